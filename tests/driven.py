@@ -203,16 +203,16 @@ async def _fresh_standings(url: str) -> tuple[str, ...]:
     with connect(url) as connection:
         arena = rated_arena(connection, 1)
     async with open_pool(url, most=4) as pool:
-        desk = VotingQueue(pool, 1, ARENA, arena.settings)
-        await desk.open()
+        queue = VotingQueue(pool, 1, ARENA, arena.settings)
+        await queue.open()
         try:
             async with pool.connection() as connection:
                 for source in (0, 1):
                     newest = await latest_snapshot(connection, 1, source)
-                    desk.rank(source, newest.generation, newest.strengths)
-            return tuple(save(standing).digest() for standing in desk.live.standings)
+                    queue.rank(source, newest.generation, newest.strengths)
+            return tuple(save(standing).digest() for standing in queue.state.standings)
         finally:
-            await desk.close()
+            await queue.close()
 
 
 def folded(columns: LogColumns, models: list[str], prompts: list[str], source: int) -> ArenaFold:

@@ -30,7 +30,7 @@ PRICES = {"input": 3, "output": 15, "batch": 0.5}
 class JudgedArena:
     """One of a server's arenas, and a folder for its judges."""
 
-    house: Served
+    site: Served
     folder: Path
     arena: int
     name: str
@@ -69,17 +69,17 @@ class JudgedArena:
             panel = open_panel(self.config, budget_usd=budget)
             async with AsyncExitStack() as stack:
                 clients = [
-                    await stack.enter_async_context(AsyncClient(self.house.url, token=one))
+                    await stack.enter_async_context(AsyncClient(self.site.url, token=one))
                     for one in tokens or (self.token,)
                 ]
-                return await judge_arena(panel, clients, self.name, place=self.house.url, matchups=matchups)
+                return await judge_arena(panel, clients, self.name, place=self.site.url, matchups=matchups)
 
         with patch.dict(os.environ, self.environ(), clear=True):
             return asyncio.run(judging())
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
         """What a statement finds; ``%(arena)s`` is this one."""
-        with psycopg.connect(self.house.database) as connection:
+        with psycopg.connect(self.site.database) as connection:
             return connection.execute(statement, {"arena": self.arena}).fetchall()
 
     def votes(self) -> list[tuple[Any, ...]]:
@@ -94,11 +94,11 @@ class JudgedArena:
         return int(found[0][0])
 
     def another_token(self, *scopes: str) -> str:
-        return make_token(self.house.database, *scopes)
+        return make_token(self.site.database, *scopes)
 
 
-def judged_arena(house: Served, folder: Path, models: int = 4, prompts: int = 6) -> JudgedArena:
+def judged_arena(site: Served, folder: Path, models: int = 4, prompts: int = 6) -> JudgedArena:
     """A new arena on a server that runs."""
     name = f"arena-{uuid4().hex[:12]}"
-    made = made_arena(house.database, models, prompts, name=name)
-    return JudgedArena(house, folder, made.arena, name, make_token(house.database, "judge"))
+    made = made_arena(site.database, models, prompts, name=name)
+    return JudgedArena(site, folder, made.arena, name, make_token(site.database, "judge"))

@@ -62,11 +62,11 @@ def made_arena(url: str, models: int = 4, prompts: int = 6, **options: object) -
 
 @asynccontextmanager
 async def voting_queue_of(url: str, arena: Arena) -> AsyncIterator[VotingQueue]:
-    """A desk that is open, as in a web process."""
+    """An open voting queue, as in a web process."""
     async with open_pool(url, most=4) as pool:
-        desk = VotingQueue(pool, arena.arena, arena.name, arena.settings)
-        await desk.open()
+        queue = VotingQueue(pool, arena.arena, arena.name, arena.settings)
+        await queue.open()
         try:
-            yield desk
+            yield queue
         finally:
-            await desk.close()
+            await queue.close()

@@ -37,7 +37,7 @@ class Served:
     url: str
     database: str
     app: Any
-    house: ArenaRegistry
+    registry: ArenaRegistry
     loop: asyncio.AbstractEventLoop
     clients: list[httpx2.Client] = field(default_factory=list)
 
@@ -72,13 +72,13 @@ def served(
 
     async def serving() -> None:
         async with open_pool(database, most=4) as pool:
-            contents = BlobStore(pool, FolderStorage(folder or Path("/nonexistent")))
+            blobs = BlobStore(pool, FolderStorage(folder or Path("/nonexistent")))
             serving_settings = settings or ServingSettings(port=0)
-            house = ArenaRegistry(serving_settings, database, pool, contents)
-            app = make_app(house, keys or SecretKeys([SECRET]))
+            registry = ArenaRegistry(serving_settings, database, pool, blobs)
+            app = make_app(registry, keys or SecretKeys([SECRET]))
             config = uvicorn.Config(
                 dawdling(app),
-                http=limited_protocol(HttpLimits(serving_settings, app_context(app).figures.refused)),
+                http=limited_protocol(HttpLimits(serving_settings, app_context(app).metrics.refused)),
                 ws="none",
                 host="127.0.0.1",
                 port=0,
@@ -87,7 +87,7 @@ def served(
                 access_log=False,
             )
             server = uvicorn.Server(config)
-            started.update(server=server, app=app, house=house, loop=asyncio.get_running_loop())
+            started.update(server=server, app=app, registry=registry, loop=asyncio.get_running_loop())
             task = asyncio.create_task(server.serve())
             while not server.started and not task.done():  # noqa: ASYNC110
                 await asyncio.sleep(0.005)
@@ -110,11 +110,11 @@ def served(
     server = started["server"]
     assert server.started, "the server did not start"
     port = server.servers[0].sockets[0].getsockname()[1]
-    house = Served(f"http://127.0.0.1:{port}", database, started["app"], started["house"], started["loop"])
+    site = Served(f"http://127.0.0.1:{port}", database, started["app"], started["registry"], started["loop"])
     try:
-        yield house
+        yield site
     finally:
-        for client in house.clients:
+        for client in site.clients:
             client.close()
         server.should_exit = True
         end = time.monotonic() + 30

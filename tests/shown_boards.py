@@ -60,8 +60,8 @@ def shown_board(
 
 
 async def _more(url, arena, judged, retired, *, excluded):
-    async with voting_queue_of(url, arena) as desk:
-        await cast(desk, judged, source=1)
+    async with voting_queue_of(url, arena) as queue:
+        await cast(queue, judged, source=1)
     async with open_pool(url, most=2) as pool:
         if retired is not None:
             await set_enabled(pool, arena.name, retired, enabled=False, actor="cli")

@@ -51,18 +51,18 @@ def test_a_seeded_log_is_dense_in_order_and_whole(database: str) -> None:
     )
 
 
-def test_a_desk_goes_on_from_a_seeded_log(database: str) -> None:
+def test_a_queue_continues_from_a_seeded_log(database: str) -> None:
     import arena_seed
 
     arena = asyncio.run(arena_seed.make_arena(database, 4, 6))
     seeded = arena_seed.seed_log(database, arena, 4, 6, 300)
 
     async def one_more() -> int:
-        async with voting_queue_of(database, arena) as desk:
-            assert desk.live is not None
-            assert desk.live.standings[0].votes == 300
-            offered = await desk.next_matchup(Voter(1))
-            return (await desk.vote(Voter(1), offered.matchup, Kind.WIN_A)).position
+        async with voting_queue_of(database, arena) as queue:
+            assert queue.state is not None
+            assert queue.state.standings[0].votes == 300
+            offered = await queue.next_matchup(Voter(1))
+            return (await queue.vote(Voter(1), offered.matchup, Kind.WIN_A)).position
 
     assert asyncio.run(one_more()) == seeded.head + 2
 

@@ -110,10 +110,10 @@ def routes(tmp_path_factory):
     """Every route of the application: method and path."""
     url = "postgresql://nobody@localhost/nowhere"
     pool = open_pool(url)
-    house = ArenaRegistry(
+    registry = ArenaRegistry(
         ServingSettings(), url, pool, BlobStore(pool, FolderStorage(tmp_path_factory.mktemp("responses")))
     )
-    document = make_app(house, SecretKeys(["x" * 40])).openapi()
+    document = make_app(registry, SecretKeys(["x" * 40])).openapi()
     return {f"{method.upper()} {path}" for path, one in document["paths"].items() for method in one}
 
 

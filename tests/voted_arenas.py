@@ -1,4 +1,4 @@
-"""Arenas that have votes: cast through a desk, or laid into the log by the thousand."""
+"""Arenas that have votes: cast through a voting queue, or written to the log in bulk."""
 
 import asyncio
 
@@ -15,27 +15,27 @@ __all__ = ["cast", "close_window", "lay_votes", "rate", "voted"]
 
 def rate(url):
     """Let a rater fold everything that is final, and publish boards."""
-    house = RaterProcess(url)
+    rater_process = RaterProcess(url)
     try:
-        while house.turn():
+        while rater_process.turn():
             pass
     finally:
-        house.close()
+        rater_process.close()
 
 
-async def cast(desk, votes, *, seed=0, voters=5, source=0, reveal=True, detail=None):
-    """Votes through the desk, by several voters in turn: their matchups, in order.
+async def cast(queue, votes, *, seed=0, voters=5, source=0, reveal=True, detail=None):
+    """Votes through a voting queue, by several voters in turn; returns their matchups, in order.
 
     When they know all the names, others come: every vote is blind.
     """
     rng = np.random.default_rng(seed)
     matchups = []
-    blind = voters * desk.live.n_prompts * (desk.live.n_models // 2)
+    blind = voters * queue.state.n_prompts * (queue.state.n_models // 2)
     for k in range(votes):
         voter = Voter(1 + k % voters + voters * (k // blind), source)
-        offered = await desk.next_matchup(voter)
+        offered = await queue.next_matchup(voter)
         kind = Kind(int(rng.choice([0, 0, 0, 1, 1, 2, 3])))
-        await desk.vote(voter, offered.matchup, kind, reveal=reveal, detail=detail)
+        await queue.vote(voter, offered.matchup, kind, reveal=reveal, detail=detail)
         matchups.append(offered.matchup)
     return matchups
 
@@ -45,8 +45,8 @@ def voted(url, votes=30, models=4, prompts=6, **options):
 
     async def scene():
         arena = await make_arena(url, models, prompts, **options)
-        async with voting_queue_of(url, arena) as desk:
-            await cast(desk, votes)
+        async with voting_queue_of(url, arena) as queue:
+            await cast(queue, votes)
         return arena
 
     arena = asyncio.run(scene())

@@ -28,7 +28,7 @@ class BoundedQueue:
     async def acquire_slot(self) -> AsyncIterator[None]:
         """Wait for a free slot and hold it; raises `Crowded` if too many wait already."""
         if self._waiting >= self._most:
-            raise Crowded(f"{self._waiting} others wait for {self._what}; ask again in a moment")
+            raise Crowded(f"{self._waiting} others wait for {self._what}; try again in a moment")
         self._waiting += 1
         try:
             await self._making.acquire()

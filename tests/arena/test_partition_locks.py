@@ -161,7 +161,7 @@ def test_a_statement_locks_no_partition_of_another_arena(many, name):
     "name",
     ["log_head", "log_tail", "log_ending", "log_undo", "log_reopen", "log_reveal", "log_replace_ending"],
 )
-def test_plans_of_a_desk_are_kept_and_lock_no_partition_of_another_arena(many, name):
+def test_cached_plans_of_a_queue_lock_no_partition_of_another_arena(many, name):
     with connect(many) as connection:
         connection.execute("SET plan_cache_mode = auto")
         for _ in range(20):

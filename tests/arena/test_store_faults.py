@@ -71,7 +71,7 @@ def slept(monkeypatch):
     return waits
 
 
-def test_a_desk_that_cannot_load_tries_less_and_less_often(database, monkeypatch, caplog):
+def test_a_queue_that_cannot_load_retries_with_a_growing_delay(database, monkeypatch, caplog):
     monkeypatch.setattr(voting_queue, "_IDLE_POLL_SECONDS", 0.01)
     monkeypatch.setattr(voting_queue, "_FIRST_RETRY_SECONDS", 0.02)
     attempts = 0
@@ -87,7 +87,7 @@ def test_a_desk_that_cannot_load_tries_less_and_less_often(database, monkeypatch
                 await failing()
 
             monkeypatch.setattr(opened, "_load", load)
-            opened.live = None
+            opened.state = None
             with pytest.raises(StoreFault):
                 await opened.next_matchup(ANN)
             await asyncio.sleep(1.0)
@@ -99,7 +99,7 @@ def test_a_desk_that_cannot_load_tries_less_and_less_often(database, monkeypatch
     assert line.facts == {"arena": "arena"}
 
 
-def test_a_desk_that_works_again_says_so_and_starts_with_short_waits(database, monkeypatch, caplog):
+def test_a_queue_that_recovers_logs_it_and_resets_the_retry_delay(database, monkeypatch, caplog):
     caplog.set_level(logging.INFO)
 
     async def scene():
@@ -118,7 +118,7 @@ def test_a_desk_that_works_again_says_so_and_starts_with_short_waits(database, m
     assert said[1].endswith("works again")
 
 
-def test_whoever_asks_ends_the_long_wait_of_an_idle_desk(database, monkeypatch):
+def test_a_request_ends_the_long_retry_delay_of_an_idle_queue(database, monkeypatch):
     monkeypatch.setattr(voting_queue, "_FIRST_RETRY_SECONDS", 600.0)
     monkeypatch.setattr(voting_queue, "_MAX_IDLE_RETRY_SECONDS", 600.0)
     monkeypatch.setattr(voting_queue, "_MAX_RETRY_WITH_WAITERS_SECONDS", 0.05)
@@ -136,7 +136,7 @@ def test_whoever_asks_ends_the_long_wait_of_an_idle_desk(database, monkeypatch):
     asyncio.run(scene())
 
 
-def test_desks_without_voters_load_a_few_at_a_time_and_voters_come_first(database, monkeypatch):
+def test_idle_queues_load_a_few_at_a_time_and_requests_come_first(database, monkeypatch):
     monkeypatch.setattr(voting_queue, "_IDLE_POLL_SECONDS", 0.01)
     loading, most = set(), 0
 
@@ -163,7 +163,7 @@ def test_desks_without_voters_load_a_few_at_a_time_and_voters_come_first(databas
 
             for one in opened:
                 one._load = slowly(one, one._load)
-                one.live = None
+                one.state = None
             while len(loading) < 2:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
             async with asyncio.timeout(30):
@@ -189,12 +189,12 @@ def test_a_silent_database_is_logged_with_the_arena(database, monkeypatch, caplo
                 await asyncio.Event().wait()
 
             monkeypatch.setattr(opened, "_batch", silent)
-            with pytest.raises(StoreFault, match="has not answered"):
+            with pytest.raises(StoreFault, match="is not responding"):
                 await opened.next_matchup(ANN)
 
     asyncio.run(scene())
     [line] = [record for record in caplog.records if record.name == voting_queue.__name__]
-    assert "has not answered" in line.getMessage()
+    assert "is not responding" in line.getMessage()
     assert line.facts == {"arena": "arena"}
 
 
@@ -206,12 +206,12 @@ def test_an_arena_that_cannot_be_opened_is_logged_once_whoever_asks(database, tm
         with connect(database) as connection:
             connection.execute("DELETE FROM events WHERE arena = %s AND position = 1", (arena.arena,))
         async with open_pool(database, most=4) as pool:
-            house = ArenaRegistry(
+            registry = ArenaRegistry(
                 ServingSettings(port=0), database, pool, BlobStore(pool, FolderStorage(tmp_path))
             )
             for _ in range(5):
                 with pytest.raises(StoreFault):
-                    await house.desk(name)
+                    await registry.voting_queue(name)
 
     asyncio.run(scene())
     [line] = [record for record in caplog.records if record.name == "tiltyard.arena.registry"]
@@ -255,10 +255,10 @@ def test_boards_and_settings_that_cannot_be_read_are_looked_for_less_often(slept
         asyncio.run(scene(board._follow, most))
     assert_backs_off(slept[:6], slept[6:12])
     del slept[:]
-    house = ArenaRegistry(ServingSettings(port=0), NOWHERE, None, None)
-    house._desks["arena"] = None
-    house.settings_changed = failing
-    asyncio.run(scene(house._follow, 8))
+    registry = ArenaRegistry(ServingSettings(port=0), NOWHERE, None, None)
+    registry._queues["arena"] = None
+    registry.settings_changed = failing
+    asyncio.run(scene(registry._follow, 8))
     assert slept[0] == 5.0
     assert all(wait <= 30.0 for wait in slept)
     assert max(slept[1:]) >= 10.0

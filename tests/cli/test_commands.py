@@ -151,7 +151,7 @@ class TestCompare:
         write_battles(tmp_path / "b.jsonl", battles("a>b*9 b>c*5 c>b*5"))
         refused = run("compare", "a", "b", tmp_path / "b.jsonl")
         assert refused.code == 2
-        assert "state a weak prior (--prior-sd)" in " ".join(refused.err.split())
+        assert "set a weak prior (--prior-sd)" in " ".join(refused.err.split())
         ran = run("compare", "a", "b", tmp_path / "b.jsonl", "--prior-sd", "300")
         assert ran.code == 0
         assert ran.out.startswith("a is better than b, by ")

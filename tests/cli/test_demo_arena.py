@@ -43,8 +43,8 @@ def filled(url, folder, votes, seed=7, on_vote=lambda _done: None):
 
     async def filling():
         async with open_pool(url, most=8) as pool:
-            house = ArenaRegistry(ServingSettings(), url, pool, BlobStore(pool, FolderStorage(folder)))
-            return await fill_demo_arena(house, _demo_script(), votes=votes, seed=seed, on_vote=on_vote)
+            registry = ArenaRegistry(ServingSettings(), url, pool, BlobStore(pool, FolderStorage(folder)))
+            return await fill_demo_arena(registry, _demo_script(), votes=votes, seed=seed, on_vote=on_vote)
 
     return asyncio.run(filling())
 
@@ -108,7 +108,7 @@ def test_an_arena_without_votes_has_its_answers(database, tmp_path):
 @pytest.mark.slow
 def test_nobody_votes_in_an_arena_of_others_that_has_the_same_name(database, tmp_path):
     made_arena(database, name="demo")
-    with pytest.raises(Conflict, match="without the demo's models"):
+    with pytest.raises(Conflict, match="does not have the demo's models"):
         filled(database, tmp_path, 10)
     with connect(database) as connection:
         assert connection.execute("SELECT count(*) FROM matchups").fetchone() == (0,)

@@ -128,7 +128,7 @@ CALLS["response, the other side"] = sent_by("response", "m", "b")
 
 
 class _Nothing:
-    """A house of which only the routes are looked at."""
+    """An application of which only the routes are checked."""
 
     def __getattr__(self, name: str) -> Any:
         return _Nothing()
@@ -143,9 +143,9 @@ def operations() -> dict[tuple[str, str], dict[str, Any]]:
     from tiltyard.arena.secret_keys import SecretKeys
     from tiltyard.settings.serving_settings import ServingSettings
 
-    house = _Nothing()
-    house.settings = ServingSettings()
-    paths = make_app(house, SecretKeys(["a secret for tests that is long enough"])).openapi()["paths"]
+    site = _Nothing()
+    site.settings = ServingSettings()
+    paths = make_app(site, SecretKeys(["a secret for tests that is long enough"])).openapi()["paths"]
     return {
         (method.upper(), path): operation
         for path, methods in paths.items()

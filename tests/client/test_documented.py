@@ -52,10 +52,10 @@ def test_the_examples_of_the_guide_run(database: str, tmp_path: Path, monkeypatc
     monkeypatch.chdir(tmp_path)
     made_arena(database, name="demo")
     answers_file(tmp_path / "answers.jsonl", 2, 3)
-    with served(database) as house:
+    with served(database) as site:
         token = make_token(database, "admin")
         for number, block in enumerate(blocks(GUIDE, "py")):
-            example = block.replace("http://127.0.0.1:8420", house.url).replace(
+            example = block.replace("http://127.0.0.1:8420", site.url).replace(
                 'token="…"', f'token="{token}"'
             )
             exec(compile(example, f"example {number}", "exec"), {"__name__": "example"})

@@ -34,7 +34,7 @@ from tiltyard.postgres.connections import connect
 
 
 @pytest.fixture(scope="module")
-def house(server: str, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def site(server: str, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("responses")
     with fresh_database(server, template) as database, served(database, folder=folder) as running:
         make_operator(database)
@@ -42,15 +42,15 @@ def house(server: str, template: str, tmp_path_factory: pytest.TempPathFactory) 
 
 
 @pytest.fixture
-def admin(house: Served) -> Iterator[Client]:
-    with Client(house.url) as client:
+def admin(site: Served) -> Iterator[Client]:
+    with Client(site.url) as client:
         client.sign_in("Ada", PASSWORD)
         yield client
 
 
 @pytest.fixture
-def voter(house: Served) -> Iterator[Client]:
-    with Client(house.url) as client:
+def voter(site: Served) -> Iterator[Client]:
+    with Client(site.url) as client:
         yield client
 
 
@@ -63,16 +63,16 @@ def arena(admin: Client, tmp_path: Path) -> str:
     return name
 
 
-def rate(house: Served) -> None:
+def rate(site: Served) -> None:
     """Let a rater come to the end of every log."""
-    with connect(house.database) as connection:
+    with connect(site.database) as connection:
         connection.execute("UPDATE arenas SET settings = settings || '{\"undo_seconds\": 0.0}'")
     stop = threading.Event()
-    rater = threading.Thread(target=rate_arenas, args=(house.database, stop))
+    rater = threading.Thread(target=rate_arenas, args=(site.database, stop))
     rater.start()
     try:
         for _ in range(600):
-            with connect(house.database) as connection:
+            with connect(site.database) as connection:
                 behind = connection.execute(
                     "SELECT count(*) FROM raters r WHERE position < "
                     "(SELECT max(position) FROM events e WHERE e.arena = r.arena) OR NOT EXISTS "
@@ -118,9 +118,9 @@ def test_a_voter_goes_the_whole_way(voter: Client, arena: str):
     voter.report(third.matchup, "broken", "nothing can be read")
 
 
-def test_nobody_elses_matchup_can_be_had(voter: Client, house: Served, arena: str):
+def test_nobody_elses_matchup_can_be_had(voter: Client, site: Served, arena: str):
     matchup = voter.next_matchup(arena).matchup
-    with Client(house.url) as stranger:
+    with Client(site.url) as stranger:
         stranger.next_matchup(arena)
         for ask in (stranger.undo, stranger.skip, stranger.reveal, lambda one: stranger.vote(one, "tie")):
             with pytest.raises(NotFound):
@@ -192,11 +192,11 @@ def test_complaints_reach_the_operator(admin: Client, voter: Client, arena: str)
     assert len(admin.complaints(arena, settled=True)) == 1
 
 
-def test_readers_see_what_was_voted(admin: Client, voter: Client, house: Served, arena: str, tmp_path: Path):
+def test_readers_see_what_was_voted(admin: Client, voter: Client, site: Served, arena: str, tmp_path: Path):
     for number in range(20):
         matchup = voter.next_matchup(arena).matchup
         voter.vote(matchup, ("model_a", "model_b", "tie")[number % 3])
-    rate(house)
+    rate(site)
     board = voter.board(arena)
     assert board["votes"] == board.board().votes == 20
     assert hashlib.sha256(board.data).hexdigest() == board.sha256
@@ -238,10 +238,10 @@ def test_a_file_of_answers_that_is_not_there_is_named(admin: Client, arena: str,
         admin.import_answers(arena, b"no json\n")
 
 
-def test_tokens_are_made_used_and_revoked(admin: Client, house: Served, arena: str):
+def test_tokens_are_made_used_and_revoked(admin: Client, site: Served, arena: str):
     made = admin.make_token("judge of a test", ["judge"], arena=arena, days=1)
     assert made.token not in repr(made)
-    with Client(house.url, token=made.token) as judge:
+    with Client(site.url, token=made.token) as judge:
         assert judge.me().scopes == ("judge",)
         matchup = judge.next_matchup(arena).matchup
         with pytest.raises(InputError, match="which of two bad responses is better"):
@@ -253,16 +253,16 @@ def test_tokens_are_made_used_and_revoked(admin: Client, house: Served, arena: s
             judge.models(arena)
     assert made.api_token in {one.api_token for one in admin.list_tokens()}
     admin.revoke_token(made.api_token)
-    with Client(house.url, token=made.token) as judge, pytest.raises(NotAllowed):
+    with Client(site.url, token=made.token) as judge, pytest.raises(NotAllowed):
         judge.me()
 
 
-def test_a_house_is_claimed_once(house: Served):
+def test_the_operator_account_is_created_once(site: Served):
     async def link() -> str:
-        return await Accounts(house.house.pool).make_operator_link()
+        return await Accounts(site.registry.pool).make_operator_link()
 
-    token = house.run(link())
-    with Client(house.url) as client:
+    token = site.run(link())
+    with Client(site.url) as client:
         assert client.claim(token, "Ada", PASSWORD).name == "operator:Ada"
         client.sign_out()
         with pytest.raises(NotAllowed):
@@ -273,16 +273,16 @@ def test_a_house_is_claimed_once(house: Served):
             client.sign_in("Ada", "not the password")
 
 
-def test_the_house_tells_how_it_is(house: Served):
-    with Client(house.url, token=make_token(house.database, "metrics")) as client:
+def test_the_house_tells_how_it_is(site: Served):
+    with Client(site.url, token=make_token(site.database, "metrics")) as client:
         client.health()
         client.ready()
         assert "tiltyard" in client.metrics()
 
 
-def test_the_asynchronous_client_votes_too(house: Served, arena: str):
+def test_the_asynchronous_client_votes_too(site: Served, arena: str):
     async def voting() -> None:
-        async with AsyncClient(house.url) as voter:
+        async with AsyncClient(site.url) as voter:
             matchup = await voter.next_matchup(arena)
             assert (await voter.open_matchups(arena))[0] == matchup
             assert (await voter.response(matchup.matchup, "b")).startswith(b"Answer")
@@ -298,9 +298,9 @@ def test_the_asynchronous_client_votes_too(house: Served, arena: str):
 
 
 @pytest.mark.slow
-def test_many_voters_at_once_are_each_their_own(house: Served, arena: str):
+def test_many_voters_at_once_are_each_their_own(site: Served, arena: str):
     async def one(number: int) -> str:
-        async with AsyncClient(house.url) as voter:
+        async with AsyncClient(site.url) as voter:
             matchup = await voter.next_matchup(arena)
             await voter.vote(matchup.matchup, "tie")
             return matchup.matchup

@@ -13,6 +13,6 @@ if __name__ == "__main__":
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     threading.Thread(target=lambda: (os.read(0, 1), os._exit(1)), daemon=True).start()
-    house = RaterProcess(sys.argv[1], pace=RaterPace(step=500, checkpoint_events=int(sys.argv[2])))
+    rater_process = RaterProcess(sys.argv[1], pace=RaterPace(step=500, checkpoint_events=int(sys.argv[2])))
     print("ready", flush=True)
-    house.run(stop)
+    rater_process.run(stop)

@@ -44,10 +44,10 @@ def many_arenas(arenas, max_connections, connections):
 async def make_arenas(url, folder, arenas):
     answers = answers_file(folder / "answers.jsonl", models=3, prompts=2)
     async with open_pool(url, most=2) as pool:
-        contents = BlobStore(pool, FolderStorage(folder))
+        blobs = BlobStore(pool, FolderStorage(folder))
         for number in range(arenas):
             await create_arena(pool, f"arena-{number}")
-            await import_answers(pool, contents, f"arena-{number}", answers)
+            await import_answers(pool, blobs, f"arena-{number}", answers)
 
 
 def visit(addresses, arenas, voters=8):
@@ -172,20 +172,20 @@ def measure_idle(made, server):
     print(f"\nidle service: {idle.told(60, 'second')}, connections {connections_in_use(server.url)}")
     for child in (*made.webs, *made.raters):
         child.kill()
-    house = RaterProcess(server.url)
+    rater_process = RaterProcess(server.url)
     try:
         # The first turns load all arenas.
-        while house.turn():
+        while rater_process.turn():
             pass
         turns = 20
         time.sleep(12)
-        house.turn()
+        rater_process.turn()
         turning = _Cost(server, [os.getpid()], reported_after=12)
         for _ in range(turns):
-            house.turn()
+            rater_process.turn()
         print(f"\nidle turn of the rater: {turning.told(turns, 'turn')}")
     finally:
-        house.close()
+        rater_process.close()
 
 
 class _Cost:

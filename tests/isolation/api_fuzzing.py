@@ -45,7 +45,7 @@ def lines(ctx, value):
 
 
 class Fuzzing:
-    """Generated requests to one house, and what became of them."""
+    """Generated requests to one server, and their results."""
 
     def __init__(self, found):
         self.found = found
@@ -96,7 +96,7 @@ class Fuzzing:
 
     def matchups(self, role, label):
         """One that a visitor has before it, those that it voted on last, and one that never was."""
-        session, url = self.sessions[role], self.found.house.url
+        session, url = self.sessions[role], self.found.site.url
         answer = session.post(url + MATCHUPS)
         opened = [answer.json()["matchup"]] * 2 if answer.ok else []
         if opened and label.endswith("/undo"):
@@ -106,7 +106,7 @@ class Fuzzing:
     def send(self, case, label, role):
         session = self.sessions[role]
         try:
-            response = case.call(base_url=self.found.house.url, session=session, timeout=60)
+            response = case.call(base_url=self.found.site.url, session=session, timeout=60)
         except requests.exceptions.InvalidHeader:
             return
         self.seen[label, response.status_code] += 1
@@ -140,7 +140,7 @@ def fuzzed(found, examples, only=""):
     for result in schemathesis.openapi.from_dict(document).get_all_operations():
         if only in result.ok().label:
             fuzzing.run(result.ok(), examples)
-    rate(found.house.database)
+    rate(found.site.database)
     return fuzzing
 
 

@@ -32,7 +32,7 @@ TELLING = {"etag", "last-modified", "accept-ranges", "server-timing", "content-m
 
 
 @pytest.fixture(scope="module")
-def house(server, template, tmp_path_factory):
+def site(server, template, tmp_path_factory):
     with fresh_database(server, template) as database:
         with connect(database) as connection:
             for table, (column, first) in FAR.items():
@@ -65,12 +65,12 @@ def signed_answers():
 class Asked:
     """A matchup, as its voter has it and as the tables have it."""
 
-    def __init__(self, house, client, *, ahead=False):
+    def __init__(self, site, client, *, ahead=False):
         self.answer = client.post(ASK, json={"ahead": ahead})
         assert self.answer.status_code in {200, 201}, self.answer.text
         self.shown = self.answer.json()
         self.matchup = self.shown["matchup"]
-        with connect(house.database) as connection:
+        with connect(site.database) as connection:
             self.row = connection.execute(
                 "SELECT m.session, m.serial, m.response_a, m.response_b, a.name, b.name, p.name, m.reason, "
                 "       m.propensity, m.position "
@@ -181,10 +181,10 @@ def plain(answer):
     return answer.status_code, {k: v for k, v in answer.headers.items() if k != "date"}, text
 
 
-def test_nothing_of_its_own_matchup_tells_a_voter_who_stands_in_it(house):
-    client = house.client()
+def test_nothing_of_its_own_matchup_tells_a_voter_who_stands_in_it(site):
+    client = site.client()
     for round_ in range(6):
-        asked = Asked(house, client, ahead=round_ % 2 == 1)
+        asked = Asked(site, client, ahead=round_ % 2 == 1)
         for answer in own(client, asked):
             text = wire(answer).replace(asked.matchup.lower(), "")
             for data in asked.bytes:
@@ -198,9 +198,9 @@ def test_nothing_of_its_own_matchup_tells_a_voter_who_stands_in_it(house):
         client.post(f"/api/v1/matchups/{asked.matchup}/vote", json={"winner": "tie", "reveal": True})
 
 
-def test_no_file_that_a_voter_gets_says_who_made_it(house):
+def test_no_file_that_a_voter_gets_says_who_made_it(site):
     """Neither before the vote nor after it, when the addresses still work. What is kept is what came."""
-    kinds, client = set(), house.client()
+    kinds, client = set(), site.client()
     for _ in range(6):
         shown = client.post("/api/v1/arenas/signed/matchups", json={}).json()
         where = [shown["responses"][side] for side in "ab"]
@@ -212,7 +212,7 @@ def test_no_file_that_a_voter_gets_says_who_made_it(house):
         assert {answer.content for answer in answers} <= {png(), wav()}
         kinds |= {one["kind"] for one in where}
     assert kinds == {"image", "audio"}
-    with connect(house.database) as connection:
+    with connect(site.database) as connection:
         kept = connection.execute(
             "SELECT bytes FROM contents WHERE position(%s IN bytes) > 0", (b"zephyr-brush-9",)
         )
@@ -221,13 +221,13 @@ def test_no_file_that_a_voter_gets_says_who_made_it(house):
         }
 
 
-def test_a_file_that_cannot_be_blinded_is_not_sent_at_all(house, monkeypatch):
+def test_a_file_that_cannot_be_blinded_is_not_sent_at_all(site, monkeypatch):
     """It came in before such files were refused. Neither side is sent, or it would be known which one it is."""
 
     def refused(_media, data):
         raise InputError(f"these bytes are not whole: {data[:9]!r}")
 
-    client = house.client()
+    client = site.client()
     shown = client.post("/api/v1/arenas/signed/matchups", json={}).json()
     monkeypatch.setattr(matchups, "strip_metadata", refused)
     for side in "ab":
@@ -238,12 +238,12 @@ def test_a_file_that_cannot_be_blinded_is_not_sent_at_all(house, monkeypatch):
     client.post(f"/api/v1/matchups/{shown['matchup']}/skip")
 
 
-def test_a_response_shown_twice_has_nothing_in_common_but_its_bytes(house):
+def test_a_response_shown_twice_has_nothing_in_common_but_its_bytes(site):
     """All answers with a response have the same headers, whatever the response, the voter and the matchup."""
     seen, heads, ids = {}, set(), []
     for _ in range(40):
-        client = house.client()
-        asked = Asked(house, client)
+        client = site.client()
+        asked = Asked(site, client)
         ids.append(asked.matchup)
         for side, response in zip("ab", asked.row[2:4], strict=True):
             answer = client.get(f"/m/{asked.matchup}/{side}")
@@ -261,10 +261,10 @@ def test_a_response_shown_twice_has_nothing_in_common_but_its_bytes(house):
     assert len(parts) == 2 * len(ids), "ids have parts in common"
 
 
-def test_what_everybody_reads_is_the_same_whichever_matchup_is_open(house):
-    reader, client = house.client(), house.client()
+def test_what_everybody_reads_is_the_same_whichever_matchup_is_open(site):
+    reader, client = site.client(), site.client()
     before = {path: plain(answer) for path, answer in public(reader).items()}
-    asked = Asked(house, client)
+    asked = Asked(site, client)
     told = public(client)
     after = {path: plain(answer) for path, answer in told.items()}
     assert after == before
@@ -285,8 +285,8 @@ def board_at(client, position, source="human"):
     raise AssertionError(f"no board of position {position}")
 
 
-def newest_board(house):
-    with connect(house.database) as connection:
+def newest_board(site):
+    with connect(site.database) as connection:
         return connection.execute(
             "SELECT max(position) FROM snapshots JOIN arenas USING (arena) WHERE name = 'arena' AND source = 0"
         ).fetchone()[0]
@@ -300,14 +300,14 @@ def leaves(value, where=()):
     return {place: leaf for name, part in parts for place, leaf in leaves(part, (*where, name)).items()}
 
 
-def test_a_board_made_while_a_matchup_is_open_does_not_know_who_stands_in_it(house):
+def test_a_board_made_while_a_matchup_is_open_does_not_know_who_stands_in_it(site):
     """An open matchup counts as served: a board that counted it too would name its models."""
-    client = house.client()
+    client = site.client()
     for _ in range(8):
-        rate(house.database)
-        before = leaves(board_at(client, newest_board(house)))
-        asked = Asked(house, client)
-        rate(house.database)
+        rate(site.database)
+        before = leaves(board_at(client, newest_board(site)))
+        asked = Asked(site, client)
+        rate(site.database)
         after = leaves(board_at(client, asked.row[-1]))
         changed = {where for where in before.keys() | after.keys() if before.get(where) != after.get(where)}
         assert changed <= {("at",), ("position",), ("serving", "widest", "served")}, changed
@@ -315,14 +315,14 @@ def test_a_board_made_while_a_matchup_is_open_does_not_know_who_stands_in_it(hou
 
 
 def test_a_response_can_be_read_by_its_own_voter_until_the_matchup_would_have_run_out_and_by_nobody_else(
-    house,
+    site,
 ):
-    client, other = house.client(), house.client()
-    Asked(house, other)
-    asked = Asked(house, client)
+    client, other = site.client(), site.client()
+    Asked(site, other)
+    asked = Asked(site, client)
     where = f"/m/{asked.matchup}/a"
     assert client.get(where).content == asked.bytes[0]
-    for stranger in (other, house.client()):
+    for stranger in (other, site.client()):
         assert stranger.get(where).status_code == 404
         for path in (f"{ARENA}/prompts", f"{ARENA}/responses?model={asked.models[0]}&prompt={asked.row[6]}"):
             assert stranger.get(path).status_code == 401
@@ -332,21 +332,21 @@ def test_a_response_can_be_read_by_its_own_voter_until_the_matchup_would_have_ru
     assert other.get(where).status_code == 404
 
 
-def test_the_export_knows_nothing_of_matchups_that_are_open_or_may_be_undone(house):
-    client = house.client()
-    asked = Asked(house, client)
+def test_the_export_knows_nothing_of_matchups_that_are_open_or_may_be_undone(site):
+    client = site.client()
+    asked = Asked(site, client)
 
     def positions():
         rows = client.get(f"{ARENA}/battles").text.splitlines()
         return {json.loads(row)["position"] for row in rows}
 
-    rate(house.database)
+    rate(site.database)
     before = positions()
     voted_at = client.post(f"/api/v1/matchups/{asked.matchup}/vote", json={"winner": "tie"}).json()[
         "position"
     ]
-    rate(house.database)
+    rate(site.database)
     assert voted_at not in positions()
     client.post(f"/api/v1/matchups/{asked.matchup}/reveal")
-    rate(house.database)
+    rate(site.database)
     assert positions() == before | {voted_at}

@@ -33,7 +33,7 @@ ACTS = {
 
 
 @pytest.fixture(scope="module")
-def house(server, template, tmp_path_factory):
+def site(server, template, tmp_path_factory):
     with fresh_database(server, template) as database:
         made_arena(database)
         made_arena(database, name="second")
@@ -44,8 +44,8 @@ def house(server, template, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def admin(house):
-    return house.client(make_token(house.database, "admin"))
+def admin(site):
+    return site.client(make_token(site.database, "admin"))
 
 
 def ask(client, arena="arena", **body):
@@ -61,8 +61,8 @@ def everything(client, matchup):
     return {answer.status_code for answer in (*sides, *acts)}
 
 
-def test_a_matchup_id_has_one_spelling(house):
-    client = house.client()
+def test_a_matchup_id_has_one_spelling(site):
+    client = site.client()
     matchup = ask(client)
     found = parse_matchup_id(matchup)
     others = [matchup[:k] + c + matchup[k + 1 :] for k in (0, 10, 21) for c in ALPHABET if c != matchup[k]]
@@ -85,51 +85,51 @@ def test_ids_are_not_guessed_from_others():
         assert 850 <= sum(one >> bit & 1 for one in found) <= 1150, bit
 
 
-def test_a_matchup_is_its_own_voters_alone(house):
-    owner = house.client()
+def test_a_matchup_is_its_own_voters_alone(site):
+    owner = site.client()
     matchup = ask(owner)
-    judge_elsewhere = house.client(make_token(house.database, "judge", arena="second"))
+    judge_elsewhere = site.client(make_token(site.database, "judge", arena="second"))
     ask(judge_elsewhere, "second")
     strangers = [
-        house.client(),
+        site.client(),
         judge_elsewhere,
-        *(house.client(make_token(house.database, scope)) for scope in ("judge", "read", "admin", "import")),
+        *(site.client(make_token(site.database, scope)) for scope in ("judge", "read", "admin", "import")),
     ]
-    operator = house.client()
+    operator = site.client()
     operator.post("/api/v1/operator/sign-in", json={"name": "Ada", "password": PASSWORD})
     for stranger in (*strangers, operator):
         assert everything(stranger, matchup) == {404}
     assert owner.post(f"/api/v1/matchups/{matchup}/vote", json={"winner": "tie"}).status_code == 200
 
 
-def test_a_judges_token_for_one_arena_is_none_for_another(house):
-    judge = house.client(make_token(house.database, "judge", arena="second"))
+def test_a_judges_token_for_one_arena_is_none_for_another(site):
+    judge = site.client(make_token(site.database, "judge", arena="second"))
     assert judge.post(ASK).status_code == 403
     assert judge.get(ASK).status_code == 403
     assert judge.post("/api/v1/arenas/shut/matchups").status_code == 404
     assert judge.post("/api/v1/arenas/second/matchups").status_code == 201
 
 
-def test_what_was_served_in_a_closed_arena_is_gone_with_the_right_to_it(house):
-    token = make_token(house.database, "read", arena="shut", name="for a while")
-    inside = house.client(token)
+def test_what_was_served_in_a_closed_arena_is_gone_with_the_right_to_it(site):
+    token = make_token(site.database, "read", arena="shut", name="for a while")
+    inside = site.client(token)
     matchup = ask(inside, "shut")
     assert inside.get(f"/m/{matchup}/a").status_code == 200
-    outside = house.client(cookies={VOTER_COOKIE: inside.cookies[VOTER_COOKIE]})
+    outside = site.client(cookies={VOTER_COOKIE: inside.cookies[VOTER_COOKIE]})
     assert everything(outside, matchup) == {404}
-    with connect(house.database) as connection:
+    with connect(site.database) as connection:
         connection.execute("UPDATE api_tokens SET revoked_at = now() WHERE name = 'for a while'")
-    house.context.access.forget()
+    site.context.access.forget()
     assert everything(inside, matchup) == {401}
 
 
-def test_a_lapsed_token_is_none(house):
-    token = make_token(house.database, "admin", name="short")
-    client = house.client(token)
+def test_a_lapsed_token_is_none(site):
+    token = make_token(site.database, "admin", name="short")
+    client = site.client(token)
     assert client.get("/api/v1/me").status_code == 200
-    with connect(house.database) as connection:
+    with connect(site.database) as connection:
         connection.execute("UPDATE api_tokens SET expires_at = now() WHERE name = 'short'")
-    house.context.access.forget()
+    site.context.access.forget()
     for method, path in (
         ("GET", "/api/v1/me"),
         ("GET", "/api/v1/arenas"),
@@ -139,19 +139,19 @@ def test_a_lapsed_token_is_none(house):
         assert client.request(method, path).status_code == 401, path
 
 
-def test_tokens_that_are_nearly_right_are_wrong(house):
-    token = make_token(house.database, "admin")
+def test_tokens_that_are_nearly_right_are_wrong(site):
+    token = make_token(site.database, "admin")
     wrong = [token[:-1], token + "A", token.swapcase(), f"{token} {token}", token[:4], "x" * 10_000]
     wrong += [token[:k] + ("A" if token[k] != "A" else "B") + token[k + 1 :] for k in range(4, len(token), 7)]
     for one in wrong:
-        assert house.client(one).get("/api/v1/me").status_code == 401
+        assert site.client(one).get("/api/v1/me").status_code == 401
     for stated in (token, f"Basic {token}", f"Token {token}", "Bearer", f"Bearer\t{token}", "é"):
         headers = {"authorization": stated.encode("latin-1")}
-        assert house.client().get("/api/v1/me", headers=headers).status_code == 401, stated
-    assert house.client().get("/api/v1/me", headers={"authorization": f"bearer {token}"}).status_code == 200
+        assert site.client().get("/api/v1/me", headers=headers).status_code == 401, stated
+    assert site.client().get("/api/v1/me", headers={"authorization": f"bearer {token}"}).status_code == 200
 
 
-def test_a_cookie_of_another_house_and_one_under_another_name_are_nothing(house, server, template, tmp_path):
+def test_a_cookie_of_another_house_and_one_under_another_name_are_nothing(site, server, template, tmp_path):
     with fresh_database(server, template) as database:
         made_arena(database)
         make_operator(database)
@@ -164,30 +164,30 @@ def test_a_cookie_of_another_house_and_one_under_another_name_are_nothing(house,
                 VOTER_COOKIE: voter.cookies[VOTER_COOKIE],
                 OPERATOR_COOKIE: operator.cookies[OPERATOR_COOKIE],
             }
-    here = house.client(cookies=cookies)
+    here = site.client(cookies=cookies)
     assert here.get("/api/v1/me").status_code == 401
     assert everything(here, matchup) == {404}
-    mine = house.client()
+    mine = site.client()
     ask(mine)
-    swapped = house.client(cookies={OPERATOR_COOKIE: mine.cookies[VOTER_COOKIE]})
+    swapped = site.client(cookies={OPERATOR_COOKIE: mine.cookies[VOTER_COOKIE]})
     assert swapped.get("/api/v1/me").status_code == 401
 
 
-def test_votes_sent_again_by_whoever_overheard_them_change_nothing(house):
+def test_votes_sent_again_by_whoever_overheard_them_change_nothing(site):
     """Replay: the same request with the same cookie gives the same answer; with another cookie, none.
 
     Once the vote was undone, its request is one for a ballot of the past, though the matchup is open.
     """
-    client = house.client()
+    client = site.client()
     matchup = ask(client)
     sent = {"url": f"/api/v1/matchups/{matchup}/vote", "json": {"winner": "model_a"}}
     first = client.post(**sent)
     assert [client.post(**sent).json() for _ in range(5)] == [first.json()] * 5
-    assert house.client().post(**sent).status_code == 404
+    assert site.client().post(**sent).status_code == 404
     undone = client.post(f"/api/v1/matchups/{matchup}/undo")
     assert undone.status_code == 200
     assert client.post(**sent).status_code == 409
-    with connect(house.database) as connection:
+    with connect(site.database) as connection:
         (votes,) = connection.execute(
             "SELECT count(*) FROM battles JOIN matchups USING (arena, source, serial) WHERE matchup = %s",
             (parse_matchup_id(matchup),),
@@ -196,7 +196,7 @@ def test_votes_sent_again_by_whoever_overheard_them_change_nothing(house):
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_name_is_refused_or_harmless_wherever_it_stands(house, admin, name):
+def test_a_hostile_name_is_refused_or_harmless_wherever_it_stands(site, admin, name):
     answers = {"prompt_id": name, "prompt": name, "model": name, "response": name, "category": name}
     lines = json.dumps(answers).encode()
     told = [
@@ -226,7 +226,7 @@ def test_a_hostile_name_is_refused_or_harmless_wherever_it_stands(house, admin, 
         assert "\n" not in str(dict(answer.headers).values())
     assert admin.get("/api/v1/arenas/second/models").status_code == 200
     assert admin.get("/api/v1/arenas/second/prompts").status_code == 200
-    voter = house.client()
+    voter = site.client()
     shown = voter.post("/api/v1/arenas/second/matchups").json()
     assert voter.get(shown["responses"]["a"]["url"]).status_code == 200
 
@@ -250,15 +250,15 @@ NDJSON = {"content-type": "application/x-ndjson"}
         "/" + "a" * 60_000,
     ],
 )
-def test_no_path_leads_out(house, path):
-    answer = raw(house, f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".encode())
+def test_no_path_leads_out(site, path):
+    answer = raw(site, f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".encode())
     assert answer.split(b" ")[1][:1] == b"4", answer[:100]
     assert b"root:" not in answer
 
 
-def raw(house, request, wait=10.0):
+def raw(site, request, wait=10.0):
     """What the server says to these bytes."""
-    host, port = house.url.removeprefix("http://").split(":")
+    host, port = site.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=wait) as connection:
         connection.sendall(request)
         found = b""
@@ -287,7 +287,7 @@ def raw(house, request, wait=10.0):
         b"X-Long: " + b"a" * 70_000,
     ],
 )
-def test_strange_headers_break_nothing(house, head):
+def test_strange_headers_break_nothing(site, head):
     request = (
         b"POST "
         + ASK.encode()
@@ -296,17 +296,17 @@ def test_strange_headers_break_nothing(house, head):
         + b"\r\nConnection: close\r\n\r\n"
     )
     try:
-        answer = raw(house, request, wait=3.0)
+        answer = raw(site, request, wait=3.0)
     except TimeoutError:
         answer = b"HTTP/1.1 408 it waits for the body that was announced"
     assert not answer.startswith(b"HTTP/1.1 5"), answer[:300]
     assert b"evil.example" not in answer
-    assert house.client().get("/healthz").status_code == 200
+    assert site.client().get("/healthz").status_code == 200
 
 
-def test_many_who_never_finish_their_requests_keep_nobody_waiting(house):
+def test_many_who_never_finish_their_requests_keep_nobody_waiting(site):
     """Two hundred half requests, headers and bodies: others are served as ever."""
-    host, port = house.url.removeprefix("http://").split(":")
+    host, port = site.url.removeprefix("http://").split(":")
     halves = [
         b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ",
         b"POST " + ASK.encode() + b" HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n{",
@@ -316,7 +316,7 @@ def test_many_who_never_finish_their_requests_keep_nobody_waiting(house):
         for k in range(200):
             slow.append(socket.create_connection((host, int(port)), timeout=10))
             slow[-1].sendall(halves[k % 2])
-        client, began = house.client(), time.monotonic()
+        client, began = site.client(), time.monotonic()
         for _ in range(20):
             matchup = ask(client)
             assert client.post(f"/api/v1/matchups/{matchup}/skip").status_code == 200
@@ -353,14 +353,14 @@ def test_a_body_in_every_wrong_form_is_refused(admin):
 
 
 @pytest.mark.parametrize("name", ["window", "sessions_kept", "meetings", "both_bad_over", "session_pairs"])
-def test_no_policy_makes_an_arena_that_cannot_be_held_in_memory(house, admin, name):
+def test_no_policy_makes_an_arena_that_cannot_be_held_in_memory(site, admin, name):
     for value in (2**53, 2**31, 10**9):
         made = admin.post(
             "/api/v1/arenas", json={"name": f"vast-{name.replace('_', '-')}", "policy": {name: value}}
         )
         if made.status_code == 201:
             arena = made.json()["arena"]
-            asked = house.client().post(f"/api/v1/arenas/{arena}/matchups")
+            asked = site.client().post(f"/api/v1/arenas/{arena}/matchups")
             assert asked.status_code == 409, asked.text
             return
         assert made.status_code == 422, made.text
@@ -372,8 +372,8 @@ def test_the_operators_link_works_once_and_for_an_hour(database, tmp_path):
             return await Accounts(pool).make_operator_link()
 
     old, new = asyncio.run(link()), asyncio.run(link())
-    with served(database, folder=tmp_path) as house:
-        client = house.client()
+    with served(database, folder=tmp_path) as site:
+        client = site.client()
         who = {"name": "Ada", "password": PASSWORD}
         with connect(database) as connection:
             connection.execute("UPDATE operator_links SET expires_at = now() - interval '1 s'")
@@ -384,5 +384,5 @@ def test_the_operators_link_works_once_and_for_an_hour(database, tmp_path):
         assert client.post("/api/v1/operator/claim", json={"token": token, **who}).status_code == 200
         for again in (token, token.swapcase(), token[:-1]):
             assert (
-                house.client().post("/api/v1/operator/claim", json={"token": again, **who}).status_code == 401
+                site.client().post("/api/v1/operator/claim", json={"token": again, **who}).status_code == 401
             )

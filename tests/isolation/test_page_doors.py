@@ -68,7 +68,7 @@ def counted(database):
 
 @pytest.mark.parametrize("role", [role for role in ROLES if role not in OPERATORS])
 def test_the_operators_pages_are_the_operators(found, role):
-    client, before = found.clients[role], counted(found.house.database)
+    client, before = found.clients[role], counted(found.site.database)
     tried = 0
     for method, path in page_routes():
         if not path.startswith("/operator") or path in ENTRANCE:
@@ -80,12 +80,12 @@ def test_the_operators_pages_are_the_operators(found, role):
         assert answer.status_code != 422 or not answer.headers["content-type"].startswith("text/html"), path
         tried += 1
     assert tried > 20
-    assert counted(found.house.database) == before
+    assert counted(found.site.database) == before
 
 
 @pytest.mark.parametrize("role", ["nobody", "voter", "import", "metrics"])
 def test_a_closed_arena_has_no_pages_for_strangers(found, role):
-    client, before, tried = found.clients[role], counted(found.house.database), 0
+    client, before, tried = found.clients[role], counted(found.site.database), 0
     for method, path in page_routes():
         if not path.startswith("/arenas/{arena}"):
             continue
@@ -95,7 +95,7 @@ def test_a_closed_arena_has_no_pages_for_strangers(found, role):
         assert shut.status_code in {401, 403, 404}, (method, path, shut.status_code)
         tried += 1
     assert tried > 5
-    assert counted(found.house.database) == before
+    assert counted(found.site.database) == before
 
 
 def plain(answer):
@@ -105,17 +105,17 @@ def plain(answer):
 def test_no_page_that_is_only_looked_at_changes_anything(found):
     """GETs of everybody, the operator included: no session, no matchup, no entry in the audit."""
     for role in ROLES:
-        client, before = found.clients[role], counted(found.house.database)
+        client, before = found.clients[role], counted(found.site.database)
         for method, path in page_routes():
             if method == "GET":
                 answer = client.get(filled(path))
                 assert answer.status_code < 500, (role, path, answer.text)
                 assert "tiltyard_session" not in answer.headers.get("set-cookie", ""), path
-        assert counted(found.house.database) == before, role
+        assert counted(found.site.database) == before, role
 
 
 def test_another_sites_page_cannot_send_our_forms(found):
-    client, before = found.clients["operator"], counted(found.house.database)
+    client, before = found.clients["operator"], counted(found.site.database)
     for method, path in page_routes():
         if method == "POST":
             for headers in (
@@ -125,4 +125,4 @@ def test_another_sites_page_cannot_send_our_forms(found):
             ):
                 answer = client.post(filled(path), data={}, headers=headers)
                 assert answer.status_code == 403, (path, headers)
-    assert counted(found.house.database) == before
+    assert counted(found.site.database) == before

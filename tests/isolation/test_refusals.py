@@ -93,16 +93,16 @@ OPEN = {
 def found(server, template, tmp_path_factory):
     folder = tmp_path_factory.mktemp("responses")
     with fresh_database(server, template) as database, furnished(database, folder) as made:
-        made.clients |= strangers(made.house)
+        made.clients |= strangers(made.site)
         yield made
 
 
-def strangers(house):
+def strangers(site):
     """Those whose rights have ended, and one who never had any."""
-    gone, lapsed = (make_token(house.database, "admin", name=name) for name in ("gone", "lapsed"))
-    signed = house.client()
+    gone, lapsed = (make_token(site.database, "admin", name=name) for name in ("gone", "lapsed"))
+    signed = site.client()
     sign_in(signed)
-    with connect(house.database) as connection:
+    with connect(site.database) as connection:
         connection.execute("UPDATE api_tokens SET revoked_at = now() WHERE name = 'gone'")
         connection.execute("UPDATE api_tokens SET expires_at = now() WHERE name = 'lapsed'")
         connection.execute(
@@ -110,13 +110,13 @@ def strangers(house):
             "WHERE created_at = (SELECT max(created_at) FROM operator_sessions)"
         )
     made = {
-        "revoked": house.client(gone),
-        "lapsed": house.client(lapsed),
+        "revoked": site.client(gone),
+        "lapsed": site.client(lapsed),
         "signed in long ago": signed,
-        "garbage": house.client("tyt_garbage"),
-        "token as a cookie": house.client(cookies={"tiltyard_operator": gone}),
+        "garbage": site.client("tyt_garbage"),
+        "token as a cookie": site.client(cookies={"tiltyard_operator": gone}),
     }
-    house.context.access.forget()
+    site.context.access.forget()
     return made
 
 
@@ -136,13 +136,13 @@ def everything(database):
 
 
 def test_every_route_is_guarded_or_open(found):
-    paths = found.house.app.openapi()["paths"]
+    paths = found.site.app.openapi()["paths"]
     routes = {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}
     assert routes == GUARDED.keys() | OPEN
 
 
 def test_what_is_refused_changes_nothing(found):
-    before = everything(found.house.database)
+    before = everything(found.site.database)
     assert {"events", "audit", "api_tokens", "responses"} <= before.keys()
     for role, client in found.clients.items():
         for route, (scope, path, options) in GUARDED.items():
@@ -151,7 +151,7 @@ def test_what_is_refused_changes_nothing(found):
             answer = client.request(route.split(" ")[0], path, **options)
             known = role in ROLES and role not in {"nobody", "voter"}
             assert answer.status_code == (403 if known else 401), (role, route, answer.text)
-        assert everything(found.house.database) == before, role
+        assert everything(found.site.database) == before, role
 
 
 @pytest.mark.parametrize("role", ["admin"])

@@ -20,25 +20,25 @@ def answers(model, size):
         yield json.dumps(row | {"response": f"{model[0]}{prompt:03}" * (size // 4)})
 
 
-def make(house):
-    admin = house.client(make_token(house.database, "admin"))
+def make(site):
+    admin = site.client(make_token(site.database, "admin"))
     body = "\n".join(line for model, size in SIZES.items() for line in answers(model, size))
     assert admin.post("/api/v1/arenas", json={"name": "arena"}).status_code == 201
     kind = {"content-type": "application/x-ndjson"}
     assert (
         admin.post("/api/v1/arenas/arena/responses", content=body.encode(), headers=kind).status_code == 200
     )
-    with connect(house.database) as connection:
+    with connect(site.database) as connection:
         (object_storage,) = connection.execute("SELECT count(*) FROM contents WHERE bytes IS NULL").fetchone()
     assert object_storage == PROMPTS
 
 
-def first_bytes(house, rounds, rng, *, cached):
+def first_bytes(site, rounds, rng, *, cached):
     """Milliseconds until the headers of each side came, by the size of what followed them."""
-    client, found = house.client(), {"small": [], "large": []}
+    client, found = site.client(), {"small": [], "large": []}
     for _ in range(rounds):
         if not cached:
-            house.house.contents._bytes.clear()
+            site.registry.blobs._bytes.clear()
         shown = client.post("/api/v1/arenas/arena/matchups").json()
         sides = [shown["responses"][side]["url"] for side in "ab"]
         rng.shuffle(sides)
@@ -64,11 +64,11 @@ def told_apart(found):
 @pytest.mark.slow
 @pytest.mark.parametrize("cached", [True, False])
 def test_the_time_until_a_side_answers_does_not_depend_on_its_size(database, tmp_path, cached):
-    with served(database, folder=tmp_path) as house:
-        make(house)
+    with served(database, folder=tmp_path) as site:
+        make(site)
         rng = random.Random(1)
-        first_bytes(house, 20, rng, cached=cached)
-        found = first_bytes(house, 600, rng, cached=cached)
+        first_bytes(site, 20, rng, cached=cached)
+        found = first_bytes(site, 600, rng, cached=cached)
     chance = told_apart(found)
     for size, times in found.items():
         fifths = statistics.quantiles(times, n=20)

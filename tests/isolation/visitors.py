@@ -1,4 +1,4 @@
-"""A house with something of everything in it, and a visitor of every kind."""
+"""A server with data of every kind, and a client for every role."""
 
 import json
 from collections.abc import Iterator
@@ -31,9 +31,9 @@ _FIRST_TOKEN = 1_500_000_000
 
 @dataclass
 class Furnished:
-    """The house, its visitors' clients by role, and names of what there is in it."""
+    """The server, its clients by role, and the names of what it has."""
 
-    house: Served
+    site: Served
     clients: dict[str, object]
     known: dict[str, list[str]] = field(default_factory=dict)
 
@@ -52,9 +52,9 @@ def furnished(database: str, folder: Path) -> Iterator[Furnished]:
         make_token(database, "read", name="to be revoked")
     with connect(database) as connection:
         connection.execute(f"ALTER TABLE api_tokens ALTER COLUMN api_token RESTART WITH {_FIRST_TOKEN}")
-    with served(database, folder=folder) as house:
-        house.context.access.sign_in_throttle._seconds = 0.0
-        found = Furnished(house, {role: _client(house, role) for role in ROLES})
+    with served(database, folder=folder) as site:
+        site.context.access.sign_in_throttle._seconds = 0.0
+        found = Furnished(site, {role: _client(site, role) for role in ROLES})
         _complain_and_exclude(found)
         found.known = _names(database, found)
         yield found
@@ -66,11 +66,11 @@ def sign_in(client) -> None:
     assert answer.status_code == 200, answer.text
 
 
-def _client(house: Served, role: str):
+def _client(site: Served, role: str):
     if role in TOKENS:
         scopes, arena = TOKENS[role]
-        return house.client(make_token(house.database, *scopes, arena=arena, name=role))
-    client = house.client()
+        return site.client(make_token(site.database, *scopes, arena=arena, name=role))
+    client = site.client()
     if role == "voter":
         assert client.post("/api/v1/arenas/arena/matchups").status_code == 201
     if role == "operator":

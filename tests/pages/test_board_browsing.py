@@ -219,7 +219,7 @@ def retiring(site):
     def changed(act):
         assert admin.post(f"/api/v1/arenas/arena/models/quartz-mini/{act}").status_code == 200
         rate(site.database)
-        site.run(site.house.boards._look())
+        site.run(site.registry.boards._look())
 
     yield lambda: changed("retire")
     changed("enable")

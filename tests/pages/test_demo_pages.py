@@ -30,8 +30,8 @@ def site(server, template, tmp_path_factory):
 
     async def filling(url):
         async with open_pool(url, most=8) as pool:
-            house = ArenaRegistry(ServingSettings(), url, pool, BlobStore(pool, FolderStorage(folder)))
-            await fill_demo_arena(house, _demo_script(), votes=120, seed=7)
+            registry = ArenaRegistry(ServingSettings(), url, pool, BlobStore(pool, FolderStorage(folder)))
+            await fill_demo_arena(registry, _demo_script(), votes=120, seed=7)
 
     with fresh_database(server, template) as database:
         asyncio.run(filling(database))
@@ -100,7 +100,7 @@ def test_every_page_of_the_operator_opens_and_fits(visit):
     opened.check()
 
 
-def test_the_list_of_voters_fits_a_desk(visit):
+def test_the_list_of_voters_fits_a_desktop(visit):
     opened = visit("/operator/sign-in", size=DESKTOP)
     sign_in(opened, "/operator/arenas/demo/voters")
     region = opened.page.get_by_role("region", name="Voters")

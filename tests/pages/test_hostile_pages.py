@@ -75,8 +75,8 @@ def site(server, template, tmp_path_factory):
             settings = ArenaSettings(undo_seconds=600, reveal="vote")
             arena = await create_arena(pool, "hostile", title=named(1), settings=settings)
             await import_answers(pool, BlobStore(pool, FolderStorage(folder)), "hostile", path)
-        async with voting_queue_of(database, arena) as desk:
-            await cast(desk, 30)
+        async with voting_queue_of(database, arena) as queue:
+            await cast(queue, 30)
 
     with fresh_database(server, template) as database:
         asyncio.run(making(database))

@@ -182,10 +182,10 @@ def test_the_page_of_a_closed_arena_is_not_there_for_strangers(site):
     with connect(site.database) as connection:
         connection.execute("""UPDATE arenas SET settings = settings || '{"visibility": "closed"}'""")
     try:
-        site.house.boards.forget("arena")
+        site.registry.boards.forget("arena")
         client = site.client()
         assert client.get(MINE, headers={"accept": "text/html"}).status_code == 404
     finally:
         with connect(site.database) as connection:
             connection.execute("""UPDATE arenas SET settings = settings || '{"visibility": "open"}'""")
-        site.house.boards.forget("arena")
+        site.registry.boards.forget("arena")

@@ -267,7 +267,7 @@ def test_a_chart_that_answers_the_mouse_takes_its_look_from_the_page(visit, site
 
 def test_a_model_that_is_not_there_is_a_page_that_says_so(visit, site):
     opened = visit(path_of("nobody"), js=False)
-    assert "no model called" in opened.page.locator("main").inner_text()
+    assert "no model" in opened.page.locator("main").inner_text()
     browser = {"accept": "text/html"}
     client = site.client()
     assert client.get(path_of("nobody"), headers=browser).status_code == 404

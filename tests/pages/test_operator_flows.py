@@ -182,7 +182,7 @@ def test_a_file_is_previewed_with_what_is_wrong(opened, audited, write):
     first, second = (errors.nth(k).inner_text() for k in (0, 1))
     line = {"jsonl": "line 2", "as_csv": "line 3", "parquet": "row 2"}[write.__name__]
     assert re.search(rf"{line}\s+model\s+model is ' elm'", first), first
-    assert "prompt rain has another text already" in second
+    assert "prompt rain already has a different text" in second
     assert audited() == []
     page.get_by_label("Enable new models at once").uncheck()
     press(opened, "Import the 2 valid rows only")
@@ -211,7 +211,7 @@ def test_a_file_that_is_too_large_is_answered_with_what_to_do(opened, tmp_path):
     expect(opened.page.get_by_role("heading", level=1)).to_have_text("The request is too large")
     told = opened.page.locator("main").inner_text()
     assert "more than 64 MiB. Split it" in told
-    assert "/api/v1/arenas/arena/responses, which takes 1 GiB" in told
+    assert "/api/v1/arenas/arena/responses, which accepts up to 1 GiB" in told
 
 
 def test_models_are_retired_after_a_question_and_enabled_again(opened, audited):

@@ -121,7 +121,7 @@ def test_everybody_can_read_a_preview_and_a_new_token(tour):
     readable(page)
 
 
-def test_everybody_can_claim_a_house(tour, site):
+def test_the_page_that_creates_the_operator_account_is_accessible(tour, site):
     async def link():
         async with open_pool(site.database, most=1) as pool:
             return await Accounts(pool).make_operator_link()

@@ -56,7 +56,7 @@ def run_out(site, matchup):
     one = parse_matchup_id(matchup)
 
     async def aged():
-        waiting = (await site.house.desk("arena")).live.open
+        waiting = (await site.registry.voting_queue("arena")).state.open
         waiting[one] = replace(waiting[one], expires_at=waiting[one].served_at)
 
     site.run(aged())
@@ -192,7 +192,7 @@ def test_a_pair_with_enough_votes_is_told_how_many_are_enough(site):
     assert "3 votes cast" in told[2]
 
 
-def test_a_desk_shows_both_responses_side_by_side(visit):
+def test_a_desktop_shows_both_responses_side_by_side(visit):
     page = visit(VOTE, js=False).page
     start(page)
     boxes = [stage(page).locator(f".side-{letter}").bounding_box() for letter in "ab"]
@@ -416,8 +416,8 @@ def test_a_page_says_nothing_that_its_address_puts_into_its_mouth(site):
 
 def test_a_closed_arena_has_no_vote_page_for_strangers(database):
     made_arena(database, name="shut", settings=ArenaSettings(visibility="closed"))
-    with served(database) as house:
-        client = house.client()
+    with served(database) as site:
+        client = site.client()
         for answer in (
             client.get("/arenas/shut/vote"),
             client.post("/arenas/shut/vote"),
@@ -429,8 +429,8 @@ def test_a_closed_arena_has_no_vote_page_for_strangers(database):
 
 def test_an_arena_with_nothing_to_vote_on_says_so(database):
     made_arena(database, models=1)
-    with served(database) as house:
-        answer = house.client().post("/arenas/arena/vote", headers={"accept": "text/html"})
+    with served(database) as site:
+        answer = site.client().post("/arenas/arena/vote", headers={"accept": "text/html"})
         assert answer.status_code == 409
         assert answer.headers["content-type"].startswith("text/html")
 

@@ -29,15 +29,16 @@ only
 2  fir      1440  1226 – 1653  ───────●───────        1–2          1/2/0    0%
    no rating
    sloe        –                                                   0/0/0  100%
-unrated: sloe took part in no battle that rates skill. Collect some.
+unrated: sloe took part in no battle that rates skill. Collect battles with
+these models.
 few-battles: Fewer than 30 battles each: ash (9), elm (11), fir (3), oak (16),
-yew (3). Read their ratings as a first impression.
+yew (3). Treat their ratings as preliminary.
 disconnected: The battles fall into 2 sets of models that never met each other;
 ratings are comparable only within a set. Apart from the largest: fir, yew. Add
 battles between the sets before comparing across them.
-no-prompts: No battle names its prompt, so intervals are battle-level: they
-speak of these prompts only. Add question_id to learn how far the ranking holds
-for prompts like these.
+no-prompts: No battle names its prompt, so intervals are battle-level: they hold
+for these prompts only. Add question_id to see whether the ranking holds for
+prompts like these.
 """
 
 METHODS = {

@@ -21,7 +21,7 @@ def _quick_passwords() -> Iterator[None]:
 
 
 @pytest.fixture
-def house(database: str) -> Iterator[Served]:
+def site(database: str) -> Iterator[Served]:
     """A server of the test's own."""
     from live_arenas import made_arena
 

@@ -86,7 +86,7 @@ FILLED |= {"report": "0" * 64, "exclusion": "99999", "complaint": "99999"}
 
 
 @pytest.fixture(scope="module")
-def house(server, template):
+def site(server, template):
     with fresh_database(server, template) as database:
         made_arena(database)
         made_arena(database, name="shut", settings=ArenaSettings(visibility="closed"))
@@ -97,24 +97,24 @@ def house(server, template):
 
 
 @pytest.fixture(scope="module")
-def roles(house):
+def roles(site):
     """A client for each role."""
-    clients = {"nobody": house.client(), "voter": house.client(), "garbage": house.client("tyt_garbage")}
+    clients = {"nobody": site.client(), "voter": site.client(), "garbage": site.client("tyt_garbage")}
     clients["voter"].post("/api/v1/arenas/arena/matchups")
-    clients["operator"] = house.client()
+    clients["operator"] = site.client()
     clients["operator"].post("/api/v1/operator/sign-in", json={"name": "Ada", "password": PASSWORD})
-    gone = make_token(house.database, "admin", name="gone")
+    gone = make_token(site.database, "admin", name="gone")
     number = next(
         one["api_token"]
         for one in clients["operator"].get("/api/v1/tokens").json()["tokens"]
         if one["name"] == "gone"
     )
     assert clients["operator"].delete(f"/api/v1/tokens/{number}").status_code == 204
-    clients["revoked"] = house.client(gone)
+    clients["revoked"] = site.client(gone)
     for role, granted in ROLES.items():
         if role not in clients and granted is not None:
             asked = ["admin"] if "admin" in granted[0] else sorted(granted[0])
-            clients[role] = house.client(make_token(house.database, *asked, arena=granted[1]))
+            clients[role] = site.client(make_token(site.database, *asked, arena=granted[1]))
     assert set(clients) == set(ROLES)
     return clients
 
@@ -166,12 +166,12 @@ def met(answer):
     return "404" if hidden else "ok"
 
 
-def test_every_route_is_in_the_table(house):
-    assert routes_of(house.app) == set(ROUTES)
+def test_every_route_is_in_the_table(site):
+    assert routes_of(site.app) == set(ROUTES)
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_a_role_may_do_what_the_table_says_and_no_more(house, roles, role):
+def test_a_role_may_do_what_the_table_says_and_no_more(site, roles, role):
     wrong = []
     for route, need in ROUTES.items():
         method, template = route.split(" ")

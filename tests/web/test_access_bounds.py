@@ -201,7 +201,7 @@ def scope_of(method="POST", path="/x", **headers):
 def checked(scope, settings=None):
     """The status of a refusal, if it is one."""
     door = middleware.EdgeMiddleware(
-        None, settings=settings or ServingSettings(port=0), figures=None, dressed=lambda _, answer: answer
+        None, settings=settings or ServingSettings(port=0), metrics=None, dressed=lambda _, answer: answer
     )
     refusal, _ = door._checked(scope, None)
     return None if refusal is None else refusal.status_code
@@ -299,7 +299,7 @@ class TestRevealedNames:
         names.undo(9)
         assert names.pending == {7: PendingNames(7, 0, 1, 2, 3, 4)}
         names.tell(self.pending(7))
-        assert (names.pending, names.told) == ({}, {3: (0, 2), 4: (1, 2)})
+        assert (names.pending, names.revealed) == ({}, {3: (0, 2), 4: (1, 2)})
 
     def test_a_thousand_voters_are_known_and_who_was_asked_for_stays(self):
         known = RevealedNames()

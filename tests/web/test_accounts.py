@@ -21,6 +21,11 @@ def with_accounts(database, scene):
     return asyncio.run(running())
 
 
+def revoke_session(database, session):
+    with connect(database) as connection:
+        connection.execute("UPDATE sessions SET revoked_at = now() WHERE session = %s", (session,))
+
+
 def everything_in(database):
     """Every row of every table, as text."""
     with connect(database) as connection:
@@ -41,10 +46,8 @@ def test_a_session_is_found_by_its_token_until_it_is_revoked(database):
         assert other != token
         assert await accounts.find_session(token) == made
         assert await accounts.find_session(token + "x") is None
-        await accounts.revoke_session(made.session)
+        revoke_session(database, made.session)
         assert await accounts.find_session(token) is None
-        with pytest.raises(NotFound, match="revoked before"):
-            await accounts.revoke_session(made.session)
         assert await accounts.find_session(other) is not None
 
     with_accounts(database, scene)
@@ -73,9 +76,9 @@ def test_a_link_works_once(database):
         await accounts.claim(link, "Ada", PASSWORD)
         assert await accounts.has_operator()
         assert not await accounts.link_is_open(link)
-        with pytest.raises(NotAllowed, match="used before"):
+        with pytest.raises(NotAllowed, match="has been used"):
             await accounts.claim(link, "Eve", PASSWORD)
-        with pytest.raises(NotAllowed, match="used before"):
+        with pytest.raises(NotAllowed, match="has been used"):
             await accounts.claim("no link", "Eve", PASSWORD)
         assert await accounts.signed_in(await accounts.sign_in("Ada", PASSWORD)) == "Ada"
 
@@ -175,7 +178,7 @@ def test_a_token_that_makes_no_sense_is_refused(database):
         for name, scopes, life in nonsense:
             with pytest.raises(BadOption):
                 await accounts.make_token("cli", name, scopes, life=life)
-        with pytest.raises(NotFound, match="no arena 'nowhere'"):
+        with pytest.raises(NotFound, match="no such arena: 'nowhere'"):
             await accounts.make_token("cli", "ci", ["read"], arena="nowhere")
         assert await accounts.list_tokens() == []
 
@@ -204,7 +207,7 @@ def test_a_judges_token_always_votes_in_the_same_session(database):
         assert len(set(sessions)) == 1
         assert sessions[0].source == 1
         assert (await accounts.judge_session(two)).session != sessions[0].session
-        await accounts.revoke_session(sessions[0].session)
+        revoke_session(database, sessions[0].session)
         with pytest.raises(NotAllowed, match="revoked"):
             await accounts.judge_session(one)
 

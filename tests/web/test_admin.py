@@ -53,14 +53,14 @@ def an_arena(database, folder):
         connection.execute(
             "INSERT INTO complaints (arena, source, serial, session, reason, note) VALUES (1, 0, 0, 1, 'broken', 'x')"
         )
-    with served(database, folder=folder) as house:
-        yield house
+    with served(database, folder=folder) as site:
+        yield site
 
 
 @pytest.fixture
 def running(database, tmp_path):
-    with an_arena(database, tmp_path) as house:
-        yield house
+    with an_arena(database, tmp_path) as site:
+        yield site
 
 
 @pytest.fixture
@@ -73,9 +73,9 @@ def refused_admin(server, template, tmp_path_factory):
     """One arena for all requests that change nothing."""
     with (
         fresh_database(server, template) as url,
-        an_arena(url, tmp_path_factory.mktemp("responses")) as house,
+        an_arena(url, tmp_path_factory.mktemp("responses")) as site,
     ):
-        yield house.client(make_token(url, "admin", name="admin"))
+        yield site.client(make_token(url, "admin", name="admin"))
 
 
 def test_every_route_of_operators_is_for_operators(running, database):

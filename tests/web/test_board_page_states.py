@@ -43,7 +43,7 @@ def test_a_permalink_stays_as_it_is_and_names_the_document_it_shows(server, temp
             admin = running.client(make_token(database, "admin"))
             assert admin.post("/api/v1/arenas/arena/models/wren-3b/retire").status_code == 200
             rate(database)
-            running.run(running.house.boards._look())
+            running.run(running.registry.boards._look())
             newest = board(reader).text
             assert "retired</span>" in newest
             again = reader.get(f"/arenas/arena/boards/{sha256}", headers=PAGE)
@@ -198,7 +198,7 @@ def test_a_title_that_would_turn_round_is_spelled_out(server, template, tmp_path
             answer = {"prompt_id": "p", "prompt": "What?", "model": name, "response": "yes"}
             assert admin.post("/api/v1/arenas/arena/responses", content=json.dumps(answer)).status_code == 200
             rate(database)
-            running.run(running.house.boards._look())
+            running.run(running.registry.boards._look())
             title = page_title(admin.get(paths.model("arena", name), headers=PAGE).text)
             assert title.startswith("an[U+3164]other · [U+202E]&lt;b&gt;dnert · ")
             for query in ({}, {"source": "both"}):

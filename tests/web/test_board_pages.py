@@ -329,7 +329,7 @@ def test_a_filtered_board_names_the_snapshot_whose_votes_it_counts(reader, place
         (older,) = connection.execute(
             "SELECT encode(sha256, 'hex') FROM snapshots WHERE source = 0 ORDER BY position LIMIT 1"
         ).fetchone()
-    boards = place.house.boards
+    boards = place.registry.boards
     found = place.run(boards.published(1, older))
     newest = place.run(boards.latest(1, 0))
     assert found.position < newest.position

@@ -70,7 +70,7 @@ def test_retired_models_stand_last_and_can_be_left_out(database, tmp_path):
         admin = running.client(make_token(database, "admin"))
         assert admin.post(f"{ARENA}/models/model-2/retire").status_code == 200
         rate(database)
-        running.run(running.house.boards._look())
+        running.run(running.registry.boards._look())
         whole = admin.get(f"{ARENA}/board").json()
         assert [row["model"] for row in whole["rows"] if not row["enabled"]] == ["model-2"]
         assert whole["rows"][-1]["model"] == "model-2"

@@ -30,7 +30,7 @@ class Place:
 
     def rate(self):
         rate(self.running.database)
-        self.running.run(self.running.house.boards._look())
+        self.running.run(self.running.registry.boards._look())
 
     def exclude(self, **which):
         answer = self.operator.post(f"{ARENA}/exclusions", json={"reason": "a bot", **which})
@@ -157,8 +157,8 @@ def test_an_exclusion_of_later_votes_says_nothing_of_a_board_before_them(place):
 
 
 async def _more_votes(place, votes):
-    async with voting_queue_of(place.running.database, place.arena) as desk:
-        await cast(desk, votes)
+    async with voting_queue_of(place.running.database, place.arena) as queue:
+        await cast(queue, votes)
     close_window(place.running.database)
     await asyncio.to_thread(place.rate)
 

@@ -22,8 +22,8 @@ def running(server, template, tmp_path_factory):
     """One for all: exporting changes nothing."""
     with fresh_database(server, template) as url:
         voted(url, votes=25)
-        with served(url, folder=tmp_path_factory.mktemp("responses")) as house:
-            yield house
+        with served(url, folder=tmp_path_factory.mktemp("responses")) as site:
+            yield site
 
 
 @pytest.mark.parametrize("container", CONTAINERS)
@@ -108,7 +108,7 @@ def test_readers_who_take_nothing_give_up_their_places(database, tmp_path, monke
             assert idle.recv(12) == b"HTTP/1.1 200"
         places = running.context.exports
         end = time.monotonic() + 60
-        while caplog.text.count("its reader took nothing") < 2 or places._value < 2:
+        while caplog.text.count("the client read nothing") < 2 or places._value < 2:
             assert time.monotonic() < end, "stalled readers keep their places"
             time.sleep(0.02)
         assert running.client().get(BATTLES, params={"upto": 100}).status_code == 200

@@ -26,20 +26,20 @@ def figures_in(text):
     }
 
 
-def test_a_house_is_ready_while_its_database_is(house):
-    client = house.client()
+def test_the_server_is_ready_while_its_database_is(site):
+    client = site.client()
     assert client.get("/healthz").json() == {"status": "ok"}
     assert client.get("/readyz").json() == {"status": "ok", "arenas": 1, "loading": 0}
-    with connect(house.database) as connection:
+    with connect(site.database) as connection:
         connection.execute("UPDATE migrations SET name = 'other ' || name")
-    house.context.readiness._looks._tasks.clear()
+    site.context.readiness._looks._tasks.clear()
     behind = client.get("/readyz")
     assert behind.status_code == 503
     assert "other" not in behind.text
     assert client.get("/healthz").status_code == 200
 
 
-def test_however_many_ask_whether_a_house_is_ready_the_database_is_asked_once(monkeypatch):
+def test_concurrent_readiness_checks_query_the_database_once(monkeypatch):
     monkeypatch.setattr(health, "_READINESS_CACHE_SECONDS", 60.0)
     looks, going = [], threading.Event()
 
@@ -99,16 +99,16 @@ def test_one_arena_that_cannot_be_loaded_takes_no_other_out_of_service():
         count_loaded_arenas([lost, lost])
 
 
-def test_figures_need_a_token_and_count_what_was_done(house):
-    make_operator(house.database)
-    client = house.client()
+def test_metrics_need_a_token_and_count_requests(site):
+    make_operator(site.database)
+    client = site.client()
     assert client.get("/metrics").status_code == 401
-    assert house.client(make_token(house.database, "read")).get("/metrics").status_code == 403
+    assert site.client(make_token(site.database, "read")).get("/metrics").status_code == 403
     for _ in range(3):
         matchup = client.post(ASK).json()["matchup"]
         client.post(f"/api/v1/matchups/{matchup}/vote", json={"winner": "tie"})
     client.post("/api/v1/matchups/x/vote", json={"winner": "tie"})
-    page = house.client(make_token(house.database, "metrics")).get("/metrics")
+    page = site.client(make_token(site.database, "metrics")).get("/metrics")
     assert page.headers["content-type"].startswith("text/plain; version=0.0.4")
     figures = figures_in(page.text)
     voted = 'tiltyard_requests_total{method="POST",route="vote",status="%s"}'
@@ -137,11 +137,11 @@ def test_figures_tell_that_the_database_is_gone(database, server, monkeypatch, t
         assert figures["tiltyard_database_up"] == up
 
 
-def test_strange_methods_and_paths_make_no_new_figures(house):
-    client = house.client()
+def test_unknown_methods_and_paths_add_no_new_metrics(site):
+    client = site.client()
     for k in range(20):
         client.request(("PROPFIND", "TRACE", "MKCOL")[k % 3], f"/path/{k}")
-    page = house.client(make_token(house.database, "metrics")).get("/metrics").text
+    page = site.client(make_token(site.database, "metrics")).get("/metrics").text
     assert 'method="OTHER",route="none"' in page
     assert "PROPFIND" not in page
     assert "/path" not in page

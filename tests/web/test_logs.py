@@ -43,8 +43,8 @@ def test_a_log_of_everything_tells_nothing_about_anybody(database, lines, monkey
     token, judge = make_token(database, "admin"), make_token(database, "judge")
     secrets = {SECRET, PASSWORD, token, judge, "127.0.0.1", "10.9.8.7", "hunter2", "query-string", OPERATOR}
     secrets |= {"What about", "of somebody", "model-", "prompt-", "x-told-us", database}
-    with served(database, settings=ServingSettings(log_requests=True)) as house:
-        client, program = house.client(), house.client(judge)
+    with served(database, settings=ServingSettings(log_requests=True)) as site:
+        client, program = site.client(), site.client(judge)
         for who in (client, program):
             for ahead in (False, True):
                 shown = who.post(ASK, json={"ahead": ahead}).json()
@@ -69,8 +69,8 @@ def test_a_log_of_everything_tells_nothing_about_anybody(database, lines, monkey
         client.get("/claim/x-told-us?query-string=1")
         client.get("/metrics", headers={"x-forwarded-for": "10.9.8.7"})
         client.get("/x-told-us?query-string=1", headers={"authorization": "Bearer hunter2"})
-        break_everything(house, client, monkeypatch)
-        host, port = house.url.removeprefix("http://").split(":")
+        break_everything(site, client, monkeypatch)
+        host, port = site.url.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port))) as raw:
             raw.sendall(b"hunter2 nonsense\r\n\r\n")
             raw.recv(1000)
@@ -85,7 +85,7 @@ def test_a_log_of_everything_tells_nothing_about_anybody(database, lines, monkey
     assert any("test_logs" in place for place in unexpected["where"])
 
 
-def break_everything(house, client, monkeypatch):
+def break_everything(site, client, monkeypatch):
     async def broken(*_):
         raise RuntimeError("hunter2 at postgresql://hypatia:hunter2@10.9.8.7/x?query-string=1")
 
@@ -93,30 +93,30 @@ def break_everything(house, client, monkeypatch):
         raise StoreFault("cannot reach postgresql://hypatia:hunter2@10.9.8.7/x") from RuntimeError("hunter2")
 
     with monkeypatch.context() as patched:
-        patched.setattr(house.house, "desk", broken)
+        patched.setattr(site.registry, "voting_queue", broken)
         told = client.post(ASK)
         assert told.status_code == 500
-        patched.setattr(house.house, "desk", gone)
+        patched.setattr(site.registry, "voting_queue", gone)
         assert client.post(ASK).status_code == 503
-    with connect(house.database) as connection:
+    with connect(site.database) as connection:
         connection.execute("ALTER TABLE operators RENAME TO x")
     assert (
         client.post("/api/v1/operator/sign-in", json={"name": OPERATOR, "password": "hunter2"}).status_code
         == 503
     )
-    with connect(house.database) as connection:
+    with connect(site.database) as connection:
         connection.execute("ALTER TABLE x RENAME TO operators")
 
 
 def test_an_instance_in_an_answer_is_in_the_log(database, lines, monkeypatch):
     made_arena(database)
-    with served(database) as house:
+    with served(database) as site:
 
         async def broken(*_):
             raise RuntimeError
 
-        monkeypatch.setattr(house.house, "desk", broken)
-        instance = house.client().post(ASK).json()["instance"]
+        monkeypatch.setattr(site.registry, "voting_queue", broken)
+        instance = site.client().post(ASK).json()["instance"]
     assert [json.loads(line).get("instance") for line in lines.getvalue().splitlines()].count(instance) == 1
 
 

@@ -22,7 +22,7 @@ from tiltyard.postgres.connections import connect
 
 
 @pytest.fixture
-def house(database):
+def site(database):
     async def make():
         for name in ("first", "second", "third"):
             await make_arena(database, 3, 2, name=name)
@@ -69,37 +69,37 @@ def rename(database, matchup):
     return format_matchup_id(other)
 
 
-def test_an_id_carries_the_number_of_its_arena(house):
+def test_an_id_carries_the_number_of_its_arena(site):
     numbers = {
-        name: matchup_arena_number(parse_matchup_id(ask(house.client(), name))) for name in ("first", "third")
+        name: matchup_arena_number(parse_matchup_id(ask(site.client(), name))) for name in ("first", "third")
     }
-    with connect(house.database) as connection:
+    with connect(site.database) as connection:
         known = dict(connection.execute("SELECT name, arena FROM arenas").fetchall())
     assert numbers == {name: known[name] for name in numbers}
     assert matchup_arena_number(new_matchup_id(2**31 - 1)) == 2**31 - 1
 
 
-def test_a_guessed_id_costs_no_look_at_any_log(house):
-    client = house.client()
+def test_a_guessed_id_costs_no_look_at_any_log(site):
+    client = site.client()
     ask(client)
-    with locked(house.database, "matchups", "endings", "events"):
+    with locked(site.database, "matchups", "endings", "events"):
         assert {vote(client, guessed()).status_code for _ in range(30)} == {404}
 
 
-def test_a_vote_touches_its_own_arena_only(house):
-    client = house.client()
+def test_a_vote_touches_its_own_arena_only(site):
+    client = site.client()
     matchup, _ = ask(client), ask(client, "second")
-    with locked(house.database, "matchups_2", "matchups_3", "endings_2", "endings_3", "events_2", "events_3"):
+    with locked(site.database, "matchups_2", "matchups_3", "endings_2", "endings_3", "events_2", "events_3"):
         assert vote(client, matchup).status_code == 200
         assert vote(client, matchup).status_code == 200
         report = {"reason": "broken"}
         assert client.post(f"/api/v1/matchups/{matchup}/report", json=report).status_code == 204
 
 
-def test_an_arena_that_another_process_made_just_now_is_found(house):
-    asyncio.run(make_arena(house.database, 3, 2, name="fourth"))
-    client = house.client()
-    with served(house.database) as other:
+def test_an_arena_that_another_process_made_just_now_is_found(site):
+    asyncio.run(make_arena(site.database, 3, 2, name="fourth"))
+    client = site.client()
+    with served(site.database) as other:
         told = other.client(cookies=client.cookies)
         matchup = ask(told, "fourth")
         client.cookies = told.cookies
@@ -113,12 +113,12 @@ def test_ids_of_version_0_1_are_still_found(database):
 
     asyncio.run(make())
     make_older(database, "first", "second")
-    with served(database) as house:
-        client = house.client()
+    with served(database) as site:
+        client = site.client()
         cookies = client.cookies
         older = rename(database, ask(client, "second"))
-    with served(database) as house:
-        client = house.client(cookies=cookies)
+    with served(database) as site:
+        client = site.client(cookies=cookies)
         assert vote(client, older).status_code == 200
         assert vote(client, older).status_code == 200
         assert client.post(f"/api/v1/matchups/{older}/reveal").status_code == 200
@@ -128,13 +128,13 @@ def test_ids_of_version_0_1_are_still_found(database):
 def test_a_crowd_of_guessed_ids_takes_one_connection_of_an_older_arena(database):
     asyncio.run(make_arena(database, 3, 2, name="first"))
     make_older(database, "first")
-    with served(database) as house:
-        client = house.client()
+    with served(database) as site:
+        client = site.client()
         ask(client)
         found = []
 
         def guess():
-            found.append(vote(house.client(cookies=client.cookies), guessed()).status_code)
+            found.append(vote(site.client(cookies=client.cookies), guessed()).status_code)
 
         crowd = [threading.Thread(target=guess) for _ in range(20)]
         with locked(database, "matchups"):
@@ -142,8 +142,8 @@ def test_a_crowd_of_guessed_ids_takes_one_connection_of_an_older_arena(database)
                 one.start()
             while len(found) < 11:
                 time.sleep(0.01)
-            # One looks, eight wait, eleven are told to come back; the desk may look at its log besides.
-            assert house.house.pool.in_use <= 2
+            # One looks up, eight wait, eleven are refused; the queue may also read its log.
+            assert site.registry.pool.in_use <= 2
             assert found == [503] * 11
         for one in crowd:
             one.join()

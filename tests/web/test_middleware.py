@@ -22,8 +22,8 @@ def cookie_of(answer, name=VOTER_COOKIE):
     return answer.cookies[name]
 
 
-def with_cookie(house, value, name=VOTER_COOKIE):
-    return house.client(cookies={name: value})
+def with_cookie(site, value, name=VOTER_COOKIE):
+    return site.client(cookies={name: value})
 
 
 def test_a_session_is_a_signed_cookie_that_pages_cannot_read(shared):
@@ -64,22 +64,22 @@ def test_a_cookie_that_we_did_not_sign_is_overlooked(shared):
 def test_a_rotated_key_keeps_sessions_until_the_old_one_goes(database):
     old, new = "the old key, which is long enough", "the new key, which is long enough"
     made_arena(database)
-    with served(database, keys=SecretKeys([old])) as house:
-        before = house.client().post(ASK)
-    with served(database, keys=SecretKeys([new, old])) as house:
-        assert with_cookie(house, cookie_of(before)).post(ASK).json() == before.json()
-        during = house.client().post(ASK)
-    with served(database, keys=SecretKeys([new])) as house:
-        assert with_cookie(house, cookie_of(during)).post(ASK).json() == during.json()
-        assert with_cookie(house, cookie_of(before)).get(ASK).json() == {"matchups": []}
+    with served(database, keys=SecretKeys([old])) as site:
+        before = site.client().post(ASK)
+    with served(database, keys=SecretKeys([new, old])) as site:
+        assert with_cookie(site, cookie_of(before)).post(ASK).json() == before.json()
+        during = site.client().post(ASK)
+    with served(database, keys=SecretKeys([new])) as site:
+        assert with_cookie(site, cookie_of(during)).post(ASK).json() == during.json()
+        assert with_cookie(site, cookie_of(before)).get(ASK).json() == {"matchups": []}
 
 
-def test_a_revoked_session_is_nobodys(house):
-    client = house.client()
+def test_a_revoked_session_is_nobodys(site):
+    client = site.client()
     answer = client.post(ASK)
-    with connect(house.database) as connection:
+    with connect(site.database) as connection:
         connection.execute("UPDATE sessions SET revoked_at = now()")
-    house.context.access.forget()
+    site.context.access.forget()
     assert client.get(ASK).json() == {"matchups": []}
     assert client.get(answer.json()["responses"]["a"]["url"]).status_code == 404
 
@@ -87,8 +87,8 @@ def test_a_revoked_session_is_nobodys(house):
 def test_under_https_cookies_are_secure_and_browsers_stay(database):
     made_arena(database)
     settings = ServingSettings(base_url="https://arena.example.org")
-    with served(database, settings=settings) as house:
-        answer = house.client().post(ASK)
+    with served(database, settings=settings) as site:
+        answer = site.client().post(ASK)
         assert answer.headers["set-cookie"].endswith("; Secure")
         assert answer.headers["strict-transport-security"] == "max-age=31536000"
 
@@ -135,13 +135,13 @@ def test_refusals_are_problem_documents(shared):
     assert client.get("/api/v1/tokens").headers["www-authenticate"].startswith("Bearer")
 
 
-def test_what_nobody_foresaw_is_told_without_details(house, monkeypatch):
+def test_an_unexpected_error_is_answered_without_details(site, monkeypatch):
     async def broken(*_):
         raise RuntimeError("secret detail")
 
-    monkeypatch.setattr(house.house, "voting_queue_of", broken)
-    monkeypatch.setattr(house.context.access.accounts, "sign_in", broken)
-    client = house.client()
+    monkeypatch.setattr(site.registry, "voting_queue_of", broken)
+    monkeypatch.setattr(site.context.access.accounts, "sign_in", broken)
+    client = site.client()
     client.post(ASK)
     sign_in = ("/api/v1/operator/sign-in", {"name": "x", "password": "y"})
     for path, body in ((f"/api/v1/matchups/{'A' * 22}/skip", None), sign_in):
@@ -156,17 +156,17 @@ def test_a_database_that_does_not_answer_is_503_and_later(shared, monkeypatch):
     async def broken(*_):
         raise StoreFault("cannot reach 10.9.8.7")
 
-    monkeypatch.setattr(shared.house, "desk", broken)
+    monkeypatch.setattr(shared.registry, "voting_queue", broken)
     answer = shared.client().post(ASK)
     assert answer.status_code == 503
     assert answer.headers["retry-after"] == "1"
     assert "10.9.8.7" not in answer.text
 
 
-def test_a_page_of_another_site_can_do_nothing(house):
-    make_operator(house.database)
-    token = make_token(house.database, "admin")
-    own, client = house.url, house.client()
+def test_a_page_of_another_site_can_do_nothing(site):
+    make_operator(site.database)
+    token = make_token(site.database, "admin")
+    own, client = site.url, site.client()
     for headers, status in (
         ({}, 201),
         ({"origin": own}, 200),
@@ -192,10 +192,10 @@ def test_a_page_of_another_site_can_do_nothing(house):
 
 def test_with_a_base_url_only_its_pages_are_ours(database):
     made_arena(database)
-    with served(database, settings=ServingSettings(base_url="https://arena.example.org")) as house:
-        client = house.client()
+    with served(database, settings=ServingSettings(base_url="https://arena.example.org")) as site:
+        client = site.client()
         assert client.post(ASK, headers={"origin": "https://arena.example.org"}).status_code == 201
-        assert client.post(ASK, headers={"origin": house.url}).status_code == 403
+        assert client.post(ASK, headers={"origin": site.url}).status_code == 403
         assert client.get(ASK, headers={"host": "elsewhere.example"}).status_code == 200
 
 
@@ -285,17 +285,17 @@ def test_a_browser_is_told_by_a_page_that_a_body_is_too_large(shared, path, acce
     assert answer.headers["cache-control"] == "no-store"
 
 
-def test_answers_may_be_larger_than_other_bodies_but_not_from_nobody(house):
+def test_answers_may_be_larger_than_other_bodies_but_not_from_nobody(site):
     body = b"\n" * (MAX_BODY_BYTES + 1)
     where = "/api/v1/arenas/arena/responses"
-    answer = house.client(make_token(house.database, "import")).post(where, content=body)
+    answer = site.client(make_token(site.database, "import")).post(where, content=body)
     assert answer.status_code != 413
 
     def pieces():
         for _ in range(20):
             yield b"\n" * (MAX_BODY_BYTES // 10)
 
-    assert house.client().post(where, content=pieces()).status_code in {401, 413}
+    assert site.client().post(where, content=pieces()).status_code in {401, 413}
 
 
 def test_a_length_that_is_no_number_is_refused(shared):

@@ -51,14 +51,14 @@ def seen(server, prepared):
 # Arenas, models, prompts
 
 
-def test_an_arena_is_made_and_what_is_wrong_is_told(running):
+def test_an_arena_is_created_or_the_form_shows_what_is_wrong(running):
     client = signed(running)
     form = {"name": "poems", "title": f"Poems {HOSTILE}", "visibility": "closed", "timezone": "Europe/Berlin"}
     located(client.post("/operator/arenas", data=form), "created", "arenas", "poems")
     page = client.get("/operator/arenas/poems").text
     assert "<script>alert" not in page
     for changed, status, told in (
-        ({}, 409, "there is an arena called poems already"),
+        ({}, 409, "the arena poems exists already"),
         ({"name": "No Good"}, 422, "expected 1 to 64"),
         ({"name": "x", "timezone": "Nowhere/Land"}, 422, "timezone is"),
         ({"name": "x", "visibility": "ajar"}, 422, "visibility is"),
@@ -92,7 +92,7 @@ def test_a_prompt_and_a_response_are_withdrawn_with_a_reason(running):
     where = "/operator/arenas/arena/prompts/withdraw"
     assert client.get(where, params={"prompt": "none"}).status_code == 404
     bare = client.post(where, data={"prompt": "prompt-1", "model": "model-1"})
-    assert (bare.status_code, "a reason is needed" in bare.text) == (422, True)
+    assert (bare.status_code, "characters is required" in bare.text) == (422, True)
     for form in ({"prompt": "prompt-1", "model": "model-1"}, {"prompt": "prompt-1"}):
         located(
             client.post(where, data=form | {"reason": HOSTILE}), "withdrawn", "arenas", "arena", "prompts"
@@ -137,7 +137,7 @@ def test_a_file_with_mistakes_is_not_let_in_by_accident(running):
     assert [detail["enabled"] for _, _, detail in audited(running)] == [False]
 
 
-def test_another_change_meanwhile_is_told(running):
+def test_a_concurrent_change_is_reported(running):
     client = signed(running)
     first = sent(client, lines(row(response="one"))).headers["location"]
     second = sent(client, lines(row(response="two"))).headers["location"]

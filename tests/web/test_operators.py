@@ -18,8 +18,8 @@ def link_of(database):
     return asyncio.run(making())
 
 
-def test_a_link_makes_the_operator_once(house):
-    client, link = house.client(), link_of(house.database)
+def test_a_link_makes_the_operator_once(site):
+    client, link = site.client(), link_of(site.database)
     assert client.get("/api/v1/me").status_code == 401
     claimed = client.post("/api/v1/operator/claim", json={"token": link, **HIM})
     assert claimed.status_code == 200
@@ -32,13 +32,13 @@ def test_a_link_makes_the_operator_once(house):
     assert stated.startswith(f"{OPERATOR_COOKIE}=")
     assert "HttpOnly" in stated
     assert client.get("/api/v1/me").json()["name"] == "operator:Ada"
-    again = house.client().post("/api/v1/operator/claim", json={"token": link, **HIM, "name": "Eve"})
+    again = site.client().post("/api/v1/operator/claim", json={"token": link, **HIM, "name": "Eve"})
     assert again.status_code == 401
     assert client.get("/api/v1/me").json()["name"] == "operator:Ada"
 
 
-def test_the_link_leads_to_a_page_with_a_form(house):
-    client, link = house.client(), link_of(house.database)
+def test_the_link_leads_to_a_page_with_a_form(site):
+    client, link = site.client(), link_of(site.database)
     page = client.get(f"/claim/{link}")
     assert page.status_code == 200
     assert "<form" in page.text
@@ -51,7 +51,7 @@ def test_the_link_leads_to_a_page_with_a_form(house):
     for zero in ({"name": "A\0da"}, {"password": f"{PASSWORD}\0"}):
         refused = client.post(f"/claim/{link}", data=HIM | zero)
         assert refused.status_code == 422
-        assert "zero byte" in refused.text
+        assert "null character" in refused.text
     done = client.post(f"/claim/{link}", data={"name": "<b>Ada", "password": PASSWORD})
     assert done.status_code == 200
     assert "<b>" not in done.text
@@ -61,9 +61,9 @@ def test_the_link_leads_to_a_page_with_a_form(house):
     assert client.get("/claim/nothing").status_code == 401
 
 
-def test_signing_in_and_out(house):
-    make_operator(house.database)
-    client = house.client()
+def test_signing_in_and_out(site):
+    make_operator(site.database)
+    client = site.client()
     for wrong in ({**HIM, "password": "wrong"}, {**HIM, "name": "Eve"}):
         refused = client.post("/api/v1/operator/sign-in", json=wrong)
         assert refused.status_code == 401
@@ -73,24 +73,24 @@ def test_signing_in_and_out(house):
     cookie = client.cookies[OPERATOR_COOKIE]
     assert client.post("/api/v1/operator/sign-out").status_code == 204
     assert OPERATOR_COOKIE not in client.cookies
-    stolen = house.client(cookies={OPERATOR_COOKIE: cookie})
+    stolen = site.client(cookies={OPERATOR_COOKIE: cookie})
     assert stolen.get("/api/v1/tokens").status_code == 401
     assert stolen.post("/api/v1/operator/sign-out").status_code == 204
 
 
-def test_a_sign_in_lapses(house):
-    make_operator(house.database)
-    client = house.client()
+def test_a_sign_in_lapses(site):
+    make_operator(site.database)
+    client = site.client()
     client.post("/api/v1/operator/sign-in", json=HIM)
-    with connect(house.database) as connection:
+    with connect(site.database) as connection:
         connection.execute("UPDATE operator_sessions SET expires_at = now()")
-    house.context.access.forget()
+    site.context.access.forget()
     assert client.get("/api/v1/me").status_code == 401
 
 
-def test_tokens_are_made_shown_once_listed_and_revoked(house):
-    make_operator(house.database)
-    client = house.client()
+def test_tokens_are_made_shown_once_listed_and_revoked(site):
+    make_operator(site.database)
+    client = site.client()
     client.post("/api/v1/operator/sign-in", json=HIM)
     body = {"name": "ci", "scopes": ["read", "import"], "arena": "arena", "days": 7}
     made = client.post("/api/v1/tokens", json=body)
@@ -101,7 +101,7 @@ def test_tokens_are_made_shown_once_listed_and_revoked(house):
     (known,) = listed.json()["tokens"]
     assert known == {name: value for name, value in made.json().items() if name != "token"}
     assert (known["arena"], known["scopes"]) == ("arena", ["import", "read"])
-    program = house.client(token)
+    program = site.client(token)
     assert program.get("/api/v1/me").json() == {
         "name": "token:ci",
         "scopes": ["import", "read"],
@@ -115,19 +115,19 @@ def test_tokens_are_made_shown_once_listed_and_revoked(house):
         assert client.post("/api/v1/tokens", json={**body, **wrong}).status_code == 422
 
 
-def test_an_operators_token_is_no_bearer_token(house):
-    make_operator(house.database)
-    client = house.client()
+def test_an_operators_token_is_no_bearer_token(site):
+    make_operator(site.database)
+    client = site.client()
     client.post("/api/v1/operator/sign-in", json=HIM)
     assert client.get("/api/v1/me").status_code == 200
     value = client.cookies[OPERATOR_COOKIE]
     for token in (value, value.partition(".")[0]):
-        assert house.client(token).get("/api/v1/me").status_code == 401
-    assert house.client().get("/api/v1/me", headers={"authorization": "Basic QTpC"}).status_code == 401
+        assert site.client(token).get("/api/v1/me").status_code == 401
+    assert site.client().get("/api/v1/me", headers={"authorization": "Basic QTpC"}).status_code == 401
 
 
-def test_too_many_guesses_at_once_are_turned_away(house):
-    access = house.context.access
+def test_too_many_guesses_at_once_are_turned_away(site):
+    access = site.context.access
     access.sign_in_throttle._most, access.sign_in_throttle._seconds = 2, 0.3
 
     async def guessing():
@@ -140,4 +140,4 @@ def test_too_many_guesses_at_once_are_turned_away(house):
         except Exception as error:
             return type(error).__name__
 
-    assert sorted(house.run(guessing())) == ["Busy"] * 4 + ["NotAllowed"] * 2
+    assert sorted(site.run(guessing())) == ["Busy"] * 4 + ["NotAllowed"] * 2

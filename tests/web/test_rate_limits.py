@@ -90,9 +90,9 @@ def test_few_passwords_are_checked_at_once_however_many_addresses_try():
     assert asyncio.run(scene()) == 2
 
 
-def test_the_operator_signs_in_while_a_crowd_elsewhere_guesses(house, monkeypatch):
-    make_operator(house.database)
-    sign_in_throttle = house.context.access.sign_in_throttle
+def test_the_operator_signs_in_while_a_crowd_elsewhere_guesses(site, monkeypatch):
+    make_operator(site.database)
+    sign_in_throttle = site.context.access.sign_in_throttle
     sign_in_throttle._seconds = 20
 
     async def crowd():
@@ -103,15 +103,15 @@ def test_the_operator_signs_in_while_a_crowd_elsewhere_guesses(house, monkeypatc
             one.cancel()
         await asyncio.gather(*guessers, return_exceptions=True)
 
-    guessers = house.run(crowd())
+    guessers = site.run(crowd())
     try:
-        answer = house.client().post(SIGN_IN, json={"name": "Ada", "password": PASSWORD})
+        answer = site.client().post(SIGN_IN, json={"name": "Ada", "password": PASSWORD})
         assert answer.status_code == 200
         monkeypatch.setattr("tiltyard.web.routes.operators.client_address", lambda _: "203.0.113.9")
-        busy = house.client().post(SIGN_IN, json={"name": "Ada", "password": PASSWORD})
+        busy = site.client().post(SIGN_IN, json={"name": "Ada", "password": PASSWORD})
         assert (busy.status_code, busy.headers["retry-after"]) == (429, "10")
     finally:
-        house.run(leaving(guessers))
+        site.run(leaving(guessers))
 
 
 def connection_from(client):
@@ -200,10 +200,10 @@ def test_few_addresses_are_remembered_and_no_limit_remembers_none(monkeypatch):
 def test_new_voters_of_one_address_are_counted_and_known_ones_are_not(database):
     made_arena(database)
     judge = make_token(database, "judge")
-    with served(database, settings=ServingSettings(new_sessions_per_minute=3)) as house:
-        known = house.client()
+    with served(database, settings=ServingSettings(new_sessions_per_minute=3)) as site:
+        known = site.client()
         assert known.post(ASK).status_code == 201
-        stranger = house.client()
+        stranger = site.client()
         answers = []
         for _ in range(4):
             stranger.cookies.clear()
@@ -216,7 +216,7 @@ def test_new_voters_of_one_address_are_counted_and_known_ones_are_not(database):
         for _ in range(5):
             matchup = known.post(ASK).json()["matchup"]
             assert known.post(f"/api/v1/matchups/{matchup}/skip").status_code == 200
-        assert house.client(judge).post(ASK).status_code == 201
+        assert site.client(judge).post(ASK).status_code == 201
 
 
 @pytest.mark.slow
@@ -227,19 +227,19 @@ def test_the_usual_limit_lets_a_hundred_voters_of_one_machine_in(shared):
         assert client.post(ASK).status_code == 201
 
 
-def test_an_arena_that_waits_for_too_many_votes_serves_no_new_people(house, monkeypatch):
-    known = house.client()
+def test_an_arena_that_waits_for_too_many_votes_serves_no_new_people(site, monkeypatch):
+    known = site.client()
     first = known.post(ASK)
     monkeypatch.setattr(matchup_lifecycle, "OPEN_MATCHUP_LIMIT", 1)
-    refused = house.client().post(ASK)
+    refused = site.client().post(ASK)
     assert (refused.status_code, refused.headers["retry-after"]) == (429, "30")
     assert known.post(ASK).json() == first.json()
     assert known.post(ASK, json={"ahead": True}).status_code == 429
-    assert house.client(make_token(house.database, "judge")).post(ASK).status_code == 201
+    assert site.client(make_token(site.database, "judge")).post(ASK).status_code == 201
     monkeypatch.setattr(matchup_lifecycle, "OPEN_MATCHUP_LIMIT", 2)
-    assert house.client().post(ASK).status_code == 429
+    assert site.client().post(ASK).status_code == 429
     assert known.post(f"/api/v1/matchups/{first.json()['matchup']}/skip").status_code == 200
-    assert house.client().post(ASK).status_code == 201
+    assert site.client().post(ASK).status_code == 201
 
 
 def noting(asked):
@@ -252,13 +252,13 @@ def noting(asked):
     return finding
 
 
-def test_an_unknown_arena_costs_one_question_and_leaves_nothing(house, monkeypatch):
+def test_an_unknown_arena_costs_one_question_and_leaves_nothing(site, monkeypatch):
     asked = []
     monkeypatch.setattr("tiltyard.arena.registry.find_arena", noting(asked))
-    client, before = house.client(), counted(house.database, "sessions")
+    client, before = site.client(), counted(site.database, "sessions")
     for k in range(20):
         assert client.post(f"/api/v1/arenas/none-{k}/matchups").status_code == 404
     assert len(asked) == 20
-    assert [desk.name for desk in house.house.voting_queues] == ["arena"]
-    assert len(house.context.access.session_rate_limit._left) == 0
-    assert counted(house.database, "sessions") == before
+    assert [queue.name for queue in site.registry.voting_queues] == ["arena"]
+    assert len(site.context.access.session_rate_limit._left) == 0
+    assert counted(site.database, "sessions") == before

@@ -81,8 +81,8 @@ def test_a_remark_that_makes_no_sense_is_refused(shared, body):
 
 def test_a_remark_is_in_no_export_no_board_and_no_answer(database):
     made_arena(database)
-    with served(database) as house:
-        client = house.client()
+    with served(database) as site:
+        client = site.client()
         matchups = []
         for _ in range(4):
             matchup = voted_on(client)
@@ -91,8 +91,8 @@ def test_a_remark_is_in_no_export_no_board_and_no_answer(database):
             answers = [act(client, matchup, "reveal"), act(client, matchup, "vote", winner="model_a")]
             assert not [one for one in answers if SECRET in one.text or "off-topic" in one.text]
         rate(database)
-        operator = house.client(make_token(database, "admin", "read"))
-        for reader in (house.client(), client, operator):
+        operator = site.client(make_token(database, "admin", "read"))
+        for reader in (site.client(), client, operator):
             paths = [f"/api/v1/arenas/arena/battles?format={form}" for form in ("jsonl", "csv", "parquet")]
             paths += ["/api/v1/arenas/arena/board", ASK, "/api/v1/arenas/arena/models/model-0", "/metrics"]
             for path in paths:
@@ -124,8 +124,8 @@ def test_responses_stay_in_view_for_the_voter_who_voted(shared):
 
 def test_names_come_with_places_and_the_pair(database):
     made_arena(database)
-    with served(database) as house:
-        client = house.client()
+    with served(database) as site:
+        client = site.client()
         first = act(client, voted_on(client), "reveal").json()
         assert first["standing"] is None
         assert first["pair"] == {"decisive": 1, "floor": 12}
@@ -140,7 +140,7 @@ def test_names_come_with_places_and_the_pair(database):
                 "score": row["conservative"],
                 "badge": row["badge"],
             }
-        with Client(house.url) as other:
+        with Client(site.url) as other:
             matchup = other.next_matchup("arena").matchup
             other.vote(matchup, "model_b")
             other.remark(matchup, ["clear"], "why not")

@@ -76,7 +76,7 @@ def test_the_variable_goes_before_the_file_and_leaves_none(tmp_path):
 @pytest.mark.parametrize("stated", ["short", f"{OLD},short", f"{OLD},{NEW},{OLD}x", " , "])
 def test_keys_that_are_too_short_or_too_many_are_refused_without_being_shown(stated, tmp_path):
     if not stated.strip(" ,"):
-        with pytest.raises(BadOption, match="holds 0 keys"):
+        with pytest.raises(BadOption, match="has 0 keys"):
             open_keys(tmp_path, stated)
         return
     with pytest.raises(BadOption, match="TILTYARD_SECRET_KEY") as caught:
@@ -85,7 +85,7 @@ def test_keys_that_are_too_short_or_too_many_are_refused_without_being_shown(sta
     assert "short," not in str(caught.value)
 
 
-def test_a_home_that_cannot_be_written_is_told(tmp_path):
+def test_a_home_that_cannot_be_written_is_an_error(tmp_path):
     (tmp_path / "home").write_text("a file")
     with pytest.raises(UnreadableFile, match="TILTYARD_SECRET_KEY"):
         open_keys(tmp_path / "home")

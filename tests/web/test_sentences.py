@@ -88,7 +88,7 @@ def test_names_and_numbers_stay_what_they_are():
     assert translate_exactly(STRANGE, finding, "advice").startswith("⟦Do not claim")
     finding = Finding("self-battles", {"battles": 1234})
     assert translate_sentence(STRANGE, finding) == (
-        "⟦1.234 battles compare a model with itself; they say nothing of skill and are left out.⟧"
+        "⟦1.234 battles compare a model with itself; they do not measure skill and are left out.⟧"
     )
 
 

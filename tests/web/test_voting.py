@@ -184,8 +184,8 @@ def test_a_matchup_of_somebody_else_is_like_one_that_never_was(shared):
 
 def test_a_matchup_that_ran_out_is_gone(database):
     made_arena(database, settings=ArenaSettings(expiry_seconds=1.0))
-    with served(database) as house:
-        client = house.client()
+    with served(database) as site:
+        client = site.client()
         matchup = ask(client)["matchup"]
         for _ in range(60):
             gone = client.get(f"/m/{matchup}/a")
@@ -202,25 +202,25 @@ def test_an_arena_that_is_not_there_and_one_that_is_closed_look_alike(database):
     made_arena(database, name="shut", settings=ArenaSettings(visibility="closed"))
     reader, other = make_token(database, "read", arena="shut"), make_token(database, "import")
     judge = make_token(database, "judge")
-    with served(database) as house:
-        for client in (house.client(), house.client(other)):
+    with served(database) as site:
+        for client in (site.client(), site.client(other)):
             for method in ("GET", "POST"):
                 told = [
                     client.request(method, f"/api/v1/arenas/{name}/matchups") for name in ("shut", "none")
                 ]
                 assert {problem_of(each) for each in told} == {"not-found"}
                 assert len({each.json()["detail"] for each in told}) == 1
-        inside = house.client(reader)
+        inside = site.client(reader)
         matchup = inside.post("/api/v1/arenas/shut/matchups").json()["matchup"]
         assert inside.get(f"/m/{matchup}/a").status_code == 200
         assert vote(inside, matchup).status_code == 200
-        assert house.client(judge).post("/api/v1/arenas/shut/matchups").status_code == 201
+        assert site.client(judge).post("/api/v1/arenas/shut/matchups").status_code == 201
 
 
 def test_an_arena_without_models_has_nothing_to_vote_on(database):
     made_arena(database, models=1)
-    with served(database) as house:
-        answer = house.client().post(ASK)
+    with served(database) as site:
+        answer = site.client().post(ASK)
         assert (answer.status_code, problem_of(answer)) == (409, "no-matchup")
 
 
@@ -259,14 +259,14 @@ def test_the_log_keeps_when_a_person_saw_both_responses(shared):
     assert (refused.status_code, problem_of(refused)) == (422, "invalid")
 
 
-def test_a_report_reaches_the_operator_once(house):
-    client = house.client()
+def test_a_report_reaches_the_operator_once(site):
+    client = site.client()
     matchup = ask(client)["matchup"]
     for note in ("It shouts.", "It shouts!"):
         assert act(client, matchup, "report", json={"reason": "harmful", "note": note}).status_code == 204
     vote(client, matchup)
     assert act(client, matchup, "report", json={"reason": "other"}).status_code == 204
-    with connect(house.database) as connection:
+    with connect(site.database) as connection:
         rows = connection.execute("SELECT reason, note FROM complaints ORDER BY complaint").fetchall()
     assert rows == [("harmful", "It shouts."), ("other", None)]
 

@@ -1,4 +1,4 @@
-"""The live arena: desks that take votes, the rater that follows the log, judges as voters, imports and exports.
+"""Live arenas: voting queues, the rater that follows the log, judges as voters, imports and exports.
 
-Nothing here speaks SQL or HTTP: `store` keeps, `web` talks.
+Nothing here speaks HTTP: `web` does.
 """

@@ -1,6 +1,6 @@
-"""Who may come in: voters' sessions, the operator, tokens for programs, and the audit of what was changed.
+"""Accounts: voters' sessions, the operator, API tokens, and the audit log of changes.
 
-Secrets are handed out once and kept as hashes: SHA-256 of random tokens, argon2 of passwords.
+Secrets are shown once and stored as hashes: SHA-256 for random tokens, argon2 for passwords.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 __all__ = ["OPERATOR_LINK_LIFETIME", "SCOPES", "Accounts", "VoterSession", "hash_token", "write_audit_entry"]
 
-#: What a token may be for. ``admin`` covers read, import and metrics; judging is granted by name.
+#: Scopes of tokens. ``admin`` includes read, import and metrics, but not judge.
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 OPERATOR_LINK_LIFETIME = timedelta(hours=1)
 OPERATOR_SESSION_LIFETIME = timedelta(days=7)
 
-_TOKEN_PREFIX = "tyt_"  # noqa: S105 - not a secret: by it a scanner knows one
+_TOKEN_PREFIX = "tyt_"  # noqa: S105 - not a secret: lets scanners recognise our tokens
 _LINK_USED_MESSAGE = (
-    "this link was used before or is older than an hour; make another: tiltyard token operator"
+    "this link has been used or is more than an hour old; create another: tiltyard token operator"
 )
 _MIN_PASSWORD_CHARACTERS, _MAX_PASSWORD_CHARACTERS = 12, 1024
 
@@ -52,7 +52,7 @@ class VoterSession:
 
 
 def hash_token(token: str) -> bytes:
-    """What is kept of a random token."""
+    """The hash under which a random token is stored."""
     return hashlib.sha256(token.encode()).digest()
 
 
@@ -64,7 +64,7 @@ async def write_audit_entry(
     *,
     arena: int | None = None,
 ) -> None:
-    """One line of the audit, in whatever transaction the connection is in."""
+    """Add an entry to the audit log, in the connection's current transaction."""
     values = {"arena": arena, "actor": actor, "action": action, "detail": Jsonb(dict(detail))}
     await connection.execute(statement("write_audit"), values)
 
@@ -90,40 +90,35 @@ class Accounts:
     # Voters' sessions
 
     async def make_session(self) -> tuple[str, VoterSession]:
-        """A new voter; the token is for its cookie."""
+        """Create a voter's session; return the token for its cookie and the session."""
         token = secrets.token_urlsafe(24)
         row = await self._one("make_session", token=hash_token(token), source=0, name=None)
         assert row is not None
         return token, VoterSession(int(row[0]), 0)
 
     async def find_session(self, token: str) -> VoterSession | None:
-        """Whose cookie this is; nobody's if it is unknown or revoked."""
+        """The session of a cookie's token; ``None`` if it is unknown or revoked."""
         row = await self._one("find_session", token=hash_token(token))
         return None if row is None else VoterSession(int(row[0]), int(row[1]))
 
-    async def revoke_session(self, session: int) -> None:
-        """End a voter's session; its votes stay."""
-        if await self._one("revoke_session", session=session) is None:
-            raise NotFound(f"there is no session {session}, or it was revoked before")
-
     async def judge_session(self, token: Token) -> VoterSession:
-        """The session in which a judge's token votes: always the same one."""
+        """The voting session of a judge's token; always the same one."""
         own = hashlib.sha256(f"judge's session of token {token.api_token}".encode()).digest()
         made = await self._one("make_session", token=own, source=1, name=f"token:{token.api_token}")
         found = made or await self._one("find_session", token=own)
         if found is None:
-            raise NotAllowed("the session of this judge was revoked; make another token", known=True)
+            raise NotAllowed("the session of this judge was revoked; create another token", known=True)
         return VoterSession(int(found[0]), 1)
 
     # The operator
 
     async def has_operator(self) -> bool:
-        """Whether anybody has claimed this house."""
+        """Whether the operator account exists."""
         row = await self._one("has_operator")
         return row is not None and bool(row[0])
 
     async def make_operator_link(self) -> str:
-        """A token by which the operator's name and password can be set, once, within the hour."""
+        """Create a token that allows setting the operator's name and password, once, within an hour."""
         token = secrets.token_urlsafe(32)
         async with self._connected("make an operator link") as connection:
             await connection.execute(
@@ -132,12 +127,12 @@ class Accounts:
         return token
 
     async def link_is_open(self, token: str) -> bool:
-        """Whether the link has neither been used nor lapsed."""
+        """Whether the link is unused and has not expired."""
         row = await self._one("operator_link_is_open", token=hash_token(token))
         return row is not None and bool(row[0])
 
     async def claim(self, token: str, name: str, password: str) -> None:
-        """Become the operator: name and password are set and earlier sign-ins end."""
+        """Set the operator's name and password; end all operator sessions."""
         _check_operator(name, password)
         if not await self.link_is_open(token):
             raise NotAllowed(_LINK_USED_MESSAGE)
@@ -155,7 +150,7 @@ class Accounts:
             await write_audit_entry(connection, f"operator:{name}", "claim", {})
 
     async def sign_in(self, name: str, password: str) -> str:
-        """The token of a new operator session."""
+        """Check the password and return the token of a new operator session."""
         row = await self._one("find_operator", name=name)
         kept = _unmatched_hash() if row is None else str(row[1])
         right = await asyncio.to_thread(_matches, kept, password)
@@ -176,7 +171,7 @@ class Accounts:
         return token
 
     async def signed_in(self, token: str) -> str | None:
-        """The name of the operator who holds this token."""
+        """The name of the operator who is signed in with this token, or ``None``."""
         row = await self._one("find_operator_session", token=hash_token(token))
         return None if row is None else str(row[0])
 
@@ -185,7 +180,7 @@ class Accounts:
         async with self._connected("sign out") as connection:
             await connection.execute(statement("end_operator_session"), {"token": hash_token(token)})
 
-    # Tokens for programs
+    # API tokens
 
     async def make_token(
         self,
@@ -196,7 +191,7 @@ class Accounts:
         arena: str | None = None,
         life: timedelta | None = None,
     ) -> tuple[str, Token]:
-        """A new token, which is shown only now, and what is known of it."""
+        """Create a token; return the secret, which cannot be shown again, and the token's record."""
         _check_token(name, scopes, life)
         token = _TOKEN_PREFIX + secrets.token_urlsafe(32)
         values = {
@@ -210,7 +205,7 @@ class Accounts:
             row = await (await connection.execute(statement("make_api_token"), values)).fetchone()
             if row is None:
                 raise NotFound(
-                    f"there is no arena {arena!r}; tiltyard token create without --arena is for all"
+                    f"no such arena: {arena!r}; without --arena, tiltyard token create makes a token for all arenas"
                 )
             made = _api_token(row)
             detail = {"token": made.api_token, "name": name, "scopes": list(made.scopes), "arena": arena}
@@ -218,22 +213,22 @@ class Accounts:
         return token, made
 
     async def find_token(self, token: str) -> Token | None:
-        """What a token allows; nothing if it is unknown, revoked or has lapsed."""
+        """The record of a token; ``None`` if it is unknown, revoked or expired."""
         row = await self._one("find_api_token", token=hash_token(token))
         return None if row is None else _api_token(row)
 
     async def list_tokens(self) -> list[Token]:
-        """Every token there ever was."""
+        """All tokens, including revoked and expired ones."""
         async with self._connected("list tokens") as connection:
             rows = await connection.execute(statement("list_api_tokens"))
             return [_api_token(row) for row in await rows.fetchall()]
 
     async def revoke_token(self, actor: str, api_token: int) -> None:
-        """The token is worth nothing from now on. Again changes nothing."""
+        """Revoke a token. Revoking it again has no effect."""
         async with self._connected("revoke a token") as connection, connection.transaction():
             row = await connection.execute(statement("revoke_api_token"), {"api_token": api_token})
             if await row.fetchone() is None:
-                raise NotFound(f"there is no token {api_token}; tiltyard token list shows them")
+                raise NotFound(f"no such token: {api_token}; list tokens with: tiltyard token list")
             await write_audit_entry(connection, actor, "revoke token", {"token": api_token})
 
 
@@ -249,7 +244,7 @@ def _check_token(name: str, scopes: Sequence[str], life: timedelta | None) -> No
         stated = ", ".join(map(repr, unknown)) or "empty"
         raise BadOption(f"scopes: {stated}; expected one or more of {', '.join(SCOPES)}")
     if life is not None and not timedelta(0) < life <= timedelta(days=3650):
-        raise BadOption("a token lives for at least a moment and at most ten years")
+        raise BadOption("the lifetime of a token must be positive and at most ten years")
 
 
 def _check_operator(name: str, password: str) -> None:
@@ -274,7 +269,7 @@ def _hasher() -> PasswordHasher:
 
 @cache
 def _unmatched_hash() -> str:
-    """A hash that no password matches: an unknown name takes as long as a wrong password."""
+    """A hash that no password matches, so that an unknown name takes as long as a wrong password."""
     return _hasher().hash(secrets.token_urlsafe(32))
 
 

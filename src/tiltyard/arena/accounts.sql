@@ -1,22 +1,18 @@
 -- name: make_session
--- A new voter, or a judge's session where its token has none yet.
+-- Create a voter's session, or a judge's session if its token has none yet.
 INSERT INTO sessions (token_sha256, source, name) VALUES (%(token)s, %(source)s, %(name)s)
 ON CONFLICT (token_sha256) DO NOTHING RETURNING session;
 
 -- name: find_session
--- Whose token this is, unless it was revoked.
+-- The session of a token, unless it was revoked.
 SELECT session, source FROM sessions WHERE token_sha256 = %(token)s AND revoked_at IS NULL;
 
--- name: revoke_session
--- The session's token is worth nothing from now on.
-UPDATE sessions SET revoked_at = now() WHERE session = %(session)s AND revoked_at IS NULL RETURNING session;
-
 -- name: has_operator
--- Whether anybody has claimed this house.
+-- Whether the operator account exists.
 SELECT EXISTS (SELECT FROM operators);
 
 -- name: make_operator_link
--- A link by which the operator sets name and password, once.
+-- Create a link for setting the operator's name and password once.
 INSERT INTO operator_links (token_sha256, expires_at) VALUES (%(token)s, now() + %(life)s);
 
 -- name: operator_link_is_open
@@ -26,7 +22,7 @@ SELECT EXISTS (
 );
 
 -- name: use_operator_link
--- Mark a link as used; no row if it was used before, has lapsed or never existed.
+-- Mark a link as used; no row if it was used before, has expired or never existed.
 UPDATE operator_links SET used_at = now()
 WHERE token_sha256 = %(token)s AND used_at IS NULL AND expires_at > now() RETURNING token_sha256;
 
@@ -35,11 +31,11 @@ WHERE token_sha256 = %(token)s AND used_at IS NULL AND expires_at > now() RETURN
 SELECT pg_advisory_xact_lock(hashtext('tiltyard'), hashtext('operators'));
 
 -- name: change_operator
--- Another name and password for the operator.
+-- Change the operator's name and password.
 UPDATE operators SET name = %(name)s, password_argon2 = %(password)s RETURNING operator;
 
 -- name: make_operator
--- The first operator.
+-- Create the operator.
 INSERT INTO operators (name, password_argon2) VALUES (%(name)s, %(password)s) RETURNING operator;
 
 -- name: find_operator
@@ -47,16 +43,16 @@ INSERT INTO operators (name, password_argon2) VALUES (%(name)s, %(password)s) RE
 SELECT operator, password_argon2 FROM operators WHERE name = %(name)s;
 
 -- name: rehash_password
--- The same password under newer parameters.
+-- Store the same password hashed with newer parameters.
 UPDATE operators SET password_argon2 = %(password)s WHERE operator = %(operator)s;
 
 -- name: make_operator_session
--- An operator who has signed in.
+-- Create an operator session.
 INSERT INTO operator_sessions (token_sha256, operator, expires_at)
 VALUES (%(token)s, %(operator)s, now() + %(life)s);
 
 -- name: find_operator_session
--- The name of the operator who is signed in by this token.
+-- The name of the operator who is signed in with this token.
 SELECT o.name FROM operator_sessions s JOIN operators o USING (operator)
 WHERE s.token_sha256 = %(token)s AND s.revoked_at IS NULL AND s.expires_at > now();
 
@@ -69,7 +65,7 @@ UPDATE operator_sessions SET revoked_at = now() WHERE token_sha256 = %(token)s A
 UPDATE operator_sessions SET revoked_at = now() WHERE revoked_at IS NULL;
 
 -- name: make_api_token
--- A token for programs; no row if it names an arena that does not exist.
+-- Create an API token; no row if its arena does not exist.
 INSERT INTO api_tokens (name, token_sha256, scopes, arena, expires_at)
 SELECT %(name)s, %(token)s, %(scopes)s, found.arena, now() + %(life)s::interval
 FROM (SELECT arena FROM arenas WHERE name = %(arena)s::text
@@ -77,21 +73,21 @@ FROM (SELECT arena FROM arenas WHERE name = %(arena)s::text
 RETURNING api_token, name, scopes, %(arena)s::text, created_at, expires_at, revoked_at;
 
 -- name: find_api_token
--- What a token allows, unless it was revoked or has lapsed.
+-- The record of a token, unless it was revoked or has expired.
 SELECT t.api_token, t.name, t.scopes, a.name, t.created_at, t.expires_at, t.revoked_at
 FROM api_tokens t LEFT JOIN arenas a USING (arena)
 WHERE t.token_sha256 = %(token)s AND t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > now());
 
 -- name: list_api_tokens
--- Every token there ever was, without what it is made of.
+-- All tokens, without their hashes.
 SELECT t.api_token, t.name, t.scopes, a.name, t.created_at, t.expires_at, t.revoked_at
 FROM api_tokens t LEFT JOIN arenas a USING (arena) ORDER BY t.api_token;
 
 -- name: revoke_api_token
--- The token is worth nothing from now on.
+-- Revoke a token.
 UPDATE api_tokens SET revoked_at = coalesce(revoked_at, now()) WHERE api_token = %(api_token)s
 RETURNING api_token;
 
 -- name: write_audit
--- Who changed what.
+-- Add an entry to the audit log.
 INSERT INTO audit (arena, actor, action, detail) VALUES (%(arena)s, %(actor)s, %(action)s, %(detail)s);

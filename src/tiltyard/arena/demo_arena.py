@@ -1,7 +1,6 @@
-"""An arena that is filled before anybody's eyes: invented voters at the real desk, rated as they vote.
+"""Fills a demo arena with simulated voters, who use the real voting queue and are rated while they vote.
 
-They ask for matchups and vote like everybody else; only, they are told which models they see, since
-nobody wrote eyes for them.
+They request matchups and vote like real voters, except that they know which models they are shown.
 """
 
 from __future__ import annotations
@@ -41,105 +40,105 @@ from tiltyard.wire.vocabulary import Tag
 
 __all__ = ["DemoScript", "VotePreference", "fill_demo_arena"]
 
-#: People who vote at once: the more, the fewer transactions.
+#: People who vote concurrently. More of them means larger batches and fewer transactions.
 _CONCURRENT_VOTER_COUNT = 64
-#: Matchups that a person answers on average before going away.
+#: Mean number of matchups in a person's session.
 _MEAN_SESSION_MATCHUPS = 25
-#: And at most: fewer than the blind votes that one voter has, so that every vote counts.
+#: Upper limit: fewer than the blind votes that one voter can cast, so that every vote counts.
 _MAX_SESSION_MATCHUPS = 100
-#: How often people pass a matchup over, take a vote back, or say why.
+#: How often people skip a matchup, undo a vote, or add a remark.
 _SKIP_PROBABILITY, _UNDO_PROBABILITY, _REMARK_PROBABILITY = 0.03, 0.01, 0.015
-#: A judge's vote for so many of people's.
+#: People's votes for each vote of a judge.
 _HUMAN_TO_JUDGE_VOTE_RATIO = 6
-#: The votes that the newcomer is there for, and those of the voter who is excluded.
+#: Votes cast after the newcomer joins, and votes of the voter who is excluded.
 _NEWCOMER_VOTES, _RIGGED_VOTES = 200, 30
-#: Seconds to wait for the last board, and between looks.
+#: Seconds to wait for the last board, and between polls.
 _BOARD_WAIT_SECONDS, _POLL_SECONDS = 120.0, 0.1
 _JUDGES = ("owl-judge", "magpie-judge", "rook-judge", "jay-judge")
 
 
 class VotePreference(Protocol):
-    """What a voter thinks of two models on a prompt; ``None``: that it cannot tell."""
+    """A voter's choice between two models on a prompt; ``None`` to skip the matchup."""
 
     def __call__(self, left: str, right: str, prompt: str, rng: np.random.Generator, /) -> Kind | None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoScript:
-    """What happens in the arena, beside votes."""
+    """The contents of the demo arena, and the events in it besides votes."""
 
     arena: str
     title: str
     answers: Sequence[Answer]
     people: VotePreference
     judges: VotePreference
-    #: Models that go, come late, and are pushed by a voter who is found out.
+    #: A model that is retired, one that joins late, and one that a dishonest voter always votes for.
     retired: str
     newcomer: str
     pushed: str
-    #: What people say of their votes, and one of them of a matchup.
+    #: Remarks on votes, and a complaint about a matchup.
     remarks: Sequence[tuple[Sequence[Tag], str | None]]
     complaint: tuple[str, str]
 
 
 async def fill_demo_arena(
-    house: ArenaRegistry,
+    registry: ArenaRegistry,
     demo_script: DemoScript,
     *,
     votes: int,
     seed: int,
     on_vote: Callable[[int], None] = lambda _done: None,
 ) -> int:
-    """Make the arena if there is none, and let people vote until it has so many votes of theirs.
+    """Create the arena if needed, and let people vote until it has ``votes`` votes of people.
 
-    An arena that has them already is left as it is: how many were cast now.
+    Return the number of votes that were cast now; 0 if the arena had enough.
     """
-    await _made(house, demo_script)
-    async with _open(house):
-        desk = await house.desk(demo_script.arena)
-        play = _DemoRun(house, desk, demo_script, seed, on_vote)
-        before = play.people = _counted(desk, HUMAN)
-        play.judges = _counted(desk, JUDGE)
+    await _made(registry, demo_script)
+    async with _open(registry):
+        queue = await registry.voting_queue(demo_script.arena)
+        play = _DemoRun(registry, queue, demo_script, seed, on_vote)
+        before = play.people = _counted(queue, HUMAN)
+        play.judges = _counted(queue, JUDGE)
         if before < votes:
             on_vote(before)
-            with _rated(house.url):
+            with _rated(registry.url):
                 await play.run(votes)
                 await play.published()
         return play.people - before
 
 
 class _DemoRun:
-    """One filling of an arena: how far it is, and what comes next."""
+    """One run that fills the arena, with its progress."""
 
     def __init__(
         self,
-        house: ArenaRegistry,
-        desk: VotingQueue,
+        registry: ArenaRegistry,
+        queue: VotingQueue,
         demo_script: DemoScript,
         seed: int,
         on_vote: Callable[[int], None],
     ) -> None:
-        self._registry = house
-        self._voting_queue = desk
+        self._registry = registry
+        self._voting_queue = queue
         self._demo_script = demo_script
         self._seed = seed
         self._on_vote = on_vote
-        self._accounts = Accounts(house.pool)
+        self._accounts = Accounts(registry.pool)
         #: Votes so far.
         self.people = self.judges = 0
 
     async def run(self, votes: int) -> None:
-        """From first to last. What a former run has done already is not done again."""
-        pool, told = self._registry.pool, self._demo_script
+        """Run the whole script. Steps that an earlier run completed are not repeated."""
+        pool, script = self._registry.pool, self._demo_script
         await self._voting(votes * 3 // 5)
-        await set_enabled(pool, told.arena, told.retired, enabled=False, actor="cli")
+        await set_enabled(pool, script.arena, script.retired, enabled=False, actor="cli")
         await self._push(min(_RIGGED_VOTES, votes // 20))
         await self._voting(votes - min(_NEWCOMER_VOTES, votes // 10))
-        await _import(self._registry, told, newcomer=True)
+        await _import(self._registry, script, newcomer=True)
         await self._voting(votes)
 
     async def published(self) -> None:
-        """Wait until the newest boards have every vote."""
+        """Wait until the newest boards include every vote."""
         wanted = {HUMAN: self.people, JUDGE: self.judges}
         end = time.monotonic() + _BOARD_WAIT_SECONDS
         while any(wanted.values()):
@@ -149,12 +148,12 @@ class _DemoRun:
                     wanted[one.source] = 0
             if time.monotonic() > end:
                 raise TiltyardError(
-                    f"arena {self._demo_script.arena} was filled, and no board came of it within {_BOARD_WAIT_SECONDS:g} seconds; "
-                    "the lines above say why"
+                    f"arena {self._demo_script.arena} was filled, but no board was published within {_BOARD_WAIT_SECONDS:g} seconds; "
+                    "the log above says why"
                 )
 
     async def _voting(self, upto: int) -> None:
-        """People and judges side by side, until people have cast so many votes."""
+        """Let people and judges vote concurrently until people have cast ``upto`` votes."""
         left = iter(range(max(upto - self.people, 0)))
         round_ = self.people
         people = (
@@ -165,7 +164,7 @@ class _DemoRun:
         await asyncio.gather(*people, *judges)
 
     async def _person(self, rng: np.random.Generator, left: Iterator[int]) -> None:
-        """One after another at the same desk: each stays for a while, and finishes a session of its own."""
+        """Simulate people one after another, each with a session of their own, until no votes are left."""
         while True:
             _, session = await self._accounts.make_session()
             voter = Voter(session.session)
@@ -178,7 +177,7 @@ class _DemoRun:
             await self._voting_queue.finish(voter)
 
     async def _answered(self, voter: Voter, decide: VotePreference, rng: np.random.Generator) -> bool:
-        """One matchup; whether it ended in a vote that stands."""
+        """Answer one matchup; return whether it ended with a vote."""
         matchup, kind = await self._asked(voter, decide, rng)
         mood = rng.random()
         if kind is None or mood < _SKIP_PROBABILITY:
@@ -202,7 +201,7 @@ class _DemoRun:
         return True
 
     async def _judge(self, name: str, upto: int) -> None:
-        """A judge with a token; what it cannot read, it skips."""
+        """Simulate a judge; it skips a matchup if it has no preference."""
         if self.judges >= upto:
             return
         voter = Voter(await self._open_judge_session(name), JUDGE)
@@ -216,7 +215,7 @@ class _DemoRun:
                 await self._voting_queue.vote(voter, matchup, kind, detail={"judge_model": name})
 
     async def _open_judge_session(self, name: str) -> int:
-        """The session of a judge; its token is thrown away, since nobody else shall vote with it."""
+        """The session of a judge. Its token is not kept, so that no one else can vote with it."""
         known = [one for one in await self._accounts.list_tokens() if one.name == name]
         if not known:
             _, made = await self._accounts.make_token("cli", name, ["judge"], arena=self._demo_script.arena)
@@ -224,33 +223,33 @@ class _DemoRun:
         return (await self._accounts.judge_session(known[0])).session
 
     async def _push(self, votes: int) -> None:
-        """Somebody who votes for one model whatever it says, complains, and is excluded."""
-        told = self._demo_script
+        """Simulate a voter who always votes for one model, files a complaint, and is excluded."""
+        script = self._demo_script
         async with connect_from_pool(self._registry.pool) as connection:
-            arena = await find_arena(connection, told.arena)
+            arena = await find_arena(connection, script.arena)
             if await list_exclusions(connection, arena.arena):
                 return
         _, session = await self._accounts.make_session()
         voter, rng = Voter(session.session), np.random.default_rng([self._seed, self.people])
         for k in count():
-            matchup, kind = await self._asked(voter, _pushing(told.pushed), rng)
+            matchup, kind = await self._asked(voter, _pushing(script.pushed), rng)
             if k == 0:
                 await ResponseKinds(self._registry.pool).complain(
                     self._voting_queue.arena,
                     parse_matchup_id(matchup),
                     HUMAN,
                     session.session,
-                    *told.complaint,
+                    *script.complaint,
                 )
             if k >= votes:
                 await self._voting_queue.skip(voter, matchup)
                 break
             await self._voting_queue.vote(voter, matchup, kind or Kind.TIE)
         if votes:
-            reason = f"{votes} votes in a row, every one for {told.pushed} where it was shown"
+            reason = f"{votes} votes in a row, every one for {script.pushed} where it was shown"
             await exclude(
                 self._registry.pool,
-                told.arena,
+                script.arena,
                 VoteSelection(sessions=[session.session]),
                 reason,
                 actor="cli",
@@ -259,13 +258,15 @@ class _DemoRun:
     async def _asked(
         self, voter: Voter, decide: VotePreference, rng: np.random.Generator
     ) -> tuple[str, Kind | None]:
-        """A matchup, and what this voter makes of it."""
+        """Request a matchup; return its id and the voter's choice."""
         offered = await self._voting_queue.next_matchup(voter)
-        live = self._voting_queue.live
-        one = None if live is None else live.open.get(parse_matchup_id(offered.matchup))
-        if live is None or one is None:
-            raise TiltyardError(f"arena {self._demo_script.arena} was changed by somebody else; begin again")
-        names = live.standings[voter.source]
+        state = self._voting_queue.state
+        one = None if state is None else state.open.get(parse_matchup_id(offered.matchup))
+        if state is None or one is None:
+            raise TiltyardError(
+                f"arena {self._demo_script.arena} was changed by another process; start again"
+            )
+        names = state.standings[voter.source]
         kind = decide(names.models[one.a], names.models[one.b], names.prompts[one.prompt], rng)
         return offered.matchup, kind
 
@@ -277,53 +278,53 @@ def _pushing(model: str) -> VotePreference:
     return decide
 
 
-def _counted(desk: VotingQueue, source: int) -> int:
-    """Votes of a source that stand, those that were cast just now among them."""
-    assert desk.live is not None
-    fresh = sum(key[0] == source for key in desk.live.fresh)
-    return int(desk.live.standings[source].record.sum()) // 2 + fresh
+def _counted(queue: VotingQueue, source: int) -> int:
+    """Votes of a source that were not undone, including those not counted yet."""
+    assert queue.state is not None
+    fresh = sum(key[0] == source for key in queue.state.fresh)
+    return int(queue.state.standings[source].record.sum()) // 2 + fresh
 
 
-async def _made(house: ArenaRegistry, demo_script: DemoScript) -> None:
-    """The arena, with everybody in it but the newcomer. One that somebody else made is left alone."""
+async def _made(registry: ArenaRegistry, demo_script: DemoScript) -> None:
+    """Create the arena with all models but the newcomer; raise `Conflict` if the name is taken by another arena."""
     ours = {one.model for one in demo_script.answers} - {demo_script.newcomer}
     try:
-        async with connect_from_pool(house.pool) as connection:
+        async with connect_from_pool(registry.pool) as connection:
             found = await find_arena(connection, demo_script.arena)
             there = set((await read_roster(connection, found.arena)).models)
     except NotFound:
-        lively = ArenaSettings(snapshot_seconds=2.0)
-        await create_arena(house.pool, demo_script.arena, title=demo_script.title, settings=lively)
+        settings = ArenaSettings(snapshot_seconds=2.0)
+        await create_arena(registry.pool, demo_script.arena, title=demo_script.title, settings=settings)
         there = set()
     if there and not ours <= there:
         raise Conflict(
-            f"there is an arena {demo_script.arena} already, without the demo's models; "
-            "nobody votes in it: choose another --home"
+            f"the arena {demo_script.arena} exists already and does not have the demo's models; "
+            "it was left unchanged: choose another --home"
         )
     if not there:
-        await _import(house, demo_script, newcomer=False)
+        await _import(registry, demo_script, newcomer=False)
 
 
-async def _import(house: ArenaRegistry, demo_script: DemoScript, *, newcomer: bool) -> None:
+async def _import(registry: ArenaRegistry, demo_script: DemoScript, *, newcomer: bool) -> None:
     chosen = [one for one in demo_script.answers if newcomer == (one.model == demo_script.newcomer)]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "answers.jsonl"
         await asyncio.to_thread(write_answers, path, chosen)
-        await import_answers(house.pool, house.contents, demo_script.arena, path)
+        await import_answers(registry.pool, registry.blobs, demo_script.arena, path)
 
 
 @asynccontextmanager
-async def _open(house: ArenaRegistry) -> AsyncIterator[None]:
-    await house.start()
+async def _open(registry: ArenaRegistry) -> AsyncIterator[None]:
+    await registry.start()
     try:
         yield
     finally:
-        await house.stop()
+        await registry.stop()
 
 
 @contextmanager
 def _rated(url: str) -> Iterator[None]:
-    """A rater beside the desk: whom it ranks decides who meets."""
+    """Run a rater in a thread, because its ratings decide which models are matched."""
     stop = threading.Event()
     thread = threading.Thread(target=rate_arenas, args=(url, stop), name="rater", daemon=True)
     thread.start()

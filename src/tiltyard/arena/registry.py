@@ -1,4 +1,4 @@
-"""Everything that one web process holds of all arenas."""
+"""The arenas of one web process: their voting queues, boards, blobs and connection pool."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _LOG = logging.getLogger(__name__)
 
 #: Prompts whose text is kept in memory.
 _CACHED_PROMPT_LIMIT = 10_000
-#: Seconds between looks at the arenas' settings, which another process may have changed.
+#: Seconds between reads of the arenas' settings, which another process may have changed.
 _SETTINGS_POLL_SECONDS = 5.0
 _MAX_SETTINGS_RETRY_SECONDS = 30.0
 #: Seconds to wait for the first connection.
@@ -42,7 +42,7 @@ _OPEN_SECONDS = 15.0
 
 
 def check_database(url: str) -> None:
-    """Raise unless the database answers and has this version's schema; make it plan statements as we need."""
+    """Raise unless the database answers and has this version's schema; set the plan mode that our queries need."""
     with connect(url, name="tiltyard serve") as connection:
         check_schema(connection)
         use_custom_plans(connection)
@@ -52,7 +52,7 @@ def check_database(url: str) -> None:
 async def open_registry(
     url: str, environment: Environment, settings: ServingSettings
 ) -> AsyncIterator[ArenaRegistry]:
-    """A registry with a connection pool and blob storage of its own, which are closed at the end."""
+    """Open a registry with its own connection pool and blob storage; close the pool at the end."""
     pool = open_pool(url, most=settings.connections, name="tiltyard web")
     await pool.open(within=_OPEN_SECONDS)
     try:
@@ -62,59 +62,59 @@ async def open_registry(
 
 
 class ArenaRegistry:
-    """Voting queues by arena, opened on first use, and what all of them share."""
+    """Voting queues by arena name, opened on first use, and the resources that they share."""
 
-    def __init__(
-        self, settings: ServingSettings, url: str, pool: ConnectionPool, contents: BlobStore
-    ) -> None:
+    def __init__(self, settings: ServingSettings, url: str, pool: ConnectionPool, blobs: BlobStore) -> None:
         self.settings = settings
         self.url = url
         self.pool = pool
-        self.contents = contents
+        self.blobs = blobs
         self.boards = BoardCache(url, pool, self.on_new_snapshot)
-        self._desks: dict[str, VotingQueue] = {}
+        self._queues: dict[str, VotingQueue] = {}
         self._arenas = MatchupArenas(pool)
         self._opening = asyncio.Lock()
         self._looking: asyncio.Task[None] | None = None
         self._retries = Retries(
             _LOG, "reading the arenas' settings", Backoff(_SETTINGS_POLL_SECONDS, _MAX_SETTINGS_RETRY_SECONDS)
         )
-        #: Arenas whose desk could not be opened when somebody last asked for it.
+        #: Arenas whose voting queue failed to open at the last attempt.
         self._unopened: dict[str, Retries] = {}
         self._prompts: BoundedCache[tuple[int, int], str] = BoundedCache(_CACHED_PROMPT_LIMIT)
 
     async def start(self) -> None:
-        """Begin to follow boards and settings."""
+        """Start to watch for new boards and changed settings."""
         await self.settings_changed()
         await self.boards.start()
         self._looking = asyncio.create_task(self._follow(), name="settings")
 
     async def stop(self) -> None:
-        """Close every desk."""
+        """Stop watching and close every voting queue."""
         await cancel_and_wait(self._looking)
         await self.boards.stop()
-        voting_queues, self._desks = list(self._desks.values()), {}
-        await asyncio.gather(*(desk.close() for desk in voting_queues))
+        voting_queues, self._queues = list(self._queues.values()), {}
+        await asyncio.gather(*(queue.close() for queue in voting_queues))
 
     @property
     def voting_queues(self) -> tuple[VotingQueue, ...]:
-        """Those that are open."""
-        return tuple(self._desks.values())
+        """The voting queues that are open."""
+        return tuple(self._queues.values())
 
-    async def desk(self, name: str) -> VotingQueue:
-        """The desk of an arena."""
-        found = self._desks.get(name)
+    async def voting_queue(self, name: str) -> VotingQueue:
+        """The voting queue of an arena; opens it if needed."""
+        found = self._queues.get(name)
         if found is not None:
             return found
         async with self._opening:
-            return self._desks.get(name) or await self._open(name)
+            return self._queues.get(name) or await self._open(name)
 
     async def voting_queue_of(self, matchup: str) -> VotingQueue:
-        """The desk of the arena that a matchup belongs to."""
-        return await self.desk(await self._arenas.find(parse_matchup_id(matchup), self._desks.values()))
+        """The voting queue of the arena that a matchup belongs to."""
+        return await self.voting_queue(
+            await self._arenas.find(parse_matchup_id(matchup), self._queues.values())
+        )
 
     async def prompt_text(self, arena: int, prompt: int) -> str:
-        """What a prompt asks."""
+        """The text of a prompt, cached."""
         key = (arena, prompt)
         found = self._prompts.get(key)
         if found is None:
@@ -123,30 +123,30 @@ class ArenaRegistry:
         return found
 
     def on_new_snapshot(self, arena: int, source: int, generation: int, strengths: Strengths) -> None:
-        """New ratings, for whoever matches by them."""
-        for desk in self._desks.values():
-            if desk.arena == arena:
-                desk.rank(source, generation, strengths)
+        """Pass new ratings to the arena's voting queue, which matches models by them."""
+        for queue in self._queues.values():
+            if queue.arena == arena:
+                queue.rank(source, generation, strengths)
 
     async def settings_changed(self) -> None:
-        """Some arena's settings are not what they were: its desk goes by the new ones."""
+        """Read the settings of all arenas and apply them to the open voting queues."""
         async with connect_from_pool(self.pool) as connection:
             arenas = await list_arenas(connection)
         self._arenas.learn(arenas)
         for arena in arenas:
-            desk = self._desks.get(arena.name)
-            if desk is not None:
-                desk.change(arena.settings)
+            queue = self._queues.get(arena.name)
+            if queue is not None:
+                queue.change(arena.settings)
 
     async def _follow(self) -> None:
         pause = _SETTINGS_POLL_SECONDS
         while True:
             await asyncio.sleep(pause)
             pause = _SETTINGS_POLL_SECONDS
-            if self._desks:
+            if self._queues:
                 try:
                     await self.settings_changed()
-                except Exception as error:  # noqa: BLE001 - whatever it is, the next look comes
+                except Exception as error:  # noqa: BLE001 - retried at the next poll
                     pause = self._retries.failed(error)
                 else:
                     self._retries.succeeded()
@@ -154,20 +154,20 @@ class ArenaRegistry:
     async def _open(self, name: str) -> VotingQueue:
         async with connect_from_pool(self.pool) as connection:
             arena = await find_arena(connection, name)
-        desk = VotingQueue(self.pool, arena.arena, arena.name, arena.settings)
+        queue = VotingQueue(self.pool, arena.arena, arena.name, arena.settings)
         for snapshot in self.boards.newest(arena.arena):
-            desk.rank(snapshot.source, snapshot.generation, snapshot.strengths)
+            queue.rank(snapshot.source, snapshot.generation, snapshot.strengths)
         try:
-            await desk.open()
+            await queue.open()
         except Exception as error:
             self._retries_of(name).report(error)
             raise
         self._unopened.pop(name, None)
-        self._desks[name] = desk
-        return desk
+        self._queues[name] = queue
+        return queue
 
     def _retries_of(self, name: str) -> Retries:
-        """What is logged of an arena that cannot be opened. The next visitor is the next attempt."""
+        """Logs the failures to open an arena. The next request for the arena is the next attempt."""
         if name not in self._unopened:
             self._unopened[name] = Retries(
                 _LOG, f"opening the voting queue of arena {name}", Backoff(0.0), facts={"arena": name}

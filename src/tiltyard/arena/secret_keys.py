@@ -1,8 +1,8 @@
-"""The house's secret keys: what signs cookies and makes pseudonyms.
+"""The server's secret keys, which sign cookies and pseudonyms.
 
-They lie in ``secret.key`` in the home folder, readable by its owner alone, or in the variable
-``TILTYARD_SECRET_KEY``. There may be two, one a line or separated by a comma: the first signs, both
-verify. To rotate, put a new one first, restart, and remove the old one when what it signed may lapse.
+They are in the file ``secret.key`` in the home folder, readable by its owner only, or in the variable
+``TILTYARD_SECRET_KEY``. There may be two, on separate lines or separated by a comma: the first signs, both
+verify. To rotate, put a new key first, restart, and remove the old one when its signatures may become invalid.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ _KEY_LIMIT = 2
 
 
 class SecretKeys:
-    """One key or two. The first signs; every one verifies. They are in no repr and no message."""
+    """One or two keys. The first signs, all verify. They never appear in a repr or a message."""
 
     def __init__(self, secrets_: Sequence[str], *, where: str = "the secret key") -> None:
         if not 1 <= len(secrets_) <= _KEY_LIMIT:
-            raise BadOption(f"{where} holds {len(secrets_)} keys; expected one, or two while rotating")
+            raise BadOption(f"{where} has {len(secrets_)} keys; expected one, or two during a rotation")
         if any(len(secret) < _MIN_KEY_CHARACTERS for secret in secrets_):
             raise BadOption(
-                f"{where} holds a key of fewer than {_MIN_KEY_CHARACTERS} characters; make one with: "
+                f"{where} has a key of fewer than {_MIN_KEY_CHARACTERS} characters; create one with: "
                 "python -c 'import secrets; print(secrets.token_urlsafe(32))'"
             )
         self._keys = tuple(secret.encode() for secret in secrets_)
 
     def sign(self, purpose: str, message: bytes) -> bytes:
-        """The newest key's signature of a message. One made for another purpose does not verify."""
+        """Sign a message with the newest key. A signature is valid for its purpose only."""
         return _signature(self._keys[0], purpose, message)
 
     def verify(self, purpose: str, message: bytes, signature: bytes) -> bool:
         """Whether any of the keys signed the message for this purpose.
 
-        A signature may have been cut short, to no fewer than 16 bytes.
+        A signature may be truncated to 16 bytes or more.
         """
         found = False
         for key in self._keys:
@@ -59,9 +59,9 @@ class SecretKeys:
         return found
 
     def pseudonym(self, release: str, session: int) -> str:
-        """A session's name in one release of battles; another release gives it another name.
+        """A session's pseudonym in one release of battles; it differs between releases.
 
-        It depends on the newest key: after a rotation the same release would be told apart.
+        It depends on the newest key: after a rotation, the same release gives other pseudonyms.
         """
         message = f"{len(release)}:{release}:{session}".encode()
         digest = _signature(self._keys[0], "pseudonym", message)[:12]
@@ -69,7 +69,7 @@ class SecretKeys:
 
 
 def open_keys(home: Path, stated: str | None = None) -> SecretKeys:
-    """The keys of the variable, else of the home folder; a home without any gets one."""
+    """Read the keys from the variable, or else from the home folder, where a key is created if there is none."""
     if stated and stated.strip():
         return SecretKeys(_parts(stated.replace(",", "\n")), where=KEY_VARIABLE)
     path = home / KEY_FILE
@@ -82,7 +82,7 @@ def open_keys(home: Path, stated: str | None = None) -> SecretKeys:
 
 
 def _signature(key: bytes, purpose: str, message: bytes) -> bytes:
-    """HMAC under a key of its own for each purpose."""
+    """HMAC with a key derived for each purpose."""
     own = hmac.digest(key, b"tiltyard " + purpose.encode(), hashlib.sha256)
     return hmac.digest(own, message, hashlib.sha256)
 

@@ -1,4 +1,4 @@
-"""Ending a task for certain."""
+"""Cancel a task reliably."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 __all__ = ["cancel_and_wait"]
 
-#: Seconds after which a task that goes on is told again.
+#: Seconds after which a task that is still running is cancelled again.
 _CANCEL_RETRY_SECONDS = 1.0
 
 
 async def cancel_and_wait(task: asyncio.Task[Any] | None) -> None:
-    """Cancel a task and wait until it has ended; what it raised besides is raised here.
+    """Cancel a task and wait until it has ended; an exception that it raised is raised here.
 
-    Once is not enough: where a wait with a time limit is over at the very moment of the cancellation,
-    Python before 3.12 forgets that there was one, and the task goes on.
+    Cancelling once is not enough: if `asyncio.wait_for` times out at the moment of the cancellation,
+    Python before 3.12 loses the cancellation, and the task continues.
     """
     while task is not None and not task.done():
         task.cancel()

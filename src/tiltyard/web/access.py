@@ -39,7 +39,7 @@ __all__ = [
 _VOTER_CACHE_SECONDS = 30.0
 _ACTOR_CACHE_SECONDS = 5.0
 _CACHED_ENTRY_LIMIT = 50_000
-#: What ``admin`` covers besides itself.
+#: Scopes that ``admin`` includes.
 _OPERATOR_SCOPES = frozenset({"read", "import", "admin", "metrics"})
 
 
@@ -47,15 +47,15 @@ _OPERATOR_SCOPES = frozenset({"read", "import", "admin", "metrics"})
 class Actor:
     """A signed-in identity: the operator, or a program with a token."""
 
-    #: As the audit names it: ``operator:NAME`` or ``token:NAME``.
+    #: The name in the audit log: ``operator:NAME`` or ``token:NAME``.
     name: str
     scopes: frozenset[str]
-    #: The one arena it is for; ``None``: every arena.
+    #: The only arena it has access to; ``None`` for all arenas.
     arena: str | None = None
     token: Token | None = None
 
     def may(self, scope: str, arena: str | None = None) -> bool:
-        """Whether it has the right, in that arena or, without one, everywhere."""
+        """Whether it has the scope in this arena or, without an arena, in all arenas."""
         covers = scope in self.scopes or ("admin" in self.scopes and scope in _OPERATOR_SCOPES)
         return covers and (self.arena is None or self.arena == arena)
 
@@ -68,7 +68,7 @@ class Actor:
 
 
 class Access:
-    """The doorkeeper of one process."""
+    """Identifies voters, operators and tokens, with caches, in one process."""
 
     def __init__(self, accounts: Accounts, keys: SecretKeys, settings: ServingSettings) -> None:
         self.accounts = accounts
@@ -87,7 +87,7 @@ class Access:
         )
 
     def forget(self) -> None:
-        """Something was revoked: look again."""
+        """Clear the caches, because something was revoked."""
         self._voters.clear()
         self._actors.clear()
         self._judges.clear()
@@ -125,21 +125,23 @@ class Access:
         if scheme.lower() == "bearer" and token.isascii() and 0 < len(token) <= 200:
             found = await self.accounts.find_token(token)
         if found is None:
-            raise NotAllowed("the token is unknown, revoked or has lapsed; ask the operator for another")
+            raise NotAllowed("the token is unknown, revoked or expired; ask the operator for another")
         actor = Actor(f"token:{found.name}", frozenset(found.scopes), found.arena, found)
         self._actors.put(f"token {token}", actor)
         return actor
 
-    async def voter(self, request: Request, desk: VotingQueue | None = None) -> Voter | None:
-        """Who votes: a judge by its token, else a person by cookie; nobody if there is no session yet.
+    async def voter(self, request: Request, queue: VotingQueue | None = None) -> Voter | None:
+        """The voter: a judge by its token, else a person by cookie; ``None`` if there is no session yet.
 
-        With a desk: whether they may vote there at all.
+        With a queue, also check that they may vote in its arena.
         """
         actor = None
-        if "authorization" in request.headers or (desk is not None and desk.settings.visibility == "closed"):
+        if "authorization" in request.headers or (
+            queue is not None and queue.settings.visibility == "closed"
+        ):
             actor = await self.actor(request)
-        if desk is not None:
-            self._check_may_vote(actor, desk)
+        if queue is not None:
+            self._check_may_vote(actor, queue)
         if actor is not None and actor.token is not None and "judge" in actor.scopes:
             return await self._judge(actor.token)
         cookie = read_cookie(request, VOTER_COOKIE)
@@ -156,13 +158,13 @@ class Access:
         return known
 
     @staticmethod
-    def _check_may_vote(actor: Actor | None, desk: VotingQueue) -> None:
-        """Everybody may vote in an open arena, those with a right to it in a closed one."""
-        welcome = actor is not None and (actor.may("judge", desk.name) or actor.may("read", desk.name))
-        if desk.settings.visibility == "closed" and not welcome:
-            raise NotFound("there is no such arena; ask for the list of arenas")
-        if actor is not None and not welcome:
-            actor.require("judge" if "judge" in actor.scopes else "read", desk.name)
+    def _check_may_vote(actor: Actor | None, queue: VotingQueue) -> None:
+        """Anyone may vote in an open arena; a closed one requires the scope judge or read."""
+        allowed = actor is not None and (actor.may("judge", queue.name) or actor.may("read", queue.name))
+        if queue.settings.visibility == "closed" and not allowed:
+            raise NotFound("no such arena; see the list of arenas")
+        if actor is not None and not allowed:
+            actor.require("judge" if "judge" in actor.scopes else "read", queue.name)
 
     async def new_voter(self, request: Request) -> tuple[Voter, str]:
         """Create a voter session and its cookie; `Busy` if the address exceeds its rate limit."""
@@ -183,12 +185,12 @@ class Access:
 
 
 def registry_of(request: Request) -> ArenaRegistry:
-    """The house of this process."""
-    return context_of(request).house
+    """The arenas of this process."""
+    return context_of(request).registry
 
 
 def access_of(request: Request) -> Access:
-    """The doorkeeper of this process."""
+    """The access control of this process."""
     return context_of(request).access
 
 
@@ -197,7 +199,7 @@ def keys_of(request: Request) -> SecretKeys:
     return access_of(request).keys
 
 
-_BEARER = HTTPBearer(auto_error=False, scheme_name="token", description="A token for programs: tyt_…")
+_BEARER = HTTPBearer(auto_error=False, scheme_name="token", description="An API token: tyt_…")
 _COOKIE = APIKeyCookie(
     name=OPERATOR_COOKIE, auto_error=False, scheme_name="operator", description="The operator, signed in."
 )

@@ -50,17 +50,17 @@ _PRELOADED_ARENA_LIMIT = 50
 
 
 class ArenasApp(FastAPI):
-    """The framework's application with our edge around all of it."""
+    """The FastAPI application, wrapped in `EdgeMiddleware`."""
 
     _outermost: ASGIApp | None = None
 
-    def wrap_with_middleware(self, settings: ServingSettings, figures: ProcessMetrics) -> None:
-        """From now on every request passes the edge first, and voters' routes are found at once."""
+    def wrap_with_middleware(self, settings: ServingSettings, metrics: ProcessMetrics) -> None:
+        """Wrap the application in the edge middleware and the fast router for voters' routes."""
         inner = FastRouter(super().__call__, application=self, routes=matchups.router.routes)
         self._outermost = EdgeMiddleware(
             inner,
             settings=settings,
-            figures=figures,
+            metrics=metrics,
             dressed=lambda scope, refusal: problem_page(Request({**scope, "app": self}), refusal),
         )
 
@@ -76,17 +76,17 @@ class ArenasApp(FastAPI):
             await self._outermost(scope, receive, send)
 
 
-def make_app(house: ArenaRegistry, keys: SecretKeys) -> FastAPI:
+def make_app(registry: ArenaRegistry, keys: SecretKeys) -> FastAPI:
     """The application. It starts and stops the arenas with the server."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        await house.start()
-        await _load_arenas(house)
+        await registry.start()
+        await _load_arenas(registry)
         try:
             yield
         finally:
-            await house.stop()
+            await registry.stop()
 
     app = ArenasApp(
         title="Tiltyard",
@@ -100,37 +100,37 @@ def make_app(house: ArenaRegistry, keys: SecretKeys) -> FastAPI:
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
     )
-    context = _make_context(house, keys)
+    context = _make_context(registry, keys)
     put_context(app, context)
     for module in (matchups, operators, health, arenas, boards, battles, admin, moderation):
         app.include_router(module.router)
     for router in (assets.router, *page_routers()):
         app.include_router(router)
     add_problem_handlers(app, problem_page)
-    app.wrap_with_middleware(house.settings, context.figures)
+    app.wrap_with_middleware(registry.settings, context.metrics)
     return app
 
 
-def _make_context(house: ArenaRegistry, keys: SecretKeys) -> Context:
+def _make_context(registry: ArenaRegistry, keys: SecretKeys) -> Context:
     return Context(
-        house=house,
-        access=Access(Accounts(house.pool), keys, house.settings),
-        stage=ResponseKinds(house.pool),
-        figures=ProcessMetrics(),
-        readiness=health.Readiness(lambda: check_reachable(house.url)),
+        registry=registry,
+        access=Access(Accounts(registry.pool), keys, registry.settings),
+        response_kinds=ResponseKinds(registry.pool),
+        metrics=ProcessMetrics(),
+        readiness=health.Readiness(lambda: check_reachable(registry.url)),
         pages=PageTemplates(load_assets()),
         board_pages=BoardPageCache(),
-        model_pages=ModelPageCache(ModelProfiles(house.pool, house.boards)),
-        personal_boards=PersonalBoards(house.pool, house.boards),
+        model_pages=ModelPageCache(ModelProfiles(registry.pool, registry.boards)),
+        personal_boards=PersonalBoards(registry.pool, registry.boards),
         render_cache=RenderCache(),
     )
 
 
-async def _load_arenas(house: ArenaRegistry) -> None:
+async def _load_arenas(registry: ArenaRegistry) -> None:
     """Load arenas at startup; one that fails is retried at its first request."""
-    for arena in (await read_arenas(house.pool))[:_PRELOADED_ARENA_LIMIT]:
+    for arena in (await read_arenas(registry.pool))[:_PRELOADED_ARENA_LIMIT]:
         try:
-            await house.desk(arena.name)
+            await registry.voting_queue(arena.name)
         except TiltyardError as error:
             log_failure("an arena cannot be loaded", error)
 

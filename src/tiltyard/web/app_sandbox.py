@@ -1,9 +1,9 @@
-"""Responses that are apps: pages of strangers, which run in a browser and must reach nothing from there.
+"""Sandboxes responses that are apps: untrusted pages that run in a browser and must not reach the network.
 
-The content policy of an app lets it load nothing. Some connections are none of a policy's business: WebRTC, lookups of
-names and connections that a link announces, frames whose windows begin anew. ``Connection-Allowlist`` ends all of them
-in browsers that know it. For the others, what could open one is taken out: elements from the page as it is sent, and
-interfaces and elements that a script makes by a prelude that runs before the app.
+The content security policy of an app lets it load nothing. Such a policy does not cover all connections: not WebRTC,
+DNS prefetch and preconnect of links, nor frames with new windows. ``Connection-Allowlist`` blocks them in browsers
+that support it. For other browsers, everything that could open a connection is removed: elements of the page before it
+is sent, and interfaces and elements created by scripts by a prelude that runs before the app.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from importlib.resources import files
 
 __all__ = ["APP", "APP_HEADERS", "PLAIN", "sandboxed_app"]
 
-#: Media types of an app, and of its source.
+#: Media types of an app, and of its source code.
 APP = "text/html; charset=utf-8"
 PLAIN = "text/plain; charset=utf-8"
 #: The same for both sides and all kinds of responses.
@@ -37,22 +37,22 @@ APP_HEADERS: Mapping[str, str] = {
 }  # fmt: skip
 
 _BOM = b"\xef\xbb\xbf"
-#: Elements that open a window of their own or a connection. Those that have no end tag become ``meta``, which without
-#: its own attributes does nothing. The prelude has the same names.
+#: Elements that open a window or a connection. Those without an end tag become ``meta``, which does nothing without
+#: its own attributes. The prelude has the same names.
 _REPLACED = re.compile(
     rb"(</?)(?:(iframe|frameset|object|applet|portal|fencedframe)|(?:link|embed|frame))(?=[\t\n\f\r />])",
     re.IGNORECASE,
 )
-#: Bytes in which the beginning of a page is looked for.
+#: Bytes that are searched for the start of the page.
 _PAGE_HEAD_BYTES = 4096
 
 
 def sandboxed_app(data: bytes) -> bytes:
-    """An app as it is sent to browsers: with the prelude before it, and without elements that would connect."""
+    """An app as it is sent to browsers: with the prelude, and without elements that would connect."""
     page = _REPLACED.sub(_replaced, data.removeprefix(_BOM))
     beginning = page[:_PAGE_HEAD_BYTES].lower()
     doctype, root = (beginning.find(tag) for tag in (b"<!doctype", b"<html"))
-    # Only the first doctype counts, and it comes before the prelude: an app without one keeps its older layout.
+    # Only the first doctype counts, so it comes before the prelude. An app without one stays in quirks mode.
     has_doctype = doctype >= 0 and (root < 0 or doctype < root)
     return (b"<!doctype html>" if has_doctype else b"") + _prelude() + page
 

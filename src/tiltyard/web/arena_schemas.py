@@ -1,4 +1,4 @@
-"""What is said of documents that are sent as they are kept: boards, pages of models, reports."""
+"""OpenAPI schemas of documents that are sent as they are stored: boards, model pages, reports."""
 
 from __future__ import annotations
 

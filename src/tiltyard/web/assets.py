@@ -1,7 +1,6 @@
-"""What pages load besides themselves: one stylesheet, one icon, and the bundle of islands if it was built.
+"""Static assets of the pages: one stylesheet, one icon, and the JavaScript bundle if it was built.
 
-Every name carries a hash of what is inside, so that a browser may keep a file for ever; a file is found by its whole
-name or not at all.
+Every name contains a hash of the content, so that browsers may cache a file forever.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ __all__ = ["Asset", "Assets", "accepts_gzip", "load_assets", "read_assets", "rou
 
 router = APIRouter(include_in_schema=False)
 
-#: Later sheets may refine what earlier ones say; any other sheet follows these.
+#: The order of the style sheets, because later ones override earlier ones; all others follow.
 _SHEETS = ("tokens", "base", "parts", "text", "vote", "board", "model", "operator")
 _TYPES = {
     ".css": "text/css; charset=utf-8",
@@ -34,7 +33,7 @@ _TYPES = {
     ".svg": "image/svg+xml",
     ".woff2": "font/woff2",
 }
-#: Bytes below which packing saves nothing.
+#: Smaller files are not compressed.
 _MIN_GZIP_BYTES = 256
 _ENTRY = "src/main.ts"
 
@@ -50,16 +49,16 @@ _ICON = """\
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """A file as it is sent."""
+    """A file and its compressed form."""
 
     data: bytes
     media_type: str
-    #: The same, gzipped; None where that is no shorter.
+    #: The data compressed with gzip; ``None`` if that is not smaller.
     packed: bytes | None
 
     @classmethod
     def of(cls, name: str, data: bytes) -> Asset:
-        """A file by its name's ending. An ending that is not known is sent as bytes."""
+        """An asset whose media type is determined by the file extension."""
         packed = gzip.compress(data, mtime=0) if len(data) >= _MIN_GZIP_BYTES else data
         media_type = _TYPES.get(PurePath(name).suffix, "application/octet-stream")
         return cls(data, media_type, packed if len(packed) < len(data) else None)
@@ -70,28 +69,28 @@ class Assets:
     """Everything under ``/assets/``."""
 
     found: Mapping[str, Asset]
-    #: Names that templates use, and the names with a hash that they stand for.
+    #: Names that templates use, mapped to names with a hash.
     names: Mapping[str, str]
-    #: The name of the script that starts the islands.
+    #: The name of the main script.
     main: str | None
 
     def url(self, name: str) -> str:
-        """Where a file of ours is, such as ``tiltyard.css`` or ``favicon.svg``."""
+        """The URL of a file, such as ``tiltyard.css`` or ``favicon.svg``."""
         return f"/assets/{self.names[name]}"
 
     def script(self) -> str | None:
-        """Where the script of every page is; None where no bundle was built."""
+        """The URL of the main script; ``None`` if no bundle was built."""
         return None if self.main is None else f"/assets/{self.main}"
 
 
 @lru_cache(maxsize=1)
 def load_assets() -> Assets:
-    """The package's own, read once in a process."""
+    """The assets of the package, read once per process."""
     return read_assets(files("tiltyard.web"))
 
 
 def read_assets(folder: Traversable) -> Assets:
-    """What ``styles`` and ``bundle`` in a folder hold."""
+    """Read the folders ``styles`` and ``bundle`` in a folder."""
     own = {"tiltyard.css": _joined(folder / "styles").encode(), "favicon.svg": _ICON.encode()}
     names = {name: _hashed(name, data) for name, data in own.items()}
     found = {names[name]: Asset.of(name, data) for name, data in own.items()}
@@ -105,7 +104,7 @@ def read_assets(folder: Traversable) -> Assets:
 
 
 def _joined(styles: Traversable) -> str:
-    """All sheets as one."""
+    """Concatenate all style sheets."""
     if not styles.is_dir():
         return ""
     sheets = {
@@ -121,7 +120,7 @@ def _hashed(name: str, data: bytes) -> str:
 
 
 def _files_of(chunks: Mapping[str, Mapping[str, object]]) -> Iterator[str]:
-    """The files that a manifest of Vite's names."""
+    """The files named in a Vite manifest."""
     for chunk in chunks.values():
         yield str(chunk["file"])
         for kind in ("css", "assets"):
@@ -131,10 +130,10 @@ def _files_of(chunks: Mapping[str, Mapping[str, object]]) -> Iterator[str]:
 
 @router.api_route("/assets/{name}", methods=["GET", "HEAD"])
 async def asset(name: str, request: Request) -> Response:
-    """A file that never changes under this name."""
+    """An asset, which never changes under its name."""
     found = load_assets().found.get(name)
     if found is None:
-        raise NotFound("there is no such file; load the page again, it names the files of this version")
+        raise NotFound("no such file; reload the page to get the files of this version")
     return _sent(found, request, "public, max-age=31536000, immutable")
 
 
@@ -157,7 +156,7 @@ def _sent(found: Asset, request: Request, caching: str) -> Response:
 
 
 def accepts_gzip(accepted: str) -> bool:
-    """Whether a list such as ``br;q=1.0, gzip;q=0.8`` allows gzip; a weight of nought forbids it."""
+    """Whether an ``Accept-Encoding`` such as ``br;q=1.0, gzip;q=0.8`` allows gzip; a weight of 0 forbids it."""
     weights = {}
     for item in accepted.lower().split(","):
         coding, _, weight = item.partition(";")

@@ -1,7 +1,7 @@
 """One child of `tiltyard serve`: a web process or a rater. ``python -m tiltyard.web.child_process``
 
-Its orders come as one line of JSON on standard input, which stays open: when it ends, whoever gave the
-orders is gone, and the child stops too. It says ``ready`` on standard output, or why it cannot be.
+It reads its configuration as one line of JSON from standard input, which stays open: end of file means that
+the parent is gone, and the child stops too. It writes ``ready`` to standard output, or why it failed.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ READY, FAILED = "ready", "failed "
 #: Shutdown timeouts in seconds: for requests in flight, and in total.
 _REQUEST_DRAIN_SECONDS = 5
 _SHUTDOWN_SECONDS = 15.0
-#: Descriptors that a web process asks for, one for each connection.
+#: File descriptors that a web process requests; each connection needs one.
 _DESCRIPTOR_LIMIT = 65_536
 
 
 @dataclass(frozen=True)
 class ChildConfig:
-    """What a child is to do."""
+    """The configuration of a child process."""
 
     #: ``web`` or ``rater``.
     part: str
@@ -52,36 +52,36 @@ class ChildConfig:
     descriptor: int | None = None
 
     def to_line(self) -> bytes:
-        """As one line for the child's standard input."""
+        """Encode as one line for the child's standard input."""
         return json.dumps(asdict(self) | {"settings": self.settings.to_dict()}).encode() + b"\n"
 
     @classmethod
     def from_line(cls, line: bytes) -> ChildConfig:
-        """What `to_line` gave."""
+        """Decode the result of `to_line`."""
         values = json.loads(line)
         return cls(**{**values, "settings": ServingSettings.from_dict(values["settings"])})
 
 
 def main() -> None:
-    """Read the orders and run until stopped."""
+    """Read the configuration and run until stopped."""
     configure_logging()
-    orders = ChildConfig.from_line(sys.stdin.buffer.readline())
+    config = ChildConfig.from_line(sys.stdin.buffer.readline())
     try:
         environment = read_environment()
-        if orders.part == "web":
-            _run_web(orders, environment)
+        if config.part == "web":
+            _run_web(config, environment)
         else:
-            _run_rater(orders, environment)
+            _run_rater(config, environment)
     except TiltyardError as error:
-        log_failure(f"{orders.part} failed", error)
+        log_failure(f"{config.part} failed", error)
         _say(FAILED + str(error).replace("\n", " "))
         sys.exit(2)
-    except Exception as error:  # noqa: BLE001 - a traceback could show what no log may
-        log_failure(f"{orders.part} failed", error)
+    except Exception as error:  # noqa: BLE001 - a traceback could show secrets
+        log_failure(f"{config.part} failed", error)
         sys.exit(70)
 
 
-def _run_web(orders: ChildConfig, environment: Environment) -> None:
+def _run_web(config: ChildConfig, environment: Environment) -> None:
     try:
         import uvloop
     except ImportError:
@@ -90,11 +90,11 @@ def _run_web(orders: ChildConfig, environment: Environment) -> None:
         runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
     _raise_descriptor_limit()
     with runner:
-        runner.run(_serve(orders, environment))
+        runner.run(_serve(config, environment))
 
 
 def _raise_descriptor_limit() -> None:
-    """Use as many descriptors as the system allows: many systems give 1,024 to those who do not ask for more."""
+    """Raise the soft limit of file descriptors, which is 1,024 on many systems."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -103,7 +103,7 @@ def _raise_descriptor_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-async def _serve(orders: ChildConfig, environment: Environment) -> None:
+async def _serve(config: ChildConfig, environment: Environment) -> None:
     import uvicorn
 
     from tiltyard.arena.registry import open_registry
@@ -111,15 +111,15 @@ async def _serve(orders: ChildConfig, environment: Environment) -> None:
     from tiltyard.web.context import app_context
     from tiltyard.web.http_limits import HttpLimits, limited_protocol
 
-    settings = orders.settings
+    settings = config.settings
     keys = open_keys(environment.home, environment.variables.get(KEY_VARIABLE))
-    assert orders.descriptor is not None
-    async with open_registry(orders.url, environment, settings) as house:
-        app = make_app(house, keys)
-        config = uvicorn.Config(
+    assert config.descriptor is not None
+    async with open_registry(config.url, environment, settings) as registry:
+        app = make_app(registry, keys)
+        uvicorn_config = uvicorn.Config(
             app,
             lifespan="on",
-            http=limited_protocol(HttpLimits(settings, app_context(app).figures.refused)),
+            http=limited_protocol(HttpLimits(settings, app_context(app).metrics.refused)),
             ws="none",
             log_config=None,
             access_log=False,
@@ -129,58 +129,59 @@ async def _serve(orders: ChildConfig, environment: Environment) -> None:
             timeout_keep_alive=30,
             timeout_graceful_shutdown=_REQUEST_DRAIN_SECONDS,
         )
-        server = uvicorn.Server(config)
-        ready = asyncio.create_task(_tell_ready(server))
+        server = uvicorn.Server(uvicorn_config)
+        ready = asyncio.create_task(_report_ready(server))
         _watch_lifeline(lambda: setattr(server, "should_exit", True))
-        listening = socket.socket(fileno=orders.descriptor)
+        listening = socket.socket(fileno=config.descriptor)
         await server.serve(sockets=[listening])
         ready.cancel()
         if not server.started:
-            raise TiltyardError("the web process could not start; the lines above say why")
+            raise TiltyardError("the web process could not start; the log above says why")
 
 
-async def _tell_ready(server: Server) -> None:
+async def _report_ready(server: Server) -> None:
     while not server.started:  # noqa: ASYNC110 - the library has no event for it
         await asyncio.sleep(0.01)
-    # What was made so far lives as long as the process: not to be looked through again and again.
+    # Objects created so far live as long as the process; exclude them from garbage collection.
     gc.collect()
     gc.freeze()
     log_event("web ready")
     _say(READY)
 
 
-def _run_rater(orders: ChildConfig, environment: Environment) -> None:
+def _run_rater(config: ChildConfig, environment: Environment) -> None:
     from tiltyard.arena.operators.scheduled_jobs import run_scheduled_jobs
     from tiltyard.arena.rating.rater_process import rate_arenas
 
     stop = threading.Event()
     stop_by_signals(stop.set)
     _watch_lifeline(stop.set)
-    with run_scheduled_jobs(orders.url, environment):
+    with run_scheduled_jobs(config.url, environment):
         log_event("rater ready")
         _say(READY)
-        rate_arenas(orders.url, stop)
+        rate_arenas(config.url, stop)
 
 
 def stop_by_signals(stop: Callable[[], None]) -> None:
-    """Stop when told to, however often: a second signal may come while the first is being handled, or much later.
+    """Call ``stop`` at the first SIGTERM or SIGINT; ignore later ones.
 
-    So the handler takes no lock that it might already hold, and what comes after the first is ignored: an interpreter
-    that is leaving puts its handlers back to the system's, and would be killed by a signal that says nothing new.
+    A second signal may come while the first is handled, so the handler takes no lock that it might already hold.
+    Later signals are ignored because an interpreter that is shutting down restores the default handlers, and a
+    repeated signal would kill it.
     """
-    told: SimpleQueue[int] = SimpleQueue()
+    received: SimpleQueue[int] = SimpleQueue()
     numbers = (signal.SIGTERM, signal.SIGINT)
 
-    def tell(number: int, _: object) -> None:
+    def handle(number: int, _: object) -> None:
         for each in numbers:
             signal.signal(each, signal.SIG_IGN)
-        told.put(number)
+        received.put(number)
 
     for number in numbers:
-        signal.signal(number, tell)
+        signal.signal(number, handle)
 
     def waiting() -> None:
-        told.get()
+        received.get()
         stop()
 
     threading.Thread(target=waiting, name="signals", daemon=True).start()
@@ -190,7 +191,7 @@ def _watch_lifeline(stop: Callable[[], None]) -> None:
     """Stop when standard input ends; exit immediately if that takes too long."""
 
     def watching() -> None:
-        # By its descriptor: a thread that waits in a buffer holds the interpreter up when it ends.
+        # Unbuffered: a thread that waits inside a buffered read blocks the interpreter's shutdown.
         while os.read(lifeline, 1024):
             pass
         stop()
@@ -202,7 +203,7 @@ def _watch_lifeline(stop: Callable[[], None]) -> None:
 
 
 def _say(line: str) -> None:
-    """To whoever gave the orders, who may have gone and listens to this one line only."""
+    """Write a line to the parent, which may be gone and reads only this line."""
     with contextlib.suppress(BrokenPipeError):
         sys.stdout.write(line + "\n")
         sys.stdout.flush()

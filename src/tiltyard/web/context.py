@@ -1,4 +1,4 @@
-"""What the application of one web process is made of, as one value that every route reaches in the same way."""
+"""The application context of one web process: the objects that all requests share."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ if TYPE_CHECKING:
 
 __all__ = ["Context", "app_context", "context_of", "put_context"]
 
-#: Files of battles that one process makes at a time.
+#: Battle exports that run concurrently in one process.
 _CONCURRENT_EXPORT_LIMIT = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Everything that requests share."""
+    """The objects that all requests share."""
 
-    house: ArenaRegistry
+    registry: ArenaRegistry
     access: Access
-    stage: ResponseKinds
-    figures: ProcessMetrics
+    response_kinds: ResponseKinds
+    metrics: ProcessMetrics
     readiness: Readiness
     pages: PageTemplates
     board_pages: BoardPageCache
     model_pages: ModelPageCache
     personal_boards: PersonalBoards
     render_cache: RenderCache
-    #: Held while a file of battles is made.
+    #: Held during a battle export.
     exports: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_CONCURRENT_EXPORT_LIMIT))
 
 
 def put_context(app: Starlette, context: Context) -> None:
-    """Give an application its context; it is read by `app_context` alone."""
+    """Attach the context to an application; read it with `app_context`."""
     app.state.context = context
 
 
@@ -57,5 +57,5 @@ def app_context(app: Starlette) -> Context:
 
 
 def context_of(request: Request) -> Context:
-    """The context of the application that a request came to."""
+    """The context of a request's application."""
     return app_context(request.app)

@@ -1,7 +1,7 @@
-"""Cookies: a random token and our signature of it, for voters and for the operator.
+"""Cookies of voters and the operator: a random token and its signature.
 
-The signature spares the database: what we did not sign is never looked up. The token's hash has a
-row in the database, which is what can be revoked.
+Cookies without a valid signature are rejected without a database query. The token's hash has a row in
+the database, which can be revoked.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ _SIGNATURE_BYTES = 16
 
 
 class Cookies:
-    """Seals tokens into cookies and opens them again."""
+    """Signs tokens for cookies, and verifies them."""
 
     def __init__(self, keys: SecretKeys, *, secure: bool) -> None:
         self._keys = keys
         self._secure = secure
 
     def seal(self, name: str, token: str) -> str:
-        """The value of a cookie of that name."""
+        """The value of the cookie with this name for a token."""
         signature = self._keys.sign(f"cookie {name}", token.encode())[:_SIGNATURE_BYTES]
         return f"{token}.{_shown(signature)}"
 
     def unseal(self, name: str, value: str) -> str | None:
-        """The token in a cookie of that name; nothing if we did not sign it."""
+        """The token in the cookie with this name; ``None`` if the signature is invalid."""
         token, dot, signed = value.partition(".")
         if not dot or len(value) > 200 or not value.isascii():
             return None
@@ -44,16 +44,16 @@ class Cookies:
             signature = base64.urlsafe_b64decode(signed + "==")
         except (ValueError, binascii.Error):
             return None
-        # One signature has one spelling: a cookie is also the key under which its voter is remembered.
+        # Accept only the canonical encoding, because the cookie is also the key of its voter in the cache.
         known = _shown(signature) == signed and self._keys.verify(f"cookie {name}", token.encode(), signature)
         return token if known else None
 
     def header(self, name: str, token: str, life: timedelta) -> str:
-        """The ``Set-Cookie`` that hands out a token."""
+        """The ``Set-Cookie`` header that sets a token."""
         return self._text(name, self.seal(name, token), int(life.total_seconds()))
 
     def clear_header(self, name: str) -> str:
-        """The ``Set-Cookie`` that takes it back."""
+        """The ``Set-Cookie`` header that deletes the cookie."""
         return self._text(name, "", 0)
 
     def _text(self, name: str, value: str, seconds: int) -> str:
@@ -66,7 +66,7 @@ def _shown(signature: bytes) -> str:
 
 
 def read_cookie(request: HTTPConnection, name: str) -> str | None:
-    """The first cookie of that name, as it was sent."""
+    """The raw value of the first cookie with this name."""
     wanted = name + "="
     for key, value in request.scope["headers"]:
         if key == b"cookie":

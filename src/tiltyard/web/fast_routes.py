@@ -1,8 +1,8 @@
-"""Routes for voters, of whom there are many: documented as all others are, called more directly.
+"""Fast routes for voters: documented like all others, but called more directly.
 
-The framework's way of finding a route, solving its dependencies and checking what it returns costs more
-than a vote does. A route of this class takes path parameters as text, at most one body and the request,
-and returns its response ready-made; `FastRouter` finds it without looking through all the others.
+FastAPI's routing, dependency resolution and response validation cost more than processing a vote. A route
+of this class takes path parameters as text, at most one body and the request, and returns a finished
+response; `FastRouter` finds it without searching all routes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 class FastRoute(APIRoute):
-    """Calls its function with what the path and the body say, and sends what it returns."""
+    """Calls its function with the path parameters and the body, and sends the response that it returns."""
 
     def get_route_handler(self) -> Handler:
         endpoint = self.endpoint
@@ -59,7 +59,7 @@ class FastRoute(APIRoute):
 
 @dataclass(frozen=True, slots=True)
 class _PathPattern:
-    """A path with one parameter, in pieces."""
+    """A path with one parameter, split at the parameter."""
 
     before: str
     name: str
@@ -69,7 +69,7 @@ class _PathPattern:
 
 
 class FastRouter:
-    """Calls direct routes at once, and leaves everything else to the application."""
+    """Handles fast routes, and passes all other requests to the application."""
 
     def __init__(self, app: ASGIApp, *, application: FastAPI, routes: Iterable[BaseRoute]) -> None:
         self._app = app
@@ -86,7 +86,7 @@ class FastRouter:
         way = _PathPattern(before, name, after, route.get_route_handler(), route.endpoint)
         for method in route.methods or ():
             known = self._ways.setdefault((method, after.rpartition("/")[2]), way)
-            assert known is way, f"{route.path} is not told apart from {known.before}{{}}{known.after}"
+            assert known is way, f"{route.path} cannot be distinguished from {known.before}{{}}{known.after}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -115,7 +115,7 @@ class FastRouter:
 
 
 def _body_of(hints: Mapping[str, object]) -> tuple[str | None, type[object] | None]:
-    """The parameter that is the body: a record of the API."""
+    """The name and type of the body parameter, which is a dataclass."""
     for name, hint in hints.items():
         if name != "return" and isinstance(hint, type) and is_dataclass(hint):
             return name, hint
@@ -123,12 +123,12 @@ def _body_of(hints: Mapping[str, object]) -> tuple[str | None, type[object] | No
 
 
 async def _read(request: Request, reader: TypeAdapter[object]) -> object:
-    """The body as its record has it, or a response that says what is wrong with it. None at all is an empty one."""
+    """Parse the body, or return a response that says what is wrong. A missing body counts as ``{}``."""
     data = await request.body()
     if data:
         kind = request.headers.get("content-type", "")
         if kind != "application/json" and kind.partition(";")[0].strip().lower() != "application/json":
-            return problem(415, "The body is not announced as application/json.")
+            return problem(415, "The Content-Type of the body must be application/json.")
     try:
         return reader.validate_json(data or b"{}")
     except ValidationError as error:
@@ -136,5 +136,5 @@ async def _read(request: Request, reader: TypeAdapter[object]) -> object:
 
 
 def json_response(record: object, status: int = 200) -> Response:
-    """A record of the API as JSON, on which nothing more is checked."""
+    """A JSON response from a record of the API, without validation."""
     return Response(json_bytes(record), status, media_type="application/json")

@@ -1,7 +1,7 @@
-"""What one connection may send, how long it may take, and how many one address may hold.
+"""HTTP limits: sizes and timeouts of requests, and connections per address.
 
-The server's own parser takes headers of any size and waits for ever for the rest of a request. This
-protocol refuses both, before anything of the application is asked.
+Uvicorn's parser accepts headers of any size and waits forever for the rest of a request. This protocol
+rejects both before the application is called.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from tiltyard.web.rate_limits import client_network
 
 __all__ = ["HEADER_BYTES", "HEADER_COUNT", "HttpLimits", "LimitedProtocol", "limited_protocol"]
 
-#: Bytes of a request's line and headers together, and how many headers there may be.
+#: Maximum bytes of the request line and headers together, and maximum number of headers.
 HEADER_BYTES = 64 * 1024
 HEADER_COUNT = 100
-#: A body must come at least this fast, counted from its beginning; it may pause for ``body_seconds``.
+#: Minimum average speed of a body; it may pause for ``body_seconds``.
 BODY_BYTES_PER_SECOND = 4 * 1024
-#: Requests that one connection may send before the first of them is answered.
+#: Requests that one connection may send before the first one is answered.
 PIPELINED_REQUEST_LIMIT = 8
-#: Seconds in which a client that was refused may still read why, while what it sends is thrown away.
+#: Seconds that a rejected client has to read the response, while its input is discarded.
 LINGER_SECONDS = 2.0
 _GRACE_SECONDS = 0.1
 
 
 class HttpLimits:
-    """The limits of one web process, and the connections that each address has to it."""
+    """The limits of one web process, and its number of connections by address."""
 
     def __init__(self, settings: ServingSettings, refused: Callable[[str], None] = lambda _: None) -> None:
         self.header_seconds = settings.header_seconds
@@ -49,12 +49,12 @@ class HttpLimits:
         self._held: Counter[str] = Counter()
 
     def admit(self, host: str) -> bool:
-        """Count one more connection of an address; whether it may have it. Trusted proxies may have any number."""
+        """Count a new connection of an address; return whether it is allowed. Trusted proxies have no limit."""
         self._held[client_network(host)] += 1
         return not self._most or self._held[client_network(host)] <= self._most or self._is_proxy(host)
 
     def release(self, host: str) -> None:
-        """A connection that was counted has ended."""
+        """Uncount a connection that has ended."""
         place = client_network(host)
         self._held[place] -= 1
         if not self._held[place]:
@@ -118,7 +118,7 @@ class _Deadline:
         self._timer = self.loop.call_later(seconds, self._look)
 
     def extend(self, seconds: float, *, most: float) -> None:
-        """Later by so many seconds, but no later than ``most`` from now."""
+        """Postpone by ``seconds``, but to no later than ``most`` seconds from now."""
         self.at = min(self.at + seconds, self.loop.time() + most)
 
     def cancel(self) -> None:
@@ -131,7 +131,7 @@ class _Deadline:
         if left > 0:
             self._timer = self.loop.call_later(left, self._look)
         elif not self._looked:
-            # A process that was held up itself first reads what has come meanwhile.
+            # If this process itself was delayed, let it first read what has arrived.
             self._looked = True
             self._timer = self.loop.call_later(_GRACE_SECONDS, self._look)
         else:
@@ -140,7 +140,7 @@ class _Deadline:
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """The server's protocol with limits. Make a class for one process with `limited_protocol`."""
+    """Uvicorn's protocol with limits. Create a class for one process with `limited_protocol`."""
 
     limits: ClassVar[HttpLimits]
 
@@ -157,7 +157,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._answer(
                 problem(
                     429,
-                    "This address has too many connections open; close some, or ask again in a while.",
+                    "This address has too many connections open; close some, or try again later.",
                     headers={"Retry-After": "10"},
                 )
             )
@@ -173,10 +173,10 @@ class LimitedProtocol(HttpToolsProtocol):
             return
         self._progress.held += len(data)
         super().data_received(data)
-        self._weigh()
+        self._check_progress()
 
-    def _weigh(self) -> None:
-        """After something came: whether the parser holds too much, and whether it waits for more."""
+    def _check_progress(self) -> None:
+        """After input arrived: check how much the parser holds, and set the deadline if it waits for more."""
         progress = self._progress
         if self._refused:
             return
@@ -189,19 +189,19 @@ class LimitedProtocol(HttpToolsProtocol):
             self._deadline.cancel()
 
     def send_400_response(self, msg: str) -> None:
-        """What the server answers to what its parser refuses: ours has said why already."""
+        """Answer a request that the parser rejects, unless we have answered it already."""
         if not self._refused:
             self._deadline.cancel()
             super().send_400_response(msg)
 
-    # What the parser tells
+    # Callbacks of the parser
 
     def on_message_begin(self) -> None:
         self._progress.begin(_Phase.HEAD)
         self._deadline.cancel()
         if len(self.pipeline) >= PIPELINED_REQUEST_LIMIT:
             self.limits.refused("headers")
-            self._hang_up(None)
+            self._reject(None)
             raise _RefusalError
         super().on_message_begin()
 
@@ -217,7 +217,7 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        # Trailers are counted anew.
+        # Trailers are counted separately.
         self._progress.begin(_Phase.BODY)
         self._deadline.cancel()
         super().on_headers_complete()
@@ -233,7 +233,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._deadline.cancel()
         super().on_message_complete()
 
-    # Ends
+    # Closing
 
     def _check_headers(self) -> None:
         if self._progress.header_count > HEADER_COUNT or self._progress.header_bytes > HEADER_BYTES:
@@ -244,7 +244,7 @@ class LimitedProtocol(HttpToolsProtocol):
         return self.limits.body_seconds if self._progress.phase is _Phase.BODY else self.limits.header_seconds
 
     def _deadline_passed(self) -> None:
-        """Close what was not sent in time, unless the client is not to blame for that."""
+        """Close a connection whose request is late, unless the delay is ours."""
         if self.transport.is_closing():
             return
         if self._is_busy():
@@ -252,11 +252,11 @@ class LimitedProtocol(HttpToolsProtocol):
             return
         self.limits.refused("deadline")
         silent = self._progress.phase is _Phase.NONE
-        late = problem(408, "The rest of the request did not come in time; send it again.")
-        self._hang_up(None if silent else late)
+        late = problem(408, "The rest of the request did not arrive in time; send it again.")
+        self._reject(None if silent else late)
 
     def _is_busy(self) -> bool:
-        """Whether a response is under way, which is never cut off, or the application has not asked for more."""
+        """Whether a response is in progress, which is never cut off, or the application has not requested more input."""
         if self.cycle is None or self.cycle.response_complete:
             return False
         if self._progress.phase is not _Phase.BODY or self.cycle.response_started:
@@ -265,7 +265,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _refuse_headers(self) -> None:
         self.limits.refused("headers")
-        self._hang_up(
+        self._reject(
             problem(
                 431,
                 f"The request has more than {HEADER_COUNT} headers, or more than {HEADER_BYTES} bytes of them with "
@@ -273,8 +273,8 @@ class LimitedProtocol(HttpToolsProtocol):
             )
         )
 
-    def _hang_up(self, response: Response | None) -> None:
-        """Say why, if nothing else was or is being said, and close once the client had time to read it."""
+    def _reject(self, response: Response | None) -> None:
+        """Close the connection. Send the response first, if none is in progress, and give the client time to read it."""
         if response is None or not self._may_answer():
             self._refused = True
             self._deadline.cancel()
@@ -282,7 +282,7 @@ class LimitedProtocol(HttpToolsProtocol):
             return
         self._answer(response)
         if self.cycle is not None:
-            # The application, which may be waiting for the rest of the body, is told that nobody is there.
+            # The application may be waiting for the rest of the body: signal that the client has disconnected.
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         self.flow.resume_reading()
@@ -290,8 +290,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self.loop.call_later(LINGER_SECONDS, self.transport.abort)
 
     def _may_answer(self) -> bool:
-        """Whether the present request has no answer yet, and none of an earlier one is on its way."""
-        # The server has none before the first request, whatever its types say.
+        """Whether the current request has no response yet, and none of an earlier request is in progress."""
+        # Before the first request it is None, although uvicorn's types say otherwise.
         cycle: RequestResponseCycle | None = self.cycle
         if cycle is None:
             return True
@@ -310,5 +310,5 @@ class LimitedProtocol(HttpToolsProtocol):
 
 
 def limited_protocol(limits: HttpLimits) -> type[asyncio.Protocol]:
-    """The protocol of one web process, for the server's setting ``http``."""
+    """The protocol of one web process, for uvicorn's setting ``http``."""
     return cast("type[asyncio.Protocol]", type("Limited", (LimitedProtocol,), {"limits": limits}))

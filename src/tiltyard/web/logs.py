@@ -1,7 +1,7 @@
-"""Logs: one JSON object a line on standard error, with nothing in it that is anybody's business.
+"""Logs: one JSON object per line on standard error, without private data.
 
 No text of prompts, responses or messages, no addresses, keys, tokens, matchup ids, query strings or
-passwords. Our own lines say what happened by name; what libraries say passes a sieve.
+passwords. Our own lines have fixed messages; messages of libraries are redacted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["JsonLogFormatter", "configure_logging", "log_event", "log_failure", 
 _LOG = logging.getLogger("tiltyard.web")
 _FACTS = "facts"
 
-#: What a library's message may carry and a log must not, with what stands for it.
+#: Patterns that are redacted in messages of libraries, with their replacements.
 _REDACTIONS = (
     (re.compile(r"(?<![a-z0-9+.-])[a-z0-9+.-]*+://\S+", re.IGNORECASE), "<url>"),
     (
@@ -36,7 +36,7 @@ _REDACTIONS = (
 
 
 class JsonLogFormatter(logging.Formatter):
-    """A record as one line of JSON."""
+    """Formats a record as one line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
         own = record.name == _LOG.name
@@ -48,12 +48,12 @@ class JsonLogFormatter(logging.Formatter):
             **getattr(record, _FACTS, {}),
         }
         if record.exc_info and record.exc_info[1] is not None and "error" not in line:
-            line.update(_told(record.exc_info[1]))
+            line.update(_error_facts(record.exc_info[1]))
         return json.dumps(line, ensure_ascii=True, default=str)
 
 
 def configure_logging(stream: TextIO | None = None, *, level: int = logging.INFO) -> None:
-    """Send everything that is logged in this process to standard error, as JSON."""
+    """Send all logs of this process to standard error, as JSON."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLogFormatter())
     root = logging.getLogger()
@@ -76,18 +76,18 @@ def log_event(event: str, **facts: str | float | None) -> None:
 def log_failure(event: str, error: BaseException, instance: str | None = None) -> None:
     """Log a failure: the type of the error and where it was raised, not its message."""
     facts = {} if instance is None else {"instance": instance}
-    _LOG.error(event, extra={_FACTS: {**facts, **_told(error)}})
+    _LOG.error(event, extra={_FACTS: {**facts, **_error_facts(error)}})
 
 
 def redact(message: str) -> str:
-    """A library's message on one line, without what must not be in a log."""
+    """A library's message on one line, without private data."""
     for pattern, instead in _REDACTIONS:
         message = pattern.sub(instead, message)
     return " ".join(message.split())[:500]
 
 
-def _told(error: BaseException) -> dict[str, object]:
-    """Kind and place of an error and of what caused it."""
+def _error_facts(error: BaseException) -> dict[str, object]:
+    """Types of an error and its causes, and where it was raised."""
     chain: list[str] = []
     seen: BaseException | None = error
     while seen is not None and len(chain) < 5:

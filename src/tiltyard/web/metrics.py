@@ -1,8 +1,8 @@
 """Metrics for Prometheus.
 
-Web processes that share a port share their figures too: each keeps its own in a file of the folder
-that ``PROMETHEUS_MULTIPROC_DIR`` names (`tiltyard serve` sets it), and whichever process is asked adds
-them up. A process alone keeps them in memory.
+Web processes that share a port also share their metrics: each writes its own to a file in the folder
+``PROMETHEUS_MULTIPROC_DIR`` (set by `tiltyard serve`), and the process that is scraped adds them up.
+A single process keeps them in memory.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LATENCY_BUCKET_SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2
 
 
 class ProcessMetrics:
-    """What one web process counts."""
+    """The metrics of one web process."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -61,7 +61,7 @@ class ProcessMetrics:
         self._histograms: dict[str, Histogram] = {}
 
     def answered(self, route: str, method: str, status: int, seconds: float) -> None:
-        """One request. Routes go by the names of their functions; they are few."""
+        """Count a request. The route is the name of its function, so that there are few labels."""
         key = (route, method, status)
         counter = self._counters.get(key)
         if counter is None:
@@ -71,7 +71,7 @@ class ProcessMetrics:
         self._histograms[route].observe(seconds)
 
     def refused(self, reason: str) -> None:
-        """One connection that was closed: ``headers``, ``deadline`` or ``connections``."""
+        """Count a connection that was closed because of ``headers``, ``deadline`` or ``connections``."""
         self._refused.labels(reason).inc()
 
 
@@ -103,7 +103,7 @@ class RaterLagCollector(Collector):
 
 
 def metrics_page(own: CollectorRegistry | None, read: Callable[[], Iterable[RaterLag]]) -> bytes:
-    """Everything in Prometheus's text format: of all processes where there are several."""
+    """All metrics in Prometheus's text format; of all processes if there are several."""
     registry = CollectorRegistry()
     registry.register(RaterLagCollector(read))
     if os.environ.get(FOLDER_VARIABLE):

@@ -24,21 +24,21 @@ from tiltyard.web.problem_details import TOLD, problem, problem_for_unexpected
 
 __all__ = ["MAX_BODY_BYTES", "MAX_IMPORT_BYTES", "MAX_UPLOAD_FORM_BYTES", "EdgeMiddleware"]
 
-#: Bytes of a request's body; answers come in larger pieces, and on the operator's pages in a form.
+#: Maximum bytes of a request body, of an import, and of an upload form.
 MAX_BODY_BYTES = 1024 * 1024
 MAX_IMPORT_BYTES = 1024 * 1024 * 1024
 MAX_UPLOAD_FORM_BYTES = MAX_UPLOAD_BYTES + 64 * 1024
 
-#: A refusal as its reader can read it.
+#: Formats an error response for the client.
 ResponseFormatter = Callable[[Scope, Response], Response]
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _STATUS_PAGES = frozenset({"/healthz", "/readyz", "/metrics"})
-#: Where answers are let in, which are large.
+#: Paths with larger limits: imports and uploads of answers.
 _IMPORTS = re.compile(r"/api/v1/arenas/[^/]+/responses")
 _UPLOADS = re.compile(r"/operator/arenas/([^/]+)/uploads")
 _OPERATOR = f"{OPERATOR_COOKIE}=".encode()
-#: What a response carries unless it says otherwise.
+#: Default headers of responses.
 _HEADERS = {
     b"cache-control": b"no-store",
     b"content-security-policy": b"default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
@@ -52,15 +52,15 @@ _HSTS = b"max-age=31536000"
 
 
 class EdgeMiddleware:
-    """Refuses what is too large or comes from another site's page; adds headers; counts; catches what is left."""
+    """Rejects requests that are too large or cross-site, adds headers, counts requests, and catches all errors."""
 
     def __init__(
-        self, app: ASGIApp, *, settings: ServingSettings, figures: ProcessMetrics, dressed: ResponseFormatter
+        self, app: ASGIApp, *, settings: ServingSettings, metrics: ProcessMetrics, dressed: ResponseFormatter
     ) -> None:
         self._app = app
         self._dressed = dressed
         self._settings = settings
-        self._figures = figures
+        self._metrics = metrics
         self._headers = dict(_HEADERS)
         if settings.secure:
             self._headers[b"strict-transport-security"] = _HSTS
@@ -86,7 +86,7 @@ class EdgeMiddleware:
                 await self._app(scope, receiving, sending)
             else:
                 await refusal(scope, receive, sending)
-        except Exception as error:  # noqa: BLE001 - nothing may leave a request without an answer
+        except Exception as error:  # noqa: BLE001 - every request must get a response
             if TOLD not in scope:
                 answer = problem_for_unexpected(error)
                 if not status:
@@ -97,16 +97,16 @@ class EdgeMiddleware:
     def _note(self, scope: Scope, status: int, seconds: float) -> None:
         route = getattr(scope.get("endpoint"), "__name__", "none")
         method = scope["method"] if scope["method"] in _METHODS else "OTHER"
-        self._figures.answered(route, method, status, seconds)
+        self._metrics.answered(route, method, status, seconds)
         if self._settings.log_requests:
             log_event("request", route=route, method=method, status=status, ms=round(seconds * 1000, 1))
 
     def _checked(self, scope: Scope, receive: Receive) -> tuple[Response | None, Receive]:
-        """A refusal, or how the body may be read."""
+        """An error response, or ``None`` and how the body may be read."""
         headers = _Headers(scope["headers"])
         if not self._host_is_ours(scope, headers):
             return problem(
-                403, "This server is for the machine it runs on; set base_url to open it."
+                403, "This server accepts requests from its own machine only; set base_url to open it."
             ), receive
         if scope["method"] in _SAFE:
             return None, receive
@@ -120,13 +120,13 @@ class EdgeMiddleware:
         return None, receive
 
     def _host_is_ours(self, scope: Scope, headers: _Headers) -> bool:
-        """Without a base_url only this machine's own names lead here: a page elsewhere cannot borrow one."""
+        """Whether the ``Host`` header is ours. Without a base_url only loopback names are, against DNS rebinding."""
         if self._settings.base_url is not None or headers.host is None or scope["path"] in _STATUS_PAGES:
             return True
         return _is_loopback(headers.host)
 
     def _is_own_page(self, scope: Scope, headers: _Headers) -> bool:
-        """Whether a browser says that the request comes from a page of ours. Programs say nothing."""
+        """Whether the request comes from our own page, according to the browser; programs send no such headers."""
         if headers.site not in {None, "same-origin", "none"}:
             return False
         if headers.origin is None:
@@ -147,7 +147,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _limit(scope: Scope, headers: _Headers) -> int:
-    """Bytes of a body. Large ones go only where answers are let in, from somebody who says who they are."""
+    """The maximum size of the body. Only imports and uploads with credentials may be large."""
     if scope["method"] != "POST":
         return MAX_BODY_BYTES
     if _IMPORTS.fullmatch(scope["path"]) and (headers.authorization is not None or headers.operator):
@@ -158,20 +158,20 @@ def _limit(scope: Scope, headers: _Headers) -> int:
 
 
 def _too_large(scope: Scope, limit: int) -> Response:
-    """What to do with so much instead."""
+    """The response for a body that is too large, with alternatives."""
     upload = _UPLOADS.fullmatch(scope["path"]) if limit == MAX_UPLOAD_FORM_BYTES else None
     if upload is None:
-        return problem(413, f"The body has more than {limit} bytes; send it in pieces.")
+        return problem(413, f"The body has more than {limit} bytes; split it into smaller requests.")
     return problem(
         413,
         f"The file has more than {MAX_UPLOAD_BYTES // 1024**2} MiB. Split it and upload the pieces one after the other; "
-        f"or send it whole to /api/v1/arenas/{upload[1]}/responses, which takes {MAX_IMPORT_BYTES // 1024**3} GiB from a "
+        f"or send it whole to /api/v1/arenas/{upload[1]}/responses, which accepts up to {MAX_IMPORT_BYTES // 1024**3} GiB from a "
         "program with a token for imports (the page where you chose the file shows the command).",
     )
 
 
 class _Headers:
-    """The few that are looked at here."""
+    """The headers that are checked here."""
 
     __slots__ = ("authorization", "host", "length", "operator", "origin", "site")
 
@@ -179,7 +179,7 @@ class _Headers:
         self.authorization: str | None = None
         self.host: str | None = None
         self.length: str | None = None
-        #: Whether there is a cookie of that name; who it is, is looked up later.
+        #: Whether there is an operator cookie; it is verified later.
         self.operator = False
         self.origin: str | None = None
         self.site: str | None = None
@@ -201,7 +201,7 @@ _SLOTS = {
 
 
 def _counted(receive: Receive, limit: int) -> Receive:
-    """The same body, which fails once it is too long: its length was not announced."""
+    """Count the bytes of a body without ``Content-Length``, and raise if it is too large."""
     seen = 0
 
     async def receiving() -> Message:
@@ -209,7 +209,7 @@ def _counted(receive: Receive, limit: int) -> Receive:
         message = await receive()
         seen += len(message.get("body", b""))
         if seen > limit:
-            raise HTTPException(413, f"The body has more than {limit} bytes; send it in pieces.")
+            raise HTTPException(413, f"The body has more than {limit} bytes; split it into smaller requests.")
         return message
 
     return receiving

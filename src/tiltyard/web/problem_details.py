@@ -51,13 +51,13 @@ ProblemFormatter = Callable[[Request, Response], Response]
 #: Key in a request's scope: an unexpected error was already answered and logged.
 TOLD = "tiltyard.told"
 
-#: A piece of the API's description, as the framework takes it; and a route's ``responses``.
+#: A part of the OpenAPI description; and a route's ``responses``.
 OpenApi = dict[str, Any]
 Documented = dict[int | str, OpenApi]
 
 _PREFIX = "urn:tiltyard:problem:"
-#: What is said instead of words about Python, by the validator's name of the mistake.
-_SAID = {
+#: Replacements of validation messages that mention Python, by error type.
+_REPLACED_MESSAGES = {
     "unexpected_keyword_argument": "Extra inputs are not permitted",
     "dataclass_type": "Input should be an object",
 }
@@ -79,7 +79,7 @@ _TITLES = {
     500: ("internal", "Internal server error"),
     503: ("unavailable", "The service is temporarily unavailable"),
 }
-#: Our own errors: status, and name and title where the defaults do not fit.
+#: Our own errors: status, and name and title if the defaults do not fit.
 _ERRORS: tuple[tuple[type[TiltyardError], int, str | None, str | None], ...] = (
     (NotAllowed, 401, None, None),
     (NotFound, 404, None, None),
@@ -94,7 +94,7 @@ _ERRORS: tuple[tuple[type[TiltyardError], int, str | None, str | None], ...] = (
 
 
 def document_problems(*statuses: int) -> Documented:
-    """For a route's ``responses``: the problems it documents by status. Others stand under ``default``."""
+    """For a route's ``responses``: the problems it documents by status. Others are under ``default``."""
     return {status: {"description": _TITLES[status][1]} for status in statuses}
 
 
@@ -144,7 +144,7 @@ def _headers(error: TiltyardError, status: int) -> dict[str, str] | None:
 
 def _unavailable(error: StoreFault) -> Response:
     response = problem(
-        503, "The database does not answer as it should. Try again in a moment.", headers={"Retry-After": "1"}
+        503, "The database is not available. Try again in a moment.", headers={"Retry-After": "1"}
     )
     log_failure("unavailable", error, _instance(response))
     return response
@@ -152,31 +152,33 @@ def _unavailable(error: StoreFault) -> Response:
 
 def problem_for_unexpected(error: BaseException) -> Response:
     """The response for an unexpected error: no details, and a reference that is also logged."""
-    response = problem(500, "This is a mistake of ours. The server's log tells more under this instance.")
+    response = problem(500, "This is a bug in the server. Its log has details under this instance.")
     log_failure("unexpected", error, _instance(response))
     return response
 
 
 def problem_from_http(error: HTTPException) -> Response:
-    """A refusal of the framework's."""
-    return problem(error.status_code, error.detail or "It was refused.", headers=error.headers)
+    """The response for an HTTP error raised by the framework."""
+    return problem(error.status_code, error.detail or "The request was refused.", headers=error.headers)
 
 
 def problem_from_validation(error: RequestValidationError | ValidationError) -> Response:
-    """The fields that are wrong, without what was in them."""
+    """The response for invalid input: names the fields, but not their values."""
     found = error.errors()
     if any(one["type"] == "json_invalid" for one in found):
         return problem(400, "The body is not JSON.")
     errors = [
-        FieldProblem(".".join(str(part) for part in one["loc"]), _SAID.get(one["type"], str(one["msg"])))
+        FieldProblem(
+            ".".join(str(part) for part in one["loc"]), _REPLACED_MESSAGES.get(one["type"], str(one["msg"]))
+        )
         for one in found
     ]
-    told = "; ".join(f"{one.field}: {one.problem}" for one in errors[:3])
-    return problem(422, told, errors=errors[:20])
+    detail = "; ".join(f"{one.field}: {one.problem}" for one in errors[:3])
+    return problem(422, detail, errors=errors[:20])
 
 
 def add_problem_handlers(app: FastAPI, dressed: ProblemFormatter = lambda _, response: response) -> None:
-    """Every refusal of this app is a problem document, or what ``dressed`` makes of it for its reader."""
+    """Send every error of this app as a problem document, formatted by ``dressed``."""
 
     async def ours(request: Request, error: Exception) -> Response:
         assert isinstance(error, TiltyardError)

@@ -17,26 +17,26 @@ from tiltyard.errors import Busy, NotAllowed
 
 __all__ = ["SessionRateLimit", "SignInThrottle", "client_address", "client_network"]
 
-#: Addresses that are remembered; the one that has not come for longest is forgotten first.
+#: Addresses that are tracked; the least recently seen is dropped first.
 _TRACKED_ADDRESS_LIMIT = 50_000
-#: Seconds, and how many times as many sessions as in a minute they may bring. The hour bounds the open matchups
-#: that one address can leave behind: an arena has room for only so many, which are everybody's.
+#: Windows in seconds, and their limits as multiples of the limit per minute. The hour limits the open matchups
+#: that one address can leave behind, because an arena has a limited number of them.
 _SESSION_WINDOW_LIMITS = ((60, 1), (3600, 5))
 #: An IPv6 client usually controls a whole network of this size.
 _IPV6_PREFIX_BITS = 64
 
 
 def client_address(request: HTTPConnection) -> str:
-    """Where a request comes from: an address, or the network of one of IPv6.
+    """The client's IPv4 address, or the network of its IPv6 address.
 
-    Behind a trusted proxy the server has put the visitor's own address there already.
+    Behind a trusted proxy, the server has already replaced the proxy's address by the client's.
     """
     return "" if request.client is None else client_network(request.client.host)
 
 
 @lru_cache(maxsize=10_000)
 def client_network(host: str) -> str:
-    """An address of IPv4, or the network that one of IPv6 belongs to."""
+    """An IPv4 address, or the network of an IPv6 address."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -55,24 +55,24 @@ class _AddressQueue:
 
 
 class SignInThrottle:
-    """Passwords and links: each address tries one at a time, and waits for a moment after a wrong one.
+    """Throttles attempts with passwords and links: one at a time per address, with a delay after a wrong one.
 
-    A few are checked at once, one of each address, so that guessers elsewhere keep nobody out.
+    A few attempts are checked concurrently, at most one per address, so that one address cannot block others.
     """
 
     def __init__(self, most: int = 20, seconds: float = 0.5, at_once: int = 2) -> None:
         self._most = most
         self._seconds = seconds
         self._checking = asyncio.Semaphore(at_once)
-        #: Those of addresses that are trying now.
+        #: Queues of the addresses with attempts in progress.
         self._lines: dict[str, _AddressQueue] = {}
 
     @asynccontextmanager
     async def sign_in_attempt(self, address: str) -> AsyncIterator[None]:
-        """Try in here; `NotAllowed` is what a wrong try raises."""
+        """Make the attempt inside this block; a failed one must raise `NotAllowed`."""
         line = self._lines.setdefault(address, _AddressQueue())
         if line.length >= self._most:
-            raise Busy("too many are signing in from this address; try again in a while")
+            raise Busy("too many sign-in attempts from this address; try again later")
         line.length += 1
         try:
             async with line.turn:
@@ -89,14 +89,14 @@ class SignInThrottle:
 
 
 class SessionRateLimit:
-    """New sessions of each address: so many a minute and five times as many an hour, 0: no limit.
+    """Limits new sessions per address: ``per_minute``, and five times as many per hour; 0 for no limit.
 
-    The first of a span come as fast as they like.
+    A token bucket: bursts up to the limit are allowed.
     """
 
     def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._most = [float(per_minute * times) for _, times in _SESSION_WINDOW_LIMITS]
-        #: Sessions a second.
+        #: Sessions per second.
         self._rates = [
             most / seconds for most, (seconds, _) in zip(self._most, _SESSION_WINDOW_LIMITS, strict=True)
         ]
@@ -105,7 +105,7 @@ class SessionRateLimit:
         self._left: BoundedCache[str, tuple[list[float], float]] = BoundedCache(_TRACKED_ADDRESS_LIMIT)
 
     def admit(self, address: str) -> None:
-        """Count one more, or raise `Busy`."""
+        """Count one session, or raise `Busy`."""
         if not self._most[0]:
             return
         now = self._clock()
@@ -118,6 +118,6 @@ class SessionRateLimit:
         self._left.put(address, (left if wait > 0 else [one - 1 for one in left], now))
         if wait > 0:
             raise Busy(
-                "too many new voters come from this address; keep the session's cookie, or ask again in a while",
+                "too many new voters from this address; keep the session's cookie, or try again later",
                 retry_after=wait,
             )

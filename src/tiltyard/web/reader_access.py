@@ -56,17 +56,17 @@ def source_number(source: SourceName) -> int:
 
 
 def may_read(actor: Actor | None, arena: Arena) -> bool:
-    """Everybody may read an open arena, those with a right to it a closed one."""
+    """Anyone may read an open arena; a closed one requires the scope read or judge."""
     if arena.settings.visibility == "open":
         return True
     return actor is not None and (actor.may("read", arena.name) or actor.may("judge", arena.name))
 
 
 async def readable_arena(arena: ArenaName, request: Request, actor: CurrentActor) -> Arena:
-    """The arena of the path, if whoever asks may read it."""
+    """The arena in the path; `NotFound` if the client may not read it."""
     found = await boards_of(request).arena(arena)
     if not may_read(actor, found):
-        raise NotFound("there is no such arena; ask for the list of arenas")
+        raise NotFound("no such arena; see the list of arenas")
     return found
 
 
@@ -83,18 +83,18 @@ def send_cacheable(
     headers: Mapping[str, str] | None = None,
     media_type: str = "application/json",
 ) -> Response:
-    """A document with a strong ETag; 304 to whoever has it. Caches may share what everybody may read."""
+    """A response with a strong ETag, or 304 if the client has it. Shared caches may store it if the arena is open."""
     shared = "public" if arena.settings.visibility == "open" else "private"
     age = "max-age=31536000, immutable" if for_ever else "max-age=5, must-revalidate"
-    told = {"ETag": f'"{etag}"', "Cache-Control": f"{shared}, {age}", **(headers or {})}
+    sent = {"ETag": f'"{etag}"', "Cache-Control": f"{shared}, {age}", **(headers or {})}
     if shared == "private":
-        told["Vary"] = ", ".join(filter(None, (told.get("Vary"), "Authorization, Cookie")))
+        sent["Vary"] = ", ".join(filter(None, (sent.get("Vary"), "Authorization, Cookie")))
     if _has(request.headers.get("if-none-match"), f'"{etag}"'):
-        return Response(status_code=304, headers=told)
-    return Response(data, headers=told, media_type=media_type)
+        return Response(status_code=304, headers=sent)
+    return Response(data, headers=sent, media_type=media_type)
 
 
 def _has(stated: str | None, etag: str) -> bool:
-    """Whether a client says that it has this: a list of tags, weak or strong, or a star."""
+    """Whether ``If-None-Match`` includes this tag: a list of weak or strong tags, or a star."""
     tags = [tag.strip().removeprefix("W/") for tag in (stated or "").split(",")]
     return "*" in tags or etag in tags

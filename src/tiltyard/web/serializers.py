@@ -1,4 +1,4 @@
-"""Rows of the store as the API shows them."""
+"""Converts stored records to records of the API."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["serialize_arena"]
 def serialize_arena(
     arena: Arena, categories: Sequence[str] | None = None, languages: Sequence[str] | None = None
 ) -> ArenaInfo:
-    """An arena without its number."""
+    """An arena for the API, without its number."""
     return ArenaInfo(
         arena=arena.name,
         title=arena.title,

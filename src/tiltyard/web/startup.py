@@ -1,4 +1,4 @@
-"""What has to be there before the house opens: tables, keys, an operator's link, an arena."""
+"""Prepares the server before it starts: checks the schema, creates keys, an operator link and an arena."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ __all__ = ["StartupResult", "arena_name_from_file", "prepare_server"]
 
 @dataclass(frozen=True)
 class StartupResult:
-    """What there is to tell when the house opens."""
+    """What `tiltyard serve` prints when it starts."""
 
-    #: The token of the first operator's link; nothing if the house has an operator.
+    #: The token of the link that creates the operator account; ``None`` if there is one.
     link: str | None
     arenas: tuple[str, ...]
-    #: The arena that was made or filled from answers, and what they brought.
+    #: The arena that answers were imported into, and the result of the import.
     arena: str | None = None
     imported: ImportResult | None = None
 
 
 def arena_name_from_file(answers: Path) -> str:
-    """The name of an arena that is made from a file of answers: that of the file."""
+    """The name of an arena that is created from a file of answers, derived from the file's name."""
     stem = answers.name.split(".", maxsplit=1)[0].lower()
     return re.sub(r"[^a-z0-9]+", "-", stem).strip("-")[:64].strip("-") or "arena"
 
@@ -44,7 +44,7 @@ async def prepare_server(
     answers: Path | None = None,
     arena: str | None = None,
 ) -> StartupResult:
-    """See that everything is there. An arena that exists takes only what is new in the answers."""
+    """Prepare the database and import answers. An existing arena gets only the new answers."""
     from tiltyard.arena.accounts import Accounts
     from tiltyard.arena.content.answer_import import create_arena, import_answers
     from tiltyard.arena.content.catalog import read_arena, read_arenas
@@ -52,16 +52,16 @@ async def prepare_server(
 
     check_database(url)
     open_keys(environment.home, environment.variables.get(KEY_VARIABLE))
-    async with open_registry(url, environment, settings) as house:
-        accounts = Accounts(house.pool)
+    async with open_registry(url, environment, settings) as registry:
+        accounts = Accounts(registry.pool)
         link = None if await accounts.has_operator() else await accounts.make_operator_link()
         imported = None
         if answers is not None:
             arena = arena or arena_name_from_file(answers)
             try:
-                await read_arena(house.pool, arena)
+                await read_arena(registry.pool, arena)
             except NotFound:
-                await create_arena(house.pool, arena)
-            imported = await import_answers(house.pool, house.contents, arena, answers)
-        names = tuple(one.name for one in await read_arenas(house.pool))
+                await create_arena(registry.pool, arena)
+            imported = await import_answers(registry.pool, registry.blobs, arena, answers)
+        names = tuple(one.name for one in await read_arenas(registry.pool))
     return StartupResult(link, names, arena, imported)

@@ -1,4 +1,4 @@
-"""The process that `tiltyard serve` is: it starts web processes and the rater, and starts them again."""
+"""The supervisor, the main process of `tiltyard serve`: starts and restarts web processes and the rater."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from tiltyard.web.logs import log_event, log_failure
 
 __all__ = ["Supervisor", "listening_socket"]
 
-#: Seconds before a child that died is started again: the first time, and at most.
+#: Seconds before a child that died is restarted: the first time, and at most.
 _FIRST_RESTART_SECONDS, _MAX_RESTART_SECONDS = 0.5, 30.0
-#: A child that lived so long is taken for a healthy one.
+#: Seconds after which a running child counts as healthy.
 _HEALTHY_SECONDS = 60.0
-#: A child that fails so often before it was ever ready will not be.
+#: Failed starts before the first success after which the supervisor gives up.
 _START_ATTEMPT_LIMIT = 3
-#: Seconds that children have to stop by themselves.
+#: Seconds that children have to stop before they are killed.
 _STOP_GRACE_SECONDS = 20.0
-#: Seconds between two looks at the database's own server.
+#: Seconds between checks of the embedded database server.
 _DATABASE_CHECK_SECONDS = 1.0
 _LISTEN_BACKLOG_COUNT = 2048
 
@@ -54,7 +54,7 @@ def listening_socket(settings: ServingSettings) -> Iterator[socket.socket]:
     except OSError as error:
         raise BadOption(
             f"cannot listen on {settings.host} port {settings.port}: {error.strerror or error}; "
-            "another server may run there: choose another with --port"
+            "another server may be using it: choose another with --port"
         ) from None
     with made:
         made.set_inheritable(True)
@@ -62,7 +62,7 @@ def listening_socket(settings: ServingSettings) -> Iterator[socket.socket]:
 
 
 class Supervisor:
-    """Keeps the children of one machine alive, and the database if it is ours, until it is told to stop."""
+    """Keeps the child processes running, and the embedded database if there is one, until stopped."""
 
     def __init__(
         self, database: OpenedDatabase, settings: ServingSettings, listening: socket.socket | None
@@ -75,11 +75,14 @@ class Supervisor:
         self._signals = 0
 
     async def run(self, on_ready: Callable[[], None]) -> None:
-        """Start everything, say so once all are ready, and stop at SIGTERM or SIGINT; at once at the second."""
+        """Start the children, call ``on_ready`` when all are ready, and stop at SIGTERM or SIGINT.
+
+        A second signal kills the children.
+        """
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop)
-        with _figures_folder(), _metrics_port(self._database.url, self._settings):
+        with _metrics_folder(), _metrics_port(self._database.url, self._settings):
             ready = [asyncio.Event() for _ in self._parts()]
             tasks = [
                 asyncio.create_task(self._keep_child_running(part, event))
@@ -110,7 +113,7 @@ class Supervisor:
                 child.send_signal(number)
 
     async def _keep_database_running(self) -> None:
-        """Start its server again whenever that has died, and try on if it does not start."""
+        """Restart the embedded database server when it has died; retry if it does not start."""
         delay, backoff = _DATABASE_CHECK_SECONDS, Backoff(_DATABASE_CHECK_SECONDS * 2, _MAX_RESTART_SECONDS)
         while self._database.restart_if_dead is not None and not await self._stops_within(delay):
             try:
@@ -128,20 +131,20 @@ class Supervisor:
         return self._stopping.is_set()
 
     async def _keep_child_running(self, part: str, ready: asyncio.Event) -> None:
-        """One child, and its successors."""
+        """Run a child, and restart it when it ends."""
         backoff, failures = Backoff(_FIRST_RESTART_SECONDS, _MAX_RESTART_SECONDS), 0
         while not self._stopping.is_set():
             born = time.monotonic()
             child = await self._spawn(part)
-            hearing = asyncio.create_task(_heard(child, ready))
+            reading = asyncio.create_task(_read_message(child, ready))
             code = await self._ended(child)
-            told = await hearing
+            message = await reading
             if self._stopping.is_set():
                 return
             failures += 1
-            if not ready.is_set() and (told.startswith(FAILED) or failures == _START_ATTEMPT_LIMIT):
-                problem = f"the {part} process does not start; the lines above say why"
-                raise TiltyardError(told.removeprefix(FAILED) or problem)
+            if not ready.is_set() and (message.startswith(FAILED) or failures == _START_ATTEMPT_LIMIT):
+                problem = f"the {part} process does not start; the log above says why"
+                raise TiltyardError(message.removeprefix(FAILED) or problem)
             if time.monotonic() - born > _HEALTHY_SECONDS:
                 backoff.reset()
             delay = backoff.next()
@@ -158,21 +161,21 @@ class Supervisor:
             stdout=asyncio.subprocess.PIPE,
             pass_fds=descriptors,
             env={**os.environ, **ONE_THREAD},
-            # A Ctrl-C in the terminal is for us; children are told by us.
+            # Ctrl-C in the terminal signals this process only; it stops the children.
             start_new_session=True,
         )
         self._children.add(child)
-        orders = ChildConfig(
+        config = ChildConfig(
             part, self._database.url, self._settings, descriptors[0] if descriptors else None
         )
         assert child.stdin is not None
-        child.stdin.write(orders.to_line())
+        child.stdin.write(config.to_line())
         with contextlib.suppress(ConnectionError):
             await child.stdin.drain()
         return child
 
     async def _ended(self, child: asyncio.subprocess.Process) -> int:
-        """Its exit code, whenever it ends; once we are stopping, within the time it has for that."""
+        """Wait for a child and return its exit code; when stopping, kill it after the grace period."""
         waiting = asyncio.create_task(child.wait())
         stopping = asyncio.create_task(self._stopping.wait())
         try:
@@ -191,16 +194,16 @@ class Supervisor:
                 child.stdin.close()
 
 
-async def _heard(child: asyncio.subprocess.Process, ready: asyncio.Event) -> str:
-    """The one line that a child says."""
+async def _read_message(child: asyncio.subprocess.Process, ready: asyncio.Event) -> str:
+    """The one line that a child writes to standard output."""
     assert child.stdout is not None
     try:
-        told = (await child.stdout.readline()).decode("utf-8", "replace").rstrip("\n")
+        message = (await child.stdout.readline()).decode("utf-8", "replace").rstrip("\n")
     except ValueError:
         return ""
-    if told == READY:
+    if message == READY:
         ready.set()
-    return told
+    return message
 
 
 async def _say_ready(ready: Sequence[asyncio.Event], on_ready: Callable[[], None]) -> None:
@@ -210,10 +213,10 @@ async def _say_ready(ready: Sequence[asyncio.Event], on_ready: Callable[[], None
 
 
 @contextmanager
-def _figures_folder() -> Iterator[None]:
-    """A folder in which the web processes keep their figures, so that any of them can show all."""
+def _metrics_folder() -> Iterator[None]:
+    """A folder in which the web processes keep their metrics, so that any of them can report all."""
     variable = "PROMETHEUS_MULTIPROC_DIR"
-    folder = Path(tempfile.mkdtemp(prefix="tiltyard-figures-"))
+    folder = Path(tempfile.mkdtemp(prefix="tiltyard-metrics-"))
     before = os.environ.get(variable)
     os.environ[variable] = str(folder)
     try:

@@ -266,7 +266,7 @@ def test_what_took_long_is_not_made_again_at_once(database, monkeypatch):
                 sha256 = "another"
 
             async def ask(snapshot, k):
-                return await boards._sparing(("key",), snapshot, lambda: slow(k))
+                return await boards._documents(("key",), snapshot, lambda: slow(k))
 
             assert await asyncio.gather(*(ask(newest, 1) for _ in range(5))) == [1] * 5
             assert await ask(Newer, 2) == 1
@@ -294,17 +294,17 @@ def test_only_so_many_wait_for_a_board_to_be_counted(database):
                 return k
 
             asked = [
-                asyncio.create_task(boards._sparing((k,), newest, lambda k=k: slow(k))) for k in range(10)
+                asyncio.create_task(boards._documents((k,), newest, lambda k=k: slow(k))) for k in range(10)
             ]
             await asyncio.sleep(0.01)
-            with pytest.raises(StoreFault, match="ask again"):
-                await boards._sparing((99,), newest, lambda: slow(99))
+            with pytest.raises(StoreFault, match="try again"):
+                await boards._documents((99,), newest, lambda: slow(99))
             asked[4].cancel()
             await asyncio.sleep(0.01)
-            asked[4] = asyncio.create_task(boards._sparing((4,), newest, lambda: slow(4)))
+            asked[4] = asyncio.create_task(boards._documents((4,), newest, lambda: slow(4)))
             may_end.set()
             assert await asyncio.gather(*asked) == list(range(10))
-            assert await boards._sparing((99,), newest, lambda: slow(99)) == 99
+            assert await boards._documents((99,), newest, lambda: slow(99)) == 99
 
     asyncio.run(scene())
 

@@ -229,7 +229,7 @@ def test_two_are_counted_at_once_and_no_more(voted_database):
                 running -= 1
                 return k
 
-            asked = [boards._sparing((k,), newest, lambda k=k: slow(k)) for k in range(8)]
+            asked = [boards._documents((k,), newest, lambda k=k: slow(k)) for k in range(8)]
             assert await asyncio.gather(*asked) == list(range(8))
 
     asyncio.run(scene())

@@ -26,7 +26,7 @@ RESULT = {Kind.WIN_A: "WL", Kind.WIN_B: "LW", Kind.TIE: "TT", Kind.BOTH_BAD: "BB
 
 
 @asynccontextmanager
-async def portraits_of(url):
+async def profiles_of(url):
     async with open_pool(url, most=3) as pool:
         boards = BoardCache(url, pool)
         await boards.start()
@@ -36,9 +36,9 @@ async def portraits_of(url):
             await boards.stop()
 
 
-def portrait(url, name="model-2", source=0):
+def profile(url, name="model-2", source=0):
     async def scene():
-        async with portraits_of(url) as (model_profiles, arena):
+        async with profiles_of(url) as (model_profiles, arena):
             return await model_profiles.of(arena, source, name)
 
     return asyncio.run(scene())
@@ -81,7 +81,7 @@ def test_every_record_is_that_of_the_log(database):
     asyncio.run(excluding())
     close_window(database)
     rate(database)
-    found = portrait(database)
+    found = profile(database)
     results = list(results_of(database, 2, found.snapshot.position))
     assert 0 < len(results) == found.row.votes
     for opponent in found.opponents:
@@ -100,7 +100,7 @@ def test_every_record_is_that_of_the_log(database):
 
 def test_expected_scores_are_elos_curve_on_the_boards_ratings(database):
     laid(database)
-    found = portrait(database)
+    found = profile(database)
     rows = {row["model"]: row for row in json.loads(found.snapshot.document)["rows"]}
     for opponent in found.opponents:
         gap = rows[opponent.name]["rating"] - found.row.rating
@@ -110,7 +110,7 @@ def test_expected_scores_are_elos_curve_on_the_boards_ratings(database):
 
 def test_the_coverage_heatmap_counts_votes_of_pair_and_prompt(database):
     laid(database, votes=300)
-    found = portrait(database)
+    found = profile(database)
     results = list(results_of(database, 2, found.snapshot.position))
     heat = found.heatmap
     assert len(heat.prompts) == 12
@@ -131,9 +131,9 @@ def test_the_coverage_heatmap_counts_votes_of_pair_and_prompt(database):
 
 def test_neighbours_are_those_of_the_board(database):
     laid(database)
-    ranked = [row["model"] for row in json.loads(portrait(database).snapshot.document)["rows"]]
+    ranked = [row["model"] for row in json.loads(profile(database).snapshot.document)["rows"]]
     for place, name in enumerate(ranked):
-        found = portrait(database, name)
+        found = profile(database, name)
         results = list(results_of(database, int(name[-1]), found.snapshot.position))
         for challenge, at in zip(found.challenges, (place - 1, place + 1), strict=True):
             if not 0 <= at < len(ranked):
@@ -146,7 +146,7 @@ def test_neighbours_are_those_of_the_board(database):
 
 def test_the_history_is_that_of_the_boards_with_an_evaluation(database):
     laid(database, votes=900)
-    found = portrait(database)
+    found = profile(database)
     assert [moment.votes for moment in found.history] == [250, 500, 750]
     with connect(database) as connection:
         documents = connection.execute(
@@ -176,14 +176,14 @@ def test_responses_are_told_by_date_and_never_by_content(database, tmp_path):
             "SELECT arena, model, prompt, 'image', 'image/png', sha256, size FROM responses "
             "WHERE model = 2 AND prompt = 3"
         )
-    found = portrait(database)
+    found = profile(database)
     assert len(found.responses) == 13
     (gone,) = [one for one in found.responses if one.withdrawn_at is not None]
     new = next(one for one in found.responses if one.prompt == "prompt-3" and one.withdrawn_at is None)
     assert gone.replaced_at == new.added_at
     assert (new.kind, gone.kind, gone.prompt) == (None, "text", "prompt-3")
     assert {one.kind for one in found.responses if one.prompt != "prompt-3"} == {"text"}
-    others = portrait(database, "model-1").responses
+    others = profile(database, "model-1").responses
     assert [one.kind for one in others if one.prompt == "prompt-3"] == [None]
     assert new.replaced_at is None
     assert not {"sha256", "size", "response", "text"} & set(type(gone).__slots__)
@@ -199,19 +199,19 @@ def test_a_retired_model_keeps_its_page_and_is_sought_no_more(database):
     asyncio.run(retiring())
     close_window(database)
     rate(database)
-    found = portrait(database)
+    found = profile(database)
     assert found.row.enabled is False
     assert found.heatmap is None
     assert found.challenges == (None, None)
     assert sum(one.met.record.votes for one in found.opponents) == found.row.votes > 0
-    other = portrait(database, "model-1")
+    other = profile(database, "model-1")
     gone = next(one for one in other.opponents if one.name == "model-2")
     assert (gone.enabled, gone.rank, gone.met.deficit) == (False, None, None)
 
 
 def test_phase_one_shows_nothing_of_the_policy(database):
     laid(database, votes=100, policy=Policy(phase=1))
-    found = portrait(database)
+    found = profile(database)
     assert not found.shown_policy
     assert found.heatmap is None
     assert found.challenges == (None, None)
@@ -222,36 +222,36 @@ def test_phase_one_shows_nothing_of_the_policy(database):
 
 def test_votes_of_people_and_of_judges_are_told_apart(database):
     laid(database, votes=60)
-    judged = portrait(database, source=1)
+    judged = profile(database, source=1)
     assert judged.row.votes == 0
     assert judged.prompts == ()
     assert all(one.met.record.votes == 0 and one.met.score is None for one in judged.opponents)
 
 
-def test_a_vote_that_can_be_taken_back_is_in_no_portrait(database):
+def test_a_vote_that_can_be_undone_is_in_no_profile(database):
     arena = voted(database, votes=12)
 
     async def voting():
-        async with voting_queue_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as queue:
             voter = Voter(77)
-            offered = await desk.next_matchup(voter)
-            await desk.vote(voter, offered.matchup, Kind.WIN_A)
-            await desk.next_matchup(voter)
+            offered = await queue.next_matchup(voter)
+            await queue.vote(voter, offered.matchup, Kind.WIN_A)
+            await queue.next_matchup(voter)
 
     asyncio.run(voting())
     rate(database)
-    votes = [portrait(database, f"model-{k}").row.votes for k in range(4)]
+    votes = [profile(database, f"model-{k}").row.votes for k in range(4)]
     assert sum(votes) == 2 * 12
-    found = portrait(database, "model-0")
+    found = profile(database, "model-0")
     assert sum(map(sum, found.heatmap.votes)) == found.row.votes
 
 
-def test_a_portrait_is_made_once_for_a_snapshot(database, monkeypatch):
+def test_a_profile_is_made_once_for_a_snapshot(database, monkeypatch):
     laid(database, votes=50)
     monkeypatch.setattr("tiltyard.arena.boards.model_profiles._REST_RATIO", 0.0)
 
     async def scene():
-        async with portraits_of(database) as (model_profiles, arena):
+        async with profiles_of(database) as (model_profiles, arena):
             one, *others = await asyncio.gather(*(model_profiles.of(arena, 0, "model-1") for _ in range(4)))
             assert all(other is one for other in others)
             assert await model_profiles.of(arena, 0, "model-2") is not one
@@ -266,16 +266,16 @@ def test_a_portrait_is_made_once_for_a_snapshot(database, monkeypatch):
     asyncio.run(scene())
 
 
-def test_only_so_many_portraits_are_kept(database, monkeypatch):
+def test_only_so_many_profiles_are_kept(database, monkeypatch):
     laid(database, votes=50)
     monkeypatch.setattr("tiltyard.arena.boards.model_profiles._CACHE_BYTES", 1)
     monkeypatch.setattr("tiltyard.arena.boards.model_profiles._CACHED_SNAPSHOT_LIMIT", 1)
 
     async def scene():
-        async with portraits_of(database) as (model_profiles, arena):
+        async with profiles_of(database) as (model_profiles, arena):
             one = await model_profiles.of(arena, 0, "model-1")
             other = await model_profiles.of(arena, 1, "model-1")
-            assert len(model_profiles._made) == len(model_profiles._grounds) == 1
+            assert len(model_profiles._made) == len(model_profiles._snapshot_cache) == 1
             assert model_profiles._made.weight == other.size > len(other.snapshot.document)
             again = await model_profiles.of(arena, 0, "model-1")
             assert again is not one
@@ -284,12 +284,12 @@ def test_only_so_many_portraits_are_kept(database, monkeypatch):
     asyncio.run(scene())
 
 
-def test_a_portrait_that_took_long_is_not_made_again_at_once(database, monkeypatch):
+def test_a_profile_that_took_long_is_not_made_again_at_once(database, monkeypatch):
     laid(database, votes=50)
     monkeypatch.setattr("tiltyard.arena.boards.model_profiles._REST_RATIO", 1e9)
 
     async def scene():
-        async with portraits_of(database) as (model_profiles, arena):
+        async with profiles_of(database) as (model_profiles, arena):
             one = await model_profiles.of(arena, 0, "model-1")
             model_profiles._boards._newest[1, 0] = replace(one.snapshot, sha256="f" * 64)
             assert await model_profiles.of(arena, 0, "model-1") is one
@@ -298,16 +298,16 @@ def test_a_portrait_that_took_long_is_not_made_again_at_once(database, monkeypat
     asyncio.run(scene())
 
 
-def test_only_so_many_wait_for_a_portrait(database):
+def test_only_so_many_wait_for_a_profile(database):
     laid(database, votes=50)
 
     async def scene():
-        async with portraits_of(database) as (model_profiles, arena):
+        async with profiles_of(database) as (model_profiles, arena):
             async with model_profiles._turns.acquire_slot():
                 waiting = [asyncio.create_task(model_profiles.of(arena, 0, "model-1")) for _ in range(8)]
                 while model_profiles._turns._waiting < 8:  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
-                with pytest.raises(Crowded, match="8 others wait for the page of a model; ask again"):
+                with pytest.raises(Crowded, match="8 others wait for the page of a model; try again"):
                     await model_profiles.of(arena, 0, "model-2")
             assert len(set(map(id, await asyncio.gather(*waiting)))) == 1
             assert (await model_profiles.of(arena, 0, "model-2")).name == "model-2"

@@ -47,15 +47,15 @@ def written(path, *rows):
 @asynccontextmanager
 async def an_arena(url, tmp_path, name="arena"):
     async with open_pool(url, most=2) as pool:
-        contents = BlobStore(pool, FolderStorage(tmp_path / "responses"))
+        blobs = BlobStore(pool, FolderStorage(tmp_path / "responses"))
         await create_arena(pool, name)
         (tmp_path / "bank").mkdir(exist_ok=True)
 
         async def let_in(*rows, **options):
             path = written(tmp_path / "bank" / "answers.jsonl", *rows)
-            return await import_answers(pool, contents, name, path, **options)
+            return await import_answers(pool, blobs, name, path, **options)
 
-        yield pool, contents, let_in
+        yield pool, blobs, let_in
 
 
 def events(url, arena=1):
@@ -79,14 +79,14 @@ def everything(url):
 
 def test_an_arena_begins_with_its_policy_and_answers_widen_it(database, tmp_path):
     async def scene():
-        async with an_arena(database, tmp_path) as (pool, contents, let_in):
+        async with an_arena(database, tmp_path) as (pool, blobs, let_in):
             first = await let_in(row("m1", "p1"), row("m2", "p1", "another"))
             second = await let_in(row("m2", "p2"), row("m3", "p1", "third", category="maths"))
             async with pool.connection() as connection:
                 arena = await find_arena(connection, "arena")
                 models = await list_models(connection, arena.arena)
                 prompts = await list_prompts(connection, arena.arena)
-                content = await contents.read(1)
+                content = await blobs.read(1)
             return first, second, models, prompts, content
 
     first, second, models, prompts, content = asyncio.run(scene())
@@ -127,11 +127,13 @@ def test_the_same_file_again_changes_nothing_and_another_answer_is_refused(datab
             again = await let_in(*rows, *rows)
             assert again == ImportResult(unchanged=24, position=again.position)
             assert everything(database) == before
-            with pytest.raises(Conflict, match=r"line 2: m1 has another response to p2 .*withdraw"):
+            with pytest.raises(
+                Conflict, match=r"line 2: m1 already has a different response to p2; withdraw"
+            ):
                 await let_in(row("m9", "p9"), row("m1", "p2", "something else"))
-            with pytest.raises(Conflict, match=r"line 1: prompt p1 has another text"):
+            with pytest.raises(Conflict, match=r"line 1: prompt p1 already has a different text"):
                 await let_in(row("m1", "p1") | {"prompt": "another question"})
-            with pytest.raises(Conflict, match="line 2: n has another response"):
+            with pytest.raises(Conflict, match="line 2: n already has a different response"):
                 await let_in(row("n", "p1", "one"), row("n", "p1", "two"))
             await let_in(row("m0", "p0", "0 on 0", category="maths"))
             with pytest.raises(Conflict, match="category of prompt p0 is 'maths', not 'law'"):
@@ -143,16 +145,16 @@ def test_the_same_file_again_changes_nothing_and_another_answer_is_refused(datab
 
 def test_what_is_retired_or_withdrawn_stays_so(database, tmp_path):
     async def scene():
-        async with an_arena(database, tmp_path) as (pool, contents, let_in):
+        async with an_arena(database, tmp_path) as (pool, blobs, let_in):
             await let_in(row("m1"), row("m2", response="two"), row("m3", "p2"), enable=False)
             assert [kind for kind, *_ in events(database)].count(LogKind.ENABLE) == 0
             await set_enabled(pool, "arena", "m1", enabled=True, actor="cli")
             await set_enabled(pool, "arena", "m1", enabled=False, actor="cli")
-            await withdraw(pool, contents, "arena", "p1", "m2", reason="asked to", actor="cli")
+            await withdraw(pool, blobs, "arena", "p1", "m2", reason="asked to", actor="cli")
             again = await let_in(row("m1"), row("m2", response="a new one"))
             assert (again.responses, again.unchanged) == (1, 1)
             assert [kind for kind, *_ in events(database)][-2:] == [LogKind.WITHDRAW, LogKind.RESPOND]
-            await withdraw(pool, contents, "arena", "p1", reason="asked to", actor="cli")
+            await withdraw(pool, blobs, "arena", "p1", reason="asked to", actor="cli")
             with pytest.raises(Conflict, match="prompt p1 was withdrawn"):
                 await let_in(row("m4", "p1"))
 
@@ -161,7 +163,7 @@ def test_what_is_retired_or_withdrawn_stays_so(database, tmp_path):
 
 def test_two_imports_at_once_number_on(database, tmp_path):
     async def scene():
-        async with an_arena(database, tmp_path) as (pool, contents, _):
+        async with an_arena(database, tmp_path) as (pool, blobs, _):
             paths = [
                 written(
                     tmp_path / f"{k}.jsonl", *(row(f"m{k}", f"p{p}", f"{k} on {p}") for p in range(50)),
@@ -169,7 +171,7 @@ def test_two_imports_at_once_number_on(database, tmp_path):
                 )
                 for k in range(4)
             ]  # fmt: skip
-            brought = await asyncio.gather(*(import_answers(pool, contents, "arena", path) for path in paths))
+            brought = await asyncio.gather(*(import_answers(pool, blobs, "arena", path) for path in paths))
             assert sum(one.responses for one in brought) == 4 * 50 + 1
             assert sum(one.models for one in brought) == 5
             assert sum(one.prompts for one in brought) == 50
@@ -189,33 +191,33 @@ def test_files_are_read_below_the_answers_only(database, tmp_path):
     (folder / "link.png").symlink_to(tmp_path / "secret.png")
 
     async def scene():
-        async with an_arena(database, tmp_path) as (_, contents, let_in):
+        async with an_arena(database, tmp_path) as (_, blobs, let_in):
             await let_in(
                 row("m1", response="images/one.png", kind="image"),
                 row("m2", response="app.txt", kind="app"),
                 row("m3", response="big.png", kind="image"),
                 row("m4", response="data:image/png;base64," + base64.b64encode(PNG).decode(), kind="image"),
             )
-            assert await contents.read(1) == ("image/png", PNG)
-            assert await contents.read(2) == ("text/html; charset=utf-8", PAGE)
-            assert (await contents.read(3)).data == PNG + bytes(INLINE_LIMIT_BYTES)
-            assert await contents.read(4) == ("image/png", PNG)
+            assert await blobs.read(1) == ("image/png", PNG)
+            assert await blobs.read(2) == ("text/html; charset=utf-8", PAGE)
+            assert (await blobs.read(3)).data == PNG + bytes(INLINE_LIMIT_BYTES)
+            assert await blobs.read(4) == ("image/png", PNG)
             for path in ("../secret.png", "link.png", str(tmp_path / "secret.png")):
-                with pytest.raises(InputError, match="lies outside"):
+                with pytest.raises(InputError, match="is outside"):
                     await let_in(row("m9", response=path, kind="image"))
             for path, told in (
                 ("none.png", "cannot be read"),
                 ("images", "not a file"),
                 ("a\0b", "cannot be read"),
                 ("https://example.org/x.png", "expected the path of a file"),
-                ("data:image/png;base64,%%%", "not base64"),
+                ("data:image/png;base64,%%%", "invalid base64"),
                 ("app.txt", "not a PNG"),
                 ("cut.png", "not a whole PNG image: at byte"),
             ):
                 with pytest.raises(InputError, match=told) as caught:
                     await let_in(row("m9", response=path, kind="image"))
                 assert "line 1" in str(caught.value)
-            with pytest.raises(InputError, match=r"expected a data: address"):
+            with pytest.raises(InputError, match=r"expected a data: URL"):
                 await let_in(row("m9", response="images/one.png", kind="image"), body=True)
 
     asyncio.run(scene())
@@ -231,8 +233,8 @@ def test_files_are_read_below_the_answers_only(database, tmp_path):
         (row(model="\t"), "model is"),
         (row(prompt="p\x1b[31m"), "prompt_id is"),
         (row(category="c\0"), "category is"),
-        (row() | {"prompt": "zero \0 byte"}, "zero byte"),
-        (row() | {"prompt": "long" * 300_000}, "at most"),
+        (row() | {"prompt": "zero \0 byte"}, "null character"),
+        (row() | {"prompt": "long" * 300_000}, "the maximum is"),
         (row(response="x" * (MAX_RESPONSE_BYTES + 1)), "more than"),
         (row(kind="video"), "kind is 'video'"),
         ({"prompt_id": "p"}, "is missing"),
@@ -296,7 +298,7 @@ def test_a_picture_that_can_hold_scripts_is_no_picture():
 
 def test_a_body_is_plain_json_lines_whatever_it_looks_like(database, tmp_path):
     async def scene():
-        async with an_arena(database, tmp_path) as (pool, contents, _):
+        async with an_arena(database, tmp_path) as (pool, blobs, _):
             path = tmp_path / "body"
             for data in (
                 gzip.compress(json.dumps(row()).encode()),
@@ -308,9 +310,9 @@ def test_a_body_is_plain_json_lines_whatever_it_looks_like(database, tmp_path):
             ):
                 path.write_bytes(data)
                 with pytest.raises(InputError, match="the body"):
-                    await import_answers(pool, contents, "arena", path, body=True)
+                    await import_answers(pool, blobs, "arena", path, body=True)
             path.write_text(json.dumps(row()) + "\n\n" + json.dumps(row("m2")))
-            assert (await import_answers(pool, contents, "arena", path, body=True)).responses == 2
+            assert (await import_answers(pool, blobs, "arena", path, body=True)).responses == 2
 
     asyncio.run(scene())
 
@@ -324,7 +326,7 @@ def test_names_of_arenas(database, tmp_path):
             made = await create_arena(
                 pool, "a-1", title="Ein Titel", settings=ArenaSettings(visibility="closed")
             )
-            with pytest.raises(Conflict, match="called a-1 already"):
+            with pytest.raises(Conflict, match="arena a-1 exists already"):
                 await create_arena(pool, "a-1")
             await create_arena(pool, "x" * 64)
             async with pool.connection() as connection:
@@ -367,14 +369,14 @@ def test_a_hundred_models_on_a_thousand_prompts_enter_in_seconds_at_full_size(da
 
 def check_size(url, tmp_path, path, answers, *, seconds):
     async def scene():
-        async with an_arena(url, tmp_path) as (pool, contents, _):
+        async with an_arena(url, tmp_path) as (pool, blobs, _):
             start = time.monotonic()
-            brought = await import_answers(pool, contents, "arena", path)
+            brought = await import_answers(pool, blobs, "arena", path)
             spent = time.monotonic() - start
             assert brought.responses == answers
             print(f"{answers} answers in {spent:.1f} s")
             start = time.monotonic()
-            assert (await import_answers(pool, contents, "arena", path)).unchanged == answers
+            assert (await import_answers(pool, blobs, "arena", path)).unchanged == answers
             print(f"again in {time.monotonic() - start:.1f} s")
             return spent
 

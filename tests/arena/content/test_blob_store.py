@@ -61,14 +61,14 @@ def test_bytes_come_back_from_wherever_they_lie(database, object_storage):
     many = [b"", b"x", bytes(INLINE_LIMIT_BYTES), bytes(INLINE_LIMIT_BYTES + 1), BIG]
 
     async def scene():
-        async with opened(database, object_storage) as contents:
-            hashes = await contents.put_many(many)
+        async with opened(database, object_storage) as blobs:
+            hashes = await blobs.put_many(many)
             assert hashes == [hashlib.sha256(data).digest() for data in many]
-            assert await contents.put(BIG) == hashes[-1]
+            assert await blobs.put(BIG) == hashes[-1]
         async with opened(database, object_storage) as another:
             assert [await another.read_bytes(sha256) for sha256 in hashes] == many
             assert await another.read_bytes(hashes[-1]) == BIG
-            with pytest.raises(StoreFault, match="there are no bytes"):
+            with pytest.raises(StoreFault, match="are missing"):
                 await another.read_bytes(hashlib.sha256(b"other").digest())
 
     asyncio.run(scene())
@@ -84,7 +84,7 @@ def test_missing_bytes_are_a_fault_and_removing_them_twice_is_none(object_storag
         await object_storage.put("ab", BIG)
         await object_storage.remove("ab")
         await object_storage.remove("ab")
-        with pytest.raises(StoreFault, match="it is not there"):
+        with pytest.raises(StoreFault, match="it does not exist"):
             await object_storage.get("ab")
 
     asyncio.run(scene())
@@ -105,15 +105,15 @@ def test_damaged_bytes_are_never_handed_out(database, tmp_path):
     folder = FolderStorage(tmp_path)
 
     async def scene():
-        async with opened(database, folder) as contents:
-            small, big = await contents.put_many([b"small", BIG])
+        async with opened(database, folder) as blobs:
+            small, big = await blobs.put_many([b"small", BIG])
             assert (tmp_path / big.hex()).stat().st_mode & 0o777 == 0o600
             (tmp_path / big.hex()).write_bytes(b"!" + BIG[1:])
             with connect(database) as connection:
                 connection.execute("UPDATE contents SET bytes = 'other' WHERE sha256 = %s", (small,))
             for sha256 in (small, big):
                 with pytest.raises(StoreFault, match="damaged"):
-                    await contents.read_bytes(sha256)
+                    await blobs.read_bytes(sha256)
 
     asyncio.run(scene())
 
@@ -125,15 +125,15 @@ def test_a_write_that_fails_leaves_nothing_behind(database, tmp_path, monkeypatc
         raise OSError(28, "No space left on device")
 
     async def scene():
-        async with opened(database, folder) as contents:
+        async with opened(database, folder) as blobs:
             monkeypatch.setattr(os, "fsync", full)
             with pytest.raises(StoreFault, match="No space left"):
-                await contents.put(BIG)
+                await blobs.put(BIG)
             monkeypatch.undo()
             assert list((tmp_path / "responses").iterdir()) == []
             with pytest.raises(StoreFault):
-                await contents.read_bytes(hashlib.sha256(BIG).digest())
-            await contents.put(BIG)
+                await blobs.read_bytes(hashlib.sha256(BIG).digest())
+            await blobs.put(BIG)
 
     asyncio.run(scene())
 
@@ -152,7 +152,7 @@ def test_where_bytes_lie_is_read_from_one_variable(tmp_path):
             open_storage(url, tmp_path)
 
 
-async def an_arena(url, contents, pool, tmp_path, *answers):
+async def an_arena(url, blobs, pool, tmp_path, *answers):
     await create_arena(pool, "arena")
     path = tmp_path / "answers.jsonl"
     path.write_text(
@@ -161,7 +161,7 @@ async def an_arena(url, contents, pool, tmp_path, *answers):
             for m, p, r in answers
         )
     )
-    await import_answers(pool, contents, "arena", path)
+    await import_answers(pool, blobs, "arena", path)
 
 
 def test_bytes_go_with_their_last_live_response(database, tmp_path, object_storage):
@@ -170,22 +170,22 @@ def test_bytes_go_with_their_last_live_response(database, tmp_path, object_stora
 
     async def scene():
         async with open_pool(database, most=3) as pool:
-            contents = BlobStore(pool, object_storage)
+            blobs = BlobStore(pool, object_storage)
             await an_arena(
-                database, contents, pool, tmp_path, ("m1", "p", big), ("m2", "p", big), ("m3", "p", "small")
+                database, blobs, pool, tmp_path, ("m1", "p", big), ("m2", "p", big), ("m3", "p", "small")
             )
-            first = await contents.read(1)
-            await withdraw(pool, contents, "arena", "p", "m1", reason="asked", actor="cli")
+            first = await blobs.read(1)
+            await withdraw(pool, blobs, "arena", "p", "m1", reason="asked", actor="cli")
             with pytest.raises(NotFound, match="withdrawn"):
-                await contents.read(1)
-            assert await contents.read(2) == first
+                await blobs.read(1)
+            assert await blobs.read(2) == first
             assert await object_storage.get(name) == big.encode()
-            await withdraw(pool, contents, "arena", "p", "m2", reason="asked", actor="cli")
-            with pytest.raises(StoreFault, match="not there"):
+            await withdraw(pool, blobs, "arena", "p", "m2", reason="asked", actor="cli")
+            with pytest.raises(StoreFault, match="does not exist"):
                 await object_storage.get(name)
             with pytest.raises(NotFound):
-                await contents.read(2)
-            assert (await contents.read(3)).data == b"small"
+                await blobs.read(2)
+            assert (await blobs.read(3)).data == b"small"
 
     asyncio.run(scene())
     with connect(database) as connection:
@@ -212,12 +212,12 @@ def test_another_process_stops_handing_out_a_withdrawn_response(database, tmp_pa
 
 def test_a_sweep_spares_what_was_just_put_and_takes_what_was_left_behind(database, tmp_path):
     async def scene():
-        async with opened(database, FolderStorage(tmp_path)) as contents:
-            await contents.put_many([b"small", BIG])
-            assert await contents.sweep() == 0
+        async with opened(database, FolderStorage(tmp_path)) as blobs:
+            await blobs.put_many([b"small", BIG])
+            assert await blobs.sweep() == 0
             with connect(database) as connection:
                 connection.execute("UPDATE contents SET added_at = now() - interval '2 days'")
-            assert await contents.sweep() == 2
+            assert await blobs.sweep() == 2
             assert list(tmp_path.iterdir()) == []
 
     asyncio.run(scene())
@@ -244,13 +244,13 @@ def test_whoever_puts_bytes_waits_for_a_small_part_of_a_sweep(database, tmp_path
     folder = SlowFolder(tmp_path)
 
     async def scene():
-        async with opened(database, folder) as contents:
-            await contents.put_many([BIG + bytes([k]) for k in range(60)])
+        async with opened(database, folder) as blobs:
+            await blobs.put_many([BIG + bytes([k]) for k in range(60)])
             with connect(database) as connection:
                 connection.execute("UPDATE contents SET added_at = now() - interval '2 days'")
-            sweep = asyncio.create_task(contents.sweep())
+            sweep = asyncio.create_task(blobs.sweep())
             await folder.began.wait()
-            put = asyncio.create_task(contents.put(b"new"))
+            put = asyncio.create_task(blobs.put(b"new"))
             await until_someone_waits(database)
             folder.some.set()
             async with asyncio.timeout(60):
@@ -265,32 +265,32 @@ def test_whoever_puts_bytes_waits_for_a_small_part_of_a_sweep(database, tmp_path
 def test_a_sweep_spares_what_got_a_response_since_it_looked(database, tmp_path):
     async def scene():
         async with open_pool(database, most=3) as pool:
-            contents = BlobStore(pool, FolderStorage(tmp_path))
-            await an_arena(database, contents, pool, tmp_path, ("m1", "p", "text"))
+            blobs = BlobStore(pool, FolderStorage(tmp_path))
+            await an_arena(database, blobs, pool, tmp_path, ("m1", "p", "text"))
             async with pool.connection() as connection, connection.transaction():
-                assert await contents._remove(connection, [hashlib.sha256(b"text").digest()]) == 0
-            assert (await contents.read(1)).data == b"text"
+                assert await blobs._remove(connection, [hashlib.sha256(b"text").digest()]) == 0
+            assert (await blobs.read(1)).data == b"text"
 
     asyncio.run(scene())
 
 
 def test_an_import_never_names_bytes_that_a_sweep_took(database, tmp_path):
     async def scene():
-        async with opened(database, FolderStorage(tmp_path)) as contents:
-            sha256 = await contents.put(BIG)
+        async with opened(database, FolderStorage(tmp_path)) as blobs:
+            sha256 = await blobs.put(BIG)
             with connect(database) as connection:
                 connection.execute("DELETE FROM contents")
             async with open_pool(database, most=1) as pool, pool.connection() as connection:
-                await contents.hold(connection)
+                await blobs.hold(connection)
                 with pytest.raises(Conflict, match="import the file again"):
-                    await contents.check(connection, {sha256})
+                    await blobs.check(connection, {sha256})
 
     asyncio.run(scene())
 
 
 @given(st.lists(st.binary(min_size=1, max_size=40), min_size=1, max_size=30), st.integers(0, 200))
 def test_what_is_held_in_memory_stays_within_its_bound(many, room):
-    contents = BlobStore(None, None, cached=room)
+    blobs = BlobStore(None, None, cached=room)
     for data in many:
-        contents._bytes.put(hashlib.sha256(data).digest(), data, len(data))
-        assert contents._bytes.weight <= room
+        blobs._bytes.put(hashlib.sha256(data).digest(), data, len(data))
+        assert blobs._bytes.weight <= room

@@ -173,12 +173,12 @@ def test_a_file_that_cannot_be_blinded_is_an_error_of_its_row(tmp_path):
 
 @pytest.mark.parametrize("container", ["jsonl", "csv", "parquet"])
 def test_what_was_looked_over_is_let_in(database, tmp_path, container):
-    async def play(pool, contents, arena):
+    async def play(pool, blobs, arena):
         upload = await store_upload(pool, arena, "a.x", WRITERS[container](GOOD), actor="operator:Ada")
         preview = await preview_upload(pool, arena, upload, actor="operator:Ada")
         async with pool.connection() as connection:
             before = await list_models(connection, arena.arena)
-        brought = await import_upload(pool, contents, arena, upload, UploadDecision(3), actor="operator:Ada")
+        brought = await import_upload(pool, blobs, arena, upload, UploadDecision(3), actor="operator:Ada")
         async with pool.connection() as connection:
             after = await list_models(connection, arena.arena)
             prompts = await list_prompts(connection, arena.arena)
@@ -209,15 +209,15 @@ def test_contradictions_are_told_row_by_row_and_good_rows_can_come_alone(databas
         {"prompt_id": "fresh", "prompt": "?", "model": "elm", "response": "r", "category": "b"},
     ]  # fmt: skip
 
-    async def play(pool, contents, arena):
-        await withdraw(pool, contents, arena.name, "prompt-1", reason="r", actor="cli")
+    async def play(pool, blobs, arena):
+        await withdraw(pool, blobs, arena.name, "prompt-1", reason="r", actor="cli")
         upload = await store_upload(pool, arena, "a", jsonl(rows) + b"{broken\n", actor="a")
         preview = await preview_upload(pool, arena, upload, actor="a")
         for wrong in (UploadDecision(3), UploadDecision(4, partly=True)):
             with pytest.raises(Conflict):
-                await import_upload(pool, contents, arena, upload, wrong, actor="a")
+                await import_upload(pool, blobs, arena, upload, wrong, actor="a")
         decision = UploadDecision(preview.good, partly=True, enable=False)
-        brought = await import_upload(pool, contents, arena, upload, decision, actor="a")
+        brought = await import_upload(pool, blobs, arena, upload, decision, actor="a")
         async with pool.connection() as connection:
             return preview, brought, await list_models(connection, arena.arena)
 
@@ -234,7 +234,7 @@ def test_contradictions_are_told_row_by_row_and_good_rows_can_come_alone(databas
 
 
 def test_a_file_is_for_whoever_sent_it_where_it_was_sent(database, tmp_path):
-    async def play(pool, contents, arena):
+    async def play(pool, blobs, arena):
         other = await make_arena(database, 2, 1, name="other")
         upload = await store_upload(pool, arena, "a", jsonl(GOOD), actor="operator:Ada")
         for where, who, which in (
@@ -245,7 +245,7 @@ def test_a_file_is_for_whoever_sent_it_where_it_was_sent(database, tmp_path):
             with pytest.raises(NotFound):
                 await preview_upload(pool, where, which, actor=who)
             with pytest.raises(NotFound):
-                await import_upload(pool, contents, where, which, UploadDecision(3), actor=who)
+                await import_upload(pool, blobs, where, which, UploadDecision(3), actor=who)
             with pytest.raises(NotFound):
                 await discard_upload(pool, where, which, actor=who)
         await discard_upload(pool, arena, upload, actor="operator:Ada")
@@ -338,10 +338,10 @@ def test_no_more_rows_of_parquet_are_decoded_than_are_asked_for(tmp_path, monkey
 
 
 def test_a_second_click_leaves_no_second_line_in_the_audit(database, tmp_path):
-    async def play(pool, contents, arena):
+    async def play(pool, blobs, arena):
         for _ in range(2):
             upload = await store_upload(pool, arena, "a", jsonl(GOOD), actor="a")
-            await import_upload(pool, contents, arena, upload, UploadDecision(3), actor="a")
+            await import_upload(pool, blobs, arena, upload, UploadDecision(3), actor="a")
 
     scene(database, tmp_path, play)
     with connect(database) as connection:

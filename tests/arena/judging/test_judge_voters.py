@@ -48,14 +48,14 @@ def llm(opened: PaidLLM) -> PaidLLM:
 
 
 @pytest.fixture(scope="module")
-def house(server: str, template: str) -> Iterator[Served]:
+def site(server: str, template: str) -> Iterator[Served]:
     with fresh_database(server, template) as database, served(database) as running:
         yield running
 
 
 @pytest.fixture
-def arena(house: Served, tmp_path: Path) -> JudgedArena:
-    return judged_arena(house, tmp_path)
+def arena(site: Served, tmp_path: Path) -> JudgedArena:
+    return judged_arena(site, tmp_path)
 
 
 def texts(body: dict) -> tuple[str, str]:
@@ -212,7 +212,7 @@ def test_a_panel_votes_by_quorum(arena: JudgedArena, llm: PaidLLM):
 
 
 def test_what_is_not_text_is_skipped_unasked(arena: JudgedArena, llm: PaidLLM):
-    with psycopg.connect(arena.house.database) as connection:
+    with psycopg.connect(arena.site.database) as connection:
         connection.execute("UPDATE responses SET kind = 'image' WHERE arena = %s", [arena.arena])
     arena.judges(llm)
     paid = llm.settled_tally()["paid_calls"]
@@ -223,7 +223,7 @@ def test_what_is_not_text_is_skipped_unasked(arena: JudgedArena, llm: PaidLLM):
 
 def test_it_must_be_said_when_to_stop(arena: JudgedArena, llm: PaidLLM):
     arena.judges(llm)
-    with pytest.raises(BadOption, match="when to stop"):
+    with pytest.raises(BadOption, match="give a limit"):
         arena.judge()
 
 
@@ -247,7 +247,7 @@ def test_an_arena_that_is_not_there_is_named(arena: JudgedArena, llm: PaidLLM):
     command = _start(arena, "elsewhere", 1)
     _, err = command.communicate(timeout=60)
     assert command.returncode == 2
-    assert "there is no such arena" in err
+    assert "no such arena" in err
 
 
 @pytest.mark.slow
@@ -348,7 +348,7 @@ def test_two_processes_with_one_token_pay_and_vote_once(arena: JudgedArena, llm:
 
 def _start(arena: JudgedArena, name: str, matchups: int) -> subprocess.Popen[str]:
     """The command in a process group of its own."""
-    options = ["--config", str(arena.config), "--url", arena.house.url, "--matchups", str(matchups)]
+    options = ["--config", str(arena.config), "--url", arena.site.url, "--matchups", str(matchups)]
     return subprocess.Popen(
         [*COMMAND, name, *options],
         env={**arena.environ(), "TILTYARD_TOKEN": arena.token},

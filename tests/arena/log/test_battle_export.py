@@ -98,17 +98,17 @@ def test_voters_have_one_name_in_a_release_and_another_in_the_next(database, tmp
 def test_votes_that_can_be_taken_back_or_were_are_not_in_it(database, tmp_path):
     async def scene():
         arena = await make_arena(database)
-        async with voting_queue_of(database, arena) as desk:
-            await cast(desk, 4)
-            offered = await desk.next_matchup(Voter(9))
-            await desk.vote(Voter(9), offered.matchup, Kind.WIN_A)
-            await desk.undo(Voter(9), offered.matchup)
-            recast = await desk.next_matchup(Voter(10))
-            await desk.vote(Voter(10), recast.matchup, Kind.WIN_A)
-            await desk.undo(Voter(10), recast.matchup)
-            await desk.vote(Voter(10), recast.matchup, Kind.WIN_B, ballot=1)
+        async with voting_queue_of(database, arena) as queue:
+            await cast(queue, 4)
+            offered = await queue.next_matchup(Voter(9))
+            await queue.vote(Voter(9), offered.matchup, Kind.WIN_A)
+            await queue.undo(Voter(9), offered.matchup)
+            recast = await queue.next_matchup(Voter(10))
+            await queue.vote(Voter(10), recast.matchup, Kind.WIN_A)
+            await queue.undo(Voter(10), recast.matchup)
+            await queue.vote(Voter(10), recast.matchup, Kind.WIN_B, ballot=1)
             close_window(database)
-            await cast(desk, 3, reveal=False)
+            await cast(queue, 3, reveal=False)
 
     asyncio.run(scene())
     rows = exported(database, tmp_path)
@@ -149,11 +149,11 @@ def test_judges_have_their_own_battles(database, tmp_path):
 
     async def scene():
         arena = await make_arena(database)
-        async with voting_queue_of(database, arena) as desk:
-            await cast(desk, 5)
+        async with voting_queue_of(database, arena) as queue:
+            await cast(queue, 5)
             for kind in KINDS_OF_JUDGES:
-                offered = await desk.next_matchup(Voter(7, 1))
-                await desk.vote(Voter(7, 1), offered.matchup, kind, reveal=True, detail=detail)
+                offered = await queue.next_matchup(Voter(7, 1))
+                await queue.vote(Voter(7, 1), offered.matchup, kind, reveal=True, detail=detail)
         close_window(database)
 
     asyncio.run(scene())

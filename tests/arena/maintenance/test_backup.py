@@ -288,7 +288,7 @@ def test_what_is_no_backup_is_refused(tmp_path, filled, home, object_storage):
         read_backup(path)
     with tarfile.open(path, "w"):
         pass
-    with pytest.raises(InputError, match=r"holds no manifest.json"):
+    with pytest.raises(InputError, match=r"has no manifest.json"):
         read_backup(path)
     made = back_up(filled, home, object_storage)
     path.write_bytes(made.path.read_bytes()[: made.size // 2])
@@ -299,9 +299,9 @@ def test_what_is_no_backup_is_refused(tmp_path, filled, home, object_storage):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (b"{", "cannot be understood"),
-        (b'{"format": 1}', "cannot be understood"),
-        (b"[]", "cannot be understood"),
+        (b"{", "cannot be read"),
+        (b'{"format": 1}', "cannot be read"),
+        (b"[]", "cannot be read"),
         (
             json.dumps(
                 {"format": 9, "made_at": "", "tiltyard": "9.0", "postgresql": "", "arenas": {}, "members": {}}
@@ -324,9 +324,9 @@ def test_nothing_is_replaced(filled, home, object_storage, empty, tmp_path):
     made = back_up(filled, home, object_storage)
     with pytest.raises(StoreFault, match=r"the database is not empty: it has public\."):
         restore(made.path, filled, tmp_path / "there", FolderStorage(tmp_path / "there"))
-    with pytest.raises(StoreFault, match=r"secret.key is there already"):
+    with pytest.raises(StoreFault, match=r"secret.key exists already"):
         restore(made.path, empty, home, object_storage)
-    with pytest.raises(StoreFault, match="is there already; name another file"):
+    with pytest.raises(StoreFault, match="exists already; choose another file"):
         back_up(filled, home, object_storage, made.path)
 
 
@@ -345,8 +345,8 @@ def test_bytes_that_are_missing_or_damaged_make_no_backup(filled, home, object_s
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("responses/../../../etc/evil", "which no backup does"),
-        ("/etc/evil", "which no backup does"),
+        ("responses/../../../etc/evil", "has an unexpected entry"),
+        ("/etc/evil", "has an unexpected entry"),
         (f"responses/{'0' * 64}", "is damaged"),
     ],
 )
@@ -380,7 +380,7 @@ def test_a_full_disk_leaves_no_half_of_a_backup(filled, home, object_storage, mo
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(backup, "_add", full)
-    with pytest.raises(StoreFault, match="No space left on device; name another place"):
+    with pytest.raises(StoreFault, match="No space left on device; choose another path"):
         back_up(filled, home, object_storage)
     assert list((home / "backups").iterdir()) == []
 
@@ -391,5 +391,5 @@ def test_a_hole_in_a_log_is_found(filled):
         with pytest.raises(StoreFault, match="the backup states"):
             check_logs(connection, {"empty": 0, "first": 501})
         connection.execute("DELETE FROM events WHERE position = 250")
-        with pytest.raises(StoreFault, match=r"log of arena first goes from 1 to 500 and has 499 events"):
+        with pytest.raises(StoreFault, match=r"log of arena first runs from 1 to 500 and has 499 events"):
             check_logs(connection)

@@ -115,7 +115,7 @@ def test_the_wheels_16_becomes_18_with_the_programs_that_are_there(home):
         pytest.raises(StoreFault, match="is in use"),
     ):
         upgrade(home)
-    with pytest.raises(BadOption, match=r"--old-binaries .*PostgreSQL 18, and the data were made by 16"):
+    with pytest.raises(BadOption, match=r"--old-binaries .*PostgreSQL 18, but the data were made by 16"):
         upgrade(home, old_binaries=bundled_folder(18))
     with pytest.raises(BadOption, match=r"made by PostgreSQL 16, whose programs are not in .*nowhere"):
         upgrade(home, old_binaries=home / "nowhere")
@@ -128,5 +128,5 @@ def test_the_wheels_16_becomes_18_with_the_programs_that_are_there(home):
 
 
 def test_a_home_without_a_database_is_told(home):
-    with pytest.raises(StoreFault, match="has no database of its own"):
+    with pytest.raises(StoreFault, match="has no embedded database"):
         upgrade(home)

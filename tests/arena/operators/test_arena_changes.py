@@ -43,10 +43,10 @@ ANN, BOB = Voter(1), Voter(2)
 
 
 @asynccontextmanager
-async def a_house(url, tmp_path, models=4, prompts=3):
+async def open_arena(url, tmp_path, models=4, prompts=3):
     arena = await make_arena(url, models, prompts)
-    async with open_pool(url, most=3) as pool, voting_queue_of(url, arena) as desk:
-        yield pool, BlobStore(pool, FolderStorage(tmp_path)), desk
+    async with open_pool(url, most=3) as pool, voting_queue_of(url, arena) as queue:
+        yield pool, BlobStore(pool, FolderStorage(tmp_path)), queue
 
 
 def kinds(url, after=0):
@@ -74,24 +74,24 @@ async def actions(pool):
 
 def test_a_retired_model_is_served_no_more_and_open_matchups_stay_valid(database, tmp_path):
     async def scene():
-        async with a_house(database, tmp_path, models=3) as (pool, _, desk):
-            offered = await desk.next_matchup(ANN)
+        async with open_arena(database, tmp_path, models=3) as (pool, _, queue):
+            offered = await queue.next_matchup(ANN)
             start = head(database)
             for model in ("model-0", "model-1"):
                 assert await set_enabled(pool, "arena", model, enabled=False, actor="operator:Ada")
             assert await set_enabled(pool, "arena", "model-0", enabled=False, actor="operator:Ada") == 0
             assert kinds(database, start) == [LogKind.RETIRE, LogKind.RETIRE]
-            assert (await desk.vote(ANN, offered.matchup, Kind.WIN_A)).kind == LogKind.VOTE
+            assert (await queue.vote(ANN, offered.matchup, Kind.WIN_A)).kind == LogKind.VOTE
             await set_enabled(pool, "arena", "model-1", enabled=True, actor="operator:Ada")
             for voter in range(10, 20):
-                one = await desk.next_matchup(Voter(voter))
+                one = await queue.next_matchup(Voter(voter))
                 with connect(database) as connection:
                     pair = connection.execute(
                         "SELECT a, b FROM matchups WHERE matchup = %s", (parse_matchup_id(one.matchup),)
                     ).fetchone()
                 assert set(pair) == {1, 2}
             assert (await actions(pool))[:3] == ["enable model", "retire model", "retire model"]
-            with pytest.raises(NotFound, match="no model called 'nobody'"):
+            with pytest.raises(NotFound, match="no model 'nobody'"):
                 await set_enabled(pool, "arena", "nobody", enabled=True, actor="cli")
             with pytest.raises(NotFound, match="no such arena"):
                 await set_enabled(pool, "nowhere", "model-1", enabled=True, actor="cli")
@@ -101,7 +101,7 @@ def test_a_retired_model_is_served_no_more_and_open_matchups_stay_valid(database
 
 def test_the_policy_changes_where_memory_allows_and_nowhere_else(database, tmp_path):
     async def scene():
-        async with a_house(database, tmp_path) as (pool, _, desk):
+        async with open_arena(database, tmp_path) as (pool, _, queue):
             start = head(database)
             changed = await set_policy(
                 pool, "arena", {"phase": 2, "lane_weights": [0.1, 0.2, 0.3, 0.4], "tolerance": 1}, actor="cli"
@@ -110,8 +110,8 @@ def test_the_policy_changes_where_memory_allows_and_nowhere_else(database, tmp_p
             assert changed == Policy(phase=2, lane_weights=(0.1, 0.2, 0.3, 0.4), tolerance=1.0)
             assert await set_policy(pool, "arena", {"phase": 2}, actor="cli") == changed
             assert kinds(database, start) == [LogKind.POLICY]
-            await desk.next_matchup(ANN)
-            assert desk.live.standings[0].policy == changed
+            await queue.next_matchup(ANN)
+            assert queue.state.standings[0].policy == changed
             with connect(database) as connection:
                 detail = connection.execute(
                     "SELECT detail FROM events WHERE kind = 12 ORDER BY position DESC"
@@ -130,7 +130,7 @@ def test_the_policy_changes_where_memory_allows_and_nowhere_else(database, tmp_p
                 ({"tolerance": float("inf")}, "tolerance is inf"),
                 ({"tolerance": float("nan")}, "tolerance is nan"),
                 ({"tolerance": 10**400}, "tolerance is 1"),
-                ({"colour": 1}, "has no colour"),
+                ({"colour": 1}, "unknown policy fields: colour"),
             ):
                 with pytest.raises(BadOption, match=told):
                     await set_policy(pool, "arena", wrong, actor="cli")
@@ -141,7 +141,7 @@ def test_the_policy_changes_where_memory_allows_and_nowhere_else(database, tmp_p
 
 def test_settings_change_by_name_and_the_rest_stays(database, tmp_path):
     async def scene():
-        async with a_house(database, tmp_path) as (pool, _, _voting_queue):
+        async with open_arena(database, tmp_path) as (pool, _, _voting_queue):
             made = await change_settings(
                 pool, "arena", {"visibility": "closed"}, title="Hidden", actor="token:ci"
             )
@@ -176,16 +176,16 @@ def test_settings_change_by_name_and_the_rest_stays(database, tmp_path):
 
 def test_votes_are_excluded_by_whatever_is_said_of_them(database, tmp_path):
     async def scene():
-        async with a_house(database, tmp_path) as (pool, _, desk):
-            matchups = await cast(desk, 20, voters=4)
+        async with open_arena(database, tmp_path) as (pool, _, queue):
+            matchups = await cast(queue, 20, voters=4)
             middle = datetime.now(tz=UTC)
-            await cast(desk, 8, voters=4, seed=1)
+            await cast(queue, 8, voters=4, seed=1)
             for k in range(3):
-                offered = await desk.next_matchup(Voter(7, 1))
-                await desk.vote(Voter(7, 1), offered.matchup, Kind(k), reveal=True)
-            undone = await desk.next_matchup(ANN)
-            await desk.vote(ANN, undone.matchup, Kind.TIE)
-            await desk.undo(ANN, undone.matchup)
+                offered = await queue.next_matchup(Voter(7, 1))
+                await queue.vote(Voter(7, 1), offered.matchup, Kind(k), reveal=True)
+            undone = await queue.next_matchup(ANN)
+            await queue.vote(ANN, undone.matchup, Kind.TIE)
+            await queue.undo(ANN, undone.matchup)
             for selection, votes in (
                 (VoteSelection(sessions=[1]), 7),
                 (VoteSelection(sessions=[1, 2, 99]), 14),
@@ -211,15 +211,15 @@ def test_votes_are_excluded_by_whatever_is_said_of_them(database, tmp_path):
                 VoteSelection(since=datetime.now(tz=UTC) + timedelta(days=1)),
                 VoteSelection(until=datetime(1990, 1, 1, tzinfo=UTC)),
             ):
-                with pytest.raises(NotFound, match="no vote fits"):
+                with pytest.raises(NotFound, match="no vote matches"):
                     await exclude(pool, "arena", selection, "a test", actor="cli")
-            with pytest.raises(InputError, match="nothing is said"):
+            with pytest.raises(InputError, match="no votes to exclude were selected"):
                 await exclude(pool, "arena", VoteSelection(), "a test", actor="cli")
             with pytest.raises(InputError, match="reason"):
                 await exclude(pool, "arena", VoteSelection(sessions=[1]), "  ", actor="cli")
             with pytest.raises(NotFound, match="no exclusion 999"):
                 await restore(pool, "arena", 999, actor="cli")
-            with pytest.raises(Conflict, match="restored already"):
+            with pytest.raises(Conflict, match="already been restored"):
                 await restore(pool, "arena", listed[0].exclusion, actor="cli")
             assert before == (head(database), counted(database, "exclusions"), counted(database, "audit"))
 
@@ -228,10 +228,10 @@ def test_votes_are_excluded_by_whatever_is_said_of_them(database, tmp_path):
 
 def test_voting_goes_on_while_votes_are_chosen_and_what_comes_meanwhile_counts(database, tmp_path):
     async def scene():
-        async with a_house(database, tmp_path) as (pool, _, desk):
-            await cast(desk, 12, voters=4)
-            taken_back = await desk.next_matchup(ANN)
-            await desk.vote(ANN, taken_back.matchup, Kind.TIE)
+        async with open_arena(database, tmp_path) as (pool, _, queue):
+            await cast(queue, 12, voters=4)
+            taken_back = await queue.next_matchup(ANN)
+            await queue.vote(ANN, taken_back.matchup, Kind.TIE)
             with connect(database) as blocker:
                 blocker.execute("BEGIN")
                 blocker.execute("LOCK TABLE excluded_votes IN SHARE MODE")
@@ -240,14 +240,14 @@ def test_voting_goes_on_while_votes_are_chosen_and_what_comes_meanwhile_counts(d
                 )
                 await until_someone_waits(database)
                 async with asyncio.timeout(30):
-                    await cast(desk, 5, voters=4, seed=1)
-                    await desk.undo(ANN, taken_back.matchup)
-                    briefly = await desk.next_matchup(BOB)
-                    await desk.vote(BOB, briefly.matchup, Kind.TIE)
-                    await desk.undo(BOB, briefly.matchup)
-                    recast = await desk.next_matchup(ANN)
+                    await cast(queue, 5, voters=4, seed=1)
+                    await queue.undo(ANN, taken_back.matchup)
+                    briefly = await queue.next_matchup(BOB)
+                    await queue.vote(BOB, briefly.matchup, Kind.TIE)
+                    await queue.undo(BOB, briefly.matchup)
+                    recast = await queue.next_matchup(ANN)
                     assert recast.matchup == taken_back.matchup
-                    await desk.vote(ANN, recast.matchup, Kind.WIN_A, ballot=1)
+                    await queue.vote(ANN, recast.matchup, Kind.WIN_A, ballot=1)
                 assert not choosing.done()
                 blocker.execute("ROLLBACK")
                 made = await choosing
@@ -266,19 +266,19 @@ def test_voting_goes_on_while_votes_are_chosen_and_what_comes_meanwhile_counts(d
 
 def test_what_comes_between_the_choice_and_the_lock_is_followed(database, tmp_path):
     async def scene():
-        async with a_house(database, tmp_path) as (pool, _, desk):
-            await cast(desk, 12, voters=4)
-            taken_back = await desk.next_matchup(ANN)
-            await desk.vote(ANN, taken_back.matchup, Kind.TIE)
+        async with open_arena(database, tmp_path) as (pool, _, queue):
+            await cast(queue, 12, voters=4)
+            taken_back = await queue.next_matchup(ANN)
+            await queue.vote(ANN, taken_back.matchup, Kind.TIE)
             async with pool.connection() as connection:
                 draft = await draft_exclusion(connection, 1, VoteSelection(sessions=[1, 2]), "a test")
                 assert draft.votes == 7
                 assert counted(database, "exclusions") == 0
-                await cast(desk, 4, voters=4, seed=1)
-                await desk.undo(ANN, taken_back.matchup)
-                undone = await desk.next_matchup(BOB)
-                await desk.vote(BOB, undone.matchup, Kind.TIE)
-                await desk.undo(BOB, undone.matchup)
+                await cast(queue, 4, voters=4, seed=1)
+                await queue.undo(ANN, taken_back.matchup)
+                undone = await queue.next_matchup(BOB)
+                await queue.vote(BOB, undone.matchup, Kind.TIE)
+                await queue.undo(BOB, undone.matchup)
                 async with append_batch(connection, 1) as batch:
                     assert await settle_exclusion(connection, draft, batch.head + 1, batch.now) == 8
                     batch.add(LogKind.EXCLUDE, detail={"exclusion": draft.exclusion})
@@ -292,18 +292,18 @@ def test_a_vote_recast_while_votes_are_chosen_is_chosen_once(database, tmp_path)
     """It was chosen, is undone, and is there again: in the stretch that is followed stand both events."""
 
     async def scene():
-        async with a_house(database, tmp_path) as (pool, _, desk):
-            await cast(desk, 4, voters=2)
-            chosen, young = await desk.next_matchup(ANN), await desk.next_matchup(BOB)
-            await desk.vote(ANN, chosen.matchup, Kind.TIE)
+        async with open_arena(database, tmp_path) as (pool, _, queue):
+            await cast(queue, 4, voters=2)
+            chosen, young = await queue.next_matchup(ANN), await queue.next_matchup(BOB)
+            await queue.vote(ANN, chosen.matchup, Kind.TIE)
             async with pool.connection() as connection:
                 draft = await draft_exclusion(connection, 1, VoteSelection(sessions=[1, 2]), "a test")
                 assert draft.votes == 5
-                await desk.undo(ANN, chosen.matchup)
-                await desk.vote(ANN, chosen.matchup, Kind.WIN_A, ballot=1)
-                await desk.vote(BOB, young.matchup, Kind.TIE)
-                await desk.undo(BOB, young.matchup)
-                await desk.vote(BOB, young.matchup, Kind.WIN_B, ballot=1)
+                await queue.undo(ANN, chosen.matchup)
+                await queue.vote(ANN, chosen.matchup, Kind.WIN_A, ballot=1)
+                await queue.vote(BOB, young.matchup, Kind.TIE)
+                await queue.undo(BOB, young.matchup)
+                await queue.vote(BOB, young.matchup, Kind.WIN_B, ballot=1)
                 async with append_batch(connection, 1) as batch:
                     assert await settle_exclusion(connection, draft, batch.head + 1, batch.now) == 6
                     batch.add(LogKind.EXCLUDE, detail={"exclusion": draft.exclusion})
@@ -322,14 +322,14 @@ def test_voting_goes_on_while_an_import_waits_for_a_sweep(database, tmp_path):
                 return hashes
 
         async def scene():
-            async with a_house(database, tmp_path) as (pool, _, desk):
+            async with open_arena(database, tmp_path) as (pool, _, queue):
                 path = answers_file(tmp_path / "more.jsonl", 5, 3)
                 entering = asyncio.create_task(
                     import_answers(pool, Swept(pool, FolderStorage(tmp_path)), "arena", path)
                 )
                 await until_someone_waits(database)
                 async with asyncio.timeout(30):
-                    await cast(desk, 5)
+                    await cast(queue, 5)
                 assert not entering.done()
                 sweeper.execute("SELECT pg_advisory_unlock(7206, 0)")
                 assert (await entering).responses == 3
@@ -352,20 +352,20 @@ def test_a_takedown_holds_even_if_its_bytes_cannot_be_removed_yet(database, tmp_
     folder = StuckFolder(tmp_path / "responses")
 
     async def scene():
-        async with a_house(database, tmp_path) as (pool, _, _voting_queue):
-            contents = BlobStore(pool, folder)
+        async with open_arena(database, tmp_path) as (pool, _, _voting_queue):
+            blobs = BlobStore(pool, folder)
             path = tmp_path / "more.jsonl"
             path.write_text(
                 json.dumps({"prompt_id": "p", "prompt": "?", "model": "m", "response": "y" * 70_000}) + "\n"
             )
-            await import_answers(pool, contents, "arena", path)
-            taken = await withdraw(pool, contents, "arena", "p", reason="asked", actor="cli")
+            await import_answers(pool, blobs, "arena", path)
+            taken = await withdraw(pool, blobs, "arena", "p", reason="asked", actor="cli")
             assert taken.responses == 1
             assert "the disk is gone" in caplog.text
             assert len(list(folder.path.iterdir())) == 1
             folder.stuck = False
             with pytest.raises(Conflict, match="withdrawn already"):
-                await withdraw(pool, contents, "arena", "p", reason="asked", actor="cli")
+                await withdraw(pool, blobs, "arena", "p", reason="asked", actor="cli")
             assert list(folder.path.iterdir()) == []
 
     asyncio.run(scene())
@@ -375,8 +375,8 @@ def test_voters_of_a_release_are_found_again(database, tmp_path):
     keys = SecretKeys(["k" * 40])
 
     async def scene():
-        async with a_house(database, tmp_path) as (pool, _, desk):
-            await cast(desk, 6, voters=3)
+        async with open_arena(database, tmp_path) as (pool, _, queue):
+            await cast(queue, 6, voters=3)
             names = [keys.pseudonym("2026-11", session) for session in (3, 1)]
             assert await find_sessions_by_pseudonym(pool, keys, "arena", "2026-11", names) == [3, 1]
             with pytest.raises(NotFound, match="check the release"):
@@ -387,44 +387,42 @@ def test_voters_of_a_release_are_found_again(database, tmp_path):
 
 def test_a_withdrawn_response_is_gone_with_the_matchups_that_show_it(database, tmp_path):
     async def scene():
-        async with a_house(database, tmp_path, models=2, prompts=2) as (pool, contents, desk):
-            await cast(desk, 4)
-            opened = [await desk.next_matchup(Voter(50 + k)) for k in range(6)]
+        async with open_arena(database, tmp_path, models=2, prompts=2) as (pool, blobs, queue):
+            await cast(queue, 4)
+            opened = [await queue.next_matchup(Voter(50 + k)) for k in range(6)]
             prompts = {one.matchup: one.prompt for one in opened}
             close_window(database)
             start, votes = head(database), counted(database, "battles")
-            taken = await withdraw(
-                pool, contents, "arena", "prompt-0", "model-1", reason="asked", actor="cli"
-            )
+            taken = await withdraw(pool, blobs, "arena", "prompt-0", "model-1", reason="asked", actor="cli")
             hit = [one for one, prompt in prompts.items() if prompt == 0]
             assert (taken.responses, taken.matchups) == (1, len(hit))
             assert kinds(database, start) == [LogKind.EXPIRE] * len(hit) + [LogKind.WITHDRAW]
             for k, one in enumerate(opened):
                 if one.matchup in hit:
                     with pytest.raises((Expired, Closed)):
-                        await desk.vote(Voter(50 + k), one.matchup, Kind.WIN_A)
+                        await queue.vote(Voter(50 + k), one.matchup, Kind.WIN_A)
                     with pytest.raises((Expired, Closed)):
-                        await desk.find(Voter(50 + k), one.matchup)
+                        await queue.find(Voter(50 + k), one.matchup)
                 else:
-                    await desk.vote(Voter(50 + k), one.matchup, Kind.WIN_A)
+                    await queue.vote(Voter(50 + k), one.matchup, Kind.WIN_A)
             assert counted(database, "battles") == votes + len(opened) - len(hit)
             for k in range(6):
-                assert (await desk.next_matchup(Voter(70 + k))).prompt == 1
+                assert (await queue.next_matchup(Voter(70 + k))).prompt == 1
             with pytest.raises(Conflict, match="withdrawn already"):
-                await withdraw(pool, contents, "arena", "prompt-0", "model-1", reason="asked", actor="cli")
-            with pytest.raises(NotFound, match="no prompt called"):
-                await withdraw(pool, contents, "arena", "prompt-9", reason="asked", actor="cli")
+                await withdraw(pool, blobs, "arena", "prompt-0", "model-1", reason="asked", actor="cli")
+            with pytest.raises(NotFound, match="no prompt"):
+                await withdraw(pool, blobs, "arena", "prompt-9", reason="asked", actor="cli")
 
     asyncio.run(scene())
 
 
 def test_a_withdrawn_prompt_takes_its_text_and_every_response(database, tmp_path):
     async def scene():
-        async with a_house(database, tmp_path) as (pool, contents, _voting_queue):
-            taken = await withdraw(pool, contents, "arena", "prompt-1", reason="personal data", actor="cli")
+        async with open_arena(database, tmp_path) as (pool, blobs, _voting_queue):
+            taken = await withdraw(pool, blobs, "arena", "prompt-1", reason="personal data", actor="cli")
             assert taken.responses == 4
-            with pytest.raises(Conflict, match="no prompt 'prompt-1' any more"):
-                await withdraw(pool, contents, "arena", "prompt-1", reason="again", actor="cli")
+            with pytest.raises(Conflict, match="no prompt 'prompt-1'"):
+                await withdraw(pool, blobs, "arena", "prompt-1", reason="again", actor="cli")
             assert (await actions(pool))[0] == "withdraw"
 
     asyncio.run(scene())
@@ -438,8 +436,8 @@ def test_a_withdrawn_prompt_takes_its_text_and_every_response(database, tmp_path
 
 def test_a_change_that_fails_leaves_no_trace(database, tmp_path):
     async def scene():
-        async with a_house(database, tmp_path) as (pool, contents, desk):
-            await cast(desk, 4)
+        async with open_arena(database, tmp_path) as (pool, blobs, queue):
+            await cast(queue, 4)
             with connect(database) as connection:
                 connection.execute("ALTER TABLE audit ADD CONSTRAINT nobody CHECK (actor <> 'nobody')")
             tables = ("events", "exclusions", "excluded_votes", "endings", "audit")
@@ -448,14 +446,14 @@ def test_a_change_that_fails_leaves_no_trace(database, tmp_path):
                 lambda: set_enabled(pool, "arena", "model-0", enabled=False, actor="nobody"),
                 lambda: set_policy(pool, "arena", {"phase": 1}, actor="nobody"),
                 lambda: exclude(pool, "arena", VoteSelection(sessions=[1]), "a test", actor="nobody"),
-                lambda: withdraw(pool, contents, "arena", "prompt-0", reason="a test", actor="nobody"),
+                lambda: withdraw(pool, blobs, "arena", "prompt-0", reason="a test", actor="nobody"),
                 lambda: change_settings(pool, "arena", {"visibility": "closed"}, actor="nobody"),
             )
             for change in changes:
                 with pytest.raises(Exception, match=r"cannot|nobody"):
                     await change()
             assert before == [counted(database, table) for table in tables]
-            assert (await contents.read(1)).data
-            await cast(desk, 2)
+            assert (await blobs.read(1)).data
+            await cast(queue, 2)
 
     asyncio.run(scene())

@@ -20,9 +20,9 @@ START, SECOND, INSTANT = (
 THIRD = START + 3 * SECOND
 
 
-async def six_votes(url, desk):
+async def six_votes(url, queue):
     """The first is cast at the start, each of the others a second later."""
-    await cast(desk, VOTES, voters=1)
+    await cast(queue, VOTES, voters=1)
     with connect(url) as connection:
         for table in ("events", "endings"):
             connection.execute(
@@ -39,14 +39,14 @@ async def excluded(url, selection, *, meanwhile):
     async with (
         open_pool(url, most=2) as pool,
         pool.connection() as connection,
-        voting_queue_of(url, arena) as desk,
+        voting_queue_of(url, arena) as queue,
     ):
         if not meanwhile:
-            await six_votes(url, desk)
+            await six_votes(url, queue)
         draft = await draft_exclusion(connection, 1, selection, "a test")
         if meanwhile:
             assert draft.votes == 0
-            await six_votes(url, desk)
+            await six_votes(url, queue)
         async with append_batch(connection, 1) as batch:
             votes = await settle_exclusion(connection, draft, batch.head + 1, batch.now)
             batch.add(LogKind.EXCLUDE, detail={"exclusion": draft.exclusion})

@@ -1,4 +1,4 @@
-"""What the house does by the clock: weekly reports, thinning, rounds of judges."""
+"""Scheduled jobs: weekly reports, thinning of snapshots, judging rounds."""
 
 from __future__ import annotations
 
@@ -69,15 +69,15 @@ def vote_in(
         settings = ArenaSettings(timezone=timezone)
         policy = Policy(phase=phase, evaluated_every=10)
         arena = await make_arena(database, settings=settings, policy=policy, name=name)
-        async with voting_queue_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as queue:
             for number in range(VOTES):
                 voter = Voter(1 + number % 3, source=int(number % 5 == 0))
-                offered = await desk.next_matchup(voter)
-                await desk.vote(voter, offered.matchup, Kind(number % 4))
+                offered = await queue.next_matchup(voter)
+                await queue.vote(voter, offered.matchup, Kind(number % 4))
                 if number in {3, VOTES - 1}:
-                    await desk.undo(voter, offered.matchup)
+                    await queue.undo(voter, offered.matchup)
                 if number == 3:
-                    await desk.vote(voter, offered.matchup, Kind.TIE, ballot=1)
+                    await queue.vote(voter, offered.matchup, Kind.TIE, ballot=1)
         return arena.arena
 
     arena = asyncio.run(scene())
@@ -256,12 +256,12 @@ def _snapshots(database: str) -> int:
 def test_judges_vote_by_themselves_where_rounds_are_configured(database: str, tmp_path: Path, monkeypatch):
     monkeypatch.setenv("TILTYARD_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("DATABASE_URL", raising=False)
-    with paid_llm() as llm, served(database) as house:
-        arena = judged_arena(house, tmp_path)
+    with paid_llm() as llm, served(database) as site:
+        arena = judged_arena(site, tmp_path)
         arena.judges(llm)
         rounds = tmp_path / "rounds.yaml"
         rounds.write_text(
-            f"rounds:\n- arena: {arena.name}\n  config: judge.yaml\n  matchups: 3\n  url: {house.url}\n"
+            f"rounds:\n- arena: {arena.name}\n  config: judge.yaml\n  matchups: 3\n  url: {site.url}\n"
             "  token_env: JUDGES_TOKEN\n"
         )
         variables = {"TILTYARD_JUDGE_ROUNDS": str(rounds), "JUDGES_TOKEN": arena.token}

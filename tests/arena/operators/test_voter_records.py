@@ -101,12 +101,12 @@ def test_a_record_says_what_was_decided_and_agrees_with_the_board_as_counted(dat
 def test_votes_taken_back_are_none_and_excluded_ones_stay_on_the_record(database):
     async def scene():
         arena = await make_arena(database, 4, 6)
-        async with voting_queue_of(database, arena) as desk:
-            await cast(desk, 10, voters=1)
+        async with voting_queue_of(database, arena) as queue:
+            await cast(queue, 10, voters=1)
             voter = Voter(1, 0)
-            offered = await desk.next_matchup(voter)
-            await desk.vote(voter, offered.matchup, Kind.TIE, reveal=False)
-            await desk.undo(voter, offered.matchup)
+            offered = await queue.next_matchup(voter)
+            await queue.vote(voter, offered.matchup, Kind.TIE, reveal=False)
+            await queue.undo(voter, offered.matchup)
         return arena
 
     arena = asyncio.run(scene())
@@ -122,9 +122,9 @@ def test_votes_taken_back_are_none_and_excluded_ones_stay_on_the_record(database
 def test_a_judge_is_counted_apart_from_people(database):
     async def scene():
         arena = await make_arena(database, 4, 4)
-        async with voting_queue_of(database, arena) as desk:
-            await cast(desk, 4, voters=2)
-            await cast(desk, 3, voters=1, source=1)
+        async with voting_queue_of(database, arena) as queue:
+            await cast(queue, 4, voters=2)
+            await cast(queue, 3, voters=1, source=1)
         return arena
 
     arena = asyncio.run(scene())
@@ -157,12 +157,12 @@ def test_remarks_are_read_with_what_they_speak_of(database):
 def test_what_was_said_of_a_vote_that_was_taken_back_is_not_read(database):
     async def scene():
         arena, voter = await make_arena(database, 4, 4), Voter(1)
-        async with voting_queue_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as queue:
             for comment in ("stands", "taken back"):
-                matchup = (await desk.next_matchup(voter)).matchup
-                await desk.vote(voter, matchup, Kind.TIE)
-                await desk.remark(voter, matchup, [], comment)
-            await desk.undo(voter, matchup)
+                matchup = (await queue.next_matchup(voter)).matchup
+                await queue.vote(voter, matchup, Kind.TIE)
+                await queue.remark(voter, matchup, [], comment)
+            await queue.undo(voter, matchup)
         async with open_pool(database, most=1) as pool, pool.connection() as connection:
             return await read_remarks(connection, arena.arena)
 

@@ -67,7 +67,7 @@ def test_one_of_another_kernel_is_refused_with_both_names(connection):
 
 
 def test_one_that_was_thinned_meanwhile_is_a_fault_that_says_so(connection):
-    with pytest.raises(StoreFault, match="is gone"):
+    with pytest.raises(StoreFault, match="does not exist"):
         read_checkpoint(connection, 1, CheckpointKey(0, 5, KERNEL), KERNEL)
 
 

@@ -87,7 +87,7 @@ def test_what_a_deposed_leader_writes_is_refused(leaders, connection):
     claim_horizon(connection, 1, term, 10)
     left.resign(1)
     right.lead(1)
-    with pytest.raises(Deposed, match="another process rates arena 1"):
+    with pytest.raises(Deposed, match="another process now rates arena 1"):
         claim_horizon(connection, 1, term, 20)
     with pytest.raises(Deposed):
         commit_rated(connection, 1, before, before, [], None)

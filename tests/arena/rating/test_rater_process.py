@@ -434,7 +434,7 @@ def test_one_that_dies_on_its_way_back_is_followed_by_one_that_goes_back_again(y
 def test_an_exclusion_that_the_table_does_not_know_is_damage(yard, connection):
     yard.append(lambda log: log.add(LogKind.EXCLUDE, detail={"exclusion": 99}))
     yard.age()
-    with pytest.raises(StoreFault, match="table of exclusions has none"):
+    with pytest.raises(StoreFault, match="table of exclusions does not have"):
         rate(led(yard, connection))
 
 
@@ -442,7 +442,7 @@ def test_a_log_with_a_hole_is_refused(yard, connection):
     yard.played(0, 1)
     yard.age()
     yard.sql("DELETE FROM events WHERE position = 5")
-    with pytest.raises(StoreFault, match="hole"):
+    with pytest.raises(StoreFault, match="has a gap"):
         rate(led(yard, connection))
 
 
@@ -636,17 +636,17 @@ def test_a_connection_that_breaks_in_the_middle_of_writing_loses_nothing(yard, s
 
 
 @pytest.fixture
-def houses():
+def rater_processes():
     """Houses in threads, which end with the test."""
     stop, threads = threading.Event(), []
 
-    def open_house(url, name):
-        house = RaterProcess(url, name=name)
-        threads.append(threading.Thread(target=house.run, args=(stop,)))
+    def open_rater_process(url, name):
+        rater_process = RaterProcess(url, name=name)
+        threads.append(threading.Thread(target=rater_process.run, args=(stop,)))
         threads[-1].start()
-        return house
+        return rater_process
 
-    yield open_house
+    yield open_rater_process
     stop.set()
     for thread in threads:
         thread.join(60)
@@ -670,11 +670,13 @@ def caught_up(yard):
     return lambda: rated_row(yard).position == yard.head
 
 
-def test_of_two_houses_one_leads_each_arena_and_everything_is_rated_once(make_yard, database, houses):
+def test_of_two_rater_processes_one_leads_each_arena_and_everything_is_rated_once(
+    make_yard, database, rater_processes
+):
     yards = [make_yard(settings=AT_ONCE) for k in range(3)]
     rng = np.random.default_rng(0)
-    houses(database, "left")
-    houses(database, "right")
+    rater_processes(database, "left")
+    rater_processes(database, "right")
     for _ in range(3):
         for yard in yards:
             tell(yard, rng, 5)
@@ -686,9 +688,9 @@ def test_of_two_houses_one_leads_each_arena_and_everything_is_rated_once(make_ya
         assert_boards_replayed(yard, rng, most=3)
 
 
-def test_a_house_that_is_cut_off_connects_and_leads_again(quick, houses):
+def test_a_rater_process_that_is_disconnected_reconnects_and_leads_again(quick, rater_processes):
     yard = quick
-    houses(yard.url, "alone")
+    rater_processes(yard.url, "alone")
     rng = np.random.default_rng(2)
     until(caught_up(yard))
     for name in ("tiltyard rater", "tiltyard leader", "tiltyard%"):
@@ -707,12 +709,12 @@ def test_a_house_that_is_cut_off_connects_and_leads_again(quick, houses):
 def test_a_connection_that_is_stuck_in_a_statement_is_given_up(quick):
     """The driver may give up waiting and leave a connection open that refuses every statement."""
     yard = quick
-    stop, house = threading.Event(), RaterProcess(yard.url)
-    house.turn()
-    house._connection.pgconn.send_query(b"SELECT pg_sleep(60)")
+    stop, rater_process = threading.Event(), RaterProcess(yard.url)
+    rater_process.turn()
+    rater_process._connection.pgconn.send_query(b"SELECT pg_sleep(60)")
     with pytest.raises(StoreFault):
-        house.turn()
-    thread = threading.Thread(target=house.run, args=(stop,))
+        rater_process.turn()
+    thread = threading.Thread(target=rater_process.run, args=(stop,))
     thread.start()
     yard.played(0, 1)
     until(caught_up(yard))
@@ -720,18 +722,20 @@ def test_a_connection_that_is_stuck_in_a_statement_is_given_up(quick):
     thread.join(60)
 
 
-def test_an_arena_that_cannot_be_rated_does_not_keep_the_others_waiting(make_yard, database, houses, caplog):
+def test_an_arena_that_cannot_be_rated_does_not_keep_the_others_waiting(
+    make_yard, database, rater_processes, caplog
+):
     broken, sound = make_yard(), make_yard()
     broken.change(meetings=99)
     broken.age()
-    houses(database, "one")
+    rater_processes(database, "one")
     sound.played(0, 1)
     sound.age()
     until(caught_up(sound))
     until(lambda: "meetings cannot change" in caplog.text)
 
 
-def test_a_house_that_stops_leaves_a_checkpoint_and_no_leader(yard):
+def test_a_rater_process_that_stops_leaves_a_checkpoint_and_no_leader(yard):
     stop = threading.Event()
     thread = threading.Thread(target=rate_arenas, args=(yard.url, stop))
     thread.start()
@@ -745,10 +749,10 @@ def test_a_house_that_stops_leaves_a_checkpoint_and_no_leader(yard):
     assert yard.sql("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") == [(0,)]
 
 
-def test_a_house_waits_for_a_database_that_is_not_there_yet(yard):
+def test_a_rater_process_waits_for_a_database_that_is_not_there_yet(yard):
     stop = threading.Event()
-    house = RaterProcess(yard.url.replace("/test_", "/none_"))
-    thread = threading.Thread(target=house.run, args=(stop,))
+    rater_process = RaterProcess(yard.url.replace("/test_", "/none_"))
+    thread = threading.Thread(target=rater_process.run, args=(stop,))
     thread.start()
     time.sleep(0.3)
     assert thread.is_alive()

@@ -1,4 +1,4 @@
-"""One request to a desk: decided once, told after the commit, refused at most once."""
+"""One request in a voting queue: decided once, answered after the commit, refused at most once."""
 
 import asyncio
 from types import SimpleNamespace
@@ -12,8 +12,8 @@ from tiltyard.errors import Closed, StoreFault
 VOTER = Voter(5)
 
 
-class Told:
-    """Who was told what: whoever was asked about is remembered."""
+class Revealed:
+    """A cache of revealed names that remembers every session it is asked about."""
 
     def __init__(self):
         self.known = {}
@@ -41,7 +41,7 @@ def settled(make, *, then=Ask.tell):
 
     async def scene():
         ask = make()
-        await ask.settle(SimpleNamespace(told=Told()), Batch())
+        await ask.settle(SimpleNamespace(revealed=Revealed()), Batch())
         assert not ask._answer.done()
         then(ask)
         return await ask.reply()
@@ -53,7 +53,7 @@ def closed(*_):
     raise Closed("it has ended")
 
 
-def test_the_reply_is_told_after_it_was_decided():
+def test_the_reply_is_sent_after_the_decision():
     assert settled(lambda: Ask(lambda *_: "done")) == "done"
 
 
@@ -62,7 +62,7 @@ def test_a_refusal_is_a_reply():
         settled(lambda: Ask(closed))
 
 
-def test_whoever_was_refused_meanwhile_is_told_nothing_else():
+def test_a_request_that_was_refused_gets_no_other_reply():
     def silent(ask):
         ask.refuse(StoreFault("silence"))
         ask.tell()
@@ -77,18 +77,18 @@ def test_a_fault_of_the_store_ends_the_batch():
         raise StoreFault("gone")
 
     async def scene():
-        await Ask(broken).settle(SimpleNamespace(told=Told()), Batch())
+        await Ask(broken).settle(SimpleNamespace(revealed=Revealed()), Batch())
 
     with pytest.raises(StoreFault, match="gone"):
         asyncio.run(scene())
 
 
-def test_the_tables_are_asked_once_what_a_voter_was_told():
+def test_the_revealed_names_of_a_voter_are_read_once():
     async def scene():
-        live, batch = SimpleNamespace(told=Told()), Batch()
+        state, batch = SimpleNamespace(revealed=Revealed()), Batch()
         for _ in range(2):
-            await Ask(lambda *_: None, voter=VOTER).settle(live, batch)
-        return batch.asked, live.told.known
+            await Ask(lambda *_: None, voter=VOTER).settle(state, batch)
+        return batch.asked, state.revealed.known
 
     assert asyncio.run(scene()) == (1, {VOTER.session: ([], [])})
 

@@ -10,7 +10,7 @@ from live_arenas import voting_queue_of
 from tiltyard.arena.log.event_log import HUMAN, JUDGE, LogKind
 from tiltyard.arena.rating.log_replay import replay_log
 from tiltyard.arena.voting.revealed_names import RevealedNames
-from tiltyard.arena.voting.voter_requests import SessionProgress, Voter
+from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state.checkpoint import save
 from tiltyard.core.policy.state.strengths import Strengths
@@ -45,10 +45,10 @@ async def make_arena(url, models, prompts, *, settings):
     return await live_arenas.make_arena(url, models, prompts, settings=settings, reveal=settings.reveal)
 
 
-async def cast(desk, voter, kind=Kind.WIN_A, **options):
+async def cast(queue, voter, kind=Kind.WIN_A, **options):
     """The next matchup, and a vote on it."""
-    offered = await desk.next_matchup(voter)
-    return offered, await desk.vote(voter, offered.matchup, kind, **options)
+    offered = await queue.next_matchup(voter)
+    return offered, await queue.vote(voter, offered.matchup, kind, **options)
 
 
 def sides(offered):
@@ -63,19 +63,19 @@ def counts(standing):
 def test_what_was_told_is_served_again_only_where_nothing_else_is_left(database):
     async def scene():
         arena = await make_arena(database, 4, 2, settings=EACH)
-        async with voting_queue_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as queue:
             seen = set()
             for _ in range(4):
-                offered, ended = await cast(desk, ANN, reveal=True)
+                offered, ended = await cast(queue, ANN, reveal=True)
                 assert not sides(offered) & seen
                 assert ended.blind
                 seen |= sides(offered)
             assert len(seen) == 8
-            offered, ended = await cast(desk, ANN, reveal=True)
+            offered, ended = await cast(queue, ANN, reveal=True)
             assert not ended.blind
-            assert (await desk.reveal(ANN, offered.matchup)).blind is False
-            assert (await desk.vote(ANN, offered.matchup, Kind.WIN_A)).blind is False
-            assert (await cast(desk, BOB))[1].blind
+            assert (await queue.reveal(ANN, offered.matchup)).blind is False
+            assert (await queue.vote(ANN, offered.matchup, Kind.WIN_A)).blind is False
+            assert (await cast(queue, BOB))[1].blind
 
     run(scene())
     assert blind_of(database) == [True] * 4 + [False, True]
@@ -88,11 +88,11 @@ def test_what_was_told_is_served_again_only_where_nothing_else_is_left(database)
 def test_a_vote_that_is_not_blind_moves_nothing_and_is_an_exposure(database):
     async def scene():
         arena = await make_arena(database, 2, 2, settings=EACH)
-        async with voting_queue_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as queue:
             for _ in range(5):
-                await cast(desk, ANN, reveal=True)
-            await desk.next_matchup(BOB)
-            standing = desk.live.standings[HUMAN]
+                await cast(queue, ANN, reveal=True)
+            await queue.next_matchup(BOB)
+            standing = queue.state.standings[HUMAN]
             assert (standing.votes, standing.skipped, standing.window.served) == (2, 3, 6)
             live = counts(standing)
         with connect(database) as connection:
@@ -108,17 +108,17 @@ def test_a_vote_that_is_not_blind_moves_nothing_and_is_an_exposure(database):
 def test_votes_of_older_versions_count_as_blind(database):
     async def scene():
         arena = await make_arena(database, 2, 3, settings=EACH)
-        async with voting_queue_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as queue:
             for _ in range(3):
-                await cast(desk, ANN)
+                await cast(queue, ANN)
         with connect(database) as connection:
             connection.execute("UPDATE events SET blind = NULL")
             connection.execute("UPDATE endings SET blind = NULL")
             head = connection.execute("SELECT max(position) FROM events").fetchone()[0]
             assert replay_log(connection, arena.arena, head, 0)[HUMAN].votes == 3
-        async with voting_queue_of(database, arena) as desk:
-            assert all(vote.blind for vote in desk.live.fresh.values())
-            assert len(desk.live.fresh) == 3
+        async with voting_queue_of(database, arena) as queue:
+            assert all(vote.blind for vote in queue.state.fresh.values())
+            assert len(queue.state.fresh) == 3
 
     run(scene())
     assert rows(database, "SELECT DISTINCT blind FROM battles") == [(True,)]
@@ -129,13 +129,13 @@ def test_it_is_decided_when_the_vote_is_cast(database):
 
     async def scene():
         arena = await make_arena(database, 2, 1, settings=EACH)
-        async with voting_queue_of(database, arena) as desk:
-            first = await desk.next_matchup(ANN)
-            ahead = await desk.next_matchup(ANN, ahead=True)
+        async with voting_queue_of(database, arena) as queue:
+            first = await queue.next_matchup(ANN)
+            ahead = await queue.next_matchup(ANN, ahead=True)
             assert sides(first) == sides(ahead)
-            assert (await desk.vote(ANN, first.matchup, Kind.WIN_A)).blind
-            await desk.reveal(ANN, first.matchup)
-            assert not (await desk.vote(ANN, ahead.matchup, Kind.WIN_A)).blind
+            assert (await queue.vote(ANN, first.matchup, Kind.WIN_A)).blind
+            await queue.reveal(ANN, first.matchup)
+            assert not (await queue.vote(ANN, ahead.matchup, Kind.WIN_A)).blind
 
     run(scene())
 
@@ -143,17 +143,17 @@ def test_it_is_decided_when_the_vote_is_cast(database):
 def test_what_is_served_ahead_is_blind_when_its_turn_comes(database):
     async def scene():
         arena = await make_arena(database, 4, 4, settings=EACH)
-        async with voting_queue_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as queue:
             for _ in range(2):
-                first = await desk.next_matchup(ANN)
-                ahead = await desk.next_matchup(ANN, ahead=True)
+                first = await queue.next_matchup(ANN)
+                ahead = await queue.next_matchup(ANN, ahead=True)
                 assert not sides(first) & sides(ahead)
-                await desk.vote(ANN, first.matchup, Kind.WIN_A)
-                third = await desk.next_matchup(ANN, ahead=True)
+                await queue.vote(ANN, first.matchup, Kind.WIN_A)
+                third = await queue.next_matchup(ANN, ahead=True)
                 assert not sides(third) & (sides(first) | sides(ahead))
-                await desk.reveal(ANN, first.matchup)
-                assert (await desk.vote(ANN, ahead.matchup, Kind.WIN_A, reveal=True)).blind
-                await desk.skip(ANN, third.matchup)
+                await queue.reveal(ANN, first.matchup)
+                assert (await queue.vote(ANN, ahead.matchup, Kind.WIN_A, reveal=True)).blind
+                await queue.skip(ANN, third.matchup)
 
     run(scene())
 
@@ -161,23 +161,23 @@ def test_what_is_served_ahead_is_blind_when_its_turn_comes(database):
 def test_names_are_told_after_a_session(database):
     async def scene():
         arena = await make_arena(database, 4, 6, settings=SESSIONS)
-        async with voting_queue_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as queue:
             votes = []
             for number in range(1, 4):
-                offered, ended = await cast(desk, ANN)
+                offered, ended = await cast(queue, ANN)
                 votes.append(offered)
                 assert ended.revealed == (number == 3)
                 assert (ended.undo_until is None) == (number == 3)
-            assert await desk.session_progress(ANN) == SessionProgress(0, 3)
+            assert await queue.unrevealed_votes(ANN) == 0
             for offered in votes:
-                assert (await desk.reveal(ANN, offered.matchup)).model_a.startswith("model-")
+                assert (await queue.reveal(ANN, offered.matchup)).model_a.startswith("model-")
                 with pytest.raises(Closed, match="final"):
-                    await desk.undo(ANN, offered.matchup)
+                    await queue.undo(ANN, offered.matchup)
             told = set().union(*map(sides, votes))
-            offered, ended = await cast(desk, ANN)
+            offered, ended = await cast(queue, ANN)
             assert ended.blind
             assert not sides(offered) & told
-            assert await desk.session_progress(ANN) == SessionProgress(1, 3)
+            assert await queue.unrevealed_votes(ANN) == 1
 
     run(scene())
     assert rows(database, "SELECT count(*) FROM events WHERE kind = 9") == [(3,)]
@@ -189,8 +189,8 @@ def test_names_are_told_after_a_session(database):
 def test_within_a_session_responses_may_come_again_and_are_blind(database):
     async def scene():
         arena = await make_arena(database, 2, 1, settings=SESSIONS)
-        async with voting_queue_of(database, arena) as desk:
-            return [(await cast(desk, ANN))[1].blind for _ in range(4)]
+        async with voting_queue_of(database, arena) as queue:
+            return [(await cast(queue, ANN))[1].blind for _ in range(4)]
 
     assert run(scene()) == [True, True, True, False]
 
@@ -198,18 +198,18 @@ def test_within_a_session_responses_may_come_again_and_are_blind(database):
 def test_whoever_finishes_is_told_the_names_sooner(database):
     async def scene():
         arena = await make_arena(database, 4, 6, settings=SESSIONS)
-        async with voting_queue_of(database, arena) as desk:
-            offered, _ = await cast(desk, ANN)
+        async with voting_queue_of(database, arena) as queue:
+            offered, _ = await cast(queue, ANN)
             with pytest.raises(Closed, match=r"after 3 votes, or when you finish"):
-                await desk.reveal(ANN, offered.matchup)
-            waiting = await desk.next_matchup(ANN)
+                await queue.reveal(ANN, offered.matchup)
+            waiting = await queue.next_matchup(ANN)
             with pytest.raises(Closed, match=r"after 3 votes"):
-                await desk.vote(ANN, waiting.matchup, Kind.WIN_A, reveal=True)
-            assert (await desk.review(ANN, waiting.matchup)).state == "open"
-            assert await desk.finish(ANN) == 1
-            assert await desk.finish(ANN) == 0
-            assert (await desk.reveal(ANN, offered.matchup)).blind
-            assert await desk.session_progress(ANN) == SessionProgress(0, 3)
+                await queue.vote(ANN, waiting.matchup, Kind.WIN_A, reveal=True)
+            assert (await queue.review(ANN, waiting.matchup)).state == "open"
+            assert await queue.finish(ANN) == 1
+            assert await queue.finish(ANN) == 0
+            assert (await queue.reveal(ANN, offered.matchup)).blind
+            assert await queue.unrevealed_votes(ANN) == 0
 
     run(scene())
     assert rows(database, "SELECT count(*) FROM events WHERE kind = 9") == [(1,)]
@@ -218,13 +218,13 @@ def test_whoever_finishes_is_told_the_names_sooner(database):
 def test_an_undone_vote_is_none_of_the_session(database):
     async def scene():
         arena = await make_arena(database, 4, 6, settings=SESSIONS)
-        async with voting_queue_of(database, arena) as desk:
-            await cast(desk, ANN)
-            offered, _ = await cast(desk, ANN)
-            await desk.undo(ANN, offered.matchup)
-            assert (await desk.session_progress(ANN)).votes == 1
-            assert not (await desk.vote(ANN, offered.matchup, Kind.TIE, ballot=1)).revealed
-            assert (await cast(desk, ANN))[1].revealed
+        async with voting_queue_of(database, arena) as queue:
+            await cast(queue, ANN)
+            offered, _ = await cast(queue, ANN)
+            await queue.undo(ANN, offered.matchup)
+            assert await queue.unrevealed_votes(ANN) == 1
+            assert not (await queue.vote(ANN, offered.matchup, Kind.TIE, ballot=1)).revealed
+            assert (await cast(queue, ANN))[1].revealed
 
     run(scene())
 
@@ -232,14 +232,14 @@ def test_an_undone_vote_is_none_of_the_session(database):
 def test_where_names_are_never_told_every_vote_is_blind(database):
     async def scene():
         arena = await make_arena(database, 2, 1, settings=NEVER)
-        async with voting_queue_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as queue:
             for _ in range(5):
-                offered, ended = await cast(desk, ANN)
+                offered, ended = await cast(queue, ANN)
                 assert ended.blind
-                for ask in (desk.reveal(ANN, offered.matchup), desk.finish(ANN)):
-                    with pytest.raises(Closed, match="tells no names"):
+                for ask in (queue.reveal(ANN, offered.matchup), queue.finish(ANN)):
+                    with pytest.raises(Closed, match="never reveals names"):
                         await ask
-            assert await desk.session_progress(ANN) == SessionProgress(5, None)
+            assert await queue.unrevealed_votes(ANN) == 5
 
     run(scene())
 
@@ -247,29 +247,29 @@ def test_where_names_are_never_told_every_vote_is_blind(database):
 def test_judges_ask_for_names_vote_by_vote(database):
     async def scene():
         arena = await make_arena(database, 2, 1, settings=SESSIONS)
-        async with voting_queue_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as queue:
             for _ in range(4):
-                offered, ended = await cast(desk, JUDY)
+                offered, ended = await cast(queue, JUDY)
                 assert ended.blind
                 assert not ended.revealed
             with pytest.raises(Closed, match="judge"):
-                await desk.finish(JUDY)
-            assert (await desk.reveal(JUDY, offered.matchup)).model_a
-            assert not (await cast(desk, JUDY))[1].blind
+                await queue.finish(JUDY)
+            assert (await queue.reveal(JUDY, offered.matchup)).model_a
+            assert not (await cast(queue, JUDY))[1].blind
 
     run(scene())
 
 
-def test_another_process_knows_what_was_told(database):
+def test_another_process_knows_the_revealed_names(database):
     """It reads a voter from the tables at first, and follows the log from then on."""
 
     async def scene():
         arena = await make_arena(database, 2, 4, settings=replace(SESSIONS, session_votes=2))
         async with voting_queue_of(database, arena) as here, voting_queue_of(database, arena) as there:
             await cast(here, ANN)
-            assert await there.session_progress(ANN) == SessionProgress(1, 2)
+            assert await there.unrevealed_votes(ANN) == 1
             assert (await cast(there, ANN))[1].revealed
-            assert await here.session_progress(ANN) == SessionProgress(0, 2)
+            assert await here.unrevealed_votes(ANN) == 0
             _, ended = await cast(here, ANN)
             assert ended.blind
             assert await there.finish(ANN) == 1
@@ -284,17 +284,17 @@ def test_another_process_knows_what_was_told(database):
 def test_a_response_that_replaced_a_told_one_is_blind(database):
     async def scene():
         arena = await make_arena(database, 2, 1, settings=EACH)
-        async with voting_queue_of(database, arena) as desk:
-            await cast(desk, ANN, reveal=True)
-            live = desk.live
-            assert {cell for _, cell in live.told.of(ANN.session).told.items()} == {(0, 0), (1, 0)}
-            offered = await desk.next_matchup(ANN)
-            live.responses[:, 0] += 100
-            live.open.clear()
-            live.held.clear()
-            later = await desk.next_matchup(ANN)
+        async with voting_queue_of(database, arena) as queue:
+            await cast(queue, ANN, reveal=True)
+            state = queue.state
+            assert {cell for _, cell in state.revealed.of(ANN.session).revealed.items()} == {(0, 0), (1, 0)}
+            offered = await queue.next_matchup(ANN)
+            state.responses[:, 0] += 100
+            state.open.clear()
+            state.held.clear()
+            later = await queue.next_matchup(ANN)
             assert not sides(later) & sides(offered)
-            assert (await desk.vote(ANN, later.matchup, Kind.TIE)).blind
+            assert (await queue.vote(ANN, later.matchup, Kind.TIE)).blind
 
     run(scene())
 
@@ -302,10 +302,10 @@ def test_a_response_that_replaced_a_told_one_is_blind(database):
 def test_the_log_tells_names_once(database):
     async def scene():
         arena = await make_arena(database, 4, 6, settings=SESSIONS)
-        async with voting_queue_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as queue:
             for _ in range(3):
-                await cast(desk, ANN)
-            assert await desk.finish(ANN) == 0
+                await cast(queue, ANN)
+            assert await queue.finish(ANN) == 0
 
     run(scene())
     kinds = [
@@ -319,15 +319,15 @@ def test_what_is_served_ahead_of_the_end_of_a_session_is_blind_after_it(database
 
     async def scene():
         arena = await make_arena(database, 8, 4, settings=replace(SESSIONS, session_votes=5))
-        async with voting_queue_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as queue:
             for number in range(10, 18):
                 voter = Voter(number)
                 for _ in range(4):
-                    await cast(desk, voter)
-                last = await desk.next_matchup(voter)
-                ahead = await desk.next_matchup(voter, ahead=True)
-                assert (await desk.vote(voter, last.matchup, Kind.WIN_A)).revealed
-                assert (await desk.vote(voter, ahead.matchup, Kind.WIN_A)).blind
+                    await cast(queue, voter)
+                last = await queue.next_matchup(voter)
+                ahead = await queue.next_matchup(voter, ahead=True)
+                assert (await queue.vote(voter, last.matchup, Kind.WIN_A)).revealed
+                assert (await queue.vote(voter, ahead.matchup, Kind.WIN_A)).blind
 
     run(scene())
 
@@ -337,14 +337,14 @@ def test_whoever_finishes_is_not_left_before_a_response_that_was_named(database)
 
     async def scene():
         arena = await make_arena(database, 2, 1, settings=SESSIONS)
-        async with voting_queue_of(database, arena) as desk:
-            await cast(desk, ANN)
-            waiting = await desk.next_matchup(ANN)
-            assert await desk.finish(ANN) == 1
-            assert await desk.open_matchups(ANN) == []
+        async with voting_queue_of(database, arena) as queue:
+            await cast(queue, ANN)
+            waiting = await queue.next_matchup(ANN)
+            assert await queue.finish(ANN) == 1
+            assert await queue.open_matchups(ANN) == []
             with pytest.raises(Expired):
-                await desk.vote(ANN, waiting.matchup, Kind.WIN_A)
-            assert await desk.finish(ANN) == 0
+                await queue.vote(ANN, waiting.matchup, Kind.WIN_A)
+            assert await queue.finish(ANN) == 0
 
     run(scene())
 
@@ -352,17 +352,17 @@ def test_whoever_finishes_is_not_left_before_a_response_that_was_named(database)
 def test_an_undo_and_a_finish_at_once_by_a_voter_whom_the_process_does_not_know(database):
     async def scene():
         arena = await make_arena(database, 4, 4, settings=SESSIONS)
-        async with voting_queue_of(database, arena) as desk:
-            kept, _ = await cast(desk, ANN)
-            offered, _ = await cast(desk, ANN)
-            desk.live.told = RevealedNames()
+        async with voting_queue_of(database, arena) as queue:
+            kept, _ = await cast(queue, ANN)
+            offered, _ = await cast(queue, ANN)
+            queue.state.revealed = RevealedNames()
             undone, told, _ = await asyncio.gather(
-                desk.undo(ANN, offered.matchup), desk.finish(ANN), desk.next_matchup(BOB)
+                queue.undo(ANN, offered.matchup), queue.finish(ANN), queue.next_matchup(BOB)
             )
             assert undone.kind == LogKind.UNDO
             assert told == 1
-            assert (await desk.review(ANN, kept.matchup)).revealed
-            assert not (await desk.review(ANN, offered.matchup)).revealed
+            assert (await queue.review(ANN, kept.matchup)).revealed
+            assert not (await queue.review(ANN, offered.matchup)).revealed
 
     run(scene())
 
@@ -372,13 +372,13 @@ def test_votes_that_were_passed_over_are_told_when_the_setting_changes(database)
 
     async def scene():
         arena = await make_arena(database, 4, 4, settings=EACH)
-        async with voting_queue_of(database, arena) as desk:
-            first, _ = await cast(desk, ANN)
-            await cast(desk, ANN, reveal=True)
-            desk.change(SESSIONS)
-            assert await desk.session_progress(ANN) == SessionProgress(1, 3)
-            desk.live.told = RevealedNames()
-            assert await desk.finish(ANN) == 1
-            assert (await desk.review(ANN, first.matchup)).revealed
+        async with voting_queue_of(database, arena) as queue:
+            first, _ = await cast(queue, ANN)
+            await cast(queue, ANN, reveal=True)
+            queue.change(SESSIONS)
+            assert await queue.unrevealed_votes(ANN) == 1
+            queue.state.revealed = RevealedNames()
+            assert await queue.finish(ANN) == 1
+            assert (await queue.review(ANN, first.matchup)).revealed
 
     run(scene())

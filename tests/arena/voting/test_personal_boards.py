@@ -48,19 +48,19 @@ def names_in(found):
 
 
 def scene_of(url, scene, **options):
-    """Run something at the desk of a new arena."""
+    """Run a scene with the voting queue of a new arena."""
 
     async def running():
         arena = await make_arena(url, 6, 8, **options)
-        async with voting_queue_of(url, arena) as desk:
-            return await scene(desk)
+        async with voting_queue_of(url, arena) as queue:
+            return await scene(queue)
 
     return asyncio.run(running())
 
 
-async def one_vote(desk, voter, kind=Kind.WIN_A, **options):
-    offered = await desk.next_matchup(voter)
-    await desk.vote(voter, offered.matchup, kind, **options)
+async def one_vote(queue, voter, kind=Kind.WIN_A, **options):
+    offered = await queue.next_matchup(voter)
+    await queue.vote(voter, offered.matchup, kind, **options)
     return offered.matchup
 
 
@@ -69,11 +69,11 @@ def let_time_pass(url, seconds):
         connection.execute("UPDATE endings SET at = at - make_interval(secs => %s)", (seconds,))
 
 
-def test_a_vote_tells_no_name_until_its_voter_was_told(database):
+def test_a_vote_shows_no_name_before_it_is_revealed(database):
     voter = Voter(1)
 
-    async def scene(desk):
-        return [await one_vote(desk, voter) for _ in range(3)]
+    async def scene(queue):
+        return [await one_vote(queue, voter) for _ in range(3)]
 
     matchups = scene_of(database, scene)
     found = personal(database, 1)
@@ -83,9 +83,9 @@ def test_a_vote_tells_no_name_until_its_voter_was_told(database):
     assert sum(found.outcomes.values()) == found.agreement.decisive == 0
 
     async def revealing():
-        async with personal_boards(database) as (_, arena), voting_queue_of(database, arena) as desk:
-            shown = await desk.reveal(voter, matchups[1])
-            await desk.undo(voter, matchups[2])
+        async with personal_boards(database) as (_, arena), voting_queue_of(database, arena) as queue:
+            shown = await queue.reveal(voter, matchups[1])
+            await queue.undo(voter, matchups[2])
             return shown
 
     shown = asyncio.run(revealing())
@@ -100,16 +100,16 @@ def test_a_vote_tells_no_name_until_its_voter_was_told(database):
     assert [vote.blind for vote in found.recent] == [True]
 
 
-def test_nothing_can_be_said_of_a_vote_after_a_while_and_names_are_still_not_told(database, monkeypatch):
+def test_remarks_close_after_a_while_although_names_are_not_revealed(database, monkeypatch):
     """By the database's clock, and however early the vote is rated."""
     monkeypatch.setattr(voter_requests, "REMARK_GRACE_SECONDS", 40.0)
     settings = ArenaSettings(undo_seconds=300.0)
-    matchup = scene_of(database, lambda desk: one_vote(desk, Voter(1)), settings=settings)
+    matchup = scene_of(database, lambda queue: one_vote(queue, Voter(1)), settings=settings)
     close_window(database)
 
     async def say(comment):
-        async with personal_boards(database) as (_, arena), voting_queue_of(database, arena) as desk:
-            await desk.remark(Voter(1), matchup, [], comment)
+        async with personal_boards(database) as (_, arena), voting_queue_of(database, arena) as queue:
+            await queue.remark(Voter(1), matchup, [], comment)
 
     asyncio.run(say("soon"))
     let_time_pass(database, 330)
@@ -117,7 +117,7 @@ def test_nothing_can_be_said_of_a_vote_after_a_while_and_names_are_still_not_tol
     found = personal(database, 1)
     assert (found.totals.votes, found.totals.pending, names_in(found)) == (0, 1, set())
     let_time_pass(database, 11)
-    with pytest.raises(Closed, match="time for it has passed"):
+    with pytest.raises(Closed, match="too much time has passed"):
         asyncio.run(say("too late"))
     found = personal(database, 1)
     assert (found.totals.votes, found.totals.pending, names_in(found)) == (0, 1, set())
@@ -128,10 +128,10 @@ def test_nothing_can_be_said_of_a_vote_after_a_while_and_names_are_still_not_tol
 def test_an_open_matchup_a_skip_and_an_undone_vote_are_not_votes(database):
     voter = Voter(1)
 
-    async def scene(desk):
-        await desk.undo(voter, await one_vote(desk, voter))
-        offered = await desk.next_matchup(voter, ahead=True)
-        await desk.skip(voter, offered.matchup)
+    async def scene(queue):
+        await queue.undo(voter, await one_vote(queue, voter))
+        offered = await queue.next_matchup(voter, ahead=True)
+        await queue.skip(voter, offered.matchup)
 
     scene_of(database, scene)
     close_window(database)
@@ -141,9 +141,9 @@ def test_an_open_matchup_a_skip_and_an_undone_vote_are_not_votes(database):
 
 
 def test_only_ones_own_votes_count(database):
-    async def scene(desk):
-        await cast_votes(desk, 60, voters=3)
-        await cast_votes(desk, 9, voters=1, source=1)
+    async def scene(queue):
+        await cast_votes(queue, 60, voters=3)
+        await cast_votes(queue, 9, voters=1, source=1)
 
     scene_of(database, scene)
     for session in (1, 2, 3):
@@ -161,8 +161,8 @@ def test_only_ones_own_votes_count(database):
 
 
 def test_agreement_is_counted_on_the_arenas_order(database):
-    async def scene(desk):
-        await cast_votes(desk, 80, voters=2)
+    async def scene(queue):
+        await cast_votes(queue, 80, voters=2)
 
     scene_of(database, scene)
     before = personal(database, 1)
@@ -189,8 +189,8 @@ def test_agreement_is_counted_on_the_arenas_order(database):
 
 
 def test_votes_that_an_operator_excluded_are_still_the_voters_own(database):
-    async def scene(desk):
-        await cast_votes(desk, 20, voters=1)
+    async def scene(queue):
+        await cast_votes(queue, 20, voters=1)
 
     scene_of(database, scene)
     before = personal(database, 1)
@@ -209,11 +209,11 @@ def test_a_board_is_made_again_only_after_a_vote(database):
 
     async def scene():
         arena = await make_arena(database, 4, 6)
-        async with voting_queue_of(database, arena) as desk, personal_boards(database) as (boards, known):
-            await cast_votes(desk, 11, voters=1)
+        async with voting_queue_of(database, arena) as queue, personal_boards(database) as (boards, known):
+            await cast_votes(queue, 11, voters=1)
             one, two = await boards.of(known, voter), await boards.of(known, voter)
             assert one.board is two.board
-            await one_vote(desk, voter, reveal=True)
+            await one_vote(queue, voter, reveal=True)
             assert (await boards.of(known, voter)).board is not one.board
 
     asyncio.run(scene())
@@ -224,8 +224,8 @@ def test_only_so_many_boards_are_kept(database, monkeypatch):
 
     async def scene():
         arena = await make_arena(database, 4, 6)
-        async with voting_queue_of(database, arena) as desk, personal_boards(database) as (boards, known):
-            await cast_votes(desk, 12, voters=2)
+        async with voting_queue_of(database, arena) as queue, personal_boards(database) as (boards, known):
+            await cast_votes(queue, 12, voters=2)
             one, two = await boards.of(known, Voter(1)), await boards.of(known, Voter(2))
             assert (len(boards._made), boards._made.get((known.arena, Voter(1)))) == (1, None)
             again = await boards.of(known, Voter(1))

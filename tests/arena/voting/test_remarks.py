@@ -28,20 +28,20 @@ def run(coroutine):
 
 
 def scene(database, play, **options):
-    """Play with a desk of a new arena, in which there is time."""
+    """Run a scene with the voting queue of a new arena, with long time limits."""
 
     async def playing():
         arena = await make_arena(database, **{"settings": SETTINGS, **options})
-        async with voting_queue_of(database, arena) as desk:
-            await play(desk)
+        async with voting_queue_of(database, arena) as queue:
+            await play(queue)
 
     run(playing())
 
 
-def let_time_pass(desk, seconds):
-    """On the desk's own clock."""
-    now = desk._now
-    desk._now = lambda: now() + timedelta(seconds=seconds)
+def let_time_pass(queue, seconds):
+    """Advance the queue's own clock."""
+    now = queue._now
+    queue._now = lambda: now() + timedelta(seconds=seconds)
 
 
 def database_time(database):
@@ -57,9 +57,9 @@ def kept(database):
 
 
 def test_a_matchup_is_looked_at_in_every_state(database):
-    async def play(desk):
-        one = (await desk.next_matchup(ANN)).matchup
-        opened = await desk.review(ANN, one)
+    async def play(queue):
+        one = (await queue.next_matchup(ANN)).matchup
+        opened = await queue.review(ANN, one)
         assert (opened.state, opened.outcome, opened.undo_until, opened.revealed) == (
             "open",
             None,
@@ -67,25 +67,25 @@ def test_a_matchup_is_looked_at_in_every_state(database):
             False,
         )
         assert opened.responses is not None
-        await desk.vote(ANN, one, Kind.WIN_B)
-        voted_on = await desk.review(ANN, one)
+        await queue.vote(ANN, one, Kind.WIN_B)
+        voted_on = await queue.review(ANN, one)
         assert (voted_on.state, voted_on.outcome) == ("voted", Kind.WIN_B)
         assert voted_on.responses == opened.responses
         assert voted_on.undo_until is not None
         assert 0 < voted_on.left <= 60
-        await desk.undo(ANN, one)
-        undone = await desk.review(ANN, one)
+        await queue.undo(ANN, one)
+        undone = await queue.review(ANN, one)
         assert (undone.state, undone.responses, undone.undo_until) == ("open", opened.responses, None)
         assert (undone.outcome, undone.ballot) == (None, 1)
-        await desk.vote(ANN, one, Kind.TIE, ballot=1)
-        recast = await desk.review(ANN, one)
+        await queue.vote(ANN, one, Kind.TIE, ballot=1)
+        recast = await queue.review(ANN, one)
         assert (recast.state, recast.outcome, recast.ballot) == ("voted", Kind.TIE, 1)
-        two = (await desk.next_matchup(ANN)).matchup
-        await desk.skip(ANN, two)
-        assert ((skipped := await desk.review(ANN, two)).state, skipped.responses) == ("skipped", None)
-        three = (await desk.next_matchup(ANN)).matchup
-        await desk.vote(ANN, three, Kind.TIE, reveal=True)
-        shown = await desk.review(ANN, three)
+        two = (await queue.next_matchup(ANN)).matchup
+        await queue.skip(ANN, two)
+        assert ((skipped := await queue.review(ANN, two)).state, skipped.responses) == ("skipped", None)
+        three = (await queue.next_matchup(ANN)).matchup
+        await queue.vote(ANN, three, Kind.TIE, reveal=True)
+        shown = await queue.review(ANN, three)
         assert (shown.state, shown.revealed, shown.undo_until) == ("voted", True, None)
         assert shown.responses is not None
 
@@ -93,121 +93,121 @@ def test_a_matchup_is_looked_at_in_every_state(database):
 
 
 def test_a_matchup_that_ran_out_shows_nothing(database):
-    async def play(desk):
-        opened, answered = (await desk.next_matchup(ANN)).matchup, None
-        answered = (await desk.next_matchup(BOB)).matchup
-        await desk.vote(BOB, answered, Kind.WIN_A)
-        assert await desk.find(BOB, answered, voted=True)
-        let_time_pass(desk, 301)
-        assert ((gone := await desk.review(ANN, opened)).state, gone.responses) == ("expired", None)
-        assert ((old := await desk.review(BOB, answered)).state, old.responses) == ("voted", None)
+    async def play(queue):
+        opened, answered = (await queue.next_matchup(ANN)).matchup, None
+        answered = (await queue.next_matchup(BOB)).matchup
+        await queue.vote(BOB, answered, Kind.WIN_A)
+        assert await queue.find(BOB, answered, voted=True)
+        let_time_pass(queue, 301)
+        assert ((gone := await queue.review(ANN, opened)).state, gone.responses) == ("expired", None)
+        assert ((old := await queue.review(BOB, answered)).state, old.responses) == ("voted", None)
         for voter, matchup in ((ANN, opened), (BOB, answered)):
             with pytest.raises(Expired):
-                await desk.find(voter, matchup, voted=True)
+                await queue.find(voter, matchup, voted=True)
 
     scene(database, play)
 
 
 def test_only_a_vote_that_stands_lets_its_responses_be_seen_again(database):
-    async def play(desk):
-        one = await desk.next_matchup(ANN)
-        assert (await desk.find(ANN, one.matchup, voted=True)).response_a == one.response_a
-        await desk.vote(ANN, one.matchup, Kind.WIN_A)
-        again = await desk.find(ANN, one.matchup, voted=True)
+    async def play(queue):
+        one = await queue.next_matchup(ANN)
+        assert (await queue.find(ANN, one.matchup, voted=True)).response_a == one.response_a
+        await queue.vote(ANN, one.matchup, Kind.WIN_A)
+        again = await queue.find(ANN, one.matchup, voted=True)
         assert (again.response_a, again.response_b) == (one.response_a, one.response_b)
         with pytest.raises(Closed, match="ended"):
-            await desk.find(ANN, one.matchup)
+            await queue.find(ANN, one.matchup)
         for stranger in (BOB, JUDGE):
             with pytest.raises(NotFound):
-                await desk.find(stranger, one.matchup, voted=True)
+                await queue.find(stranger, one.matchup, voted=True)
             with pytest.raises(NotFound):
-                await desk.review(stranger, one.matchup)
-        await desk.undo(ANN, one.matchup)
-        reopened = await desk.find(ANN, one.matchup)
+                await queue.review(stranger, one.matchup)
+        await queue.undo(ANN, one.matchup)
+        reopened = await queue.find(ANN, one.matchup)
         assert (reopened.response_a, reopened.response_b, reopened.ballot) == (
             one.response_a,
             one.response_b,
             1,
         )
-        await desk.skip(ANN, one.matchup)
+        await queue.skip(ANN, one.matchup)
         with pytest.raises(Closed, match="ended"):
-            await desk.find(ANN, one.matchup, voted=True)
-        two = (await desk.next_matchup(ANN)).matchup
-        await desk.skip(ANN, two)
+            await queue.find(ANN, one.matchup, voted=True)
+        two = (await queue.next_matchup(ANN)).matchup
+        await queue.skip(ANN, two)
         with pytest.raises(Closed, match="ended"):
-            await desk.find(ANN, two, voted=True)
+            await queue.find(ANN, two, voted=True)
 
     scene(database, play)
 
 
 def test_a_remark_is_kept_and_another_replaces_it(database):
-    async def play(desk):
-        matchup = (await desk.next_matchup(ANN)).matchup
-        await desk.vote(ANN, matchup, Kind.WIN_A)
-        assert await desk.remarked(ANN, matchup) == Remark()
-        await desk.remark(ANN, matchup, ["accurate", "clear"], "because <b>so</b>")
-        await desk.remark(ANN, matchup, ["concise"], None)
-        assert await desk.remarked(ANN, matchup) == Remark(("concise",))
-        assert await desk.remarked(BOB, matchup) == Remark()
+    async def play(queue):
+        matchup = (await queue.next_matchup(ANN)).matchup
+        await queue.vote(ANN, matchup, Kind.WIN_A)
+        assert await queue.remarked(ANN, matchup) == Remark()
+        await queue.remark(ANN, matchup, ["accurate", "clear"], "because <b>so</b>")
+        await queue.remark(ANN, matchup, ["concise"], None)
+        assert await queue.remarked(ANN, matchup) == Remark(("concise",))
+        assert await queue.remarked(BOB, matchup) == Remark()
 
     scene(database, play)
     assert kept(database) == [(1, ["concise"], None)]
 
 
 def test_a_remark_on_a_vote_that_was_undone_is_not_one_on_the_next(database):
-    async def play(desk):
-        matchup = (await desk.next_matchup(ANN)).matchup
-        await desk.vote(ANN, matchup, Kind.WIN_A)
-        await desk.remark(ANN, matchup, ["accurate"], "A is right")
-        await desk.undo(ANN, matchup)
-        assert await desk.remarked(ANN, matchup) == Remark()
-        await desk.vote(ANN, matchup, Kind.WIN_B, ballot=1)
-        assert await desk.remarked(ANN, matchup) == Remark()
-        await desk.remark(ANN, matchup, ["clear"], None)
+    async def play(queue):
+        matchup = (await queue.next_matchup(ANN)).matchup
+        await queue.vote(ANN, matchup, Kind.WIN_A)
+        await queue.remark(ANN, matchup, ["accurate"], "A is right")
+        await queue.undo(ANN, matchup)
+        assert await queue.remarked(ANN, matchup) == Remark()
+        await queue.vote(ANN, matchup, Kind.WIN_B, ballot=1)
+        assert await queue.remarked(ANN, matchup) == Remark()
+        await queue.remark(ANN, matchup, ["clear"], None)
 
     scene(database, play)
     assert kept(database) == [(1, ["clear"], None)]
 
 
 def test_a_remark_and_an_undo_at_once_leave_none_on_an_open_matchup(database):
-    async def play(desk):
+    async def play(queue):
         for _ in range(15):
-            matchup = (await desk.next_matchup(ANN)).matchup
-            await desk.vote(ANN, matchup, Kind.WIN_A)
+            matchup = (await queue.next_matchup(ANN)).matchup
+            await queue.vote(ANN, matchup, Kind.WIN_A)
             await asyncio.gather(
-                desk.remark(ANN, matchup, ["clear"], None), desk.undo(ANN, matchup), return_exceptions=True
+                queue.remark(ANN, matchup, ["clear"], None), queue.undo(ANN, matchup), return_exceptions=True
             )
-            assert await desk.remarked(ANN, matchup) == Remark()
-            await desk.skip(ANN, matchup)
+            assert await queue.remarked(ANN, matchup) == Remark()
+            await queue.skip(ANN, matchup)
 
     scene(database, play)
     assert kept(database) == []
 
 
 def test_a_remark_goes_with_a_vote_of_ones_own_before_the_names(database):
-    async def play(desk):
-        matchup = (await desk.next_matchup(ANN)).matchup
+    async def play(queue):
+        matchup = (await queue.next_matchup(ANN)).matchup
         with pytest.raises(Closed, match="vote"):
-            await desk.remark(ANN, matchup, [], "too early")
-        await desk.vote(ANN, matchup, Kind.BOTH_BAD)
+            await queue.remark(ANN, matchup, [], "too early")
+        await queue.vote(ANN, matchup, Kind.BOTH_BAD)
         for stranger in (BOB, JUDGE):
             with pytest.raises(NotFound):
-                await desk.remark(stranger, matchup, [], "mine")
+                await queue.remark(stranger, matchup, [], "mine")
         with pytest.raises(NotFound):
-            await desk.remark(ANN, "x", [], "of nothing")
-        await desk.reveal(ANN, matchup)
-        with pytest.raises(Closed, match="names were shown"):
-            await desk.remark(ANN, matchup, ["wrong"], None)
-        other = (await desk.next_matchup(ANN)).matchup
-        await desk.vote(ANN, other, Kind.TIE)
-        await desk.undo(ANN, other)
+            await queue.remark(ANN, "x", [], "of nothing")
+        await queue.reveal(ANN, matchup)
+        with pytest.raises(Closed, match="names have been revealed"):
+            await queue.remark(ANN, matchup, ["wrong"], None)
+        other = (await queue.next_matchup(ANN)).matchup
+        await queue.vote(ANN, other, Kind.TIE)
+        await queue.undo(ANN, other)
         with pytest.raises(Closed, match="vote"):
-            await desk.remark(ANN, other, ["wrong"], None)
-        await desk.skip(ANN, other)
-        skipped = (await desk.next_matchup(ANN)).matchup
-        await desk.skip(ANN, skipped)
+            await queue.remark(ANN, other, ["wrong"], None)
+        await queue.skip(ANN, other)
+        skipped = (await queue.next_matchup(ANN)).matchup
+        await queue.skip(ANN, skipped)
         with pytest.raises(Closed, match="vote"):
-            await desk.remark(ANN, skipped, ["wrong"], None)
+            await queue.remark(ANN, skipped, ["wrong"], None)
 
     scene(database, play)
     assert kept(database) == []
@@ -216,46 +216,44 @@ def test_a_remark_goes_with_a_vote_of_ones_own_before_the_names(database):
 def test_names_come_with_what_is_known_of_the_pair(database):
     """Every final decisive vote counts, at once; ties and both_bad do not."""
 
-    async def play(desk):
+    async def play(queue):
         decisive = 0
         for kind in (Kind.WIN_A, Kind.TIE, Kind.WIN_B, Kind.BOTH_BAD, Kind.WIN_A):
-            matchup = (await desk.next_matchup(ANN)).matchup
-            await desk.vote(ANN, matchup, kind)
-            names = await desk.reveal(ANN, matchup)
+            matchup = (await queue.next_matchup(ANN)).matchup
+            await queue.vote(ANN, matchup, kind)
+            names = await queue.reveal(ANN, matchup)
             decisive += kind in {Kind.WIN_A, Kind.WIN_B}
             assert (names.decisive, names.floor) == (decisive, 3)
 
     scene(database, play, models=2, policy=Policy(adjacent_votes=3, session_pairs=1))
 
 
-def test_a_contribution_counts_final_votes_and_the_pairs_they_settled(database):
-    async def play(desk):
-        told = []
+def test_final_votes_are_counted_once_the_names_are_revealed(database):
+    async def play(queue):
+        counts = []
         for kind in (Kind.WIN_A, Kind.WIN_B, Kind.WIN_A):
-            matchup = (await desk.next_matchup(ANN)).matchup
-            await desk.vote(ANN, matchup, kind)
-            before = await desk.contribution(ANN)
-            await desk.reveal(ANN, matchup)
-            after = await desk.contribution(ANN)
-            told.append((before.votes, before.settled, after.votes, after.settled))
-        assert told == [(0, 0, 1, 0), (1, 0, 2, 1), (2, 1, 3, 1)]
-        nobody = await desk.contribution(BOB)
-        assert (nobody.votes, nobody.settled) == (0, 0)
-        tie = (await desk.next_matchup(BOB)).matchup
-        await desk.vote(BOB, tie, Kind.TIE, reveal=True)
-        assert ((bob := await desk.contribution(BOB)).votes, bob.settled) == (1, 0)
+            matchup = (await queue.next_matchup(ANN)).matchup
+            await queue.vote(ANN, matchup, kind)
+            before = await queue.final_votes(ANN)
+            await queue.reveal(ANN, matchup)
+            counts.append((before, await queue.final_votes(ANN)))
+        assert counts == [(0, 1), (1, 2), (2, 3)]
+        assert await queue.final_votes(BOB) == 0
+        tie = (await queue.next_matchup(BOB)).matchup
+        await queue.vote(BOB, tie, Kind.TIE, reveal=True)
+        assert await queue.final_votes(BOB) == 1
 
     scene(database, play, models=2, policy=Policy(adjacent_votes=2, session_pairs=1))
 
 
-def test_a_vote_that_can_no_longer_be_taken_back_contributes_without_its_names(database):
-    async def play(desk):
-        matchup = (await desk.next_matchup(ANN)).matchup
-        await desk.vote(ANN, matchup, Kind.WIN_A)
-        assert (await desk.contribution(ANN)).votes == 0
-        let_time_pass(desk, 61)
-        assert (await desk.contribution(ANN)).votes == 1
-        assert (await desk.review(ANN, matchup)).undo_until is None
+def test_a_vote_that_can_no_longer_be_undone_is_final_without_a_reveal(database):
+    async def play(queue):
+        matchup = (await queue.next_matchup(ANN)).matchup
+        await queue.vote(ANN, matchup, Kind.WIN_A)
+        assert await queue.final_votes(ANN) == 0
+        let_time_pass(queue, 61)
+        assert await queue.final_votes(ANN) == 1
+        assert (await queue.review(ANN, matchup)).undo_until is None
 
     scene(database, play)
 
@@ -290,11 +288,11 @@ def test_tags_are_told_apart_and_short():
 
 
 def test_the_time_to_take_a_vote_back_is_the_databases(database):
-    async def play(desk):
-        matchup = (await desk.next_matchup(ANN)).matchup
+    async def play(queue):
+        matchup = (await queue.next_matchup(ANN)).matchup
         before = database_time(database)
-        ended = await desk.vote(ANN, matchup, Kind.WIN_A)
-        seen = await desk.review(ANN, matchup)
+        ended = await queue.vote(ANN, matchup, Kind.WIN_A)
+        seen = await queue.review(ANN, matchup)
         after = database_time(database)
         assert seen.undo_until == ended.undo_until == ended.at + timedelta(seconds=60)
         most, least = ((seen.undo_until - moment).total_seconds() for moment in (before, after))
@@ -303,17 +301,17 @@ def test_the_time_to_take_a_vote_back_is_the_databases(database):
     scene(database, play)
 
 
-def test_a_desk_that_was_opened_just_now_knows_the_time(database):
+def test_a_queue_that_was_just_opened_knows_the_time(database):
     """Before anybody has asked anything of it."""
 
     async def playing():
         arena = await make_arena(database, settings=SETTINGS)
-        async with voting_queue_of(database, arena) as desk:
-            matchup = (await desk.next_matchup(ANN)).matchup
-            await desk.vote(ANN, matchup, Kind.WIN_A)
-        async with voting_queue_of(database, arena) as desk:
-            assert (await desk.contribution(ANN)).votes == 0
-            assert 0 < (await desk.review(ANN, matchup)).left <= 60
-            assert await desk.find(ANN, matchup, voted=True)
+        async with voting_queue_of(database, arena) as queue:
+            matchup = (await queue.next_matchup(ANN)).matchup
+            await queue.vote(ANN, matchup, Kind.WIN_A)
+        async with voting_queue_of(database, arena) as queue:
+            assert await queue.final_votes(ANN) == 0
+            assert 0 < (await queue.review(ANN, matchup)).left <= 60
+            assert await queue.find(ANN, matchup, voted=True)
 
     run(playing())

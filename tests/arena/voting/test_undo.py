@@ -76,24 +76,24 @@ def let_a_minute_pass(url):
 def test_an_undo_reopens_the_ballot_for_its_voter(database):
     async def scene():
         arena = await make_arena(database, settings=PATIENT)
-        async with voting_queue_of(database, arena) as desk:
-            first = await desk.next_matchup(ANN)
-            await desk.vote(ANN, first.matchup, Kind.WIN_A)
-            undone = await desk.undo(ANN, first.matchup)
+        async with voting_queue_of(database, arena) as queue:
+            first = await queue.next_matchup(ANN)
+            await queue.vote(ANN, first.matchup, Kind.WIN_A)
+            undone = await queue.undo(ANN, first.matchup)
             assert (undone.kind, undone.outcome, undone.ballot) == (LogKind.UNDO, Kind.WIN_A, 1)
-            again = await desk.next_matchup(ANN)
+            again = await queue.next_matchup(ANN)
             assert not again.new
             assert (again.matchup, again.ballot) == (first.matchup, 1)
             assert (again.response_a, again.response_b) == (first.response_a, first.response_b)
             assert (again.served_at, again.expires_at) == (first.served_at, first.expires_at)
-            assert (await desk.review(ANN, first.matchup)).state == "open"
+            assert (await queue.review(ANN, first.matchup)).state == "open"
             with pytest.raises(Closed, match="only after a vote"):
-                await desk.reveal(ANN, first.matchup)
-            recast = await desk.vote(ANN, first.matchup, Kind.WIN_B, ballot=1)
+                await queue.reveal(ANN, first.matchup)
+            recast = await queue.vote(ANN, first.matchup, Kind.WIN_B, ballot=1)
             assert (recast.outcome, recast.ballot) == (Kind.WIN_B, 1)
             assert recast.undo_until is not None
-            assert (await desk.reveal(ANN, first.matchup)).outcome == Kind.WIN_B
-            assert (await desk.next_matchup(ANN)).matchup != first.matchup
+            assert (await queue.reveal(ANN, first.matchup)).outcome == Kind.WIN_B
+            assert (await queue.next_matchup(ANN)).matchup != first.matchup
 
     run(scene())
     assert story_of(database) == [LogKind.SERVED, LogKind.VOTE, LogKind.UNDO, LogKind.VOTE, LogKind.REVEAL]
@@ -107,14 +107,14 @@ def test_an_undo_reopens_the_ballot_for_its_voter(database):
 def test_a_vote_can_be_undone_again_and_again(database):
     async def scene():
         arena = await make_arena(database, settings=PATIENT)
-        async with voting_queue_of(database, arena) as desk:
-            matchup = (await desk.next_matchup(ANN)).matchup
+        async with voting_queue_of(database, arena) as queue:
+            matchup = (await queue.next_matchup(ANN)).matchup
             for ballot, kind in enumerate((Kind.WIN_A, Kind.TIE, Kind.WIN_A)):
-                await desk.vote(ANN, matchup, kind, ballot=ballot)
-                assert (await desk.undo(ANN, matchup, ballot=ballot)).ballot == ballot + 1
-            await desk.skip(ANN, matchup)
+                await queue.vote(ANN, matchup, kind, ballot=ballot)
+                assert (await queue.undo(ANN, matchup, ballot=ballot)).ballot == ballot + 1
+            await queue.skip(ANN, matchup)
             with pytest.raises(Closed, match="no vote"):
-                await desk.undo(ANN, matchup, ballot=3)
+                await queue.undo(ANN, matchup, ballot=3)
 
     run(scene())
     assert endings_of(database) == [(0, LogKind.SKIP, None, False)]
@@ -126,14 +126,14 @@ def test_a_recast_vote_counts_as_if_it_had_been_the_first(database):
 
     async def scene():
         arena = await make_arena(database, settings=PATIENT)
-        async with voting_queue_of(database, arena) as desk:
-            matchup = (await desk.next_matchup(ANN)).matchup
-            await desk.vote(ANN, matchup, Kind.WIN_A)
-            await desk.undo(ANN, matchup)
-            standing = desk.live.standings[HUMAN]
+        async with voting_queue_of(database, arena) as queue:
+            matchup = (await queue.next_matchup(ANN)).matchup
+            await queue.vote(ANN, matchup, Kind.WIN_A)
+            await queue.undo(ANN, matchup)
+            standing = queue.state.standings[HUMAN]
             assert (standing.votes, standing.skipped, standing.expired) == (0, 0, 0)
-            await desk.vote(ANN, matchup, Kind.TIE, ballot=1, reveal=True)
-            await desk.open_matchups(ANN)
+            await queue.vote(ANN, matchup, Kind.TIE, ballot=1, reveal=True)
+            await queue.open_matchups(ANN)
             assert (standing.votes, standing.skipped, standing.window.served) == (1, 0, 1)
             assert standing.shown[:, 0].sum() == 2
             assert standing.record[:, 2].sum() == 2
@@ -148,19 +148,19 @@ def test_a_recast_vote_counts_as_if_it_had_been_the_first(database):
 def test_what_was_served_ahead_and_not_seen_is_released(database):
     async def scene():
         arena = await make_arena(database, settings=PATIENT)
-        async with voting_queue_of(database, arena) as desk:
-            first = await desk.next_matchup(ANN)
-            ahead = await desk.next_matchup(ANN, ahead=True)
-            await desk.vote(ANN, first.matchup, Kind.WIN_A)
-            await desk.undo(ANN, first.matchup)
-            assert [one.matchup for one in await desk.open_matchups(ANN)] == [first.matchup]
+        async with voting_queue_of(database, arena) as queue:
+            first = await queue.next_matchup(ANN)
+            ahead = await queue.next_matchup(ANN, ahead=True)
+            await queue.vote(ANN, first.matchup, Kind.WIN_A)
+            await queue.undo(ANN, first.matchup)
+            assert [one.matchup for one in await queue.open_matchups(ANN)] == [first.matchup]
             with pytest.raises(Expired):
-                await desk.vote(ANN, ahead.matchup, Kind.TIE)
-            standing = desk.live.standings[HUMAN]
+                await queue.vote(ANN, ahead.matchup, Kind.TIE)
+            standing = queue.state.standings[HUMAN]
             assert (standing.expired, standing.window.exposures[0].sum()) == (1, 2)
-            another = await desk.next_matchup(ANN, ahead=True)
+            another = await queue.next_matchup(ANN, ahead=True)
             assert another.new
-            assert len(await desk.open_matchups(ANN)) == 2
+            assert len(await queue.open_matchups(ANN)) == 2
 
     run(scene())
     assert story_of(database, 1) == [LogKind.SERVED, LogKind.EXPIRE]
@@ -170,19 +170,19 @@ def test_what_was_served_ahead_and_not_seen_is_released(database):
 def test_a_second_matchup_that_was_shown_stays(database, seen):
     async def scene():
         arena = await make_arena(database, settings=PATIENT)
-        async with voting_queue_of(database, arena) as desk:
-            first = await desk.next_matchup(ANN)
+        async with voting_queue_of(database, arena) as queue:
+            first = await queue.next_matchup(ANN)
             if seen != "later":
-                second = await desk.next_matchup(ANN, ahead=True)
-            await desk.vote(ANN, first.matchup, Kind.WIN_A)
+                second = await queue.next_matchup(ANN, ahead=True)
+            await queue.vote(ANN, first.matchup, Kind.WIN_A)
             if seen == "noted":
-                desk.mark_shown(second.matchup)
+                queue.mark_shown(second.matchup)
             else:
-                second = await desk.next_matchup(ANN)
-            await desk.undo(ANN, first.matchup)
-            held = [one.matchup for one in await desk.open_matchups(ANN)]
+                second = await queue.next_matchup(ANN)
+            await queue.undo(ANN, first.matchup)
+            held = [one.matchup for one in await queue.open_matchups(ANN)]
             assert held == [first.matchup, second.matchup]
-            assert (await desk.next_matchup(ANN)).matchup == first.matchup
+            assert (await queue.next_matchup(ANN)).matchup == first.matchup
 
     run(scene())
 
@@ -190,14 +190,14 @@ def test_a_second_matchup_that_was_shown_stays(database, seen):
 def test_nobody_holds_three_after_an_undo(database):
     async def scene():
         arena = await make_arena(database, settings=PATIENT)
-        async with voting_queue_of(database, arena) as desk:
-            first = await desk.next_matchup(ANN)
-            await desk.vote(ANN, first.matchup, Kind.WIN_A)
-            second = await desk.next_matchup(ANN)
-            third = await desk.next_matchup(ANN, ahead=True)
-            desk.mark_shown(third.matchup)
-            await desk.undo(ANN, first.matchup)
-            held = [one.matchup for one in await desk.open_matchups(ANN)]
+        async with voting_queue_of(database, arena) as queue:
+            first = await queue.next_matchup(ANN)
+            await queue.vote(ANN, first.matchup, Kind.WIN_A)
+            second = await queue.next_matchup(ANN)
+            third = await queue.next_matchup(ANN, ahead=True)
+            queue.mark_shown(third.matchup)
+            await queue.undo(ANN, first.matchup)
+            held = [one.matchup for one in await queue.open_matchups(ANN)]
             assert held == [first.matchup, second.matchup]
 
     run(scene())
@@ -206,24 +206,24 @@ def test_nobody_holds_three_after_an_undo(database):
 def test_an_undo_sent_again_has_the_same_answer_and_undoes_no_other_vote(database):
     async def scene():
         arena = await make_arena(database, settings=PATIENT)
-        async with voting_queue_of(database, arena) as desk, voting_queue_of(database, arena) as other:
-            matchup = (await desk.next_matchup(ANN)).matchup
+        async with voting_queue_of(database, arena) as queue, voting_queue_of(database, arena) as other:
+            matchup = (await queue.next_matchup(ANN)).matchup
             with pytest.raises(Closed, match="no vote"):
-                await desk.undo(ANN, matchup)
-            await desk.vote(ANN, matchup, Kind.WIN_A)
-            undone = await desk.undo(ANN, matchup)
-            for each in (desk, other):
+                await queue.undo(ANN, matchup)
+            await queue.vote(ANN, matchup, Kind.WIN_A)
+            undone = await queue.undo(ANN, matchup)
+            for each in (queue, other):
                 again = await each.undo(ANN, matchup)
                 assert (again.kind, again.position, again.ballot) == (LogKind.UNDO, undone.position, 1)
             with pytest.raises(Closed, match="no vote"):
-                await desk.undo(ANN, matchup, ballot=1)
-            await desk.vote(ANN, matchup, Kind.WIN_B, ballot=1)
-            for each in (desk, other):
+                await queue.undo(ANN, matchup, ballot=1)
+            await queue.vote(ANN, matchup, Kind.WIN_B, ballot=1)
+            for each in (queue, other):
                 with pytest.raises(Closed, match="ballot 1"):
                     await each.undo(ANN, matchup)
-            await desk.reveal(ANN, matchup)
+            await queue.reveal(ANN, matchup)
             with pytest.raises(Closed, match="final"):
-                await desk.undo(ANN, matchup, ballot=1)
+                await queue.undo(ANN, matchup, ballot=1)
 
     run(scene())
     assert kinds_of(database).count(LogKind.UNDO) == 1
@@ -234,22 +234,22 @@ def test_a_vote_that_arrives_after_its_undo_counts_for_nothing(database):
 
     async def scene():
         arena = await make_arena(database, settings=PATIENT)
-        async with voting_queue_of(database, arena) as desk, voting_queue_of(database, arena) as other:
-            matchup = (await desk.next_matchup(ANN)).matchup
-            await desk.vote(ANN, matchup, Kind.WIN_A)
-            await desk.undo(ANN, matchup)
-            for each in (desk, other):
+        async with voting_queue_of(database, arena) as queue, voting_queue_of(database, arena) as other:
+            matchup = (await queue.next_matchup(ANN)).matchup
+            await queue.vote(ANN, matchup, Kind.WIN_A)
+            await queue.undo(ANN, matchup)
+            for each in (queue, other):
                 with pytest.raises(Closed, match="ballot 1"):
                     await each.vote(ANN, matchup, Kind.WIN_A)
-                with pytest.raises(Closed, match="not open"):
+                with pytest.raises(Closed, match="is closed"):
                     await each.vote(ANN, matchup, Kind.WIN_A, ballot=2)
             recast = await other.vote(ANN, matchup, Kind.TIE, ballot=1)
-            for each in (desk, other):
+            for each in (queue, other):
                 assert (await each.vote(ANN, matchup, Kind.TIE, ballot=1)).position == recast.position
                 for kind in (Kind.TIE, Kind.WIN_A):
                     with pytest.raises(Closed, match="ballot 1"):
                         await each.vote(ANN, matchup, kind)
-                with pytest.raises(Closed, match="voted on otherwise"):
+                with pytest.raises(Closed, match="has a different vote"):
                     await each.vote(ANN, matchup, Kind.WIN_A, ballot=1)
 
     run(scene())
@@ -260,7 +260,7 @@ def test_a_vote_that_arrives_after_its_undo_counts_for_nothing(database):
 def test_votes_and_undos_of_one_batch_are_one_ending(database):
     async def scene():
         arena = await make_arena(database, settings=PATIENT)
-        async with voting_queue_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as queue:
             for acts, expected in (
                 ("vu", None),
                 ("vuvu", None),
@@ -269,68 +269,68 @@ def test_votes_and_undos_of_one_batch_are_one_ending(database):
                 ("vuvuvr", Kind.WIN_A),
                 ("vus", "skip"),
             ):
-                matchup = (await desk.next_matchup(BOB)).matchup
-                batches = desk.batches
+                matchup = (await queue.next_matchup(BOB)).matchup
+                batches = queue.batches
                 await asyncio.gather(
-                    desk.open_matchups(ANN), *_acts(desk, matchup, acts), return_exceptions=True
+                    queue.open_matchups(ANN), *_acts(queue, matchup, acts), return_exceptions=True
                 )
-                assert desk.batches - batches <= 2
-                seen = await desk.review(BOB, matchup)
+                assert queue.batches - batches <= 2
+                seen = await queue.review(BOB, matchup)
                 if expected is None or expected is Closed:
                     assert (seen.state, seen.ballot) == ("open", acts.count("u"))
-                    await desk.skip(BOB, matchup)
+                    await queue.skip(BOB, matchup)
                 elif expected == "skip":
                     assert seen.state == "skipped"
                 else:
                     assert (seen.state, seen.outcome) == ("voted", expected)
-            assert desk.ready
-            await desk.open_matchups(ANN)
+            assert queue.ready
+            await queue.open_matchups(ANN)
 
     run(scene())
     assert len(endings_of(database)) == 6
 
 
-def _acts(desk, matchup, acts):
-    """All asked for at once; the desk takes them in this order."""
+def _acts(queue, matchup, acts):
+    """All requested at once; the queue processes them in this order."""
     ballot = 0
     for act in acts:
         if act == "v":
-            yield desk.vote(BOB, matchup, Kind.WIN_A if ballot % 2 == 0 else Kind.WIN_B, ballot=ballot)
+            yield queue.vote(BOB, matchup, Kind.WIN_A if ballot % 2 == 0 else Kind.WIN_B, ballot=ballot)
         elif act == "u":
-            yield desk.undo(BOB, matchup, ballot=ballot)
+            yield queue.undo(BOB, matchup, ballot=ballot)
             ballot += 1
         elif act == "s":
-            yield desk.skip(BOB, matchup)
+            yield queue.skip(BOB, matchup)
         else:
-            yield desk.reveal(BOB, matchup)
+            yield queue.reveal(BOB, matchup)
 
 
 def test_two_processes_agree_on_a_reopened_matchup(database):
     async def scene():
         arena = await make_arena(database, settings=PATIENT)
-        async with voting_queue_of(database, arena) as desk, voting_queue_of(database, arena) as other:
+        async with voting_queue_of(database, arena) as queue, voting_queue_of(database, arena) as other:
             for round_ in range(6):
-                first, second = (desk, other) if round_ % 2 else (other, desk)
+                first, second = (queue, other) if round_ % 2 else (other, queue)
                 matchup = (await first.next_matchup(ANN)).matchup
                 await second.vote(ANN, matchup, Kind.WIN_A)
                 await first.undo(ANN, matchup)
                 assert [one.ballot for one in await second.open_matchups(ANN)] == [1]
                 votes = [
                     each.vote(ANN, matchup, kind, ballot=1)
-                    for each in (desk, other)
+                    for each in (queue, other)
                     for kind in (Kind.WIN_A, Kind.TIE)
                 ]
                 told = await asyncio.gather(*votes, return_exceptions=True)
                 assert sum(isinstance(one, Closed) for one in told) == 2
                 racing = await asyncio.gather(
-                    desk.undo(ANN, matchup, ballot=1), other.reveal(ANN, matchup), return_exceptions=True
+                    queue.undo(ANN, matchup, ballot=1), other.reveal(ANN, matchup), return_exceptions=True
                 )
                 assert sum(isinstance(one, Closed) for one in racing) == 1
                 if not isinstance(racing[0], Closed):
                     await first.vote(ANN, matchup, Kind.WIN_B, ballot=2, reveal=True)
-            for each in (desk, other):
+            for each in (queue, other):
                 await each.open_matchups(ANN)
-            assert counts(desk.live.standings[HUMAN]) == counts(other.live.standings[HUMAN])
+            assert counts(queue.state.standings[HUMAN]) == counts(other.state.standings[HUMAN])
 
     run(scene())
     assert rows(database, "SELECT count(*), count(DISTINCT serial) FROM battles") == [(6, 6)]
@@ -339,17 +339,17 @@ def test_two_processes_agree_on_a_reopened_matchup(database):
 def test_a_reopened_matchup_that_nobody_answers_expires(database):
     async def scene():
         arena = await make_arena(database, settings=ArenaSettings(undo_seconds=60.0, expiry_seconds=2.0))
-        async with voting_queue_of(database, arena) as desk:
-            matchup = (await desk.next_matchup(ANN)).matchup
-            await desk.vote(ANN, matchup, Kind.WIN_A)
-            await desk.undo(ANN, matchup)
+        async with voting_queue_of(database, arena) as queue:
+            matchup = (await queue.next_matchup(ANN)).matchup
+            await queue.vote(ANN, matchup, Kind.WIN_A)
+            await queue.undo(ANN, matchup)
             await asyncio.sleep(2.2)
             with pytest.raises(Expired):
-                await desk.vote(ANN, matchup, Kind.WIN_A, ballot=1)
+                await queue.vote(ANN, matchup, Kind.WIN_A, ballot=1)
             with pytest.raises(Expired):
-                await desk.find(ANN, matchup)
-            assert (await desk.review(ANN, matchup)).state == "expired"
-            standing = desk.live.standings[HUMAN]
+                await queue.find(ANN, matchup)
+            assert (await queue.review(ANN, matchup)).state == "expired"
+            standing = queue.state.standings[HUMAN]
             assert (standing.expired, standing.window.exposures[0].sum()) == (1, 0)
 
     run(scene())
@@ -359,15 +359,15 @@ def test_a_reopened_matchup_that_nobody_answers_expires(database):
 def test_a_reopened_matchup_expires_though_younger_ones_stand_before_it(database):
     async def scene():
         arena = await make_arena(database, settings=PATIENT)
-        async with voting_queue_of(database, arena) as desk:
-            matchup = (await desk.next_matchup(ANN)).matchup
-            await desk.vote(ANN, matchup, Kind.WIN_A)
-            await desk.next_matchup(BOB)
-            undone = await desk.undo(ANN, matchup)
-            first = desk.live.open[parse_matchup_id(matchup)]
-            assert [one.serial for one in desk.live.open.values()] == [1, 0]
-            assert desk.live.due(first.expires_at - timedelta(seconds=1)) == []
-            assert desk.live.due(first.expires_at) == [first]
+        async with voting_queue_of(database, arena) as queue:
+            matchup = (await queue.next_matchup(ANN)).matchup
+            await queue.vote(ANN, matchup, Kind.WIN_A)
+            await queue.next_matchup(BOB)
+            undone = await queue.undo(ANN, matchup)
+            first = queue.state.open[parse_matchup_id(matchup)]
+            assert [one.serial for one in queue.state.open.values()] == [1, 0]
+            assert queue.state.due(first.expires_at - timedelta(seconds=1)) == []
+            assert queue.state.due(first.expires_at) == [first]
             assert undone.ballot == 1
 
     run(scene())
@@ -376,15 +376,15 @@ def test_a_reopened_matchup_expires_though_younger_ones_stand_before_it(database
 def test_a_matchup_that_had_run_out_waits_for_some_minutes_more(database):
     async def scene():
         arena = await make_arena(database, settings=ArenaSettings(undo_seconds=600.0, expiry_seconds=1000.0))
-        async with voting_queue_of(database, arena) as desk:
-            matchup = (await desk.next_matchup(ANN)).matchup
-            await desk.vote(ANN, matchup, Kind.WIN_A)
+        async with voting_queue_of(database, arena) as queue:
+            matchup = (await queue.next_matchup(ANN)).matchup
+            await queue.vote(ANN, matchup, Kind.WIN_A)
         with connect(database) as connection:
             connection.execute("UPDATE matchups SET expires_at = now() - interval '1 second'")
-        async with voting_queue_of(database, arena) as desk, voting_queue_of(database, arena) as other:
-            undone = await desk.undo(ANN, matchup)
+        async with voting_queue_of(database, arena) as queue, voting_queue_of(database, arena) as other:
+            undone = await queue.undo(ANN, matchup)
             until = undone.at + timedelta(seconds=REOPENED_SECONDS)
-            for each in (desk, other):
+            for each in (queue, other):
                 ((one),) = await each.open_matchups(ANN)
                 assert one.expires_at == until
             async with voting_queue_of(database, arena) as late:
@@ -399,116 +399,116 @@ def test_a_matchup_that_had_run_out_waits_for_some_minutes_more(database):
 def test_an_arena_that_is_loaded_anywhere_in_the_middle_comes_to_the_same(database):
     async def scene():
         arena = await make_arena(database, settings=PATIENT)
-        house = RaterProcess(database, pace=RaterPace(checkpoint_events=1))
+        rater_process = RaterProcess(database, pace=RaterPace(checkpoint_events=1))
         try:
-            async with voting_queue_of(database, arena) as desk:
+            async with voting_queue_of(database, arena) as queue:
                 for k in range(8):
-                    matchup = (await desk.next_matchup(ANN)).matchup
-                    ahead = await desk.next_matchup(ANN, ahead=True)
-                    await desk.vote(ANN, matchup, Kind.WIN_A)
-                    await _as_loaded(database, arena, desk)
+                    matchup = (await queue.next_matchup(ANN)).matchup
+                    ahead = await queue.next_matchup(ANN, ahead=True)
+                    await queue.vote(ANN, matchup, Kind.WIN_A)
+                    await _as_loaded(database, arena, queue)
                     if k % 2 == 0:
-                        _rate(house)
-                    await desk.undo(ANN, matchup)
-                    await _as_loaded(database, arena, desk)
+                        _rate(rater_process)
+                    await queue.undo(ANN, matchup)
+                    await _as_loaded(database, arena, queue)
                     if k % 3 == 0:
                         let_a_minute_pass(database)
-                        _rate(house)
-                        await _as_loaded(database, arena, desk)
+                        _rate(rater_process)
+                        await _as_loaded(database, arena, queue)
                     if k % 4 == 1:
-                        await desk.skip(ANN, matchup)
+                        await queue.skip(ANN, matchup)
                     else:
-                        await desk.vote(ANN, matchup, Kind.TIE, ballot=1)
-                    await _as_loaded(database, arena, desk)
+                        await queue.vote(ANN, matchup, Kind.TIE, ballot=1)
+                    await _as_loaded(database, arena, queue)
                     if k % 3 == 1:
-                        _rate(house)
+                        _rate(rater_process)
                     assert ahead.new
                 let_a_minute_pass(database)
-                _rate(house)
-                await _as_loaded(database, arena, desk)
-                rater = next(iter(house.raters.values()))
+                _rate(rater_process)
+                await _as_loaded(database, arena, queue)
+                rater = next(iter(rater_process.raters.values()))
                 assert rater.following(HUMAN).votes == 6
                 assert rater.following(HUMAN).digest() == replayed(database, arena.arena)[HUMAN].digest()
         finally:
-            house.close()
+            rater_process.close()
 
     run(scene())
     assert rows(database, "SELECT count(*) FROM checkpoints")[0][0] >= 2
 
 
-def _rate(house):
+def _rate(rater_process):
     for _ in range(200):
-        if not house.turn() and house.raters:
+        if not rater_process.turn() and rater_process.raters:
             return
     raise AssertionError("the rater does not come to an end")
 
 
-async def _as_loaded(url, arena, desk):
-    """A desk that starts now knows what one knows that was there all the time."""
-    await desk.open_matchups(ANN)
+async def _as_loaded(url, arena, queue):
+    """A queue that is loaded now has the same state as one that was open all the time."""
+    await queue.open_matchups(ANN)
     async with voting_queue_of(url, arena) as late:
-        known = {one.matchup: one for one in desk.live.open.values()}
-        assert {one.matchup: one for one in late.live.open.values()} == known
-        assert late.live.held == desk.live.held
-        assert {key: vote.position for key, vote in late.live.fresh.items()} == {
-            key: vote.position for key, vote in desk.live.fresh.items()
+        known = {one.matchup: one for one in queue.state.open.values()}
+        assert {one.matchup: one for one in late.state.open.values()} == known
+        assert late.state.held == queue.state.held
+        assert {key: vote.position for key, vote in late.state.fresh.items()} == {
+            key: vote.position for key, vote in queue.state.fresh.items()
         }
         for source in (HUMAN, JUDGE):
-            assert counts(late.live.standings[source]) == counts(desk.live.standings[source])
+            assert counts(late.state.standings[source]) == counts(queue.state.standings[source])
 
 
 def test_an_exclusion_has_what_stands_and_sticks_to_its_matchups(database):
     async def scene():
         arena = await make_arena(database, settings=PATIENT)
-        async with open_pool(database, most=3) as pool, voting_queue_of(database, arena) as desk:
-            recast, later, undone = [await _voted(desk) for _ in range(3)]
-            await desk.undo(ANN, recast)
-            await desk.vote(ANN, recast, Kind.TIE, ballot=1)
-            await desk.undo(ANN, undone)
+        async with open_pool(database, most=3) as pool, voting_queue_of(database, arena) as queue:
+            recast, later, undone = [await _voted(queue) for _ in range(3)]
+            await queue.undo(ANN, recast)
+            await queue.vote(ANN, recast, Kind.TIE, ballot=1)
+            await queue.undo(ANN, undone)
             done = await exclude(pool, arena.name, VoteSelection(sessions=(1,)), "a robot", actor="cli")
             assert done.votes == 2
-            await desk.undo(ANN, later)
-            await desk.vote(ANN, later, Kind.TIE, ballot=1)
-            await desk.vote(ANN, undone, Kind.TIE, ballot=1)
+            await queue.undo(ANN, later)
+            await queue.vote(ANN, later, Kind.TIE, ballot=1)
+            await queue.vote(ANN, undone, Kind.TIE, ballot=1)
             assert rows(database, "SELECT serial, excluded FROM battles ORDER BY serial") == [
                 (0, True),
                 (1, True),
                 (2, False),
             ]
             let_a_minute_pass(database)
-            house = RaterProcess(database)
+            rater_process = RaterProcess(database)
             try:
-                _rate(house)
-                following = next(iter(house.raters.values())).following(HUMAN)
+                _rate(rater_process)
+                following = next(iter(rater_process.raters.values())).following(HUMAN)
                 assert (following.votes, following.standing.skipped) == (1, 2)
                 assert following.digest() == replayed(database, arena.arena, 1)[HUMAN].digest()
             finally:
-                house.close()
+                rater_process.close()
 
     run(scene())
 
 
-async def _voted(desk):
-    matchup = (await desk.next_matchup(ANN)).matchup
-    await desk.vote(ANN, matchup, Kind.WIN_A)
+async def _voted(queue):
+    matchup = (await queue.next_matchup(ANN)).matchup
+    await queue.vote(ANN, matchup, Kind.WIN_A)
     return matchup
 
 
 def test_an_excluded_vote_can_be_undone_and_is_open_again(database):
-    """A desk that was loaded after the exclusion leaves the vote out, and must reopen its matchup all the same."""
+    """A queue that was loaded after the exclusion does not count the vote, but must still reopen its matchup."""
 
     async def scene():
         arena = await make_arena(database, settings=PATIENT)
-        async with open_pool(database, most=3) as pool, voting_queue_of(database, arena) as desk:
-            matchup = await _voted(desk)
+        async with open_pool(database, most=3) as pool, voting_queue_of(database, arena) as queue:
+            matchup = await _voted(queue)
             await exclude(pool, arena.name, VoteSelection(sessions=(1,)), "a robot", actor="cli")
             async with voting_queue_of(database, arena) as late:
                 await late.undo(ANN, matchup)
                 assert [one.matchup for one in await late.open_matchups(ANN)] == [matchup]
-                assert late.live.standings[HUMAN].skipped == 0
+                assert late.state.standings[HUMAN].skipped == 0
                 await late.vote(ANN, matchup, Kind.TIE, ballot=1, reveal=True)
                 await late.open_matchups(ANN)
-                standing = late.live.standings[HUMAN]
+                standing = late.state.standings[HUMAN]
                 assert (standing.votes, standing.skipped) == (0, 1)
 
     run(scene())
@@ -517,20 +517,20 @@ def test_an_excluded_vote_can_be_undone_and_is_open_again(database):
 def test_a_withdrawn_response_ends_a_reopened_matchup_and_one_that_is_undone_later(database, tmp_path):
     async def scene():
         arena = await make_arena(database, 2, 2, settings=PATIENT)
-        async with open_pool(database, most=3) as pool, voting_queue_of(database, arena) as desk:
-            first, second = [await _voted(desk) for _ in range(2)]
-            await desk.undo(ANN, first)
+        async with open_pool(database, most=3) as pool, voting_queue_of(database, arena) as queue:
+            first, second = [await _voted(queue) for _ in range(2)]
+            await queue.undo(ANN, first)
             contents = BlobStore(pool, FolderStorage(tmp_path))
             for prompt in ("prompt-0", "prompt-1"):
                 await withdraw(pool, contents, arena.name, prompt, reason="asked for", actor="cli")
             with pytest.raises(Expired):
-                await desk.vote(ANN, first, Kind.TIE, ballot=1)
-            undone = await desk.undo(ANN, second)
+                await queue.vote(ANN, first, Kind.TIE, ballot=1)
+            undone = await queue.undo(ANN, second)
             assert undone.kind == LogKind.UNDO
             with pytest.raises(Expired):
-                await desk.vote(ANN, second, Kind.TIE, ballot=1)
-            assert await desk.open_matchups(ANN) == []
-            assert counts(desk.live.standings[HUMAN]) == counts(
+                await queue.vote(ANN, second, Kind.TIE, ballot=1)
+            assert await queue.open_matchups(ANN) == []
+            assert counts(queue.state.standings[HUMAN]) == counts(
                 replayed(database, arena.arena)[HUMAN].standing
             )
 
@@ -543,22 +543,22 @@ def test_a_matchup_reopened_while_its_response_is_withdrawn_is_ended_too(databas
 
     async def scene():
         arena = await make_arena(database, 2, 1, settings=PATIENT)
-        async with open_pool(database, most=3) as pool, voting_queue_of(database, arena) as desk:
-            matchup = await _voted(desk)
+        async with open_pool(database, most=3) as pool, voting_queue_of(database, arena) as queue:
+            matchup = await _voted(queue)
             from tiltyard.arena.operators import arena_changes
 
             found = arena_changes.find_open_matchups
 
             async def slow(*asked):
                 seen = await found(*asked)
-                await desk.undo(ANN, matchup)
+                await queue.undo(ANN, matchup)
                 return seen
 
             monkeypatch.setattr(arena_changes, "find_open_matchups", slow)
             contents = BlobStore(pool, FolderStorage(tmp_path))
             await withdraw(pool, contents, arena.name, "prompt-0", reason="asked for", actor="cli")
             with pytest.raises(Expired):
-                await desk.vote(ANN, matchup, Kind.TIE, ballot=1)
+                await queue.vote(ANN, matchup, Kind.TIE, ballot=1)
 
     run(scene())
 
@@ -566,18 +566,18 @@ def test_a_matchup_reopened_while_its_response_is_withdrawn_is_ended_too(databas
 def test_judges_undo_as_people_do(database):
     async def scene():
         arena = await make_arena(database, settings=PATIENT)
-        async with voting_queue_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as queue:
             judge = Voter(7, JUDGE)
-            matchup = (await desk.next_matchup(judge)).matchup
+            matchup = (await queue.next_matchup(judge)).matchup
             detail = {"judge_model": "j", "pref": 0.9}
-            await desk.vote(judge, matchup, Kind.LEAN_A, detail=detail)
-            await desk.undo(judge, matchup)
-            await desk.vote(
+            await queue.vote(judge, matchup, Kind.LEAN_A, detail=detail)
+            await queue.undo(judge, matchup)
+            await queue.vote(
                 judge, matchup, Kind.INCONSISTENT, ballot=1, reveal=True, detail={"judge_model": "j"}
             )
-            await desk.open_matchups(ANN)
-            assert desk.live.standings[JUDGE].votes == 1
-            assert desk.live.standings[HUMAN].window.served == 0
+            await queue.open_matchups(ANN)
+            assert queue.state.standings[JUDGE].votes == 1
+            assert queue.state.standings[HUMAN].window.served == 0
 
     run(scene())
     assert rows(database, "SELECT source, outcome FROM battles") == [(JUDGE, Kind.INCONSISTENT)]

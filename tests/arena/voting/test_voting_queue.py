@@ -1,4 +1,4 @@
-"""The desk: what voters may do, once, in order, and in batches."""
+"""The voting queue: what voters may do, once, in order, and in batches."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -38,19 +38,19 @@ def run(coroutine):
 def test_a_voter_is_served_once_and_again_until_it_answers(database):
     async def scene():
         arena = await make_arena(database)
-        async with voting_queue_of(database, arena) as desk:
-            first = await desk.next_matchup(ANN)
+        async with voting_queue_of(database, arena) as queue:
+            first = await queue.next_matchup(ANN)
             assert first.new
-            assert not (again := await desk.next_matchup(ANN)).new
+            assert not (again := await queue.next_matchup(ANN)).new
             assert again.matchup == first.matchup
-            second = await desk.next_matchup(ANN, ahead=True)
+            second = await queue.next_matchup(ANN, ahead=True)
             assert second.new
             assert second.matchup != first.matchup
-            assert (await desk.next_matchup(ANN, ahead=True)).matchup == second.matchup
-            assert (await desk.next_matchup(ANN)).matchup == first.matchup
-            held = await desk.open_matchups(ANN)
+            assert (await queue.next_matchup(ANN, ahead=True)).matchup == second.matchup
+            assert (await queue.next_matchup(ANN)).matchup == first.matchup
+            held = await queue.open_matchups(ANN)
             assert [one.matchup for one in held] == [first.matchup, second.matchup]
-            other = await desk.next_matchup(BOB)
+            other = await queue.next_matchup(BOB)
             assert other.matchup not in {first.matchup, second.matchup}
 
     run(scene())
@@ -60,10 +60,10 @@ def test_a_voter_is_served_once_and_again_until_it_answers(database):
 def test_positions_are_dense_from_the_first_event(database):
     async def scene():
         arena = await make_arena(database)
-        async with voting_queue_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as queue:
             for _ in range(5):
-                offered = await desk.next_matchup(ANN)
-                await desk.vote(ANN, offered.matchup, Kind.TIE)
+                offered = await queue.next_matchup(ANN)
+                await queue.vote(ANN, offered.matchup, Kind.TIE)
 
     run(scene())
     assert [row[0] for row in log_of(database)] == list(range(1, len(log_of(database)) + 1))
@@ -73,15 +73,15 @@ def test_positions_are_dense_from_the_first_event(database):
 def test_the_same_vote_again_has_the_same_answer_and_another_is_refused(database):
     async def scene():
         arena = await make_arena(database)
-        async with voting_queue_of(database, arena) as desk:
-            matchup = (await desk.next_matchup(ANN)).matchup
-            first = await desk.vote(ANN, matchup, Kind.WIN_A)
+        async with voting_queue_of(database, arena) as queue:
+            matchup = (await queue.next_matchup(ANN)).matchup
+            first = await queue.vote(ANN, matchup, Kind.WIN_A)
             assert first.undo_until is not None
-            assert await desk.vote(ANN, matchup, Kind.WIN_A) == first
-            with pytest.raises(Closed, match="voted on otherwise"):
-                await desk.vote(ANN, matchup, Kind.WIN_B)
-            with pytest.raises(Closed, match="voted on otherwise"):
-                await desk.skip(ANN, matchup)
+            assert await queue.vote(ANN, matchup, Kind.WIN_A) == first
+            with pytest.raises(Closed, match="has a different vote"):
+                await queue.vote(ANN, matchup, Kind.WIN_B)
+            with pytest.raises(Closed, match="has a different vote"):
+                await queue.skip(ANN, matchup)
 
     run(scene())
     assert kinds_of(database).count(LogKind.VOTE) == 1
@@ -93,7 +93,7 @@ def test_many_copies_of_one_vote_at_once_are_one_vote(database):
         async with voting_queue_of(database, arena) as one, voting_queue_of(database, arena) as other:
             matchup = (await one.next_matchup(ANN)).matchup
             answers = await asyncio.gather(
-                *(desk.vote(ANN, matchup, Kind.WIN_B) for desk in (one, other) * 20)
+                *(queue.vote(ANN, matchup, Kind.WIN_B) for queue in (one, other) * 20)
             )
             assert len({answer.position for answer in answers}) == 1
 
@@ -107,7 +107,7 @@ def test_conflicting_votes_at_once_leave_one_and_refuse_the_rest(database):
         async with voting_queue_of(database, arena) as one, voting_queue_of(database, arena) as other:
             matchup = (await one.next_matchup(ANN)).matchup
             votes = [
-                desk.vote(ANN, matchup, kind) for desk in (one, other) for kind in (Kind.WIN_A, Kind.WIN_B)
+                queue.vote(ANN, matchup, kind) for queue in (one, other) for kind in (Kind.WIN_A, Kind.WIN_B)
             ]
             answers = await asyncio.gather(*votes, return_exceptions=True)
             assert sum(isinstance(answer, Closed) for answer in answers) == 2
@@ -119,8 +119,8 @@ def test_conflicting_votes_at_once_leave_one_and_refuse_the_rest(database):
 def test_guessed_foreign_and_malformed_matchups_are_alike(database):
     async def scene():
         arena = await make_arena(database)
-        async with voting_queue_of(database, arena) as desk:
-            mine = (await desk.next_matchup(ANN)).matchup
+        async with voting_queue_of(database, arena) as queue:
+            mine = (await queue.next_matchup(ANN)).matchup
             said = set()
             for voter, matchup in (
                 (BOB, mine),
@@ -131,11 +131,11 @@ def test_guessed_foreign_and_malformed_matchups_are_alike(database):
                 (ANN, mine[:-1] + ("B" if mine[-1] != "B" else "C")),
             ):
                 for act in (
-                    desk.vote(voter, matchup, Kind.TIE),
-                    desk.skip(voter, matchup),
-                    desk.undo(voter, matchup),
-                    desk.reveal(voter, matchup),
-                    desk.find(voter, matchup),
+                    queue.vote(voter, matchup, Kind.TIE),
+                    queue.skip(voter, matchup),
+                    queue.undo(voter, matchup),
+                    queue.reveal(voter, matchup),
+                    queue.find(voter, matchup),
                 ):
                     with pytest.raises(NotFound) as refusal:
                         await act
@@ -162,20 +162,20 @@ def test_a_matchup_of_another_arena_is_not_known_here(database):
 def test_names_are_shown_only_after_a_vote_and_make_it_final(database):
     async def scene():
         arena = await make_arena(database)
-        async with voting_queue_of(database, arena) as desk:
-            matchup = (await desk.next_matchup(ANN)).matchup
+        async with voting_queue_of(database, arena) as queue:
+            matchup = (await queue.next_matchup(ANN)).matchup
             with pytest.raises(Closed):
-                await desk.reveal(ANN, matchup)
-            await desk.vote(ANN, matchup, Kind.WIN_A)
-            names = await desk.reveal(ANN, matchup)
+                await queue.reveal(ANN, matchup)
+            await queue.vote(ANN, matchup, Kind.WIN_A)
+            names = await queue.reveal(ANN, matchup)
             assert names.model_a != names.model_b
-            assert names == await desk.reveal(ANN, matchup)
+            assert names == await queue.reveal(ANN, matchup)
             with pytest.raises(Closed, match="final"):
-                await desk.undo(ANN, matchup)
-            at_once = (await desk.next_matchup(ANN)).matchup
-            assert (await desk.vote(ANN, at_once, Kind.TIE, reveal=True)).undo_until is None
+                await queue.undo(ANN, matchup)
+            at_once = (await queue.next_matchup(ANN)).matchup
+            assert (await queue.vote(ANN, at_once, Kind.TIE, reveal=True)).undo_until is None
             with pytest.raises(Closed, match="final"):
-                await desk.undo(ANN, at_once)
+                await queue.undo(ANN, at_once)
 
     run(scene())
 
@@ -183,12 +183,12 @@ def test_names_are_shown_only_after_a_vote_and_make_it_final(database):
 def test_a_vote_cannot_be_taken_back_after_its_time(database):
     async def scene():
         arena = await make_arena(database, settings=ArenaSettings(undo_seconds=0.2))
-        async with voting_queue_of(database, arena) as desk:
-            matchup = (await desk.next_matchup(ANN)).matchup
-            await desk.vote(ANN, matchup, Kind.WIN_A)
+        async with voting_queue_of(database, arena) as queue:
+            matchup = (await queue.next_matchup(ANN)).matchup
+            await queue.vote(ANN, matchup, Kind.WIN_A)
             await asyncio.sleep(0.3)
             with pytest.raises(Closed, match="final"):
-                await desk.undo(ANN, matchup)
+                await queue.undo(ANN, matchup)
 
     run(scene())
 
@@ -196,9 +196,9 @@ def test_a_vote_cannot_be_taken_back_after_its_time(database):
 def test_a_vote_cannot_be_taken_back_once_the_rater_has_claimed_it(database):
     async def scene():
         arena = await make_arena(database)
-        async with voting_queue_of(database, arena) as desk:
-            matchup = (await desk.next_matchup(ANN)).matchup
-            ended = await desk.vote(ANN, matchup, Kind.WIN_A)
+        async with voting_queue_of(database, arena) as queue:
+            matchup = (await queue.next_matchup(ANN)).matchup
+            ended = await queue.vote(ANN, matchup, Kind.WIN_A)
             with connect(database) as connection:
                 connection.execute(
                     "INSERT INTO raters (arena, horizon) VALUES (%s, %s) "
@@ -206,7 +206,7 @@ def test_a_vote_cannot_be_taken_back_once_the_rater_has_claimed_it(database):
                     (arena.arena, ended.position),
                 )
             with pytest.raises(Closed, match="final"):
-                await desk.undo(ANN, matchup)
+                await queue.undo(ANN, matchup)
 
     run(scene())
 
@@ -214,17 +214,17 @@ def test_a_vote_cannot_be_taken_back_once_the_rater_has_claimed_it(database):
 def test_what_nobody_answers_expires_and_leaves_the_window(database):
     async def scene():
         arena = await make_arena(database, settings=ArenaSettings(expiry_seconds=1.0))
-        async with voting_queue_of(database, arena) as desk:
-            matchup = (await desk.next_matchup(ANN)).matchup
+        async with voting_queue_of(database, arena) as queue:
+            matchup = (await queue.next_matchup(ANN)).matchup
             await asyncio.sleep(1.1)
             with pytest.raises(Expired):
-                await desk.find(ANN, matchup)
+                await queue.find(ANN, matchup)
             with pytest.raises(Expired):
-                await desk.vote(ANN, matchup, Kind.WIN_A)
+                await queue.vote(ANN, matchup, Kind.WIN_A)
             with pytest.raises(Expired):
-                await desk.vote(ANN, matchup, Kind.WIN_A)
-            assert (await desk.next_matchup(ANN)).new
-            assert desk.live.standings[HUMAN].expired == 1
+                await queue.vote(ANN, matchup, Kind.WIN_A)
+            assert (await queue.next_matchup(ANN)).new
+            assert queue.state.standings[HUMAN].expired == 1
 
     run(scene())
     assert kinds_of(database).count(LogKind.EXPIRE) == 1
@@ -233,8 +233,8 @@ def test_what_nobody_answers_expires_and_leaves_the_window(database):
 def test_expiry_needs_no_voter_to_come_by(database):
     async def scene():
         arena = await make_arena(database, settings=ArenaSettings(expiry_seconds=1.0))
-        async with voting_queue_of(database, arena) as desk:
-            await desk.next_matchup(ANN)
+        async with voting_queue_of(database, arena) as queue:
+            await queue.next_matchup(ANN)
             for _ in range(600):
                 await asyncio.sleep(0.1)
                 if LogKind.EXPIRE in kinds_of(database):
@@ -249,21 +249,21 @@ def test_two_processes_fold_the_same_state_as_one_that_comes_later(database):
         arena = await make_arena(database, settings=ArenaSettings(undo_seconds=0.0))
         async with voting_queue_of(database, arena) as one, voting_queue_of(database, arena) as other:
 
-            async def voter(number, desk):
+            async def voter(number, queue):
                 for k in range(12):
-                    offered = await desk.next_matchup(Voter(number))
+                    offered = await queue.next_matchup(Voter(number))
                     if k % 5 == 4:
-                        await desk.skip(Voter(number), offered.matchup)
+                        await queue.skip(Voter(number), offered.matchup)
                     else:
-                        await desk.vote(Voter(number), offered.matchup, Kind(k % 4))
+                        await queue.vote(Voter(number), offered.matchup, Kind(k % 4))
 
             await asyncio.gather(*(voter(n, (one, other)[n % 2]) for n in range(8)))
             await one.open_matchups(ANN)
             await other.open_matchups(ANN)
             async with voting_queue_of(database, arena) as late:
-                states = {save(desk.live.standings[HUMAN]).digest() for desk in (one, other, late)}
+                states = {save(queue.state.standings[HUMAN]).digest() for queue in (one, other, late)}
                 assert len(states) == 1
-                assert late.live.standings[HUMAN].votes == 8 * 10
+                assert late.state.standings[HUMAN].votes == 8 * 10
 
     run(scene())
 
@@ -272,13 +272,13 @@ def test_judges_have_their_own_window_and_votes(database):
     async def scene():
         arena = await make_arena(database, settings=ArenaSettings(undo_seconds=0.0))
         judge = Voter(7, JUDGE)
-        async with voting_queue_of(database, arena) as desk:
-            offered = await desk.next_matchup(judge)
-            await desk.vote(
+        async with voting_queue_of(database, arena) as queue:
+            offered = await queue.next_matchup(judge)
+            await queue.vote(
                 judge, offered.matchup, Kind.INCONSISTENT, detail={"judge_model": "j", "pref": 0.5}
             )
-            await desk.open_matchups(judge)
-            human, machine = desk.live.standings
+            await queue.open_matchups(judge)
+            human, machine = queue.state.standings
             assert (human.votes, machine.votes) == (0, 1)
             assert (human.window.served, machine.window.served) == (0, 1)
 
@@ -288,9 +288,9 @@ def test_judges_have_their_own_window_and_votes(database):
 def test_an_arena_without_a_pair_has_no_matchup(database):
     async def scene():
         arena = await make_arena(database, models=1)
-        async with voting_queue_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as queue:
             with pytest.raises(NoMatchup):
-                await desk.next_matchup(ANN)
+                await queue.next_matchup(ANN)
 
     run(scene())
 
@@ -298,7 +298,7 @@ def test_an_arena_without_a_pair_has_no_matchup(database):
 def test_a_cut_connection_costs_a_refusal_and_nothing_else(database):
     async def scene():
         arena = await make_arena(database)
-        async with voting_queue_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as queue:
             votes = 0
             for k in range(30):
                 if k % 7 == 3:
@@ -309,8 +309,8 @@ def test_a_cut_connection_costs_a_refusal_and_nothing_else(database):
                         )
                 for _ in range(600):
                     try:
-                        offered = await desk.next_matchup(ANN)
-                        await desk.vote(ANN, offered.matchup, Kind.TIE, reveal=True)
+                        offered = await queue.next_matchup(ANN)
+                        await queue.vote(ANN, offered.matchup, Kind.TIE, reveal=True)
                         break
                     except StoreFault:
                         await asyncio.sleep(0.05)
@@ -325,10 +325,10 @@ def test_a_cut_connection_costs_a_refusal_and_nothing_else(database):
 def test_time_in_a_log_never_runs_backward(database):
     async def scene():
         arena = await make_arena(database)
-        async with voting_queue_of(database, arena) as desk:
+        async with voting_queue_of(database, arena) as queue:
             with connect(database) as connection:
                 connection.execute("UPDATE events SET at = %s", (datetime(2999, 1, 1, tzinfo=UTC),))
-            offered = await desk.next_matchup(ANN)
+            offered = await queue.next_matchup(ANN)
             assert offered.served_at.year == 2999
 
     run(scene())
@@ -349,16 +349,16 @@ def test_names_are_never_shown_without_a_word_in_the_log(database):
 
     async def scene():
         arena = await make_arena(database, settings=ArenaSettings(undo_seconds=0.2))
-        async with voting_queue_of(database, arena) as desk, voting_queue_of(database, arena) as other:
-            matchup = (await desk.next_matchup(ANN)).matchup
-            await desk.vote(ANN, matchup, Kind.WIN_A)
+        async with voting_queue_of(database, arena) as queue, voting_queue_of(database, arena) as other:
+            matchup = (await queue.next_matchup(ANN)).matchup
+            await queue.vote(ANN, matchup, Kind.WIN_A)
             await other.open_matchups(BOB)
             await asyncio.sleep(0.3)
-            await desk.open_matchups(ANN)
-            assert not desk.live.voted
-            for each in (desk, other):
+            await queue.open_matchups(ANN)
+            assert not queue.state.voted
+            for each in (queue, other):
                 each.change(ArenaSettings(undo_seconds=600.0, reveal="vote"))
-            await desk.reveal(ANN, matchup)
+            await queue.reveal(ANN, matchup)
             with pytest.raises(Closed, match="final"):
                 await other.undo(ANN, matchup)
 
@@ -370,23 +370,23 @@ def test_names_are_never_shown_without_a_word_in_the_log(database):
 def test_a_reveal_that_comes_after_an_undo_is_refused_alone(database, monkeypatch):
     async def scene():
         arena = await make_arena(database)
-        async with voting_queue_of(database, arena) as desk:
-            matchup = (await desk.next_matchup(ANN)).matchup
-            await desk.vote(ANN, matchup, Kind.WIN_A)
-            found = desk._voted
+        async with voting_queue_of(database, arena) as queue:
+            matchup = (await queue.next_matchup(ANN)).matchup
+            await queue.vote(ANN, matchup, Kind.WIN_A)
+            found = queue._voted
 
             async def slow(voter, one):
                 seen = await found(voter, one)
-                await desk.undo(ANN, matchup)
+                await queue.undo(ANN, matchup)
                 return seen
 
-            monkeypatch.setattr(desk, "_voted", slow)
+            monkeypatch.setattr(queue, "_voted", slow)
             late, fine = await asyncio.gather(
-                desk.reveal(ANN, matchup), desk.next_matchup(BOB), return_exceptions=True
+                queue.reveal(ANN, matchup), queue.next_matchup(BOB), return_exceptions=True
             )
             assert isinstance(late, Closed)
             assert fine.new
-            assert desk.ready
+            assert queue.ready
 
     run(scene())
 
@@ -394,17 +394,17 @@ def test_a_reveal_that_comes_after_an_undo_is_refused_alone(database, monkeypatc
 def test_undo_and_reveal_at_once_are_one_or_the_other(database):
     async def scene():
         arena = await make_arena(database)
-        async with voting_queue_of(database, arena) as desk, voting_queue_of(database, arena) as other:
+        async with voting_queue_of(database, arena) as queue, voting_queue_of(database, arena) as other:
             for _ in range(10):
-                matchup = (await desk.next_matchup(ANN)).matchup
-                await desk.vote(ANN, matchup, Kind.WIN_A)
+                matchup = (await queue.next_matchup(ANN)).matchup
+                await queue.vote(ANN, matchup, Kind.WIN_A)
                 await other.open_matchups(BOB)
                 told = await asyncio.gather(
-                    desk.undo(ANN, matchup), other.reveal(ANN, matchup), return_exceptions=True
+                    queue.undo(ANN, matchup), other.reveal(ANN, matchup), return_exceptions=True
                 )
                 assert sum(isinstance(one, Closed) for one in told) == 1
                 if not isinstance(told[0], Closed):
-                    await desk.skip(ANN, matchup)
+                    await queue.skip(ANN, matchup)
 
     run(scene())
     kinds = kinds_of(database)
@@ -416,55 +416,55 @@ def test_votes_that_are_rated_count_whatever_the_clock_says(database):
 
     async def scene():
         arena = await make_arena(database)
-        async with voting_queue_of(database, arena) as desk:
-            offered = await desk.next_matchup(ANN)
-            ended = await desk.vote(ANN, offered.matchup, Kind.WIN_A)
-            await desk.open_matchups(ANN)
-            assert desk.live.standings[HUMAN].votes == 0
+        async with voting_queue_of(database, arena) as queue:
+            offered = await queue.next_matchup(ANN)
+            ended = await queue.vote(ANN, offered.matchup, Kind.WIN_A)
+            await queue.open_matchups(ANN)
+            assert queue.state.standings[HUMAN].votes == 0
             claim(database, arena.arena, ended.position)
-            await desk.open_matchups(ANN)
-            assert desk.live.standings[HUMAN].votes == 1
+            await queue.open_matchups(ANN)
+            assert queue.state.standings[HUMAN].votes == 1
 
     run(scene())
 
 
-def test_desks_hold_no_connection_and_share_the_few_there_are(database):
+def test_queues_hold_no_connection_and_share_the_pool(database):
     async def scene():
         arenas = [await make_arena(database, name=f"arena-{k}") for k in range(8)]
         async with open_pool(database, most=2) as pool:
             voting_queues = [VotingQueue(pool, one.arena, one.name, one.settings) for one in arenas]
-            for desk in voting_queues:
-                await desk.open()
+            for queue in voting_queues:
+                await queue.open()
             for _ in range(3):
-                offered = await asyncio.gather(*(desk.next_matchup(ANN) for desk in voting_queues))
+                offered = await asyncio.gather(*(queue.next_matchup(ANN) for queue in voting_queues))
                 await asyncio.gather(
                     *(
-                        desk.vote(ANN, one.matchup, Kind.TIE)
-                        for desk, one in zip(voting_queues, offered, strict=True)
+                        queue.vote(ANN, one.matchup, Kind.TIE)
+                        for queue, one in zip(voting_queues, offered, strict=True)
                     )
                 )
             assert pool.opened <= 2
-            await asyncio.gather(*(desk.close() for desk in voting_queues))
+            await asyncio.gather(*(queue.close() for queue in voting_queues))
             assert pool.in_use == 0
 
     run(scene())
 
 
-def test_a_desk_that_gets_no_connection_refuses_and_keeps_what_it_has_loaded(database, monkeypatch):
+def test_a_queue_that_gets_no_connection_refuses_and_keeps_its_state(database, monkeypatch):
     monkeypatch.setattr("tiltyard.postgres.connection_pool.WAIT_SECONDS", 0.2)
 
     async def scene():
         arena = await make_arena(database)
         async with open_pool(database, most=1) as pool:
-            desk = VotingQueue(pool, arena.arena, arena.name, arena.settings)
-            await desk.open()
-            loaded = desk.live
+            queue = VotingQueue(pool, arena.arena, arena.name, arena.settings)
+            await queue.open()
+            loaded = queue.state
             async with pool.connection():
                 with pytest.raises(Crowded, match="try again"):
-                    await desk.next_matchup(ANN)
-            assert desk.live is loaded
-            assert (await desk.next_matchup(ANN)).new
-            await desk.close()
+                    await queue.next_matchup(ANN)
+            assert queue.state is loaded
+            assert (await queue.next_matchup(ANN)).new
+            await queue.close()
 
     run(scene())
 

@@ -26,11 +26,11 @@ def said(finding, part="text", language=STRANGE):
 
 def test_a_finding_says_its_values():
     finding = Finding("few-prompts", {"prompts": 7, "least": 20})
-    assert finding.text == "Only 7 prompts: intervals for prompts like these rest on little."
+    assert finding.text == "Only 7 prompts: intervals for prompts like these are unreliable."
     assert finding.advice == "Use at least 20 prompts before trusting small differences."
     assert str(finding) == f"{finding.text} {finding.advice}"
     one = Finding("few-prompts", {"case": "one", "prompts": 1, "least": 20})
-    assert one.text.startswith("The battles name one prompt only")
+    assert one.text.startswith("The battles name only one prompt")
 
 
 def test_a_finding_of_a_document_keeps_what_it_was_published_with():
@@ -73,7 +73,7 @@ def test_numbers_take_the_signs_of_a_language_and_names_stay():
 def test_sources_are_joined_by_and():
     finding = Finding("mixed-sources", {"sources": ("human", "llm-judge", "x")})
     assert (
-        finding.text == "Battles decided by human and llm-judge and x are pooled, though they need not agree."
+        finding.text == "Battles decided by human and llm-judge and x are pooled, although they may disagree."
     )
     assert "⟦⟦human and llm-judge⟧ and x⟧" in said(finding)
 

@@ -94,11 +94,11 @@ def test_findings_say_who_and_what_to_do():
     assert findings(told(f"{EVEN} c>a c>b"))["only-wins"] == Finding(
         "only-wins",
         {"models": ("c",), "more": 0},
-        "c won every battle: no upper limit to the rating, so none is given.",
-        "Let it meet stronger models, or state a weak prior (--prior-sd).",
+        "c won every battle: the rating has no upper limit, so none is given.",
+        "Compare it with stronger models, or set a weak prior (--prior-sd).",
     )
     found = findings(told(f"{EVEN} c>d d>c a>c"))["one-sided"]
-    assert str(found).startswith("Between c, d and the other models points only ever went one way")
+    assert str(found).startswith("Between c, d and the other models, one side won every point")
     assert (
         findings(told("a>b*15 b>a*14"))["few-battles"].text == "Fewer than 30 battles each: a (29), b (29)."
     )

@@ -1,4 +1,4 @@
-"""What was published of an arena and is kept: earlier boards, and weekly reports."""
+"""Reads the stored publications of an arena: earlier boards, and weekly reports."""
 
 from __future__ import annotations
 
@@ -39,29 +39,29 @@ async def read_snapshot(pool: ConnectionPool, arena: Arena, sha256: str) -> Snap
     async with connect_from_pool(pool) as connection:
         found = await find_snapshot(connection, arena.arena, sha256)
     if found is None:
-        raise NotFound("there is no such board; ask for the list of snapshots")
+        raise NotFound("no such board; see the list of snapshots")
     return found
 
 
 async def read_citable(pool: ConnectionPool, snapshot: Snapshot) -> SnapshotSummary | None:
-    """The last board of the same generation, up to this one, that is kept for ever."""
+    """The last permanent board of the same generation, up to this one."""
     async with connect_from_pool(pool) as connection:
         return await citable_snapshot(connection, snapshot)
 
 
 async def read_amendments(pool: ConnectionPool, snapshot: Snapshot, newest: Snapshot) -> VoteAmendments:
-    """What exclusions and restorations up to the newest board changed of the votes that an earlier one knew."""
+    """Votes of an earlier board that were excluded or restored up to the newest board."""
     async with connect_from_pool(pool) as connection:
         return await read_vote_amendments(connection, snapshot, newest)
 
 
 async def read_reports(pool: ConnectionPool, arena: Arena) -> list[ReportSummary]:
-    """An arena's weekly reports, the newest first."""
+    """An arena's weekly reports, newest first."""
     async with connect_from_pool(pool) as connection:
         return await list_reports(connection, arena.arena)
 
 
 async def read_report_document(pool: ConnectionPool, arena: Arena, sha256: str) -> str:
-    """One report, exactly as it was hashed; `NotFound` if there is none of this hash."""
+    """The document of a report, by its hash; `NotFound` if there is none."""
     async with connect_from_pool(pool) as connection:
         return await read_report(connection, arena.arena, sha256)

@@ -53,12 +53,12 @@ _LOG = logging.getLogger(__name__)
 #: Called for every new snapshot: arena, source, generation, strengths.
 OnSnapshot = Callable[[int, int, int, Strengths], None]
 
-#: How many seconds one statement may take.
+#: Time limit of one SQL statement.
 _STATEMENT_SECONDS = 20.0
-#: Seconds for which an arena's settings are believed.
+#: Seconds for which an arena's settings are cached.
 _SETTINGS_CACHE_SECONDS = 2.0
 _CACHED_ARENA_LIMIT = 10_000
-#: Seconds before new boards are looked for again after a fault, at first.
+#: Seconds before the first retry after a fault.
 _RETRY_SECONDS = 1.0
 
 
@@ -82,23 +82,23 @@ class BoardCache:
         self._arenas: BoundedCache[str, Arena] = BoundedCache(
             _CACHED_ARENA_LIMIT, seconds=_SETTINGS_CACHE_SECONDS
         )
-        self._sparing = DocumentCache()
+        self._documents = DocumentCache()
         self._retries = Retries(_LOG, "looking for new boards", Backoff(_RETRY_SECONDS))
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Load what there is, and begin to listen."""
+        """Load the newest boards, and start to listen for new ones."""
         await self._look()
         self._task = asyncio.create_task(self._follow(), name="boards")
 
     async def stop(self) -> None:
         await cancel_and_wait(self._task)
         self._task = None
-        await self._sparing.stop()
+        await self._documents.stop()
         await self._news.close()
 
     async def arena(self, name: str) -> Arena:
-        """An arena by name, as it was a moment ago; `NotFound` if there is none."""
+        """An arena by name, cached briefly; `NotFound` if there is none."""
         known = self._arenas.get(name)
         if known is not None:
             return known
@@ -106,11 +106,11 @@ class BoardCache:
             return self._arenas.put(name, await find_arena(connection, name))
 
     def newest(self, arena: int) -> list[Snapshot]:
-        """The newest snapshot of each source of an arena, as far as they are known here."""
+        """The newest cached snapshot of each source of an arena."""
         return [snapshot for (of, _), snapshot in self._newest.items() if of == arena]
 
     def forget(self, name: str) -> None:
-        """An arena was changed: look again."""
+        """Drop an arena from the cache, because it was changed."""
         self._arenas.pop(name)
 
     async def latest(self, arena: int, source: int) -> Snapshot:
@@ -120,7 +120,9 @@ class BoardCache:
             async with connect_from_pool(self._pool) as connection:
                 found = await latest_snapshot(connection, arena, source)
             if found is None:
-                raise NotFound("there is no board yet; one is made a few seconds after the arena opens")
+                raise NotFound(
+                    "there is no board yet; the first one is published a few seconds after the arena opens"
+                )
             self._take(found)
         return found
 
@@ -132,7 +134,7 @@ class BoardCache:
         async with connect_from_pool(self._pool) as connection:
             found = await find_snapshot(connection, arena, sha256)
         if found is None:
-            raise NotFound("there is no such board; ask for the list of snapshots")
+            raise NotFound("no such board; see the list of snapshots")
         return found
 
     async def filtered(
@@ -146,21 +148,21 @@ class BoardCache:
     ) -> HashedDocument:
         """The board of the prompts of a category and a language, as of the newest snapshot or shortly before.
 
-        ``counted``: with the votes that were excluded.
+        With ``counted``, excluded votes are included.
         """
         newest = await self.latest(arena.arena, source)
         part = VoteSubset(source, category, language, counted)
-        return await self._sparing(
+        return await self._documents(
             (arena.arena, "board", part), newest, lambda: self._filter(arena, newest, part)
         )
 
     async def pairs(
         self, arena: Arena, part: VoteSubset, top: int, snapshot: Snapshot | None = None
     ) -> HashedDocument:
-        """How the first models of a snapshot did against each other; without one, of the newest or shortly before."""
+        """Results between a snapshot's top models; without a snapshot, of the newest one or one shortly before."""
         of = await self.latest(arena.arena, part.source) if snapshot is None else snapshot
         key = (arena.arena, "pairs", part, top)
-        return await self._sparing(
+        return await self._documents(
             key, of, lambda: self._pair(arena, of, part, _first(of, top)), exact=snapshot is not None
         )
 
@@ -170,18 +172,18 @@ class BoardCache:
         """The history of a snapshot's top models; without a snapshot, of the newest one or one shortly before."""
         of = await self.latest(arena.arena, source) if snapshot is None else snapshot
         key = (arena.arena, source, "history", top)
-        return await self._sparing(
+        return await self._documents(
             key, of, lambda: self._recall(arena, of, _first(of, top)), exact=snapshot is not None
         )
 
     async def held(self, snapshot: Snapshot, *, every: int, most: int) -> int | None:
-        """At how many of the last evaluations before a snapshot the publication rules held; ``None``: not known."""
+        """At how many consecutive evaluations before a snapshot the publication rules held; ``None`` if unknown."""
         async with connect_from_pool(self._pool) as connection:
             looks = await read_rule_history(connection, snapshot, limit=most)
         return count_consecutive_passes(looks, votes=snapshot.votes, every=every, most=most)
 
     async def excluded(self, snapshot: Snapshot) -> int:
-        """How many votes are left out of a snapshot."""
+        """The number of votes that are excluded from a snapshot."""
         if snapshot.generation == 0:
             return 0
         async with (
@@ -191,7 +193,7 @@ class BoardCache:
             return await count_excluded(connection, snapshot.arena, snapshot.source, upto=snapshot.position)
 
     async def not_blind(self, snapshot: Snapshot) -> int:
-        """How many votes up to a snapshot were not blind, and are left out of it."""
+        """The number of votes up to a snapshot that are not blind, and therefore not in it."""
         async with (
             connect_from_pool(self._pool) as connection,
             limit_statement_time(connection, _STATEMENT_SECONDS),
@@ -199,20 +201,20 @@ class BoardCache:
             return await count_not_blind(connection, snapshot.arena, snapshot.source, upto=snapshot.position)
 
     async def model(self, arena: Arena, source: int, name: str) -> HashedDocument:
-        """Everything that is known of a model, as of the newest snapshot or shortly before."""
+        """The document of a model, as of the newest snapshot or one shortly before."""
         newest = await self.latest(arena.arena, source)
 
         async def make() -> HashedDocument:
             return await self._describe(arena, newest, name)
 
-        return await self._sparing((arena.arena, source, "model", name), newest, make)
+        return await self._documents((arena.arena, source, "model", name), newest, make)
 
     async def _follow(self) -> None:
         while True:
             await self._news.next()
             try:
                 await self._look()
-            except Exception as error:  # noqa: BLE001 - whatever it is, the next look comes
+            except Exception as error:  # noqa: BLE001 - retried at the next poll
                 await asyncio.sleep(self._retries.failed(error))
             else:
                 self._retries.succeeded()
@@ -334,12 +336,12 @@ class BoardCache:
 
 def _promptless(part: VoteSubset) -> str:
     if part.category is None and part.language is None:
-        return "this arena has no prompts yet, so there are no votes to count; look at its whole board"
-    return "no prompt of this arena is of this category and language"
+        return "this arena has no prompts yet, so there are no votes to filter; see its whole board"
+    return "this arena has no prompts of this category and language"
 
 
 def _first(of: Snapshot, top: int) -> list[str]:
-    """The models that a board ranks first."""
+    """The top models of a board."""
     return list(board_of(of).ranks)[:top]
 
 
@@ -354,7 +356,7 @@ def _about(arena: Arena, newest: Snapshot) -> BoardOrigin:
 
 
 def _placed(rows: Sequence[ArenaRow], name: str) -> dict[str, dict[str, object] | None]:
-    """A model's row, and those next to it; ``None`` where there is none."""
+    """A model's row, and the rows above and below it; ``None`` if there is none."""
     places = [k for k, row in enumerate(rows) if row.model == name]
     if not places:
         return {"row": None, "above": None, "below": None}

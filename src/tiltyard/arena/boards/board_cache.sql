@@ -3,7 +3,7 @@
 LISTEN tiltyard_snapshot;
 
 -- name: boards_places
--- Where the newest board of each arena and source stands.
+-- Generation and position of the newest board of each arena and source.
 SELECT a.arena, s.source, newest.generation, newest.position
 FROM arenas a
 CROSS JOIN (VALUES (0), (1)) AS s (source)

@@ -33,7 +33,7 @@ __all__ = [
     "table_from_tally",
 ]
 
-#: What a kind is for the model on the left, and on the right.
+#: The result that a kind of vote means for the left model, and for the right model.
 _RESULTS = {
     Kind.WIN_A: ("wins", "losses"),
     Kind.LEAN_A: ("wins", "losses"),
@@ -98,12 +98,12 @@ class PromptResult(OutcomeCounts):
 
 @dataclass(frozen=True, slots=True)
 class VoteSubset:
-    """Which votes of an arena: one source's, on some prompts, excluded ones left out or counted."""
+    """A subset of an arena's votes: one source, some prompts, with or without excluded votes."""
 
     source: int = 0
     category: str | None = None
     language: str | None = None
-    #: Whether excluded votes count.
+    #: Whether excluded votes are included.
     counted: bool = False
 
     @property
@@ -113,7 +113,7 @@ class VoteSubset:
 
 
 def table_from_tally(tally: VoteTally, models: Sequence[str], prompts: Mapping[int, str]) -> Table:
-    """Votes as a table, clustered by prompt: every count as so many battles."""
+    """Convert counts to a table with one row per vote, clustered by prompt."""
     names = sorted(models)
     place = {name: k for k, name in enumerate(names)}
     code = np.array([place[name] for name in models], dtype=np.int64)
@@ -162,7 +162,7 @@ def filtered_board(
 def pair_results(tally: VoteTally, models: Sequence[str], shown: Sequence[int]) -> list[PairScore]:
     """How each two of these models did against each other, in their order; those that never met are left out.
 
-    ``score`` is the first one's share of the points, a tie counting half.
+    ``score`` is the first model's share of the points; a tie counts half.
     """
     place = np.full(len(models), -1)
     place[list(shown)] = np.arange(len(shown))
@@ -193,9 +193,9 @@ def pair_results(tally: VoteTally, models: Sequence[str], shown: Sequence[int]) 
 def count_consecutive_passes(
     looks: Sequence[tuple[int, bool]], *, votes: int, every: int, most: int
 ) -> int | None:
-    """At how many of the last evaluations all rules held, up to ``most``; ``None`` if too little is known.
+    """At how many of the last evaluations all rules held, up to ``most``; ``None`` if that is unknown.
 
-    ``looks`` has votes and result of those whose boards were kept; there is one every so many votes.
+    ``looks`` has the votes and the result of evaluations whose boards were kept; there is one every ``every`` votes.
     """
     expected, run = votes - votes % every, 0
     known = dict(looks)
@@ -210,14 +210,14 @@ def count_consecutive_passes(
 
 
 def head_to_head(tally: VoteTally, models: Sequence[str], model: int) -> list[OpponentResult]:
-    """How one model did against each it met, those met most often first."""
+    """Results of one model against each opponent, those with most votes first."""
     counted = _count_outcomes(tally, model, lambda _prompt, opponent: models[opponent])
     results: list[OpponentResult] = [{"opponent": name, **counts} for name, counts in counted.items()]
     return sorted(results, key=_most_votes_first)
 
 
 def prompt_results(tally: VoteTally, prompts: Sequence[PromptTags], model: int) -> list[PromptResult]:
-    """How one model did on each prompt, those with most votes first."""
+    """Results of one model on each prompt, those with most votes first."""
     counted = _count_outcomes(tally, model, lambda prompt, _opponent: prompts[prompt])
     results: list[PromptResult] = [
         {"prompt": name, "category": category, "language": language, **counts}

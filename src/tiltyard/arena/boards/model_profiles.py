@@ -40,21 +40,21 @@ from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connec
 
 __all__ = ["ModelProfile", "ModelProfiles", "Opponent", "PromptRecord"]
 
-#: Bytes of portraits that are kept, and of one line in any of their tables; both by a rough estimate.
+#: Size of the cache, and of one row in any table of a profile; both are rough estimates.
 _CACHE_BYTES = 64_000_000
 _TABLE_ROW_BYTES = 200
-#: The same portrait takes at most one part in so many of the time; and so many wait for their turn.
+#: Computing one profile takes at most 1/n of the time; and how many requests may wait.
 _REST_RATIO = 10.0
 _WAITING_REQUEST_LIMIT = 8
-#: Grounds that are kept: those of the arenas that are being read.
+#: Snapshots whose shared data are cached.
 _CACHED_SNAPSHOT_LIMIT = 8
-#: Seconds that one statement may take.
+#: Time limit of one SQL statement.
 _STATEMENT_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
 class Opponent:
-    """Another model as this one sees it."""
+    """An opponent of the model, with the results between them."""
 
     name: str
     rank: int | None
@@ -71,7 +71,7 @@ class PromptRecord:
     language: str | None
     withdrawn: bool
     record: VoteRecord
-    #: Mean result of the votes that rate skill.
+    #: Mean result of the rated votes.
     score: float | None
 
 
@@ -82,7 +82,7 @@ class ModelProfile:
     name: str
     snapshot: Snapshot
     board: BoardDocument
-    #: The model's row on the board; ``None`` if it came after the snapshot.
+    #: The model's row on the board; ``None`` if it was added after the snapshot.
     row: ArenaRow | None
     policy: Policy
     models: tuple[str, ...]
@@ -98,12 +98,12 @@ class ModelProfile:
 
     @property
     def shown_policy(self) -> bool:
-        """Whether the arena shows what its policy computes: not in phase 1."""
+        """Whether the arena shows the results of its policy, which it does not in phase 1."""
         return self.board.phase > 1
 
     @property
     def size(self) -> int:
-        """Bytes that it takes, roughly; the board's document is shared by many and counted for each."""
+        """Approximate size in bytes. The board's document is shared by many profiles and counted in each."""
         cells = 0 if self.heatmap is None else len(self.heatmap.prompts) * len(self.heatmap.opponents)
         lines = sum(map(len, (self.opponents, self.prompts, self.history, self.responses)))
         return len(self.snapshot.document) + _TABLE_ROW_BYTES * lines + 16 * cells
@@ -111,13 +111,13 @@ class ModelProfile:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _SnapshotData:
-    """What the portraits of one snapshot share."""
+    """Data that the profiles of one snapshot share."""
 
     snapshot: Snapshot
     board: BoardDocument
     rows: dict[str, ArenaRow]
     roster: Roster
-    #: By prompt: category, language, whether it is withdrawn.
+    #: By prompt: category, language, and whether it is withdrawn.
     about: tuple[tuple[str | None, str | None, bool], ...]
     answered: npt.NDArray[np.bool_]
     policy: Policy
@@ -125,25 +125,27 @@ class _SnapshotData:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _CachedProfile:
-    """A portrait, when it was made, and how long that took."""
+    """A profile, when it was computed, and how long that took."""
 
-    portrait: ModelProfile
+    profile: ModelProfile
     at: float
     took: float
 
 
 class ModelProfiles:
-    """Portraits in one web process: each made once for a snapshot, one at a time, and none all the time."""
+    """Computes and caches profiles in one web process, one at a time and once for each snapshot."""
 
     def __init__(self, pool: ConnectionPool, boards: BoardCache) -> None:
         self._pool = pool
         self._boards = boards
         self._made: BoundedCache[tuple[int, int, str], _CachedProfile] = BoundedCache(_CACHE_BYTES)
-        self._grounds: BoundedCache[tuple[int, int], _SnapshotData] = BoundedCache(_CACHED_SNAPSHOT_LIMIT)
+        self._snapshot_cache: BoundedCache[tuple[int, int], _SnapshotData] = BoundedCache(
+            _CACHED_SNAPSHOT_LIMIT
+        )
         self._turns = BoundedQueue(1, _WAITING_REQUEST_LIMIT, "the page of a model")
 
     async def of(self, arena: Arena, source: int, name: str) -> ModelProfile:
-        """A model of an arena by its newest board, or one shortly before; `NotFound` if either is missing."""
+        """The profile of a model as of the newest board, or one shortly before; `NotFound` if either is missing."""
         newest = await self._boards.latest(arena.arena, source)
         key = (arena.arena, source, name)
         if (fresh := self._fresh(key, newest)) is not None:
@@ -156,13 +158,13 @@ class ModelProfiles:
         if made is None:
             return None
         rested = time.monotonic() - made.at > _REST_RATIO * made.took
-        return None if rested and made.portrait.snapshot.sha256 != newest.sha256 else made.portrait
+        return None if rested and made.profile.snapshot.sha256 != newest.sha256 else made.profile
 
     async def _make_and_keep(self, key: tuple[int, int, str], arena: Arena, newest: Snapshot) -> ModelProfile:
         start = time.monotonic()
-        portrait = await self._make(arena, newest, key[2])
+        profile = await self._make(arena, newest, key[2])
         now = time.monotonic()
-        return self._made.put(key, _CachedProfile(portrait, now, now - start), portrait.size).portrait
+        return self._made.put(key, _CachedProfile(profile, now, now - start), profile.size).profile
 
     async def _make(self, arena: Arena, newest: Snapshot, name: str) -> ModelProfile:
         async with (
@@ -170,9 +172,9 @@ class ModelProfiles:
             limit_statement_time(connection, _STATEMENT_SECONDS),
         ):
             number, _ = await find_model(connection, arena.arena, name)
-            ground = await self._ground(connection, newest)
+            ground = await self._snapshot_data_of(connection, newest)
             if number >= len(ground.roster.models):
-                raise NotFound(f"the model {name!r} came just now; ask again in a moment")
+                raise NotFound(f"the model {name!r} was added just now; try again in a moment")
             history = await read_history(connection, arena.arena, newest.source, name)
             tally = await read_tally(
                 connection, arena.arena, newest.source, upto=newest.position, model=number
@@ -180,16 +182,16 @@ class ModelProfiles:
             responses = await read_response_history(connection, arena.arena, number)
         return await asyncio.to_thread(_profile, ground, number, tally, history, responses)
 
-    async def _ground(self, connection: Connection, newest: Snapshot) -> _SnapshotData:
+    async def _snapshot_data_of(self, connection: Connection, newest: Snapshot) -> _SnapshotData:
         key = (newest.arena, newest.source)
-        known = self._grounds.get(key)
+        known = self._snapshot_cache.get(key)
         if known is None or known.snapshot.sha256 != newest.sha256:
             roster = await read_roster(connection, newest.arena)
             keys = await read_prompt_keys(connection, newest.arena)
             cells = await read_responses(connection, newest.arena, roster)
             about = tuple((each.category, each.language, each.withdrawn) for each in keys)
             known = await asyncio.to_thread(_snapshot_data, newest, roster, about, cells > 0)
-            self._grounds.put(key, known)
+            self._snapshot_cache.put(key, known)
         return known
 
 
@@ -257,7 +259,7 @@ def _votes(tally: VoteTally) -> VoteColumns:
 
 
 def _moments(history: Sequence[BoardAppearance]) -> tuple[ConfidencePoint, ...]:
-    """Oldest first; of several boards after as many votes, that of the last generation."""
+    """Points oldest first; of several boards with the same number of votes, that of the last generation."""
     by_votes: dict[int, ConfidencePoint] = {}
     for once in sorted(history, key=lambda each: (each.generation, each.position)):
         rating, rd = once.row["rating"], once.row["rd"]

@@ -20,13 +20,13 @@ __all__ = ["BoardAppearance", "SnapshotNotifications", "read_history", "read_new
 
 _LOG = logging.getLogger(__name__)
 
-#: Seconds after which one looks though nothing was announced, and before a new try after a first fault.
+#: Seconds between polls without a notification, and before the first retry after a fault.
 _POLL_SECONDS = 5.0
 _RETRY_SECONDS = 1.0
 
 
 class SnapshotNotifications:
-    """One connection that listens for new snapshots, made again whenever it has broken."""
+    """A connection that listens for new snapshots and reconnects when it breaks."""
 
     def __init__(self, url: str, *, look: float = _POLL_SECONDS) -> None:
         self._url = url
@@ -35,7 +35,7 @@ class SnapshotNotifications:
         self._retries = Retries(_LOG, "listening for new boards", Backoff(_RETRY_SECONDS))
 
     async def next(self) -> None:
-        """Return when something was announced, or after a few seconds. Faults only make it wait."""
+        """Return at a notification, or after a few seconds. After a fault it waits and returns."""
         try:
             if self._connection is None or self._connection.closed:
                 self._connection = await connect_async(self._url, name="tiltyard boards")
@@ -49,7 +49,7 @@ class SnapshotNotifications:
             await asyncio.sleep(self._retries.failed(error))
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()
@@ -78,7 +78,7 @@ async def read_newest_positions(connection: Connection) -> dict[tuple[int, int],
 async def read_history(
     connection: Connection, arena: int, source: int, model: str, *, limit: int = 100
 ) -> list[BoardAppearance]:
-    """One model on the boards on which an evaluation fell, newest first."""
+    """A model's rows on the boards made at evaluations, newest first."""
     values = {"arena": arena, "source": source, "model": model, "limit": limit}
     with translate_errors("read the history of a model"):
         rows = await (await connection.execute(statement("boards_history"), values)).fetchall()

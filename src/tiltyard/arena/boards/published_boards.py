@@ -1,4 +1,4 @@
-"""The typed board of a snapshot, parsed once for all who read it in this process."""
+"""The typed board of a snapshot, parsed once and cached."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tiltyard.errors import InputError, StoreFault
 
 __all__ = ["board_of", "parsed_board"]
 
-#: Parsed boards that a process keeps, those read last: as many arenas and sources are read at once.
+#: Parsed boards that a process caches, the most recently used ones.
 _CACHED_BOARD_LIMIT = 32
 
 

@@ -16,10 +16,10 @@ __all__ = ["ModelRank", "newest_ranks", "ranks_on_board"]
 
 @dataclass(frozen=True, slots=True)
 class ModelRank:
-    """One model's place. What the votes do not support is ``None``."""
+    """One model's rank and score; values that the votes do not support are ``None``."""
 
     rank: int | None
-    #: What the board is ordered by.
+    #: The score by which the board is ordered.
     score: float | None
     badge: str | None
     votes: int
@@ -27,13 +27,13 @@ class ModelRank:
 
 @lru_cache(maxsize=32)
 def ranks_on_board(document: str) -> Mapping[str, ModelRank]:
-    """Every model's place on a board, from the document of its snapshot."""
+    """The rank of every model on a board, from the document of its snapshot."""
     board = parsed_board(document)
     return {row.model: _place(row, board.order) for row in board.rows}
 
 
 async def newest_ranks(boards: BoardCache, arena: int, source: int) -> Mapping[str, ModelRank] | None:
-    """Every model's place on the newest board of a source; none before there is a board."""
+    """The rank of every model on the newest board of a source; ``None`` if there is no board yet."""
     try:
         newest = await boards.latest(arena, source)
     except NotFound:

@@ -18,16 +18,16 @@ class ResponseHistory:
 
     prompt: str
     category: str | None
-    #: Text, image, audio or app; ``None`` where it would tell whose a response is.
+    #: Text, image, audio or app; ``None`` where it would reveal which model a response is from.
     kind: str | None
     added_at: datetime
     withdrawn_at: datetime | None
-    #: When another one came after it was withdrawn.
+    #: When another response replaced it after it was withdrawn.
     replaced_at: datetime | None
 
 
 async def read_response_history(connection: Connection, arena: int, model: int) -> list[ResponseHistory]:
-    """Every response of a model, the newest first."""
+    """All responses of a model, newest first."""
     with translate_errors("read a model's responses"):
         found = await connection.execute(statement("histories_responses"), {"arena": arena, "model": model})
         return [ResponseHistory(*row) for row in await found.fetchall()]

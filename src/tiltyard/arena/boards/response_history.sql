@@ -1,6 +1,6 @@
 -- name: histories_responses
 -- Responses of a model, newest first: what kind each is, when it came and went, and when another took its place.
--- The kind of one in use is not told where other models have other kinds: whoever sees both could tell whose it is.
+-- The kind of a current response is hidden if other models have other kinds: a voter could tell the models apart.
 WITH mixed AS (
     SELECT prompt FROM responses WHERE arena = %(arena)s AND withdrawn_at IS NULL
     GROUP BY prompt HAVING min(kind) <> max(kind)

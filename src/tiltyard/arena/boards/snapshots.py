@@ -35,27 +35,27 @@ __all__ = [
     "thin_snapshots",
 ]
 
-#: How long a board stays that is not kept for ever.
+#: How long a board is kept that is not permanent.
 UNCITABLE_SNAPSHOT_LIFETIME = timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """One published board, with what matchmaking needs of it."""
+    """One published board, with the strengths that matchmaking needs."""
 
     arena: int
     source: int
     generation: int
     position: int
-    #: Of the document, in hexadecimal digits.
+    #: The hash of the document, in hexadecimal.
     sha256: str
     votes: int
-    #: Whether an evaluation of the rules fell on it.
+    #: Whether it was made at an evaluation of the rules.
     evaluated: bool
     #: Canonical JSON.
     document: str
     strengths: Strengths
-    #: Given by the database.
+    #: Set by the database.
     made_at: datetime | None = None
 
 
@@ -76,7 +76,7 @@ class SnapshotSummary:
 
 @dataclass(frozen=True, slots=True)
 class VoteAmendments:
-    """How votes that a board knew have changed since: excluded ones that it counts, restored ones that it leaves out."""
+    """Later changes to a board's votes: excluded ones that it counts, and restored ones that it does not."""
 
     excluded: int
     restored: int
@@ -87,7 +87,7 @@ class ModelScore(TypedDict):
 
     position: int
     votes: int
-    #: Time of the last event that the board knew.
+    #: Time of the last event that the board includes.
     at: str
     model: str
     conservative: float | None
@@ -98,7 +98,7 @@ class ModelScore(TypedDict):
 
 
 def add_snapshot(connection: Connection, snapshot: Snapshot) -> None:
-    """Publish a board, inside the caller's transaction. The same again changes nothing; another is refused."""
+    """Store a board, in the caller's transaction. Storing the same board again has no effect; a different one raises."""
     values = {name: getattr(snapshot, name) for name in Snapshot.__slots__} | {
         "sha256": bytes.fromhex(snapshot.sha256),
         "strengths": Jsonb(
@@ -136,7 +136,7 @@ async def latest_snapshot(connection: AsyncConnection, arena: int, source: int) 
 
 
 async def find_snapshot(connection: AsyncConnection, arena: int, sha256: str) -> Snapshot | None:
-    """A board of an arena by its hash; ``None`` if there is none, or it is no hash."""
+    """A board of an arena by its hash; ``None`` if there is none, or the text is not a hash."""
     try:
         digest = bytes.fromhex(sha256)
     except ValueError:
@@ -152,7 +152,7 @@ async def list_snapshots(
     before: tuple[int, int] | None = None,
     limit: int = 100,
 ) -> list[SnapshotSummary]:
-    """Boards of a source, newest first. ``before`` is generation and position of one: what is older."""
+    """Boards of a source, newest first; with ``before``, those older than this generation and position."""
     generation, position = (None, None) if before is None else before
     values = {
         "arena": arena,
@@ -169,7 +169,7 @@ async def list_snapshots(
 async def read_scores(
     connection: AsyncConnection, snapshot: Snapshot, models: Sequence[str], *, most: int = 60
 ) -> list[ModelScore]:
-    """These models on a board and on those before it on which an evaluation fell, at most so many, oldest first."""
+    """The rows of these models on a board and on up to ``most`` earlier boards made at evaluations, oldest first."""
     values = _place(snapshot) | {"models": list(models), "most": most}
     with translate_errors("read the history of a board"):
         rows = await (await connection.execute(statement("snapshots_scores"), values)).fetchall()
@@ -190,7 +190,7 @@ async def read_scores(
 
 
 async def citable_snapshot(connection: AsyncConnection, snapshot: Snapshot) -> SnapshotSummary | None:
-    """The last board of the same generation, up to this one, that is kept for ever.
+    """The last permanent board of the same generation, up to this one.
 
     It is the last evaluation, or the first board after votes were excluded or restored; ``None`` before the first
     evaluation of an arena without exclusions.
@@ -203,7 +203,7 @@ async def citable_snapshot(connection: AsyncConnection, snapshot: Snapshot) -> S
 async def read_vote_amendments(
     connection: AsyncConnection, snapshot: Snapshot, newest: Snapshot
 ) -> VoteAmendments:
-    """What exclusions and restorations up to the newest board changed of the votes that an earlier one knew."""
+    """Votes of an earlier board that were excluded or restored up to the newest board."""
     values = _place(snapshot) | {"upto": newest.position}
     with translate_errors("read what was excluded since a board"):
         row = await (await connection.execute(statement("snapshots_amended"), values)).fetchone()
@@ -214,7 +214,7 @@ async def read_vote_amendments(
 async def read_rule_history(
     connection: AsyncConnection, snapshot: Snapshot, *, limit: int
 ) -> list[tuple[int, bool]]:
-    """Votes at the last evaluations up to a board, newest first, and whether all rules held there."""
+    """For the last evaluations up to a board, newest first: the number of votes, and whether all rules held."""
     values = _place(snapshot) | {"limit": limit}
     with translate_errors("read the history of a board"):
         rows = await (await connection.execute(statement("snapshots_held"), values)).fetchall()

@@ -14,7 +14,7 @@ FROM snapshots WHERE arena = %(arena)s AND source = %(source)s
 ORDER BY generation DESC, position DESC LIMIT 1;
 
 -- name: snapshots_latest_place
--- Where the newest board of a source stands.
+-- Generation and position of the newest board of a source.
 SELECT generation, position FROM snapshots WHERE arena = %(arena)s AND source = %(source)s
 ORDER BY generation DESC, position DESC LIMIT 1;
 

@@ -42,13 +42,13 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class ReportableArena:
-    """An arena that may be reported on."""
+    """An arena that may get a weekly report."""
 
     arena: int
     name: str
     settings: ArenaSettings
     created_at: datetime
-    #: Up to where votes are final.
+    #: The position up to which votes are final.
     horizon: int
 
 
@@ -58,15 +58,15 @@ class ReportInputs:
 
     models: tuple[str, ...]
     prompts: tuple[str, ...]
-    #: Serials of votes that are excluded now.
+    #: Serials of the votes that are excluded now.
     excluded: frozenset[int]
-    #: Serials of matchups for which a rule of matchmaking had to be given up.
+    #: Serials of matchups for which a rule of matchmaking was relaxed.
     given_up: Ints
 
 
 @dataclass(frozen=True, slots=True)
 class ReportSummary:
-    """A report that was made."""
+    """A stored report, without its document."""
 
     since: datetime
     until: datetime
@@ -76,7 +76,7 @@ class ReportSummary:
 
 
 def list_reportable_arenas(connection: Connection) -> list[ReportableArena]:
-    """Every arena."""
+    """Read all arenas."""
     with translate_errors("list the arenas"):
         rows = connection.execute(statement("reports_arenas")).fetchall()
     return [
@@ -102,25 +102,23 @@ def read_report_inputs(connection: Connection, arena: int, source: int) -> Repor
 
 
 def is_final_until(connection: Connection, arena: ReportableArena, until: datetime) -> bool:
-    """Whether no vote before ``until`` can still be taken back."""
+    """Whether all votes before ``until`` are final."""
     values = {"arena": arena.arena, "position": arena.horizon}
     with translate_errors("read an arena's log"):
         row = connection.execute(statement("reports_next_at"), values).fetchone()
     return row is None or bool(row[0] >= until)
 
 
-def read_method(connection: Connection, arena: int, until: datetime) -> MethodValues | None:
-    """The policy and the ratings in force before a moment, according to the log."""
+def read_method_sync(connection: Connection, arena: int, until: datetime) -> MethodValues | None:
+    """`read_method` on a synchronous connection."""
     with translate_errors("read an arena's policy"):
         values = {"arena": arena, "until": until}
         row = connection.execute(statement("reports_policy"), values).fetchone()
     return None if row is None else _method(row)
 
 
-async def read_method_sync(
-    connection: AsyncConnection[Any], arena: int, until: datetime
-) -> MethodValues | None:
-    """The same, for who does not wait."""
+async def read_method(connection: AsyncConnection[Any], arena: int, until: datetime) -> MethodValues | None:
+    """The policy and the rating settings that were in effect before ``until``, according to the log."""
     with translate_errors("read an arena's policy"):
         found = await connection.execute(statement("reports_policy"), {"arena": arena, "until": until})
         row = await found.fetchone()
@@ -128,7 +126,7 @@ async def read_method_sync(
 
 
 def is_reported(connection: Connection, arena: int, since: datetime, until: datetime) -> bool:
-    """Whether a span was reported already."""
+    """Whether there is a report of this span."""
     values = {"arena": arena, "since": since, "until": until}
     with translate_errors("look up a report"):
         return connection.execute(statement("reports_known"), values).fetchone() is not None
@@ -137,7 +135,7 @@ def is_reported(connection: Connection, arena: int, since: datetime, until: date
 def add_report(
     connection: Connection, arena: int, since: datetime, until: datetime, position: int, document: bytes
 ) -> bool:
-    """Keep a report; whether it was the first of its span."""
+    """Store a report, unless its span has one; return whether it was stored."""
     values = {
         "arena": arena,
         "since": since,
@@ -151,7 +149,7 @@ def add_report(
 
 
 async def list_reports(connection: AsyncConnection[Any], arena: int) -> list[ReportSummary]:
-    """An arena's reports, the newest first."""
+    """An arena's reports, newest first."""
     with translate_errors("list the reports"):
         found = await connection.execute(statement("reports_list"), {"arena": arena})
         return [
@@ -161,7 +159,7 @@ async def list_reports(connection: AsyncConnection[Any], arena: int) -> list[Rep
 
 
 async def read_report(connection: AsyncConnection[Any], arena: int, sha256: str) -> str:
-    """One report, exactly as it was hashed; `NotFound` if there is none of this hash."""
+    """The document of a report, by its hash; `NotFound` if there is none."""
     try:
         digest = bytes.fromhex(sha256)
     except ValueError:
@@ -170,7 +168,7 @@ async def read_report(connection: AsyncConnection[Any], arena: int, sha256: str)
         found = await connection.execute(statement("reports_read"), {"arena": arena, "sha256": digest})
         row = await found.fetchone()
     if row is None:
-        raise NotFound("there is no such report; ask for the list of reports")
+        raise NotFound("no such report; see the list of reports")
     return str(row[0])
 
 

@@ -52,10 +52,10 @@ __all__ = [
     "plan_import",
 ]
 
-#: Answers that are read, and bytes that are put, at once.
+#: Answers, and bytes, that are stored at once.
 _CHUNK_ROWS = 500
 _CHUNK_BYTES = 16 * 1024 * 1024
-#: Answers that enter under one lock: voters wait meanwhile.
+#: Answers that are imported under one lock, while voters wait.
 _LOCKED_BATCH_ROWS = 5_000
 
 
@@ -66,10 +66,10 @@ class ImportResult:
     models: int = 0
     prompts: int = 0
     responses: int = 0
-    #: Answers that were there already.
+    #: Answers that the arena had already.
     unchanged: int = 0
     position: int = 0
-    #: Answers whose responses say the name of a model, family or maker, and the first of them.
+    #: Answers whose responses mention the name of a model, family or maker; and the first of them.
     mentioned: int = 0
     mentions: tuple[Mention, ...] = ()
 
@@ -113,7 +113,7 @@ async def create_arena(
 
 async def import_answers(
     pool: ConnectionPool,
-    contents: BlobStore,
+    blobs: BlobStore,
     arena: str,
     path: Path,
     *,
@@ -135,13 +135,13 @@ async def import_answers(
     stated = await asyncio.to_thread(read_named_models, path, body=body)
     lookout = MentionFinder([*known, *stated], stated)
     answers = lookout.watching(read_checked_answers(path, body=body))
-    brought = await import_checked_answers(pool, contents, arena, answers, enable=enable, actor=actor)
+    brought = await import_checked_answers(pool, blobs, arena, answers, enable=enable, actor=actor)
     return replace(brought, mentioned=lookout.count, mentions=tuple(lookout.first))
 
 
 async def import_checked_answers(
     pool: ConnectionPool,
-    contents: BlobStore,
+    blobs: BlobStore,
     arena: str,
     answers: Iterator[CheckedAnswer],
     *,
@@ -151,12 +151,12 @@ async def import_checked_answers(
     """The same of answers that were read and checked already."""
     async with connect_from_pool(pool) as connection:
         found = await find_arena(connection, arena)
-    rows = await _kept(contents, answers)
+    rows = await _kept(blobs, answers)
     async with connect_from_pool(pool) as connection:
         await _planned(connection, found.arena, rows)
         total = ImportResult()
         for part in _parts(rows):
-            brought = await _entered(connection, contents, found.arena, part, enable, actor)
+            brought = await _entered(connection, blobs, found.arena, part, enable, actor)
             total = replace(
                 brought,
                 **{name: getattr(total, name) + getattr(brought, name) for name in _COUNTED_FIELDS},
@@ -218,11 +218,11 @@ class _ImportPlan:
 
     @property
     def brings(self) -> bool:
-        """Whether anything is new."""
+        """Whether the import changes anything."""
         return bool(self.new_models or self.new_prompts or self.described or self.new_responses)
 
     def add(self, row: _Row) -> None:
-        """Count one row in. A `Conflict` leaves the plan as it was."""
+        """Add a row to the plan. If it raises `Conflict`, the plan is unchanged."""
         self._check(row)
         model, prompt = self._model(row), self._prompt(row)
         if self.responses.get((model, prompt)) == row.sha256:
@@ -239,7 +239,7 @@ class _ImportPlan:
             raise Conflict(f"{row.where}: prompt {row.prompt} was withdrawn; give it another prompt_id")
         if known.sha256 != row.text_sha256:
             raise Conflict(
-                f"{row.where}: prompt {row.prompt} has another text already; give one of them another prompt_id"
+                f"{row.where}: prompt {row.prompt} already has a different text; give one of them another prompt_id"
             )
         for what in ("category", "language"):
             value, there = getattr(row, what), getattr(known, what)
@@ -247,7 +247,7 @@ class _ImportPlan:
                 raise Conflict(f"{row.where}: the {what} of prompt {row.prompt} is {there!r}, not {value!r}")
         if self.responses.get((self.models.get(row.model, -1), known.prompt)) not in (None, row.sha256):
             raise Conflict(
-                f"{row.where}: {row.model} has another response to {row.prompt} already; "
+                f"{row.where}: {row.model} already has a different response to {row.prompt}; "
                 "withdraw that one first, or leave this one out"
             )
 
@@ -270,7 +270,7 @@ class _ImportPlan:
         return known.prompt
 
     def _describe(self, row: _Row, known: PromptKey) -> None:
-        """Category and language may come later, but not change."""
+        """Category and language may be added later, but not changed."""
         category = row.category if known.category is None else known.category
         language = row.language if known.language is None else known.language
         if (category, language) == (known.category, known.language):
@@ -292,12 +292,12 @@ def _check_arena_name(name: str) -> None:
         )
 
 
-async def _kept(contents: BlobStore, answers: Iterator[CheckedAnswer]) -> list[_Row]:
+async def _kept(blobs: BlobStore, answers: Iterator[CheckedAnswer]) -> list[_Row]:
     """Store the bytes of all answers in chunks, and collect their metadata."""
     rows: list[_Row] = []
     texts: dict[bytes, str] = {}
     while chunk := await asyncio.to_thread(_chunk, answers):
-        hashes = await contents.put_many([one.data for one in chunk])
+        hashes = await blobs.put_many([one.data for one in chunk])
         rows += [
             _row(one, sha256, texts.setdefault(one.text_sha256, one.text))
             for one, sha256 in zip(chunk, hashes, strict=True)
@@ -334,14 +334,14 @@ def _chunk(answers: Iterator[CheckedAnswer]) -> list[CheckedAnswer]:
 
 
 def _parts(rows: list[_Row]) -> Iterator[list[_Row]]:
-    """At least one, so that an empty file is an import too."""
+    """Split rows into batches; there is at least one, so that an empty file is an import too."""
     yield rows[:_LOCKED_BATCH_ROWS]
     for start in range(_LOCKED_BATCH_ROWS, len(rows), _LOCKED_BATCH_ROWS):
         yield rows[start : start + _LOCKED_BATCH_ROWS]
 
 
 async def _planned(connection: Connection, arena: int, rows: Sequence[_Row]) -> _ImportPlan:
-    """What these rows add to the current contents."""
+    """Plan the import of these rows."""
     plan = await _plan_for(connection, arena, rows)
     for row in rows:
         plan.add(row)
@@ -349,7 +349,7 @@ async def _planned(connection: Connection, arena: int, rows: Sequence[_Row]) -> 
 
 
 async def _plan_for(connection: Connection, arena: int, rows: Sequence[_Row]) -> _ImportPlan:
-    """What there is now of all that these rows name."""
+    """An empty plan, with the current models, prompts and responses that these rows name."""
     models = await read_model_numbers(connection, arena, {row.model for row in rows})
     known = await read_prompt_keys(connection, arena, {row.prompt for row in rows})
     prompts = {key.name: key for key in known}
@@ -363,13 +363,13 @@ async def _plan_for(connection: Connection, arena: int, rows: Sequence[_Row]) ->
 
 
 async def _entered(
-    connection: Connection, contents: BlobStore, arena: int, rows: list[_Row], enable: bool, actor: str
+    connection: Connection, blobs: BlobStore, arena: int, rows: list[_Row], enable: bool, actor: str
 ) -> ImportResult:
-    """One part, in one transaction under the arena's lock."""
-    await contents.hold(connection)
+    """Import one batch, in one transaction under the arena's lock."""
+    await blobs.hold(connection)
     async with append_batch(connection, arena) as batch:
         plan = await _planned(connection, arena, rows)
-        await contents.check(connection, {one.sha256 for one in plan.new_responses})
+        await blobs.check(connection, {one.sha256 for one in plan.new_responses})
         await _write(connection, batch, plan, enable=enable)
         brought = ImportResult(
             models=len(plan.new_models),

@@ -31,11 +31,11 @@ __all__ = [
     "validate_name",
 ]
 
-#: Bytes of one response, and of a prompt.
+#: Maximum bytes of a response, and of a prompt.
 MAX_RESPONSE_BYTES = 32 * 1024 * 1024
 MAX_PROMPT_BYTES = 1024 * 1024
 MAX_NAME_CHARACTERS = 200
-#: Answers of one import: what is known of each stays in memory until all have been read.
+#: Answers in one import; their metadata stay in memory until all are read.
 ANSWER_LIMIT = 1_000_000
 
 _DATA = re.compile(r"data:[\w.+-]+/[\w.+-]+;base64,", re.ASCII)
@@ -44,7 +44,7 @@ _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class CheckedAnswer:
-    """One answer, checked. ``where`` is its place in the file."""
+    """A valid answer. ``where`` is its place in the file."""
 
     where: str
     model: str
@@ -56,25 +56,25 @@ class CheckedAnswer:
     kind: str
     media_type: str
     data: bytes
-    #: What the file says of the model's family and maker.
+    #: The model's family and maker, as stated in the file.
     stated: frozenset[str] = frozenset()
 
 
 def read_checked_answers(path: Path, *, body: bool = False) -> Iterator[CheckedAnswer]:
-    """The answers of a file, one by one.
+    """Read the answers of a file.
 
-    Responses that are not text are paths of files beside the answers or below, or ``data:`` addresses
-    that carry their bytes. A ``body`` came over the wire: it is plain JSON Lines, and names no files.
+    Responses that are not text are paths of files in the same folder or below, or ``data:`` URLs.
+    A ``body`` was sent in a request: it is plain JSON Lines, and must not name files.
     """
     folder = None if body else path.parent
     for number, (where, record) in enumerate(_records(path, body), start=1):
         if number > ANSWER_LIMIT:
-            raise InputError(f"{where}: an import takes {ANSWER_LIMIT} answers at most; split the file")
+            raise InputError(f"{where}: an import may have at most {ANSWER_LIMIT} answers; split the file")
         yield _checked(Answer.from_dict(record, where), where, folder)
 
 
 def read_named_models(path: Path, *, body: bool = False) -> dict[str, set[str]]:
-    """The models that a file or a ``body`` names, each with what it says of the model's family and maker."""
+    """The models that a file or a ``body`` names, each with its stated families and makers."""
     found: dict[str, set[str]] = {}
     for _, record in _records(path, body):
         model = record.get("model")
@@ -87,15 +87,15 @@ def read_named_models(path: Path, *, body: bool = False) -> dict[str, set[str]]:
 
 
 def read_upload_rows(path: Path, *, most: int) -> Iterator[CheckedAnswer | BadRow]:
-    """The answers of a plain file that came over the wire, one by one, with what is wrong with the others.
+    """Read the answers of an uploaded file, and the errors of invalid rows.
 
-    As in the body of a request, responses that are not text carry their bytes, and name no files. Reading
-    ends where the rows have more than ``most`` bytes.
+    As in a request body, responses that are not text must be ``data:`` URLs. Reading ends when the rows have
+    more than ``most`` bytes.
     """
     for number, row in enumerate(answer_rows(path, most=most), start=1):
         if number > ANSWER_LIMIT:
             yield BadRow(
-                "the file", None, f"an import takes {ANSWER_LIMIT} answers at most; split it", last=True
+                "the file", None, f"an import may have at most {ANSWER_LIMIT} answers; split it", last=True
             )
             return
         if isinstance(row, BadRow):
@@ -109,10 +109,10 @@ def read_upload_rows(path: Path, *, most: int) -> Iterator[CheckedAnswer | BadRo
 
 
 def validate_name(what: str, name: str) -> str:
-    """A name that can be shown and looked for; anything else is an `InputError`."""
+    """Check a name and return it; raise `InputError` if it cannot be displayed."""
     if not name or name != name.strip() or not name.isprintable() or len(name) > MAX_NAME_CHARACTERS:
         raise InputError(
-            f"{what} is {name[:MAX_NAME_CHARACTERS]!r}; expected 1 to {MAX_NAME_CHARACTERS} characters that can be printed, "
+            f"{what} is {name[:MAX_NAME_CHARACTERS]!r}; expected 1 to {MAX_NAME_CHARACTERS} printable characters, "
             "without spaces at the ends"
         )
     return name
@@ -153,43 +153,45 @@ def _checked(answer: Answer, where: str, folder: Path | None) -> CheckedAnswer:
 def _prompt_text(text: str) -> str:
     size = len(text.encode())
     if size > MAX_PROMPT_BYTES:
-        raise InputError(f"the prompt has {size} bytes; at most {MAX_PROMPT_BYTES} are taken in")
+        raise InputError(f"the prompt has {size} bytes; the maximum is {MAX_PROMPT_BYTES}")
     if "\0" in text:
-        raise InputError("the prompt holds a zero byte, which no text can hold; remove it")
+        raise InputError("the prompt contains a null character; remove it")
     return text
 
 
 def _bounded(data: bytes) -> bytes:
     if len(data) > MAX_RESPONSE_BYTES:
-        raise InputError(f"the response has more than {MAX_RESPONSE_BYTES} bytes; no larger one is taken in")
+        raise InputError(f"the response has more than {MAX_RESPONSE_BYTES} bytes, which is the maximum")
     return data
 
 
 def _bytes(response: str, folder: Path | None) -> bytes:
-    """What a response that is not text stands for."""
+    """The bytes of a response that is not text."""
     start = _DATA.match(response)
     if start is not None:
         try:
             return base64.b64decode(response[start.end() :], validate=True)
         except binascii.Error:
-            raise InputError("the response is a data: address, but what it carries is not base64") from None
+            raise InputError("the response is a data: URL with invalid base64") from None
     if folder is None or _ADDRESS.match(response):
-        expected = "a data: address with base64" if folder is None else "the path of a file"
+        expected = "a data: URL with base64" if folder is None else "the path of a file"
         raise InputError(f"the response is {response[:MAX_NAME_CHARACTERS]!r}; expected {expected}")
     return _file(response, folder)
 
 
 def _file(response: str, folder: Path) -> bytes:
-    """A file below the folder; what a link outside it names is not read."""
+    """Read a file below the folder. Links that lead outside are not followed."""
     try:
         root = folder.resolve(strict=True)
         place = (root / response).resolve(strict=True)
         if not place.is_relative_to(root):
-            raise InputError(f"{response!r} lies outside {folder}; put the file beside the answers, or below")
+            raise InputError(
+                f"{response!r} is outside {folder}; put the file in the folder of the answers, or below"
+            )
         if not place.is_file():
             raise InputError(f"{response!r} is not a file")
         with place.open("rb") as file:
             return file.read(MAX_RESPONSE_BYTES + 1)
     except (OSError, ValueError, RuntimeError) as error:
-        told = error.strerror if isinstance(error, OSError) and error.strerror else "no such file"
-        raise InputError(f"{response[:MAX_NAME_CHARACTERS]!r} cannot be read: {told}") from None
+        problem = error.strerror if isinstance(error, OSError) and error.strerror else "no such file"
+        raise InputError(f"{response[:MAX_NAME_CHARACTERS]!r} cannot be read: {problem}") from None

@@ -1,7 +1,7 @@
 """Arenas, their models, prompts and responses, and what was changed in them.
 
-Rows that concern a log are written in the transaction of `tiltyard.arena.log.event_log.append_batch`; whoever calls
-these functions brings its connection.
+Rows that belong to an event of the log are written in the transaction of
+`tiltyard.arena.log.event_log.append_batch`; the caller passes its connection.
 """
 
 from __future__ import annotations
@@ -67,13 +67,13 @@ class Arena:
     title: str
     settings: ArenaSettings
     created_at: datetime
-    #: Whether the ids of its matchups carry its number. Those of arenas that version 0.1 made may not.
+    #: Whether the ids of its matchups contain its number. In arenas made by version 0.1 they may not.
     ids_carry_arena: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class KnownModel:
-    """A model with what there is of it now."""
+    """A model, its current number of responses, and whether it is enabled."""
 
     model: int
     name: str
@@ -84,7 +84,7 @@ class KnownModel:
 
 @dataclass(frozen=True, slots=True)
 class KnownPrompt:
-    """A prompt with what there is of it now; its text is ``None`` once it is withdrawn."""
+    """A prompt and its current number of responses; its text is ``None`` once it is withdrawn."""
 
     prompt: int
     name: str
@@ -98,7 +98,7 @@ class KnownPrompt:
 
 @dataclass(frozen=True, slots=True)
 class PromptKey:
-    """What identifies a prompt."""
+    """A prompt without its text."""
 
     prompt: int
     name: str
@@ -110,7 +110,7 @@ class PromptKey:
 
 @dataclass(frozen=True, slots=True)
 class NewPrompt:
-    """A prompt on its way in."""
+    """A prompt to be imported."""
 
     prompt: int
     name: str
@@ -133,7 +133,7 @@ class NewResponse:
 
 
 async def reserve_arena_number(connection: Connection) -> int:
-    """A number for a new arena."""
+    """Reserve a number for a new arena."""
     row = await _one(connection, "arenas_reserve")
     assert row is not None
     return int(row[0])
@@ -147,7 +147,7 @@ async def add_arena(
     with translate_errors("make an arena"):
         row = await (await connection.execute(statement("arenas_add"), values)).fetchone()
         if row is None:
-            raise Conflict(f"there is an arena called {name} already; choose another name")
+            raise Conflict(f"the arena {name} exists already; choose another name")
         made = _arena(row)
         await connection.execute(statement("arenas_add_rater"), {"arena": made.arena})
         await create_partitions(connection, made.arena)
@@ -155,57 +155,57 @@ async def add_arena(
 
 
 async def find_arena(connection: Connection, name: str) -> Arena:
-    """The arena of this name, or `NotFound`."""
+    """The arena with this name; `NotFound` if there is none."""
     row = await _named(connection, "arenas_find", name)
     if row is None:
-        raise NotFound("there is no such arena; ask for the list of arenas")
+        raise NotFound("no such arena; see the list of arenas")
     return _arena(row)
 
 
 async def find_arena_by_number(connection: Connection, number: int) -> Arena | None:
-    """The arena of this number, if there is one."""
+    """The arena with this number, or ``None``."""
     row = await _one(connection, "arenas_find_by_number", arena=number)
     return None if row is None else _arena(row)
 
 
 async def list_arenas(connection: Connection) -> list[Arena]:
-    """Every arena, by name."""
+    """All arenas, ordered by name."""
     with translate_errors("list the arenas"):
         return [_arena(row) for row in await (await connection.execute(statement("arenas_list"))).fetchall()]
 
 
 async def change_arena(connection: Connection, arena: int, title: str, settings: ArenaSettings) -> None:
-    """Another title, other settings."""
+    """Change the title and the settings of an arena."""
     values = {"arena": arena, "title": title, "settings": Jsonb(settings.to_dict())}
     with translate_errors("change an arena"):
         await connection.execute(statement("arenas_change"), values)
 
 
 async def list_models(connection: Connection, arena: int) -> list[KnownModel]:
-    """Every model that was ever added, by number."""
+    """All models that were ever added, ordered by number."""
     return [KnownModel(*row) for row in await _all(connection, "arenas_models", arena=arena)]
 
 
 async def list_prompts(
     connection: Connection, arena: int, *, after: int = -1, limit: int = 1000
 ) -> list[KnownPrompt]:
-    """A page of the prompts, by number."""
+    """A page of prompts, ordered by number."""
     rows = await _all(connection, "arenas_prompts", arena=arena, after=after, limit=limit)
     return [KnownPrompt(*row) for row in rows]
 
 
 async def prompt_text(connection: Connection, arena: int, prompt: int) -> str:
-    """What a prompt asks; `NotFound` once it is withdrawn."""
+    """The text of a prompt; `NotFound` if it is withdrawn."""
     row = await _one(connection, "arenas_prompt", arena=arena, prompt=prompt)
     if row is None:
-        raise NotFound("this prompt was withdrawn; ask for another matchup")
+        raise NotFound("this prompt was withdrawn; request another matchup")
     return str(row[0])
 
 
 async def list_prompt_names(
     connection: Connection, arena: int, category: str | None, language: str | None
 ) -> dict[int, str]:
-    """Names of the prompts of a category and a language, by number; ``None`` is any."""
+    """Names of the prompts with a category and a language, by number; ``None`` matches any."""
     rows = await _all(
         connection, "arenas_filtered_prompts", arena=arena, category=category, language=language
     )
@@ -222,40 +222,40 @@ async def read_filters(connection: Connection, arena: int) -> tuple[list[str], l
 async def read_prompt_keys(
     connection: Connection, arena: int, names: Collection[str] | None = None
 ) -> list[PromptKey]:
-    """Every prompt that was ever added, by number; or only those of these names."""
+    """All prompts that were ever added, ordered by number; or only those with these names."""
     values = {"arena": arena, "names": None if names is None else list(names)}
     return [PromptKey(*row) for row in await _all(connection, "arenas_prompt_keys", **values)]
 
 
 async def read_size(connection: Connection, arena: int) -> tuple[int, int]:
-    """How many models and prompts were ever added."""
+    """The numbers of models and prompts that were ever added."""
     row = await _one(connection, "arenas_size", arena=arena)
     assert row is not None
     return int(row[0]), int(row[1])
 
 
 async def read_model_numbers(connection: Connection, arena: int, names: Collection[str]) -> dict[str, int]:
-    """Numbers of the models of these names, as far as there are any."""
+    """The numbers of the models with these names; unknown names are left out."""
     return dict(await _all(connection, "arenas_model_numbers", arena=arena, names=list(names)))
 
 
 async def read_response_keys(
     connection: Connection, arena: int, cells: Collection[tuple[int, int]]
 ) -> dict[tuple[int, int], bytes]:
-    """The hash of the live response in each of these cells of model and prompt that has one."""
+    """The hash of the current response in each of these cells of model and prompt that has one."""
     models, prompts = [model for model, _ in cells], [prompt for _, prompt in cells]
     rows = await _all(connection, "arenas_response_keys", arena=arena, model=models, prompt=prompts)
     return {(model, prompt): bytes(sha256) for model, prompt, sha256 in rows}
 
 
 async def add_models(connection: Connection, arena: int, first: int, names: Sequence[str]) -> None:
-    """New models, numbered on."""
+    """Add models, numbered from ``first`` on."""
     values = {"arena": arena, "model": list(range(first, first + len(names))), "name": list(names)}
     await connection.execute(statement("arenas_add_models"), values)
 
 
 async def add_prompts(connection: Connection, arena: int, prompts: Sequence[NewPrompt]) -> None:
-    """New prompts, by the numbers that they bring."""
+    """Add prompts, which have their numbers already."""
     columns = ("prompt", "name", "text", "sha256", "category", "language")
     await connection.execute(statement("arenas_add_prompts"), _columns(arena, columns, prompts))
 
@@ -263,7 +263,7 @@ async def add_prompts(connection: Connection, arena: int, prompts: Sequence[NewP
 async def describe_prompts(
     connection: Connection, arena: int, described: Sequence[tuple[int, str | None, str | None]]
 ) -> None:
-    """Category and language of prompts that came without."""
+    """Set the category and language of prompts that have none."""
     number, category, language = ([row[k] for row in described] for k in range(3))
     values = {"arena": arena, "prompt": number, "category": category, "language": language}
     await connection.execute(statement("arenas_describe_prompts"), values)
@@ -272,36 +272,36 @@ async def describe_prompts(
 async def add_responses(
     connection: Connection, arena: int, responses: Sequence[NewResponse]
 ) -> list[tuple[int, int, int]]:
-    """New responses: the number of each, with its model and prompt."""
+    """Add responses; return the number of each, with its model and prompt."""
     columns = ("model", "prompt", "kind", "media_type", "sha256", "size")
     found = await connection.execute(statement("arenas_add_responses"), _columns(arena, columns, responses))
     return [(int(number), model, prompt) for number, model, prompt in await found.fetchall()]
 
 
 async def find_model(connection: Connection, arena: int, name: str) -> tuple[int, bool]:
-    """The number of a model and whether it may be served; `NotFound` if there is none of this name."""
+    """The number of a model, and whether it is enabled; `NotFound` if there is none with this name."""
     row = await _named(connection, "arenas_model", name, arena=arena)
     if row is None:
-        raise NotFound(f"there is no model called {name!r} in this arena; ask for the list of its models")
+        raise NotFound(f"this arena has no model {name!r}; see the list of its models")
     return int(row[0]), row[1] == LogKind.ENABLE
 
 
 async def find_prompt(connection: Connection, arena: int, name: str) -> tuple[int, bool]:
-    """The number of a prompt and whether it is withdrawn; `NotFound` if there is none of this name."""
+    """The number of a prompt, and whether it is withdrawn; `NotFound` if there is none with this name."""
     row = await _named(connection, "arenas_prompt_named", name, arena=arena)
     if row is None:
-        raise NotFound(f"there is no prompt called {name!r} in this arena; ask for the list of its prompts")
+        raise NotFound(f"this arena has no prompt {name!r}; see the list of its prompts")
     return int(row[0]), row[1] is not None
 
 
 async def find_response(connection: Connection, arena: int, model: int, prompt: int) -> int | None:
-    """The number of a model's live response to a prompt."""
+    """The number of a model's current response to a prompt, or ``None``."""
     row = await _one(connection, "arenas_response", arena=arena, model=model, prompt=prompt)
     return None if row is None else int(row[0])
 
 
 async def read_policy(connection: Connection, arena: int) -> MethodValues:
-    """What the last policy event of a log says."""
+    """The method in the last policy event of a log."""
     row = await _one(connection, "arenas_policy", arena=arena)
     if row is None:
         raise NotFound("this arena's log has no policy; it was not made by tiltyard")

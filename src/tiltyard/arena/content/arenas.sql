@@ -58,7 +58,7 @@ ORDER BY p.prompt LIMIT %(limit)s;
 SELECT text FROM prompts WHERE arena = %(arena)s AND prompt = %(prompt)s AND withdrawn_at IS NULL;
 
 -- name: arenas_prompt_keys
--- What an import compares of the prompts, all or those of these names.
+-- Keys of prompts, all or those with these names, for an import.
 SELECT prompt, name, sha256, category, language, withdrawn_at IS NOT NULL FROM prompts
 WHERE arena = %(arena)s AND (%(names)s::text[] IS NULL OR name = ANY(%(names)s)) ORDER BY prompt;
 

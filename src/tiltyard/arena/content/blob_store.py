@@ -1,7 +1,7 @@
-"""Bytes of responses, by their hash: small ones in the database, larger ones in a folder or a bucket.
+"""The bytes of responses by hash: small ones in the database, larger ones in a folder or a bucket.
 
-Bytes never change: another answer is another hash. They are put before any row names them, and removed
-only once no live response has them, so that a reader never meets a name without its bytes.
+Bytes never change, because they are addressed by their hash. They are stored before a row refers to them, and
+deleted only when no current response refers to them, so that a reader never finds a hash without its bytes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["INLINE_LIMIT_BYTES", "BlobStore", "ResponseContent"]
 #: Larger blobs are stored outside the database.
 INLINE_LIMIT_BYTES = 64 * 1024
 
-#: For so long a process may go on handing out a response that another one has withdrawn.
+#: Seconds for which a process may still serve a response that another process has withdrawn.
 _WITHDRAWAL_CACHE_SECONDS = 2.0
 _CACHED_RESPONSE_LIMIT = 100_000
 #: Blobs removed under one lock; writers wait meanwhile.
@@ -33,14 +33,14 @@ _REMOVAL_BATCH_COUNT = 20
 
 
 class ResponseContent(NamedTuple):
-    """One response as a browser gets it."""
+    """The content of a response, with its media type."""
 
     media_type: str
     data: bytes
 
 
 class BlobStore:
-    """Bytes behind one seam. ``object_storage`` holds those that are too large for the database."""
+    """Stores bytes by hash, with a cache. ``object_storage`` has those that are too large for the database."""
 
     def __init__(
         self, pool: ConnectionPool, object_storage: ObjectStorage, *, cached: int = 64 * 1024 * 1024
@@ -54,11 +54,11 @@ class BlobStore:
         )
 
     async def put(self, data: bytes) -> bytes:
-        """Keep these bytes; their SHA-256."""
+        """Store bytes; return their SHA-256."""
         return (await self.put_many([data]))[0]
 
     async def put_many(self, many: Sequence[bytes]) -> list[bytes]:
-        """Keep all of these; their SHA-256 in the same order."""
+        """Store many blobs; return their SHA-256 in the same order."""
         hashes = [hashlib.sha256(data).digest() for data in many]
         found = dict(zip(hashes, many, strict=True))
         with translate_errors("keep the bytes of responses"):
@@ -74,51 +74,51 @@ class BlobStore:
         return hashes
 
     async def hold(self, connection: AsyncConnection) -> None:
-        """Keep whatever was put from being removed, until the transaction ends that this begins.
+        """Begin a transaction during which no stored bytes are deleted.
 
-        Whoever also needs an arena's lock takes this one first: voters must not wait for a sweep.
+        A caller that also needs an arena's lock must take this lock first, so that voters do not wait for a sweep.
         """
         with translate_errors("keep the bytes of responses"):
             await connection.execute(statement("log_begin"))
             await connection.execute(statement("contents_lock_shared"))
 
     async def check(self, connection: AsyncConnection, hashes: Collection[bytes]) -> None:
-        """What is held must be there: a sweep may have come before."""
+        """Raise `Conflict` if some of these bytes are missing, because a sweep deleted them before `hold`."""
         found = await connection.execute(statement("contents_known"), {"sha256": list(hashes)})
         if len(await found.fetchall()) < len(hashes):
             raise Conflict(
-                "bytes of these answers were removed meanwhile, by a withdrawal; import the file again"
+                "bytes of these answers were deleted meanwhile by a withdrawal; import the file again"
             )
 
     async def read(self, response: int) -> ResponseContent:
-        """A live response: its media type and its bytes. A withdrawn one is not found."""
+        """The content of a response; `NotFound` if it is withdrawn."""
         sha256, media_type = await self._response(response)
         return ResponseContent(media_type, await self.read_bytes(sha256))
 
     async def read_bytes(self, sha256: bytes) -> bytes:
-        """The bytes with this hash; damaged or missing ones are a `StoreFault`."""
+        """The bytes with this hash; `StoreFault` if they are damaged or missing."""
         held = self._bytes.get(sha256)
         if held is not None:
             return held
         data = await self._fetched(sha256)
         if hashlib.sha256(data).digest() != sha256:
             raise StoreFault(
-                f"the bytes of {sha256.hex()} are damaged; bring back the responses of the last backup"
+                f"the bytes of {sha256.hex()} are damaged; restore the responses from the last backup"
             )
         return self._bytes.put(sha256, data, len(data))
 
     def forget(self, responses: Iterable[int]) -> None:
-        """These responses were withdrawn: look before handing them out again."""
+        """Remove withdrawn responses from the cache."""
         for response in responses:
             known = self._responses.pop(response)
             if known is not None:
                 self._bytes.pop(known[0])
 
     async def sweep(self) -> int:
-        """Remove bytes that no live response has; how many there were.
+        """Delete bytes that no current response refers to; return how many.
 
-        They are found first, and removed a few at a time: whoever puts some waits for a few only. What
-        fails half-way is removed by the next sweep.
+        They are deleted in small batches, so that writers wait only briefly. After a failure, the next sweep deletes
+        the rest.
         """
         removed = 0
         with translate_errors("remove the bytes of withdrawn responses"):
@@ -155,7 +155,7 @@ class BlobStore:
                 row = await found.fetchone()
         if row is None:
             self.forget([response])
-            raise NotFound(f"response {response} was withdrawn, or never was; it cannot be shown")
+            raise NotFound(f"response {response} was withdrawn or does not exist")
         return self._responses.put(response, (bytes(row[0]), str(row[1])), read_at=now)
 
     async def _fetched(self, sha256: bytes) -> bytes:
@@ -165,6 +165,6 @@ class BlobStore:
                 row = await found.fetchone()
         if row is None:
             raise StoreFault(
-                f"there are no bytes of {sha256.hex()}; bring back the responses of the last backup"
+                f"the bytes of {sha256.hex()} are missing; restore the responses from the last backup"
             )
         return bytes(row[0]) if row[0] is not None else await self.object_storage.get(sha256.hex())

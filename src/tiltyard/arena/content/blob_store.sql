@@ -1,9 +1,9 @@
 -- name: contents_lock_shared
--- Bytes are being put: until this transaction ends nobody removes any.
+-- Shared lock of writers: no bytes are deleted until this transaction ends.
 SELECT pg_advisory_xact_lock_shared(7206, 0);
 
 -- name: contents_lock
--- Bytes are being removed: until this transaction ends nobody puts any.
+-- Exclusive lock for deleting: no bytes are stored until this transaction ends.
 SELECT pg_advisory_xact_lock(7206, 0);
 
 -- name: contents_known
@@ -21,11 +21,11 @@ ON CONFLICT (sha256) DO NOTHING;
 SELECT bytes FROM contents WHERE sha256 = %(sha256)s;
 
 -- name: contents_of_response
--- What a response is, and where its bytes are.
+-- The hash and the media type of a response.
 SELECT sha256, media_type FROM responses WHERE response = %(response)s AND withdrawn_at IS NULL;
 
 -- name: contents_abandoned
--- Hashes that only withdrawn responses have, and those that nobody has had for a day.
+-- Hashes that only withdrawn responses refer to, and those without a response for a day.
 SELECT c.sha256
 FROM contents c
 WHERE NOT EXISTS (SELECT FROM responses r WHERE r.sha256 = c.sha256 AND r.withdrawn_at IS NULL)

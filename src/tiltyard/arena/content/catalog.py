@@ -1,4 +1,4 @@
-"""What arenas hold, read for those who show it: arenas, models, prompts, live responses."""
+"""Reads the contents of arenas for routes and pages: arenas, models, prompts, responses."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class PromptResponses:
-    """A prompt and the numbers of live responses to it; ``None`` for what is withdrawn."""
+    """A prompt and the numbers of responses to it; ``None`` if withdrawn."""
 
     text: str | None
     responses: tuple[int | None, ...]
 
 
 async def read_arenas(pool: ConnectionPool) -> list[Arena]:
-    """Every arena."""
+    """All arenas."""
     async with connect_from_pool(pool) as connection:
         return await list_arenas(connection)
 
 
 async def read_arena(pool: ConnectionPool, name: str) -> Arena:
-    """An arena as it is now; `NotFound` if there is none of this name."""
+    """An arena, read from the database; `NotFound` if there is none with this name."""
     async with connect_from_pool(pool) as connection:
         return await find_arena(connection, name)
 
@@ -64,7 +64,7 @@ async def read_prompt_filters(pool: ConnectionPool, arena: Arena) -> tuple[list[
 
 
 async def read_models(pool: ConnectionPool, arena: Arena) -> list[KnownModel]:
-    """Every model that was ever added."""
+    """All models that were ever added."""
     async with connect_from_pool(pool) as connection:
         return await list_models(connection, arena.arena)
 
@@ -76,20 +76,20 @@ async def check_model(pool: ConnectionPool, arena: Arena, model: str) -> None:
 
 
 async def read_prompts(pool: ConnectionPool, arena: Arena, *, after: int, limit: int) -> list[KnownPrompt]:
-    """A page of prompts with their texts, by number."""
+    """A page of prompts with their texts, ordered by number."""
     async with connect_from_pool(pool) as connection:
         return await list_prompts(connection, arena.arena, after=after, limit=limit)
 
 
 async def read_prompt_language(pool: ConnectionPool, arena: int, prompt: str) -> str | None:
-    """The language of a prompt, if it is known."""
+    """The language of a prompt; ``None`` if unknown."""
     async with connect_from_pool(pool) as connection:
         found = await read_prompt_keys(connection, arena, [prompt])
     return found[0].language if found else None
 
 
 async def find_live_response(pool: ConnectionPool, arena: str, model: str, prompt: str) -> int:
-    """The number of a model's live response to a prompt; `NotFound` if there is none."""
+    """The number of a model's current response to a prompt; `NotFound` if there is none."""
     async with connect_from_pool(pool) as connection:
         number = await _number(connection, arena)
         by, _ = await find_model(connection, number, model)

@@ -1,7 +1,7 @@
-"""Responses that name models, families or makers: their voters are not blind. Nothing is refused for it.
+"""Finds responses that name models, families or makers, so that their voters are not blind. They are not rejected.
 
-A response is told of that says the name of a model of the arena, a name of its own family or maker, or that claims to be
-of another family, which misleads its voters. Names that are also ordinary words count only where a response speaks of
+A response is reported if it contains the name of a model of the arena or of its own family or maker, or if it claims to
+be of another family, which misleads voters. Names that are also ordinary words count only where a response speaks of
 itself.
 """
 
@@ -29,11 +29,11 @@ __all__ = ["SHOWN_MENTION_LIMIT", "Mention", "MentionFinder"]
 
 #: Mentions that are listed; the others are only counted.
 SHOWN_MENTION_LIMIT = 20
-#: Shorter names are words of too many languages.
+#: Shorter names are ignored: they are words in too many languages.
 _MIN_NAME_CHARACTERS = 3
-#: Characters of a response that are looked at.
+#: Characters of a response that are searched.
 _MAX_SEARCHED_CHARACTERS = 1_000_000
-#: Tokens by which an exception may begin before the name in it: "Jean-Claude".
+#: Tokens by which an exception may start before the name in it: "Jean-Claude".
 _EXCEPTION_LEAD_TOKENS = 3
 _SEARCHED_KINDS = ("text", "app")
 _MENTION_MESSAGES = {
@@ -46,7 +46,7 @@ _MENTION_MESSAGES = {
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A response that says a name: of its own model, of another, of its family or maker, or of one that it claims."""
+    """A response that contains a name: of its own model, another model, its family or maker, or one that it claims."""
 
     where: str
     name: str
@@ -63,7 +63,7 @@ class Mention:
 
 @dataclass(slots=True)
 class _FamilyName:
-    """A name, and the families that it is a name or a word of."""
+    """A name, the families that have it as a name, and those that have it as an ordinary word."""
 
     text: str
     names: set[str] = field(default_factory=set)
@@ -71,7 +71,7 @@ class _FamilyName:
 
 
 class _Families:
-    """The shipped table, ready to be searched."""
+    """The table of model families, indexed for searching."""
 
     def __init__(self) -> None:
         table = load_families()
@@ -90,7 +90,7 @@ class _Families:
         self.self_references = SelfReferences(table.self_reference, self.index)
 
     def of(self, name: str) -> set[str]:
-        """The families whose names stand in a model's name, or in what a file says of its family or maker."""
+        """The families whose names occur in a model's name, or in its stated family or maker."""
         tokens = list(phrase_tokens(name))
         found = {key for known, _, _ in self.index.within(tokens) for key in known.names | known.words}
         return found | {key for keys, _, _ in self._keys.within(tokens) for key in keys}
@@ -103,17 +103,17 @@ def _families() -> _Families:
 
 @dataclass(frozen=True, slots=True)
 class _OwnNames:
-    """What would identify a model, apart from its name."""
+    """What identifies a model, apart from its name."""
 
     families: frozenset[str]
-    #: Names that its file states and the table does not know.
+    #: Stated names that are not in the table.
     stated: PhraseIndex[str]
 
 
 class MentionFinder:
-    """Looks for names in responses. The time that a response takes is in proportion to its length.
+    """Searches responses for names, in time proportional to their length.
 
-    ``stated`` has, by model, what the answers file says of its family and maker.
+    ``stated`` has the stated families and makers of each model.
     """
 
     def __init__(self, names: Iterable[str], stated: Mapping[str, AbstractSet[str]] | None = None) -> None:
@@ -128,7 +128,7 @@ class MentionFinder:
         self.count = 0
 
     def watching(self, answers: Iterable[CheckedAnswer]) -> Iterator[CheckedAnswer]:
-        """The same answers, looked at on their way."""
+        """Pass the answers through, and search each of them."""
         for answer in answers:
             self.look(answer)
             yield answer
@@ -143,7 +143,7 @@ class MentionFinder:
             self.first.append(found)
 
     def _found(self, answer: CheckedAnswer) -> Mention | None:
-        """Its own model's name, or a name of its family, or another model's name, or one that it claims."""
+        """The most important mention: its own model, its family, another model, or a family that it claims."""
         text = normalise(
             answer.data[: 4 * _MAX_SEARCHED_CHARACTERS].decode("utf-8", "ignore")[:_MAX_SEARCHED_CHARACTERS]
         )
@@ -162,7 +162,7 @@ class MentionFinder:
         return None if claim is None else Mention(answer.where, claim, "claim")
 
     def _said(self, text: str, tokens: list[str]) -> set[str]:
-        """The models whose names are in a text, letter by letter and as whole words."""
+        """The models whose exact names occur in a text as whole words."""
         candidates = [
             (name, start, end) for names, start, end in self._models.within(tokens) for name in names
         ]
@@ -189,7 +189,7 @@ class MentionFinder:
     def _family_names(
         self, tokens: list[str], present: set[str], own: _OwnNames
     ) -> Iterator[tuple[str, Literal["family", "claim"]]]:
-        """Names that give a response away, and names of other families that it claims."""
+        """Names that identify the response's family, and names of other families that it claims."""
         if own.stated.any_in(present):
             for name, _, _ in own.stated.within(tokens):
                 yield name, "family"
@@ -206,7 +206,7 @@ class MentionFinder:
                 yield known.text, "claim"
 
     def _is_exception(self, tokens: list[str], start: int, end: int) -> bool:
-        """Whether a name is part of a phrase in which it is something else."""
+        """Whether a name is part of a phrase in which it means something else."""
         return any(
             place >= end
             for before in range(_EXCEPTION_LEAD_TOKENS + 1)
@@ -215,15 +215,15 @@ class MentionFinder:
 
 
 def _is_spelled(name: str, text: str, start: int, end: int) -> bool:
-    """Whether a text has this name between two places, punctuation and all, and no word goes on there."""
+    """Whether the text between two places is exactly this name, with punctuation, and ends at word boundaries."""
     return (
         text[start:end] in normalise(name)
-        and not _goes_on(text[start - 1 : start], text[start])
-        and not _goes_on(text[end - 1], text[end : end + 1])
+        and not _is_inside_word(text[start - 1 : start], text[start])
+        and not _is_inside_word(text[end - 1], text[end : end + 1])
     )
 
 
-def _goes_on(left: str, right: str) -> bool:
-    """Whether two neighbouring characters are of one word."""
+def _is_inside_word(left: str, right: str) -> bool:
+    """Whether two adjacent characters belong to one word."""
     words = all(one.isalnum() or one == "_" for one in (left, right)) and bool(left and right)
     return words and not is_unspaced(left) and not is_unspaced(right)

@@ -54,7 +54,7 @@ def tokenise(normalised: str) -> list[str]:
 
 
 def token_starts(normalised: str) -> array[int]:
-    """Where each token of a normalised text begins."""
+    """Where each token of a normalised text starts."""
     return array("I", (match.start() for match in _TOKEN.finditer(normalised)))
 
 
@@ -64,12 +64,12 @@ def is_punctuation(token: str) -> bool:
 
 
 def is_unspaced(token: str) -> bool:
-    """Whether a token is of a script that is written without spaces."""
+    """Whether a token belongs to a script that is written without spaces."""
     return _UNSPACED.match(token) is not None
 
 
 class PhraseIndex(Generic[T]):
-    """Values by phrases of tokens. All that begin or end at a token are found in one look at it."""
+    """Values by phrases of tokens, with fast lookup of the phrases that start or end at a token."""
 
     def __init__(self) -> None:
         self._values: dict[Tokens, T] = {}
@@ -86,7 +86,7 @@ class PhraseIndex(Generic[T]):
         return not tokens.isdisjoint(self._beginning)
 
     def add(self, phrase: str, value: T) -> None:
-        """Let a phrase stand for a value; one without letters or digits is never found."""
+        """Add a phrase with its value; a phrase without letters or digits is never found."""
         tokens = phrase_tokens(phrase)
         if not tokens:
             return
@@ -97,7 +97,7 @@ class PhraseIndex(Generic[T]):
                 lengths.sort(reverse=True)
 
     def exactly(self, phrase: str) -> T | None:
-        """What this very phrase stands for."""
+        """The value of exactly this phrase, or ``None``."""
         return self._values.get(phrase_tokens(phrase))
 
     def beginning_at(self, tokens: list[str], start: int) -> Iterator[tuple[T, int]]:

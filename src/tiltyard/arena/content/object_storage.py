@@ -20,7 +20,7 @@ __all__ = ["BucketStorage", "FolderStorage", "ObjectStorage", "open_configured_s
 
 
 class ObjectStorage(Protocol):
-    """Bytes by name. Putting the same name again changes nothing; removing what is not there is no error."""
+    """Stores bytes by name. Storing the same name again has no effect; removing a missing name is not an error."""
 
     async def put(self, name: str, data: bytes) -> None: ...
     async def get(self, name: str) -> bytes: ...
@@ -28,7 +28,7 @@ class ObjectStorage(Protocol):
 
 
 class FolderStorage:
-    """One file for each name, readable by its owner alone; there whole or not at all."""
+    """One file for each name, readable by its owner only, and written atomically."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -44,7 +44,7 @@ class FolderStorage:
 
     def _put(self, name: str, data: bytes) -> None:
         place = self.path / name
-        with _told("write", place):
+        with _translate_file_errors("write", place):
             if place.is_file() and place.stat().st_size == len(data):
                 return
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -52,11 +52,11 @@ class FolderStorage:
                 file.write(data)
 
     def _get(self, name: str) -> bytes:
-        with _told("read", self.path / name):
+        with _translate_file_errors("read", self.path / name):
             return (self.path / name).read_bytes()
 
     def _remove(self, name: str) -> None:
-        with _told("remove", self.path / name):
+        with _translate_file_errors("remove", self.path / name):
             (self.path / name).unlink(missing_ok=True)
 
 
@@ -70,31 +70,31 @@ class BucketStorage:
     async def put(self, name: str, data: bytes) -> None:
         from obstore import put_async
 
-        with _bucket_told("write", f"{self._place}/{name}"):
+        with _translate_bucket_errors("write", f"{self._place}/{name}"):
             await put_async(self._store, name, data)
 
     async def get(self, name: str) -> bytes:
         from obstore import get_async
 
-        with _bucket_told("read", f"{self._place}/{name}"):
+        with _translate_bucket_errors("read", f"{self._place}/{name}"):
             found = await get_async(self._store, name)
             return bytes(await found.bytes_async())
 
     async def remove(self, name: str) -> None:
         from obstore import delete_async
 
-        with _bucket_told("remove", f"{self._place}/{name}"):
+        with _translate_bucket_errors("remove", f"{self._place}/{name}"):
             await delete_async(self._store, name)
 
 
 def open_configured_storage(environment: Environment) -> ObjectStorage:
-    """As set in the environment, or in Tiltyard's home."""
+    """The storage that the environment configures; by default a folder in Tiltyard's home."""
     variables = environment.variables
     return open_storage(variables.get("TILTYARD_RESPONSES_URL"), environment.home, variables)
 
 
 def open_storage(url: str | None, home: Path, variables: Mapping[str, str] | None = None) -> ObjectStorage:
-    """Where the environment says: ``s3://bucket/prefix``, a folder, or ``responses`` in Tiltyard's home.
+    """Open the storage at a URL: ``s3://bucket/prefix``, a folder, or by default ``responses`` in Tiltyard's home.
 
     A bucket's endpoint, region and keys are read from the usual ``AWS_…`` variables.
     """
@@ -103,7 +103,7 @@ def open_storage(url: str | None, home: Path, variables: Mapping[str, str] | Non
     if not url.startswith("s3://"):
         if "://" in url:
             scheme = url.split(":", maxsplit=1)[0]
-            raise BadOption(f"TILTYARD_RESPONSES_URL {scheme}:… is not known; expected s3://bucket/prefix")
+            raise BadOption(f"TILTYARD_RESPONSES_URL: unknown scheme {scheme}; expected s3://bucket/prefix")
         return FolderStorage(Path(url).expanduser())
     try:
         from obstore.store import S3Store
@@ -133,28 +133,28 @@ def _bucket_options(variables: Mapping[str, str]) -> dict[str, Any]:
 
 
 @contextmanager
-def _told(verb: str, place: Path) -> Iterator[None]:
+def _translate_file_errors(verb: str, place: Path) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise StoreFault(f"cannot {verb} {place}: it is not there; bring it back from a backup") from None
+        raise StoreFault(f"cannot {verb} {place}: it does not exist; restore it from a backup") from None
     except OSError as error:
         raise StoreFault(
-            f"cannot {verb} {place}: {error.strerror or error}; check the disk and the folder's rights"
+            f"cannot {verb} {place}: {error.strerror or error}; check the disk and the folder's permissions"
         ) from None
 
 
 @contextmanager
-def _bucket_told(verb: str, place: str) -> Iterator[None]:
+def _translate_bucket_errors(verb: str, place: str) -> Iterator[None]:
     from obstore.exceptions import BaseError
 
     try:
         yield
     except FileNotFoundError:
         if verb != "remove":
-            raise StoreFault(f"cannot {verb} {place}: it is not there; bring it back from a backup") from None
+            raise StoreFault(f"cannot {verb} {place}: it does not exist; restore it from a backup") from None
     except (BaseError, OSError) as error:
-        told = str(error).splitlines()[0][:300] if str(error) else type(error).__name__
+        problem = str(error).splitlines()[0][:300] if str(error) else type(error).__name__
         raise StoreFault(
-            f"cannot {verb} {place}: {told}; check the bucket, its address and its keys"
+            f"cannot {verb} {place}: {problem}; check the bucket, its address and its keys"
         ) from None

@@ -36,7 +36,7 @@ class ShownMatchup:
 
 @dataclass(frozen=True, slots=True)
 class SeenMatchups:
-    """Matchups by source and serial that were open when a log had come to a position."""
+    """Matchups, by source and serial, that were open at a position of the log."""
 
     upto: int
     matchups: tuple[tuple[int, int], ...]
@@ -45,7 +45,7 @@ class SeenMatchups:
 async def withdraw_responses(
     connection: Connection, arena: int, prompt: int, model: int | None, at: datetime
 ) -> list[tuple[int, int]]:
-    """Withdraw the live responses to a prompt, all or one model's: their numbers and models."""
+    """Withdraw the responses to a prompt, all or one model's; return their numbers and models."""
     values = {"arena": arena, "prompt": prompt, "model": model, "at": at}
     found = await connection.execute(statement("takedowns_responses"), values)
     return sorted((int(response), int(by)) for response, by in await found.fetchall())
@@ -73,7 +73,10 @@ async def find_open_matchups(
 async def open_matchups_with(
     connection: Connection, arena: int, responses: Sequence[int], seen: SeenMatchups, now: datetime
 ) -> list[ShownMatchup]:
-    """Under the arena's lock: open matchups, of those seen and those served since, that show any of these."""
+    """Open matchups that show any of these responses: of those in ``seen``, and those served since.
+
+    Call it under the arena's lock.
+    """
     values = {
         "arena": arena,
         "responses": list(responses),

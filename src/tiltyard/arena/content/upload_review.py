@@ -34,7 +34,7 @@ __all__ = [
     "store_upload",
 ]
 
-#: Rows of a preview that are shown, and errors.
+#: Rows and errors that a preview shows.
 SHOWN_ROWS = 10
 SHOWN_ERROR_LIMIT = 100
 #: Maximum decompressed size: Parquet files can expand a lot.
@@ -46,7 +46,7 @@ _MAX_FILE_NAME_CHARACTERS = 120
 
 @dataclass(frozen=True, slots=True)
 class UploadSample:
-    """A good row, as a preview shows it."""
+    """A valid row in a preview."""
 
     where: str
     model: str
@@ -56,7 +56,7 @@ class UploadSample:
     language: str | None
     kind: str
     size: int
-    #: The beginning of a response that is text.
+    #: The start of a text response.
     excerpt: str | None
 
 
@@ -83,11 +83,11 @@ class UploadPreview:
 
 @dataclass(frozen=True, slots=True)
 class UploadDecision:
-    """How an operator lets an upload in."""
+    """The operator's decision on how to import an upload."""
 
-    #: How many good rows the preview had.
+    #: The number of valid rows in the preview.
     expected: int
-    #: Whether the good rows may come without the bad ones.
+    #: Whether to import the valid rows if others are invalid.
     partly: bool = False
     #: Whether new models are enabled.
     enable: bool = True
@@ -137,7 +137,7 @@ async def preview_upload(pool: ConnectionPool, arena: Arena, upload: UUID, *, ac
 
 async def import_upload(
     pool: ConnectionPool,
-    contents: BlobStore,
+    blobs: BlobStore,
     arena: Arena,
     upload: UUID,
     decision: UploadDecision,
@@ -160,7 +160,7 @@ async def import_upload(
     if len(fit) != len(rows) and not decision.partly:
         raise Conflict("some rows are wrong; mend them, or let in the good rows only")
     brought = await import_checked_answers(
-        pool, contents, arena.name, iter(fit), enable=decision.enable, actor=actor
+        pool, blobs, arena.name, iter(fit), enable=decision.enable, actor=actor
     )
     async with connect_from_pool(pool) as connection:
         await remove_upload(connection, upload)
@@ -168,7 +168,7 @@ async def import_upload(
 
 
 async def discard_upload(pool: ConnectionPool, arena: Arena, upload: UUID, *, actor: str) -> None:
-    """Throw a file away without letting it in."""
+    """Discard a file without importing it."""
     async with connect_from_pool(pool) as connection:
         await find_upload(connection, arena.arena, actor, upload)
         await remove_upload(connection, upload)
@@ -215,7 +215,7 @@ def _place(row: BadRow) -> int:
 
 
 def _shown_name(name: str) -> str:
-    """What a browser calls a file can be anything."""
+    """A printable form of a file name, which the browser chose."""
     kept = "".join(
         character if character.isprintable() else "�" for character in name[:_MAX_FILE_NAME_CHARACTERS]
     )

@@ -13,16 +13,16 @@ from tiltyard.postgres.statements import statement
 
 __all__ = ["MAX_UPLOAD_BYTES", "UPLOAD_LIFETIME", "Upload", "add_upload", "find_upload", "remove_upload"]
 
-#: How long an upload waits, and how many bytes it may have.
+#: How long an upload is kept, and its maximum size.
 UPLOAD_LIFETIME = timedelta(hours=1)
 MAX_UPLOAD_BYTES = 64 * 1024 * 1024
-#: Files of one actor in one arena that wait at the same time; the oldest goes first.
+#: Files of one actor in one arena that are kept at the same time; the oldest is deleted first.
 _WAITING_UPLOAD_LIMIT = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """One file as it came."""
+    """An uploaded file."""
 
     upload: UUID
     name: str
@@ -31,7 +31,7 @@ class Upload:
 
 
 async def add_upload(connection: Connection, arena: int, actor: str, name: str, data: bytes) -> UUID:
-    """Keep a file for its hour. Files that have had theirs go."""
+    """Store a file for an hour; delete files that have expired."""
     upload = uuid4()
     values = {"upload": upload, "arena": arena, "actor": actor, "name": name, "bytes": data}
     with translate_errors("keep an upload"):
@@ -50,11 +50,11 @@ async def find_upload(connection: Connection, arena: int, actor: str, upload: UU
     with translate_errors("read an upload"):
         row = await (await connection.execute(statement("uploads_find"), values)).fetchone()
     if row is None:
-        raise NotFound("there is no such upload; one waits for an hour, send the file again")
+        raise NotFound("no such upload; uploads are kept for an hour: send the file again")
     return Upload(upload, str(row[0]), bytes(row[1]), row[2])
 
 
 async def remove_upload(connection: Connection, upload: UUID) -> None:
-    """Let a file go. Again changes nothing."""
+    """Delete a file. Deleting it again has no effect."""
     with translate_errors("remove an upload"):
         await connection.execute(statement("uploads_remove"), {"upload": upload})

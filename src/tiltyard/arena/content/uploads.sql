@@ -4,7 +4,7 @@ INSERT INTO uploads (upload, arena, actor, name, bytes)
 VALUES (%(upload)s, %(arena)s, %(actor)s, %(name)s, %(bytes)s);
 
 -- name: uploads_find
--- One file, for whoever sent it to this arena, within its hour.
+-- A file, for the actor who uploaded it to this arena, until it expires.
 SELECT name, bytes, made_at FROM uploads
 WHERE upload = %(upload)s AND arena = %(arena)s AND actor = %(actor)s AND made_at > now() - %(life)s::interval;
 
@@ -17,7 +17,7 @@ DELETE FROM uploads WHERE upload = %(upload)s;
 DELETE FROM uploads WHERE made_at <= now() - %(life)s::interval;
 
 -- name: uploads_trim
--- Of one actor in one arena only the newest files stay.
+-- Keep only the newest files of an actor in an arena.
 DELETE FROM uploads WHERE upload IN (
     SELECT upload FROM uploads WHERE arena = %(arena)s AND actor = %(actor)s
     ORDER BY made_at DESC, upload OFFSET %(kept)s

@@ -1,7 +1,7 @@
-"""The judges of an arena: what they are asked of a matchup, and what became of it in the ledger.
+"""The judges of an arena: their requests for a matchup, and the results in the ledger.
 
-As in a tournament, what was paid for is never asked again, and the budget holds however often the
-process dies. Each matchup is asked for itself: two battles never rest on one reply.
+As in a tournament, a request that was paid for is never repeated, and the budget holds even if the process
+crashes. Each matchup has its own requests: a reply is never used for two battles.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from tiltyard.settings.prices import (
 
 __all__ = ["ArenaPanel", "MatchupJudges", "open_matchup_judges", "open_panel", "settle_dead_workers"]
 
-#: What the ledger calls our plan: there is none, matchups come as they come.
+#: The plan's name in the ledger; there is no plan, as matchups are requested one at a time.
 _PLAN = "arena"
 
 
 @dataclass(frozen=True)
 class ArenaPanel:
-    """Everything that is known before a matchup is requested."""
+    """The judges, rubric, budget and databases for judging an arena."""
 
     seats: tuple[JudgeSetup, ...]
     rubric: Rubric
@@ -56,11 +56,11 @@ class ArenaPanel:
 
     @property
     def name(self) -> str:
-        """What stands as ``judge_model``."""
+        """The name that is sent as ``judge_model``."""
         return panel_name([seat.name for seat in self.seats])
 
     def requests(self, matchup: str, shown: QuestionTexts, swapped: QuestionTexts) -> list[JudgeRequest]:
-        """Both orders for every judge."""
+        """The requests for a matchup: both orders for every judge."""
         return [
             self._request(seat, matchup, order, texts)
             for seat in self.seats
@@ -71,7 +71,7 @@ class ArenaPanel:
         ask = build_chat_prompt(shown, self.rubric, seat.form, seat.settings.max_tokens)
         body = seat.provider.body(seat.settings.model, ask, seat.options)
         question = stable_id([matchup, seat.name, order])
-        # Each matchup is a repetition of its own: the same pair in a later matchup is judged again.
+        # The key includes the matchup, so that the same pair in a later matchup is judged again.
         key, size = request_key(seat.provider, body, int(stable_id([matchup]), 16))
         worst = seat.worst(size, batch=False)
         prompt = stable_id([shown.prompt])
@@ -80,7 +80,7 @@ class ArenaPanel:
     def result(
         self, requests: Sequence[JudgeRequest], verdicts: Mapping[str, Verdict | QuestionState]
     ) -> MatchResult | QuestionState:
-        """What the judges found together; without enough of them, the state that stood in the way."""
+        """The combined result of the judges; without enough verdicts, the state of a failed request."""
         results: list[MatchResult] = []
         for seat in self.seats:
             first, second = (verdicts[request.key] for request in requests if request.judge == seat.name)
@@ -100,7 +100,7 @@ def open_panel(
     beside: Path | None = None,
     prices: Mapping[str, PriceEntry] | None = None,
 ) -> ArenaPanel:
-    """Read the configuration, the rubric, the keys and the prices; ``prices`` go before the file's own."""
+    """Read the configuration, the rubric, the keys and the prices; ``prices`` override those of the file."""
     config = load_arena_judges(config_path)
     environment = read_environment(beside or config.folder)
     book = open_prices(merged_prices(config.prices, prices or {}, config.folder))
@@ -112,7 +112,7 @@ def open_panel(
             raise BadOption(
                 f"a budget of {format_dollars(cap)} cannot be kept: the price of {seat.settings.model} at "
                 f"{seat.provider.base_url} is unknown; give it with {price_option(seat.settings.model)} (dollars "
-                f"for a million tokens), state it under prices: in {config.path}, or leave out the budget"
+                f"for a million tokens), set it under prices: in {config.path}, or leave out the budget"
             )
     judgments = None if config.judgments_dir is None else config.folder / config.judgments_dir
     databases = JudgingDatabases.of(environment, judgments)
@@ -123,7 +123,7 @@ def open_panel(
 async def open_matchup_judges(
     panel: ArenaPanel, run: str, heard: RunProgress
 ) -> AsyncIterator[tuple[MatchupJudges, WorkerLocks]]:
-    """The ledger under a worker's name; what dead workers had in flight is lost before anything is asked."""
+    """Open the ledger as a worker. Calls of dead workers are settled as lost before anything is requested."""
     databases = panel.databases
     with ExitStack() as stack:
         locks: WorkerLocks = (
@@ -146,7 +146,7 @@ async def open_matchup_judges(
 
 @dataclass(frozen=True)
 class _UnplannedSeats:
-    """Judges without a plan: nothing can be handed out in stretches, or warmed up for."""
+    """Judges without a plan: there are no shards, and nothing to prewarm."""
 
     seats: Sequence[JudgeSetup]
 
@@ -164,11 +164,11 @@ class _UnplannedSeats:
 
 
 class MatchupJudges(JudgingWorker):
-    """Judges who are asked one matchup at a time."""
+    """Requests the verdicts of judges for one matchup at a time."""
 
     async def verdicts(self, requests: Sequence[JudgeRequest]) -> dict[str, Verdict | QuestionState]:
-        """Ask what the ledger does not hold; what became of each request, by its key."""
-        # To the end, whatever becomes of one of them: calls of the others that are under way are paid for.
+        """Send the requests that the ledger has no reply for; return the result of each request, by key."""
+        # Wait for all, even if one fails: calls in flight are paid for.
         endings = await asyncio.gather(
             *(self._live().ask([request], self._callers[request.judge]) for request in requests),
             return_exceptions=True,
@@ -186,18 +186,18 @@ class MatchupJudges(JudgingWorker):
         }
 
     async def spent(self) -> int:
-        """Picodollars of this run since ever."""
+        """The total spending of this run, in picodollars."""
         return (await self._books.run(Ledger.run, self._run)).spent
 
 
 async def settle_dead_workers(panel: ArenaPanel, run: str, locks: WorkerLocks, own: str) -> None:
-    """Settle what workers had in flight whose locks can be had."""
+    """Settle the calls in flight of workers that are dead, which means that their locks are free."""
     names = await asyncio.to_thread(_at_work, panel, run)
     taken: list[WorkerLock] = [
         lock for name in sorted(names - {own}) if (lock := locks.take(name)) is not None
     ]
     if taken:
-        # A worker that has only lost its connection needs this long to notice.
+        # A worker that lost its connection but is alive needs this long to notice.
         await asyncio.sleep(locks.grace)
     with closing(Ledger(panel.databases.ledger)) as ledger:
         for lock in taken:
@@ -206,13 +206,13 @@ async def settle_dead_workers(panel: ArenaPanel, run: str, locks: WorkerLocks, o
 
 
 def _at_work(panel: ArenaPanel, run: str) -> set[str]:
-    """Workers that have something in flight, or had when they died."""
+    """Workers with calls in flight, alive or dead."""
     with closing(Ledger(panel.databases.ledger)) as ledger:
         return {one.worker for one in ledger.attempts(run) if one.state == "intent"}
 
 
 def _verdict(seat: JudgeSetup, bodies: Sequence[Body], ending: str) -> Verdict | QuestionState:
-    """The first readable reply; without one, the state of the last, or how asking ended."""
+    """The first readable verdict; without one, the state of the last reply, or of the request."""
     readings = [seat.reading(body)[1] for body in bodies]
     for reading in readings:
         if reading.verdict is not None:

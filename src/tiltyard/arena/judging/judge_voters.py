@@ -1,8 +1,8 @@
-"""Judges as voters: matchups of a live arena put to LLMs in both orders, and voted on as one battle each.
+"""LLM judges as voters: they judge each matchup of a live arena in both orders, and cast one vote.
 
-The judge sees the prompt and two responses, as any voter does, and never a name. Money goes through
-the ledger, as in a tournament: what was paid for is never asked again, and the budget holds however
-often the process dies.
+A judge sees the prompt and two responses, like any voter, and never a name. Spending is recorded in the
+ledger, as in a tournament: a request that was paid for is never repeated, and the budget holds even if the
+process crashes.
 """
 
 from __future__ import annotations
@@ -43,33 +43,33 @@ __all__ = ["JudgedVotes", "judge_arena"]
 _OPEN_MATCHUP_LIMIT = 2
 #: Consecutive matchups without a reply from the provider that stop the judge.
 _CONSECUTIVE_FAILURE_LIMIT = 5
-#: Seconds between looks for workers that died, and at our own lock.
+#: Seconds between checks for dead workers, and of our own lock.
 _DEAD_WORKER_CHECK_SECONDS, _LOCK_CHECK_SECONDS = 20.0, 1.0
-_BUDGET_SPENT_MESSAGE = "the budget is used up; raise it to go on"
+_BUDGET_SPENT_MESSAGE = "the budget is used up; raise it to continue"
 
 
 @dataclass
 class JudgedVotes:
-    """What became of the matchups so far."""
+    """Counts of matchups, votes and spending so far."""
 
     #: Votes by label: win, lean, tie, inconsistent.
     votes: Counter[str] = field(default_factory=Counter)
-    #: How many of them call both responses bad.
+    #: Votes that call both responses bad.
     both_bad: int = 0
-    #: Matchups that were skipped, by what was wrong with a reply or a response.
+    #: Skipped matchups, by reason.
     skipped: Counter[str] = field(default_factory=Counter)
-    #: Matchups that ended otherwise before they were voted on: expired, or withdrawn.
+    #: Matchups that expired or were withdrawn before the vote.
     ended: int = 0
     #: Calls by state, and what they cost.
     heard: RunProgress = field(default_factory=RunProgress)
-    #: Picodollars that judging this arena has cost since ever, and the most that it may; before, at the start.
+    #: Total spending on this arena in picodollars: before this run, now, and the budget.
     before: int = 0
     spent: int | None = 0
     cap: int | None = None
-    #: Why it stopped, and whether it was a provider that failed.
+    #: Why it stopped, and whether a provider failed.
     stopped: str = ""
     failed: bool = False
-    #: Whether it was a judge that gives no verdicts.
+    #: Whether it stopped because a judge gives no usable verdicts.
     unusable: bool = False
 
     @property
@@ -78,7 +78,7 @@ class JudgedVotes:
 
     @property
     def spent_so_far(self) -> int | None:
-        """The same while it is under way."""
+        """The total spending while judging is running; ``None`` if a price is unknown."""
         return None if self.heard.spent is None else self.before + self.heard.spent
 
 
@@ -91,14 +91,14 @@ async def judge_arena(
     matchups: int | None = None,
     on_tick: Callable[[JudgedVotes], None] = lambda _votes: None,
 ) -> JudgedVotes:
-    """Vote until the budget, the number of matchups or the matchups themselves are used up.
+    """Vote until the budget or the number of matchups is reached, or there are no more matchups.
 
-    ``clients`` are voters of their own, each with two matchups open at a time. ``place`` names the server:
-    budget and spending are those of one arena there. Whoever stops in the middle goes on where it stopped:
-    open matchups come back, and what was paid for is in the ledger.
+    Each of the ``clients`` is a separate voter, with two open matchups at a time. ``place`` identifies the server:
+    budget and spending are per arena and server. An interrupted run can be resumed: open matchups are served
+    again, and paid replies are in the ledger.
     """
     if panel.cap is None and matchups is None:
-        raise BadOption("say when to stop: a budget in dollars, or a number of matchups")
+        raise BadOption("give a limit: a budget in dollars, or a number of matchups")
     for client in clients:
         await _check_judge(client)
     run = stable_id(["judge", place, arena])
@@ -115,18 +115,18 @@ async def judge_arena(
         finally:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
-        # Whatever has no price is not in the ledger's sum.
+        # Calls without a price are not in the ledger's sum.
         spent = await asking.spent()
         votes.spent = None if votes.heard.spent is None else spent
     return votes
 
 
 async def _check_judge(client: AsyncClient) -> None:
-    """Without the scope it would vote as a person does."""
+    """Raise unless the token has the scope judge; without it, the votes would count as a person's."""
     me = await client.me()
     if "judge" not in me.scopes:
         raise NotAllowed(
-            f"{me.name} has not the scope judge; make a token that has: tiltyard token create NAME --scope judge",
+            f"{me.name} does not have the scope judge; create a token with it: tiltyard token create NAME --scope judge",
             known=True,
         )
 
@@ -150,8 +150,8 @@ async def _watch_lock(
             await settle_dead_workers(panel, run, locks, own)
     round_.fail(
         TiltyardError(
-            "lost the connection that held our lock, and stopped before another worker could ask the same; "
-            "run the command again to go on"
+            "lost the connection that held the worker's lock, and stopped before another worker could repeat requests; "
+            "run the command again to continue"
         )
     )
 
@@ -176,9 +176,9 @@ class _JudgeVoting:
         try:
             async with asyncio.TaskGroup() as group:
                 for client in clients:
-                    chair = _JudgeVoter(client, self._arena)
+                    voter = _JudgeVoter(client, self._arena)
                     for _ in range(_OPEN_MATCHUP_LIMIT):
-                        group.create_task(self._vote_until_stopped(chair))
+                        group.create_task(self._vote_until_stopped(voter))
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
         except asyncio.CancelledError:
@@ -189,13 +189,13 @@ class _JudgeVoting:
             raise self._error from None
 
     def fail(self, error: TiltyardError) -> None:
-        """Stop everybody."""
+        """Stop all voters with an error."""
         self._error = error
         if self._working is not None:
             self._working.cancel()
 
-    async def _vote_until_stopped(self, chair: _JudgeVoter) -> None:
-        """Matchup after matchup."""
+    async def _vote_until_stopped(self, voter: _JudgeVoter) -> None:
+        """Vote on matchups until stopped."""
         while not self.votes.stopped:
             if self._left == 0:
                 self.votes.stopped = "the number of matchups is reached"
@@ -203,7 +203,7 @@ class _JudgeVoting:
             if self._left is not None:
                 self._left -= 1
             try:
-                matchup = await chair.take()
+                matchup = await voter.take()
             except NoMatchup:
                 self.votes.stopped = "there is nothing to vote on"
                 return
@@ -212,8 +212,8 @@ class _JudgeVoting:
                     self._left += 1
                 await asyncio.sleep(_LOCK_CHECK_SECONDS / 10)
                 continue
-            await self._judge(chair.client, matchup)
-            chair.finish_matchup(matchup)
+            await self._judge(voter.client, matchup)
+            voter.finish_matchup(matchup)
 
     async def _judge(self, client: AsyncClient, matchup: Matchup) -> None:
         """One matchup to its end: a vote, a skip, or left open where the budget ends."""
@@ -267,36 +267,36 @@ class _JudgeVoting:
 
 
 class _JudgeVoter:
-    """One voter of the arena: matchups in hand, and how the next is had."""
+    """One voter of the arena, and its matchups in progress."""
 
     def __init__(self, client: AsyncClient, arena: str) -> None:
         self.client = client
         self._arena = arena
-        self._in_hand: set[str] = set()
+        self._in_progress: set[str] = set()
         self._done: set[str] = set()
         self._left_open: deque[Matchup] | None = None
         self._turn = asyncio.Lock()
 
     async def take(self) -> Matchup | None:
-        """A matchup that is not in hand; those left open by a former life first. ``None``: not now."""
+        """The next matchup that is not in progress; first those left open by an earlier run. ``None`` if there is none."""
         async with self._turn:
             if self._left_open is None:
                 self._left_open = deque(await self.client.open_matchups(self._arena))
             if self._left_open:
                 matchup = self._left_open.popleft()
             else:
-                matchup = await self.client.next_matchup(self._arena, ahead=bool(self._in_hand))
+                matchup = await self.client.next_matchup(self._arena, ahead=bool(self._in_progress))
             name = matchup.matchup
             if name in self._done:
                 raise TiltyardError(
-                    f"matchup {name} is served again, though it has ended; look at the server's log"
+                    f"matchup {name} was served again although it has ended; check the server's log"
                 )
-            if name in self._in_hand:
+            if name in self._in_progress:
                 return None
-            self._in_hand.add(name)
+            self._in_progress.add(name)
             return matchup
 
     def finish_matchup(self, matchup: Matchup) -> None:
-        """It has ended, or is left open."""
-        self._in_hand.discard(matchup.matchup)
+        """Mark a matchup as no longer in progress."""
+        self._in_progress.discard(matchup.matchup)
         self._done.add(matchup.matchup)

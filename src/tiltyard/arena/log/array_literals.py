@@ -1,4 +1,4 @@
-"""Columns as array literals: many rows in one statement, without per-value conversion by the driver."""
+"""Columns as PostgreSQL array literals: inserts many rows in one statement, without per-value conversion."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from tiltyard.postgres.connections import connect
 
 __all__ = ["MEDIA_TYPES", "BattleExport", "export_battles", "open_export"]
 
-#: What each container is called on the wire.
+#: The media type of each container.
 MEDIA_TYPES: dict[Container, str] = {
     "jsonl": "application/x-ndjson",
     "csv": "text/csv; charset=utf-8",
@@ -37,7 +37,7 @@ MEDIA_TYPES: dict[Container, str] = {
 
 _LANES = tuple(lane.name.lower() for lane in Lane)
 _MAX_RELEASE_CHARACTERS = 200
-#: Seconds for a page of votes.
+#: Time limit for reading one page of votes.
 _STATEMENT_SECONDS = 60.0
 #: Pseudonyms cached while a file is written.
 _CACHED_PSEUDONYM_LIMIT = 20_000
@@ -45,7 +45,7 @@ _CACHED_PSEUDONYM_LIMIT = 20_000
 
 @dataclass(frozen=True, slots=True)
 class BattleExport:
-    """Which battles: those of an arena as of a position, under the pseudonyms of a release."""
+    """The battles to export: those of an arena as of a position, with the pseudonyms of a release."""
 
     arena: int
     position: int
@@ -57,7 +57,7 @@ class BattleExport:
 def open_export(
     url: str, arena: int, *, source: int | None = None, upto: int | None = None, release: str | None = None
 ) -> BattleExport:
-    """Settle what is exported: by default all votes that are final now, under new pseudonyms."""
+    """Decide what is exported: by default all votes that are final now, with new pseudonyms."""
     with connect(url, name="tiltyard export") as connection:
         horizon, _ = read_bounds(connection, arena)
     if upto is not None and not 0 <= upto <= horizon:
@@ -71,7 +71,10 @@ def open_export(
 def export_battles(
     url: str, keys: SecretKeys, export: BattleExport, container: Container
 ) -> Generator[bytes, None, None]:
-    """The bytes of a battle file. A few pages of votes are in memory at a time; close it if you stop early."""
+    """Generate the bytes of a battle file, with a few pages of votes in memory at a time.
+
+    Close the generator if you stop early.
+    """
     with connect(url, name="tiltyard export") as connection:
         set_statement_timeout(connection, _STATEMENT_SECONDS)
         names = read_names(connection, export.arena)

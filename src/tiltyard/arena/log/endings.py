@@ -1,4 +1,4 @@
-"""The endings of one batch, before they are written: at most one for each matchup is in force."""
+"""The endings of one batch before they are written; at most one for each matchup."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _VOTE_CODE = 1
 
 
 class _Ending(TypedDict):
-    """A row of the endings, in the order of its columns."""
+    """A row of the table ``endings``, in the order of its columns."""
 
     source: int
     serial: int
@@ -29,15 +29,15 @@ class _Ending(TypedDict):
 
 
 class EndingBuffer:
-    """What a batch changes of matchups that were served.
+    """The changes of a batch to matchups that were served.
 
-    A matchup's first ending is inserted, and the primary key refuses a second one. An undo marks the row, and
+    A matchup's first ending is inserted, and the primary key prevents a second one. An undo marks the row, and
     only a marked row is replaced, when the reopened matchup ends again. A matchup may end, be reopened and end
-    again within one batch: its row is written once, as it is in the end.
+    again within one batch: its row is written once, in its final state.
     """
 
     def __init__(self) -> None:
-        #: Statements to be run after the rows are inserted, by name; each concerns one row.
+        #: Names and values of statements to run after the rows are inserted; each changes one row.
         self.changes: list[tuple[str, Mapping[str, object]]] = []
         self._inserted: list[_Ending] = []
         self._of_batch: dict[Key, _Ending] = {}
@@ -45,7 +45,7 @@ class EndingBuffer:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Of what `rows` are made."""
+        """The columns of `rows`."""
         return tuple(_Ending.__annotations__)
 
     @property
@@ -63,7 +63,7 @@ class EndingBuffer:
         blind: bool | None,
         reopened: bool,
     ) -> None:
-        """A matchup ended."""
+        """Add the ending of a matchup."""
         ending = _Ending(
             source=key[0],
             serial=key[1],
@@ -76,7 +76,7 @@ class EndingBuffer:
         known = self._of_batch.setdefault(key, ending)
         if known is not ending:
             if known["undone"] is None:
-                raise StoreFault(f"matchup {key[1]} has ended already in this batch; ask again")
+                raise StoreFault(f"matchup {key[1]} has ended already in this batch; try again")
             known.update(ending)
         elif reopened:
             self.changes.append(("log_replace_ending", ending))
@@ -84,7 +84,7 @@ class EndingBuffer:
             self._inserted.append(ending)
 
     def undo(self, key: Key, position: int, vote: int, ballot: int, expires_at: datetime) -> None:
-        """The vote at a position was undone: its matchup is open again."""
+        """Add the undo of the vote at a position, which reopens its matchup."""
         matchup = {"source": key[0], "serial": key[1]}
         known = self._of_batch.get(key)
         if known is not None:
@@ -95,11 +95,11 @@ class EndingBuffer:
         self.changes.append(("log_reopen", matchup | {"ballot": ballot, "expires_at": expires_at}))
 
     def reveal(self, key: Key) -> None:
-        """The names were shown."""
+        """Mark the names of a matchup as revealed."""
         self.changes.append(("log_reveal", {"source": key[0], "serial": key[1]}))
 
     def stands(self, key: Key, position: int) -> bool | None:
-        """Whether the vote at a position stands, as far as this batch says something of its matchup."""
+        """Whether the vote at a position was not undone; ``None`` if this batch has not changed its matchup."""
         known = self._of_batch.get(key)
         if known is not None:
             return (known["kind"], known["position"], known["undone"]) == (_VOTE_CODE, position, None)

@@ -1,4 +1,4 @@
-"""What an event of the log says beside its numbers, as the JSON that is stored with it."""
+"""The JSON details that are stored with an event of the log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ShownSeconds(TypedDict):
 
 @final
 class VoteDetail(TypedDict, total=False):
-    """Of a vote: ``shown`` of a person's, the others of a judge's."""
+    """For a vote: ``shown`` if a person cast it, the others if a judge did."""
 
     shown: ShownSeconds
     pref: float
@@ -28,7 +28,7 @@ class VoteDetail(TypedDict, total=False):
 
 @final
 class UndoDetail(TypedDict):
-    """Of an undo: the position of the vote, which ballot is open now, and until when."""
+    """For an undo: the position of the vote, the ballot that is open now, and when it expires."""
 
     vote: int
     ballot: int
@@ -37,7 +37,7 @@ class UndoDetail(TypedDict):
 
 @final
 class ExclusionDetail(TypedDict):
-    """Of an exclusion, or of its restoration."""
+    """For an exclusion, or its restoration."""
 
     exclusion: int
 

@@ -1,8 +1,8 @@
 """The event log of an arena: one dense, commit-ordered sequence of positions.
 
-Numbers that a database hands out before a commit are not in the order of commits: a reader that goes
-by them skips rows. Here whoever appends holds the arena's lock until its transaction has committed, so
-that a reader who has seen position n has seen everything before it.
+Numbers that a database assigns before a commit are not in commit order: a reader that follows them
+misses rows. Here a writer holds the arena's lock until its transaction has committed, so that a reader
+that has seen position n has seen everything before it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ TAIL_ROWS = 5_000
 
 
 class LogKind(enum.IntEnum):
-    """What happened. The first eight are those of `standing.events.Event`."""
+    """Kinds of events. The first eight are those of `core.policy.state.events.Event`."""
 
     SERVED = 0
     VOTE = 1
@@ -75,9 +75,9 @@ class LogKind(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class LogRow:
-    """One event. A number that it has no use for is -1.
+    """One event. Numbers that do not apply are -1.
 
-    ``matchup`` and ``expires_at`` belong to served matchups, the responses to these and to names that were shown.
+    Served matchups have ``matchup`` and ``expires_at``; served matchups and reveals have the responses.
     """
 
     position: int
@@ -97,13 +97,13 @@ class LogRow:
     response_a: int = -1
     response_b: int = -1
     expires_at: datetime | None = None
-    #: Of a vote: whether neither name had been shown to its voter. Votes of older versions count as blind.
+    #: For a vote: whether the voter knew neither name. Votes of older versions count as blind.
     blind: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class OpenMatchup:
-    """A matchup that waits for its voter."""
+    """A matchup that has not ended."""
 
     matchup: UUID
     source: int
@@ -116,13 +116,13 @@ class OpenMatchup:
     response_b: int
     served_at: datetime
     expires_at: datetime
-    #: How often its vote was undone.
+    #: How often a vote on it was undone.
     ballot: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ServedMatchup:
-    """A matchup as it is written when it is served."""
+    """A matchup as it is inserted when it is served."""
 
     source: int
     serial: int
@@ -143,7 +143,7 @@ class ServedMatchup:
 
 @dataclass(frozen=True, slots=True)
 class MatchupRecord:
-    """One matchup as the tables have it, with its ending if it has ended."""
+    """A matchup as it is stored, with its ending if it has ended."""
 
     arena: int
     source: int
@@ -164,20 +164,20 @@ class MatchupRecord:
     position: int | None
     at: datetime | None
     revealed_at: datetime | None
-    #: Position of the undo by which the matchup is open again; then kind, outcome and position are the undone vote's.
+    #: Position of the undo that reopened the matchup; kind, outcome and position are then those of the undone vote.
     undone: int | None
     ballot: int = 0
-    #: Of a vote: whether neither name had been shown to its voter.
+    #: For a vote: whether the voter knew neither name.
     blind: bool = True
 
     @property
     def is_open(self) -> bool:
-        """Whether it has no ending, or one that was undone."""
+        """Whether it has not ended, or its vote was undone."""
         return self.kind is None or self.undone is not None
 
 
 class ToldResponse(NamedTuple):
-    """A response whose model's name was shown to a voter."""
+    """A response whose model's name was revealed to a voter."""
 
     response: int
     model: int
@@ -185,7 +185,7 @@ class ToldResponse(NamedTuple):
 
 
 class PendingNames(NamedTuple):
-    """A vote in force whose names have not been shown to its voter yet."""
+    """A vote whose names are not revealed to its voter yet."""
 
     serial: int
     a: int
@@ -201,7 +201,7 @@ class PendingNames(NamedTuple):
 
 
 class _LogHead(NamedTuple):
-    """The head of a log."""
+    """The last position of a log and its time, the time now, and the position up to which votes are final."""
 
     head: int
     last: datetime | None
@@ -214,18 +214,18 @@ _Numbers = tuple[int | None, ...]
 
 
 class LogBatch:
-    """One batch under the arena's lock. What is added is written when the block is left."""
+    """One batch of events under the arena's lock. They are written when the ``append_batch`` block ends."""
 
     def __init__(self, connection: AsyncConnection, arena: int, place: _LogHead, tail: list[LogRow]) -> None:
         self.arena = arena
         self.connection = connection
-        #: The last position, counting what has been added.
+        #: The last position, including the added events.
         self.head = place.head
-        #: The time of everything that is added: never before that of the log's last event.
+        #: The time of all added events; never before that of the log's last event.
         self.now = place.clock if place.last is None else max(place.last, place.clock)
-        #: Up to where votes are final, whatever their age.
+        #: Votes up to this position are final, whatever their age.
         self.horizon = place.horizon
-        #: What others appended since the position that was named.
+        #: Events that others appended after the position passed to ``append_batch``.
         self.tail = tail
         self._first = place.head
         self._events: list[tuple[Any, ...]] = []
@@ -243,7 +243,7 @@ class LogBatch:
         prompt: int | None = None,
         detail: EventDetail | None = None,
     ) -> int:
-        """One event that serves or ends no matchup; its position."""
+        """Add an event that neither serves nor ends a matchup; return its position."""
         self.head += 1
         numbers = (source, serial, session, a, None, prompt, None, None, None)
         self._events.append((self.head, int(kind), *numbers, detail, None))
@@ -255,7 +255,7 @@ class LogBatch:
         return self.head
 
     def serve(self, matchup: ServedMatchup) -> int:
-        """A matchup was staged: its event, and its row."""
+        """Add a served matchup: its event and its row. Return the position."""
         m = matchup
         numbers = (m.source, m.serial, m.session, m.a, m.b, m.prompt, None, m.nominal, m.lane)
         position = self._add(LogKind.SERVED, numbers, None, None)
@@ -266,9 +266,9 @@ class LogBatch:
         return position
 
     def vote(self, one: OpenMatchup, outcome: int, *, blind: bool, detail: VoteDetail | None = None) -> int:
-        """A matchup ended by a vote: its event, and its ending.
+        """Add a vote: its event and the matchup's ending. Return the position.
 
-        If an earlier vote on it was undone, the row of that ending is replaced.
+        If an earlier vote on the matchup was undone, its ending is replaced.
         """
         numbers = (one.source, one.serial, one.session, one.a, one.b, one.prompt, outcome, None, None)
         position = self._add(LogKind.VOTE, numbers, detail, blind)
@@ -279,9 +279,9 @@ class LogBatch:
     def end(
         self, kind: LogKind, source: int, serial: int, *, session: int | None = None, ballot: int = 0
     ) -> int:
-        """A matchup ended without a vote, by a skip or an expiry: its event, and its ending.
+        """Add a skip or an expiry: its event and the matchup's ending. Return the position.
 
-        ``ballot`` above 0: its vote was undone, and the row of that ending is replaced.
+        If ``ballot`` is above 0, a vote on the matchup was undone, and its ending is replaced.
         """
         position = self.add(kind, source=source, serial=serial, session=session)
         key = (source, serial)
@@ -291,19 +291,19 @@ class LogBatch:
     def undo(
         self, source: int, serial: int, session: int, *, vote: int, ballot: int, expires_at: datetime
     ) -> int:
-        """The vote at a position is undone: its matchup is open again, for this ballot and until then."""
+        """Add the undo of the vote at a position, which reopens the matchup for ``ballot`` until ``expires_at``."""
         detail: UndoDetail = {"vote": vote, "ballot": ballot, "expires_at": expires_at.isoformat()}
         position = self.add(LogKind.UNDO, source=source, serial=serial, session=session, detail=detail)
         self._endings.undo((source, serial), position, vote, ballot, expires_at)
         return position
 
     def reveal(self, source: int, serial: int, session: int) -> int:
-        """The names of a matchup that was voted on are shown."""
+        """Add a reveal of the names of a matchup that was voted on."""
         self._endings.reveal((source, serial))
         return self.add(LogKind.REVEAL, source=source, serial=serial, session=session)
 
     async def stands(self, source: int, serial: int, position: int) -> bool:
-        """Whether the vote at this position is in force: not undone, not even in this batch."""
+        """Whether the vote at this position was not undone, neither in the tables nor in this batch."""
         known = self._endings.stands((source, serial), position)
         if known is not None:
             return known
@@ -314,21 +314,21 @@ class LogBatch:
     async def read_revealed_names(
         self, session: int, source: int
     ) -> tuple[list[ToldResponse], list[PendingNames]]:
-        """Which responses a voter was told the names of, before this batch; and a person's votes whose names were not.
+        """Responses whose names were revealed to a voter before this batch, and a person's votes not revealed yet.
 
-        Of these votes the newest come, oldest first: as many as names can be told of at once.
+        Only the newest such votes are read, as many as a session can have; oldest first.
         """
         values = {"arena": self.arena, "session": session, "source": source, "limit": MAX_SESSION_VOTES}
         execute = self.connection.execute
         found = await execute(statement("log_told_responses"), values)
-        told = [ToldResponse(*row) for row in await found.fetchall()]
+        revealed = [ToldResponse(*row) for row in await found.fetchall()]
         if source != HUMAN:
-            return told, []
+            return revealed, []
         found = await execute(arena_statement("log_pending_names", self.arena), values)
-        return told, [PendingNames(*row) for row in reversed(await found.fetchall())]
+        return revealed, [PendingNames(*row) for row in reversed(await found.fetchall())]
 
     async def _write(self) -> list[tuple[str, Any]]:
-        """Send everything; what comes back is looked at once it has arrived."""
+        """Send all rows; return the cursors of the updates, to be checked after a sync."""
         if not self._events:
             return []
         await self._make_room()
@@ -347,7 +347,7 @@ class LogBatch:
         ]
 
     async def _make_room(self) -> None:
-        """A range that will be full soon gets its successor."""
+        """Create the next partition of tables whose last one is almost full."""
         if _crosses(self._first, self.head):
             await ensure_partition(self.connection, "events", self.arena, self.head + PARTITION_AHEAD_ROWS)
         serials = [row[1] for row in self._matchups]
@@ -372,12 +372,12 @@ _MATCHUPS = (
 async def append_batch(
     connection: AsyncConnection, arena: int, *, after: int | None = None
 ) -> AsyncIterator[LogBatch]:
-    """One transaction under the arena's lock; it has committed when the block has been left.
+    """A transaction under the arena's lock, which commits at the end of the block.
 
-    A transaction that the caller has begun, to prepare what needs no lock, is this one's beginning.
+    If the caller has begun a transaction, to prepare what needs no lock, it is continued.
 
-    ``after`` asks for what others appended since that position. At most some thousand rows come at
-    once: who is further behind reads on with `read_tail` before it appends anything.
+    With ``after``, the batch has the events that others appended since that position, at most `TAIL_ROWS`.
+    A caller that is further behind must read the rest with `read_tail` before it appends anything.
     """
     with translate_errors("append to an arena's log"):
         try:
@@ -388,12 +388,12 @@ async def append_batch(
                     await connection.execute(statement("log_begin"))
                 await connection.execute(statement("log_lock"), values)
                 if after is None:
-                    # A new arena's partitions are made in this transaction.
+                    # A new arena's partitions are created in this transaction.
                     head, tail = await connection.execute(statement("log_head"), values), None
                 else:
                     head = await connection.execute(arena_statement("log_head", arena), values)
                     tail = await connection.execute(arena_statement("log_tail", arena), values)
-                # Only after a sync does the server count how long it waits for us.
+                # Only after a sync does the server's idle timeout run.
                 await pipeline.sync()
                 place = await head.fetchone()
                 assert place is not None
@@ -410,7 +410,7 @@ async def append_batch(
 
 
 async def read_tail(connection: AsyncConnection, arena: int, after: int) -> list[LogRow]:
-    """Some thousand events after a position; fewer only at the log's end."""
+    """Up to `TAIL_ROWS` events after a position; fewer only at the end of the log."""
     with translate_errors("read an arena's log"):
         values = {"arena": arena, "after": after, "limit": TAIL_ROWS}
         return await _rows(await connection.execute(arena_statement("log_tail", arena), values))
@@ -426,8 +426,8 @@ async def find_matchup(connection: AsyncConnection, arena: int, matchup: UUID) -
 
 
 def matchup_not_found_error() -> NotFound:
-    """Guessed, foreign and malformed ids get the same error."""
-    return NotFound("no such matchup: it may belong to somebody else, or to another session")
+    """The error for an unknown matchup; the same for guessed ids, malformed ids and those of other voters."""
+    return NotFound("no such matchup: it may belong to another voter or session")
 
 
 async def _rows(cursor: Any) -> list[LogRow]:
@@ -446,7 +446,7 @@ def _check(changed: list[tuple[str, Any]]) -> None:
     for name, cursor in changed:
         if cursor.rowcount != 1:
             doing = name.removeprefix("log_").replace("_", " ")
-            raise StoreFault(f"cannot {doing}: the matchup is not in the state that was expected; ask again")
+            raise StoreFault(f"cannot {doing}: the matchup is not in the expected state; try again")
 
 
 async def _rolled_back(connection: AsyncConnection) -> None:

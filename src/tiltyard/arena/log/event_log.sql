@@ -3,10 +3,10 @@
 BEGIN ISOLATION LEVEL READ COMMITTED;
 
 -- name: log_lock
--- Whoever appends to an arena's log does so alone, until the transaction ends; and nobody for long, should
+-- The lock of writers of an arena's log, held until the transaction ends; but not for long, should
 -- its process be stopped in the middle. The server's idle timeout runs only while it has answered
 -- everything; servers from 17 on also bound the transaction as a whole. What is acknowledged is on disk,
--- whatever the role's default; a stricter one stays. A desk's statements name the partitions of its arena,
+-- whatever the role's default; a stricter one stays. A voting queue's statements name its arena's partitions,
 -- so that a plan can be kept; others are planned each time, for the arena that they name.
 SELECT set_config('lock_timeout', '5s', true),
        set_config('plan_cache_mode', %(plans)s, true),
@@ -28,7 +28,7 @@ SELECT coalesce(max(position), 0), max(at), clock_timestamp(),
 FROM (SELECT position, at FROM events WHERE arena = %(arena)s ORDER BY position DESC LIMIT 1) AS last;
 
 -- name: log_tail
--- What came after a position, with the matchups that were served or named; numbers that are absent are -1.
+-- Events after a position, with the matchups of servings and reveals; absent numbers are -1.
 SELECT e.position, e.at, e.kind, coalesce(e.source, -1), coalesce(e.serial, -1), coalesce(e.session, -1),
        coalesce(e.a, m.a, -1), coalesce(e.b, m.b, -1), coalesce(e.prompt, m.prompt, -1),
        coalesce(vote_kind(e.outcome, e.both_bad), -1),
@@ -86,7 +86,7 @@ WHERE arena = %(arena)s AND source = %(source)s AND serial = %(serial)s AND kind
     AND position = %(vote)s AND undone IS NULL AND revealed_at IS NULL;
 
 -- name: log_reopen
--- A matchup is open again. What its voter said of the vote that was undone goes with that vote.
+-- Reopen a matchup, and delete the voter's remark on the vote that was undone.
 WITH forgotten AS (
     DELETE FROM remarks WHERE arena = %(arena)s AND source = %(source)s AND serial = %(serial)s
 )
@@ -114,12 +114,12 @@ SELECT kind, position, undone FROM endings
 WHERE arena = %(arena)s AND source = %(source)s AND serial = %(serial)s;
 
 -- name: log_told_responses
--- Responses whose names a voter was told.
+-- Responses whose names were revealed to a voter.
 SELECT t.response, r.model, r.prompt FROM told_responses t JOIN responses r USING (response)
 WHERE t.arena = %(arena)s AND t.session = %(session)s;
 
 -- name: log_pending_names
--- A voter's votes whose names were not told, newest first.
+-- A voter's votes whose names are not revealed yet, newest first.
 SELECT m.serial, m.a, m.b, m.prompt, m.response_a, m.response_b
 FROM matchups m JOIN endings e USING (arena, source, serial)
 WHERE m.arena = %(arena)s AND m.session = %(session)s AND m.source = %(source)s
@@ -127,7 +127,7 @@ WHERE m.arena = %(arena)s AND m.session = %(session)s AND m.source = %(source)s
 ORDER BY e.position DESC LIMIT %(limit)s;
 
 -- name: log_columns
--- A stretch of a log as fixed-width binary columns; what is absent is -1.
+-- A range of a log as fixed-width binary columns; absent values are -1.
 COPY (
     SELECT position, (extract(epoch FROM at) * 1000000)::bigint, kind, coalesce(source, -1)::smallint,
            coalesce(serial, -1)::bigint, coalesce(session, -1)::bigint, coalesce(a, -1)::integer,
@@ -140,7 +140,7 @@ COPY (
 ) TO STDOUT (FORMAT binary);
 
 -- name: log_details
--- What events of policies, exclusions and restorations say.
+-- Details of policies, exclusions and restorations.
 SELECT position, detail FROM events
 WHERE arena = %(arena)s AND position > %(after)s AND position <= %(upto)s AND kind IN (10, 11, 12)
 ORDER BY position;

@@ -34,7 +34,7 @@ _WIDTH_BYTES = {
     "lane": 2,
     "blind": 2,
 }
-#: Every row of a binary copy whose fields are of fixed width and never null has one size.
+#: All rows of a binary COPY have the same size if their fields have a fixed width and are never null.
 _ROW = np.dtype(
     [("fields", ">i2")]
     + [
@@ -45,14 +45,14 @@ _ROW = np.dtype(
 )
 _HEADER_BYTES, _TRAILER_BYTES = 19, 2
 _SECOND_MICROSECONDS = 1_000_000
-#: Rows that are in memory as they came, 110 bytes each, beside the 104 that they take as columns.
+#: Rows that are held in wire format at a time, 110 bytes each, besides 104 bytes each as columns.
 _CHUNK_ROWS = 200_000
 _LAST_POSSIBLE_POSITION = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LogColumns:
-    """Events in log order. What an event lacks is -1; ``at`` is in microseconds since 1970."""
+    """Events in log order. Absent values are -1; ``at`` is in microseconds since 1970."""
 
     position: Ints
     at: Ints
@@ -66,39 +66,39 @@ class LogColumns:
     outcome: Ints
     nominal: Ints
     lane: Ints
-    #: Of a vote: 1 if it is blind, 0 if its voter knew a name. Older versions did not say.
+    #: For a vote: 1 if it is blind, 0 if its voter knew a name. Not recorded by older versions.
     blind: Ints
-    #: What policies, exclusions and restorations say, by position.
+    #: Details of policies, exclusions and restorations, by position.
     details: dict[int, EventDetail]
 
     def __len__(self) -> int:
         return len(self.position)
 
     def __getitem__(self, rows: slice) -> LogColumns:
-        """A stretch of the stretch."""
+        """A slice of the events."""
         return LogColumns(**{name: getattr(self, name)[rows] for name in _WIDTH_BYTES}, details=self.details)
 
     def without(self, undone: Collection[int]) -> LogColumns:
-        """The same stretch in which the votes at these positions are not folded."""
+        """The same events with the votes at these positions marked as undone, so that they are not folded."""
         if not undone:
             return self
         gone = np.isin(self.position, np.fromiter(undone, dtype=np.int64))
         return replace(self, kind=np.where(gone, LogKind.UNDO, self.kind))
 
     def rows_of_source(self, source: int) -> Ints:
-        """Rows of the events that one source folds: its own, and those of all."""
+        """Rows of the events that one source folds: its own, and those of models and responses."""
         own = (self.kind <= LogKind.EXPIRE) & (self.source == source)
         return np.flatnonzero(own | ((self.kind > LogKind.EXPIRE) & (self.kind <= LogKind.WITHDRAW)))
 
     def not_blind(self, source: int, since: int) -> int:
-        """How many votes of a source, from a second on, were cast by somebody who knew a name."""
+        """The number of votes of a source, since a time in seconds, that are not blind."""
         votes = (
             (self.kind == LogKind.VOTE) & (self.source == source) & (self.at >= since * _SECOND_MICROSECONDS)
         )
         return int(np.count_nonzero(votes & (self.blind == 0)))
 
     def events(self, source: int, dropped: Collection[int] = ()) -> Events:
-        """What concerns one source. A vote whose serial is dropped, or that is not blind, is folded as a skip."""
+        """The events of one source. A vote whose serial is dropped, or that is not blind, becomes a skip."""
         rows = self.rows_of_source(source)
         kind, serial = self.kind[rows].astype(np.uint8), self.serial[rows]
         kind[(kind == Event.VOTE) & (self.blind[rows] == 0)] = Event.SKIP
@@ -122,7 +122,10 @@ class LogColumns:
 
 
 def read_columns(connection: Connection, arena: int, after: int, upto: int | None = None) -> LogColumns:
-    """Every event after a position, up to another one. Positions are dense: a piece that is not full is the last."""
+    """Read all events after a position, up to another one, in chunks.
+
+    Positions are dense, so a chunk that is not full is the last one.
+    """
     end, last, full = _LAST_POSSIBLE_POSITION if upto is None else upto, after, True
     pieces: dict[str, list[Ints]] = {name: [] for name in _WIDTH_BYTES}
     with translate_errors("read an arena's log"):

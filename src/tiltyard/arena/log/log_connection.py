@@ -1,4 +1,4 @@
-"""One arena's log, read and appended to on connections of the process's pool."""
+"""Reads and appends to one arena's log, on connections of the process's pool."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from tiltyard.postgres.statements import statement
 
 __all__ = ["LogConnection"]
 
-#: Nothing stays open longer than this after it should have expired.
+#: No matchup stays open longer than this after its expiry.
 _MAX_OVERDUE_DURATION = timedelta(days=1)
 
 
 class LogConnection:
-    """What a desk needs of the store. One caller at a time, who has at most one connection."""
+    """The database access of a voting queue. It serves one caller at a time and uses at most one connection."""
 
     def __init__(self, pool: ConnectionPool, arena: int) -> None:
         self.arena = arena
@@ -39,7 +39,7 @@ class LogConnection:
 
     @asynccontextmanager
     async def appending(self, after: int) -> AsyncIterator[LogBatch]:
-        """One batch; see `store.log.appending`. A connection on which one failed is not used again."""
+        """Append a batch; see `append_batch`. After a failure the connection is closed."""
         async with self.connected() as connection:
             self._batch = connection
             try:
@@ -52,7 +52,7 @@ class LogConnection:
                 self._batch = None
 
     async def tail(self, after: int) -> list[LogRow]:
-        """Some thousand events after a position."""
+        """The next events after a position; see `read_tail`."""
         async with self.connected() as connection:
             return await read_tail(connection, self.arena, after)
 
@@ -82,7 +82,7 @@ class LogConnection:
                 return [OpenMatchup(*row) for row in await found.fetchall()]
 
     async def clock(self) -> tuple[datetime, int]:
-        """The server's time, and up to where votes are final."""
+        """The database's time, and the position up to which votes are final."""
         async with self.connected() as connection:
             with translate_errors("read the time"):
                 found = await connection.execute(statement("log_clock"), {"arena": self.arena})
@@ -91,7 +91,7 @@ class LogConnection:
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[Connection]:
-        """A connection of the pool; while a batch is being written, that of the batch."""
+        """A connection of the pool; during a batch, the connection of the batch."""
         if self._batch is not None:
             yield self._batch
             return

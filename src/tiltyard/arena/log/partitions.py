@@ -1,7 +1,7 @@
-"""Room for what grows: partitions by arena, and within an arena by ranges of ten million.
+"""Table partitions: by arena, and within an arena by ranges of ten million rows.
 
-Logs are appended to at their end, so that old ranges are never written again: they can be backed up,
-frozen, and one day moved to files, range by range.
+Logs are only appended to, so that old partitions are never written again: they can be backed up,
+frozen, and one day moved to files.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from psycopg import AsyncConnection, sql
 
 __all__ = ["PARTITION_AHEAD_ROWS", "PARTITION_ROWS", "create_partitions", "ensure_partition"]
 
-#: Rows of one partition, and how many before its end the next is made.
+#: Rows of one partition, and how many rows before its end the next one is created.
 PARTITION_ROWS = 10_000_000
 PARTITION_AHEAD_ROWS = 1_000_000
 
-#: Tables, and the column whose ranges they are cut by.
+#: Tables, and the column by whose ranges they are partitioned.
 _PARTITION_KEYS = {"events": "position", "matchups": "serial", "endings": "serial"}
 
 
 async def create_partitions(connection: AsyncConnection, arena: int) -> None:
-    """The partitions of a new arena. Call it in the transaction that makes the arena."""
+    """Create the partitions of a new arena, in the transaction that creates the arena."""
     for table, column in _PARTITION_KEYS.items():
         await connection.execute(
             sql.SQL("CREATE TABLE {} PARTITION OF {} FOR VALUES IN ({}) PARTITION BY RANGE ({})").format(
@@ -33,9 +33,9 @@ async def create_partitions(connection: AsyncConnection, arena: int) -> None:
 
 
 async def ensure_partition(connection: AsyncConnection, table: str, arena: int, number: int) -> None:
-    """The range of ``table`` that holds this position or serial, if it is not there yet.
+    """Create the partition of ``table`` for this position or serial, if it does not exist.
 
-    It is made aside and attached: attaching keeps nobody from reading or writing the ranges before it.
+    It is created as a table and then attached: attaching does not block reads and writes of other partitions.
     """
     first = number // PARTITION_ROWS * PARTITION_ROWS
     parent, name = (

@@ -1,4 +1,4 @@
-"""Names by number: the models and prompts of an arena, and which response each cell has."""
+"""The names of an arena's models and prompts by number, and the response in each cell."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Roster:
 
 
 async def read_roster(connection: AsyncConnection, arena: int) -> Roster:
-    """Everything that was ever added; a number, once given, keeps its name."""
+    """Read all models and prompts that were ever added; a number never changes its name."""
     with translate_errors("read an arena's models and prompts"):
         models = await connection.execute(statement("roster_models"), {"arena": arena})
         prompts = await connection.execute(statement("roster_prompts"), {"arena": arena})
@@ -36,7 +36,7 @@ async def read_roster(connection: AsyncConnection, arena: int) -> Roster:
 
 
 def read_roster_sync(connection: Connection, arena: int) -> Roster:
-    """The same for code that is not asynchronous."""
+    """`read_roster` on a synchronous connection."""
     with translate_errors("read an arena's models and prompts"):
         models, prompts = (
             connection.execute(statement(name), {"arena": arena}).fetchall()

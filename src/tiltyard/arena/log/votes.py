@@ -1,7 +1,7 @@
-"""Battles: the votes of a log that were not taken back, with what was served.
+"""Reads the votes of a log that were not undone, with their matchups.
 
-Everything here is as of a position: votes up to it, and the exclusions that the log had by then. What
-was exported as of a position can be exported again, to the byte.
+Everything here is as of a position: votes up to it, and the exclusions that the log had by then. An
+export as of a position can be repeated byte for byte.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ __all__ = [
 
 Ints = npt.NDArray[np.int64]
 
-#: Positions that are read at once: few enough for memory, and no transaction outlives a page.
+#: Positions in a page. A page fits in memory, and each is read in a transaction of its own.
 _PAGE_POSITIONS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """One vote with its matchup, all in numbers."""
+    """One vote with its matchup; models, prompt and session by number."""
 
     position: int
     at: datetime
@@ -63,7 +63,7 @@ class Vote:
 
 @dataclass(frozen=True, slots=True)
 class ArenaNames:
-    """Models by number; prompts by number with category and language."""
+    """Names of models by number; names of prompts by number, with category and language."""
 
     models: tuple[str, ...]
     prompts: tuple[tuple[str, str | None, str | None], ...]
@@ -71,7 +71,7 @@ class ArenaNames:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VoteTally:
-    """How often ``a`` on the left and ``b`` on the right ended in a kind on a prompt."""
+    """How often a matchup of ``a`` (left) and ``b`` (right) on a prompt got a kind of vote."""
 
     a: Ints
     b: Ints
@@ -85,7 +85,7 @@ class VoteTally:
 
 @asynccontextmanager
 async def limit_statement_time(connection: Connection, seconds: float) -> AsyncIterator[None]:
-    """A transaction whose statements are ended, with a `StoreFault`, once one takes longer."""
+    """A transaction with a time limit for each statement; a statement that exceeds it raises a `StoreFault`."""
     with translate_errors("count an arena's votes in time"):
         async with connection.transaction():
             values = {"patience": f"{seconds:.3f}s", "here": True}
@@ -94,23 +94,23 @@ async def limit_statement_time(connection: Connection, seconds: float) -> AsyncI
 
 
 def set_statement_timeout(connection: psycopg.Connection, seconds: float) -> None:
-    """No statement on this connection takes longer from now on."""
+    """Set the time limit of statements on this connection."""
     with translate_errors("read an arena's votes in time"):
         values = {"patience": f"{seconds:.3f}s", "here": False}
         connection.execute(statement("battles_patience"), values)
 
 
 def read_bounds(connection: psycopg.Connection, arena: int) -> tuple[int, int]:
-    """Up to where votes are final, and the log's last position."""
+    """The position up to which votes are final, and the log's last position."""
     with translate_errors("read an arena's log"):
         row = connection.execute(statement("battles_bounds"), {"arena": arena}).fetchone()
     if row is None:
-        raise NotFound("there is no such arena; ask for the list of arenas")
+        raise NotFound("no such arena; see the list of arenas")
     return int(row[0]), int(row[1])
 
 
 def read_names(connection: psycopg.Connection, arena: int) -> ArenaNames:
-    """What the numbers of models and prompts stand for."""
+    """Read the names of models and prompts."""
     with translate_errors("read an arena's models and prompts"):
         models = connection.execute(statement("roster_models"), {"arena": arena}).fetchall()
         prompts = connection.execute(statement("battles_prompts"), {"arena": arena}).fetchall()
@@ -151,9 +151,9 @@ async def read_tally(
     model: int | None = None,
     counted: bool = False,
 ) -> VoteTally:
-    """Counts of the votes as of a position, on these prompts only, or of one model only.
+    """Count the votes as of a position; optionally on these prompts only, or of one model only.
 
-    ``counted``: as if no vote had been excluded.
+    With ``counted``, excluded votes are included.
     """
     values = {
         "arena": arena,
@@ -176,7 +176,7 @@ async def read_pairs(
     prompts: Sequence[int] | None = None,
     counted: bool = False,
 ) -> VoteTally:
-    """The same counts between these models, all prompts together: the prompt of each row is 0."""
+    """Count the votes between these models, with all prompts together: the prompt of each row is 0."""
     values = {
         "arena": arena,
         "source": source,
@@ -189,7 +189,7 @@ async def read_pairs(
 
 
 async def count_excluded(connection: Connection, arena: int, source: int, *, upto: int) -> int:
-    """How many votes are left out as of a position."""
+    """The number of votes that are excluded as of a position."""
     values = {"arena": arena, "source": source, "upto": upto}
     with translate_errors("count the excluded votes"):
         row = await (await connection.execute(statement("battles_excluded"), values)).fetchone()
@@ -198,7 +198,7 @@ async def count_excluded(connection: Connection, arena: int, source: int, *, upt
 
 
 async def count_not_blind(connection: Connection, arena: int, source: int, *, upto: int) -> int:
-    """How many votes up to a position were cast by somebody who knew a name: they are rated by nobody."""
+    """The number of votes up to a position that are not blind, and therefore not rated."""
     values = {"arena": arena, "source": source, "upto": upto}
     with translate_errors("count the votes that are not blind"):
         row = await (await connection.execute(statement("battles_not_blind"), values)).fetchone()

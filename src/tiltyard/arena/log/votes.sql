@@ -4,7 +4,7 @@ SELECT r.horizon, coalesce((SELECT max(position) FROM events WHERE arena = %(are
 FROM raters r WHERE r.arena = %(arena)s;
 
 -- name: battles_votes
--- Votes of a stretch of the log that were neither taken back nor, as of a position, excluded; whether each is blind.
+-- Votes in a range of the log that were neither undone nor, as of a position, excluded; and whether each is blind.
 SELECT e.position, e.at, e.source, vote_kind(e.outcome, e.both_bad), e.detail, m.a, m.b, m.prompt, m.session, m.nominal, m.lane,
        m.propensity, coalesce(e.blind, true)
 FROM events e
@@ -65,7 +65,7 @@ WHERE x.arena = %(arena)s AND x.excluded <= %(upto)s AND (x.restored IS NULL OR 
     AND v.source = %(source)s AND d.position <= %(upto)s AND d.undone IS NULL;
 
 -- name: battles_not_blind
--- How many votes up to a position were cast by somebody who knew a name.
+-- The number of votes up to a position that are not blind.
 SELECT count(*) FROM endings
 WHERE arena = %(arena)s AND source = %(source)s AND kind = 1 AND undone IS NULL AND NOT blind
     AND position <= %(upto)s;
@@ -80,5 +80,5 @@ SELECT set_config('statement_timeout', %(patience)s, %(here)s);
 SELECT set_config('enable_nestloop', 'off', true);
 
 -- name: battles_prompts
--- Of every prompt what a battle says of it.
+-- The prompts, with category and language.
 SELECT name, category, language FROM prompts WHERE arena = %(arena)s ORDER BY prompt;

@@ -1,7 +1,7 @@
 """Backups: one file with the database, the bytes of responses and the keys.
 
-The database and the positions that the manifest states are of one instant, whatever is written
-meanwhile. A backup has its name only once it is whole and on the disk.
+The database and the positions in the manifest are a consistent snapshot, whatever is written meanwhile.
+A backup gets its name only when it is complete and synced to disk.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _CHUNK_BYTES = 1 << 20
 
 
 class Member(TypedDict):
-    """A file of a backup, as its manifest names it."""
+    """The manifest's entry for a file in a backup."""
 
     sha256: str
     size: int
@@ -54,7 +54,7 @@ class Member(TypedDict):
 
 @dataclass(frozen=True)
 class BackupManifest:
-    """The contents of a backup, and what must be true once it is restored."""
+    """The contents of a backup, and the log positions that a restored database must have."""
 
     format: int
     made_at: str
@@ -84,15 +84,15 @@ def back_up(
     *,
     binaries: Path | None = None,
 ) -> BackupResult:
-    """Write a backup to ``path``, by default one with the time as its name in the home's ``backups``.
+    """Write a backup to ``path``; by default to a file named by the time, in the folder ``backups`` of the home.
 
-    ``binaries``: the folder with the pg_dump to use, where that is known.
+    ``binaries`` is the folder with the pg_dump to use, if known.
     """
     began = time.monotonic()
     now = datetime.now(UTC)
     path = path or home / "backups" / f"tiltyard-{now:%Y%m%dT%H%M%S.%fZ}.tar"
     if path.exists():
-        raise StoreFault(f"{path} is there already; name another file")
+        raise StoreFault(f"{path} exists already; choose another file")
     with connect(url, name="tiltyard backup") as connection, _draft(path) as draft:
         programs = Binaries(binaries or find_pg_dump_folder(connection.info.server_version))
         dump_to = partial(_dump, programs, url)
@@ -107,14 +107,14 @@ def back_up(
 
 
 def record_backup(url: str, made: BackupResult) -> None:
-    """Note in the audit that this backup was made."""
+    """Record the backup in the audit log."""
     detail = {"file": str(made.path.absolute()), "size": made.size, "arenas": made.manifest.arenas}
     with connect(url, name="tiltyard backup") as connection, translate_errors("record the backup"):
         connection.execute(statement("backup_recorded"), {"action": "backup", "detail": json.dumps(detail)})
 
 
 def read_backup(path: Path) -> BackupManifest:
-    """The manifest of a backup, every byte of which was checked against it."""
+    """Read the manifest of a backup, and check the whole file against it."""
     try:
         with open_regular(path) as file, tarfile.open(path, fileobj=file, mode="r:") as tar:
             return _checked(tar, path)
@@ -129,7 +129,7 @@ def open_member(tar: tarfile.TarFile, name: str) -> IO[bytes]:
     except KeyError:
         found = None
     if found is None:
-        raise InputError(f"{tar.name!s}: holds no {name}; this is no backup of Tiltyard, or not all of one")
+        raise InputError(f"{tar.name!s}: has no {name}; it is not a backup of Tiltyard, or it is incomplete")
     return found
 
 
@@ -162,7 +162,7 @@ def _fill(
 
 @contextmanager
 def _snapshot(connection: psycopg.Connection) -> Iterator[tuple[str, dict[str, int], list[bytes]]]:
-    """One instant of the database that pg_dump can see too: its name, the logs' heads, hashes of bytes."""
+    """A database snapshot that pg_dump can use too: its name, the last positions of the logs, and hashes of bytes."""
     with translate_errors("read what is to be backed up"), connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         row = connection.execute("SELECT pg_export_snapshot()").fetchone()
@@ -186,12 +186,12 @@ def _key(path: Path) -> bytes | None:
         return None
     except OSError as error:
         raise StoreFault(
-            f"cannot back up {path}: {error.strerror}; make it readable, or move it away"
+            f"cannot back up {path}: {error.strerror}; make it readable, or move it elsewhere"
         ) from None
 
 
 def _bytes(connection: psycopg.Connection, object_storage: ObjectStorage, digest: bytes) -> bytes | None:
-    """Bytes of responses; nothing if they were withdrawn while the backup was being made."""
+    """The bytes of a response; ``None`` if it was withdrawn during the backup."""
     problem = "they do not have that hash"
     try:
         data = asyncio.run(object_storage.get(digest.hex()))
@@ -204,12 +204,12 @@ def _bytes(connection: psycopg.Connection, object_storage: ObjectStorage, digest
     if wanted is None:
         return None
     raise StoreFault(
-        f"the bytes of response {digest.hex()} cannot be backed up: {problem}; bring them back from an older backup"
+        f"the bytes of response {digest.hex()} cannot be backed up: {problem}; restore them from an older backup"
     )
 
 
 def _add(tar: tarfile.TarFile, name: str, file: IO[bytes], size: int) -> Member:
-    """Put a file into the archive; its hash and size, for the manifest."""
+    """Add a file to the archive; return its entry for the manifest."""
     info = tarfile.TarInfo(name)
     info.size, info.mode, info.mtime = size, 0o600, int(time.time())
     reading = _Hashing(file)
@@ -218,7 +218,7 @@ def _add(tar: tarfile.TarFile, name: str, file: IO[bytes], size: int) -> Member:
 
 
 class _Hashing:
-    """A file that hashes what is read from it."""
+    """Hashes a file while it is read."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -232,26 +232,26 @@ class _Hashing:
 
 @contextmanager
 def _draft(path: Path) -> Iterator[IO[bytes]]:
-    """A file that gets its name, and can be read by others than its owner never, once it is whole."""
+    """A temporary file, readable by its owner only, that gets its name when it is complete."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         remove_drafts(path.parent, path.name)
         with replace_file(path, durable=True, private=True) as file:
             yield file
     except OSError as error:
-        raise StoreFault(f"cannot write {path}: {error.strerror}; name another place") from None
+        raise StoreFault(f"cannot write {path}: {error.strerror}; choose another path") from None
 
 
 def _checked(tar: tarfile.TarFile, path: Path) -> BackupManifest:
     try:
         manifest = BackupManifest(**json.loads(open_member(tar, _MANIFEST).read()))
     except (ValueError, TypeError):
-        raise InputError(f"{path}: {_MANIFEST} cannot be understood; use another backup") from None
+        raise InputError(f"{path}: {_MANIFEST} cannot be read; use another backup") from None
     if manifest.format != _FORMAT_VERSION:
         raise InputError(f"{path}: made by Tiltyard {manifest.tiltyard}; restore it with that version")
     for name, stated in manifest.members.items():
         if not _MEMBER.fullmatch(name):
-            raise InputError(f"{path}: holds {name!r}, which no backup does; use another one")
+            raise InputError(f"{path}: has an unexpected entry {name!r}; use another backup")
         digest = hashlib.sha256()
         with open_member(tar, name) as file:
             while piece := file.read(_CHUNK_BYTES):

@@ -23,7 +23,7 @@ SELECT sha256 FROM contents WHERE bytes IS NULL ORDER BY sha256;
 SELECT FROM contents WHERE sha256 = %(sha256)s;
 
 -- name: backup_relations
--- Tables, views and sequences that somebody made.
+-- User-defined tables, views and sequences.
 SELECT n.nspname || '.' || c.relname
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname NOT LIKE 'pg\_toast%'

@@ -28,7 +28,7 @@ __all__ = ["HealthCheck", "examine_database", "examine_home"]
 HealthState = Literal["ok", "look", "bad"]
 
 _SUPPORTED_MAJOR_VERSIONS = range(15, 19)
-#: Shares of the connections in use, seconds between clocks, seconds since a rater wrote: to look at, and bad.
+#: Limits for "look" and "bad": share of connections in use, seconds between clocks, seconds since a rater wrote.
 _CONNECTION_USE_SHARES = (0.7, 0.9)
 _CLOCK_SKEW_SECONDS = (1.0, 30.0)
 _RATER_LAG_SECONDS = (60.0, 600.0)
@@ -39,7 +39,7 @@ _DAY_SECONDS = 86_400.0
 
 @dataclass(frozen=True)
 class HealthCheck:
-    """One thing that was looked at. ``advice`` is empty where all is well."""
+    """The result of one check. ``advice`` is empty if it passed."""
 
     name: str
     state: HealthState
@@ -53,9 +53,9 @@ def examine_home(home: Path, variables: Mapping[str, str]) -> list[HealthCheck]:
 
 
 def examine_database(url: str, *, embedded: bool = False) -> list[HealthCheck]:
-    """What the database tells. Each check that fails itself is a bad one, and the others go on.
+    """Checks of the database. A check that raises an error counts as bad, and the others still run.
 
-    ``embedded``: it is the one that comes with Tiltyard, which its operator cannot update.
+    ``embedded`` means the server that comes with Tiltyard, which its operator cannot update.
     """
     began = time.monotonic()
     try:
@@ -82,13 +82,13 @@ def examine_database(url: str, *, embedded: bool = False) -> list[HealthCheck]:
         ]
         for look in looks:
             try:
-                with translate_errors("look at that"):
-                    told = look(connection)
+                with translate_errors("run this check"):
+                    result = look(connection)
             except TiltyardError as error:
-                told = HealthCheck(
-                    getattr(look, "__name__", "pooling").strip("_"), "bad", "cannot be told", str(error)
+                result = HealthCheck(
+                    getattr(look, "__name__", "pooling").strip("_"), "bad", "the check failed", str(error)
                 )
-            found += told if isinstance(told, list) else [told]
+            found += result if isinstance(result, list) else [result]
         return found
 
 
@@ -147,9 +147,9 @@ def _durability(connection: psycopg.Connection) -> HealthCheck:
         name for name, value in connection.execute(statement("doctor_settings")) if value in {"off", "local"}
     ]
     if off:
-        told = ", ".join(off)
+        names = ", ".join(off)
         return HealthCheck(
-            "durability", "bad", f"off: {told}", f"acknowledged votes can be lost; switch on {told}"
+            "durability", "bad", f"off: {names}", f"acknowledged votes can be lost; switch on {names}"
         )
     return HealthCheck("durability", "ok", "fsync, full_page_writes and synchronous_commit are on")
 
@@ -171,10 +171,10 @@ def _connections(connection: psycopg.Connection) -> HealthCheck:
 
 
 def _pooling(connection: psycopg.Connection, url: str) -> HealthCheck:
-    """Whether a session stays with one process of the server, even while another client works.
+    """Whether a session keeps its server process while another client is active.
 
-    A pooler by transaction hands the process that a client has just used to the next one: locks that
-    a session holds, by which raters are told apart, would then mean nothing.
+    A transaction pooler gives a client's server process to the next client, so that session locks, on
+    which leader election depends, do not work.
     """
     mark = secrets.token_hex(8)
     first = connection.execute(statement("doctor_mark"), {"mark": mark}).fetchone()
@@ -239,9 +239,9 @@ def _raters(connection: psycopg.Connection) -> list[HealthCheck]:
 
 def _rater(lag: RaterLag) -> HealthCheck:
     behind = lag.head - lag.position
-    value = f"{lag.position} of {lag.head} events, led by {lag.leader or 'nobody'}, wrote {_time(lag.seconds)} ago"
+    value = f"{lag.position} of {lag.head} events, led by {lag.leader or 'no process'}, wrote {_time(lag.seconds)} ago"
     state = _graded(lag.seconds, _RATER_LAG_SECONDS) if behind else "ok"
-    advice = "" if state == "ok" else "start tiltyard serve, or look into its log: boards stand still"
+    advice = "" if state == "ok" else "start tiltyard serve, or check its log: boards are not updated"
     return HealthCheck(f"rater of {lag.arena}", state, value, advice)
 
 
@@ -254,7 +254,7 @@ def _disk(name: str, folder: Path) -> HealthCheck:
         name,
         state,
         f"{_bytes(usage.free)} of {_bytes(usage.total)} free",
-        "" if state == "ok" else "make room: a full disk stops every vote",
+        "" if state == "ok" else "free some space: a full disk stops all votes",
     )
 
 
@@ -265,7 +265,7 @@ def _key(home: Path, variables: Mapping[str, str]) -> HealthCheck:
     try:
         status = path.stat()
     except OSError:
-        return HealthCheck("secret key", "ok", "not there yet: tiltyard serve makes it")
+        return HealthCheck("secret key", "ok", "not there yet: tiltyard serve creates it")
     mode = stat.S_IMODE(status.st_mode)
     if mode & 0o077:
         return HealthCheck(

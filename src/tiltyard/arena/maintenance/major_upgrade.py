@@ -1,6 +1,6 @@
-"""The embedded database after a new major version of PostgreSQL: backed up, then upgraded beside the old.
+"""Upgrades the embedded database to a new major version of PostgreSQL, after a backup.
 
-The data of the old version are copied, not changed, and kept until somebody removes them.
+The old data are copied, not changed, and kept until the operator deletes them.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ __all__ = ["UpgradeResult", "upgrade_database"]
 
 @dataclass(frozen=True)
 class UpgradeResult:
-    """What was upgraded: from which version to which, where the old data are kept, and the backup."""
+    """The old and new version, where the old data are kept, and the backup."""
 
     old: int
     new: int
     kept: Path
     backup: Path
-    #: Why pg_upgrade could not do it, and the backup was restored instead; empty if it could.
+    #: Why pg_upgrade failed and the backup was restored instead; empty if it succeeded.
     problem: str = ""
 
 
@@ -42,22 +42,24 @@ def upgrade_database(
     old_binaries: Path | None = None,
     on_wait: OnWait | None = None,
 ) -> UpgradeResult | None:
-    """Upgrade the home's own database to the version that Tiltyard comes with; ``None`` if it is that already.
+    """Upgrade the embedded database to the version that comes with Tiltyard; ``None`` if it has that version.
 
-    ``old_binaries``: the folder with the programs of the version that made the data.
+    ``old_binaries`` is the folder with the programs of the old version.
     """
     server = EmbeddedServer(home, user=user, on_wait=on_wait)
     if not server.folder.is_dir():
-        raise StoreFault(f"{home} has no database of its own; one of DATABASE_URL is upgraded by its owner")
+        raise StoreFault(
+            f"{home} has no embedded database; upgrade a database of DATABASE_URL with its own tools"
+        )
     with server.unused():
-        _take_back(server)
+        _undo_interrupted_upgrade(server)
         old, new = server.major(), server.programs.major()
         if old == new:
             return None
         found = _binaries_of(old, old_binaries)
         kept = server.folder / f"data-{old}"
         if kept.exists():
-            raise StoreFault(f"{kept} is there from an upgrade before; move it away, and try again")
+            raise StoreFault(f"{kept} exists from an earlier upgrade; move it elsewhere, and try again")
         before = EmbeddedServer(home, user=user, binaries=found, on_wait=on_wait)
         with before.start_exclusively() as url:
             made = back_up(url, home, object_storage, binaries=found)
@@ -73,7 +75,7 @@ def upgrade_database(
 
 
 def _copy(server: EmbeddedServer, old_binaries: Path) -> tuple[Path, str]:
-    """A copy of the data made by pg_upgrade, and why there is none."""
+    """Copy the data with pg_upgrade; return the new folder, and the error if it failed."""
     fresh, socket = server.folder / "data.new", server.make_socket()
     server.make_data(fresh, _checksums(server, old_binaries))
     password = (server.folder / "password").read_text(encoding="ascii").strip()
@@ -115,21 +117,21 @@ def _restore(restored: EmbeddedServer, made: BackupResult, problem: str) -> Path
     except StoreFault as error:
         shutil.rmtree(restored.data, ignore_errors=True)
         raise StoreFault(
-            f"pg_upgrade failed: {problem}; so did dump and restore: {error}; the old database is as it was"
+            f"pg_upgrade failed: {problem}; so did dump and restore: {error}; the old database is unchanged"
         ) from None
     return restored.data
 
 
 def _replace(server: EmbeddedServer, fresh: Path, kept: Path) -> None:
-    """Put the new data in the place of the old, with the old settings."""
+    """Replace the old data folder by the new one, with the old settings."""
     settings = (server.data / "postgresql.auto.conf").read_text(encoding="utf-8")
     server.write(fresh / "postgresql.auto.conf", settings)
     server.data.rename(kept)
     fresh.rename(server.data)
 
 
-def _take_back(server: EmbeddedServer) -> None:
-    """Undo an upgrade that was cut off between its two last steps."""
+def _undo_interrupted_upgrade(server: EmbeddedServer) -> None:
+    """Undo an upgrade that was interrupted between its last two steps."""
     if not server.data.exists():
         kept = sorted(server.folder.glob("data-*"))
         if not kept:
@@ -138,7 +140,7 @@ def _take_back(server: EmbeddedServer) -> None:
 
 
 def _binaries_of(major: int, named: Path | None) -> Path:
-    """The programs of that version: where they were said to be, or where they usually are."""
+    """The folder with the programs of a version: the given one, or a usual one."""
     candidates = [named] if named is not None else installed_folders(major)
     there = [folder.absolute() for folder in candidates if (folder / "postgres").is_file()]
     for folder in there:
@@ -146,18 +148,18 @@ def _binaries_of(major: int, named: Path | None) -> Path:
             return folder
     if named is not None and there:
         found = Binaries(there[0]).major()
-        raise BadOption(f"--old-binaries {named}: PostgreSQL {found}, and the data were made by {major}")
+        raise BadOption(f"--old-binaries {named}: PostgreSQL {found}, but the data were made by {major}")
     place = f"not in {named}" if named is not None else "not found here"
     raise BadOption(
         f"the data were made by PostgreSQL {major}, whose programs are {place}; install that version,"
-        " and name the folder that holds its postgres and pg_dump with --old-binaries"
+        " and give the folder with its postgres and pg_dump as --old-binaries"
     )
 
 
 def _checksums(server: EmbeddedServer, old_binaries: Path) -> str:
-    """initdb's option that makes pages like the old ones: pg_upgrade wants both alike."""
-    told = Binaries(old_binaries, server.programs.account).run(
+    """The checksum option for initdb; pg_upgrade requires the same as in the old data."""
+    printed = Binaries(old_binaries, server.programs.account).run(
         "pg_controldata", "-D", "data", cwd=server.folder
     )
-    kept = re.search(r"Data page checksum version:\s+(\d+)", told)
+    kept = re.search(r"Data page checksum version:\s+(\d+)", printed)
     return "--no-data-checksums" if kept is not None and kept[1] == "0" else "--data-checksums"

@@ -41,7 +41,7 @@ _TRANSACTION_TIMEOUT_VERSION = 170_000
 
 @dataclass(frozen=True)
 class RestoreResult:
-    """What was restored, and which access is valid again; ``revoked`` if that was revoked at once."""
+    """What was restored, and which access is valid again, or was ``revoked``."""
 
     manifest: BackupManifest
     access: RestoredAccess
@@ -53,8 +53,8 @@ def restore(
 ) -> RestoreResult:
     """Restore a backup. Never overwrites: fails if the target is not empty.
 
-    The database is restored in one transaction; keys appear last. ``revoke_all``: tokens, passwords and
-    sessions of operators that the backup holds are revoked.
+    The database is restored in one transaction; keys are written last. With ``revoke_all``, all tokens, and
+    passwords and sessions of operators, are revoked.
     """
     manifest = read_backup(path)
     _check_empty(url, home, manifest)
@@ -81,7 +81,7 @@ def restore(
 
 
 def restore_database(path: Path, url: str, room: Path) -> None:
-    """Bring back a backup's database alone, into an empty one. ``room``: a folder for temporary files."""
+    """Restore only the database of a backup, into an empty one. ``room`` is a folder for temporary files."""
     with tarfile.open(path, mode="r:") as tar:
         _load(url, tar, room)
     with connect(url, name="tiltyard restore") as connection:
@@ -89,13 +89,13 @@ def restore_database(path: Path, url: str, room: Path) -> None:
 
 
 def check_logs(connection: psycopg.Connection, heads: dict[str, int] | None = None) -> dict[str, int]:
-    """The last position of every arena's log, each dense from 1, and as ``heads`` says if given."""
+    """Check that every arena's log is dense from 1, and ends at ``heads`` if given; return the last positions."""
     with translate_errors("count the logs"):
         rows = connection.execute(statement("backup_counts")).fetchall()
     for name, _, head, first, count in rows:
         if first != 1 or count != head:
             raise StoreFault(
-                f"the log of arena {name} goes from {first} to {head} and has {count} events: some are"
+                f"the log of arena {name} runs from {first} to {head} and has {count} events: some are"
                 " missing; restore an older backup into an empty database"
             )
     found = {name: head for name, _, head, _, _ in rows}
@@ -111,22 +111,22 @@ def _check_empty(url: str, home: Path, manifest: BackupManifest) -> None:
         there = [name for (name,) in connection.execute(statement("backup_relations"))]
     if there:
         raise StoreFault(
-            f"the database is not empty: it has {', '.join(there)}; restore into an empty one, or name"
+            f"the database is not empty: it has {', '.join(there)}; restore into an empty one, or give"
             " an empty folder with --home"
         )
     if KEY in manifest.members and (home / KEY).exists():
         raise StoreFault(
-            f"{home / KEY} is there already, and the backup has another; move it away, or name"
+            f"{home / KEY} exists already, and the backup has another; move it elsewhere, or give"
             " an empty folder with --home"
         )
 
 
 def _load(url: str, tar: tarfile.TarFile, room: Path) -> None:
-    """All of a backup's dump in one transaction."""
+    """Load a backup's dump in one transaction."""
     dump = room / DATABASE
     with open_member(tar, DATABASE) as file, dump.open("wb") as written:
         shutil.copyfileobj(file, written)
-    # Backups that were made before Tiltyard left them out of dumps.
+    # For backups of earlier versions, which did not remove them from dumps.
     remove_private_options(dump)
     shown, add = without_password(url)
     found = bundled_folder()
@@ -141,7 +141,7 @@ def _load(url: str, tar: tarfile.TarFile, room: Path) -> None:
     script = dump.with_suffix(".sql")
     programs.run("pg_restore", "--no-owner", "--no-privileges", "-f", script, dump)
     with script.open("r+b") as file:
-        # Our pg_restore sets it unasked, and these servers do not know it.
+        # Our pg_restore always sets it, and older servers do not support it.
         at = file.read(10_000).find(b"SET transaction_timeout")
         if at >= 0:
             file.seek(at)
@@ -163,4 +163,4 @@ def _check_restored(url: str, object_storage: ObjectStorage, manifest: BackupMan
         if name.startswith(RESPONSES):
             data = asyncio.run(object_storage.get(name.removeprefix(RESPONSES)))
             if hashlib.sha256(data).hexdigest() != stated["sha256"]:
-                raise StoreFault(f"{name} was not restored as it was; check the disk, and restore again")
+                raise StoreFault(f"{name} was not restored correctly; check the disk, and restore again")

@@ -1,6 +1,7 @@
-"""Who can come in, and what is shown, after a restoration: as it was when the backup was made.
+"""Access and visible responses after a restore, which are those at the time of the backup.
 
-What was revoked, changed or withdrawn after that moment is not in the backup: it is valid again.
+Tokens and passwords that were revoked or changed after the backup are valid again, and responses withdrawn after it
+are shown again.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class RestoredResponses:
 class RestoredAccess:
     """Credentials that are valid, and responses that are shown."""
 
-    #: Numbers of valid tokens, each with its name, scopes and arena in words.
+    #: Valid tokens by number, each described by its name, scopes and arena.
     tokens: dict[int, str]
     #: Names of operators who can sign in with the passwords they had.
     operators: tuple[str, ...]
@@ -59,7 +60,7 @@ def read_access(connection: psycopg.Connection) -> RestoredAccess:
 def revoke_access(connection: psycopg.Connection) -> None:
     """Revoke every token, operator session and link, and void operators' passwords, all at once.
 
-    Voters' sessions stay: a voter with a new one would count as somebody who has seen nothing.
+    Voters' sessions stay valid: a voter with a new session would count as one who knows no names.
     """
     with translate_errors("revoke what was restored"), connection.transaction():
         connection.execute(statement("end_operator_sessions"))

@@ -62,7 +62,7 @@ _LOG = logging.getLogger(__name__)
 
 _MAX_REASON_CHARACTERS = 1000
 _SAFE_INTEGER_LIMIT = 2**53
-#: What an arena remembers lies in the memory of every process that serves or rates it.
+#: Upper limits of policy fields that determine how much memory every web and rater process needs.
 _POLICY_MEMORY_LIMITS = {
     "window": 1_000_000,
     "meetings": 10_000,
@@ -75,7 +75,7 @@ _POLICY_MEMORY_LIMITS = {
 async def change_settings(
     pool: ConnectionPool, arena: str, changed: Mapping[str, Any], *, title: str | None = None, actor: str
 ) -> Arena:
-    """Other settings, by name; those that are not named stay."""
+    """Change the given settings, and the title if given; return the arena."""
     async with connect_from_pool(pool) as connection, connection.transaction():
         found = await find_arena(connection, arena)
         settings = ArenaSettings.from_dict(found.settings.to_dict() | dict(changed))
@@ -87,9 +87,9 @@ async def change_settings(
 
 
 async def set_enabled(pool: ConnectionPool, arena: str, model: str, *, enabled: bool, actor: str) -> int:
-    """Enable a model, or retire it: the position of the event, 0 if it was so already.
+    """Enable or retire a model; return the position of the event, or 0 if nothing changed.
 
-    A retired model is served no more; matchups that are open stay valid, and its battles count.
+    A retired model is no longer served. Its open matchups stay valid, and its battles count.
     """
     async with _changing(pool, arena) as (connection, batch):
         number, now = await find_model(connection, batch.arena, model)
@@ -102,7 +102,7 @@ async def set_enabled(pool: ConnectionPool, arena: str, model: str, *, enabled: 
 
 
 async def current_policy(pool: ConnectionPool, arena: str) -> Policy:
-    """The ranking policy that is in force."""
+    """The current ranking policy."""
     async with connect_from_pool(pool) as connection:
         found = await find_arena(connection, arena)
         return method_from_dict(await read_policy(connection, found.arena))[0]
@@ -114,12 +114,12 @@ async def set_policy(pool: ConnectionPool, arena: str, changed: Mapping[str, Any
     Fields that determine what an arena stores cannot change: `BadOption` names them.
     """
     async with _changing(pool, arena) as (connection, batch):
-        laws = await read_policy(connection, batch.arena)
-        old, _ = method_from_dict(laws)
+        method = await read_policy(connection, batch.arena)
+        old, _ = method_from_dict(method)
         new = apply_policy_changes(old, changed)
         Standing(old, (), ()).under(new)
         if new != old:
-            batch.add(LogKind.POLICY, detail={**laws, "policy": asdict(new)})
+            batch.add(LogKind.POLICY, detail={**method, "policy": asdict(new)})
             await write_audit_entry(
                 connection, actor, "change policy", _difference(old, new), arena=batch.arena
             )
@@ -131,12 +131,10 @@ async def exclude(
 ) -> Excluded:
     """Exclude matching votes from the ratings; they stay in the log and can be restored.
 
-    They are chosen while voting goes on; the arena's lock is held only for what came meanwhile.
+    They are selected while voting continues; the arena's lock is held only for the votes cast meanwhile.
     """
     if selection == VoteSelection():
-        raise InputError(
-            "nothing is said of the votes to exclude; name sessions, matchups, a time or a source"
-        )
+        raise InputError("no votes to exclude were selected; give sessions, matchups, a time or a source")
     validate_reason(reason)
     async with connect_from_pool(pool) as connection:
         found = await find_arena(connection, arena)
@@ -145,7 +143,7 @@ async def exclude(
             position = batch.head + 1
             votes = await settle_exclusion(connection, draft, position, batch.now)
             if not votes:
-                raise NotFound("no vote fits what was said; nothing was excluded")
+                raise NotFound("no vote matches the selection; nothing was excluded")
             batch.add(LogKind.EXCLUDE, detail={"exclusion": draft.exclusion})
             about = {"exclusion": draft.exclusion, "votes": votes, "reason": reason}
             await write_audit_entry(connection, actor, "exclude votes", about, arena=batch.arena)
@@ -153,7 +151,7 @@ async def exclude(
 
 
 async def restore(pool: ConnectionPool, arena: str, exclusion: int, *, actor: str) -> int:
-    """Let the votes of an exclusion in again; the position of the event."""
+    """Restore the votes of an exclusion; return the position of the event."""
     async with _changing(pool, arena) as (connection, batch):
         await restore_exclusion(connection, batch.arena, exclusion, batch.head + 1)
         position = batch.add(LogKind.RESTORE, detail={"exclusion": exclusion})
@@ -165,7 +163,7 @@ async def restore(pool: ConnectionPool, arena: str, exclusion: int, *, actor: st
 
 async def withdraw(
     pool: ConnectionPool,
-    contents: BlobStore,
+    blobs: BlobStore,
     arena: str,
     prompt: str,
     model: str | None = None,
@@ -173,10 +171,10 @@ async def withdraw(
     reason: str,
     actor: str,
 ) -> Withdrawn:
-    """Take down a model's response to a prompt; without a model the prompt and all its responses.
+    """Withdraw a model's response to a prompt; without a model, the prompt and all its responses.
 
-    Bytes and text go; names, hashes and battles stay. Open matchups that show them end at once. Bytes
-    that cannot be removed now go with the next withdrawal, or when this one is asked for again.
+    Their bytes and text are deleted; names, hashes and battles are kept. Open matchups that show them expire at
+    once. Bytes that cannot be deleted now are deleted at the next withdrawal, or when this one is repeated.
     """
     validate_reason(reason)
     async with connect_from_pool(pool) as connection:
@@ -190,41 +188,41 @@ async def withdraw(
                 responses, ended = taken
                 about = {"prompt": prompt, "model": model, "responses": len(responses), "reason": reason}
                 await write_audit_entry(connection, actor, "withdraw", about, arena=batch.arena)
-    contents.forget(() if taken is None else responses)
-    await _sweep(contents)
+    blobs.forget(() if taken is None else responses)
+    await _sweep(blobs)
     if taken is None:
         what = f"prompt {prompt!r}" if by is None else f"a live response of {model!r} to {prompt!r}"
-        raise Conflict(f"there is no {what} any more; it was withdrawn already, or never given")
+        raise Conflict(f"there is no {what}; it was withdrawn already, or never existed")
     return Withdrawn(len(responses), ended, batch.head)
 
 
 async def find_sessions_by_pseudonym(
     pool: ConnectionPool, keys: SecretKeys, arena: str, release: str, voters: Sequence[str]
 ) -> list[int]:
-    """The sessions that an export of this release calls so; `NotFound` names those that it does not know."""
+    """The sessions behind the pseudonyms of a release; `NotFound` names the unknown ones."""
     async with connect_from_pool(pool) as connection:
         found = await find_arena(connection, arena)
         sessions = await read_sessions(connection, found.arena)
     known = {keys.pseudonym(release, session): session for session in sessions}
-    strangers = [voter for voter in voters if voter not in known]
-    if strangers:
+    unknown = [voter for voter in voters if voter not in known]
+    if unknown:
         raise NotFound(
-            f"release {release!r} has no voter {', '.join(map(repr, strangers[:5]))}; check the release"
+            f"release {release!r} has no voter {', '.join(map(repr, unknown[:5]))}; check the release"
         )
     return [known[voter] for voter in voters]
 
 
 def validate_reason(reason: str) -> str:
-    """The reason, for the audit log."""
+    """Check the reason for a change; return it."""
     if not reason.strip() or len(reason) > _MAX_REASON_CHARACTERS or "\0" in reason:
-        raise InputError(f"a reason is needed, of 1 to {_MAX_REASON_CHARACTERS} characters")
+        raise InputError(f"a reason of 1 to {_MAX_REASON_CHARACTERS} characters is required")
     return reason
 
 
-async def _sweep(contents: BlobStore) -> None:
+async def _sweep(blobs: BlobStore) -> None:
     """Delete unreferenced bytes. The withdrawal remains in effect even if this fails."""
     try:
-        await contents.sweep()
+        await blobs.sweep()
     except StoreFault as error:
         _LOG.warning("bytes of withdrawn responses were not removed yet; withdraw again to retry: %s", error)
 
@@ -232,7 +230,10 @@ async def _sweep(contents: BlobStore) -> None:
 async def _take_down(
     connection: Connection, batch: LogBatch, prompt: int, model: int | None, seen: SeenMatchups
 ) -> tuple[list[int], int] | None:
-    """The responses that go and how many open matchups end before; ``None`` if there is nothing to take."""
+    """Withdraw responses and expire the open matchups that show them; ``None`` if there is nothing to withdraw.
+
+    Returns the numbers of the responses, and how many matchups expired.
+    """
     responses = await withdraw_responses(connection, batch.arena, prompt, model, batch.now)
     if model is None:
         if not await withdraw_prompt_text(connection, batch.arena, prompt, batch.now):
@@ -257,22 +258,22 @@ async def _changing(pool: ConnectionPool, arena: str) -> AsyncIterator[tuple[Con
 
 
 def apply_policy_changes(old: Policy, changed: Mapping[str, Any]) -> Policy:
-    """The policy with other values, each of the type that it had."""
+    """The policy with changed values; each must have the type of the old value."""
     known = {one.name for one in fields(Policy)}
     unknown = sorted(changed.keys() - known)
     if unknown:
         raise BadOption(
-            f"the policy has no {', '.join(unknown)}; expected some of {', '.join(sorted(known))}"
+            f"unknown policy fields: {', '.join(unknown)}; expected some of {', '.join(sorted(known))}"
         )
     given: dict[str, Any] = {name: _like(name, getattr(old, name), value) for name, value in changed.items()}
     for name, most in _POLICY_MEMORY_LIMITS.items():
         if given.get(name, 0) > most:
-            raise BadOption(f"{name} is {given[name]}; an arena remembers {most} at most")
+            raise BadOption(f"{name} is {given[name]}; the maximum is {most}")
     return replace(old, **given)
 
 
 def _like(name: str, old: object, new: object) -> object:
-    """The new value in the type of the old one."""
+    """The new value, converted to the type of the old one."""
     if isinstance(old, tuple) and isinstance(new, list | tuple) and all(map(_is_number, new)):
         return tuple(float(each) for each in new)
     if isinstance(old, str) and isinstance(new, str):

@@ -29,7 +29,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class PendingWork:
-    """What waits for the operator of an arena, and when its board was last made."""
+    """Open complaints of an arena, and the time of its last board."""
 
     complaints: int
     board_at: datetime | None
@@ -45,13 +45,13 @@ class DailyVotes:
 
 
 async def read_pending_work(connection: Connection) -> dict[str, PendingWork]:
-    """Of every arena, by name."""
+    """The pending work of all arenas, by name."""
     rows = await _rows(connection, "overviews_arenas", {})
     return {name: PendingWork(complaints, board_at) for name, complaints, board_at in rows}
 
 
 async def read_lag_by_arena(connection: Connection, only: int | None = None) -> dict[str, RaterLag]:
-    """How far the rater of each arena is, or of one of them, by name."""
+    """The rater lag of all arenas, or of one, by name."""
     rows = [row for row in await _rows(connection, "lags", {}) if only in (None, row[0])]
     heads = [(await _rows(connection, "log_position", {"arena": row[0]}))[0][0] for row in rows]
     return {
@@ -63,24 +63,24 @@ async def read_lag_by_arena(connection: Connection, only: int | None = None) -> 
 async def read_daily_votes(
     connection: Connection, arena: int, timezone: str, *, days: int = 14
 ) -> list[DailyVotes]:
-    """Votes of the last days on which there were any, the newest first."""
+    """Votes of the last days that had any, newest first."""
     values = {"arena": arena, "timezone": timezone, "days": days}
     return [DailyVotes(*row) for row in await _rows(connection, "overviews_days", values)]
 
 
 async def count_open_matchups(connection: Connection, arena: int) -> int:
-    """How many matchups wait for their vote."""
+    """The number of open matchups."""
     return int((await _rows(connection, "overviews_open", {"arena": arena}))[0][0])
 
 
 async def read_judges(connection: Connection, sessions: Collection[int]) -> dict[int, str]:
-    """Those of these sessions that are judges', by number, with the name of the token that votes in each."""
+    """The names of the tokens of those sessions that belong to judges, by session."""
     rows = await _rows(connection, "overviews_judges", {"sessions": list(sessions)})
     return {int(session): str(name) for session, name in rows}
 
 
 async def read_database_size(connection: Connection) -> int:
-    """Bytes of the whole database."""
+    """The size of the database in bytes."""
     return int((await _rows(connection, "overviews_size", {}))[0][0])
 
 
@@ -92,14 +92,14 @@ async def list_audit(
     before: int | None = None,
     limit: int = 50,
 ) -> list[AuditEntry]:
-    """Changes of an arena, newest first; without an arena those of the server: sign-ins, tokens."""
+    """The audit log of an arena, newest first; without an arena, that of the server: sign-ins, tokens."""
     first = 2**63 - 1 if before is None else before
     values = {"arena": arena, "action": action, "before": first, "limit": limit}
     return [AuditEntry(*row) for row in await _rows(connection, "overviews_audit", values)]
 
 
 async def list_actions(connection: Connection, arena: int | None) -> list[str]:
-    """Which kinds of changes there are."""
+    """The actions that occur in the audit log."""
     return [str(row[0]) for row in await _rows(connection, "overviews_actions", {"arena": arena})]
 
 

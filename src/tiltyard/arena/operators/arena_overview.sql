@@ -1,5 +1,5 @@
 -- name: overviews_arenas
--- Of every arena what waits for its operator, and its newest board.
+-- For every arena: the open complaints, and the time of its newest board.
 SELECT a.name, (SELECT count(*) FROM complaints c WHERE c.arena = a.arena AND c.settled_at IS NULL), s.made_at
 FROM arenas a
 LEFT JOIN LATERAL (
@@ -30,7 +30,7 @@ WHERE m.arena = %(arena)s AND m.expires_at > now()
 SELECT pg_database_size(current_database());
 
 -- name: overviews_audit
--- Changes of an arena, or of the house without one, newest first, a page of them; of one action only, if named.
+-- A page of the audit log of an arena, or of the server, newest first; optionally of one action only.
 SELECT entry, at, actor, action, detail FROM audit
 WHERE arena IS NOT DISTINCT FROM %(arena)s AND entry < %(before)s
     AND (%(action)s::text IS NULL OR action = %(action)s)

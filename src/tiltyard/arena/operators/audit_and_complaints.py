@@ -18,7 +18,7 @@ __all__ = ["AuditEntry", "Complaint", "list_complaints", "read_audit", "settle_c
 async def read_audit(
     connection: Connection, arena: int, *, before: int | None = None, limit: int = 100
 ) -> list[AuditEntry]:
-    """Changes of an arena, newest first, a page of them."""
+    """A page of an arena's audit log, newest first."""
     first = 2**63 - 1 if before is None else before
     values = {"arena": arena, "before": first, "limit": limit}
     rows = await _rows(connection, "oversight_audit", values)
@@ -35,13 +35,13 @@ async def list_complaints(
 
 
 async def settle_complaint(connection: Connection, arena: int, complaint: int, *, actor: str) -> None:
-    """A complaint was looked at; `NotFound` if there is none of this number."""
+    """Mark a complaint as settled; `NotFound` if there is none with this number."""
     values = {"arena": arena, "complaint": complaint}
     with translate_errors("settle a complaint"):
         async with connection.transaction():
             found = await connection.execute(statement("oversight_settle"), values)
             if not found.rowcount:
-                raise NotFound(f"there is no complaint {complaint} in this arena")
+                raise NotFound(f"this arena has no complaint {complaint}")
             await write_audit_entry(
                 connection, actor, "settle complaint", {"complaint": complaint}, arena=arena
             )

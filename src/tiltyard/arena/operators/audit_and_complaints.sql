@@ -4,7 +4,7 @@ SELECT entry, at, actor, action, detail FROM audit
 WHERE arena = %(arena)s AND entry < %(before)s ORDER BY entry DESC LIMIT %(limit)s;
 
 -- name: oversight_complaints
--- What voters said is wrong, oldest first, a page of it, with the matchup that they saw.
+-- A page of complaints, oldest first, with their matchups.
 SELECT c.complaint, c.reason, c.note, c.made_at, c.settled_at, a.name, b.name, p.name
 FROM complaints c
 LEFT JOIN matchups m USING (arena, source, serial)

@@ -31,19 +31,19 @@ _STATEMENT_SECONDS = 20.0
 
 @dataclass(frozen=True, slots=True)
 class ExclusionEffect:
-    """One model with and without the votes. What they do not support is ``None``."""
+    """One model's rank and rating with and without the votes; ``None`` if undefined."""
 
     model: str
     rank: int | None
     rank_without: int | None
     rating: float | None
     rating_without: float | None
-    #: Whether no votes link it to most of the others, now or without them: then it has no place among them.
+    #: Whether votes do not connect it to the largest group of models, now or without the votes; it has no rank then.
     apart: bool = False
 
     @property
     def climbs(self) -> int | None:
-        """Places that it would gain."""
+        """Ranks that it would gain."""
         if self.rank is None or self.rank_without is None:
             return None
         return self.rank - self.rank_without
@@ -62,26 +62,26 @@ class ExclusionEffect:
 
 @dataclass(frozen=True, slots=True)
 class ExclusionPreview:
-    """What leaving out one session's votes would change."""
+    """What excluding one session's votes would change."""
 
     session: int
     source: int
-    #: Votes that would go, and all that count now.
+    #: Votes that would be excluded, and all votes that count now.
     votes: int
     among: int
-    #: The last position of the log that it knows.
+    #: The last position of the log that it includes.
     position: int
     method: BradleyTerry
     effects: tuple[ExclusionEffect, ...]
 
     @property
     def moved(self) -> int:
-        """Models that would change their place."""
+        """The number of models whose rank would change."""
         return sum(one.moves for one in self.effects)
 
     @property
     def apart(self) -> int:
-        """Models that cannot be compared with most of the others, now or without the votes."""
+        """The number of models that cannot be compared with most others, now or without the votes."""
         return sum(one.apart for one in self.effects)
 
 
@@ -95,7 +95,9 @@ async def preview_exclusion(
         own = await read_session_tally(connection, arena.arena, source, session, upto=upto)
         roster = await read_roster(connection, arena.arena)
     if not len(own):
-        raise NotFound(f"session {session} has no votes that count; they are excluded already, or never were")
+        raise NotFound(
+            f"session {session} has no votes that count; they are already excluded, or it has none"
+        )
     found = await asyncio.to_thread(compute_effects, whole, own, roster)
     return ExclusionPreview(
         session=session,
@@ -109,7 +111,7 @@ async def preview_exclusion(
 
 
 def compute_effects(whole: VoteTally, own: VoteTally, roster: Roster) -> tuple[ExclusionEffect, ...]:
-    """Every model that is rated with the votes or without them, in the order that it has with them."""
+    """The effect on every model that is rated with or without the votes, in the order with them."""
     prompts = dict(enumerate(roster.prompts))
     before = _rows(whole, roster.models, prompts)
     after = {row.model: row for row in _rows(subtract_tally(whole, own), roster.models, prompts)}
@@ -118,7 +120,7 @@ def compute_effects(whole: VoteTally, own: VoteTally, roster: Roster) -> tuple[E
 
 
 def subtract_tally(whole: VoteTally, own: VoteTally) -> VoteTally:
-    """What is left of counts when others, which they contain, are taken away."""
+    """Subtract counts from counts that include them."""
     prompts = 1 + int(whole.prompt.max(initial=0))
     models = 1 + max(int(whole.a.max(initial=0)), int(whole.b.max(initial=0)))
     keys, taken = (
@@ -137,7 +139,7 @@ def _rows(tally: VoteTally, models: Sequence[str], prompts: Mapping[int, str]) -
 
 
 def _effect(row: Row, without: Row | None) -> ExclusionEffect:
-    """Places and ratings of the largest group only: those of two groups cannot be compared."""
+    """The effect on one model. Only the largest group has ranks and ratings, as groups cannot be compared."""
     now = row if row.group == 0 else None
     then = without if without is not None and without.group == 0 else None
     return ExclusionEffect(

@@ -27,7 +27,7 @@ __all__ = [
     "settle_exclusion",
 ]
 
-#: A draft follows the log until it is so few positions behind, or has tried so often.
+#: A draft follows the log until it is at most this many positions behind, or for this many rounds.
 _CLOSE_ENOUGH_POSITIONS = 200
 _CATCH_UP_ROUND_LIMIT = 5
 #: Maximum number of sessions of an exclusion that are listed.
@@ -40,7 +40,7 @@ class VoteSelection:
 
     sessions: Sequence[int] | None = None
     matchups: Sequence[UUID] | None = None
-    #: Cast from then on, and before then.
+    #: Cast at or after ``since``, and before ``until``.
     since: datetime | None = None
     until: datetime | None = None
     source: int | None = None
@@ -48,7 +48,7 @@ class VoteSelection:
 
 @dataclass(slots=True)
 class ExclusionDraft:
-    """An exclusion in the making: votes up to a position have been chosen."""
+    """An exclusion that is being made, with the votes up to a position."""
 
     arena: int
     exclusion: int
@@ -57,7 +57,7 @@ class ExclusionDraft:
     votes: int = 0
 
     def chosen(self) -> dict[str, object]:
-        """Whose, and which."""
+        """The selection as SQL parameters."""
         one = self.selection
         return {
             "arena": self.arena,
@@ -72,9 +72,9 @@ class ExclusionDraft:
 
 @dataclass(frozen=True, slots=True)
 class ExclusionDetails:
-    """Whose votes an exclusion has, and who made it and took it back, as the audit says."""
+    """The sessions whose votes an exclusion has, and who made and restored it, from the audit log."""
 
-    #: Those with most of its votes, a few of them, and how many there are in all.
+    #: The few sessions with most of its votes, and the number of all sessions.
     sessions: tuple[int, ...]
     among: int
     made_by: str | None
@@ -85,10 +85,10 @@ class ExclusionDetails:
 async def draft_exclusion(
     connection: Connection, arena: int, selection: VoteSelection, reason: str
 ) -> ExclusionDraft:
-    """Choose what fits in the log so far, while voting goes on.
+    """Select the matching votes of the log so far, while voting continues.
 
-    This begins the transaction that `tiltyard.arena.log.event_log.append_batch` goes on with and ends: until then
-    nobody else sees the draft, and nothing of it stays if that fails.
+    This begins the transaction that `tiltyard.arena.log.event_log.append_batch` continues and commits: until then
+    the draft is invisible to others, and it is rolled back if that fails.
     """
     with translate_errors("choose the votes to exclude"):
         await connection.execute(statement("log_begin"))
@@ -106,7 +106,10 @@ async def draft_exclusion(
 
 
 async def settle_exclusion(connection: Connection, draft: ExclusionDraft, position: int, at: datetime) -> int:
-    """Under the arena's lock: what came meanwhile; how many votes there are. The caller adds the event there."""
+    """Add the votes cast meanwhile and return the number of votes.
+
+    Call it under the arena's lock. The caller appends the event at ``position``.
+    """
     await _follow(connection, draft, position - 1)
     values = {"exclusion": draft.exclusion, "position": position, "at": at}
     await connection.execute(statement("exclusions_settle"), values)
@@ -114,7 +117,7 @@ async def settle_exclusion(connection: Connection, draft: ExclusionDraft, positi
 
 
 async def list_exclusions(connection: Connection, arena: int) -> list[Exclusion]:
-    """Every exclusion, newest first."""
+    """All exclusions, newest first."""
     with translate_errors("list the exclusions"):
         found = await connection.execute(statement("exclusions_list"), {"arena": arena})
         return [
@@ -124,7 +127,7 @@ async def list_exclusions(connection: Connection, arena: int) -> list[Exclusion]
 
 
 async def read_exclusion_details(connection: Connection, arena: int) -> dict[int, ExclusionDetails]:
-    """Of every exclusion, by number."""
+    """The details of all exclusions, by number."""
     with translate_errors("read whose votes are excluded"):
         found = await connection.execute(
             statement("exclusions_whose"), {"arena": arena, "most": _NAMED_SESSION_LIMIT}
@@ -133,25 +136,25 @@ async def read_exclusion_details(connection: Connection, arena: int) -> dict[int
 
 
 async def restore_exclusion(connection: Connection, arena: int, exclusion: int, position: int) -> None:
-    """Let its votes in again; the caller adds the event."""
+    """Mark an exclusion as restored. The caller appends the event."""
     values = {"arena": arena, "exclusion": exclusion, "position": position}
     row = await (await connection.execute(statement("exclusions_find"), values)).fetchone()
     if row is None:
-        raise NotFound(f"there is no exclusion {exclusion} in this arena; ask for the list of exclusions")
+        raise NotFound(f"this arena has no exclusion {exclusion}; see the list of exclusions")
     if row[0] is not None:
-        raise Conflict(f"exclusion {exclusion} was restored already; its votes count")
+        raise Conflict(f"exclusion {exclusion} has already been restored")
     await connection.execute(statement("exclusions_restore"), values)
 
 
 async def read_sessions(connection: Connection, arena: int) -> list[int]:
-    """Every session that was ever served in this arena."""
+    """All sessions that were ever served a matchup in this arena."""
     with translate_errors("read the sessions of an arena"):
         found = await connection.execute(statement("exclusions_sessions"), {"arena": arena})
         return sorted(int(session) for (session,) in await found.fetchall())
 
 
 async def _follow(connection: Connection, draft: ExclusionDraft, upto: int) -> int:
-    """Drop what was undone since, and choose on; how many positions that were."""
+    """Remove votes that were undone since, and add new ones; return how many positions were processed."""
     behind = upto - draft.upto
     if behind:
         values = draft.chosen() | {"after": draft.upto, "upto": upto}

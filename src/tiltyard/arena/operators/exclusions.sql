@@ -3,7 +3,7 @@
 INSERT INTO exclusions (arena, reason, excluded) VALUES (%(arena)s, %(reason)s, 0) RETURNING exclusion;
 
 -- name: exclusions_choose
--- Which votes of the log so far: those that fit everything that was said. Votes that were taken back are none.
+-- Select the votes of the log so far that match all criteria and were not undone.
 WITH hit AS (
     INSERT INTO excluded_votes (exclusion, arena, source, serial)
     SELECT %(exclusion)s, d.arena, d.source, d.serial
@@ -20,7 +20,7 @@ WITH hit AS (
 SELECT count(*) FROM hit;
 
 -- name: exclusions_choose_since
--- The same of a stretch of the log, by its events: a short stretch takes as little time in a long log.
+-- The same for a range of the log, by its events, so that a short range is fast even in a long log.
 WITH hit AS (
     INSERT INTO excluded_votes (exclusion, arena, source, serial)
     SELECT %(exclusion)s, e.arena, e.source, e.serial
@@ -39,7 +39,7 @@ WITH hit AS (
 SELECT count(*) FROM hit;
 
 -- name: exclusions_drop_undone
--- Votes that were chosen, and undone in a stretch of the log.
+-- Selected votes that were undone in a range of the log.
 WITH hit AS (
     DELETE FROM excluded_votes v USING events e
     WHERE e.arena = %(arena)s AND e.position > %(after)s AND e.position <= %(upto)s AND e.kind = 8
@@ -59,7 +59,7 @@ SELECT x.exclusion, x.reason, x.excluded, x.restored, x.made_at,
 FROM exclusions x WHERE x.arena = %(arena)s ORDER BY x.exclusion DESC;
 
 -- name: exclusions_whose
--- Of every exclusion of an arena the sessions with most of its votes, how many there are, who made it, who took it back.
+-- For every exclusion of an arena: the sessions with most of its votes, their number, who made it, and who restored it.
 SELECT x.exclusion, w.sessions, w.among, made.actor, back.actor, back.at
 FROM exclusions x
 CROSS JOIN LATERAL (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from tiltyard.arena.boards.weekly_reports import ReportSummary, read_method_sync
+from tiltyard.arena.boards.weekly_reports import ReportSummary, read_method
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.operators.schedule_status import ScheduledRun
 from tiltyard.core.policy.validity.method_document import method_from_dict
@@ -23,14 +23,14 @@ __all__ = [
     "report_is_late",
 ]
 
-#: When the work of a house is due. Reports are tried every hour: a week ends at another moment in each
-#: timezone, and what failed is tried again.
+#: Cron schedules of the server's jobs. Reports are attempted every hour, because weeks end at different times
+#: in different timezones, and to retry failures.
 JOB_SCHEDULES: Mapping[str, str] = {
     "weekly-reports": "7 * * * *",
     "thin-snapshots": "23 3 * * *",
     "sweep-bytes": "41 3 * * *",
 }
-#: From this phase of the policy on there are weekly reports.
+#: The first phase of the policy that has weekly reports.
 FIRST_REPORTED_PHASE = 4
 #: A job not started this long after it was due is late, and so is a report this long after its week.
 _LATE_START_DURATION = timedelta(minutes=15)
@@ -40,7 +40,7 @@ _WEEK_DURATION = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True)
 class ScheduledJob:
-    """Scheduled work: when it was last due, and ``done``, ``running``, ``waiting``, ``failed`` or ``late``."""
+    """A scheduled job: when it was last due, and ``done``, ``running``, ``waiting``, ``failed`` or ``late``."""
 
     name: str
     due: datetime
@@ -59,16 +59,16 @@ def list_jobs(arena: str, ticks: Mapping[str, ScheduledRun], now: datetime) -> l
 async def report_is_late(
     connection: Connection, arena: Arena, reports: Sequence[ReportSummary], now: datetime
 ) -> bool:
-    """Whether the last week should have been reported by now, and was not."""
+    """Whether the report of the last week is overdue."""
     _, until = last_whole_week(now - _LATE_REPORT_DURATION, arena.settings.timezone)
     if arena.created_at >= until or any(one.until >= until for one in reports):
         return False
-    said = await read_method_sync(connection, arena.arena, until)
-    return said is not None and method_from_dict(said)[0].phase >= FIRST_REPORTED_PHASE
+    method = await read_method(connection, arena.arena, until)
+    return method is not None and method_from_dict(method)[0].phase >= FIRST_REPORTED_PHASE
 
 
 def last_whole_week(moment: datetime, timezone: str) -> tuple[datetime, datetime]:
-    """The last whole week, Monday to Monday on the clock of a timezone, that had ended at a moment."""
+    """The last whole week that had ended at a moment, from Monday to Monday in a timezone."""
     zone = ZoneInfo(timezone)
     today = moment.astimezone(zone).date()
     monday = today - timedelta(days=today.weekday())

@@ -1,4 +1,4 @@
-"""What an operator reads: arenas at a glance, complaints, remarks, the audit, votes that are left out."""
+"""Data for the operator: overviews of arenas, complaints, remarks, the audit log, excluded votes."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ from tiltyard.wire.oversight import AuditEntry, Complaint, Exclusion
 __all__ = [
     "ArenaOverview",
     "ExcludedVotes",
-    "HouseOverview",
+    "ServerOverview",
     "read_arena_overview",
     "read_audit_entries",
     "read_complaints",
     "read_excluded_votes",
     "read_exclusions",
     "read_filtered_audit",
-    "read_house_overview",
     "read_judge_names",
+    "read_server_overview",
     "read_voters_remarks",
     "settle",
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class HouseOverview:
-    """Every arena, with what waits in it and how far its rater is, by name; and the bytes of the database."""
+class ServerOverview:
+    """All arenas, their pending work and rater lag by name, and the size of the database in bytes."""
 
     arenas: list[Arena]
     waiting: dict[str, PendingWork]
@@ -58,31 +58,31 @@ class HouseOverview:
 
 @dataclass(frozen=True, slots=True)
 class ArenaOverview:
-    """How busy an arena is, how far its rater is, and its scheduled work."""
+    """Activity of an arena, the lag of its rater, and its scheduled jobs."""
 
     days: list[DailyVotes]
     opened: int
     lag: RaterLag
     waiting: PendingWork
     reports: list[ReportSummary]
-    #: Whether the last week should have been reported by now, and was not.
+    #: Whether the report of the last week is overdue.
     late: bool
     jobs: list[ScheduledJob]
 
 
 @dataclass(frozen=True, slots=True)
 class ExcludedVotes:
-    """Exclusions, newest first; whose votes each has, by its number; which of these voters are judges."""
+    """Exclusions, newest first; the details of each, by number; and the names of judges among the voters."""
 
     exclusions: list[Exclusion]
     whose: dict[int, ExclusionDetails]
     judges: dict[int, str]
 
 
-async def read_house_overview(pool: ConnectionPool) -> HouseOverview:
-    """All arenas at a glance."""
+async def read_server_overview(pool: ConnectionPool) -> ServerOverview:
+    """Read the overview of all arenas."""
     async with connect_from_pool(pool) as connection:
-        return HouseOverview(
+        return ServerOverview(
             await list_arenas(connection),
             await read_pending_work(connection),
             await read_lag_by_arena(connection),
@@ -91,7 +91,7 @@ async def read_house_overview(pool: ConnectionPool) -> HouseOverview:
 
 
 async def read_arena_overview(pool: ConnectionPool, arena: Arena, now: datetime) -> ArenaOverview:
-    """One arena at a glance."""
+    """Read the overview of one arena."""
     async with connect_from_pool(pool) as connection:
         reports = await list_reports(connection, arena.arena)
         return ArenaOverview(
@@ -106,13 +106,13 @@ async def read_arena_overview(pool: ConnectionPool, arena: Arena, now: datetime)
 
 
 async def read_exclusions(pool: ConnectionPool, arena: str) -> list[Exclusion]:
-    """Every exclusion, newest first."""
+    """All exclusions, newest first."""
     async with connect_from_pool(pool) as connection:
         return await list_exclusions(connection, (await find_arena(connection, arena)).arena)
 
 
 async def read_excluded_votes(pool: ConnectionPool, arena: Arena) -> ExcludedVotes:
-    """The same, with whose votes they have."""
+    """All exclusions, newest first, with their details."""
     async with connect_from_pool(pool) as connection:
         exclusions = await list_exclusions(connection, arena.arena)
         whose = await read_exclusion_details(connection, arena.arena)
@@ -121,7 +121,7 @@ async def read_excluded_votes(pool: ConnectionPool, arena: Arena) -> ExcludedVot
 
 
 async def read_judge_names(pool: ConnectionPool, sessions: Collection[int]) -> dict[int, str]:
-    """Those of these sessions that are judges', with the name of the token that votes in each."""
+    """The names of the tokens of those sessions that belong to judges."""
     async with connect_from_pool(pool) as connection:
         return await read_judges(connection, sessions)
 
@@ -129,7 +129,7 @@ async def read_judge_names(pool: ConnectionPool, sessions: Collection[int]) -> d
 async def read_audit_entries(
     pool: ConnectionPool, arena: str, *, before: int | None, limit: int
 ) -> list[AuditEntry]:
-    """Changes of an arena, newest first, a page of them."""
+    """A page of an arena's audit log, newest first."""
     async with connect_from_pool(pool) as connection:
         number = (await find_arena(connection, arena)).arena
         return await read_audit(connection, number, before=before, limit=limit)
@@ -138,7 +138,7 @@ async def read_audit_entries(
 async def read_filtered_audit(
     pool: ConnectionPool, arena: Arena | None, *, action: str | None, before: int | None, limit: int
 ) -> tuple[list[AuditEntry], list[str]]:
-    """Changes of one kind, or of all, of an arena or of the house; and which kinds there are."""
+    """A page of the audit log of an arena, or of the server, optionally of one action; and all actions in it."""
     number = None if arena is None else arena.arena
     async with connect_from_pool(pool) as connection:
         actions = await list_actions(connection, number)
@@ -149,14 +149,14 @@ async def read_filtered_audit(
 async def read_complaints(
     pool: ConnectionPool, arena: str, *, after: int = 0, limit: int, settled: bool = False
 ) -> list[Complaint]:
-    """What voters said is wrong, oldest first; with ``settled`` what was looked at too."""
+    """Complaints of voters, oldest first; with ``settled``, the settled ones too."""
     async with connect_from_pool(pool) as connection:
         number = (await find_arena(connection, arena)).arena
         return await list_complaints(connection, number, after=after, limit=limit, settled=settled)
 
 
 async def settle(pool: ConnectionPool, arena: str, complaint: int, *, actor: str) -> None:
-    """A complaint was looked at; `NotFound` if there is none of this number."""
+    """Mark a complaint as settled; `NotFound` if there is none with this number."""
     async with connect_from_pool(pool) as connection:
         number = (await find_arena(connection, arena)).arena
         await settle_complaint(connection, number, complaint, actor=actor)
@@ -165,7 +165,7 @@ async def settle(pool: ConnectionPool, arena: str, complaint: int, *, actor: str
 async def read_voters_remarks(
     pool: ConnectionPool, arena: Arena, *, limit: int, offset: int
 ) -> tuple[list[VoteRemark], dict[int, str]]:
-    """Why voters voted so, newest first; and which of them are judges."""
+    """Remarks on votes, newest first; and the names of judges among the voters."""
     async with connect_from_pool(pool) as connection:
         remarks = await read_remarks(connection, arena.arena, limit=limit, offset=offset)
         return remarks, await read_judges(connection, [one.session for one in remarks])

@@ -31,7 +31,7 @@ _STATES = {"SUCCESS": "done", "ENQUEUED": "waiting", "DELAYED": "waiting", "PEND
 
 @dataclass(frozen=True, slots=True)
 class ScheduledRun:
-    """One moment of a schedule: ``waiting``, ``running``, ``done`` or ``failed``."""
+    """One run of a schedule: ``waiting``, ``running``, ``done`` or ``failed``."""
 
     name: str
     moment: datetime
@@ -39,7 +39,7 @@ class ScheduledRun:
 
 
 async def read_ticks(connection: Connection) -> dict[str, ScheduledRun]:
-    """By the schedule's name. None where no schedule was ever followed on this database."""
+    """The latest run by schedule name; empty if this database has never run a schedule."""
     with translate_errors("read how scheduled work went"):
         row = await (await connection.execute(_KNOWN)).fetchone()
         if row is None or not row[0]:

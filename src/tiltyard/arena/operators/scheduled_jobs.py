@@ -1,8 +1,8 @@
 """Scheduled jobs: weekly reports, thinning out snapshots, deleting unreferenced bytes, judging rounds.
 
 Each is done once for each moment it is due, whichever process is there to do it. The heavy part runs
-as a program of its own (``python -m tiltyard.arena.operators.scheduled_jobs``): folding millions of events again
-would hold up the rater that this lives beside.
+as a separate program (``python -m tiltyard.arena.operators.scheduled_jobs``): folding millions of events again
+would slow down the rater in the same process.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tiltyard.arena.boards.weekly_reports import (
     is_final_until,
     is_reported,
     list_reportable_arenas,
-    read_method,
+    read_method_sync,
     read_report_inputs,
 )
 from tiltyard.arena.content.blob_store import BlobStore
@@ -51,41 +51,47 @@ from tiltyard.settings.environment import Environment, read_environment
 
 __all__ = ["ROUNDS_VARIABLE", "make_weekly_reports", "run_scheduled_jobs"]
 
-#: Names the file of judges' rounds.
+#: Environment variable with the path of the file of judging rounds.
 ROUNDS_VARIABLE = "TILTYARD_JUDGE_ROUNDS"
 _VERSION = 1
 
 
 @contextmanager
 def run_scheduled_jobs(url: str, environment: Environment) -> Iterator[None]:
-    """Run all scheduled jobs until the block is left."""
-    apart = _JobProcesses(url)
+    """Run all scheduled jobs until the end of the block."""
+    job_processes = _JobProcesses(url)
     schedules = [
         Schedule(
-            "weekly-reports", JOB_SCHEDULES["weekly-reports"], lambda moment: apart.run("reports", moment)
+            "weekly-reports",
+            JOB_SCHEDULES["weekly-reports"],
+            lambda moment: job_processes.run("reports", moment),
         ),
         Schedule(
-            "thin-snapshots", JOB_SCHEDULES["thin-snapshots"], lambda moment: apart.run("thinning", moment)
+            "thin-snapshots",
+            JOB_SCHEDULES["thin-snapshots"],
+            lambda moment: job_processes.run("thinning", moment),
         ),
-        Schedule("sweep-bytes", JOB_SCHEDULES["sweep-bytes"], lambda moment: apart.run("sweeping", moment)),
+        Schedule(
+            "sweep-bytes", JOB_SCHEDULES["sweep-bytes"], lambda moment: job_processes.run("sweeping", moment)
+        ),
     ]
     rounds = environment.variables.get(ROUNDS_VARIABLE)
     if rounds:
-        schedules += [_round(one, environment, apart) for one in load_judge_rounds(Path(rounds))]
+        schedules += [_round(one, environment, job_processes) for one in load_judge_rounds(Path(rounds))]
     try:
         with run_schedules(url, schedules):
             try:
                 yield
             finally:
-                apart.stop()
+                job_processes.stop()
     finally:
-        apart.stop()
+        job_processes.stop()
 
 
 def make_weekly_reports(url: str, moment: datetime) -> int:
-    """Report the week that ended last, in every arena that has come so far; how many reports were made.
+    """Make the report of the last week for every arena that has reports; return how many were made.
 
-    A week whose last votes could still be taken back is left for the next time.
+    If votes of the week are not final yet, the arena is left for the next run.
     """
     made = 0
     with connect(url, name="tiltyard reports") as connection:
@@ -97,18 +103,18 @@ def make_weekly_reports(url: str, moment: datetime) -> int:
 
 
 def _report(connection: Connection, arena: ReportableArena, since: datetime, until: datetime) -> bool:
-    """Report one span of one arena, if the policy has come so far and the span is final."""
-    said = read_method(connection, arena.arena, until)
-    if said is None or not is_final_until(connection, arena, until):
+    """Report one span of one arena, if its policy has reports and the span is final."""
+    method = read_method_sync(connection, arena.arena, until)
+    if method is None or not is_final_until(connection, arena, until):
         return False
-    policy, rater = method_from_dict(said)
+    policy, rater = method_from_dict(method)
     if policy.phase < FIRST_REPORTED_PHASE:
         return False
     columns = read_columns(connection, arena.arena, 0, arena.horizon)
     end = int(np.searchsorted(columns.at, int(until.timestamp()) * 1_000_000))
     models, prompts = (_last(columns[:end], LogKind.WIDEN, column) for column in (columns.a, columns.prompt))
     served = read_report_inputs(connection, arena.arena, HUMAN)
-    # An undo may come after the horizon, of a vote before it.
+    # The undo of a vote before the horizon may come after it.
     undone = read_undone_votes(connection, arena.arena, 0, log_head(connection, arena.arena))
     report = validity_report(
         columns[:end].without(undone).events(HUMAN, served.excluded),
@@ -138,7 +144,7 @@ def _report(connection: Connection, arena: ReportableArena, since: datetime, unt
 
 
 def _last(columns: LogColumns, kind: LogKind, values: npt.NDArray[np.int64]) -> int:
-    """What the last event of a kind has in a column; 0 where there was none."""
+    """The value of a column in the last event of a kind; 0 if there is none."""
     rows = np.flatnonzero(columns.kind == kind)
     return int(values[rows[-1]]) if len(rows) else 0
 
@@ -160,7 +166,7 @@ class _JobOrder(_Judging):
 
 
 class _JobProcesses:
-    """Work in processes of their own, which end with us."""
+    """Runs jobs in child processes, which are terminated when this process stops."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -169,10 +175,10 @@ class _JobProcesses:
         self._stopped = False
 
     def run(self, work: str, moment: datetime, judging: _Judging | None = None) -> None:
-        """Do it and wait; what went wrong is raised here."""
+        """Run a job and wait for it; raise if it fails."""
         with self._turn:
             if self._stopped:
-                raise TiltyardError(f"{work} was not begun: the server is stopping")
+                raise TiltyardError(f"{work} was not started: the server is stopping")
             process = subprocess.Popen(
                 [sys.executable, "-m", "tiltyard.arena.operators.scheduled_jobs"],
                 stdin=subprocess.PIPE,
@@ -182,7 +188,7 @@ class _JobProcesses:
             )
             self._running.add(process)
         try:
-            # Passwords and tokens are not for everybody's eyes among the arguments.
+            # Sent by standard input, because other users can see the arguments of a process.
             order: _JobOrder = {
                 "work": work,
                 "url": self._url,
@@ -198,23 +204,25 @@ class _JobProcesses:
             raise TiltyardError(f"{work} ended with code {process.returncode}: {said}")
 
     def stop(self) -> None:
-        """End what runs, and begin nothing more."""
+        """Terminate running jobs and start no more."""
         with self._turn:
             self._stopped = True
             for process in self._running:
                 process.terminate()
 
 
-def _round(one: JudgeRound, environment: Environment, apart: _JobProcesses) -> Schedule:
+def _round(one: JudgeRound, environment: Environment, job_processes: _JobProcesses) -> Schedule:
     """The scheduled judging round of one arena."""
     token = environment.variables.get(one.token_env, "").strip()
     if not token:
         raise BadConfig(
-            f"judges of the arena {one.arena} need a token: set {one.token_env} to one with the scope judge "
+            f"the judges of the arena {one.arena} need a token: set {one.token_env} to one with the scope judge "
             "(tiltyard token create NAME --scope judge)"
         )
     judging: _Judging = {"round": one.model_dump(), "token": token}
-    return Schedule(f"judges-{one.arena}", one.cron, lambda moment: apart.run("judges", moment, judging))
+    return Schedule(
+        f"judges-{one.arena}", one.cron, lambda moment: job_processes.run("judges", moment, judging)
+    )
 
 
 def _judge(order: _JobOrder) -> None:
@@ -234,7 +242,7 @@ def _thin(order: _JobOrder) -> None:
 
 
 def _sweep(order: _JobOrder) -> None:
-    """Bytes of withdrawn responses that a crash left lying."""
+    """Delete the bytes of withdrawn responses that a crash left behind."""
     object_storage = open_configured_storage(read_environment())
 
     async def sweeping() -> None:
@@ -257,7 +265,7 @@ _JOB_FUNCTIONS: Mapping[str, Callable[[_JobOrder], None]] = {
 
 
 def main() -> None:
-    """Do what standard input says; what goes wrong is one line on standard error."""
+    """Run the job described on standard input; an error is one line on standard error."""
     order: _JobOrder = json.load(sys.stdin)
     try:
         _JOB_FUNCTIONS[order["work"]](order)

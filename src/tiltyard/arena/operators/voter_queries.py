@@ -27,7 +27,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class VoterCounts:
-    """One session's votes of one source, counted."""
+    """Counts of one session's votes, for one source."""
 
     session: int
     source: int
@@ -36,7 +36,7 @@ class VoterCounts:
     b: int
     ties: int
     both_bad: int
-    #: Between a matchup's serving and its vote.
+    #: Median time between serving a matchup and its vote.
     median_seconds: float
     first: datetime
     last: datetime
@@ -62,7 +62,7 @@ class CastVote:
 
     @property
     def seconds(self) -> float:
-        """How long the voter took."""
+        """Seconds between serving and vote."""
         return (self.at - self.served_at).total_seconds()
 
 
@@ -89,7 +89,7 @@ async def list_voters(
     limit: int = 50,
     offset: int = 0,
 ) -> list[VoterCounts]:
-    """Sessions by votes, a page of them; or one session, once for each source that it voted as."""
+    """A page of sessions, ordered by votes; or one session, with a row for each source."""
     values = {"arena": arena, "timezone": timezone, "session": session, "limit": limit, "offset": offset}
     return [VoterCounts(*row) for row in await _rows(connection, "voters_list", values)]
 
@@ -107,7 +107,7 @@ async def read_cast_votes(
 async def read_session_tally(
     connection: Connection, arena: int, source: int, session: int, *, upto: int, excluded: bool = False
 ) -> VoteTally:
-    """Counts of one session's votes as of a position; those left out of the ratings too, if asked for."""
+    """Count one session's votes as of a position; with ``excluded``, excluded ones too."""
     values = {"arena": arena, "source": source, "session": session, "upto": upto, "excluded": excluded}
     rows = await _rows(connection, "voters_tally", values)
     return VoteTally(*np.array(rows, dtype=np.int64).reshape(-1, 5).T)
@@ -116,7 +116,7 @@ async def read_session_tally(
 async def read_remarks(
     connection: Connection, arena: int, *, limit: int = 50, offset: int = 0
 ) -> list[VoteRemark]:
-    """Voters' remarks on votes in force, newest first."""
+    """Voters' remarks on votes that were not undone, newest first."""
     rows = await _rows(connection, "voters_remarks", {"arena": arena, "limit": limit, "offset": offset})
     return [VoteRemark(*row) for row in rows]
 

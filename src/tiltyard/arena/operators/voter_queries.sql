@@ -45,7 +45,7 @@ GROUP BY m.a, m.b, m.prompt, vote
 ORDER BY m.a, m.b, m.prompt, vote;
 
 -- name: voters_remarks
--- What voters said of their votes that stand, newest first, a page of it.
+-- A page of remarks on votes that were not undone, newest first.
 SELECT r.made_at, r.session, r.tags, r.comment, a.name, b.name, p.name, d.outcome
 FROM remarks r
 JOIN matchups m USING (arena, source, serial)

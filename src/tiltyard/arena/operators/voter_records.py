@@ -31,28 +31,28 @@ __all__ = [
     "voter_record",
 ]
 
-#: Seconds that counting may take.
+#: Time limit of one SQL statement.
 _STATEMENT_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
 class SessionFlag:
-    """A session that a test of integrity points at, and why."""
+    """A session that an integrity test flagged, and why."""
 
     session: int
     test: str
-    told: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class VoterRecord:
-    """One session: what can be counted of it, by source, and a page of its votes, newest first."""
+    """One session: counts of its votes by source, and a page of its votes, newest first."""
 
     session: int
     counted: tuple[VoterCounts, ...]
     agreement: BoardAgreement
     votes: tuple[CastVote, ...]
-    #: The position before which older votes are found; ``None`` on the last page.
+    #: The position before which the next page starts; ``None`` on the last page.
     before: int | None
 
     @property
@@ -72,7 +72,7 @@ class VoterRecord:
 async def list_voter_page(
     pool: ConnectionPool, arena: Arena, *, page: int = 0, size: int = 50
 ) -> tuple[list[VoterCounts], bool]:
-    """Sessions by votes, and whether there are more."""
+    """A page of sessions, ordered by votes, and whether there are more."""
     async with connect_from_pool(pool) as connection, limit_statement_time(connection, _STATEMENT_SECONDS):
         found = await list_voters(
             connection, arena.arena, arena.settings.timezone, limit=size + 1, offset=page * size
@@ -83,11 +83,11 @@ async def list_voter_page(
 async def voter_record(
     pool: ConnectionPool, arena: Arena, session: int, *, before: int | None = None, size: int = 50
 ) -> VoterRecord:
-    """Everything that is known of a session's votes; `NotFound` if it never voted here."""
+    """The record of a session; `NotFound` if it has no votes in this arena."""
     async with connect_from_pool(pool) as connection, limit_statement_time(connection, _STATEMENT_SECONDS):
         counted = await list_voters(connection, arena.arena, arena.settings.timezone, session=session)
         if not counted:
-            raise NotFound(f"session {session} has no votes in this arena; look at the list of voters")
+            raise NotFound(f"session {session} has no votes in this arena; see the list of voters")
         votes = await read_cast_votes(connection, arena.arena, session, before=before, limit=size + 1)
         source = max(counted, key=lambda one: one.votes).source
         upto = await read_log_head(connection, arena.arena)
@@ -105,13 +105,13 @@ async def voter_record(
 
 
 def list_flagged_sessions(_arena: Arena) -> tuple[SessionFlag, ...]:
-    """Sessions that tests of integrity point at. There are no such tests yet."""
+    """Sessions that integrity tests flagged. There are no such tests yet."""
     return ()
 
 
 def tally_by_name(
     tally: VoteTally, models: Sequence[str], prompts: Sequence[str]
 ) -> tuple[voter_board.VoteCount, ...]:
-    """Counts of votes by name."""
+    """Replace the numbers in counts of votes by names."""
     columns = (column.tolist() for column in (tally.a, tally.b, tally.prompt, tally.kind, tally.count))
     return named_votes(zip(*columns, strict=True), models, prompts)

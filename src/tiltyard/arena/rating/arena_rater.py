@@ -1,8 +1,8 @@
-"""The rater of one arena: folds its log, publishes boards, keeps checkpoints.
+"""The rater of one arena: folds its log, publishes boards, writes checkpoints.
 
-It folds only what is final. What it writes, it writes in one transaction that fails if another leads
-by now, so that no event is skipped or folded twice, whatever is killed and whenever: who comes after
-it begins at a checkpoint and reaches the same bits.
+It folds final events only. It writes in transactions that fail if another process leads the arena by then,
+so that no event is skipped or folded twice, whichever process is killed at whatever time: the next rater
+starts from a checkpoint and reaches the same bits.
 """
 
 from __future__ import annotations
@@ -52,25 +52,25 @@ __all__ = ["ArenaRater", "RaterPace", "active_exclusions"]
 
 _LOG = logging.getLogger(__name__)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-#: Seconds beyond the time to take a vote back after which it is final by our own clock, whatever the
-#: log's says: a clock that was set back must not stop an arena.
+#: Seconds after the undo deadline at which a vote becomes final by this process's clock, whatever the log's
+#: time: a clock that was set back must not stop an arena.
 _FINALITY_GRACE_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class RaterPace:
-    """How much is done at a time."""
+    """How much work is done at a time."""
 
     #: Events of one step.
     step: int = 20_000
-    #: Events, or seconds with news, between checkpoints; and events between those made while catching up.
+    #: Events, or seconds with new events, between checkpoints; and events between checkpoints while catching up.
     checkpoint_events: int = 50_000
     checkpoint_seconds: float = 300.0
     catching_up: int = 1_000_000
 
 
 class ArenaRater:
-    """Rates one arena under one term of leadership. After any fault it is thrown away for a new one."""
+    """Rates one arena during one term of leadership. After any fault it is discarded and a new one created."""
 
     def __init__(
         self,
@@ -88,8 +88,8 @@ class ArenaRater:
         self._clock = clock
         self._rated = read_rater_progress(connection, arena.arena)
         if self._rated.term != term:
-            raise Deposed(f"another process rates arena {arena.arena} by now; term {term} has ended")
-        #: What the state knows of exclusions, and up to where it must be before it may be shown.
+            raise Deposed(f"another process now rates arena {arena.arena}; term {term} has ended")
+        #: The exclusions that the fold includes, and the position it must reach before boards are published.
         self._generation = self._rated.generation
         self._target = self._rated.position
         self._excluded = self._excluded_at(self._generation)
@@ -98,7 +98,7 @@ class ArenaRater:
         self._published_at = -np.inf
         self._checked_at = clock()
         self._progress, self._checkpointed, self._known = FoldProgress(), 0, 0
-        #: Positions of votes that were undone and are not passed yet.
+        #: Positions of undone votes that are not folded yet.
         self._undone: set[int] = set()
         self._begin(self._restored(self._generation, self._target))
         if self.position == self._target:
@@ -110,30 +110,30 @@ class ArenaRater:
         return self._progress.position
 
     def following(self, source: int) -> ArenaFold:
-        """One source as it stands."""
+        """The fold of one source."""
         return self._progress.followings[source]
 
     def step(self) -> bool:
-        """Do some of what is to be done; whether more is waiting."""
+        """Do one step of work; return whether there is more to do."""
         if self.position < self._target:
             self._catch_up()
             return True
         self._claim()
         if self._rated.horizon > self.position:
-            self._go_on()
+            self._fold_final_events()
         else:
             self._commit([])
         return self._rated.horizon > self.position
 
     def finish(self) -> None:
-        """Write a checkpoint, if there is something that none has."""
+        """Write a checkpoint if the last one is not up to date."""
         if self.position == self._target and self.position != self._checkpointed:
             self._commit([], checkpoint=True)
 
-    # What is final
+    # Final votes
 
     def _claim(self) -> None:
-        """Move the horizon as far as votes are final, and learn which of them were undone."""
+        """Move the horizon to the last final vote, and read which votes were undone."""
         head = log_head(self._connection, self.arena.arena)
         final = self._rated.horizon
         if head > final:
@@ -146,7 +146,7 @@ class ArenaRater:
         self._learn_undone()
 
     def _last_final_position(self, head: int) -> int:
-        """The position that we saw longer ago than any vote may be taken back."""
+        """The last position that was seen so long ago that no vote up to it can be undone."""
         now = self._clock()
         old = now - self.arena.settings.undo_seconds - _FINALITY_GRACE_SECONDS
         self._seen.append((now, head))
@@ -156,7 +156,7 @@ class ArenaRater:
         return position if moment <= old else 0
 
     def _learn_undone(self) -> None:
-        """Votes that were undone by events we had not seen. The horizon is claimed before."""
+        """Read the votes that were undone by new events. The horizon must be claimed first."""
         head = log_head(self._connection, self.arena.arena)
         if head > self._known:
             self._undone |= read_undone_votes(self._connection, self.arena.arena, self._known, head)
@@ -164,7 +164,7 @@ class ArenaRater:
 
     # Folding
 
-    def _go_on(self) -> None:
+    def _fold_final_events(self) -> None:
         columns = self._read(self._rated.horizon)
         changes = np.flatnonzero((columns.kind == LogKind.EXCLUDE) | (columns.kind == LogKind.RESTORE))
         if len(changes) and changes[0] == 0:
@@ -175,7 +175,7 @@ class ArenaRater:
         self._commit(boards)
 
     def _catch_up(self) -> None:
-        """Towards what was published already: nothing is shown on the way."""
+        """Fold towards the position that is published already; no boards are made on the way."""
         self._fold(self._read(self._target), show=False)
         if self.position == self._target:
             self._caught_up()
@@ -198,7 +198,7 @@ class ArenaRater:
         return read_columns(self._connection, self.arena.arena, self.position, upto)
 
     def _fold(self, columns: LogColumns, *, show: bool = True) -> list[Snapshot]:
-        """Fold events; the boards of the evaluations among them, as many as there is time for."""
+        """Fold events; return the boards of the evaluations among them, as many as there is time for."""
         boards: list[Snapshot] = []
         for look in self._progress.fold(columns.without(self._undone), self._excluded, self._roster):
             if show and self._allowance.allows(self._clock()):
@@ -213,12 +213,12 @@ class ArenaRater:
     # Exclusions
 
     def _regenerate(self, row: LogColumns) -> None:
-        """Votes were excluded or restored: go back to before the first of them, and fold again."""
+        """Votes were excluded or restored: restart from before the first of them, and fold again."""
         position, changes = int(row.position[0]), self._changes()
         if len(changes) <= self._generation or changes[self._generation].position != position:
             raise StoreFault(
-                f"the log of arena {self.arena.arena} has an exclusion at {position}, and the table of exclusions "
-                "has none there; restore a backup"
+                f"the log of arena {self.arena.arena} has an exclusion at {position} that the table of exclusions "
+                "does not have; restore a backup"
             )
         first = find_first_excluded(self._connection, self.arena.arena, [changes[self._generation].exclusion])
         self._generation += 1
@@ -239,7 +239,7 @@ class ArenaRater:
         return read_excluded_votes(self._connection, self.arena.arena, active)
 
     def _restored(self, generation: int, upto: int) -> FoldProgress:
-        """The furthest checkpoint that knows the same of exclusions as this generation, as far as it goes."""
+        """The last checkpoint up to ``upto`` whose votes are not affected by other exclusions than this generation's."""
         changes, kernel = self._changes(), numeric_fingerprint()
         wanted = active_exclusions(changes, generation)
         for place in list_checkpoints(self._connection, self.arena.arena):
@@ -257,7 +257,7 @@ class ArenaRater:
         return FoldProgress()
 
     def _begin(self, progress: FoldProgress) -> None:
-        """Go on from here."""
+        """Continue from here."""
         self._progress = progress
         self._checkpointed = self._known = progress.position
         self._undone = set()
@@ -266,7 +266,7 @@ class ArenaRater:
     # Writing
 
     def _commit(self, boards: list[Snapshot], *, publish: bool = False, checkpoint: bool = False) -> None:
-        """Write how far we are, with the boards and the checkpoint that are due."""
+        """Write the progress, with the boards and the checkpoint that are due."""
         now = self._clock()
         if publish or (
             any(self._progress.news)
@@ -285,7 +285,7 @@ class ArenaRater:
             self._write(boards, checkpoint=checkpoint)
 
     def _write(self, boards: list[Snapshot], *, checkpoint: bool) -> None:
-        """One transaction; while catching up, what is written of our place does not change."""
+        """Write in one transaction. While catching up, the stored position does not change."""
         before, there = self._rated, self.position == self._target
         after = replace(before, position=self.position, generation=self._generation) if there else before
         saved = self._checkpoint() if checkpoint else None
@@ -307,7 +307,7 @@ class ArenaRater:
         )
 
     def _changed_boards(self) -> list[Snapshot]:
-        """Boards of the sources that have news."""
+        """New boards of the sources that have new events."""
         if not self._progress.followings:
             return []
         at = event_time(self._connection, self.arena.arena, self.position)
@@ -331,7 +331,7 @@ class ArenaRater:
 
 
 def active_exclusions(changes: Sequence[ExclusionChange], generation: int) -> frozenset[int]:
-    """Exclusions in force after a number of changes."""
+    """The active exclusions after the first ``generation`` changes."""
     active: set[int] = set()
     for change in changes[:generation]:
         (active.add if change.excluded else active.discard)(change.exclusion)

@@ -1,4 +1,4 @@
-"""From an `ArenaFold` to the snapshot of its board."""
+"""Makes the snapshot of a board from an `ArenaFold`."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ __all__ = ["BoardMoment", "TimeBudget", "make_snapshot", "open_matchups_at"]
 
 @dataclass(frozen=True, slots=True)
 class BoardMoment:
-    """Which board is made: of which source, at which place of the log."""
+    """The source and the position in the log of a board."""
 
     source: int
-    #: The last event that it knows, and its time.
+    #: The last event that it includes, and its time.
     position: int
     at: datetime
-    #: Exclusions and restorations behind it.
+    #: The number of exclusions and restorations that it includes.
     generation: int
-    #: Whether it is made by an evaluation.
+    #: Whether it is made at an evaluation.
     evaluated: bool = False
 
 
 def make_snapshot(
     following: ArenaFold, arena: RatedArena, moment: BoardMoment, opened: Sequence[OpenAtPosition]
 ) -> Snapshot:
-    """The board of one source as it stands: the same log makes the same bytes.
+    """The current board of one source; the same log gives the same bytes.
 
-    ``opened`` is what `open_matchups_at` found at this position. It does not count: a board that knew of it
-    would tell a voter who stands in the matchup before its eyes.
+    ``opened`` are the open matchups at this position, from `open_matchups_at`. They are not counted, because a
+    board that included them would reveal to voters which models are in their open matchup.
     """
     following.rank()
     standing = following.standing
@@ -98,7 +98,7 @@ def open_matchups_at(
 
 @contextmanager
 def _without_matchups(standing: Standing, opened: Sequence[OpenAtPosition]) -> Iterator[None]:
-    """The standing as it would be if these matchups had run out, for a while."""
+    """Temporarily change the standing as if these matchups had expired."""
     window, lanes = standing.window, standing.lanes
     standing.window, standing.lanes = deepcopy(window), lanes.copy()
     for one in opened:
@@ -111,7 +111,7 @@ def _without_matchups(standing: Standing, opened: Sequence[OpenAtPosition]) -> I
 
 
 def _family(models: int, planned: int | None) -> tuple[int | None, tuple[Finding, ...]]:
-    """The family of marks, as it was planned; an arena that has outgrown its plan says so."""
+    """The planned size of the family of order tests; a finding instead if the arena has more pairs."""
     pairs = models * (models - 1) // 2
     if planned is None or planned >= pairs:
         return planned, ()
@@ -119,7 +119,7 @@ def _family(models: int, planned: int | None) -> tuple[int | None, tuple[Finding
 
 
 class TimeBudget:
-    """A share of the time that boards may take. What is not used is saved up, to a limit."""
+    """Limits boards to a share of the time. Unused time is saved, up to a limit."""
 
     def __init__(self, share: float = 0.2, most: float = 10.0) -> None:
         self._share = share
@@ -135,5 +135,5 @@ class TimeBudget:
         return self._left > 0.0
 
     def spend(self, seconds: float) -> None:
-        """A board took so long."""
+        """Subtract the time that a board took."""
         self._left -= seconds

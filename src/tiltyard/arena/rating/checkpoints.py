@@ -1,4 +1,4 @@
-"""Checkpoints: what a rater had folded up to a position, and under which arithmetic."""
+"""Checkpoints: the fold of a rater up to a position, and the arithmetic it was computed with."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ __all__ = [
     "thin_checkpoints",
 ]
 
-#: How kernels of this version begin: a checkpoint of another cannot be read here.
+#: The prefix of kernels of this version; other checkpoints cannot be read.
 STATE_VERSION = "state-3 "
-#: The newest stay whatever they are; of older ones, one in so many events.
+#: The newest checkpoints that are always kept, and the interval at which older ones are kept.
 _KEPT_NEWEST_COUNT = 2
 _KEPT_INTERVAL_EVENTS = 1_000_000
 
@@ -38,7 +38,7 @@ class StoredCheckpoint:
     arena: int
     generation: int
     position: int
-    #: Versions and arithmetic under which a replay gives the same bits.
+    #: The versions and arithmetic with which a replay gives the same bits.
     kernel: str
     digest: bytes
     state: bytes
@@ -61,7 +61,7 @@ def add_checkpoint(connection: Connection, checkpoint: StoredCheckpoint) -> None
 
 
 def list_checkpoints(connection: Connection, arena: int) -> list[CheckpointKey]:
-    """Every checkpoint of an arena, the furthest first."""
+    """All checkpoints of an arena, latest position first."""
     with translate_errors("read the checkpoints"):
         rows = connection.execute(statement("checkpoints_list"), {"arena": arena}).fetchall()
     return [CheckpointKey(*row) for row in rows]
@@ -74,21 +74,23 @@ def read_checkpoint(
     if place.kernel != kernel:
         raise StoreFault(
             f"the checkpoint of arena {arena} at {place.position} was made by another kernel ({place.kernel}), "
-            f"and {kernel} would not go on with the same bits; replay the log instead"
+            f"so {kernel} would not continue with the same bits; replay the log instead"
         )
     values = {"arena": arena, "generation": place.generation, "position": place.position}
     with translate_errors("read a checkpoint"):
         row = connection.execute(statement("checkpoints_find"), values).fetchone()
     if row is None:
-        raise StoreFault(f"the checkpoint of arena {arena} at {place.position} is gone; take another one")
+        raise StoreFault(
+            f"the checkpoint of arena {arena} at {place.position} does not exist; use another one"
+        )
     return _checkpoint(row)
 
 
 async def newest_checkpoint(connection: AsyncConnection, arena: int) -> StoredCheckpoint | None:
-    """The furthest checkpoint, for those who need its counts: any kernel will do.
+    """The checkpoint with the latest position, of any kernel, for its counts.
 
-    While votes are left out and everything is folded again, the furthest is of the generation before: its
-    counts are those of the boards that are shown until then.
+    While the log is folded again after an exclusion, it is one of the previous generation, whose counts match the
+    boards that are shown until then.
     """
     with translate_errors("read a checkpoint"):
         values = {"arena": arena, "version": STATE_VERSION}
@@ -97,7 +99,7 @@ async def newest_checkpoint(connection: AsyncConnection, arena: int) -> StoredCh
 
 
 def thin_checkpoints(connection: Connection, arena: int, kernel: str) -> int:
-    """Remove what a rater of this kernel does not need; how many."""
+    """Delete checkpoints that a rater of this kernel does not need; return how many."""
     gone = removable_checkpoints(list_checkpoints(connection, arena), kernel)
     values = {
         "arena": arena,
@@ -109,10 +111,10 @@ def thin_checkpoints(connection: Connection, arena: int, kernel: str) -> int:
 
 
 def removable_checkpoints(places: Sequence[CheckpointKey], kernel: str) -> list[CheckpointKey]:
-    """All but the newest two, and one for about each million events: the newest generation's first.
+    """All checkpoints but the newest two, and one for about each million events, preferably of the newest generation.
 
-    What this kernel cannot go on from does not stand in for what it can: checkpoints of others go where it has
-    its own, but for the newest of each, from which that kernel's raters would go on.
+    Checkpoints of other kernels are removed where this kernel has its own, except the newest of each kernel, from
+    which raters of that kernel would continue.
     """
     newest = sorted(places, key=lambda place: (place.generation, place.position), reverse=True)
     own = [place for place in newest if place.kernel == kernel]

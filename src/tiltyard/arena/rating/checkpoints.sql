@@ -1,5 +1,5 @@
 -- name: checkpoints_add
--- What a rater has folded so far.
+-- Store a checkpoint.
 INSERT INTO checkpoints (arena, generation, position, kernel, digest, state)
 VALUES (%(arena)s, %(generation)s, %(position)s, %(kernel)s, %(digest)s, %(state)s)
 ON CONFLICT (arena, generation, position) DO UPDATE

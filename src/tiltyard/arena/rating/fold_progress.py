@@ -16,13 +16,13 @@ from tiltyard.errors import StoreFault
 
 __all__ = ["FoldProgress", "RuleEvaluation"]
 
-#: The last evaluations that are kept whole; older ones ever more rarely.
+#: The latest evaluations that are all kept; older ones are thinned out.
 _WHOLE_EVALUATION_COUNT = 400
 
 
 @dataclass(frozen=True, slots=True)
 class RuleEvaluation:
-    """The rules of one source were looked at here: its `ArenaFold` stands exactly at this event."""
+    """An evaluation of the rules of one source, whose `ArenaFold` is exactly at this event."""
 
     source: int
     position: int
@@ -31,12 +31,12 @@ class RuleEvaluation:
 
 
 class FoldProgress:
-    """What the log says up to ``position``. ``followings`` are by source; there are none before the first policy."""
+    """The folds of an arena up to ``position``. ``followings`` is by source, and empty before the first policy."""
 
     def __init__(self, followings: Sequence[ArenaFold] = (), position: int = 0) -> None:
         self.followings = list(followings)
         self.position = position
-        #: Whether each source has seen an event since somebody last cleared this.
+        #: Whether each source has new events since the caller last cleared this.
         self.news = [False] * len(SOURCES)
 
     def fold(
@@ -45,14 +45,14 @@ class FoldProgress:
         dropped: Sequence[Collection[int]],
         roster: Callable[[], Roster],
     ) -> Iterator[RuleEvaluation]:
-        """The next events. Votes of ``dropped`` serials, by source, are folded as skips.
+        """Fold the next events. Votes with ``dropped`` serials, by source, are folded as skips.
 
-        Stops at each evaluation, with its source exactly there. It must be gone through to the end.
+        Yields at each evaluation, with its source folded exactly up to it. The iterator must be exhausted.
         """
         places = np.arange(self.position + 1, self.position + 1 + len(columns))
         if not np.array_equal(columns.position, places):
             raise StoreFault(
-                f"the log has a hole after position {self.position}, which never happens by itself; restore a backup"
+                f"the log has a gap after position {self.position}: it is damaged; restore a backup"
             )
         start = 0
         for row in np.flatnonzero(columns.kind >= LogKind.POLICY).tolist():
@@ -64,7 +64,7 @@ class FoldProgress:
             self.position = int(columns.position[-1])
 
     def _fold_run(self, columns: LogColumns, dropped: Sequence[Collection[int]]) -> Iterator[RuleEvaluation]:
-        """Events between two changes of policy or size."""
+        """Fold events between two changes of policy or size."""
         for source, following in enumerate(self.followings):
             events = columns.events(source, dropped[source])
             if not len(events):
@@ -80,7 +80,7 @@ class FoldProgress:
             following.fold(events[start:])
 
     def _change(self, columns: LogColumns, row: int, roster: Callable[[], Roster]) -> None:
-        """Another policy, or more models and prompts."""
+        """Apply a new policy, or make room for more models and prompts."""
         position = int(columns.position[row])
         if columns.kind[row] == LogKind.POLICY:
             policy, settings = method_from_dict(columns.details[position])
@@ -102,5 +102,5 @@ class FoldProgress:
 
     @classmethod
     def restore(cls, saved: bytes, position: int) -> FoldProgress:
-        """What was saved at this position."""
+        """Restore what `save` returned at this position."""
         return cls(ArenaFold.restore_all(saved), position)

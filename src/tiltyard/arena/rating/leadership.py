@@ -1,7 +1,7 @@
 """Leader election for raters: one process per arena, held by a lock that is released with its connection.
 
-A lock alone is not enough. A leader that was cut off may still believe that it leads, so each one has
-a term of its own, and what it writes holds only while the arena has that term.
+A lock alone is not enough. A leader that lost its connection may not know it yet, so each leader has
+a term number, and its writes succeed only while the arena has that term.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ __all__ = ["Leadership"]
 class Leadership:
     """The arenas that this process leads, on a connection of its own.
 
-    ``name`` is shown to operators. A leader whose process dies is followed at once, one whose machine
-    vanishes within some seconds.
+    ``name`` is shown to operators. A leader whose process dies is replaced at once, one whose machine
+    disappears within a few seconds.
     """
 
     def __init__(self, url: str, *, name: str | None = None) -> None:
@@ -41,7 +41,7 @@ class Leadership:
         return is_broken(self._connection)
 
     def lead(self, arena: int) -> int | None:
-        """Lead an arena: the term, or ``None`` while another leads it."""
+        """Try to lead an arena; return the term, or ``None`` while another process leads it."""
         if arena in self.terms:
             return self.terms[arena]
         with translate_errors("lead an arena"):
@@ -57,14 +57,14 @@ class Leadership:
         return self.terms[arena]
 
     def still_leading(self) -> set[int]:
-        """The arenas that this process leads; raises if the connection, and with it all locks, is lost."""
+        """The arenas that this process still leads; raises if the connection, and with it all locks, is lost."""
         with translate_errors("keep the lead of an arena"):
             held = {int(arena) for (arena,) in self._connection.execute(statement("leading_held"))}
         self.terms = {arena: term for arena, term in self.terms.items() if arena in held}
         return set(self.terms)
 
     def resign(self, arena: int) -> None:
-        """Let another lead."""
+        """Release the leadership of an arena."""
         term = self.terms.pop(arena, None)
         if term is not None:
             with translate_errors("resign the lead of an arena"), self._connection.transaction():
@@ -72,7 +72,7 @@ class Leadership:
                 self._connection.execute(statement("leading_release"), {"arena": arena})
 
     def close(self) -> None:
-        """Resign everything."""
+        """Release the leadership of all arenas and disconnect."""
         with contextlib.suppress(StoreFault):
             for arena in list(self.terms):
                 self.resign(arena)

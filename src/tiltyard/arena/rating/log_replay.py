@@ -23,9 +23,9 @@ _CHUNK_ROWS = 200_000
 
 
 def replay_log(connection: Connection, arena: int, upto: int, generation: int) -> dict[int, ArenaFold]:
-    """Each source at a position, knowing the first ``generation`` exclusions and restorations.
+    """The fold of each source up to a position, with the first ``generation`` exclusions and restorations applied.
 
-    Up to the horizon nothing that comes later changes it.
+    Up to the horizon, later events do not change the result.
     """
     active = active_exclusions(read_exclusion_changes(connection, arena), generation)
     excluded = read_excluded_votes(connection, arena, active)

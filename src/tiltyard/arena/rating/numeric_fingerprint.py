@@ -1,8 +1,8 @@
-"""The arithmetic of this process: where it is the same, a replay gives the same bits.
+"""A fingerprint of floating-point arithmetic: where it is the same, a replay gives the same bits.
 
-Versions and the machine's architecture do not tell everything: linear algebra is tuned to the
-processor, and its sums come out differently. So a fixed calculation is done once, and its bits are
-part of the name.
+Versions and the machine's architecture do not identify it: linear algebra libraries are tuned to the
+processor, and their sums are rounded differently. So a fixed calculation is done once, and its bits are
+part of the fingerprint.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from tiltyard.arena.rating.checkpoints import STATE_VERSION
 
 __all__ = ["numeric_fingerprint"]
 
-#: Models of the calculation: large enough for what is done in blocks, or by several threads.
+#: Matrix size of the calculation: large enough for blocked and multi-threaded algorithms.
 _MODEL_COUNT = 160
 
 
 @cache
 def numeric_fingerprint() -> str:
-    """A name for everything that the bits of ratings depend on."""
+    """Identifies everything that the bits of ratings depend on."""
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     return (
         f"{STATE_VERSION}python-{python} numpy-{np.__version__} scipy-{scipy.__version__} "
@@ -36,7 +36,7 @@ def numeric_fingerprint() -> str:
 
 
 def _arithmetic() -> str:
-    """Eight digits of what sums, products, a factorisation and an exponential come to here."""
+    """Eight hex digits of the hash of sums, products, a factorisation and an exponential."""
     rows = np.sin(np.arange(_MODEL_COUNT * _MODEL_COUNT, dtype=np.float64)).reshape(
         _MODEL_COUNT, _MODEL_COUNT
     )

@@ -17,21 +17,21 @@ __all__ = ["RaterLag", "check_reachable", "read_current_rater_lags", "read_rater
 
 @dataclass(frozen=True, slots=True)
 class RaterLag:
-    """One arena's log and its rater."""
+    """How far an arena's rater is behind its log."""
 
     arena: str
     #: The last position of the log.
     head: int
-    #: The last position that the rater has folded, and up to where votes are final.
+    #: The last position that the rater has folded, and the position up to which votes are final.
     position: int
     horizon: int
-    #: Who rates it, if anybody does, and how many seconds ago it last wrote.
+    #: The process that rates it, if any, and the seconds since it last wrote.
     leader: str | None
     seconds: float
 
 
 def read_rater_lags(connection: psycopg.Connection) -> list[RaterLag]:
-    """Every arena, by name."""
+    """Read the lag of every arena, ordered by name."""
     with translate_errors("read how far the raters are"):
         rows = connection.execute(statement("lags")).fetchall()
         return [
@@ -47,12 +47,12 @@ def _head(connection: psycopg.Connection, arena: int) -> int:
 
 
 def check_reachable(url: str) -> None:
-    """Raise unless the database answers and has the tables of this version."""
+    """Raise unless the database answers and has this version's schema."""
     with connect(url, name="tiltyard ready") as connection:
         check_schema(connection)
 
 
 def read_current_rater_lags(url: str) -> list[RaterLag]:
-    """Every arena, by name, as it is now."""
+    """`read_rater_lags` on a new connection."""
     with connect(url, name="tiltyard metrics") as connection:
         return read_rater_lags(connection)

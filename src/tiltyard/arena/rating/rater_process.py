@@ -1,7 +1,7 @@
-"""All arenas of a database, rated by one process as far as it leads them.
+"""The rater process: rates every arena of a database that it leads.
 
-Any number of processes may do this at once, on any machines: each arena has one leader, and the
-others stand by.
+Any number of rater processes may run at once, on any machines: each arena has one leader, and the
+others are on standby.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from tiltyard.retries import Backoff, Retries
 __all__ = ["ArenaRater", "RaterPace", "RaterProcess", "rate_arenas", "replay_log"]
 
 _LOG = logging.getLogger(__name__)
-#: Seconds between looks at the logs when nothing is waiting; at arenas and locks; and after a first fault.
+#: Seconds between polls of the logs when there is nothing to do, between checks of arenas and locks, and
+#: before the first retry after a fault.
 _IDLE_POLL_SECONDS = 0.5
 _LEADERSHIP_POLL_SECONDS = 1.0
 _FAULT_RETRY_SECONDS = 1.0
-#: After errors that only a change of the log or of the code can fix.
+#: Seconds before a retry after an error that only a change of the log or the code can fix.
 _DAMAGE_RETRY_SECONDS = 30.0
 
 
@@ -37,7 +38,7 @@ def rate_arenas(url: str, stop: threading.Event) -> None:
 
 
 class RaterProcess:
-    """One process that rates. ``name`` is how operators see it as a leader."""
+    """One rater process. ``name`` is shown to operators as the leader's name."""
 
     def __init__(
         self,
@@ -54,8 +55,8 @@ class RaterProcess:
         self._connection: Connection | None = None
         self._leadership: Leadership | None = None
         self._arenas: list[RatedArena] = []
-        self._glanced = -_LEADERSHIP_POLL_SECONDS
-        #: Raters of the arenas that are led, and when an arena that failed is tried again.
+        self._polled_at = -_LEADERSHIP_POLL_SECONDS
+        #: Raters of the arenas that this process leads, and the times before which failed arenas are not retried.
         self.raters: dict[int, ArenaRater] = {}
         self._not_before: dict[int, float] = {}
         self._retries = Retries(_LOG, "rating all arenas", Backoff(_FAULT_RETRY_SECONDS))
@@ -69,20 +70,20 @@ class RaterProcess:
                     pause = 0.0 if self.turn() else _IDLE_POLL_SECONDS
                     self._retries.succeeded()
                 except TiltyardError as error:
-                    self._hang_up()
+                    self._disconnect()
                     pause = self._retries.failed(error)
                 stop.wait(pause)
         finally:
             self.close()
 
     def turn(self) -> bool:
-        """One step of every arena; whether more is waiting. Raises when the connection is lost."""
+        """Do one step for every arena; return whether there is more to do. Raises if the connection is lost."""
         connection, leadership = self._connected()
-        if self._clock() - self._glanced >= _LEADERSHIP_POLL_SECONDS:
+        if self._clock() - self._polled_at >= _LEADERSHIP_POLL_SECONDS:
             self._arenas = list_rated_arenas(connection)
             led = leadership.still_leading()
             self.raters = {arena: rater for arena, rater in self.raters.items() if arena in led}
-            self._glanced = self._clock()
+            self._polled_at = self._clock()
         busy = False
         for arena in self._arenas:
             if self._clock() >= self._not_before.get(arena.arena, 0.0):
@@ -90,11 +91,11 @@ class RaterProcess:
         return busy
 
     def close(self) -> None:
-        """Write what is not in a checkpoint, and let others lead."""
+        """Write checkpoints and release the leadership."""
         with contextlib.suppress(StoreFault):
             for rater in self.raters.values():
                 rater.finish()
-        self._hang_up()
+        self._disconnect()
 
     def _step(self, connection: Connection, leadership: Leadership, arena: RatedArena) -> bool:
         try:
@@ -131,14 +132,14 @@ class RaterProcess:
 
     def _connected(self) -> tuple[Connection, Leadership]:
         if self._connection is None or self._leadership is None:
-            self._hang_up()
+            self._disconnect()
             self._connection = connect(self._url, name="tiltyard rater")
             self._leadership = Leadership(self._url, name=self._name)
-            self._glanced = -_LEADERSHIP_POLL_SECONDS
+            self._polled_at = -_LEADERSHIP_POLL_SECONDS
         return self._connection, self._leadership
 
-    def _hang_up(self) -> None:
-        """Everything in memory goes with the connections: what counts is what was written."""
+    def _disconnect(self) -> None:
+        """Close the connections and discard the raters; they restart from what was written."""
         self.raters.clear()
         leadership, self._leadership = self._leadership, None
         if leadership is not None:

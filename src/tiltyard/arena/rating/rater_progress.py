@@ -1,4 +1,4 @@
-"""How far an arena is rated, and up to where its votes are final."""
+"""Reads and writes how far an arena is rated, and up to which position its votes are final."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Serials = tuple[set[int], ...]
 
 @dataclass(frozen=True, slots=True)
 class RatedArena:
-    """An arena as its rater knows it."""
+    """An arena and its settings, for its rater."""
 
     arena: int
     name: str
@@ -52,7 +52,7 @@ class RatedArena:
 
 @dataclass(frozen=True, slots=True)
 class RaterProgress:
-    """What is written of an arena's rater."""
+    """The stored progress of an arena's rater."""
 
     position: int
     horizon: int
@@ -79,24 +79,24 @@ class OpenAtPosition:
 
 
 def list_rated_arenas(connection: Connection) -> list[RatedArena]:
-    """Every arena of the database."""
+    """Read all arenas of the database."""
     with translate_errors("read the arenas"):
         rows = connection.execute(statement("raters_arenas")).fetchall()
     return [_arena(row) for row in rows]
 
 
 def read_rater_progress(connection: Connection, arena: int) -> RaterProgress:
-    """How far an arena is rated."""
+    """Read the progress of an arena's rater."""
     return RaterProgress(*_one(connection, "read how far an arena is rated", "raters_find", arena=arena))
 
 
 def log_head(connection: Connection, arena: int) -> int:
-    """The last position of a log; 0 if nothing has happened."""
+    """The last position of a log; 0 if it is empty."""
     return int(_one(connection, "read an arena's log", "log_position", arena=arena)[0])
 
 
 def event_time(connection: Connection, arena: int, position: int) -> datetime:
-    """When an event happened."""
+    """The time of an event."""
     found = _one(connection, "read an arena's log", "raters_time", arena=arena, position=position)
     at: datetime = found[0]
     return at
@@ -105,7 +105,7 @@ def event_time(connection: Connection, arena: int, position: int) -> datetime:
 def read_open_at(
     connection: Connection, arena: int, source: int, *, serials: tuple[int, int], position: int
 ) -> list[OpenAtPosition]:
-    """Of the matchups from one serial to before another, those that had not ended at a position."""
+    """Matchups with serials in a half-open range that had not ended at a position."""
     first, stop = serials
     values = {"arena": arena, "source": source, "first": first, "stop": stop, "position": position}
     with translate_errors("read an arena's open matchups"):
@@ -114,7 +114,7 @@ def read_open_at(
 
 
 def undoable_from(connection: Connection, arena: int, after: int, undo_seconds: float) -> int | None:
-    """The first vote after a position that may still be taken back, by age; ``None`` if none may."""
+    """The position of the first vote after ``after`` that is young enough to be undone; ``None`` if there is none."""
     values = {"arena": arena, "after": after, "undo_seconds": undo_seconds}
     with translate_errors("read which votes are final"):
         row = connection.execute(statement("raters_first_undoable"), values).fetchone()
@@ -122,9 +122,9 @@ def undoable_from(connection: Connection, arena: int, after: int, undo_seconds: 
 
 
 def claim_horizon(connection: Connection, arena: int, term: int, horizon: int) -> None:
-    """Votes up to here are final.
+    """Make the votes up to a position final.
 
-    Under the arena's lock: whoever is taking one back has committed before, or will find this.
+    This takes the arena's lock: an undo has either committed before, or will see the new horizon.
     """
     with translate_errors("claim votes as final"), connection.transaction():
         connection.execute(statement("log_lock"), {"arena": arena, "plans": "force_custom_plan"})
@@ -134,7 +134,7 @@ def claim_horizon(connection: Connection, arena: int, term: int, horizon: int) -
 
 
 def read_undone_votes(connection: Connection, arena: int, after: int, upto: int) -> set[int]:
-    """Positions of the votes that were undone by the events of a stretch."""
+    """Positions of the votes that were undone by events after ``after``, up to ``upto``."""
     values = {"arena": arena, "after": after, "upto": upto}
     with translate_errors("read an arena's log"):
         return {position for (position,) in connection.execute(statement("raters_undone"), values).fetchall()}
@@ -148,9 +148,9 @@ def commit_rated(
     boards: Sequence[Snapshot],
     checkpoint: StoredCheckpoint | None,
 ) -> None:
-    """Write how far an arena is rated, boards and a checkpoint: all, or nothing if another leads by now.
+    """Write the rater's progress, boards and a checkpoint in one transaction; raise `Deposed` if another process leads.
 
-    The newest board of each source is announced.
+    A notification is sent for the newest board of each source.
     """
     values = {
         "arena": arena,
@@ -172,7 +172,7 @@ def commit_rated(
 
 
 def read_exclusion_changes(connection: Connection, arena: int) -> list[ExclusionChange]:
-    """Every exclusion and restoration in log order: the n-th makes generation n."""
+    """All exclusions and restorations in log order; the n-th starts generation n."""
     with translate_errors("read an arena's exclusions"):
         rows = connection.execute(statement("raters_exclusions"), {"arena": arena}).fetchall()
     changes = [ExclusionChange(excluded, exclusion, excluded=True) for exclusion, excluded, _ in rows]
@@ -183,7 +183,7 @@ def read_exclusion_changes(connection: Connection, arena: int) -> list[Exclusion
 
 
 def read_excluded_votes(connection: Connection, arena: int, exclusions: Iterable[int]) -> Serials:
-    """Votes of these exclusions."""
+    """Serials of the votes of these exclusions, by source."""
     values = {"arena": arena, "exclusions": sorted(exclusions)}
     with translate_errors("read an arena's exclusions"):
         return _by_source(connection.execute(statement("raters_excluded_votes"), values).fetchall())
@@ -205,7 +205,7 @@ def _one(connection: Connection, doing: str, name: str, **values: Any) -> Sequen
         row = connection.execute(statement(name), values).fetchone()
     if row is None:
         raise StoreFault(
-            f"cannot {doing}: arena {values['arena']} has no such row; it was removed, or is damaged"
+            f"cannot {doing}: arena {values['arena']} has no such row; it was removed or is damaged"
         )
     return row
 
@@ -218,4 +218,4 @@ def _by_source(rows: Iterable[Sequence[Any]]) -> Serials:
 
 
 def _deposed_error(arena: int, term: int) -> Deposed:
-    return Deposed(f"another process rates arena {arena} by now; term {term} has ended and wrote nothing")
+    return Deposed(f"another process now rates arena {arena}; term {term} has ended, and nothing was written")

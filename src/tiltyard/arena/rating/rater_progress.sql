@@ -23,21 +23,21 @@ WHERE e.arena = %(arena)s AND e.position > %(after)s AND e.kind = 1
 ORDER BY e.position LIMIT 1;
 
 -- name: raters_claim
--- Votes up to here are final: from now on nobody takes one back.
+-- Make the votes up to a position final, so that they can no longer be undone.
 UPDATE raters SET horizon = greatest(horizon, %(horizon)s) WHERE arena = %(arena)s AND term = %(term)s;
 
 -- name: raters_undone
--- Positions of the votes that were undone by events of a stretch.
+-- Positions of the votes that were undone by events in a range.
 SELECT (detail ->> 'vote')::bigint FROM events
 WHERE arena = %(arena)s AND position > %(after)s AND position <= %(upto)s AND kind = 8;
 
 -- name: raters_advance
--- The rater has got on: only if it still leads, and nobody else has moved it.
+-- Advance the rater's progress, if it still leads and no other process has changed it.
 UPDATE raters SET position = %(position)s, generation = %(generation)s, updated_at = now()
 WHERE arena = %(arena)s AND term = %(term)s AND position = %(was_position)s AND generation = %(was_generation)s;
 
 -- name: raters_notify
--- Whoever shows boards hears of a new one.
+-- Notify web processes of a new board.
 SELECT pg_notify('tiltyard_snapshot', %(payload)s);
 
 -- name: raters_exclusions
@@ -54,7 +54,7 @@ SELECT min(e.position) FROM excluded_votes v JOIN endings e USING (arena, source
 WHERE v.arena = %(arena)s AND v.exclusion = ANY(%(exclusions)s) AND e.kind = 1;
 
 -- name: raters_open
--- Of a stretch of matchups, those that had not ended at a position. A vote that was undone is no ending.
+-- Matchups in a range that had not ended at a position. A vote that was undone is not an ending.
 SELECT m.serial, m.nominal, m.lane FROM matchups m LEFT JOIN endings e USING (arena, source, serial)
 WHERE m.arena = %(arena)s AND m.source = %(source)s AND m.serial >= %(first)s AND m.serial < %(stop)s
     AND (e.position IS NULL OR e.undone IS NOT NULL OR e.position > %(position)s);

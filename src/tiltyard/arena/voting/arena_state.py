@@ -1,7 +1,7 @@
-"""What one process knows of an arena: counts of both sources, open matchups, votes that may be undone.
+"""The state of an arena in memory: counts of both sources, open matchups, votes that can be undone.
 
-It is folded from the log, row by row, and can be thrown away at any time. Served matchups count at
-once; a vote counts when it can no longer be undone. An undo opens its matchup again.
+It is folded from the log, row by row, and can be discarded and rebuilt at any time. A served matchup counts
+at once; a vote counts when it can no longer be undone. An undo reopens its matchup.
 """
 
 from __future__ import annotations
@@ -34,42 +34,42 @@ _RESPONSES = (LogKind.RESPOND, LogKind.WITHDRAW)
 
 @dataclass(slots=True)
 class UndoableVote:
-    """A vote that can still be undone, unless its names were shown."""
+    """A vote that is not counted yet; it can be undone unless its names were revealed."""
 
     opened: OpenMatchup
     position: int
     at: datetime
     kind: int
     revealed: bool = False
-    #: Whether its voter had been told neither name; if not, it is rated by nobody.
+    #: Whether the voter knew neither name. A vote that is not blind is never rated.
     blind: bool = True
 
 
 class ArenaState:
-    """One arena in memory. `fold` takes the log's rows one after another, from `position` on."""
+    """One arena in memory. `fold` takes the rows of the log in order, starting after `position`."""
 
     def __init__(self, settings: ArenaSettings, standings: Sequence[Standing], position: int) -> None:
         self.settings = settings
         #: By source.
         self.standings = tuple(standings)
         self.position = position
-        #: Which response each cell of model and prompt has; 0 for none.
+        #: The number of the response in each cell of model and prompt; 0 for none.
         self.responses: Ints = np.zeros((self.n_models, self.n_prompts), dtype=np.int64)
-        #: Open matchups, the one served first first, but reopened ones last; and those of each voter.
+        #: Open matchups in the order of serving, reopened ones last; and the ids of each voter's open matchups.
         self.open: dict[UUID, OpenMatchup] = {}
         self.held: dict[tuple[int, int], list[UUID]] = {}
         self._reopened: set[UUID] = set()
-        #: Open matchups that this process knows to be before their voters' eyes.
+        #: Open matchups that, as far as this process knows, were shown to their voters.
         self.shown: set[UUID] = set()
         self._by_serial: dict[tuple[int, int], UUID] = {}
-        #: Votes that are not counted yet, oldest first, by source and serial; and their matchups.
+        #: Votes that are not counted yet, oldest first, by source and serial; and the same by matchup.
         self.fresh: dict[tuple[int, int], UndoableVote] = {}
         self.voted: dict[UUID, UndoableVote] = {}
-        #: What voters were told, of those whom this process has heard of.
-        self.told = RevealedNames()
-        #: Excluded votes that come after the point from which this was folded.
+        #: The names revealed to recent voters of this process.
+        self.revealed = RevealedNames()
+        #: Excluded votes after the checkpoint that this was loaded from, by source.
         self.dropped: tuple[set[int], ...] = tuple(set() for _ in SOURCES)
-        #: Whether something happened that only a new start from the log can take in.
+        #: Whether the state must be reloaded, because of an event that cannot be folded.
         self.stale = False
 
     @property
@@ -81,26 +81,27 @@ class ArenaState:
         return len(self.standings[0].prompts)
 
     def widen(self, models: Sequence[str], prompts: Sequence[str]) -> None:
-        """Room for more models and prompts."""
+        """Make room for more models and prompts."""
         for standing in self.standings:
             standing.widen(models, prompts)
         more = (self.n_models - self.responses.shape[0], self.n_prompts - self.responses.shape[1])
         self.responses = np.pad(self.responses, ((0, more[0]), (0, more[1])))
 
     def rank(self, source: int, strengths: Strengths) -> None:
-        """Ratings of a snapshot, which may know fewer models than the log does by now."""
+        """Use the ratings of a snapshot, which may have fewer models than the log by now."""
         if len(strengths.rating) <= self.n_models:
             self.standings[source].rank(strengths.widened(self.n_models))
 
     def fold(self, row: LogRow) -> None:
-        """The next event of voters, or a policy. `fold_roster` takes those of models and responses, and the
-        caller those of `LogKind.WIDEN`, which need names.
+        """Fold the next row: an event of a voter, an exclusion or a policy.
+
+        Events of models and responses go to `fold_roster`. The caller handles `LogKind.WIDEN`, which needs names.
         """
         self.position = row.position
         _FOLDS[row.kind](self, row)
 
     def fold_roster(self, rows: Sequence[LogRow]) -> None:
-        """Many events in a row that concern models and responses alone, at once."""
+        """Fold a run of consecutive events of models and responses at once."""
         events = Events.of([{"event": row.kind, "a": row.a, "prompt": max(row.prompt, 0)} for row in rows])
         for standing in self.standings:
             standing.fold(events)
@@ -110,7 +111,7 @@ class ArenaState:
         self.position = rows[-1].position
 
     def settle(self, now: datetime, horizon: int) -> None:
-        """Count the votes that nobody can undo any more: by their age, or because they are rated."""
+        """Count the votes that can no longer be undone: they are too old, rated already, or their names were revealed."""
         grace = timedelta(seconds=self.settings.undo_seconds)
         while self.fresh:
             key = next(iter(self.fresh))
@@ -120,12 +121,12 @@ class ArenaState:
             self._count(key, vote)
 
     def open_matchups_of(self, source: int, session: int, now: datetime) -> list[OpenMatchup]:
-        """The open matchups of a voter that have not run out."""
+        """The open matchups of a voter that have not expired."""
         found = (self.open[one] for one in self.held.get((source, session), ()))
         return [one for one in found if one.expires_at > now]
 
     def due(self, now: datetime, most: int = 2000) -> list[OpenMatchup]:
-        """Open matchups that have run out: those that stand in front, oldest first, and reopened ones."""
+        """Open matchups that have expired: first those in order of serving, then reopened ones."""
         front = takewhile(lambda one: one.ballot or one.expires_at <= now, self.open.values())
         reopened = (self.open[matchup] for matchup in self._reopened)
         due = (
@@ -134,7 +135,7 @@ class ArenaState:
         return list(islice(due, most))
 
     def hold(self, one: OpenMatchup) -> None:
-        """A matchup waits for its voter; counts have it already."""
+        """Add an open matchup that the counts already include."""
         self.open[one.matchup] = one
         self._by_serial[one.source, one.serial] = one.matchup
         held = self.held.setdefault((one.source, one.session), [])
@@ -144,7 +145,7 @@ class ArenaState:
             held.sort(key=lambda matchup: self.open[matchup].serial)
 
     def mark_shown(self, matchup: UUID) -> None:
-        """This open matchup is before its voter's eyes."""
+        """Note that the voter sees this open matchup."""
         if matchup in self.open:
             self.shown.add(matchup)
 
@@ -191,7 +192,7 @@ class ArenaState:
         if one is None:
             return
         vote = UndoableVote(one, row.position, row.at, row.outcome, blind=row.blind)
-        names = self.told.find(one.session)
+        names = self.revealed.find(one.session)
         if names is not None and one.source == HUMAN:
             names.vote(one)
         self.fresh[one.source, one.serial] = vote
@@ -213,20 +214,20 @@ class ArenaState:
             one = vote.opened
             del self.voted[one.matchup]
         elif key in self._by_serial:
-            # What we started from knew of the undo.
+            # The tables from which the open matchups were loaded had the undo already.
             one = self.open[self._by_serial[key]]
             self._close(row)
         else:
-            # Counted here, though it could be undone: somebody's clock went backward.
+            # Counted here although it could still be undone: a clock went backward.
             self.stale = True
             return
-        names = self.told.find(one.session)
+        names = self.revealed.find(one.session)
         if names is not None:
             names.undo(one.serial)
         self.hold(_reopened(one, row))
 
     def _reveal(self, row: LogRow) -> None:
-        names = self.told.find(row.session)
+        names = self.revealed.find(row.session)
         if names is not None:
             names.tell(row)
         vote = self.fresh.get((row.source, row.serial))
@@ -249,11 +250,11 @@ class ArenaState:
             standing.under(policy)
 
     def _later(self, row: LogRow) -> None:
-        """Exclusions: the rater recomputes, and its next checkpoint is what this starts from anew."""
+        """Ignore exclusions: the rater recomputes, and a snapshot of the new generation makes this state reload."""
 
 
 def _reopened(one: OpenMatchup, row: LogRow) -> OpenMatchup:
-    """A matchup as the undo of its vote left it."""
+    """A matchup as it is after its vote was undone."""
     undo = undo_detail(row.detail)
     return replace(one, ballot=undo["ballot"], expires_at=datetime.fromisoformat(undo["expires_at"]))
 

@@ -1,4 +1,4 @@
-"""One request to a desk: what is to be decided under the arena's lock, and who waits for the reply."""
+"""A request in the voting queue: a decision to be made under the arena's lock, and a future for its reply."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tiltyard.errors import StoreFault, TiltyardError
 
 __all__ = ["Ask", "Look"]
 
-#: Covariant, so that a line of asks with different replies is a ``list[Ask[object]]``.
+#: Covariant, so that a queue of requests with different replies is a ``list[Ask[object]]``.
 Reply_co = TypeVar("Reply_co", covariant=True)
 
-#: What must be read under the lock before it is decided.
+#: Reads what the decision needs, under the lock.
 Look = Callable[[LogBatch], Awaitable[None]]
 
 
 class Ask(Generic[Reply_co]):
-    """Decided within a batch; the reply is told once the batch has been committed."""
+    """A request that is decided within a batch and answered once the batch is committed."""
 
     __slots__ = ("_answer", "_decide", "_look", "_tell", "_voter")
 
@@ -34,37 +34,37 @@ class Ask(Generic[Reply_co]):
     ) -> None:
         self._decide = decide
         self._look = look
-        #: Who asks, where it matters what they were told.
+        #: Given if the decision depends on the names that were revealed to the voter.
         self._voter = voter
         self._answer: asyncio.Future[Reply_co] = asyncio.get_running_loop().create_future()
         self._tell: Callable[[], None] | None = None
 
     async def reply(self) -> Reply_co:
-        """Wait for the reply; a refusal is raised."""
+        """Wait for the reply; a rejection is raised."""
         return await self._answer
 
-    async def settle(self, live: ArenaState, batch: LogBatch) -> None:
-        """Decide. A refusal is a reply too; a fault of the store ends the batch."""
+    async def settle(self, state: ArenaState, batch: LogBatch) -> None:
+        """Make the decision. A rejection is a reply too; a `StoreFault` ends the batch."""
         try:
             if self._look is not None:
                 await self._look(batch)
-            if self._voter is not None and self._voter.session not in live.told:
-                # Whatever this batch tells, it tells to voters who are remembered: the tables have all the rest.
-                told = await batch.read_revealed_names(self._voter.session, self._voter.source)
-                live.told.remember(self._voter.session, *told)
-            self._tell = partial(self._answer.set_result, self._decide(live, batch))
+            if self._voter is not None and self._voter.session not in state.revealed:
+                # From now on, what this batch reveals is folded into memory; what was revealed before is in the tables.
+                names = await batch.read_revealed_names(self._voter.session, self._voter.source)
+                state.revealed.remember(self._voter.session, *names)
+            self._tell = partial(self._answer.set_result, self._decide(state, batch))
         except StoreFault:
             raise
         except TiltyardError as refusal:
             self._tell = partial(self._answer.set_exception, refusal)
 
     def tell(self) -> None:
-        """Hand out what was settled, unless the asker has been told something else meanwhile."""
+        """Deliver the reply, unless the request was refused meanwhile."""
         assert self._tell is not None
         if not self._answer.done():
             self._tell()
 
     def refuse(self, fault: Exception) -> None:
-        """Tell the asker of a fault, unless there is a reply."""
+        """Fail the request, unless it has been answered."""
         if not self._answer.done():
             self._answer.set_exception(fault)

@@ -1,6 +1,6 @@
-"""Which arena a matchup belongs to.
+"""Finds the arena that a matchup belongs to.
 
-Its id says so. Ids that version 0.1 handed out do not, and are looked for in its arenas, one after another.
+Ids contain the arena's number. Those made by version 0.1 do not: they are searched for in the older arenas.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 __all__ = ["MatchupArenas"]
 
-#: Arenas that other processes may have made since we last looked. A number beyond is that of a guessed id.
+#: Arenas that other processes may have created since the last read. A higher number means a guessed id.
 UNSEEN_ARENA_LIMIT = 1_000
-#: Lookups of ids of version 0.1 that may wait while one is going on.
+#: Lookups of version 0.1 ids that may wait while one is running.
 _WAITING_LOOKUP_LIMIT = 8
 
 
 class MatchupArenas:
-    """Names of arenas by number, as far as they are known."""
+    """A cache of arena names by number."""
 
     def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
@@ -38,7 +38,7 @@ class MatchupArenas:
         self._turns = BoundedQueue(1, _WAITING_LOOKUP_LIMIT, "an older matchup to be found")
 
     def learn(self, arenas: Iterable[Arena]) -> None:
-        """Take note of arenas."""
+        """Add arenas to the cache."""
         for arena in arenas:
             self._names[arena.arena] = arena.name
             if not arena.ids_carry_arena:
@@ -46,7 +46,7 @@ class MatchupArenas:
             self._newest = max(self._newest, arena.arena)
 
     async def find(self, matchup: UUID, voting_queues: Iterable[VotingQueue]) -> str:
-        """The name of a matchup's arena; `NotFound` if there is none. A guessed id costs no look at any log."""
+        """The name of a matchup's arena; `NotFound` if there is none. A guessed id causes no read of a log."""
         number = matchup_arena_number(matchup)
         if number not in self._names and number <= self._newest + UNSEEN_ARENA_LIMIT:
             async with connect_from_pool(self._pool) as connection:
@@ -54,14 +54,14 @@ class MatchupArenas:
             self.learn([] if found is None else [found])
         name = self._names.get(number)
         if name is None and self._older:
-            name = next((desk.name for desk in voting_queues if desk.holds(matchup)), None)
+            name = next((queue.name for queue in voting_queues if queue.holds(matchup)), None)
             name = name or await self._find_older(matchup)
         if name is None:
             raise matchup_not_found_error()
         return name
 
     async def _find_older(self, matchup: UUID) -> str | None:
-        """One search at a time: a crowd of guessed ids takes one connection, and leaves the rest alone."""
+        """Search the older arenas, one search at a time, so that many guessed ids use a single connection."""
         async with self._turns.acquire_slot(), connect_from_pool(self._pool) as connection:
             for arena, name in self._older.items():
                 if await find_matchup(connection, arena, matchup) is not None:

@@ -16,22 +16,22 @@ _ARENA_BYTES, _RANDOM_BYTES = 4, 12
 
 
 def new_matchup_id(arena: int) -> UUID:
-    """An id for a matchup of this arena. By its number a process finds the arena without asking all of them."""
+    """A new id, which contains the arena's number, so that the arena is found without searching all of them."""
     return UUID(bytes=arena.to_bytes(_ARENA_BYTES) + secrets.token_bytes(_RANDOM_BYTES))
 
 
 def matchup_arena_number(matchup: UUID) -> int:
-    """The number of the arena that an id carries; any number, if the id was guessed or made by version 0.1."""
+    """The arena's number in an id; arbitrary if the id was guessed or made by version 0.1."""
     return int.from_bytes(matchup.bytes[:_ARENA_BYTES])
 
 
 def format_matchup_id(matchup: UUID) -> str:
-    """22 characters that fit into an address."""
+    """The id as 22 characters that are safe in URLs."""
     return base64.urlsafe_b64encode(matchup.bytes).rstrip(b"=").decode("ascii")
 
 
 def parse_matchup_id(text: str) -> UUID:
-    """The id that this text shows; anything else is a matchup that does not exist."""
+    """Parse an id; raise `NotFound` if the text is not an id."""
     found = _decoded(text) if len(text) == _ID_CHARACTERS and text.isascii() else None
     if found is None or format_matchup_id(found) != text:
         raise matchup_not_found_error()

@@ -1,7 +1,7 @@
-"""What becomes of each ask: functions of the arena in memory and the batch that is being written.
+"""Decides the requests of voters, given the arena's state and the batch that is being written.
 
-They run under the arena's lock, with every event before them folded. `NOT_IN_MEMORY` says that the arena in
-memory does not hold the matchup: the tables must be asked.
+The functions run under the arena's lock, when all earlier events are folded. `NOT_IN_MEMORY` means that the
+state does not have the matchup, and the caller must read it from the tables.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ __all__ = [
     "wrong_ballot_error",
 ]
 
-#: Open matchups that a voter may have.
+#: Open matchups that one voter may have.
 OPEN_MATCHUPS_PER_VOTER_LIMIT = 2
-#: Open matchups of an arena from which on people get no new one: each takes memory in every process.
+#: Open matchups in an arena above which people get no new one: each takes memory in every process.
 OPEN_MATCHUP_LIMIT = 200_000
-#: How long a reopened matchup waits at least, or as long as any does where an arena's matchups wait for less.
+#: A reopened matchup stays open at least this long, or for the arena's ``expiry_seconds`` if that is shorter.
 REOPENED_SECONDS = 300.0
 _GIVEN_UP_FLAGS = {"exposure": 1, "session": 2, "blind": 4}
-#: What a matchup has in memory and in its row alike.
+#: Fields that `OpenMatchup` and `ServedMatchup` have in common.
 _SHARED = tuple(one.name for one in fields(OpenMatchup) if one.name not in {"served_at", "ballot"})
 
 
@@ -79,24 +79,24 @@ NotInMemory = Literal[_Lookup.LOOK]
 
 
 def offer(
-    live: ArenaState, batch: LogBatch, voter: Voter, arena: str, rng: np.random.Generator, *, ahead: bool
+    state: ArenaState, batch: LogBatch, voter: Voter, arena: str, rng: np.random.Generator, *, ahead: bool
 ) -> OfferedMatchup:
-    """The matchup that the voter has before it, or a new one; ahead, a second one."""
-    opened = live.open_matchups_of(voter.source, voter.session, batch.now)
+    """The voter's open matchup, or a new one; with ``ahead``, a second one."""
+    opened = state.open_matchups_of(voter.source, voter.session, batch.now)
     if opened and (not ahead or len(opened) >= OPEN_MATCHUPS_PER_VOTER_LIMIT):
         one = opened[-1] if ahead else opened[0]
-        _mark_shown(live, one, ahead=ahead)
+        _mark_shown(state, one, ahead=ahead)
         return to_offered_matchup(one, arena)
-    if voter.source == HUMAN and len(live.open) >= OPEN_MATCHUP_LIMIT:
-        raise Busy("this arena waits for as many votes as it can; ask again in a while", retry_after=30)
-    standing = live.standings[voter.source]
-    told = withheld_cells(live, voter, opened)
-    choice = choose(standing, rng, session=voter.session, told=told)
-    one = _staged(live, batch, voter, choice)
+    if voter.source == HUMAN and len(state.open) >= OPEN_MATCHUP_LIMIT:
+        raise Busy("this arena has too many open matchups; try again later", retry_after=30)
+    standing = state.standings[voter.source]
+    withheld = withheld_cells(state, voter, opened)
+    choice = choose(standing, rng, session=voter.session, told=withheld)
+    one = _staged(state, batch, voter, choice)
     standing.serve(one.a, one.b, one.prompt, lane=choice.lane, nominal=choice.nominal, session=voter.session)
-    live.hold(one)
-    _mark_shown(live, one, ahead=ahead)
-    live.position = batch.serve(
+    state.hold(one)
+    _mark_shown(state, one, ahead=ahead)
+    state.position = batch.serve(
         ServedMatchup(
             **{name: getattr(one, name) for name in _SHARED},
             nominal=int(choice.nominal),
@@ -109,13 +109,13 @@ def offer(
     return to_offered_matchup(one, arena, new=True)
 
 
-def _staged(live: ArenaState, batch: LogBatch, voter: Voter, choice: Choice) -> OpenMatchup:
-    """The chosen matchup with the responses that it shows."""
-    cells = live.responses[:, choice.prompt]
+def _staged(state: ArenaState, batch: LogBatch, voter: Voter, choice: Choice) -> OpenMatchup:
+    """A new open matchup with the responses of the chosen models."""
+    cells = state.responses[:, choice.prompt]
     return OpenMatchup(
         matchup=new_matchup_id(batch.arena),
         source=voter.source,
-        serial=live.standings[voter.source].window.served,
+        serial=state.standings[voter.source].window.served,
         session=voter.session,
         a=choice.left,
         b=choice.right,
@@ -123,107 +123,110 @@ def _staged(live: ArenaState, batch: LogBatch, voter: Voter, choice: Choice) -> 
         response_a=int(cells[choice.left]),
         response_b=int(cells[choice.right]),
         served_at=batch.now,
-        expires_at=batch.now + timedelta(seconds=live.settings.expiry_seconds),
+        expires_at=batch.now + timedelta(seconds=state.settings.expiry_seconds),
     )
 
 
 def vote(
-    live: ArenaState,
+    state: ArenaState,
     batch: LogBatch,
     voter: Voter,
     cast: SentVote,
 ) -> EndedMatchup | NotInMemory:
-    """Settle an open matchup.
+    """Vote on an open matchup.
 
-    The vote is blind if the voter has been told neither name by now: the matchup may have been served before.
-    If it is the last of a session, the names of all its votes are told.
+    The vote is blind if the voter knows neither name now; what counts is the time of the vote, not of serving.
+    The last vote of a session reveals the names of all its votes.
     """
     kind, ballot, names = cast.kind, cast.ballot, cast.reveal
-    one = _mine(live, batch, voter, cast.matchup)
+    one = _mine(state, batch, voter, cast.matchup)
     if one is None:
         return NOT_IN_MEMORY
     if one.ballot != ballot:
         raise wrong_ballot_error(ballot, one.ballot)
     if names:
-        check_reveal_allowed(live.settings, voter)
-    blind = live.told.of(voter.session).is_blind(one)
+        check_reveal_allowed(state.settings, voter)
+    blind = state.revealed.of(voter.session).is_blind(one)
     position = batch.vote(one, int(kind), blind=blind, detail=cast.detail)
     row = _row(batch, position, LogKind.VOTE, one)
-    live.fold(replace(row, outcome=int(kind), blind=blind))
+    state.fold(replace(row, outcome=int(kind), blind=blind))
     if names:
-        reveal_names(live, batch, voter, [PendingNames.of(one)])
-    names |= end_full_session(live, batch, voter)
+        reveal_names(state, batch, voter, [PendingNames.of(one)])
+    names |= end_full_session(state, batch, voter)
     return EndedMatchup(
         matchup=format_matchup_id(cast.matchup),
         kind=LogKind.VOTE,
         outcome=kind,
         position=position,
         at=batch.now,
-        undo_until=None if names else undo_deadline(live, batch.now),
+        undo_until=None if names else undo_deadline(state, batch.now),
         revealed=names,
         ballot=ballot,
         blind=blind,
     )
 
 
-def skip(live: ArenaState, batch: LogBatch, voter: Voter, matchup: UUID) -> EndedMatchup | NotInMemory:
-    """Pass an open matchup over."""
-    one = _mine(live, batch, voter, matchup)
+def skip(state: ArenaState, batch: LogBatch, voter: Voter, matchup: UUID) -> EndedMatchup | NotInMemory:
+    """Skip an open matchup."""
+    one = _mine(state, batch, voter, matchup)
     if one is None:
         return NOT_IN_MEMORY
     position = batch.end(LogKind.SKIP, one.source, one.serial, session=one.session, ballot=one.ballot)
-    live.fold(_row(batch, position, LogKind.SKIP, one))
+    state.fold(_row(batch, position, LogKind.SKIP, one))
     return EndedMatchup(
         format_matchup_id(matchup), LogKind.SKIP, None, position, batch.now, ballot=one.ballot
     )
 
 
 def undo(
-    live: ArenaState, batch: LogBatch, voter: Voter, matchup: UUID, *, ballot: int = 0
+    state: ArenaState, batch: LogBatch, voter: Voter, matchup: UUID, *, ballot: int = 0
 ) -> EndedMatchup | NotInMemory:
-    """Undo the vote on a ballot, if it is fresh: neither shown, nor old, nor rated. The next ballot is open then."""
-    fresh = live.voted.get(matchup)
+    """Undo the vote on a ballot and open the next ballot. Raises if the vote is final: revealed, too old or rated."""
+    fresh = state.voted.get(matchup)
     if fresh is None or _stranger(fresh.opened, voter):
         return NOT_IN_MEMORY
     one = fresh.opened
     if one.ballot != ballot:
         raise wrong_ballot_error(ballot, one.ballot)
     if fresh.revealed:
-        raise Closed("this vote is final: the names were shown")
-    until = undo_deadline(live, fresh.at)
+        raise Closed("this vote is final: its names have been revealed")
+    until = undo_deadline(state, fresh.at)
     if until is None or batch.now >= until or fresh.position <= batch.horizon:
-        raise Closed("this vote is final: the time to take it back has passed")
-    _release(live, batch, fresh)
-    position = _reopen(live, batch, fresh)
+        raise Closed("this vote is final: the time to undo it has passed")
+    _release(state, batch, fresh)
+    position = _reopen(state, batch, fresh)
     return EndedMatchup(
         format_matchup_id(matchup), LogKind.UNDO, Kind(fresh.kind), position, batch.now, ballot=ballot + 1
     )
 
 
-def reveal(live: ArenaState, batch: LogBatch, voter: Voter, found: MatchupRecord) -> None:
-    """The names of a vote that stands are shown."""
-    check_reveal_allowed(live.settings, voter)
-    reveal_names(live, batch, voter, [PendingNames.of(found)])
+def reveal(state: ArenaState, batch: LogBatch, voter: Voter, found: MatchupRecord) -> None:
+    """Reveal the names of a vote that was not undone."""
+    check_reveal_allowed(state.settings, voter)
+    reveal_names(state, batch, voter, [PendingNames.of(found)])
 
 
-def finish(live: ArenaState, batch: LogBatch, voter: Voter) -> int:
-    """End a session: how many votes' names are told. Open matchups with a response that was named end with it."""
-    told = finish_session(live, batch, voter)
-    names = live.told.of(voter.session)
-    for one in live.open_matchups_of(voter.source, voter.session, batch.now):
+def finish(state: ArenaState, batch: LogBatch, voter: Voter) -> int:
+    """End a session and return the number of votes whose names are revealed.
+
+    Open matchups with a response whose name is known by then expire.
+    """
+    revealed = finish_session(state, batch, voter)
+    names = state.revealed.of(voter.session)
+    for one in state.open_matchups_of(voter.source, voter.session, batch.now):
         if not names.is_blind(one):
-            _expire(live, batch, one)
-    return told
+            _expire(state, batch, one)
+    return revealed
 
 
-def expire_due(live: ArenaState, batch: LogBatch) -> None:
-    """End what nobody answered in time."""
-    for one in live.due(batch.now):
-        _expire(live, batch, one)
+def expire_due(state: ArenaState, batch: LogBatch) -> None:
+    """Expire the matchups whose time has passed."""
+    for one in state.due(batch.now):
+        _expire(state, batch, one)
 
 
 def to_offered_matchup(one: OpenMatchup, arena: str, *, new: bool = False) -> OfferedMatchup:
-    """An open matchup as it is handed on."""
+    """Convert an open matchup for its voter."""
     return OfferedMatchup(
         matchup=format_matchup_id(one.matchup),
         arena=arena,
@@ -238,45 +241,44 @@ def to_offered_matchup(one: OpenMatchup, arena: str, *, new: bool = False) -> Of
 
 
 def matchup_expired_error() -> Expired:
-    """What is told of a matchup whose time has passed."""
-    return Expired("this matchup was not answered in time; ask for another one")
+    """The error for a matchup that has expired."""
+    return Expired("this matchup has expired; request another one")
 
 
 def wrong_ballot_error(ballot: int, now: int) -> Closed:
-    """What is told of a vote or an undo that was sent before an undo, or names no ballot after one."""
-    return Closed(
-        f"ballot {ballot} of this matchup is not open: its vote was undone; ballot {now} is the one that counts now"
-    )
+    """The error for a vote or undo with the wrong ballot number: it was sent before another undo."""
+    return Closed(f"ballot {ballot} of this matchup is closed; the current one is ballot {now}")
 
 
-def undo_deadline(live: ArenaState, at: datetime) -> datetime | None:
-    """Until when a vote of this moment can be taken back."""
-    seconds = live.settings.undo_seconds
+def undo_deadline(state: ArenaState, at: datetime) -> datetime | None:
+    """Until when a vote cast ``at`` this time can be undone; ``None`` if votes cannot be undone."""
+    seconds = state.settings.undo_seconds
     return at + timedelta(seconds=seconds) if seconds else None
 
 
-def _mine(live: ArenaState, batch: LogBatch, voter: Voter, matchup: UUID) -> OpenMatchup | None:
-    """The voter's open matchup; one that has run out is ended."""
-    one = live.open.get(matchup)
+def _mine(state: ArenaState, batch: LogBatch, voter: Voter, matchup: UUID) -> OpenMatchup | None:
+    """The voter's open matchup, or ``None``. Expires it and raises if its time has passed."""
+    one = state.open.get(matchup)
     if one is None or _stranger(one, voter):
         return None
     if one.expires_at <= batch.now:
-        _expire(live, batch, one)
+        _expire(state, batch, one)
         raise matchup_expired_error()
     return one
 
 
-def _expire(live: ArenaState, batch: LogBatch, one: OpenMatchup) -> None:
+def _expire(state: ArenaState, batch: LogBatch, one: OpenMatchup) -> None:
     position = batch.end(LogKind.EXPIRE, one.source, one.serial, session=one.session, ballot=one.ballot)
-    live.fold(_row(batch, position, LogKind.EXPIRE, one))
+    state.fold(_row(batch, position, LogKind.EXPIRE, one))
 
 
-def _reopen(live: ArenaState, batch: LogBatch, fresh: UndoableVote) -> int:
-    """Append the undo and return its position. The matchup is open again; if a response in it was withdrawn
-    meanwhile, it ends at once.
+def _reopen(state: ArenaState, batch: LogBatch, fresh: UndoableVote) -> int:
+    """Append the undo, reopen the matchup and return the undo's position.
+
+    If one of its responses was withdrawn meanwhile, the matchup expires at once.
     """
     one = fresh.opened
-    least = timedelta(seconds=min(REOPENED_SECONDS, live.settings.expiry_seconds))
+    least = timedelta(seconds=min(REOPENED_SECONDS, state.settings.expiry_seconds))
     expires_at = max(one.expires_at, batch.now + least)
     ballot = one.ballot + 1
     position = batch.undo(
@@ -287,30 +289,30 @@ def _reopen(live: ArenaState, batch: LogBatch, fresh: UndoableVote) -> int:
         "ballot": ballot,
         "expires_at": expires_at.isoformat(),
     }
-    live.fold(replace(_row(batch, position, LogKind.UNDO, one), detail=detail))
-    live.mark_shown(one.matchup)
-    cells = live.responses[[one.a, one.b], one.prompt]
+    state.fold(replace(_row(batch, position, LogKind.UNDO, one), detail=detail))
+    state.mark_shown(one.matchup)
+    cells = state.responses[[one.a, one.b], one.prompt]
     if cells.tolist() != [one.response_a, one.response_b]:
-        _expire(live, batch, live.open[one.matchup])
+        _expire(state, batch, state.open[one.matchup])
     return position
 
 
-def _release(live: ArenaState, batch: LogBatch, fresh: UndoableVote) -> None:
-    """End what the voter was served ahead and has not seen, and what would be one too many with the reopened one.
+def _release(state: ArenaState, batch: LogBatch, fresh: UndoableVote) -> None:
+    """Expire matchups that were served ahead and not seen, and those above the limit once the vote's is reopened.
 
-    What was served after the vote counts as seen, and so does what this process knows to be shown.
+    A matchup counts as seen if it was served after the vote, or if this process knows that it was shown.
     """
     one = fresh.opened
-    others = live.open_matchups_of(one.source, one.session, batch.now)
-    unseen = [other for other in others if other.served_at <= fresh.at and other.matchup not in live.shown]
+    others = state.open_matchups_of(one.source, one.session, batch.now)
+    unseen = [other for other in others if other.served_at <= fresh.at and other.matchup not in state.shown]
     seen = [other for other in others if other not in unseen]
     for other in (*unseen, *seen[OPEN_MATCHUPS_PER_VOTER_LIMIT - 1 :]):
-        _expire(live, batch, other)
+        _expire(state, batch, other)
 
 
-def _mark_shown(live: ArenaState, one: OpenMatchup, *, ahead: bool) -> None:
+def _mark_shown(state: ArenaState, one: OpenMatchup, *, ahead: bool) -> None:
     if not ahead:
-        live.mark_shown(one.matchup)
+        state.mark_shown(one.matchup)
 
 
 def _stranger(one: OpenMatchup, voter: Voter) -> bool:

@@ -1,4 +1,4 @@
-"""What is told of a matchup that the tables know: whether it is open still, how it ended, who stood in it."""
+"""Replies about a matchup that was read from the tables: whether it is open, how it ended, which models it showed."""
 
 from __future__ import annotations
 
@@ -18,12 +18,11 @@ from tiltyard.arena.voting.voter_requests import (
 )
 from tiltyard.core.battles import Kind
 from tiltyard.core.battles.outcome import DECISIVE, SPELLED
-from tiltyard.core.policy.state.pair_counts import pair_key, unpack_pair_key
+from tiltyard.core.policy.state.pair_counts import pair_key
 from tiltyard.core.policy.state.policy import Lane
 from tiltyard.errors import Closed, StoreFault
 
 __all__ = [
-    "count_settled_pairs",
     "pair_progress",
     "repeat_ending",
     "repeat_undo",
@@ -38,12 +37,12 @@ _STATES: dict[int, State] = {LogKind.VOTE: "voted", LogKind.SKIP: "skipped", Log
 def require_open_matchup(
     matchup: str, arena: str, found: MatchupRecord, now: datetime, *, voted: bool
 ) -> OfferedMatchup:
-    """A matchup that has not ended; or, with ``voted``, has ended by a vote that stands."""
+    """A matchup that is open or, with ``voted``, has a vote that was not undone; raises otherwise."""
     looked_at = voted and _stands(found)
     if found.kind == LogKind.EXPIRE or ((found.is_open or looked_at) and found.expires_at <= now):
         raise matchup_expired_error()
     if not found.is_open and not looked_at:
-        raise Closed("this matchup has ended; ask for another one")
+        raise Closed("this matchup has ended; request another one")
     return OfferedMatchup(
         matchup=matchup,
         arena=arena,
@@ -59,7 +58,7 @@ def require_open_matchup(
 def review_matchup(
     matchup: str, arena: str, found: MatchupRecord, now: datetime, undo_seconds: float
 ) -> ReviewedMatchup:
-    """A voter's own matchup as it is at this moment."""
+    """The current state of a voter's own matchup."""
     state = _state(found, now)
     voted = state == "voted" and found.at is not None and found.outcome is not None
     until = None
@@ -86,24 +85,27 @@ def review_matchup(
 def repeat_ending(
     matchup: UUID,
     found: MatchupRecord,
-    live: ArenaState | None,
+    state: ArenaState | None,
     now: datetime,
     kind: LogKind,
     outcome: Kind | None,
     ballot: int | None = None,
 ) -> EndedMatchup:
-    """A matchup that has ended already: the same once more, or a refusal. A vote names its ballot."""
+    """The reply to a repeated vote or skip: the same as the first time. Raises if the matchup ended differently.
+
+    ``ballot`` is given for a vote.
+    """
     if found.kind == LogKind.EXPIRE or (found.is_open and found.expires_at <= now):
         raise matchup_expired_error()
     if ballot is not None and ballot != found.ballot:
         raise wrong_ballot_error(ballot, found.ballot)
     if found.is_open or found.position is None or found.at is None:
-        raise StoreFault("this matchup is not known here yet; ask again in a moment")
+        raise StoreFault("this server has not loaded this matchup yet; try again in a moment")
     if found.kind != kind or found.outcome != (None if outcome is None else int(outcome)):
-        how = "skipped" if found.kind == LogKind.SKIP else "voted on otherwise"
-        raise Closed(f"this matchup was {how}; it takes no other vote")
+        how = "was skipped" if found.kind == LogKind.SKIP else "has a different vote"
+        raise Closed(f"this matchup {how}; it cannot be changed")
     revealed = found.revealed_at is not None
-    until = None if live is None or revealed else undo_deadline(live, found.at)
+    until = None if state is None or revealed else undo_deadline(state, found.at)
     return EndedMatchup(
         matchup=format_matchup_id(matchup),
         kind=kind,
@@ -118,7 +120,7 @@ def repeat_ending(
 
 
 def repeat_undo(matchup: str, found: MatchupRecord, ballot: int) -> EndedMatchup:
-    """A vote that was undone already: the same once more; or why the vote on this ballot cannot be undone."""
+    """The reply to a repeated undo: the same as the first time. Raises if the vote on this ballot cannot be undone."""
     if found.ballot == ballot + 1 and found.undone is not None:
         assert found.outcome is not None
         assert found.at is not None
@@ -128,16 +130,16 @@ def repeat_undo(matchup: str, found: MatchupRecord, ballot: int) -> EndedMatchup
     if found.ballot != ballot:
         raise wrong_ballot_error(ballot, found.ballot)
     if not _stands(found):
-        raise Closed("there is no vote to take back on this matchup")
-    raise Closed("this vote is final: the time to take it back has passed, or the names were shown")
+        raise Closed("this matchup has no vote that could be undone")
+    raise Closed("this vote is final: the time to undo it has passed, or its names have been revealed")
 
 
-def reveal_matchup(matchup: str, found: MatchupRecord, live: ArenaState | None) -> RevealedMatchup:
-    """Who stood on which side, and why these two met."""
-    if live is None or found.outcome is None or found.position is None:
-        raise StoreFault("the arena is being loaded; ask again in a moment")
-    standing = live.standings[found.source]
-    decisive, floor = pair_progress(live, found.source, found.a, found.b)
+def reveal_matchup(matchup: str, found: MatchupRecord, state: ArenaState | None) -> RevealedMatchup:
+    """The names of both models, and why they were matched."""
+    if state is None or found.outcome is None or found.position is None:
+        raise StoreFault("the arena is being loaded; try again in a moment")
+    standing = state.standings[found.source]
+    decisive, floor = pair_progress(state, found.source, found.a, found.b)
     return RevealedMatchup(
         matchup=matchup,
         model_a=standing.models[found.a],
@@ -153,27 +155,20 @@ def reveal_matchup(matchup: str, found: MatchupRecord, live: ArenaState | None) 
     )
 
 
-def pair_progress(live: ArenaState, source: int, one: int, other: int) -> tuple[int, int]:
-    """Decisive votes of two models that can no longer be undone, and how many they need."""
-    standing = live.standings[source]
+def pair_progress(state: ArenaState, source: int, one: int, other: int) -> tuple[int, int]:
+    """Final decisive votes between two models, and how many they need."""
+    standing = state.standings[source]
     counted = int(standing.meetings.decisive[one, other])
-    return counted + _shown_fresh(live, source).get(pair_key(one, other), 0), standing.policy.adjacent_votes
+    return counted + _shown_fresh(state, source).get(pair_key(one, other), 0), standing.policy.adjacent_votes
 
 
-def count_settled_pairs(live: ArenaState, source: int, pairs: list[int]) -> int:
-    """How many of these pairs, each a `pair_key`, have as many decisive votes as they need."""
-    standing, fresh = live.standings[source], _shown_fresh(live, source)
-    counts = (int(standing.meetings.decisive[unpack_pair_key(pair)]) + fresh.get(pair, 0) for pair in pairs)
-    return sum(count >= standing.policy.adjacent_votes for count in counts)
-
-
-def _shown_fresh(live: ArenaState, source: int) -> dict[int, int]:
-    """Decisive votes by pair that are final, because their names were shown, and not counted yet."""
+def _shown_fresh(state: ArenaState, source: int) -> dict[int, int]:
+    """Decisive votes by pair that are final because their names were revealed, but not counted yet."""
     found: dict[int, int] = {}
-    for vote in live.fresh.values():
+    for vote in state.fresh.values():
         one = vote.opened
         counts = vote.revealed and vote.blind and one.source == source
-        counts &= one.serial not in live.dropped[source]
+        counts &= one.serial not in state.dropped[source]
         if counts and SPELLED[Kind(vote.kind)][0] in DECISIVE:
             pair = pair_key(one.a, one.b)
             found[pair] = found.get(pair, 0) + 1

@@ -1,4 +1,4 @@
-"""One voter's own votes, once the voter was told their names. Of others nothing is told but that they exist."""
+"""Reads a voter's own votes. Votes whose names are not revealed yet are only counted."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ __all__ = ["OwnTotals", "OwnVote", "read_own_counts", "read_own_recent", "read_o
 
 @dataclass(frozen=True, slots=True)
 class OwnTotals:
-    """How many matchups of a voter ended how."""
+    """Numbers of a voter's revealed votes, pending votes and skipped matchups."""
 
     votes: int
-    #: Votes whose names were not told yet.
+    #: Votes whose names are not revealed yet.
     pending: int
     skipped: int
 
 
 @dataclass(frozen=True, slots=True)
 class OwnVote:
-    """One vote; models and prompts by number."""
+    """One vote; models and prompt by number."""
 
     matchup: UUID
     at: datetime
@@ -37,7 +37,7 @@ class OwnVote:
 
 
 async def read_own_totals(connection: Connection, arena: int, source: int, session: int) -> OwnTotals:
-    """Votes whose names were told, votes whose names were not yet, and matchups that were passed over."""
+    """Count votes with revealed names, votes without, and skipped matchups."""
     with translate_errors("count a voter's votes"):
         values = _values(arena, source, session)
         row = await (await connection.execute(statement("own_votes_totals"), values)).fetchone()
@@ -48,7 +48,7 @@ async def read_own_totals(connection: Connection, arena: int, source: int, sessi
 async def read_own_counts(
     connection: Connection, arena: int, source: int, session: int
 ) -> list[tuple[int, int, int, int, int]]:
-    """Left model, right model, prompt, outcome, and how often: all blind votes whose names were told."""
+    """Blind votes with revealed names, as rows of left model, right model, prompt, outcome and count."""
     with translate_errors("count a voter's votes"):
         values = _values(arena, source, session)
         return await (await connection.execute(statement("own_votes_counts"), values)).fetchall()
@@ -57,7 +57,7 @@ async def read_own_counts(
 async def read_own_recent(
     connection: Connection, arena: int, source: int, session: int, *, limit: int, latest: bool = False
 ) -> list[OwnVote]:
-    """The last votes whose names were told, newest first; ``latest``: only those that were told last, together."""
+    """The last votes with revealed names, newest first; with ``latest``, only those of the last reveal."""
     with translate_errors("read a voter's votes"):
         values = _values(arena, source, session) | {"limit": limit, "latest": latest}
         rows = await (await connection.execute(statement("own_votes_recent"), values)).fetchall()

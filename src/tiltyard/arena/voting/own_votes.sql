@@ -1,5 +1,5 @@
 -- name: own_votes_totals
--- Of one voter: votes whose names were told, votes whose names were not, matchups passed over.
+-- For one voter: votes with revealed names, votes without, and skipped matchups.
 WITH ended AS (
     SELECT d.kind, d.revealed_at IS NOT NULL AS told
     FROM matchups m
@@ -12,7 +12,7 @@ SELECT count(*) FILTER (WHERE kind = 1 AND told), count(*) FILTER (WHERE kind = 
 FROM ended;
 
 -- name: own_votes_counts
--- How often one voter ended each pair how, on each prompt, in blind votes whose names were told.
+-- Counts of one voter's blind votes with revealed names, by pair, prompt and outcome.
 SELECT m.a, m.b, m.prompt, d.outcome, count(*)
 FROM matchups m
 JOIN endings d USING (arena, source, serial)
@@ -22,7 +22,7 @@ GROUP BY m.a, m.b, m.prompt, d.outcome
 ORDER BY m.a, m.b, m.prompt, d.outcome;
 
 -- name: own_votes_recent
--- The last votes of one voter whose names were told, newest first; or only those that were told last, all at once.
+-- The last votes of one voter with revealed names, newest first; or only those of the last reveal.
 SELECT m.matchup, d.at, m.a, m.b, m.prompt, d.outcome, coalesce(d.blind, true)
 FROM matchups m
 JOIN endings d USING (arena, source, serial)

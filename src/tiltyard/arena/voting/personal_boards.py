@@ -1,4 +1,4 @@
-"""The board of one voter's own votes, once their names were told."""
+"""Boards of a voter's own votes, as far as their names are revealed."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ from tiltyard.settings.arena_settings import MAX_SESSION_VOTES
 __all__ = ["PersonalBoard", "PersonalBoards", "RecentVote"]
 
 _CACHED_BOARD_LIMIT = 500
-#: Votes that are listed one by one.
+#: Votes that are listed individually.
 _RECENT_VOTES = 30
-#: Seconds that one statement may take.
+#: Time limit of one SQL statement.
 _STATEMENT_SECONDS = 10.0
-#: Outcomes by which votes are counted, each with the kinds that are one.
+#: Outcomes by which votes are counted, with the kinds of vote that each includes.
 _OUTCOMES = {
     "model_a": (Kind.WIN_A, Kind.LEAN_A),
     "model_b": (Kind.WIN_B, Kind.LEAN_B),
@@ -55,7 +55,7 @@ _OUTCOMES = {
 
 @dataclass(frozen=True, slots=True)
 class RecentVote:
-    """A vote whose names were told."""
+    """A vote whose names are revealed."""
 
     matchup: str
     at: datetime
@@ -64,15 +64,15 @@ class RecentVote:
     prompt: str
     #: ``model_a``, ``model_b``, ``tie`` or ``both_bad``.
     outcome: str
-    #: Whether it went to the model that the arena ranks higher; ``None`` if that cannot be said.
+    #: Whether it was for the model that the arena ranks higher; ``None`` if that is undefined.
     agrees: bool | None
-    #: Whether the voter knew neither name before.
+    #: Whether the voter knew neither name when voting.
     blind: bool
 
 
 @dataclass(frozen=True, slots=True)
 class PersonalBoard:
-    """What a voter's own votes say."""
+    """Totals, ratings and recent votes of one voter."""
 
     totals: OwnTotals
     #: Blind votes by outcome.
@@ -80,13 +80,13 @@ class PersonalBoard:
     #: ``None`` without a vote that rates skill.
     board: Board | None
     agreement: BoardAgreement
-    #: Where the arena ranks each model that the voter has met; those it does not rank are left out.
+    #: The arena's rank of each model that the voter has voted on; unranked models are left out.
     rank: Mapping[str, int]
     recent: tuple[RecentVote, ...]
 
 
 class PersonalBoards:
-    """Personal boards in one web process. A board is made again only when its voter has voted."""
+    """Computes personal boards in one web process. A board is cached until its voter's votes change."""
 
     def __init__(self, pool: ConnectionPool, boards: BoardCache) -> None:
         self._pool = pool
@@ -98,7 +98,7 @@ class PersonalBoards:
         self._making = asyncio.Lock()
 
     async def of(self, arena: Arena, voter: Voter) -> PersonalBoard:
-        """All of it, from the votes of this voter alone."""
+        """The personal board of a voter in an arena."""
         who = (arena.arena, voter.source, voter.session)
         async with (
             connect_from_pool(self._pool) as connection,
@@ -121,16 +121,16 @@ class PersonalBoards:
         )
 
     async def last_revealed(self, arena: Arena, voter: Voter) -> tuple[RecentVote, ...]:
-        """The votes whose names were told last, all of them at once: oldest first."""
+        """The votes whose names were revealed last, together; oldest first."""
         who = (arena.arena, voter.source, voter.session)
         async with (
             connect_from_pool(self._pool) as connection,
             limit_statement_time(connection, _STATEMENT_SECONDS),
         ):
-            told = await read_own_recent(connection, *who, limit=MAX_SESSION_VOTES, latest=True)
+            votes = await read_own_recent(connection, *who, limit=MAX_SESSION_VOTES, latest=True)
             roster = await read_roster(connection, arena.arena)
         ranked = await self._ranked(arena)
-        return tuple(_recent(one, roster, ranked) for one in reversed(told))
+        return tuple(_recent(one, roster, ranked) for one in reversed(votes))
 
     async def _board(self, key: tuple[int, Voter], cast: tuple[VoteCount, ...]) -> Board | None:
         known = self._made.get(key)
@@ -141,7 +141,7 @@ class PersonalBoards:
         return self._made.put(key, (cast, board))[1]
 
     async def _ranked(self, arena: Arena) -> dict[str, int]:
-        """Where people's votes rank each model now."""
+        """The current rank of each model by people's votes."""
         try:
             newest = await self._boards.latest(arena.arena, 0)
         except NotFound:

@@ -1,4 +1,4 @@
-"""What voters say beside their votes: why they decided so. Nobody but the operator reads it."""
+"""Remarks of voters on their votes: tags and a comment. Only the operator can read them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from psycopg import AsyncConnection
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
 
-__all__ = ["OwnPair", "Remark", "RemarkAuthor", "find_remark", "keep_remark", "read_own_pairs"]
+__all__ = ["Remark", "RemarkAuthor", "count_final_votes", "find_remark", "keep_remark"]
 
 
 @dataclass(frozen=True, slots=True)
 class RemarkAuthor:
-    """Who says something: a session of an arena's voters, people (0) or judges (1)."""
+    """The author of a remark: a session of an arena's voters, people (0) or judges (1)."""
 
     arena: int
     source: int
@@ -28,28 +28,19 @@ class RemarkAuthor:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """Why a voter decided so."""
+    """A voter's reasons for a vote."""
 
     tags: tuple[str, ...] = ()
     comment: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class OwnPair:
-    """Two models, in one order, and a voter's final votes on them."""
-
-    a: int
-    b: int
-    votes: int
-    decisive: int
-
-
 async def keep_remark(
     connection: AsyncConnection, author: RemarkAuthor, matchup: UUID, remark: Remark, *, within: float
 ) -> bool:
-    """Keep what a voter says of its vote, ``within`` so many seconds, in place of what it said before.
+    """Save a voter's remark, replacing an earlier one; return whether it was saved.
 
-    Not later, nor if there is no vote of its own that stands, or the names were shown: whether it was kept.
+    It is not saved if the voter has no vote on the matchup, the names are revealed, or the vote is more than
+    ``within`` seconds old.
     """
     with translate_errors("keep a remark"):
         values = author.values() | {"matchup": matchup, "tags": list(remark.tags), "comment": remark.comment}
@@ -59,16 +50,17 @@ async def keep_remark(
 
 
 async def find_remark(connection: AsyncConnection, author: RemarkAuthor, matchup: UUID) -> Remark:
-    """What a voter said of its own matchup; an empty remark if nothing."""
+    """A voter's remark on a matchup; an empty one if there is none."""
     with translate_errors("read a remark"):
         values = author.values() | {"matchup": matchup}
         row = await (await connection.execute(statement("remarks_find"), values)).fetchone()
     return Remark() if row is None else Remark(tuple(row[0]), row[1])
 
 
-async def read_own_pairs(connection: AsyncConnection, author: RemarkAuthor, final: datetime) -> list[OwnPair]:
-    """The pairs a voter has final votes on: names shown, or cast up to ``final``."""
+async def count_final_votes(connection: AsyncConnection, author: RemarkAuthor, final: datetime) -> int:
+    """The number of a voter's final votes: names revealed, or cast up to ``final``."""
     with translate_errors("count a voter's votes"):
         values = author.values() | {"final": final}
-        rows = await (await connection.execute(statement("remarks_own_pairs"), values)).fetchall()
-    return [OwnPair(*row) for row in rows]
+        row = await (await connection.execute(statement("remarks_final_votes"), values)).fetchone()
+    assert row is not None
+    return int(row[0])

@@ -1,4 +1,4 @@
-"""What a voter must know of a response before it is shown, and what it says is wrong with a matchup."""
+"""The kinds of responses, and voters' complaints about matchups."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ if TYPE_CHECKING:
 __all__ = ["ResponseKinds"]
 
 _CACHED_KIND_LIMIT = 500_000
-#: Responses come in by thousands, and are asked for by chance: whoever reads one reads its neighbours.
+#: Responses are imported in thousands and read at random, so each read fetches a block of neighbours.
 _READ_AHEAD_ROWS = 2_000
 
 
 class ResponseKinds:
-    """Kinds of responses, which never change and are remembered; and complaints."""
+    """Caches the kinds of responses, which never change, and saves complaints."""
 
     def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
         self._kinds: BoundedCache[int, str] = BoundedCache(_CACHED_KIND_LIMIT)
 
     async def kinds(self, *responses: int) -> list[str]:
-        """Of what kind these responses are: text, image, audio or app."""
+        """The kind of each response: text, image, audio or app."""
         kinds = self._known_kinds(responses)
         if len(kinds) < len(responses):
             await self._read_kinds(responses)
             kinds = self._known_kinds(responses)
         if len(kinds) < len(responses):
-            raise NotFound("this matchup was withdrawn; ask for another one")
+            raise NotFound("this matchup was withdrawn; request another one")
         return kinds
 
     async def complain(
         self, arena: int, matchup: UUID, source: int, session: int, reason: str, note: str | None
     ) -> None:
-        """Keep what a voter says of a matchup of its own, whether it has ended or not."""
+        """Save a voter's complaint about one of their own matchups, open or ended."""
         with translate_errors("keep a report"):
             async with self._pool.connection() as connection:
                 found = await find_matchup(connection, arena, matchup)

@@ -1,11 +1,11 @@
 -- name: stage_kinds
--- What the responses of some blocks are: text, image, audio or app.
+-- The kinds of the responses in some blocks: text, image, audio or app.
 SELECT r.response, r.kind
 FROM unnest(%(first)s::bigint[]) AS block (first)
 JOIN responses r ON r.response >= block.first AND r.response < block.first + %(size)s;
 
 -- name: stage_complain
--- A voter says what is wrong with a matchup it was served; once for each reason.
+-- Store a voter's complaint about a matchup; once for each reason.
 INSERT INTO complaints (arena, source, serial, session, reason, note)
 SELECT %(arena)s, %(source)s, %(serial)s, %(session)s, %(reason)s, %(note)s
 WHERE NOT EXISTS (

@@ -1,4 +1,4 @@
-"""What voters ask of an arena, and what they are told."""
+"""Requests of voters to an arena, and the replies."""
 
 from __future__ import annotations
 
@@ -13,18 +13,16 @@ from tiltyard.core.battles import Kind
 
 __all__ = [
     "REMARK_GRACE_SECONDS",
-    "Contribution",
     "EndedMatchup",
     "OfferedMatchup",
     "RevealedMatchup",
     "ReviewedMatchup",
     "SentVote",
-    "SessionProgress",
     "State",
     "Voter",
 ]
 
-#: Seconds after the time to take a vote back in which a remark may still come, if the names were not shown.
+#: Seconds after the undo deadline during which remarks are still accepted, if the names are not revealed.
 REMARK_GRACE_SECONDS = 60.0
 
 State = Literal["open", "voted", "skipped", "expired"]
@@ -32,7 +30,7 @@ State = Literal["open", "voted", "skipped", "expired"]
 
 @dataclass(frozen=True, slots=True)
 class Voter:
-    """Who asks: a session, and whether it is a person's (0) or a judge's (1)."""
+    """A voter: a session, and whether it belongs to a person (0) or a judge (1)."""
 
     session: int
     source: int = 0
@@ -40,7 +38,7 @@ class Voter:
 
 @dataclass(frozen=True, slots=True)
 class OfferedMatchup:
-    """A matchup for its voter. The numbers of prompt and responses stay on the server."""
+    """A matchup for its voter. The numbers of the prompt and the responses are never sent to the client."""
 
     matchup: str
     arena: str
@@ -49,7 +47,7 @@ class OfferedMatchup:
     response_b: int
     served_at: datetime
     expires_at: datetime
-    #: How often the voter has undone a vote on it: a vote names this number.
+    #: How often the voter has undone a vote on this matchup. A vote must state this number.
     ballot: int = 0
     #: Whether it was served just now.
     new: bool = False
@@ -60,34 +58,34 @@ class SentVote(NamedTuple):
 
     matchup: UUID
     kind: Kind
-    #: How often the voter had undone a vote on it: a vote that was sent before an undo and arrives after it is refused.
+    #: The ballot number that the voter saw, so that a vote sent before an undo and received after it is rejected.
     ballot: int = 0
-    #: Whether the names are shown at once; the vote is final then.
+    #: Whether to reveal the names at once, which makes the vote final.
     reveal: bool = False
     detail: VoteDetail | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class EndedMatchup:
-    """How a matchup ended, or that its vote was undone."""
+    """How a matchup ended, or that the vote on it was undone."""
 
     matchup: str
     kind: LogKind
     outcome: Kind | None
     position: int
     at: datetime
-    #: Until when the vote can be taken back; ``None`` if it cannot.
+    #: Until when the vote can be undone; ``None`` if it cannot.
     undo_until: datetime | None = None
     revealed: bool = False
-    #: Which ballot this concerns; of an undo, the one that is open now.
+    #: The ballot number; after an undo, the one that is open now.
     ballot: int = 0
-    #: Of a vote: whether the voter had been told neither name. Only blind votes are rated.
+    #: For a vote: whether the voter knew neither name. Only blind votes are rated.
     blind: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class RevealedMatchup:
-    """The names, once the vote is final."""
+    """The revealed names of a matchup, and why these models were matched."""
 
     matchup: str
     model_a: str
@@ -97,48 +95,30 @@ class RevealedMatchup:
     lane: str
     reason: str
     position: int
-    #: Decisive votes that these two have from people, or from judges, and how many they need.
+    #: Decisive votes between these two models, from people or from judges, and how many they need.
     decisive: int = 0
     floor: int = 0
-    #: Whether the voter had been told neither name when the vote was cast.
+    #: Whether the voter knew neither name when the vote was cast.
     blind: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewedMatchup:
-    """A voter's own matchup, in whatever state it is. It has no names."""
+    """A voter's own matchup in any state, without names."""
 
     matchup: str
     arena: str
     state: State
     prompt: int
-    #: The numbers of both responses, while they may be looked at.
+    #: The numbers of both responses, while the voter may see them.
     responses: tuple[int, int] | None
     expires_at: datetime
     outcome: Kind | None = None
-    #: Until when the vote can be taken back; ``None`` if it cannot any more.
+    #: Until when the vote can be undone; ``None`` if it cannot.
     undo_until: datetime | None = None
     #: Seconds until then.
     left: float = 0.0
     revealed: bool = False
     ballot: int = 0
-    #: Of a vote: whether the voter had been told neither name.
+    #: For a vote: whether the voter knew neither name.
     blind: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class SessionProgress:
-    """How far a voter's session has come."""
-
-    #: Votes whose names the voter was not told yet.
-    votes: int
-    #: After how many they are told; ``None`` where names are not told by session.
-    told_after: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Contribution:
-    """What a voter has given: final votes, and pairs of models that have enough votes, one of them theirs."""
-
-    votes: int
-    settled: int

@@ -1,8 +1,8 @@
-"""The desk of an arena: everything that voters do, in small batches.
+"""The voting queue of an arena: processes the requests of voters in small batches.
 
-Whoever asks waits in line. A batch takes the arena's lock, folds what others have written, decides for
-everybody in line, writes all of it at once and commits; then those in line are told. So a matchup is
-chosen from counts that are complete to the last event, and a vote that was acknowledged is in the log.
+Requests wait in a queue. A batch takes the arena's lock, folds the events that other processes have written,
+decides every waiting request, appends all their events at once and commits; only then are the replies sent.
+So a matchup is chosen from counts that are complete up to the last event, and an acknowledged vote is in the log.
 """
 
 from __future__ import annotations
@@ -46,28 +46,23 @@ from tiltyard.arena.voting.matchup_lifecycle import (
     vote,
 )
 from tiltyard.arena.voting.matchup_status import (
-    count_settled_pairs,
     repeat_ending,
     repeat_undo,
     require_open_matchup,
     reveal_matchup,
     review_matchup,
 )
-from tiltyard.arena.voting.remarks import Remark, RemarkAuthor, find_remark, keep_remark, read_own_pairs
-from tiltyard.arena.voting.session_end import session_progress
+from tiltyard.arena.voting.remarks import Remark, RemarkAuthor, count_final_votes, find_remark, keep_remark
 from tiltyard.arena.voting.state_loader import catch_up, fold_rows, load_arena_state
 from tiltyard.arena.voting.voter_requests import (
-    Contribution,
     EndedMatchup,
     OfferedMatchup,
     RevealedMatchup,
     ReviewedMatchup,
     SentVote,
-    SessionProgress,
     Voter,
 )
 from tiltyard.core.battles import Kind
-from tiltyard.core.policy.state.pair_counts import pair_key
 from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.errors import Closed, Crowded, StoreFault
 from tiltyard.postgres.connection_pool import ConnectionPool
@@ -78,36 +73,36 @@ __all__ = ["VotingQueue"]
 
 _LOG = logging.getLogger(__name__)
 
-#: How many asks are answered in one batch.
+#: Requests that are processed in one batch.
 _BATCH_REQUEST_LIMIT = 256
-#: Seconds between looks at the log while nobody asks.
+#: Seconds between reads of the log while there are no requests.
 _IDLE_POLL_SECONDS = 2.0
-#: Seconds before the first new attempt after a fault; the most that those in line wait for one, who would
-#: rather be told; and the most while nobody is in line.
+#: After a fault: seconds before the first retry, the longest wait while requests are queued, and the longest
+#: wait while none are.
 _FIRST_RETRY_SECONDS = 0.25
 _MAX_RETRY_WITH_WAITERS_SECONDS = 2.0
 _MAX_IDLE_RETRY_SECONDS = 30.0
-#: Seconds between refusals of those who come while the database is silent.
+#: Seconds between refusals of new requests while the database does not respond.
 _REFUSAL_SECONDS = 0.25
-#: Seconds without an ask after which the log is no longer looked at.
+#: Seconds without a request after which the log is no longer polled.
 _IDLE_AFTER_SECONDS = 60.0
-#: Seconds that a batch may take before those in line are told to ask again. A server that is well cuts
-#: a batch short before that.
+#: Seconds that a batch may take before waiting requests are refused. A healthy server cancels
+#: a batch before that.
 _BATCH_TIMEOUT_SECONDS = 20.0
 
 Reply = TypeVar("Reply")
 
 
 class VotingQueue:
-    """One arena in one process."""
+    """The voting queue of one arena in one process."""
 
     def __init__(self, pool: ConnectionPool, arena: int, name: str, settings: ArenaSettings) -> None:
         self.arena = arena
         self.name = name
         self.settings = settings
-        #: ``None`` while it cannot be loaded.
-        self.live: ArenaState | None = None
-        #: Batches so far, and asks that were answered in them.
+        #: ``None`` while it is not loaded.
+        self.state: ArenaState | None = None
+        #: Batches so far, and requests processed in them.
         self.batches = self.answered = 0
         self._pool = pool
         self._log_connection, self._reading = LogConnection(pool, arena), LogConnection(pool, arena)
@@ -115,7 +110,7 @@ class VotingQueue:
         self._line: list[Ask[object]] = []
         self._wake_event = asyncio.Event()
         self._rng = np.random.default_rng()
-        #: The database's time when it was last heard, and our steady clock then.
+        #: The database's time when it was last read, and the monotonic clock at that moment.
         self._heard = (datetime.min.replace(tzinfo=UTC), 0.0)
         self._asked = time.monotonic()
         self._task: asyncio.Task[None] | None = None
@@ -129,36 +124,36 @@ class VotingQueue:
         )
 
     async def open(self) -> None:
-        """Load the arena and begin."""
+        """Load the arena and start to process requests."""
         await self._load()
         await self._sync_clock()
         self._task = asyncio.create_task(self._run_batches(), name=f"voting queue {self.name}")
 
     async def close(self) -> None:
-        """Stop; those in line are told to ask again."""
+        """Stop; waiting requests are refused."""
         await cancel_and_wait(self._task)
-        _refuse(self._line, StoreFault("the server is stopping; ask again in a moment"))
+        _refuse(self._line, StoreFault("the server is stopping; try again in a moment"))
 
     @property
     def ready(self) -> bool:
         """Whether the arena is loaded."""
-        return self.live is not None
+        return self.state is not None
 
     async def next_matchup(self, voter: Voter, *, ahead: bool = False) -> OfferedMatchup:
-        """The matchup that the voter has before it, or a new one.
+        """The voter's open matchup, or a new one.
 
-        With ``ahead`` it may have a second one, to be shown next; a third is never served.
+        With ``ahead``, a second matchup, to be shown next; a voter never has a third.
         """
         return await self._ask(
-            lambda live, batch: offer(live, batch, voter, self.name, self._rng, ahead=ahead), voter=voter
+            lambda state, batch: offer(state, batch, voter, self.name, self._rng, ahead=ahead), voter=voter
         )
 
     async def open_matchups(self, voter: Voter) -> list[OfferedMatchup]:
-        """What the voter has been served and has not answered."""
+        """The voter's open matchups."""
         return await self._ask(
-            lambda live, batch: [
+            lambda state, batch: [
                 to_offered_matchup(one, self.name)
-                for one in live.open_matchups_of(voter.source, voter.session, batch.now)
+                for one in state.open_matchups_of(voter.source, voter.session, batch.now)
             ]
         )
 
@@ -172,33 +167,38 @@ class VotingQueue:
         reveal: bool = False,
         detail: VoteDetail | None = None,
     ) -> EndedMatchup:
-        """Settle a matchup. The same vote on the same ballot has the same answer; another one is refused."""
+        """Vote on a matchup. Repeating a vote on the same ballot returns the same reply; a different vote is refused."""
         one = parse_matchup_id(matchup)
         cast = SentVote(one, kind, ballot, reveal, detail)
-        ended = await self._ask(lambda live, batch: vote(live, batch, voter, cast), voter=voter)
+        ended = await self._ask(lambda state, batch: vote(state, batch, voter, cast), voter=voter)
         if ended is not NOT_IN_MEMORY:
             return ended
         found = await self._found(voter, one)
-        return repeat_ending(one, found, self.live, self._now(), LogKind.VOTE, kind, ballot)
+        return repeat_ending(one, found, self.state, self._now(), LogKind.VOTE, kind, ballot)
 
     async def skip(self, voter: Voter, matchup: str) -> EndedMatchup:
-        """Pass a matchup over; it will not come back."""
+        """Skip a matchup: it ends without a vote."""
         one = parse_matchup_id(matchup)
-        ended = await self._ask(lambda live, batch: skip(live, batch, voter, one))
+        ended = await self._ask(lambda state, batch: skip(state, batch, voter, one))
         if ended is not NOT_IN_MEMORY:
             return ended
-        return repeat_ending(one, await self._found(voter, one), self.live, self._now(), LogKind.SKIP, None)
+        return repeat_ending(one, await self._found(voter, one), self.state, self._now(), LogKind.SKIP, None)
 
     async def undo(self, voter: Voter, matchup: str, *, ballot: int = 0) -> EndedMatchup:
-        """Undo the vote on a ballot, soon after it and before the names were shown: the next ballot is open."""
+        """Undo the vote on a ballot, while that is possible: soon after the vote and before the names are revealed.
+
+        The matchup is open again, with the next ballot number.
+        """
         one = parse_matchup_id(matchup)
-        ended = await self._ask(lambda live, batch: undo(live, batch, voter, one, ballot=ballot), voter=voter)
+        ended = await self._ask(
+            lambda state, batch: undo(state, batch, voter, one, ballot=ballot), voter=voter
+        )
         if ended is not NOT_IN_MEMORY:
             return ended
         return repeat_undo(matchup, await self._found(voter, one), ballot)
 
     async def reveal(self, voter: Voter, matchup: str) -> RevealedMatchup:
-        """Show the names of a matchup that was voted on; from now on the vote is final."""
+        """Reveal the names of the models in a matchup that was voted on. The vote becomes final."""
         one = parse_matchup_id(matchup)
         found = await self._voted(voter, one)
 
@@ -207,21 +207,23 @@ class VotingQueue:
                 raise _no_vote()
 
         if found.revealed_at is None:
-            await self._ask(lambda live, batch: reveal(live, batch, voter, found), look, voter=voter)
-        return reveal_matchup(matchup, found, self.live)
+            await self._ask(lambda state, batch: reveal(state, batch, voter, found), look, voter=voter)
+        return reveal_matchup(matchup, found, self.state)
 
     async def finish(self, voter: Voter) -> int:
-        """End a person's session: the names of all its votes are told, and these are final; how many they are."""
-        return await self._ask(lambda live, batch: finish(live, batch, voter), voter=voter)
+        """End a person's session: reveal the names of all its votes, which become final; return how many these are."""
+        return await self._ask(lambda state, batch: finish(state, batch, voter), voter=voter)
 
-    async def session_progress(self, voter: Voter) -> SessionProgress:
-        """How many votes of this voter wait for their names."""
-        return await self._ask(lambda live, _batch: session_progress(live, voter), voter=voter)
+    async def unrevealed_votes(self, voter: Voter) -> int:
+        """The number of this voter's votes whose names are not revealed yet."""
+        return await self._ask(
+            lambda state, _batch: len(state.revealed.of(voter.session).pending), voter=voter
+        )
 
     async def find(self, voter: Voter, matchup: str, *, voted: bool = False) -> OfferedMatchup:
-        """An open matchup of this voter; with ``voted``, also one with a vote of theirs that stands."""
+        """An open matchup of this voter; with ``voted``, also one that they voted on and have not undone."""
         one = parse_matchup_id(matchup)
-        opened = None if self.live is None else self.live.open.get(one)
+        opened = None if self.state is None else self.state.open.get(one)
         if opened is not None and (opened.source, opened.session) == (voter.source, voter.session):
             if opened.expires_at <= self._now():
                 raise matchup_expired_error()
@@ -231,12 +233,12 @@ class VotingQueue:
         )
 
     async def review(self, voter: Voter, matchup: str) -> ReviewedMatchup:
-        """A matchup of this voter in any state: open, voted on, skipped or run out."""
+        """A matchup of this voter in any state: open, voted, skipped or expired."""
         found = await self._found(voter, parse_matchup_id(matchup))
         return review_matchup(matchup, self.name, found, self._now(), self.settings.undo_seconds)
 
     async def remark(self, voter: Voter, matchup: str, tags: Sequence[str], comment: str | None) -> None:
-        """Say why one voted so, after the vote and before the names; another remark replaces the first."""
+        """Save the reason for a vote, after the vote and before the names are revealed; replaces an earlier one."""
         one = parse_matchup_id(matchup)
         async with self._lookup, self._reading.connected() as connection:
             kept = await keep_remark(
@@ -249,53 +251,50 @@ class VotingQueue:
         if not kept:
             await self._voted(voter, one)
             raise Closed(
-                "the names were shown, or the time for it has passed: nothing is added to this vote any more"
+                "remarks on this vote are closed: its names have been revealed, or too much time has passed"
             )
 
     async def remarked(self, voter: Voter, matchup: str) -> Remark:
-        """What this voter said of a vote of theirs."""
+        """This voter's remark on one of their votes; empty if there is none."""
         one = parse_matchup_id(matchup)
         async with self._lookup, self._reading.connected() as connection:
             return await find_remark(connection, self._author(voter), one)
 
-    async def contribution(self, voter: Voter) -> Contribution:
-        """What this voter's final votes come to."""
+    async def final_votes(self, voter: Voter) -> int:
+        """The number of this voter's final votes."""
         final = self._now() - timedelta(seconds=self.settings.undo_seconds)
         async with self._lookup, self._reading.connected() as connection:
-            own = await read_own_pairs(connection, self._author(voter), final)
-        decided = {pair_key(pair.a, pair.b) for pair in own if pair.decisive}
-        settled = 0 if self.live is None else count_settled_pairs(self.live, voter.source, sorted(decided))
-        return Contribution(sum(pair.votes for pair in own), settled)
+            return await count_final_votes(connection, self._author(voter), final)
 
     async def responses_by_prompt(self) -> list[int]:
         """How many enabled models have answered each prompt."""
-        return await self._ask(lambda live, _batch: live.standings[HUMAN].cells.n_playing.tolist())
+        return await self._ask(lambda state, _batch: state.standings[HUMAN].cells.n_playing.tolist())
 
     def mark_shown(self, matchup: str) -> None:
-        """This open matchup is before its voter's eyes: an undo of the vote before it leaves it open."""
-        if self.live is not None:
-            self.live.mark_shown(parse_matchup_id(matchup))
+        """Note that the voter sees this open matchup, so that undoing the vote before it does not close it."""
+        if self.state is not None:
+            self.state.mark_shown(parse_matchup_id(matchup))
 
     def holds(self, matchup: UUID) -> bool:
-        """Whether this is an open matchup here, or one that was voted on just now."""
-        return self.live is not None and (matchup in self.live.open or matchup in self.live.voted)
+        """Whether this matchup is in memory: open, or voted on so recently that the vote can be undone."""
+        return self.state is not None and (matchup in self.state.open or matchup in self.state.voted)
 
     def change(self, settings: ArenaSettings) -> None:
-        """Go by other settings from now on."""
+        """Apply new settings."""
         self.settings = settings
-        if self.live is not None:
-            self.live.settings = settings
+        if self.state is not None:
+            self.state.settings = settings
 
     def rank(self, source: int, generation: int, strengths: Strengths) -> None:
-        """Ratings of a new snapshot. One of a new generation makes the counts be loaded afresh."""
+        """Use the ratings of a new snapshot. If its generation is new, the state is reloaded too."""
         known = self._strengths.get(source)
         self._strengths[source] = (generation, strengths)
-        if self.live is not None:
-            self.live.stale |= known is not None and known[0] != generation
-            self.live.rank(source, strengths)
+        if self.state is not None:
+            self.state.stale |= known is not None and known[0] != generation
+            self.state.rank(source, strengths)
 
     def _now(self) -> datetime:
-        """The database's time, as nearly as we know: our own clock may be wrong."""
+        """An estimate of the database's time; this machine's clock may be wrong."""
         moment, steady = self._heard
         return moment + timedelta(seconds=time.monotonic() - steady)
 
@@ -313,7 +312,7 @@ class VotingQueue:
         return await ask.reply()
 
     async def _run_batches(self) -> None:
-        """Batch after batch, for ever; a fault refuses those in line and starts from the log again."""
+        """Process batches until cancelled. After a fault, the requests of the batch are refused and the state is reloaded."""
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake_event.wait(), self._patience())
@@ -327,11 +326,11 @@ class VotingQueue:
             try:
                 await self._batch(asks)
             except asyncio.CancelledError:
-                _refuse(asks, StoreFault("the server is stopping; ask again in a moment"))
+                _refuse(asks, StoreFault("the server is stopping; try again in a moment"))
                 raise
-            except Exception as fault:  # noqa: BLE001 - whatever it is, those in line must hear of it
+            except Exception as fault:  # noqa: BLE001 - any error must reach the waiting requests
                 if not isinstance(fault, Crowded):
-                    self.live = None
+                    self.state = None
                 _refuse(asks, fault)
                 await self._pause(self._retries.failed(fault))
             else:
@@ -340,7 +339,7 @@ class VotingQueue:
                 self._silent.cancel()
 
     async def _pause(self, seconds: float) -> None:
-        """Between a fault and the next attempt. Whoever asks ends a long wait, though not a short one."""
+        """Wait between a fault and the next attempt. A new request ends a long wait, but not a short one."""
         self._silent.cancel()
         await asyncio.sleep(min(seconds, _MAX_RETRY_WITH_WAITERS_SECONDS))
         with contextlib.suppress(TimeoutError):
@@ -349,19 +348,19 @@ class VotingQueue:
             )
 
     def _patience(self) -> float | None:
-        """How long to wait for somebody. A desk at which nobody stands, and nothing waits, looks at nothing."""
+        """Seconds to wait for a request before the log is polled; ``None`` for an idle queue, which does not poll."""
         if (
             time.monotonic() - self._asked < _IDLE_AFTER_SECONDS
-            or self.live is None
-            or self.live.open
-            or self.live.fresh
+            or self.state is None
+            or self.state.open
+            or self.state.fresh
         ):
             return _IDLE_POLL_SECONDS
         return None
 
     def _refuse_waiting(self, asks: list[Ask[object]]) -> None:
-        """The database is silent: tell those who wait for it. What they asked may still be done."""
-        silence = StoreFault("the database has not answered for long; ask again in a moment")
+        """Refuse the waiting requests because the database does not respond. They may still be carried out."""
+        silence = StoreFault("the database is not responding; try again in a moment")
         self._retries.report(silence)
         for ask in (*asks, *self._line):
             ask.refuse(silence)
@@ -369,7 +368,7 @@ class VotingQueue:
         self._silent = asyncio.get_running_loop().call_later(_REFUSAL_SECONDS, self._refuse_waiting, asks)
 
     def _call(self, asks: list[Ask[object]]) -> None:
-        """Those in line join the batch: at its beginning, and once more when it has the lock."""
+        """Move waiting requests into the batch: when it starts, and once more when it has the lock."""
         free = _BATCH_REQUEST_LIMIT - len(asks)
         asks += self._line[:free]
         del self._line[:free]
@@ -379,61 +378,61 @@ class VotingQueue:
             self._wake_event.clear()
 
     async def _batch(self, asks: list[Ask[object]]) -> None:
-        live = await self._loaded(hurried=bool(asks))
-        if not asks and not await self._due(live):
+        state = await self._loaded(hurried=bool(asks))
+        if not asks and not await self._due(state):
             return
-        async with self._log_connection.appending(live.position) as batch:
+        async with self._log_connection.appending(state.position) as batch:
             self._heard = (batch.now, time.monotonic())
-            await self._catch_up(live, batch)
+            await self._catch_up(state, batch)
             self._call(asks)
-            live.settle(batch.now, batch.horizon)
-            expire_due(live, batch)
+            state.settle(batch.now, batch.horizon)
+            expire_due(state, batch)
             for ask in asks:
-                await ask.settle(live, batch)
+                await ask.settle(state, batch)
         self.batches += 1
         self.answered += len(asks)
         for ask in asks:
             ask.tell()
 
-    async def _catch_up(self, live: ArenaState, batch: LogBatch) -> None:
-        await fold_rows(live, self._log_connection, batch.tail)
+    async def _catch_up(self, state: ArenaState, batch: LogBatch) -> None:
+        await fold_rows(state, self._log_connection, batch.tail)
         if len(batch.tail) == TAIL_ROWS:
-            await catch_up(live, self._log_connection)
-        if live.position != batch.head:
+            await catch_up(state, self._log_connection)
+        if state.position != batch.head:
             raise StoreFault(
-                f"the log of {self.name} ends at {batch.head}, and {live.position} events are known: it has a gap"
+                f"the log of {self.name} ends at {batch.head}, but only {state.position} events were read: it has a gap"
             )
 
-    async def _due(self, live: ArenaState) -> bool:
-        """Nobody asks: fold what has come, and see whether anything has run out."""
-        await catch_up(live, self._log_connection)
+    async def _due(self, state: ArenaState) -> bool:
+        """Without requests: fold new events, and return whether an open matchup has expired."""
+        await catch_up(state, self._log_connection)
         now, horizon = await self._sync_clock()
-        live.settle(now, horizon)
-        return bool(live.due(now, most=1))
+        state.settle(now, horizon)
+        return bool(state.due(now, most=1))
 
     async def _sync_clock(self) -> tuple[datetime, int]:
-        """The database's time, from which ours is reckoned, and up to where votes are final."""
+        """Read the database's time, and the log position up to which votes are final."""
         now, horizon = await self._log_connection.clock()
         self._heard = (now, time.monotonic())
         return now, horizon
 
     def _must_load(self) -> bool:
-        return self.live is None or self.live.stale
+        return self.state is None or self.state.stale
 
     async def _loaded(self, *, hurried: bool) -> ArenaState:
-        if self.live is not None and not self.live.stale:
-            return self.live
+        if self.state is not None and not self.state.stale:
+            return self.state
         if hurried:
             return await self._load()
         async with self._pool.unhurried:
             return await self._load()
 
     async def _load(self) -> ArenaState:
-        live = await load_arena_state(self._log_connection, self.settings)
+        state = await load_arena_state(self._log_connection, self.settings)
         for source, (_, strengths) in self._strengths.items():
-            live.rank(source, strengths)
-        self.live = live
-        return live
+            state.rank(source, strengths)
+        self.state = state
+        return state
 
     def _author(self, voter: Voter) -> RemarkAuthor:
         return RemarkAuthor(self.arena, voter.source, voter.session)
@@ -459,4 +458,4 @@ def _refuse(asks: list[Ask[object]], fault: Exception) -> None:
 
 
 def _no_vote() -> Closed:
-    return Closed("names are shown only after a vote: this matchup has none")
+    return Closed("names are revealed only after a vote, and this matchup has none")

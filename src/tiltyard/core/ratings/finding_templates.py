@@ -41,48 +41,50 @@ _BATTLES: Mapping[str, Template] = {
     ),
     "few-battles": Template(
         _("Fewer than {least} battles each: {models}."),
-        _("Read their ratings as a first impression."),
+        _("Treat their ratings as preliminary."),
         {"": _("{model} ({battles})")},
     ),
     "mixed-dimensions": Template(
         _("Battles on {count} dimensions are pooled: {dimensions}."),
-        _("Rate them apart with --by dimension."),
+        _("Rate them separately with --by dimension."),
     ),
     "mixed-sources": Template(
-        _("Battles decided by {sources} are pooled, though they need not agree."),
-        _("Rate them apart with --by source."),
+        _("Battles decided by {sources} are pooled, although they may disagree."),
+        _("Rate them separately with --by source."),
         both=True,
     ),
     "one-sided": Template(
         _(
-            "Between {models} and the other models points only ever went one way, so no finite difference fits; they "
+            "Between {models} and the other models, one side won every point, so no finite difference fits; they "
             "are not compared."
         ),
-        _("Collect battles between them that might go the other way, or state a weak prior (--prior-sd)."),
+        _("Collect more battles between them, or set a weak prior (--prior-sd)."),
     ),
     "only-loses": Template(
-        _("{models} lost every battle: no lower limit to the rating, so none is given."),
-        _("Let it meet weaker models, or state a weak prior (--prior-sd)."),
+        _("{models} lost every battle: the rating has no lower limit, so none is given."),
+        _("Compare it with weaker models, or set a weak prior (--prior-sd)."),
     ),
     "only-loses/prior": Template(
         _("{models} lost every battle: only the prior limits the rating from below."),
-        _("Let it meet weaker models."),
+        _("Compare it with weaker models."),
     ),
     "only-wins": Template(
-        _("{models} won every battle: no upper limit to the rating, so none is given."),
-        _("Let it meet stronger models, or state a weak prior (--prior-sd)."),
+        _("{models} won every battle: the rating has no upper limit, so none is given."),
+        _("Compare it with stronger models, or set a weak prior (--prior-sd)."),
     ),
     "only-wins/prior": Template(
         _("{models} won every battle: only the prior limits the rating from above."),
-        _("Let it meet stronger models."),
+        _("Compare it with stronger models."),
     ),
     "self-battles": Template(
-        _("{battles:,} battles compare a model with itself; they say nothing of skill and are left out."),
+        _("{battles:,} battles compare a model with itself; they do not measure skill and are left out."),
         _("Check how the pairs were made."),
     ),
-    "unrated": Template(_("{models} took part in no battle that rates skill."), _("Collect some.")),
+    "unrated": Template(
+        _("{models} took part in no battle that rates skill."), _("Collect battles with these models.")
+    ),
     "weights-ignored": Template(
-        _("Some battles carry a weight; Glicko-2 has no place for it, and every vote counts one."),
+        _("Some battles have a weight, which Glicko-2 does not support: every vote counts as one."),
         _("Use Bradley–Terry or Elo for weighted battles."),
     ),
 }
@@ -95,7 +97,7 @@ _INTERVALS: Mapping[str, Template] = {
         {"": _("{first} > {second} > {third} > {first}")},
     ),
     "failed-replicates": Template(
-        _("{failed} of {replicates} bootstrap replicates left some models incomparable and were set aside."),
+        _("{failed} of {replicates} bootstrap replicates left some models incomparable and were discarded."),
         _("Collect more battles of the rarest pairs, or read the sandwich intervals."),
     ),
     "few-effective-prompts": Template(
@@ -106,31 +108,31 @@ _INTERVALS: Mapping[str, Template] = {
         _SPREAD_BATTLES,
     ),
     "few-prompts": Template(
-        _("Only {prompts} prompts: intervals for prompts like these rest on little."),
+        _("Only {prompts} prompts: intervals for prompts like these are unreliable."),
         _("Use at least {least} prompts before trusting small differences."),
     ),
     "few-prompts/one": Template(
         _(
-            "The battles name one prompt only, so intervals are battle-level: they speak of these prompts only."
+            "The battles name only one prompt, so intervals are battle-level: they hold for these prompts only."
         ),
-        _("Use at least {least} prompts to learn how far the ranking holds for prompts like these."),
+        _("Use at least {least} prompts to see whether the ranking holds for prompts like these."),
     ),
     "few-voters": Template(
-        _("Only {voters} voters are known, too few to say how others would vote."),
-        _("Read the intervals as speaking of these voters."),
+        _("Only {voters} voters are known, too few to predict how others would vote."),
+        _("The intervals hold for these voters only."),
     ),
     "no-prompts": Template(
-        _("No battle names its prompt, so intervals are battle-level: they speak of these prompts only."),
-        _("Add question_id to learn how far the ranking holds for prompts like these."),
+        _("No battle names its prompt, so intervals are battle-level: they hold for these prompts only."),
+        _("Add question_id to see whether the ranking holds for prompts like these."),
     ),
     "no-spread": Template(
         _(
-            "These battles went exactly as the ratings expect, so they do not show how far ratings may be off; no "
+            "These battles went exactly as the ratings predict, so they do not show how uncertain the ratings are; no "
             "interval is given."
         ),
         _("Collect more battles."),
     ),
-    "not-converged": Template(_("The fit did not settle."), _("Treat every number here as unreliable.")),
+    "not-converged": Template(_("The fit did not converge."), _("Treat all numbers here as unreliable.")),
     "order-withheld": Template(
         _("So few prompts or voters decide the ratings of {models} that their rank ranges rule nothing out."),
         _SPREAD_BATTLES,
@@ -146,15 +148,15 @@ _INTERVALS: Mapping[str, Template] = {
     ),
     "poor-fit": Template(
         _(
-            "Pairs stray {times:.1f} times as far from their ratings as chance allows; worst is {model_a} against "
-            "{model_b}: scored {scored:.2f}, expected {expected:.2f}."
+            "Pairs deviate from their ratings {times:.1f} times as much as chance explains; the worst is {model_a} "
+            "against {model_b}: scored {scored:.2f}, expected {expected:.2f}."
         ),
-        _("Read the pairwise win rates beside the ratings, and rate by category or dimension."),
+        _("Compare the pairwise win rates with the ratings, and rate by category or dimension."),
     ),
     "without-prompt": Template(
         _(
             "{without:,} of {battles:,} battles ({share:.0%}) name no prompt. They count in ratings and intervals, "
-            "but show nothing of how prompts differ."
+            "but do not show how prompts differ."
         ),
         _("Add question_id to every battle."),
     ),
@@ -171,7 +173,7 @@ _ARENA: Mapping[str, Template] = {
     ),
     "both-bad-prompts": Template(
         _("Both responses were called bad in more than {share:.0%} of the last votes on {prompts}."),
-        _("Reword or drop these prompts: nobody answers them well enough to be compared."),
+        _("Reword or remove these prompts: no model answers them well enough to be compared."),
         {"": _BAD},
     ),
     "churn-beyond-bands": Template(
@@ -184,18 +186,18 @@ _ARENA: Mapping[str, Template] = {
             "This board counts votes that the operator has excluded. Its order is that of batch Bradley–Terry; it "
             "has no badges and is never official."
         ),
-        _("Compare it with the board without them; the ratings of the arena rest on that one."),
+        _("Compare it with the board without them, on which the arena's ratings are based."),
     ),
     "family-outgrown": Template(
-        _("Order-proven marks were planned for {planned} pairs of models, and there are {pairs} by now."),
-        _("Set proven_family to the pairs of the largest roster that is planned."),
+        _("Order-proven marks were planned for {planned} pairs of models, but there are {pairs} now."),
+        _("Set proven_family to the number of pairs of the largest planned roster."),
     ),
     "filtered-board": Template(
         _(
-            "This board shows some prompts only. Its order is that of batch Bradley–Terry on the votes there; it has "
+            "This board shows only some prompts. Its order is that of batch Bradley–Terry on their votes; it has "
             "no badges and is never official."
         ),
-        _("Claim nothing of the whole arena from it: the board without a filter does that."),
+        _("Do not draw conclusions about the whole arena from it; use the board without a filter."),
     ),
     "mix-infeasible": Template(
         _(
@@ -207,8 +209,8 @@ _ARENA: Mapping[str, Template] = {
         ),
     ),
     "official-lost": Template(
-        _("The board ceased to be official at {lost} votes."),
-        _("The history of the rules says which of them failed there."),
+        _("The board stopped being official at {lost} votes."),
+        _("The history of the rules shows which of them failed."),
         {"": _("{votes:,}")},
     ),
     "official-withheld": Template(
@@ -221,7 +223,7 @@ _ARENA: Mapping[str, Template] = {
     "order-contradicted": Template(
         _("By the exploration lane alone, beyond its uncertainty: {pairs}."),
         _(
-            "The official order may owe something to how matchups were chosen. Compare both with batch "
+            "The official order may depend on how matchups were chosen. Compare both with batch "
             "Bradley–Terry."
         ),
         {"": _ABOVE},
@@ -309,7 +311,7 @@ _TOURNAMENTS: Mapping[str, Template] = {
     ),
     "refuses": Template(
         _("{who} refused {share:.0 %} of {questions} questions."),
-        _("Look which prompts: what is refused is not missing at random."),
+        _("Check which prompts it refuses: they are not missing at random."),
     ),
     "slot-preference/first": Template(
         _(

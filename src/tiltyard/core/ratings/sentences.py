@@ -1,9 +1,9 @@
-"""From a name and values to a sentence, in any language.
+"""Makes a sentence from a name and values, in any language.
 
-A `Template` is a sentence with gaps, in the form that ``str.format`` takes: ``{share:.0%}``. A list is said item
-by item, and the value ``more`` counts what was left out of it. A value ``case`` picks one of several sentences of
-the same name. Another language has its own text for each English one; names stay as they are, and numbers take
-its point and group signs.
+A `Template` is a sentence with placeholders of ``str.format``: ``{share:.0%}``. A list is formatted item by item, and
+the value ``more`` counts the items that were left out. A value ``case`` selects one of several sentences of the same
+name. Other languages translate the English texts; names are not translated, and numbers get the language's decimal
+and group separators.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _BOTH = _("{first} and {second}")
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """How sentences and numbers are said; the default is English."""
+    """How sentences and numbers are written; the default is English."""
 
     say: Callable[[str], str] = str
     point: str = "."
@@ -51,7 +51,7 @@ ENGLISH = Language()
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A sentence with gaps, what to do about it, and how one item of its list is said."""
+    """A sentence with placeholders, its advice, and the texts for items of its list."""
 
     text: str
     advice: str = ""
@@ -64,7 +64,7 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class _Number:
-    """A number that a gap formats. ``.0 %`` is a percentage after a space, ``.0p`` one without its sign."""
+    """A number in a placeholder. ``.0 %`` is a percentage with a space, ``.0p`` one without its sign."""
 
     value: float
     language: Language

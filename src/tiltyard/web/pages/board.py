@@ -1,4 +1,4 @@
-"""The leaderboard: the newest board of an arena, and every one that was published, by its hash."""
+"""Pages of boards: the newest board of an arena, and published ones by hash."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ __all__ = ["router"]
 
 router = APIRouter(include_in_schema=False)
 
-#: Stands before each row; no text of others holds it, since what is invisible is spelled out.
+#: Separates rows in the rendered text. Untrusted text never contains it, because invisible characters are escaped.
 _ROW_SEPARATOR = "\x1e"
 
 
 @router.api_route("/arenas/{arena}", methods=["GET", "HEAD"], response_class=HTMLResponse)
 async def board_page(arena: ReadableArena, request: Request, query: BoardQueryParams) -> Response:
-    """The newest board, as the query asks for it."""
+    """The newest board."""
     try:
         await boards_of(request).latest(arena.arena, 0)
     except NotFound:
@@ -50,13 +50,13 @@ async def board_page(arena: ReadableArena, request: Request, query: BoardQueryPa
 async def snapshot_page(
     arena: ReadableArena, sha256: Hash, request: Request, query: BoardQueryParams
 ) -> Response:
-    """A board as it was published. What it says never changes; how it looks may, with the version."""
+    """A published board. Its content never changes, but its appearance may."""
     once = await boards_of(request).published(arena.arena, sha256)
     return await _sent(request, arena, await gather_board_page(request, arena, query, once))
 
 
 async def _sent(request: Request, arena: Arena, material: BoardPageData) -> Response:
-    """Made once for each board, query, language and theme."""
+    """Send the page, cached by board, query, language and theme."""
     kept, chart = board_page_cache_of(request), await chart_view(request, material)
     look = (localization_of(request).language, theme_of(request))
     key = ("page", look, material.key(), tuple(chart.svg.values()), chart.drawn)
@@ -71,7 +71,7 @@ async def _sent(request: Request, arena: Arena, material: BoardPageData) -> Resp
 
 
 def _rendered(request: Request, material: BoardPageData, chart: ChartView) -> str:
-    """The page as text."""
+    """Render the page."""
     query, first = material.query, material.first
     path = paths.board(material.arena.name)
     if material.permanent:
@@ -113,7 +113,7 @@ def _rendered(request: Request, material: BoardPageData, chart: ChartView) -> st
 
 
 def _rows(request: Request, arena: Arena, board: SourceBoard, view: BoardView) -> dict[str, Markup]:
-    """Every row of a board as HTML, by model: made once, whatever is then searched and sorted."""
+    """All rows of a board as HTML, by model; cached, because searching and sorting does not change them."""
     kept, key = board_page_cache_of(request), (board.sha256, arena.name, localization_of(request).language)
     found = kept.rows.get(key)
     if found is None:

@@ -1,4 +1,4 @@
-"""What a page of a board is made of, fetched once for each snapshot and kept for a while."""
+"""The data of a board page, read once for each snapshot and cached."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class SnapshotFacts:
-    """What is said of a snapshot besides what stands in its document."""
+    """Facts about a snapshot that are not in its document."""
 
-    #: Votes that are left out of it: by the operator, and because their voters knew a name.
+    #: Votes that are not in it: excluded by the operator, and not blind.
     excluded: int
     not_blind: int
-    #: At how many of the last evaluations the publication rules held; ``None`` if that is not known.
+    #: At how many of the last evaluations the publication rules held; ``None`` if unknown.
     held: int | None
     categories: tuple[str, ...]
     languages: tuple[str, ...]
@@ -63,33 +63,33 @@ class SnapshotFacts:
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """Whether a snapshot can be cited, and what instead."""
+    """Whether a snapshot can be cited, and which one to cite instead."""
 
-    #: The last board of the snapshot's generation, up to it, that is kept for ever.
+    #: The last permanent board of the snapshot's generation, up to it.
     last_kept: SnapshotSummary | None
-    #: What exclusions and restorations changed since; nothing if there were none.
+    #: Votes that were excluded or restored since; ``None`` if there were none.
     amended: VoteAmendments | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SourceBoard:
-    """A snapshot with its document, and the board that was counted from its votes, if one is asked for."""
+    """A snapshot with its document, and the filtered board of its votes, if one is requested."""
 
     snapshot: Snapshot
     document: BoardDocument
     filtered: FilteredBoard | None
-    #: The hash of what is shown.
+    #: The hash of the board that is shown.
     sha256: str
     citation: Citation
 
     @property
     def citable(self) -> SnapshotSummary | None:
-        """The board to cite; nothing if votes were excluded or restored since, or if there is none yet."""
+        """The board to cite; ``None`` if votes were excluded or restored since, or if there is none yet."""
         return None if self.citation.amended is not None else self.citation.last_kept
 
     @property
     def kept_until(self) -> datetime | None:
-        """How long the snapshot stays at least; nothing if that is for ever."""
+        """Until when the snapshot is kept at least; ``None`` if it is permanent."""
         made, kept = self.snapshot.made_at, self.citation.last_kept
         for_ever = kept is not None and kept.sha256 == self.snapshot.sha256
         return None if for_ever or made is None else made + UNCITABLE_SNAPSHOT_LIFETIME
@@ -97,28 +97,28 @@ class SourceBoard:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BoardPageData:
-    """Everything that a page of a board is made of."""
+    """The data of a board page."""
 
     arena: Arena
     query: BoardQuery
     boards: tuple[SourceBoard, ...]
     facts: SnapshotFacts
-    #: Whether it is asked for by its hash, and so never changes.
+    #: Whether it was requested by its hash, and therefore never changes.
     permanent: bool
 
     @property
     def first(self) -> SourceBoard:
-        """The board, or people's of the two."""
+        """The board; if there are two, that of people's votes."""
         return self.boards[0]
 
     def key(self) -> Hashable:
-        """No two pages of the same key differ, but for language and theme."""
+        """The cache key: pages with the same key differ in language and theme only."""
         shown = tuple((board.sha256, board.citation) for board in self.boards)
         return (self.arena.arena, self.arena.title, self.query, self.facts, self.permanent, shown)
 
 
 class BoardPageCache:
-    """What one process keeps of the boards' pages."""
+    """The caches of one process for board pages."""
 
     def __init__(self) -> None:
         #: Boards that were counted from some votes.
@@ -127,13 +127,13 @@ class BoardPageCache:
         self.last_kept: BoundedCache[Hashable, tuple[SnapshotSummary | None]] = BoundedCache(200)
         self.amended: BoundedCache[Hashable, VoteAmendments] = BoundedCache(200)
         self.views: BoundedCache[Hashable, BoardView] = BoundedCache(24)
-        #: What charts are drawn from.
+        #: Documents that charts are drawn from.
         self.charts: BoundedCache[Hashable, ChartContent] = BoundedCache(48)
-        #: Rows as HTML, by board and language: whatever is searched or sorted, they stay the same.
+        #: Rows as HTML, by board and language; searching and sorting does not change them.
         self.rows: BoundedCache[Hashable, dict[str, Markup]] = BoundedCache(12)
-        #: Bytes that were sent before, with their ETag, by all that they depend on.
+        #: Responses with their ETag, by everything that they depend on.
         self.made: BoundedCache[Hashable, tuple[bytes, str]] = BoundedCache(32 * 1024 * 1024)
-        #: What the front door says of each arena.
+        #: Arena cards of the home page.
         self.cards: BoundedCache[Hashable, Any] = BoundedCache(200)
         self.making = asyncio.Lock()
         self._drawing = BoundedQueue(1, 8, "a chart to be drawn")
@@ -147,12 +147,12 @@ class BoardPageCache:
         return found
 
     def chart(self, key: Hashable, make: Callable[[], ChartContent]) -> ChartContent:
-        """What a chart is drawn from, made once."""
+        """The document that a chart is drawn from, cached."""
         found = self.charts.get(key)
         return self.charts.put(key, make()) if found is None else found
 
     async def drawn(self, key: Hashable, draw: Callable[[], bytes]) -> tuple[bytes, str]:
-        """A picture with its ETag, drawn once for all who ask; one is drawn at a time."""
+        """A picture with its ETag, cached; one is drawn at a time, and concurrent requests share it."""
 
         async def make() -> tuple[bytes, str]:
             async with self._drawing.acquire_slot():
@@ -163,13 +163,13 @@ class BoardPageCache:
         return await self._drawn(key, make) if found is None else found
 
     def filtered_board(self, sha256: str, written: bytes) -> FilteredBoard:
-        """A board of some votes, parsed once."""
+        """A filtered board, parsed once and cached."""
         found = self.filtered.get(sha256)
         return self.filtered.put(sha256, FilteredBoard.from_json(written)) if found is None else found
 
 
 def board_page_cache_of(request: Request) -> BoardPageCache:
-    """Those of this process."""
+    """The board page caches of this process."""
     return context_of(request).board_pages
 
 
@@ -183,7 +183,7 @@ def send_file(
     name: str = "",
     spoken: bool = False,
 ) -> Response:
-    """Bytes that were made before, compressed for whoever takes that; ``spoken`` if their language may be another."""
+    """Send bytes with their ETag, compressed if the client accepts that; ``spoken`` if they depend on the language."""
     data, etag = made
     headers = {"Vary": "Accept-Encoding, Accept-Language" if spoken else "Accept-Encoding"}
     if name:
@@ -199,7 +199,7 @@ def send_file(
 async def gather_board_page(
     request: Request, arena: Arena, query: BoardQuery, snapshot: Snapshot | None = None
 ) -> BoardPageData:
-    """The boards that a query asks for: the newest ones, or one that was published once."""
+    """Read the data of a page: of the newest boards, or of a published snapshot."""
     if snapshot is not None:
         query = query.changed(source=SOURCES[snapshot.source], category="", language="", excluded="left-out")
     sources = range(len(SOURCES)) if query.source == "both" else (query.part().source,)

@@ -1,4 +1,4 @@
-"""A board as a file: exactly the rows and columns that its page shows, in its order."""
+"""Downloads of a board: the rows and columns of its page, in the same order."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TYPES = {
     "json": "application/json",
     "parquet": "application/vnd.apache.parquet",
 }
-#: What a file has of each model, with its type.
+#: Columns of a file, with their types.
 COLUMNS: Mapping[str, type] = {
     "rank": int,
     "rank_low": int,
@@ -59,7 +59,7 @@ COLUMNS: Mapping[str, type] = {
     "both_bad": int,
 }
 _OF_EACH = ("rank", "rank_low", "rank_high", "score", "votes")
-#: The same where people and judges stand side by side.
+#: Columns of a file that compares people and judges.
 COMPARISON_COLUMNS: Mapping[str, type] = {
     "model": str,
     "state": str,
@@ -73,7 +73,7 @@ COMPARISON_COLUMNS: Mapping[str, type] = {
 async def board_file(
     arena: ReadableArena, format: Format, request: Request, query: BoardQueryParams, snapshot: Snap = None
 ) -> Response:
-    """What the page of the same query shows, for programs; that of a published board with its hash."""
+    """The table of the page with the same query as a file; with ``snapshot``, of a published board."""
     once = None if snapshot is None else await boards_of(request).published(arena.arena, snapshot)
     material, kept = await gather_board_page(request, arena, query, once), board_page_cache_of(request)
     key = ("file", format, material.key())
@@ -86,7 +86,7 @@ async def board_file(
 
 
 def download_links(material: BoardPageData) -> dict[str, str]:
-    """Where the files of a page are, by their format."""
+    """The URLs of a page's downloads, by format."""
     once = {"snapshot": material.first.snapshot.sha256} if material.permanent else {}
     path, query = board(material.arena.name), material.query.values() | once
     return {form: asked(f"{path}/board.{form}", query) for form in _TYPES}
@@ -95,7 +95,7 @@ def download_links(material: BoardPageData) -> dict[str, str]:
 def download_rows(
     views: Sequence[BoardView], query: BoardQuery
 ) -> tuple[Mapping[str, type], list[dict[str, object]]]:
-    """Columns with their types, and the rows of a file: of one board, or of two side by side."""
+    """Columns with their types, and rows; of one board, or of two side by side."""
     if len(views) == 1:
         return COLUMNS, [_row(line) for line in filter_and_sort(views[0].lines, query)]
     human, judge = views

@@ -1,4 +1,4 @@
-"""What is asked of a board's page. The address is the whole state: every choice stands in it."""
+"""The query of a board page. The URL contains the whole state of the page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tiltyard.web.reader_access import Plain
 
 __all__ = ["SORTS", "BoardQuery", "BoardQueryParams", "Snap"]
 
-#: A board that was published, by its hash; without it, the newest.
+#: The hash of a published board; without it, the newest one.
 Snap = Annotated[str | None, Query(pattern=r"^[0-9a-f]{64}$")]
 
 Source = Literal["human", "llm-judge", "both"]
@@ -27,18 +27,18 @@ Chart = Literal["ratings", "win-rates", "battle-counts", "history"]
 assert Chart.__args__ == CHARTS  # type: ignore[attr-defined]
 
 SORTS: tuple[str, ...] = Sort.__args__  # type: ignore[attr-defined]
-#: Those that begin with the least.
+#: Columns that are sorted in ascending order by default.
 _ASCENDING_SORTS = frozenset({"rank", "model", "spread"})
 
 
 @dataclass(frozen=True, slots=True)
 class BoardQuery:
-    """Which votes, which rows, in which order; and which chart."""
+    """The selected votes, rows, order and chart."""
 
     source: Source = "human"
     category: str = ""
     language: str = ""
-    #: Votes in an arena are on this one.
+    #: The only dimension of votes in an arena.
     dimension: Literal["overall"] = "overall"
     excluded: Literal["left-out", "counted"] = "left-out"
     retired: Literal["show", "hide"] = "show"
@@ -49,36 +49,36 @@ class BoardQuery:
 
     @property
     def rising(self) -> bool:
-        """Whether the least comes first."""
+        """Whether the order is ascending."""
         return self.order == "asc" if self.order else self.sort in _ASCENDING_SORTS
 
     def part(self, source: int | None = None) -> VoteSubset:
-        """The votes that are asked for; of both sources, those of people, if it is not said."""
+        """The selected votes; for both sources, those of people unless ``source`` is given."""
         if source is None:
             source = 0 if self.source == "both" else SOURCES.index(self.source)
         return VoteSubset(source, self.category or None, self.language or None, self.excluded == "counted")
 
     def changed(self, **changes: str) -> BoardQuery:
-        """The same with other choices."""
+        """A copy with some values changed."""
         return replace(self, **changes)  # type: ignore[arg-type]
 
     def sorted_by(self, column: str) -> BoardQuery:
-        """By this column; by it already, the other way round."""
+        """A copy sorted by this column; in reverse order if it is already sorted by it."""
         if column != self.sort:
             return self.changed(sort=column, order="")
         return self.changed(order="desc" if self.rising else "asc")
 
     def values(self) -> dict[str, str]:
-        """Every choice that is not the usual one."""
-        told = {one.name: getattr(self, one.name) for one in fields(self)}
-        return {name: value for name, value in told.items() if value != _DEFAULTS[name]}
+        """The values that differ from the defaults."""
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {name: value for name, value in values.items() if value != _DEFAULTS[name]}
 
     def address(self, path: str, **changes: str) -> str:
-        """A path with these choices, some of them changed."""
+        """A path with this query, some values changed."""
         return asked(path, self.changed(**changes).values() if changes else self.values())
 
     def only(self, *names: str) -> Mapping[str, str]:
-        """Some of the choices that are not usual: what a form keeps beside its own fields."""
+        """Some of the values that differ from the defaults, for the hidden fields of a form."""
         return {name: value for name, value in self.values().items() if name in names}
 
 

@@ -1,4 +1,4 @@
-"""From a board's document to the rows that a page shows and a file holds."""
+"""Converts a board's document to the rows of its page and its downloads."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ __all__ = [
     "interval_scale",
 ]
 
-#: What the rating column shows first: by what the rows are ranked.
+#: The order of the board, which is also what the rating column shows.
 Kind = ShownOrder
 
-#: An RD above this says hardly anything, and would stretch the scale of all others.
+#: Rows with a larger RD do not determine the scale of the intervals.
 _WIDE_RD_POINTS = 200.0
 
 
 @dataclass(frozen=True, slots=True)
 class BoardLine:
-    """One model. ``None`` where there is no number."""
+    """The row of one model; missing values are ``None``."""
 
     rank: int | None
     rank_low: int | None
@@ -50,7 +50,7 @@ class BoardLine:
     retired: bool
     proven: bool
     kind: Kind
-    #: By which it is ranked; raw rating and RD; an interval, where there is one.
+    #: The score by which it is ranked; raw rating and RD; the interval, if there is one.
     score: float | None
     rating: float | None
     rd: float | None
@@ -64,11 +64,11 @@ class BoardLine:
     wins: int
     losses: int
     ties: int
-    #: Votes that rate nobody: a person called both bad.
+    #: Votes that are not rated, because a person called both responses bad.
     unrated: int
-    #: Votes that called both bad, judges' flags included.
+    #: Votes that called both responses bad, including those flagged by judges.
     both_bad: int
-    #: The row of the published board, if the model is on it, and the cross-check's.
+    #: The row of the published board, and of the cross-check, if there is one.
     row: ArenaRow | None
     cross: CrossCheckRow | None
 
@@ -79,13 +79,13 @@ class BoardLine:
 
     @property
     def record(self) -> float | None:
-        """Wins among votes that rate skill: what the record is sorted by."""
+        """The share of wins among rated votes, by which the record column is sorted."""
         rated = self.wins + self.losses + self.ties
         return self.wins / rated if rated else None
 
     @property
     def drawn(self) -> tuple[float, float, float] | None:
-        """What is drawn of what ranks: an interval, or the 2 RD to either side whose lower end is the score."""
+        """Low, value and high of the drawn interval: the confidence interval, or rating ± 2 RD."""
         if self.kind == "conservative":
             if self.rating is not None and self.rd is not None:
                 return self.rating - 2.0 * self.rd, self.rating, self.rating + 2.0 * self.rd
@@ -96,13 +96,13 @@ class BoardLine:
 
 @dataclass(frozen=True, slots=True)
 class IntervalScale:
-    """From where to where all intervals of a page are drawn."""
+    """The scale on which all intervals of a page are drawn."""
 
     least: float
     most: float
 
     def place(self, value: float) -> float:
-        """Where a value is, of 100; at an end, if it lies beyond."""
+        """The position of a value in percent, clamped to the ends."""
         return 100.0 * min(max((value - self.least) / ((self.most - self.least) or 1.0), 0.0), 1.0)
 
 
@@ -112,14 +112,14 @@ class BoardView:
 
     kind: Kind
     lines: tuple[BoardLine, ...]
-    #: How many there are when nobody searches.
+    #: The number of rows without a search.
     total: int
     #: How many of these are retired.
     retired: int
     scale: IntervalScale
 
     def places(self, line: BoardLine) -> tuple[str, str, str]:
-        """Where the ends and the middle of what is drawn are, of 100."""
+        """The positions of low, value and high in percent."""
         assert line.drawn is not None
         low, value, high = (f"{self.scale.place(at):.1f}" for at in line.drawn)
         return low, value, high
@@ -127,14 +127,14 @@ class BoardView:
 
 @dataclass(frozen=True, slots=True)
 class SourceComparison:
-    """One model on the boards of people and of judges, which are never pooled; ``None`` where it is on one only."""
+    """One model on the boards of people and of judges, which are never pooled; ``None`` if it is not on a board."""
 
     human: BoardLine | None
     judge: BoardLine | None
 
     @property
     def known(self) -> BoardLine:
-        """Its line on people's board, or on the only one that has it."""
+        """Its row on people's board, or on judges' if it is only there."""
         found = self.judge if self.human is None else self.human
         assert found is not None
         return found
@@ -145,14 +145,14 @@ class SourceComparison:
 
     @property
     def apart(self) -> int | None:
-        """Places by which judges rank it lower than people do."""
+        """How many places lower judges rank it than people do."""
         if self.human is None or self.judge is None or self.human.rank is None or self.judge.rank is None:
             return None
         return self.judge.rank - self.human.rank
 
     @property
     def beyond(self) -> bool:
-        """Whether the two ranges of ranks have no place in common."""
+        """Whether the two ranges of ranks do not overlap."""
         if self.human is None or self.judge is None:
             return False
         ends = (self.human.rank_low, self.human.rank_high, self.judge.rank_low, self.judge.rank_high)
@@ -163,7 +163,7 @@ class SourceComparison:
 
 
 def full_view(document: BoardDocument, filtered: FilteredBoard | None = None) -> BoardView:
-    """Every row of a published board, or of one that was counted from its votes, in its own order."""
+    """All rows of a published or filtered board, in its order."""
     kind: Kind = document.order if filtered is None else "bradley-terry"
     lines = board_lines(document) if filtered is None else _counted(document, filtered)
     return BoardView(
@@ -172,7 +172,7 @@ def full_view(document: BoardDocument, filtered: FilteredBoard | None = None) ->
 
 
 def filtered_view(whole: BoardView, query: BoardQuery) -> BoardView:
-    """The rows that are asked for, as they are asked for."""
+    """The view with the rows that a query selects, in its order."""
     retired = whole.retired if query.retired == "show" else 0
     total = whole.total - whole.retired + retired
     return replace(whole, lines=tuple(filter_and_sort(whole.lines, query)), total=total, retired=retired)
@@ -181,7 +181,7 @@ def filtered_view(whole: BoardView, query: BoardQuery) -> BoardView:
 def compare_sources(
     human: Sequence[BoardLine], judge: Sequence[BoardLine], query: BoardQuery
 ) -> list[SourceComparison]:
-    """The models of two boards, side by side, in the order of people's; those on judges' only come last."""
+    """The models of two boards side by side, in the order of people's; those on judges' only come last."""
     other, known = {line.model: line for line in judge}, {line.model for line in human}
     of_people = [SourceComparison(line, other.get(line.model)) for line in filter_and_sort(human, query)]
     return of_people + [
@@ -190,7 +190,7 @@ def compare_sources(
 
 
 def board_lines(document: BoardDocument) -> list[BoardLine]:
-    """Every row of a published board, in its order; before the first vote nobody has a rank."""
+    """All rows of a published board, in its order; there are no ranks before the first vote."""
     cross = document.cross_check
     checks = {} if cross is None else {row.model: row for row in cross.rows}
     lines = [_published(row, document.order, checks.get(row.model)) for row in document.rows]
@@ -198,7 +198,7 @@ def board_lines(document: BoardDocument) -> list[BoardLine]:
 
 
 def filter_and_sort(lines: Iterable[BoardLine], query: BoardQuery) -> list[BoardLine]:
-    """Those that are asked for, in the order that is asked for; what has no value comes last."""
+    """Filter and sort rows by a query; rows without a value come last."""
     sought = query.q.casefold()
     found = [
         line
@@ -211,7 +211,7 @@ def filter_and_sort(lines: Iterable[BoardLine], query: BoardQuery) -> list[Board
 
 
 def interval_scale(lines: Sequence[BoardLine]) -> IntervalScale:
-    """One scale for all: as wide as what is known at all well, or as everything if nothing is."""
+    """One scale for all rows, determined by rows with a small RD, or by all rows if there are none."""
     drawn = [line.drawn for line in lines if line.drawn is not None]
     narrow = [ends for ends in drawn if ends[2] - ends[0] <= 4.0 * _WIDE_RD_POINTS] or drawn
     if not narrow:
@@ -220,12 +220,12 @@ def interval_scale(lines: Sequence[BoardLine]) -> IntervalScale:
 
 
 def floor_percent(share: float | None) -> float | None:
-    """A share in whole percents, never rounded up: all but a few is not all."""
+    """A share in whole percent, rounded down, so that 100 % means all."""
     return None if share is None else math.floor(100.0 * share + 1e-9) / 100.0
 
 
 def digits_to_show(value: float | None, bar: float, usual: int, *, holds: bool) -> int:
-    """After the point, so many digits that a value which misses its bar is seen to: two more than usual at most."""
+    """Decimal digits needed to show that a value misses its threshold; at most two more than usual."""
     if holds or value is None:
         return usual
     enough = (digits for digits in (usual, usual + 1) if round(value, digits) != round(bar, digits))
@@ -277,7 +277,7 @@ def _counted(document: BoardDocument, filtered: FilteredBoard) -> list[BoardLine
 
 
 def _counted_line(row: Row, published: ArenaRow | None) -> BoardLine:
-    """A model of another group than the first has no place in the order."""
+    """The row of a filtered board. A model outside the largest group has no rank."""
     ranked = row if row.group == 0 else None
     return BoardLine(
         rank=None if ranked is None else ranked.rank,

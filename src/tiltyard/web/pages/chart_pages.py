@@ -47,9 +47,9 @@ router = APIRouter(include_in_schema=False)
 
 ChartLook = Literal["light", "dark"]
 Theme = Annotated[ChartLook, Query()]
-#: Lines of the history that can be told apart.
+#: Maximum number of lines in the history chart.
 _HISTORY_LINE_LIMIT = 10
-#: A heatmap of more models leaves no room beside it.
+#: With more models, a heatmap's table is placed below it.
 _COMPACT_HEATMAP_MODEL_LIMIT = 10
 
 
@@ -69,7 +69,7 @@ _SCORE_FIELDS: Mapping[Kind, Literal["conservative", "bradley_terry", "legacy_el
     "bradley-terry": "bradley_terry",
     "legacy-elo": "legacy_elo",
 }
-#: What the dots of the default chart are on.
+#: Axis titles of the ratings chart.
 _AXES: Mapping[Kind, str] = {
     "conservative": _("rating, and 2 RD to either side: the left end is the conservative score"),
     "bradley-terry": _("Bradley–Terry rating, with interval"),
@@ -79,25 +79,25 @@ _AXES: Mapping[Kind, str] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChartView:
-    """A chart as a page shows it: what it is drawn from, and where its picture and its spec are."""
+    """A chart on a page: its data, and the URLs of its picture and its spec."""
 
     name: Chart
     content: ChartContent
-    #: Addresses by theme.
+    #: URLs by theme.
     svg: Mapping[str, str]
     spec: Mapping[str, str]
-    #: Whether there is anything to draw, and something to draw it with.
+    #: Whether there is data, and charts can be drawn.
     drawn: bool
-    #: Of a heatmap: cells with fewer battles than this are pale.
+    #: For a heatmap: cells with fewer battles are pale.
     few: int = FEW_BATTLES
 
     @property
     def wide(self) -> bool:
-        """Whether its table has to stand beneath it."""
+        """Whether its table is placed below it."""
         return bool(self.content.pairs) and len(self.content.models) > _COMPACT_HEATMAP_MODEL_LIMIT
 
     def scant(self) -> frozenset[tuple[str, str]]:
-        """Of the heatmap of win rates: rows and columns that have met too seldom for a strong colour."""
+        """For the heatmap of win rates: pairs with too few battles for a strong colour."""
         if self.name != "win-rates":
             return frozenset()
         seldom = [
@@ -106,7 +106,7 @@ class ChartView:
         return frozenset(seldom) | {(b, a) for a, b in seldom}
 
     def cells(self) -> dict[tuple[str, str], float | None]:
-        """Of a heatmap: its number by row and column."""
+        """For a heatmap: the values by row and column."""
         cells: dict[tuple[str, str], float | None] = {}
         for pair in self.content.pairs:
             a, b, score = pair["model_a"], pair["model_b"], pair["score"]
@@ -118,12 +118,12 @@ class ChartView:
 
     @property
     def most(self) -> float:
-        """Of a heatmap: the largest number that a cell may hold."""
+        """For a heatmap: the maximum of the colour scale."""
         counted = self.name == "battle-counts"
         return max(1, *(pair["battles"] for pair in self.content.pairs)) if counted else 1
 
     def times(self) -> list[tuple[str, int, dict[str, float | None]]]:
-        """Of the history: time, votes, and what was said of each model, newest first."""
+        """For the history: time, votes, and the value of each model, newest first."""
         rows: dict[tuple[str, int], dict[str, float | None]] = {}
         for point in self.content.points:
             rows.setdefault((point.at, point.votes), {})[point.model] = point.value
@@ -131,7 +131,7 @@ class ChartView:
 
 
 async def chart_view(request: Request, material: BoardPageData) -> ChartView:
-    """The chart that a page's query asks for."""
+    """The chart that a page's query selects."""
     name, first = material.query.chart, material.first
     content = await _content(request, material.arena, material.query, name, first, exact=material.permanent)
     address = {
@@ -151,15 +151,15 @@ async def chart(
     query: BoardQueryParams,
     theme: Theme = "light",
     snapshot: Snap = None,
-    drawn: Annotated[str, Query(description="By which code.")] = "",
+    drawn: Annotated[str, Query(description="The version of the drawing code.")] = "",
     narrow: Annotated[bool, Query(description="For a phone.")] = False,
 ) -> Response:
-    """A chart of the votes that a query asks for, as a picture or as its Vega-Lite spec.
+    """A chart as a picture or a Vega-Lite spec.
 
-    Of a snapshot, and drawn by the code that is asked for, it stays as it is for ever.
+    With a snapshot and the current version of the drawing code, it never changes and is cached forever.
     """
     if not charts_available():
-        raise NotFound("charts are not drawn here; the page has their numbers in tables")
+        raise NotFound("charts are not available on this server; the page has their numbers in tables")
     once = None if snapshot is None else await boards_of(request).published(arena.arena, snapshot)
     material = await gather_board_page(request, arena, query.changed(q="", chart=name), once)
     content = await _content(request, arena, material.query, name, material.first, exact=once is not None)
@@ -202,7 +202,7 @@ def _draw(
 async def _content(
     request: Request, arena: Arena, query: BoardQuery, name: str, of: SourceBoard, *, exact: bool
 ) -> ChartContent:
-    """What a chart is drawn from."""
+    """The data that a chart is drawn from."""
     kept, boards, once = board_page_cache_of(request), boards_of(request), of.snapshot if exact else None
     if name == "ratings":
         return kept.chart(("ratings", of.sha256), lambda: _rated(kept.view(of)))
@@ -244,7 +244,7 @@ def _dot(line: BoardLine, score: float) -> RatingPoint:
 
 
 def _address(material: BoardPageData, name: str, form: str, theme: str, content: ChartContent) -> str:
-    """Where it is: by the hash of its snapshot, if one is behind it; so whoever has it need not ask again."""
+    """The URL of a chart; with the hash of its snapshot if possible, so that it can be cached forever."""
     path = f"{board(material.arena.name)}/charts/{name}.{form}"
     query, first = material.query, material.first
     if first.filtered is None:

@@ -1,8 +1,8 @@
 """Sentences of rules and findings in the language of a page.
 
-A rule or finding is a name and values. English pages show the sentence that its document was published with;
-another language fills what the catalogue makes of the same template. What has no template here, or lacks a value
-(from a board of another version, for instance), stays English and is marked so.
+A rule or finding is a name and values. English pages show the sentence that was published in the document. Other
+languages fill in the translated template. A sentence without a template or with missing values (from a board of
+another version, for instance) stays in English and is marked as English.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from tiltyard.web.texts import plain_text
 
 __all__ = ["Part", "translate_exactly", "translate_sentence"]
 
-#: ``advice`` is a finding's, ``detail`` a rule's.
+#: Findings have ``advice``, rules have ``detail``.
 Part = Literal["text", "advice", "detail"]
 
 
 def translate_sentence(
     localization: Localization, one: Finding | Rule, part: Part = "text", most: int | None = None
 ) -> Markup:
-    """A sentence of a rule or finding for a page, cut to ``most`` characters."""
+    """A sentence of a rule or finding for a page, truncated to ``most`` characters."""
     written: str = getattr(one, part)
     known = written if localization.language == DEFAULT else translate_exactly(localization, one, part)
     shown = written if known is None else known

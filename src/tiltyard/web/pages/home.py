@@ -1,4 +1,4 @@
-"""The front door: which arenas there are; and the theme, which is chosen from every page."""
+"""The home page with the list of arenas, and the choice of the theme."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _YEAR_SECONDS = 365 * 24 * 3600
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """One of the first models of an arena, with the score that orders it."""
+    """One of the top models of an arena, with its score."""
 
     model: str
     score: float | None
@@ -36,22 +36,22 @@ class Best:
 
 @dataclass(frozen=True, slots=True)
 class ArenaCard:
-    """What the front door says of an arena."""
+    """An arena on the home page."""
 
     name: str
     title: str
     status: str | None
     votes: int
-    #: Those that are enabled, and those that were.
+    #: Enabled models, and retired ones.
     models: int
     retired: int
-    #: The first three.
+    #: The top three.
     best: tuple[Best, ...]
 
 
 @router.get("/", response_class=HTMLResponse)
 async def home(request: Request, actor: CurrentActor) -> HTMLResponse:
-    """Arenas that whoever asks may see."""
+    """The arenas that the client may read."""
     found = await read_arenas(registry_of(request).pool)
     cards = [await _card(request, arena) for arena in found if may_read(actor, arena)]
     return render_page(request, "home.html", cards=cards)
@@ -61,7 +61,7 @@ async def home(request: Request, actor: CurrentActor) -> HTMLResponse:
 async def choose_theme(
     request: Request, theme: Annotated[str, Form()] = "", next: Annotated[str, Form()] = "/"
 ) -> Response:
-    """Light, dark, or whatever the browser says."""
+    """Choose light, dark, or the browser's default."""
     secure = "; Secure" if registry_of(request).settings.secure else ""
     value, age = (theme, _YEAR_SECONDS) if theme in THEMES else ("", 0)
     cookie = f"{THEME_COOKIE}={value}; Path=/; Max-Age={age}; HttpOnly; SameSite=Lax{secure}"
@@ -81,7 +81,7 @@ async def _card(request: Request, arena: Arena) -> ArenaCard:
 
 
 def _read(arena: Arena, board: BoardDocument) -> ArenaCard:
-    """What a board says of its arena."""
+    """Make an arena's card from its board."""
     rows = [row for row in board.rows if row.enabled]
     ranked = [row for row in rows if row.rank is not None and row.votes]
     best = tuple(Best(row.model, row.score(board.order)) for row in ranked[:3])

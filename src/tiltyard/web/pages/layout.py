@@ -1,4 +1,4 @@
-"""What every page has in common: templates, words, theme, headers, and how its bytes are sent."""
+"""What all pages share: templates, localization, theme, headers and sending."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = [
     "theme_of",
 ]
 
-#: Nothing but what is ours, and no script or style inside a page.
+#: Content security policy: only resources of this site, and no inline scripts or styles.
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; media-src 'self'; "
     "frame-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -45,19 +45,19 @@ PAGE_POLICY = (
 THEME_COOKIE = "tiltyard_theme"
 THEMES = ("light", "dark")
 
-#: A form says where it comes from only if the page may be named to its own site.
+#: Browsers send the origin of a form only if the referrer policy allows it for the same site.
 _HEADERS = {"Content-Security-Policy": PAGE_POLICY, "Referrer-Policy": "same-origin"}
 
 
 class PageTemplates:
-    """Templates, once for each language."""
+    """The templates, with one environment for each language."""
 
     def __init__(self, assets: Assets) -> None:
         self.assets = assets
         self._environments: dict[str, Environment] = {}
 
     def render(self, template: str, request: Request, **values: Any) -> str:
-        """A template as text."""
+        """Render a template."""
         localization = localization_of(request)
         environment = self._environments.get(localization.language) or self._made(localization)
         given = {"theme": theme_of(request), "here": _here(request), **values}
@@ -86,7 +86,7 @@ class PageTemplates:
             "shown": format_name,
             "spelled": spell_hidden_characters,
             "themes": THEMES,
-            "told": partial(translate_sentence, localization),
+            "sentence": partial(translate_sentence, localization),
             "version": __version__,
             "words": _words,
         }
@@ -95,7 +95,7 @@ class PageTemplates:
 
 
 def pages_of(request: Request) -> PageTemplates:
-    """The pages of this process."""
+    """The page templates of this process."""
     return context_of(request).pages
 
 
@@ -107,13 +107,13 @@ def render_page(
     headers: Mapping[str, str] | None = None,
     **values: Any,
 ) -> HTMLResponse:
-    """A page that is made afresh and kept by nobody."""
+    """Render a page that is not cached."""
     text = pages_of(request).render(template, request, status=status, **values)
     return HTMLResponse(text, status, {**_HEADERS, **(headers or {})})
 
 
 def send_page(request: Request, arena: Arena, html: bytes, etag: str, *, for_ever: bool = False) -> Response:
-    """A page that was made before: compressed once, and 304 to whoever has it."""
+    """Send a rendered page, compressed if the client accepts that, or 304 if the client has it."""
     headers = {**_HEADERS, "Vary": "Accept-Encoding, Accept-Language, Cookie"}
     if accepts_gzip(request.headers.get("accept-encoding", "")):
         html, etag = gzip_bytes(html), f"{etag}-gzip"
@@ -125,16 +125,16 @@ def send_page(request: Request, arena: Arena, html: bytes, etag: str, *, for_eve
 
 @lru_cache(maxsize=32)
 def gzip_bytes(data: bytes) -> bytes:
-    """Compressed, the same each time."""
+    """Compress deterministically."""
     return gzip.compress(data, 6, mtime=0)
 
 
 def problem_page(request: Request, response: Response) -> Response:
-    """A problem as a page, where a browser asked for one; programs keep the document."""
+    """Render a problem document as a page if a browser requested a page; otherwise return it unchanged."""
     wanted = "text/html" in request.headers.get("accept", "")
     if not wanted or request.url.path.startswith(("/api/", "/m/")):
         return response
-    told = json.loads(bytes(response.body))
+    document = json.loads(bytes(response.body))
     headers = {
         name: value
         for name, value in response.headers.items()
@@ -145,16 +145,16 @@ def problem_page(request: Request, response: Response) -> Response:
         "problem.html",
         status=response.status_code,
         headers=headers,
-        title=told["title"],
-        detail=told["detail"],
-        errors=told.get("errors"),
+        title=document["title"],
+        detail=document["detail"],
+        errors=document.get("errors"),
         again="retry-after" in headers and request.method == "GET",
-        instance=told["instance"].rpartition(":")[2],
+        instance=document["instance"].rpartition(":")[2],
     )
 
 
 def redirect_to(path: str, *, cookie: str | None = None) -> Response:
-    """After a form was sent: go and look there."""
+    """Redirect after a form was submitted."""
     answer = Response(status_code=303, headers={"Location": path})
     if cookie is not None:
         answer.headers.append("set-cookie", cookie)
@@ -162,7 +162,7 @@ def redirect_to(path: str, *, cookie: str | None = None) -> Response:
 
 
 def theme_of(request: Request) -> str | None:
-    """The theme that somebody chose; ``None`` leaves it to the browser."""
+    """The theme that the user chose; ``None`` to follow the browser."""
     chosen = read_cookie(request, THEME_COOKIE)
     return chosen if chosen in THEMES else None
 
@@ -173,12 +173,12 @@ def localization_of(request: Request) -> Localization:
 
 
 def _here(request: Request) -> str:
-    """The page's own address, for forms that come back to it."""
+    """The page's own path and query, for forms that return to it."""
     path = str(request.scope.get("raw_path", b"/").decode("latin-1")).partition("?")[0]
     query = request.scope.get("query_string", b"").decode("latin-1")
     return paths.local(f"{path}?{query}" if query else path)
 
 
 def _words(texts: Mapping[str, object]) -> Markup:
-    """Texts for an island, as JSON in an attribute."""
+    """Texts for a script, as JSON in an attribute."""
     return Markup.escape(json.dumps({name: str(text) for name, text in texts.items()}, ensure_ascii=False))

@@ -1,7 +1,7 @@
-"""The words of the pages: one Babel catalogue for each language, and numbers and times as it writes them.
+"""Localization of the pages: a Babel catalogue for each language, and its formats of numbers and times.
 
-Catalogues are ``locale/LANGUAGE.po``; to add a language is to add a file. English is what the templates
-say, so its catalogue is empty of changes and serves as the list of all there is to translate.
+Catalogues are ``locale/LANGUAGE.po``; add a file to add a language. The templates are in English, so the
+English catalogue has no translations and serves as the list of all texts.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from babel.messages.pofile import read_po
 __all__ = ["DEFAULT", "NO_VALUE", "Localization", "languages", "localization_for"]
 
 DEFAULT = "en"
-#: What stands where there is no number.
+#: Shown instead of a missing number.
 NO_VALUE = "–"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Localization:
-    """One language: its texts, and how it writes numbers and times."""
+    """One language: its texts, and its formats of numbers and times."""
 
     language: str
     texts: gettext.NullTranslations
@@ -42,7 +42,7 @@ class Localization:
         return str(self.locale.text_direction)
 
     def number(self, value: float | None, digits: int = 0, *, sign: bool = False) -> str:
-        """A number with so many digits after the point, in groups; a dash if there is none."""
+        """Format a number with ``digits`` decimal digits; a dash for ``None``."""
         if value is None:
             return NO_VALUE
         plain = format(value, f"{'+' if sign else ''},.{digits}f")
@@ -51,18 +51,18 @@ class Localization:
         return plain.translate({44: self.group, 46: self.point, 45: "−"})
 
     def percent(self, value: float | None, digits: int = 0) -> str:
-        """A share as a percentage."""
+        """Format a share as a percentage."""
         return NO_VALUE if value is None else f"{self.number(100.0 * value, digits)}\u202f%"
 
     def moment(self, at: datetime | str | None, form: str = "medium") -> str:
-        """A moment, in UTC, as all times here are."""
+        """Format a time, in UTC."""
         if at is None:
             return NO_VALUE
         moment = datetime.fromisoformat(at) if isinstance(at, str) else at
         return f"{format_datetime(moment.astimezone(UTC), form, locale=self.locale)} UTC"
 
     def chart_locale(self) -> dict[str, object] | None:
-        """How charts write numbers and months, as D3 takes it; ``None`` for English, which is their own."""
+        """The D3 locale for charts; ``None`` for English, which is the default."""
         if self.locale.language == DEFAULT:
             return None
         days, months = self.locale.days["format"], self.locale.months["format"]
@@ -80,7 +80,7 @@ class Localization:
 
 
 def languages() -> list[str]:
-    """Those that there are catalogues for."""
+    """The languages that have a catalogue."""
     return sorted(one.name.removesuffix(".po") for one in _folder().iterdir() if one.name.endswith(".po"))
 
 
@@ -89,7 +89,7 @@ def _folder() -> Traversable:
 
 
 def localization_for(accepted: str | None) -> Localization:
-    """The wording that a browser's ``Accept-Language`` asks for, as far as there is one."""
+    """The localization for an ``Accept-Language`` header; English if no language matches."""
     wanted = [part.partition(";")[0].strip() for part in (accepted or "").split(",")[:20]]
     try:
         found = negotiate_locale([one for one in wanted if one and len(one) < 20], languages(), sep="-")

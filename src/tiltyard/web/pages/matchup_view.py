@@ -1,4 +1,4 @@
-"""A matchup as its voter sees it: the prompt and both responses, ready to be shown, and nothing else."""
+"""The view of a matchup for its voter: the rendered prompt and both responses, and nothing else."""
 
 from __future__ import annotations
 
@@ -23,66 +23,65 @@ from tiltyard.web.texts.text_direction import is_right_to_left
 
 __all__ = ["MatchupSide", "MatchupView", "RenderCache", "build_matchup_view"]
 
-#: Characters, and lines, from which on a prompt is folded away.
+#: A prompt with more characters or lines is collapsed.
 _LONG_PROMPT_CHARACTERS, _LONG_PROMPT_LINES = 700, 10
-#: Characters of its beginning that are shown meanwhile.
+#: Characters that are shown of a collapsed prompt.
 _EXCERPT_CHARACTERS = 280
-#: Characters of HTML that are kept, and prompts whose language is.
+#: Size of the cache of HTML, in characters; and of the cache of languages, in prompts.
 _CACHE_CHARACTERS = 32_000_000
 _CACHED_LANGUAGE_LIMIT = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class MatchupSide:
-    """One response. A text is here as HTML; everything else is fetched from ``url``."""
+    """One response. A text is included as HTML; everything else is loaded from ``url``."""
 
     letter: str
     kind: str
     url: str
     text: Markup | None
-    #: Whether the text is only the beginning of the response.
+    #: Whether the text is truncated.
     cut: bool
 
 
 @dataclass(frozen=True, slots=True)
 class MatchupView:
-    """What is shown of a matchup. Both sides have the same form."""
+    """The content of a matchup's page. Both sides have the same form."""
 
     matchup: str
     prompt: Markup
-    #: The beginning of a prompt that is so long that the rest is folded away.
+    #: The start of a prompt that is collapsed because it is long.
     excerpt: str | None
-    #: Of the prompt, and so of both responses; ``None`` if it is not known.
+    #: The language of the prompt, and therefore of both responses; ``None`` if unknown.
     language: str | None
     sides: tuple[MatchupSide, MatchupSide]
-    #: When it runs out.
     expires_at: datetime
 
     @property
     def direction(self) -> str:
-        """Which way its texts run: ``auto`` leaves it to each of them."""
+        """The text direction: ``rtl``, or ``auto`` to let the browser decide for each text."""
         return "rtl" if is_right_to_left(self.language) else "auto"
 
 
 async def build_matchup_view(
     request: Request,
-    desk: VotingQueue,
+    queue: VotingQueue,
     matchup: str,
     prompt: int,
     responses: tuple[int, int],
     expires_at: datetime,
 ) -> MatchupView:
-    """Read and render everything; both sides or none, so that neither is quicker."""
-    house = registry_of(request)
+    """Read and render the prompt and both responses; always both, so that neither is faster."""
+    registry = registry_of(request)
     try:
-        text = await house.prompt_text(desk.arena, prompt)
-        kinds = await context_of(request).stage.kinds(*responses)
-        both = await asyncio.gather(*(house.contents.read(one) for one in responses))
+        text = await registry.prompt_text(queue.arena, prompt)
+        kinds = await context_of(request).response_kinds.kinds(*responses)
+        both = await asyncio.gather(*(registry.blobs.read(one) for one in responses))
     except NotFound:
-        raise NotFound("this matchup was withdrawn; ask for another one") from None
-    render_cache = _shelf_of(request)
-    language = await render_cache.language(desk, prompt, request)
-    html = await render_cache.rendered(request, (("prompt", desk.arena, prompt), text), language)
+        raise NotFound("this matchup was withdrawn; request another one") from None
+    render_cache = _render_cache_of(request)
+    language = await render_cache.language(queue, prompt, request)
+    html = await render_cache.rendered(request, (("prompt", queue.arena, prompt), text), language)
     sides = await render_cache.sides(request, responses, both, kinds, language)
     return MatchupView(
         matchup=matchup,
@@ -98,7 +97,7 @@ async def build_matchup_view(
 
 
 class RenderCache:
-    """Texts that were rendered lately, and languages of prompts."""
+    """Caches rendered texts, and languages of prompts."""
 
     def __init__(self) -> None:
         # A text that would drive out much of the rest is not kept.
@@ -109,23 +108,23 @@ class RenderCache:
             _CACHED_LANGUAGE_LIMIT
         )
 
-    async def language(self, desk: VotingQueue, prompt: int, request: Request) -> str | None:
-        """The language of a prompt, if it is known."""
-        key = (desk.arena, prompt)
+    async def language(self, queue: VotingQueue, prompt: int, request: Request) -> str | None:
+        """The language of a prompt; ``None`` if unknown."""
+        key = (queue.arena, prompt)
         found = self._languages.get(key)
         if found is None:
-            live = desk.live
-            if live is None:
+            state = queue.state
+            if state is None:
                 return None
-            name = live.standings[0].prompts[prompt]
-            language = await read_prompt_language(registry_of(request).pool, desk.arena, name)
+            name = state.standings[0].prompts[prompt]
+            language = await read_prompt_language(registry_of(request).pool, queue.arena, name)
             found = self._languages.put(key, (language,))
         return found[0]
 
     async def rendered(
         self, request: Request, known: tuple[tuple[object, ...], str], language: str | None
     ) -> Markup:
-        """One text as HTML."""
+        """A text as HTML, cached."""
         say = localization_of(request)
         key = (*known[0], language, say.language)
         found = self._texts.get(key)
@@ -142,7 +141,7 @@ class RenderCache:
         kinds: list[str],
         language: str | None,
     ) -> list[Markup | None]:
-        """Both responses as HTML, where they are texts: both kept ones, or both rendered now."""
+        """Both responses as HTML if they are texts; either both from the cache, or both rendered now."""
         say = localization_of(request)
         keys = [("response", one, language, say.language) for one in responses]
         texts = [
@@ -180,6 +179,6 @@ def _excerpt(text: str) -> str | None:
     return " ".join(text[: 4 * _EXCERPT_CHARACTERS].split())[:_EXCERPT_CHARACTERS]
 
 
-def _shelf_of(request: Request) -> RenderCache:
-    """The shelf of this process."""
+def _render_cache_of(request: Request) -> RenderCache:
+    """The render cache of this process."""
     return context_of(request).render_cache

@@ -1,4 +1,4 @@
-"""The page of a model: everything that votes say of it; and the charts on that page."""
+"""The page of a model, and its charts."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ __all__ = ["ModelPageCache", "router"]
 
 router = APIRouter(include_in_schema=False)
 
-#: Bytes of pages and pictures that are kept, and how many wait for a picture.
+#: Size of the cache of pages and pictures; and how many requests may wait for a picture.
 _CACHE_BYTES = 64_000_000
 _WAITING_REQUEST_LIMIT = 8
-#: Charts have words, in the language that is asked for.
+#: Charts contain text in the client's language.
 _LANGUAGE_HEADERS = {"Vary": "Accept-Language"}
 _CHART = "/arenas/{arena}/model-charts/{chart}"
 
@@ -44,7 +44,7 @@ Key = tuple[str | None, ...]
 
 
 class ModelPageCache:
-    """Pages and pictures of this process's models, each made once for a snapshot."""
+    """Caches model pages and their pictures in one process."""
 
     def __init__(self, model_profiles: ModelProfiles) -> None:
         self.model_profiles = model_profiles
@@ -62,7 +62,7 @@ class ModelPageCache:
     async def drawn(
         self,
         key: Key,
-        portrait: ModelProfile,
+        profile: ModelProfile,
         chart: str,
         look: ChartTheme,
         localization: Localization,
@@ -73,7 +73,7 @@ class ModelPageCache:
 
         async def make() -> bytes:
             async with self._drawing.acquire_slot():
-                spec = localise_spec(_spec(portrait, chart, look, localization), localization.chart_locale())
+                spec = localise_spec(_spec(profile, chart, look, localization), localization.chart_locale())
                 spec = fit_to_phone(spec) if narrow else spec
                 return self.keep(key, await asyncio.to_thread(render_svg, spec))[0]
 
@@ -81,7 +81,7 @@ class ModelPageCache:
 
 
 def model_page_cache_of(request: Request) -> ModelPageCache:
-    """Those of this process."""
+    """The model page cache of this process."""
     return context_of(request).model_pages
 
 
@@ -95,14 +95,14 @@ async def model_picture(
     theme: Literal["light", "dark"] = "light",
     narrow: Annotated[bool, Query(description="For a phone.")] = False,
 ) -> Response:
-    """A chart of a model's page as a picture."""
+    """A chart of a model as a picture."""
     pages = model_page_cache_of(request)
-    portrait = await _portrait(pages, arena, source, model)
+    profile = await _profile(pages, arena, source, model)
     localization, width = localization_of(request), "narrow" if narrow else None
-    key = (arena.name, source, model, portrait.snapshot.sha256, chart, theme, width, localization.language)
+    key = (arena.name, source, model, profile.snapshot.sha256, chart, theme, width, localization.language)
     made = pages.known(key)
     data = (
-        await pages.drawn(key, portrait, chart, theme, localization, narrow=narrow)
+        await pages.drawn(key, profile, chart, theme, localization, narrow=narrow)
         if made is None
         else made[0]
     )
@@ -119,11 +119,11 @@ async def model_spec(
     source: SourceWord = "human",
     theme: ChartTheme = "any",
 ) -> Response:
-    """The same as a spec, which takes its look from the page."""
-    portrait = await _portrait(model_page_cache_of(request), arena, source, model)
+    """A chart of a model as a Vega-Lite spec, which the page styles."""
+    profile = await _profile(model_page_cache_of(request), arena, source, model)
     localization = localization_of(request)
     spec = {
-        name: part for name, part in _spec(portrait, chart, theme, localization).items() if name != "config"
+        name: part for name, part in _spec(profile, chart, theme, localization).items() if name != "config"
     }
     spec = localise_spec(spec, localization.chart_locale())
     data = json.dumps(spec, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
@@ -140,33 +140,33 @@ async def model_page(
     order: Literal["asc", "desc"] = "desc",
     rows: Annotated[Plain | None, Query()] = None,
 ) -> Response:
-    """A model in full."""
+    """The page of a model."""
     pages = model_page_cache_of(request)
-    portrait = await _portrait(pages, arena, source, model)
+    profile = await _profile(pages, arena, source, model)
     asked = ModelPageQuery(source, sort, order, whole=rows == "all")
-    shown = (arena.name, arena.title, portrait.name, portrait.snapshot.sha256, *asked.query().values())
+    shown = (arena.name, arena.title, profile.name, profile.snapshot.sha256, *asked.query().values())
     key = (*shown, theme_of(request), localization_of(request).language)
     made = pages.known(key)
     if made is None:
-        html = await asyncio.to_thread(_rendered, request, arena, portrait, asked)
+        html = await asyncio.to_thread(_rendered, request, arena, profile, asked)
         made = pages.keep(key, html)
     return send_page(request, arena, *made)
 
 
-async def _portrait(pages: ModelPageCache, arena: Arena, source: SourceWord, model: str) -> ModelProfile:
+async def _profile(pages: ModelPageCache, arena: Arena, source: SourceWord, model: str) -> ModelProfile:
     return await pages.model_profiles.of(arena, int(source == "llm-judge"), model)
 
 
-def _rendered(request: Request, arena: Arena, portrait: ModelProfile, asked: ModelPageQuery) -> bytes:
-    view = make_model_view(portrait, asked)
+def _rendered(request: Request, arena: Arena, profile: ModelProfile, asked: ModelPageQuery) -> bytes:
+    view = make_model_view(profile, asked)
     here = view.path(arena.name, asked)
     text = pages_of(request).render(
         "model/model.html",
         request,
         arena=arena,
         view=view,
-        portrait=portrait,
-        row=portrait.row,
+        profile=profile,
+        row=profile.row,
         here=here,
         state_of=response_state,
     )
@@ -174,9 +174,9 @@ def _rendered(request: Request, arena: Arena, portrait: ModelProfile, asked: Mod
 
 
 def _spec(
-    portrait: ModelProfile, chart: str, look: ChartTheme, localization: Localization
+    profile: ModelProfile, chart: str, look: ChartTheme, localization: Localization
 ) -> dict[str, object]:
-    spec = model_chart(portrait, chart, look, localization.texts.gettext)
+    spec = model_chart(profile, chart, look, localization.texts.gettext)
     if spec is None:
-        raise NotFound("there is no such chart of this model; its page shows those that there are")
+        raise NotFound("this model has no such chart; its page shows the available ones")
     return spec

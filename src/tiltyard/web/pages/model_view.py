@@ -1,4 +1,4 @@
-"""What the page of a model shows of a portrait: sorted, cut to what is asked for, ready to be written."""
+"""The view of a model's profile on its page: sorted and truncated as the query selects."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ SourceWord = Literal["human", "llm-judge"]
 Sort = Literal["prompt", "category", "votes", "score"]
 Order = Literal["asc", "desc"]
 
-#: Rows of a table before "show all"; of responses, which say least.
+#: Rows of a table before "show all", and of the table of responses.
 _FIRST_ROWS = 25
 _FIRST_RESPONSE_ROWS = 10
-#: Evaluations that stand in the table beside the chart.
+#: Evaluations in the table beside the chart.
 _EVALUATION_ROWS = 40
 
 
 @dataclass(frozen=True, slots=True)
 class ModelPageQuery:
-    """What an address asks of the page."""
+    """The query of a model page."""
 
     source: SourceWord = "human"
     sort: Sort = "votes"
@@ -53,7 +53,7 @@ class ModelPageQuery:
     whole: bool = False
 
     def query(self) -> dict[str, str | None]:
-        """The same as a query, what is usual left out."""
+        """The query parameters that differ from the defaults; others are ``None``."""
         return {
             "source": None if self.source == "human" else self.source,
             "sort": None if self.sort == "votes" else self.sort,
@@ -62,15 +62,15 @@ class ModelPageQuery:
         }
 
     def by(self, source: SourceWord) -> ModelPageQuery:
-        """The same of other votes."""
+        """A copy with another source."""
         return replace(self, source=source)
 
     def entire(self) -> ModelPageQuery:
-        """The same with every row of every table."""
+        """A copy that shows all rows of all tables."""
         return replace(self, whole=True)
 
     def sorted_by(self, column: Sort) -> ModelPageQuery:
-        """Sorted by that column; by the same once more, the other way round."""
+        """A copy sorted by this column; in reverse order if it is already sorted by it."""
         first: Order = "desc" if column in ("votes", "score") else "asc"
         other: Order = "asc" if self.order == "desc" else "desc"
         return replace(self, sort=column, order=other if column == self.sort else first)
@@ -78,7 +78,7 @@ class ModelPageQuery:
 
 @dataclass(frozen=True, slots=True)
 class TruncatedRows:
-    """Some rows of a table, and how many there are in all."""
+    """The first rows of a table, and the number of all rows."""
 
     rows: tuple[Any, ...]
     total: int
@@ -112,9 +112,9 @@ class HeatmapRow:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelView:
-    """The page, all but its words."""
+    """The data of a model page."""
 
-    portrait: ModelProfile
+    profile: ModelProfile
     asked: ModelPageQuery
     opponents: TruncatedRows
     prompts: TruncatedRows
@@ -132,71 +132,71 @@ class ModelView:
         return any(deficit for line in self.heat for deficit, _ in line.cells)
 
     def path(self, arena: str, asked: ModelPageQuery) -> str:
-        """The same page, asked otherwise."""
-        return paths.model(arena, self.portrait.name, **asked.query())
+        """The path of this page with another query."""
+        return paths.model(arena, self.profile.name, **asked.query())
 
     def chart(self, arena: str, name: str, ending: str, theme: str | None) -> str:
-        """Where a chart of this page is."""
+        """The path of a chart of this page."""
         query = {
-            "model": self.portrait.name,
+            "model": self.profile.name,
             "source": None if self.asked.source == "human" else self.asked.source,
             "theme": theme,
-            "board": self.portrait.snapshot.sha256[:12],
+            "board": self.profile.snapshot.sha256[:12],
         }
         return paths.asked(f"{paths.board(arena)}/model-charts/{name}.{ending}", query)
 
 
-def make_model_view(portrait: ModelProfile, asked: ModelPageQuery) -> ModelView:
-    """A portrait as the page shows it."""
-    heat, most = portrait.heatmap, None if asked.whole else _FIRST_ROWS
+def make_model_view(profile: ModelProfile, asked: ModelPageQuery) -> ModelView:
+    """Make the view of a profile."""
+    heat, most = profile.heatmap, None if asked.whole else _FIRST_ROWS
     return ModelView(
-        portrait=portrait,
+        profile=profile,
         asked=asked,
-        opponents=TruncatedRows.of(tuple(sorted(portrait.opponents, key=_by_rank)), most),
-        prompts=TruncatedRows.of(_sorted(portrait.prompts, asked), most),
-        responses=TruncatedRows.of(portrait.responses, None if asked.whole else _FIRST_RESPONSE_ROWS),
+        opponents=TruncatedRows.of(tuple(sorted(profile.opponents, key=_by_rank)), most),
+        prompts=TruncatedRows.of(_sorted(profile.prompts, asked), most),
+        responses=TruncatedRows.of(profile.responses, None if asked.whole else _FIRST_RESPONSE_ROWS),
         rivals=tuple(
-            RankNeighbour(portrait.models[challenge.other], above, challenge)
-            for challenge, above in zip(portrait.challenges, (True, False), strict=True)
+            RankNeighbour(profile.models[challenge.other], above, challenge)
+            for challenge, above in zip(profile.challenges, (True, False), strict=True)
             if challenge is not None
         ),
-        heat_opponents=() if heat is None else tuple(portrait.models[k] for k in heat.opponents),
+        heat_opponents=() if heat is None else tuple(profile.models[k] for k in heat.opponents),
         heat=()
         if heat is None
         else tuple(
-            HeatmapRow(portrait.prompt_names[prompt], lacking, tuple(zip(deficits, votes, strict=True)))
+            HeatmapRow(profile.prompt_names[prompt], lacking, tuple(zip(deficits, votes, strict=True)))
             for prompt, lacking, deficits, votes in zip(
                 heat.prompts, heat.prompt_deficit, heat.deficit, heat.votes, strict=True
             )
         ),
-        history=tuple(reversed(portrait.history))[: None if asked.whole else _EVALUATION_ROWS],
-        charts=_charts(portrait),
+        history=tuple(reversed(profile.history))[: None if asked.whole else _EVALUATION_ROWS],
+        charts=_charts(profile),
     )
 
 
-def model_chart(portrait: ModelProfile, name: str, look: ChartTheme, say: Translate = str) -> Spec | None:
-    """The spec of a chart that this portrait has something to show in, its words said by ``say``."""
-    if name not in _charts(portrait):
+def model_chart(profile: ModelProfile, name: str, look: ChartTheme, say: Translate = str) -> Spec | None:
+    """The Vega-Lite spec of a chart, with texts translated by ``say``; ``None`` if there is no data for it."""
+    if name not in _charts(profile):
         return None
     if name == "confidence":
-        return confidence_chart(portrait.history, look, say)
+        return confidence_chart(profile.history, look, say)
     if name == "expected":
-        return expected_chart([_against(one) for one in portrait.opponents if one.enabled], look, say)
+        return expected_chart([_against(one) for one in profile.opponents if one.enabled], look, say)
     if name == "both-bad":
-        assert portrait.row is not None
-        assert portrait.row.quality is not None
-        return both_bad_chart(portrait.row.quality.trend, portrait.policy.both_bad_bar, look, say)
-    assert portrait.heatmap is not None
-    return coverage_chart(portrait.heatmap, portrait.models, portrait.prompt_names, look, say)
+        assert profile.row is not None
+        assert profile.row.quality is not None
+        return both_bad_chart(profile.row.quality.trend, profile.policy.both_bad_bar, look, say)
+    assert profile.heatmap is not None
+    return coverage_chart(profile.heatmap, profile.models, profile.prompt_names, look, say)
 
 
-def _charts(portrait: ModelProfile) -> frozenset[str]:
-    if not charts_available() or portrait.row is None or not portrait.shown_policy:
+def _charts(profile: ModelProfile) -> frozenset[str]:
+    if not charts_available() or profile.row is None or not profile.shown_policy:
         return frozenset()
-    heat, quality = portrait.heatmap, portrait.row.quality
+    heat, quality = profile.heatmap, profile.row.quality
     there = {
-        "confidence": len(portrait.history) > 1,
-        "expected": any(one.enabled for one in portrait.opponents),
+        "confidence": len(profile.history) > 1,
+        "expected": any(one.enabled for one in profile.opponents),
         "both-bad": quality is not None and len(quality.trend) > 1,
         "coverage": heat is not None and any(any(line) for line in heat.deficit),
     }
@@ -222,7 +222,7 @@ _KEYS: dict[Sort, Callable[[PromptRecord], Any]] = {
 
 
 def _sorted(prompts: tuple[PromptRecord, ...], asked: ModelPageQuery) -> tuple[PromptRecord, ...]:
-    """In the order asked for, what has no value last; equals stay by votes."""
+    """Sort by the query's column, rows without a value last; ties are ordered by votes."""
     key, backward = _KEYS[asked.sort], asked.order == "desc"
     known = [one for one in prompts if key(one) not in (None, "")]
     unknown = [one for one in prompts if key(one) in (None, "")]

@@ -1,4 +1,4 @@
-"""The board of one's own votes: for their voter alone, and kept by nobody."""
+"""The page with the board of a voter's own votes, which is private and not cached."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PRIVATE = {"Cache-Control": "private, no-store", "Vary": "Cookie"}
 
 @router.get("/arenas/{arena}/mine", response_class=HTMLResponse)
 async def mine(arena: ReadableArena, request: Request) -> HTMLResponse:
-    """What the votes of this voter's session say; an explanation to whoever has none."""
+    """The board of this voter's votes; without a session, an explanation."""
     voter = await access_of(request).voter(request)
     found = None if voter is None else await personal_boards_of(request).of(arena, voter)
     return render_page(

@@ -1,4 +1,4 @@
-"""What a voter may say beside the vote, as forms send it."""
+"""Parses the remark form of the voting pages."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from tiltyard.wire.vocabulary import MAX_COMMENT_CHARACTERS, REMARK_TAG_LIMIT, T
 
 __all__ = ["COMPLAINTS", "NEGATIVE_TAGS", "POSITIVE_TAGS", "read_remark"]
 
-#: For the response that was better, and for two that were not.
+#: Tags for the better response, and for two bad ones.
 POSITIVE_TAGS: tuple[Tag, ...] = TAGS[:8]
 NEGATIVE_TAGS: tuple[Tag, ...] = TAGS[8:]
-#: What can be wrong with a matchup.
+#: Reasons for a complaint about a matchup.
 COMPLAINTS = ("broken", "identifies-model", "harmful", "personal-data", "copyright", "other")
 
 
 def read_remark(tags: Sequence[str] | None, comment: str) -> Remark:
-    """Tags and comment of a form; what no page of ours could have sent is refused."""
-    told = tuple(dict.fromkeys(tags or ()))
+    """Parse the tags and the comment of a form; raise `BadOption` if they are invalid."""
+    chosen = tuple(dict.fromkeys(tags or ()))
     text = comment.replace("\r\n", "\n").strip()
-    unknown = [tag for tag in told if tag not in TAGS]
-    if unknown or len(told) > REMARK_TAG_LIMIT:
-        raise BadOption(f"the tags are not {REMARK_TAG_LIMIT} at most of {', '.join(TAGS)}")
+    unknown = [tag for tag in chosen if tag not in TAGS]
+    if unknown or len(chosen) > REMARK_TAG_LIMIT:
+        raise BadOption(f"expected at most {REMARK_TAG_LIMIT} tags, each one of {', '.join(TAGS)}")
     if len(text) > MAX_COMMENT_CHARACTERS or "\0" in text:
         raise BadOption(
-            f"the comment is longer than {MAX_COMMENT_CHARACTERS} characters, or holds one that cannot be kept"
+            f"the comment is longer than {MAX_COMMENT_CHARACTERS} characters, or contains a null character"
         )
-    return Remark(told, text or None)
+    return Remark(chosen, text or None)

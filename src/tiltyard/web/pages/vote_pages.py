@@ -1,4 +1,4 @@
-"""Where people vote: a matchup, what becomes of it, and the next one. Everything here works without a script."""
+"""Voting pages: the open matchup, the result, and the next one. All of them work without JavaScript."""
 
 from __future__ import annotations
 
@@ -15,11 +15,9 @@ from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.voting.matchup_ids import parse_matchup_id
 from tiltyard.arena.voting.remarks import Remark
 from tiltyard.arena.voting.voter_requests import (
-    Contribution,
     OfferedMatchup,
     RevealedMatchup,
     ReviewedMatchup,
-    SessionProgress,
     Voter,
 )
 from tiltyard.arena.voting.voting_queue import VotingQueue
@@ -43,31 +41,33 @@ Text = Annotated[str, Form()]
 Tags = Annotated[list[str] | None, Form()]
 Ballot = Annotated[int, Form(ge=0, lt=2**31)]
 
-#: What a page may be asked to say besides, by the ``note`` of its address.
+#: Notes that a page can show, given by the query parameter ``note``.
 _NOTES = frozenset({"stands", "reported", "noted", "late", "undone"})
 
 
 class _Frame(TypedDict):
-    """What every page of a voter has."""
+    """Template values of every voting page."""
 
     arena: Arena
     active: str
     undo_seconds: float
-    contribution: Contribution | None
+    #: The voter's final votes.
+    final_votes: int
     reveal: str
     session_votes: int
-    progress: SessionProgress | None
+    #: Votes whose names are not revealed yet; ``None`` if names are not revealed by session.
+    unrevealed_votes: int | None
 
 
 class _Names(TypedDict):
-    """Who stood where, with their places on the newest board."""
+    """The names of both models, with their places on the newest board."""
 
     names: RevealedMatchup | None
     places: dict[str, ModelRank | None] | None
 
 
-class _Stage(TypedDict):
-    """What the stage's template wants."""
+class _MatchupValues(TypedDict):
+    """Template values of a matchup."""
 
     praise: tuple[str, ...]
     reproach: tuple[str, ...]
@@ -84,7 +84,7 @@ class _Stage(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """A vote that stands and whose names were not told, as its line on the page wants it."""
+    """A vote whose names are not revealed yet, for the line that says it was counted."""
 
     matchup: str
     outcome: str
@@ -98,23 +98,23 @@ _NAMELESS: _Names = {"names": None, "places": None}
 
 @router.get("/arenas/{arena}/vote", response_class=HTMLResponse)
 async def vote_page(request: Request, arena: str, after: Annotated[str, Query()] = "") -> HTMLResponse:
-    """The matchup that waits for this voter, ``after`` which vote; where none waits, what is asked of voters."""
-    desk = await registry_of(request).desk(arena)
-    voter = await access_of(request).voter(request, desk)
-    opened = [] if voter is None else await desk.open_matchups(voter)
-    values = await _frame(request, desk, voter)
+    """The voter's open matchup, with the result of the vote ``after`` which it comes; without one, the instructions."""
+    queue = await registry_of(request).voting_queue(arena)
+    voter = await access_of(request).voter(request, queue)
+    opened = [] if voter is None else await queue.open_matchups(voter)
+    values = await _frame(request, queue, voter)
     if voter is None or not opened:
         return render_page(request, "vote/welcome.html", **values)
     try:
-        scene = await _scene(request, desk, opened[0])
+        scene = await _offered_view(request, queue, opened[0])
     except NotFound:
         return render_page(request, "vote/welcome.html", **values)
-    desk.mark_shown(opened[0].matchup)
-    before = await _before(desk, voter, after)
-    stage = _stage(scene, ballot=opened[0].ballot)
-    counted = await _counted(desk, voter, after)
+    queue.mark_shown(opened[0].matchup)
+    before = await _before(queue, voter, after)
+    shown = _matchup_values(scene, ballot=opened[0].ballot)
+    counted = await _counted(queue, voter, after)
     return render_page(
-        request, "vote/vote.html", **values, **stage, **_NAMELESS, before=before, counted=counted
+        request, "vote/vote.html", **values, **shown, **_NAMELESS, before=before, counted=counted
     )
 
 
@@ -122,73 +122,73 @@ async def vote_page(request: Request, arena: str, after: Annotated[str, Query()]
 async def next_page(
     request: Request, arena: str, last: Text = "", tags: Tags = None, comment: Text = ""
 ) -> Response:
-    """Serve the next matchup. Where names are told after each vote, the last one is final from now on."""
-    desk = await registry_of(request).desk(arena)
-    voter, cookie, final = await access_of(request).voter(request, desk), None, False
+    """Serve the next matchup. If names are revealed after each vote, the last vote becomes final."""
+    queue = await registry_of(request).voting_queue(arena)
+    voter, cookie, final = await access_of(request).voter(request, queue), None, False
     if voter is None:
         voter, cookie = await access_of(request).new_voter(request)
     elif last:
-        final = await _finish(desk, voter, last, tags, comment)
-    await desk.next_matchup(voter)
+        final = await _finish(queue, voter, last, tags, comment)
+    await queue.next_matchup(voter)
     return redirect_to(paths.vote(arena, after=last if final else None), cookie=cookie)
 
 
 @router.post("/arenas/{arena}/vote/finish")
 async def finish(request: Request, arena: str) -> Response:
-    """End the session: the names of all its votes are told, and these are final."""
-    desk = await registry_of(request).desk(arena)
-    voter = await access_of(request).voter(request, desk)
+    """End the session: reveal the names of all its votes, which become final."""
+    queue = await registry_of(request).voting_queue(arena)
+    voter = await access_of(request).voter(request, queue)
     if voter is None:
         return redirect_to(paths.vote(arena))
-    await desk.finish(voter)
-    return redirect_to(paths.told(arena))
+    await queue.finish(voter)
+    return redirect_to(paths.revealed(arena))
 
 
 @router.get("/arenas/{arena}/vote/names", response_class=HTMLResponse)
 async def told_page(request: Request, arena: str) -> HTMLResponse:
-    """The votes whose names this voter was told last, with their names."""
-    desk = await registry_of(request).desk(arena)
-    voter = await access_of(request).voter(request, desk)
-    values = await _frame(request, desk, voter)
+    """The votes whose names were revealed to this voter last, with the names."""
+    queue = await registry_of(request).voting_queue(arena)
+    voter = await access_of(request).voter(request, queue)
+    values = await _frame(request, queue, voter)
     votes = () if voter is None else await personal_boards_of(request).last_revealed(values["arena"], voter)
-    return render_page(request, "vote/told.html", **values, votes=votes)
+    return render_page(request, "vote/revealed.html", **values, votes=votes)
 
 
 @router.post("/arenas/{arena}/vote/ahead", response_class=HTMLResponse)
 async def ahead(request: Request, arena: str, shown: Text = "") -> HTMLResponse:
-    """The matchup after the one that is shown, as a piece of a page, so that it is there when it is wanted."""
-    desk = await registry_of(request).desk(arena)
-    voter = await access_of(request).voter(request, desk)
+    """The matchup after the one that is shown, as an HTML fragment that is loaded in advance."""
+    queue = await registry_of(request).voting_queue(arena)
+    voter = await access_of(request).voter(request, queue)
     if voter is None:
-        raise NotFound("nobody votes here yet; ask for a first matchup")
-    opened = await desk.open_matchups(voter)
+        raise NotFound("there is no session yet; request a first matchup")
+    opened = await queue.open_matchups(voter)
     waiting = [one for one in opened if one.matchup != shown]
     if len(waiting) < len(opened):
-        desk.mark_shown(shown)
-    offered = waiting[0] if waiting else await desk.next_matchup(voter, ahead=bool(opened))
-    scene = await _scene(request, desk, offered)
-    values = await _frame(request, desk, None)
+        queue.mark_shown(shown)
+    offered = waiting[0] if waiting else await queue.next_matchup(voter, ahead=bool(opened))
+    scene = await _offered_view(request, queue, offered)
+    values = await _frame(request, queue, None)
     return render_page(
-        request, "vote/ahead.html", **values, **_stage(scene, ballot=offered.ballot), **_NAMELESS
+        request, "vote/ahead.html", **values, **_matchup_values(scene, ballot=offered.ballot), **_NAMELESS
     )
 
 
 @router.get("/matchups/{matchup}", response_class=HTMLResponse)
 async def matchup_page(request: Request, matchup: str, note: Annotated[str, Query()] = "") -> HTMLResponse:
-    """A voter's own matchup in whatever state it is: after the vote, usually."""
-    desk, voter = await find_queue_and_voter(request, matchup)
-    seen = await desk.review(voter, matchup)
-    names = await desk.reveal(voter, matchup) if seen.revealed and seen.state == "voted" else None
+    """A voter's own matchup in any state; usually after the vote."""
+    queue, voter = await find_queue_and_voter(request, matchup)
+    seen = await queue.review(voter, matchup)
+    names = await queue.reveal(voter, matchup) if seen.revealed and seen.state == "voted" else None
     if seen.state == "open":
-        desk.mark_shown(matchup)
-    remark = await desk.remarked(voter, matchup)
-    scene = await _seen(request, desk, seen)
+        queue.mark_shown(matchup)
+    remark = await queue.remarked(voter, matchup)
+    scene = await _reviewed_view(request, queue, seen)
     return render_page(
         request,
         "vote/vote.html" if scene is not None else "vote/ended.html",
-        **await _frame(request, desk, voter),
-        **_stage(scene, seen, remark, note),
-        **await _names(request, desk, voter, names),
+        **await _frame(request, queue, voter),
+        **_matchup_values(scene, seen, remark, note),
+        **await _names(request, queue, voter, names),
         before=names,
         counted=None,
     )
@@ -196,52 +196,52 @@ async def matchup_page(request: Request, matchup: str, note: Annotated[str, Quer
 
 @router.get("/matchups/{matchup}/counted", response_class=HTMLResponse)
 async def counted_piece(request: Request, matchup: str) -> HTMLResponse:
-    """What is told of a vote before its names are, as a piece of the page with the next matchup."""
-    desk, voter = await find_queue_and_voter(request, matchup)
-    values = await _frame(request, desk, voter)
-    return render_page(request, "vote/counted.html", **values, counted=await _counted(desk, voter, matchup))
+    """The line about a vote whose names are not revealed yet, as an HTML fragment for the page of the next matchup."""
+    queue, voter = await find_queue_and_voter(request, matchup)
+    values = await _frame(request, queue, voter)
+    return render_page(request, "vote/counted.html", **values, counted=await _counted(queue, voter, matchup))
 
 
 @router.post("/matchups/{matchup}/vote")
 async def cast(request: Request, matchup: str, winner: Text = "", ballot: Ballot = 0) -> Response:
-    """Vote. Another vote on the same ballot changes nothing: the page says which one stands.
+    """Vote. Another vote on the same ballot changes nothing; the page then shows the first one.
 
-    Where names are not told after each vote, the next matchup comes at once.
+    If names are not revealed after each vote, the next matchup is shown at once.
     """
     if winner not in set(Outcome):
-        raise BadOption("the vote is none of model_a, model_b, tie and both_bad; go back and press a button")
-    desk, voter = await find_queue_and_voter(request, matchup)
+        raise BadOption("the vote must be model_a, model_b, tie or both_bad; go back and press a button")
+    queue, voter = await find_queue_and_voter(request, matchup)
     try:
-        ended = await desk.vote(voter, matchup, kind_of(Outcome(winner)), ballot=ballot)
+        ended = await queue.vote(voter, matchup, kind_of(Outcome(winner)), ballot=ballot)
     except (Closed, Expired):
         return redirect_to(paths.matchup(matchup) + "?note=stands")
-    if desk.settings.reveal == "vote":
+    if queue.settings.reveal == "vote":
         return redirect_to(paths.matchup(matchup))
     if ended.revealed:
-        return redirect_to(paths.told(desk.name))
+        return redirect_to(paths.revealed(queue.name))
     with suppress(NoMatchup, Busy):
-        await desk.next_matchup(voter)
-    return redirect_to(paths.vote(desk.name, after=matchup))
+        await queue.next_matchup(voter)
+    return redirect_to(paths.vote(queue.name, after=matchup))
 
 
 @router.post("/matchups/{matchup}/skip")
 async def pass_over(request: Request, matchup: str) -> Response:
-    """Pass a matchup over, and go on to the next."""
-    desk, voter = await find_queue_and_voter(request, matchup)
+    """Skip a matchup and show the next one."""
+    queue, voter = await find_queue_and_voter(request, matchup)
     try:
-        await desk.skip(voter, matchup)
+        await queue.skip(voter, matchup)
     except (Closed, Expired):
         return redirect_to(paths.matchup(matchup) + "?note=stands")
-    await desk.next_matchup(voter)
-    return redirect_to(paths.vote(desk.name))
+    await queue.next_matchup(voter)
+    return redirect_to(paths.vote(queue.name))
 
 
 @router.post("/matchups/{matchup}/undo")
 async def take_back(request: Request, matchup: str, ballot: Ballot = 0) -> Response:
-    """Undo a vote, while that can be; the same matchup waits for another."""
-    desk, voter = await find_queue_and_voter(request, matchup)
+    """Undo a vote, if that is still possible; the matchup is open again."""
+    queue, voter = await find_queue_and_voter(request, matchup)
     try:
-        await desk.undo(voter, matchup, ballot=ballot)
+        await queue.undo(voter, matchup, ballot=ballot)
     except Closed:
         return redirect_to(paths.matchup(matchup) + "?note=late")
     return redirect_to(paths.matchup(matchup) + "?note=undone")
@@ -251,27 +251,27 @@ async def take_back(request: Request, matchup: str, ballot: Ballot = 0) -> Respo
 async def show_names(
     request: Request, matchup: str, part: Text = "", tags: Tags = None, comment: Text = ""
 ) -> Response:
-    """Show the names; the vote is final from now on. A script asks for a ``part`` of the page alone."""
-    desk, voter = await find_queue_and_voter(request, matchup)
+    """Reveal the names; the vote becomes final. With ``part``, returns only a fragment, for scripts."""
+    queue, voter = await find_queue_and_voter(request, matchup)
     if not part:
-        await _finish(desk, voter, matchup, tags, comment)
+        await _finish(queue, voter, matchup, tags, comment)
         return redirect_to(paths.matchup(matchup))
-    names = await desk.reveal(voter, matchup)
+    names = await queue.reveal(voter, matchup)
     return render_page(
         request,
         "vote/names.html",
-        **await _frame(request, desk, voter),
-        **await _names(request, desk, voter, names),
+        **await _frame(request, queue, voter),
+        **await _names(request, queue, voter, names),
     )
 
 
 @router.post("/matchups/{matchup}/remark")
 async def say_why(request: Request, matchup: str, tags: Tags = None, comment: Text = "") -> Response:
-    """Keep why somebody voted so."""
-    desk, voter = await find_queue_and_voter(request, matchup)
+    """Save a remark on a vote."""
+    queue, voter = await find_queue_and_voter(request, matchup)
     remark = read_remark(tags, comment)
     try:
-        await desk.remark(voter, matchup, remark.tags, remark.comment)
+        await queue.remark(voter, matchup, remark.tags, remark.comment)
     except Closed:
         return redirect_to(paths.matchup(matchup))
     return redirect_to(paths.matchup(matchup) + "?note=noted")
@@ -279,101 +279,101 @@ async def say_why(request: Request, matchup: str, tags: Tags = None, comment: Te
 
 @router.post("/matchups/{matchup}/report")
 async def complain(request: Request, matchup: str, reason: Text = "", note: Text = "") -> Response:
-    """Tell the operator what is wrong with a matchup."""
+    """Report a problem with a matchup to the operator."""
     if reason not in COMPLAINTS:
-        raise BadOption(f"the reason is none of {', '.join(COMPLAINTS)}; go back and choose one")
-    desk, voter = await find_queue_and_voter(request, matchup)
+        raise BadOption(f"the reason must be one of {', '.join(COMPLAINTS)}; go back and choose one")
+    queue, voter = await find_queue_and_voter(request, matchup)
     said = read_remark((), note).comment
-    await context_of(request).stage.complain(
-        desk.arena, parse_matchup_id(matchup), voter.source, voter.session, reason, said
+    await context_of(request).response_kinds.complain(
+        queue.arena, parse_matchup_id(matchup), voter.source, voter.session, reason, said
     )
     return redirect_to(paths.matchup(matchup) + "?note=reported")
 
 
-async def _finish(desk: VotingQueue, voter: Voter, matchup: str, tags: Tags, comment: str) -> bool:
-    """Keep the remark that came along, if it is not too late for it; show the names, if it is time for them.
+async def _finish(queue: VotingQueue, voter: Voter, matchup: str, tags: Tags, comment: str) -> bool:
+    """Save the remark that came with the request, if still possible; reveal the names, if they are revealed now.
 
-    Whether something can be told of the vote on the next page.
+    Returns whether the next page can show the result of the vote.
     """
     remark = read_remark(tags, comment)
     if remark != Remark():
         with suppress(Closed, Expired, NotFound):
-            await desk.remark(voter, matchup, remark.tags, remark.comment)
-    if desk.settings.reveal != "vote":
+            await queue.remark(voter, matchup, remark.tags, remark.comment)
+    if queue.settings.reveal != "vote":
         return True
     with suppress(Closed, Expired, NotFound):
-        await desk.reveal(voter, matchup)
+        await queue.reveal(voter, matchup)
         return True
     return False
 
 
-async def _before(desk: VotingQueue, voter: Voter, matchup: str) -> RevealedMatchup | None:
-    """The names of a vote of this voter's that is final by now; of anything else nothing is told."""
+async def _before(queue: VotingQueue, voter: Voter, matchup: str) -> RevealedMatchup | None:
+    """The names of a vote of this voter if they are revealed; otherwise ``None``."""
     with suppress(Closed, NotFound):
-        seen = await desk.review(voter, matchup)
+        seen = await queue.review(voter, matchup)
         if seen.state == "voted" and seen.revealed:
-            return await desk.reveal(voter, matchup)
+            return await queue.reveal(voter, matchup)
     return None
 
 
-async def _counted(desk: VotingQueue, voter: Voter, matchup: str) -> _Counted | None:
+async def _counted(queue: VotingQueue, voter: Voter, matchup: str) -> _Counted | None:
     with suppress(Closed, NotFound):
-        seen = await desk.review(voter, matchup)
+        seen = await queue.review(voter, matchup)
         if seen.outcome is not None and not seen.revealed:
             return _Counted(matchup, SPELLED[seen.outcome][0], seen.ballot, seen.left, seen.blind)
     return None
 
 
-async def _scene(request: Request, desk: VotingQueue, offered: OfferedMatchup) -> MatchupView:
+async def _offered_view(request: Request, queue: VotingQueue, offered: OfferedMatchup) -> MatchupView:
     responses = (offered.response_a, offered.response_b)
     return await build_matchup_view(
-        request, desk, offered.matchup, offered.prompt, responses, offered.expires_at
+        request, queue, offered.matchup, offered.prompt, responses, offered.expires_at
     )
 
 
-async def _seen(request: Request, desk: VotingQueue, seen: ReviewedMatchup) -> MatchupView | None:
-    """The scene of a matchup that may be looked at still."""
+async def _reviewed_view(request: Request, queue: VotingQueue, seen: ReviewedMatchup) -> MatchupView | None:
+    """The view of a matchup, or ``None`` if the voter may no longer see it."""
     if seen.responses is None:
         return None
     try:
         return await build_matchup_view(
-            request, desk, seen.matchup, seen.prompt, seen.responses, seen.expires_at
+            request, queue, seen.matchup, seen.prompt, seen.responses, seen.expires_at
         )
     except NotFound:
         return None
 
 
-async def _frame(request: Request, desk: VotingQueue, voter: Voter | None) -> _Frame:
-    """The arena, and what the votes so far come to."""
-    arena: Arena = await boards_of(request).arena(desk.name)
-    progress = None
-    if voter is not None and desk.settings.reveal == "session":
-        progress = await desk.session_progress(voter)
+async def _frame(request: Request, queue: VotingQueue, voter: Voter | None) -> _Frame:
+    """Values of every voting page: the arena, its settings and the voter's counts."""
+    arena: Arena = await boards_of(request).arena(queue.name)
+    unrevealed = None
+    if voter is not None and queue.settings.reveal == "session":
+        unrevealed = await queue.unrevealed_votes(voter)
     return {
         "arena": arena,
         "active": "vote",
-        "undo_seconds": desk.settings.undo_seconds,
-        "contribution": None if voter is None else await desk.contribution(voter),
-        "reveal": desk.settings.reveal,
-        "session_votes": desk.settings.session_votes,
-        "progress": progress,
+        "undo_seconds": queue.settings.undo_seconds,
+        "final_votes": 0 if voter is None else await queue.final_votes(voter),
+        "reveal": queue.settings.reveal,
+        "session_votes": queue.settings.session_votes,
+        "unrevealed_votes": unrevealed,
     }
 
 
-async def _names(request: Request, desk: VotingQueue, voter: Voter, names: RevealedMatchup | None) -> _Names:
+async def _names(request: Request, queue: VotingQueue, voter: Voter, names: RevealedMatchup | None) -> _Names:
     if names is None:
         return _NAMELESS
-    found = await newest_ranks(boards_of(request), desk.arena, voter.source) or {}
+    found = await newest_ranks(boards_of(request), queue.arena, voter.source) or {}
     return {"names": names, "places": {"a": found.get(names.model_a), "b": found.get(names.model_b)}}
 
 
-def _stage(
+def _matchup_values(
     scene: MatchupView | None,
     seen: ReviewedMatchup | None = None,
     remark: Remark | None = None,
     note: str = "",
     ballot: int = 0,
-) -> _Stage:
+) -> _MatchupValues:
     outcome = None if seen is None or seen.outcome is None else SPELLED[seen.outcome][0]
     return {
         "praise": POSITIVE_TAGS,

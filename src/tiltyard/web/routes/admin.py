@@ -1,4 +1,4 @@
-"""What operators do with an arena: make it, fill it, run it, take things down."""
+"""API routes for managing arenas: create, import, change, withdraw."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ Importer = Annotated[Actor, Depends(require_scope("import"))]
 
 _ADMIN = [Depends(require_scope("admin"))]
 _REFUSALS = document_problems(401, 403, 404, 422, 503)
-#: Bytes of one line of answers: the largest response as base64, and the rest of it.
+#: Maximum bytes of a line of answers: the largest response as base64, plus the other fields.
 _MAX_LINE_BYTES = MAX_RESPONSE_BYTES * 4 // 3 + 4 * 1024 * 1024
 _LINES: OpenApi = {
     "requestBody": {
@@ -68,10 +68,10 @@ _LINES: OpenApi = {
 
 
 @router.post(
-    "", status_code=201, summary="Make an arena", responses=document_problems(401, 403, 409, 422, 503)
+    "", status_code=201, summary="Create an arena", responses=document_problems(401, 403, 409, 422, 503)
 )
 async def make_arena(body: CreateArenaRequest, request: Request, actor: Admin) -> ArenaInfo:
-    """A new, empty arena. Its log begins with its ranking policy."""
+    """Create an empty arena. Its log starts with its ranking policy."""
     made = await create_arena(
         registry_of(request).pool,
         body.name,
@@ -87,10 +87,10 @@ async def make_arena(body: CreateArenaRequest, request: Request, actor: Admin) -
 async def change_arena(
     arena: ArenaName, body: ChangeArenaRequest, request: Request, actor: Admin
 ) -> ArenaInfo:
-    """Another title, other settings. Those that are not named stay."""
-    house = registry_of(request)
-    changed = await change_settings(house.pool, arena, body.settings, title=body.title, actor=actor.name)
-    await house.settings_changed()
+    """Change the title or the given settings."""
+    registry = registry_of(request)
+    changed = await change_settings(registry.pool, arena, body.settings, title=body.title, actor=actor.name)
+    await registry.settings_changed()
     boards_of(request).forget(arena)
     return serialize_arena(changed)
 
@@ -105,29 +105,29 @@ async def import_responses(
     arena: ArenaName,
     request: Request,
     actor: Importer,
-    enable: Annotated[bool, Query(description="Whether new models may be served at once.")] = True,
+    enable: Annotated[bool, Query(description="Whether new models are served at once.")] = True,
 ) -> Imported:
-    """Let answers in. What is there already changes nothing; what contradicts it is refused, all of it."""
-    house = registry_of(request)
-    await read_arena(house.pool, arena)
+    """Import answers. Existing answers are unchanged; if any answer contradicts an existing one, nothing is imported."""
+    registry = registry_of(request)
+    await read_arena(registry.pool, arena)
     async with _spooled(request) as path:
-        brought = await import_answers(
-            house.pool, house.contents, arena, path, body=True, enable=enable, actor=actor.name
+        result = await import_answers(
+            registry.pool, registry.blobs, arena, path, body=True, enable=enable, actor=actor.name
         )
     return Imported(
-        models=brought.models,
-        prompts=brought.prompts,
-        responses=brought.responses,
-        unchanged=brought.unchanged,
-        position=brought.position,
-        mentioned=brought.mentioned,
-        mentions=tuple(str(one) for one in brought.mentions),
+        models=result.models,
+        prompts=result.prompts,
+        responses=result.responses,
+        unchanged=result.unchanged,
+        position=result.position,
+        mentioned=result.mentioned,
+        mentions=tuple(str(one) for one in result.mentions),
     )
 
 
 @router.get("/{arena}/models", summary="All models", responses=_REFUSALS, dependencies=_ADMIN)
 async def models(arena: ArenaName, request: Request) -> ModelList:
-    """Every model that was ever added, enabled, retired or not yet enabled."""
+    """All models that were ever added, enabled or not."""
     pool = registry_of(request).pool
     found = await read_models(pool, await read_arena(pool, arena))
     return ModelList(
@@ -140,13 +140,13 @@ async def models(arena: ArenaName, request: Request) -> ModelList:
 
 @router.post("/{arena}/models/{model:path}/enable", summary="Enable a model", responses=_REFUSALS)
 async def enable_model(arena: ArenaName, model: ModelName, request: Request, actor: Admin) -> Enabled:
-    """Let a model be served."""
+    """Enable a model, so that it is served."""
     return await _enabled(request, arena, model, actor, enabled=True)
 
 
 @router.post("/{arena}/models/{model:path}/retire", summary="Retire a model", responses=_REFUSALS)
 async def retire_model(arena: ArenaName, model: ModelName, request: Request, actor: Admin) -> Enabled:
-    """Serve a model no more. Open matchups stay valid until they expire; its battles count."""
+    """Retire a model, so that it is no longer served. Open matchups stay valid until they expire; its battles count."""
     return await _enabled(request, arena, model, actor, enabled=False)
 
 
@@ -157,7 +157,7 @@ async def prompts(
     after: Annotated[int, Query(ge=-1, lt=2**31)] = -1,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> PromptList:
-    """A page of prompts with their texts, by number."""
+    """A page of prompts with their texts, ordered by number."""
     pool = registry_of(request).pool
     found = await read_prompts(pool, await read_arena(pool, arena), after=after, limit=limit)
     return PromptList(
@@ -180,14 +180,14 @@ async def prompts(
 @router.post(
     "/{arena}/withdrawals",
     status_code=201,
-    summary="Take something down",
+    summary="Withdraw a response or prompt",
     responses=document_problems(401, 403, 404, 409, 422, 503),
 )
 async def take_down(arena: ArenaName, body: WithdrawRequest, request: Request, actor: Admin) -> Withdrawn:
-    """Withdraw a response, or a prompt with all its responses. Bytes go; names, hashes and battles stay."""
-    house = registry_of(request)
+    """Withdraw a response, or a prompt with all its responses. Content is deleted; names, hashes and battles stay."""
+    registry = registry_of(request)
     return await withdraw(
-        house.pool, house.contents, arena, body.prompt, body.model, reason=body.reason, actor=actor.name
+        registry.pool, registry.blobs, arena, body.prompt, body.model, reason=body.reason, actor=actor.name
     )
 
 
@@ -195,25 +195,25 @@ async def take_down(arena: ArenaName, body: WithdrawRequest, request: Request, a
     "/{arena}/policy", tags=["readers"], summary="The policy", responses=document_problems(401, 404, 503)
 )
 async def policy(arena: ReadableArena, request: Request) -> PolicyInForce:
-    """The ranking policy that is in force."""
+    """The current ranking policy."""
     return PolicyInForce(policy=asdict(await current_policy(registry_of(request).pool, arena.name)))
 
 
 @router.patch("/{arena}/policy", summary="Change the policy", responses=_REFUSALS)
 async def change_policy(
     arena: ArenaName,
-    body: Annotated[Values, Body(description="Constants by name; others stay.")],
+    body: Annotated[Values, Body(description="Constants to change, by name.")],
     request: Request,
     actor: Admin,
 ) -> PolicyInForce:
-    """Change the ranking policy from the next event on. What shapes the arena's memory cannot change."""
+    """Change the ranking policy from the next event on. Constants that determine what is stored cannot change."""
     changed = await set_policy(registry_of(request).pool, arena, body, actor=actor.name)
     return PolicyInForce(policy=asdict(changed))
 
 
 @router.put("/{arena}/phase", summary="Set the phase", responses=_REFUSALS)
 async def set_phase(arena: ArenaName, body: PhaseRequest, request: Request, actor: Admin) -> PolicyInForce:
-    """How much of the ranking policy is in force, 1 to 4."""
+    """Set the phase of the ranking policy, 1 to 4."""
     changed = await set_policy(registry_of(request).pool, arena, {"phase": body.phase}, actor=actor.name)
     return PolicyInForce(policy=asdict(changed))
 
@@ -225,7 +225,7 @@ async def _enabled(request: Request, arena: str, model: str, actor: Actor, *, en
 
 @asynccontextmanager
 async def _spooled(request: Request) -> AsyncIterator[FilePath]:
-    """The body in a file, which is gone afterwards."""
+    """The request body in a temporary file."""
     with tempfile.NamedTemporaryFile(prefix="tiltyard-", suffix=".jsonl") as file:
         line = 0
         async for piece in request.stream():

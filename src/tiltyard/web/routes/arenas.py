@@ -18,13 +18,13 @@ router = APIRouter(prefix="/api/v1/arenas", tags=["readers"])
 
 @router.get("", summary="All arenas", responses=document_problems(401, 503))
 async def arenas(request: Request, actor: CurrentActor) -> ArenaList:
-    """Open arenas, and closed ones that whoever asks has a right to."""
+    """Open arenas, and closed ones that the client may read."""
     found = await read_arenas(registry_of(request).pool)
     return ArenaList([serialize_arena(arena) for arena in found if may_read(actor, arena)])
 
 
 @router.get("/{arena}", summary="An arena", responses=document_problems(401, 404, 503))
 async def arena(arena: ReadableArena, request: Request) -> ArenaInfo:
-    """What an arena is called and how it is run."""
+    """An arena's title and settings, and the categories and languages of its prompts."""
     categories, languages = await read_prompt_filters(registry_of(request).pool, arena)
     return serialize_arena(arena, categories, languages)

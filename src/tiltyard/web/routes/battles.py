@@ -1,4 +1,4 @@
-"""The battles of an arena as a file, sent while it is made."""
+"""API route that streams the battles of an arena as a file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ router = APIRouter(prefix="/api/v1/arenas/{arena}", tags=["readers"])
 
 _LOG = logging.getLogger(__name__)
 
-#: Seconds in which a reader must have taken a piece.
+#: Seconds without progress after which an export is aborted.
 _STALLED_READER_SECONDS = 60.0
 _FILES: Documented = {
     200: {
@@ -48,26 +48,28 @@ async def battles(
     arena: ReadableArena,
     request: Request,
     actor: CurrentActor,
-    format: Annotated[Container, Query(description="The kind of file.")] = "jsonl",
-    source: Annotated[SourceName | None, Query(description="Whose votes; without it, everybody's.")] = None,
+    format: Annotated[Container, Query(description="The file format.")] = "jsonl",
+    source: Annotated[SourceName | None, Query(description="Only votes of this source.")] = None,
     upto: Annotated[
-        int | None, Query(ge=0, lt=2**63, description="The last position; a snapshot's, say.")
+        int | None, Query(ge=0, lt=2**63, description="The last position, for example of a snapshot.")
     ] = None,
-    release: Annotated[Plain | None, Query(description="Whose pseudonyms to use; operators only.")] = None,
+    release: Annotated[
+        Plain | None, Query(description="The release whose pseudonyms to use; operators only.")
+    ] = None,
 ) -> Response:
-    """Final votes that are not excluded. Voters have pseudonyms, which are new in every file.
+    """Final votes that are not excluded. Voters have pseudonyms, which differ in every file.
 
-    An operator may name a release: the same name gives the same pseudonyms.
+    An operator may give a release: the same release gives the same pseudonyms.
     """
     if release is not None:
         if actor is None:
-            raise NotAllowed("only the operator names a release; leave it out, or sign in")
+            raise NotAllowed("only the operator may give a release; leave it out, or sign in")
         actor.require("admin", arena.name)
     url, places = registry_of(request).url, context_of(request).exports
     number = None if source is None else source_number(source)
     export = await run_in_threadpool(open_export, url, arena.arena, source=number, upto=upto, release=release)
     if places.locked():
-        raise HTTPException(503, "Other files are being made; try again soon.", {"Retry-After": "10"})
+        raise HTTPException(503, "Other exports are running; try again soon.", {"Retry-After": "10"})
     await places.acquire()
     file = _File(export_battles(url, keys_of(request), export, format), places)
     headers = {
@@ -78,14 +80,14 @@ async def battles(
 
 
 class _File:
-    """A file in the making, and the place that it takes."""
+    """A running export, and its slot."""
 
     def __init__(self, pieces: Generator[bytes, None, None], places: asyncio.Semaphore) -> None:
         self._pieces = pieces
         self._places = places
 
     async def begun(self) -> Iterator[bytes]:
-        """Its pieces, the first of them at hand: what fails at once is told properly."""
+        """The chunks, with the first one already computed, so that an early failure gives a proper error response."""
         try:
             first = await run_in_threadpool(next, self._pieces, b"")
         except BaseException:
@@ -94,17 +96,17 @@ class _File:
         return itertools.chain([first], self._pieces)
 
     def close(self) -> None:
-        """Hang up, and let another file be made."""
+        """Stop the export and release its slot."""
         self._pieces.close()
         self._places.release()
 
 
 class _Stalled(Exception):
-    """The reader takes no more."""
+    """The client does not read."""
 
 
 class _FileResponse(StreamingResponse):
-    """Sends a file, and closes it however that ends: a reader may leave in the middle, or take no more."""
+    """Sends a file, and closes the export even if the client disconnects or stalls."""
 
     def __init__(self, file: _File, pieces: Iterator[bytes], **options: Any) -> None:
         super().__init__(pieces, **options)
@@ -121,6 +123,8 @@ class _FileResponse(StreamingResponse):
         try:
             await super().__call__(scope, receive, pressing)
         except _Stalled:
-            _LOG.info("an export was ended: its reader took nothing for %s seconds", _STALLED_READER_SECONDS)
+            _LOG.info(
+                "an export was aborted: the client read nothing for %s seconds", _STALLED_READER_SECONDS
+            )
         finally:
             self._file.close()

@@ -1,4 +1,4 @@
-"""Boards: the newest, earlier ones by their hash, those of some prompts, pages of models, weekly reports."""
+"""API routes for boards: the newest, earlier ones by hash, filtered ones, model pages, weekly reports."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ __all__ = ["router"]
 router = APIRouter(prefix="/api/v1/arenas/{arena}", tags=["readers"])
 
 Hash = Annotated[
-    str, Path(description="A SHA-256 in hexadecimal digits.", pattern=r"^[0-9a-f]{64}$", examples=["0" * 64])
+    str, Path(description="A SHA-256 hash in hexadecimal.", pattern=r"^[0-9a-f]{64}$", examples=["0" * 64])
 ]
-Filter = Annotated[Plain | None, Query(description="Only prompts of this one.")]
+Filter = Annotated[Plain | None, Query(description="Only prompts with this value.")]
 Excluded = Annotated[
     Literal["left-out", "counted"],
-    Query(description="Votes that the operator excluded: left out, or counted."),
+    Query(description="Whether votes that the operator excluded are left out or counted."),
 ]
 Big = Annotated[int | None, Query(ge=0, lt=2**63)]
 
-_CACHED: Documented = {304: {"description": "It is what you have."}}
+_CACHED: Documented = {304: {"description": "Not modified."}}
 
 
 @router.get(
@@ -85,7 +85,7 @@ async def snapshots(
     position: Big = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> SnapshotList:
-    """Boards, newest first. Generation and position, given together, ask for what came before them."""
+    """Published boards, newest first. With generation and position, the boards before them."""
     before = None if generation is None or position is None else (generation, position)
     pool = registry_of(request).pool
     found = await read_snapshots(pool, arena, source_number(source), before=before, limit=limit)
@@ -112,14 +112,14 @@ async def snapshots(
     responses=document_problems(401, 404, 422, 503) | _CACHED,
 )
 async def snapshot(arena: ReadableArena, snapshot: Hash, request: Request) -> Response:
-    """A board as it was published: its bytes have this hash. It is kept for ever if it was evaluated, else 30 days."""
+    """A published board; its bytes have this hash. It is permanent if it was evaluated, else kept for 30 days."""
     found = await read_snapshot(registry_of(request).pool, arena, snapshot)
     return send_cacheable(request, arena, found.document.encode(), found.sha256, for_ever=True)
 
 
 @router.get("/reports", summary="Weekly reports", responses=document_problems(401, 404, 503))
 async def reports(arena: ReadableArena, request: Request) -> ReportList:
-    """The validity reports of each week, newest first."""
+    """Weekly validity reports, newest first."""
     found = await read_reports(registry_of(request).pool, arena)
     return ReportList(
         [
@@ -142,7 +142,7 @@ async def reports(arena: ReadableArena, request: Request) -> ReportList:
     responses=document_problems(401, 404, 422, 503) | _CACHED,
 )
 async def report(arena: ReadableArena, report: Hash, request: Request) -> Response:
-    """A validity report as it was made: its bytes have this hash."""
+    """A validity report; its bytes have this hash."""
     document = await read_report_document(registry_of(request).pool, arena, report)
     return send_cacheable(request, arena, document.encode(), report, for_ever=True)
 
@@ -156,6 +156,6 @@ async def report(arena: ReadableArena, report: Hash, request: Request) -> Respon
 async def model(
     arena: ReadableArena, model: ModelName, request: Request, source: Source = "human"
 ) -> Response:
-    """Row and neighbours, head to head, results by prompt, and the boards it was on."""
+    """A model's row and neighbours, results by opponent and by prompt, and its history."""
     found = await boards_of(request).model(arena, source_number(source), model)
     return send_cacheable(request, arena, found.data, found.sha256)

@@ -1,4 +1,4 @@
-"""For those who watch the house: is it alive, is it ready, how does it do."""
+"""Health checks and metrics."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ __all__ = ["Readiness", "count_loaded_arenas", "router"]
 router = APIRouter(tags=["health"])
 
 _DATABASE_TIMEOUT_SECONDS = 5.0
-#: Seconds for which an answer of the database's stands, good or bad.
+#: Seconds for which the result of a check is cached.
 _READINESS_CACHE_SECONDS = 1.0
 _TEXT: Documented = {200: {"content": {"text/plain": {}}, "description": "Prometheus's text format."}}
 
 
 class Readiness:
-    """Whether the database is as it should be. It is looked at once a second at most, however many ask."""
+    """Checks whether the database is ready, at most once a second."""
 
     def __init__(self, look: Callable[[], object]) -> None:
         self._look = look
         self._looks = SingleFlight(keep_seconds=_READINESS_CACHE_SECONDS)
 
     async def check(self) -> None:
-        """Raise `StoreFault` unless it is."""
+        """Raise `StoreFault` unless the database is ready."""
         try:
             async with asyncio.timeout(_DATABASE_TIMEOUT_SECONDS):
                 await self._looks("database", lambda: asyncio.to_thread(self._look))
@@ -45,8 +45,8 @@ class Readiness:
 
 
 def count_loaded_arenas(voting_queues: Sequence[VotingQueue]) -> Ready:
-    """One arena that cannot be loaded takes no other out of service: its own voters are told by its own answers."""
-    ready = sum(desk.ready for desk in voting_queues)
+    """Count loaded arenas; raise only if none is loaded. One that fails to load does not affect the others."""
+    ready = sum(queue.ready for queue in voting_queues)
     if voting_queues and not ready:
         raise StoreFault("no arena is loaded yet")
     return Ready(status="ok", arenas=ready, loading=len(voting_queues) - ready)
@@ -54,28 +54,28 @@ def count_loaded_arenas(voting_queues: Sequence[VotingQueue]) -> Ready:
 
 @router.get("/healthz", summary="Alive")
 async def healthz() -> Health:
-    """The process answers. Nothing else is asked."""
+    """The process responds; nothing else is checked."""
     return Health(status="ok")
 
 
 @router.get("/readyz", summary="Ready", responses=document_problems(503))
 async def readyz(request: Request) -> Ready:
-    """The database answers, its tables are those of this version, and an arena is loaded, if any was opened."""
+    """The database responds and has this version's schema, and an arena is loaded if any was opened."""
     await context_of(request).readiness.check()
     return count_loaded_arenas(registry_of(request).voting_queues)
 
 
 @router.get(
     "/metrics",
-    summary="Figures for Prometheus",
+    summary="Metrics for Prometheus",
     response_class=Response,
     responses=document_problems(401, 403) | _TEXT,
     dependencies=[Depends(require_scope("metrics"))],
 )
 async def metrics(request: Request) -> Response:
-    """Needs a token with the scope metrics; the port that TILTYARD_METRICS_PORT opens needs none."""
-    figures = context_of(request).figures
-    page = await asyncio.to_thread(metrics_page, figures.registry, lambda: _lags(request))
+    """Requires a token with the scope metrics. The port TILTYARD_METRICS_PORT requires none."""
+    own = context_of(request).metrics
+    page = await asyncio.to_thread(metrics_page, own.registry, lambda: _lags(request))
     return Response(page, headers={"Content-Type": METRICS_TYPE})
 
 

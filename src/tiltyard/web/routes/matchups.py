@@ -1,4 +1,4 @@
-"""What voters do, people and judges alike."""
+"""API routes for voters, both people and judges."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ MatchupId = Annotated[
 ]
 
 _ENDING = document_problems(401, 404, 409, 410, 503)
-_AGAIN: Documented = {200: {"model": Matchup, "description": "One that was served before."}}
+_AGAIN: Documented = {200: {"model": Matchup, "description": "A matchup that was served before."}}
 _BYTES: Documented = {200: {"content": {"*/*": {}}, "description": "Its bytes."}}
 #: The same for both sides and all kinds.
 _SHOWN = {
@@ -77,16 +77,16 @@ _SHOWN = {
     responses=document_problems(401, 403, 404, 409, 415, 429, 503) | _AGAIN,
 )
 async def next_matchup(arena: Arena, body: NextMatchupRequest, request: Request) -> Response:
-    """The matchup that waits for this voter, or a new one. A voter has at most two open ones.
+    """Return the voter's open matchup, or a new one. A voter has at most two open matchups.
 
-    A voter without a session gets one, as a cookie.
+    A voter without a session gets one, in a cookie.
     """
-    access, desk = access_of(request), await registry_of(request).desk(arena)
-    voter, cookie = await access.voter(request, desk), None
+    access, queue = access_of(request), await registry_of(request).voting_queue(arena)
+    voter, cookie = await access.voter(request, queue), None
     if voter is None:
         voter, cookie = await access.new_voter(request)
-    offered = await desk.next_matchup(voter, ahead=body.ahead)
-    answer = json_response(await _shown(request, desk, offered), 201 if offered.new else 200)
+    offered = await queue.next_matchup(voter, ahead=body.ahead)
+    answer = json_response(await _shown(request, queue, offered), 201 if offered.new else 200)
     if cookie is not None:
         answer.headers.append("set-cookie", cookie)
     return answer
@@ -99,11 +99,11 @@ async def next_matchup(arena: Arena, body: NextMatchupRequest, request: Request)
     responses=document_problems(401, 403, 404, 503),
 )
 async def open_matchups(arena: Arena, request: Request) -> Response:
-    """What this voter was served in the arena and has not answered."""
-    desk = await registry_of(request).desk(arena)
-    voter = await access_of(request).voter(request, desk)
-    offered = [] if voter is None else await desk.open_matchups(voter)
-    return json_response(MatchupList([await _shown(request, desk, one) for one in offered]))
+    """The voter's open matchups in the arena."""
+    queue = await registry_of(request).voting_queue(arena)
+    voter = await access_of(request).voter(request, queue)
+    offered = [] if voter is None else await queue.open_matchups(voter)
+    return json_response(MatchupList([await _shown(request, queue, one) for one in offered]))
 
 
 @router.post(
@@ -113,18 +113,18 @@ async def open_matchups(arena: Arena, request: Request) -> Response:
     responses=_ENDING | document_problems(415),
 )
 async def vote(matchup: MatchupId, body: VoteRequest, request: Request) -> Response:
-    """Settle a matchup. The same vote again gives the same answer; another one is refused."""
-    desk, voter = await find_queue_and_voter(request, matchup)
+    """Vote on a matchup. Repeating the same vote gives the same response; a different vote is rejected."""
+    queue, voter = await find_queue_and_voter(request, matchup)
     kind, detail = _decided(body, voter)
-    ended = await desk.vote(voter, matchup, kind, ballot=body.ballot, reveal=body.reveal, detail=detail)
-    return _told(ended, voter)
+    ended = await queue.vote(voter, matchup, kind, ballot=body.ballot, reveal=body.reveal, detail=detail)
+    return _ended_response(ended, voter)
 
 
 @router.post("/api/v1/matchups/{matchup}/skip", response_model=Ended, summary="Skip", responses=_ENDING)
 async def skip(matchup: MatchupId, request: Request) -> Response:
-    """Pass a matchup over; it does not come back."""
-    desk, voter = await find_queue_and_voter(request, matchup)
-    return _told(await desk.skip(voter, matchup), voter)
+    """Skip a matchup, which ends it without a vote."""
+    queue, voter = await find_queue_and_voter(request, matchup)
+    return _ended_response(await queue.skip(voter, matchup), voter)
 
 
 @router.post(
@@ -134,18 +134,18 @@ async def skip(matchup: MatchupId, request: Request) -> Response:
     responses=_ENDING | document_problems(415),
 )
 async def undo(matchup: MatchupId, body: UndoRequest, request: Request) -> Response:
-    """Undo a vote, soon after it and before the names were shown. The matchup is open again."""
-    desk, voter = await find_queue_and_voter(request, matchup)
-    return _told(await desk.undo(voter, matchup, ballot=body.ballot), voter)
+    """Undo a vote, soon after it and before the names are revealed. The matchup is open again."""
+    queue, voter = await find_queue_and_voter(request, matchup)
+    return _ended_response(await queue.undo(voter, matchup, ballot=body.ballot), voter)
 
 
 @router.post(
     "/api/v1/matchups/{matchup}/reveal", response_model=Revealed, summary="Reveal", responses=_ENDING
 )
 async def reveal(matchup: MatchupId, request: Request) -> Response:
-    """Show the names; from now on the vote is final."""
-    desk, voter = await find_queue_and_voter(request, matchup)
-    names = await desk.reveal(voter, matchup)
+    """Reveal the names of the models. The vote becomes final."""
+    queue, voter = await find_queue_and_voter(request, matchup)
+    names = await queue.reveal(voter, matchup)
     winner, label = SPELLED[names.outcome]
     return json_response(
         Revealed(
@@ -158,7 +158,7 @@ async def reveal(matchup: MatchupId, request: Request) -> Response:
             lane=names.lane,
             reason=names.reason,
             position=names.position,
-            standing=await _standing(request, desk, voter, names),
+            standing=await _standing(request, queue, voter, names),
             pair=PairProgress(names.decisive, names.floor),
             blind=names.blind,
         )
@@ -172,11 +172,11 @@ async def reveal(matchup: MatchupId, request: Request) -> Response:
     responses=document_problems(401, 403, 404, 409, 503),
 )
 async def finish(arena: Arena, request: Request) -> Response:
-    """End a person's session: the names of all votes since the last time are told, and these votes are final."""
-    desk = await registry_of(request).desk(arena)
-    voter = await access_of(request).voter(request, desk)
-    told = 0 if voter is None else await desk.finish(voter)
-    if voter is None or not told:
+    """End a person's session: reveal the names of all votes since the last reveal. These votes become final."""
+    queue = await registry_of(request).voting_queue(arena)
+    voter = await access_of(request).voter(request, queue)
+    revealed = 0 if voter is None else await queue.finish(voter)
+    if voter is None or not revealed:
         return json_response(RevealedVoteList([]))
     found = await boards_of(request).arena(arena)
     votes = await personal_boards_of(request).last_revealed(found, voter)
@@ -206,9 +206,9 @@ async def finish(arena: Arena, request: Request) -> Response:
     responses=document_problems(401, 404, 409, 415, 503),
 )
 async def remark(matchup: MatchupId, body: RemarkRequest, request: Request) -> Response:
-    """Say why one voted so, after the vote and before the names. Another remark replaces the first."""
-    desk, voter = await find_queue_and_voter(request, matchup)
-    await desk.remark(voter, matchup, tuple(dict.fromkeys(body.tags)), body.comment or None)
+    """Give the reason for a vote, after the vote and before the names are revealed. It replaces an earlier remark."""
+    queue, voter = await find_queue_and_voter(request, matchup)
+    await queue.remark(voter, matchup, tuple(dict.fromkeys(body.tags)), body.comment or None)
     return Response(status_code=204)
 
 
@@ -220,10 +220,10 @@ async def remark(matchup: MatchupId, body: RemarkRequest, request: Request) -> R
     responses=document_problems(401, 404, 415, 503),
 )
 async def report_matchup(matchup: MatchupId, body: ComplaintRequest, request: Request) -> Response:
-    """Tell the operator what is wrong with a matchup, before the vote or after it."""
-    desk, voter = await find_queue_and_voter(request, matchup)
-    await context_of(request).stage.complain(
-        desk.arena, parse_matchup_id(matchup), voter.source, voter.session, body.reason, body.note
+    """Report a problem with a matchup to the operator, before or after the vote."""
+    queue, voter = await find_queue_and_voter(request, matchup)
+    await context_of(request).response_kinds.complain(
+        queue.arena, parse_matchup_id(matchup), voter.source, voter.session, body.reason, body.note
     )
     return Response(status_code=204)
 
@@ -235,7 +235,7 @@ async def report_matchup(matchup: MatchupId, body: ComplaintRequest, request: Re
     responses=_ENDING | _BYTES,
 )
 async def response_a(matchup: MatchupId, request: Request) -> Response:
-    """What stands on side A of a matchup that is open, or was voted on and has not run out."""
+    """The response on side A of a matchup that is open, or was voted on and has not expired."""
     return await _side(request, matchup, 0)
 
 
@@ -246,32 +246,32 @@ async def response_a(matchup: MatchupId, request: Request) -> Response:
     responses=_ENDING | _BYTES,
 )
 async def response_b(matchup: MatchupId, request: Request) -> Response:
-    """What stands on side B of a matchup that is open, or was voted on and has not run out."""
+    """The response on side B of a matchup that is open, or was voted on and has not expired."""
     return await _side(request, matchup, 1)
 
 
 async def _side(request: Request, matchup: str, side: int) -> Response:
-    """One side's bytes, blinded. Both are read and blinded whichever is asked for: neither takes longer."""
-    desk, voter = await find_queue_and_voter(request, matchup)
-    offered = await desk.find(voter, matchup, voted=True)
-    contents = registry_of(request).contents
+    """The bytes of one side, without metadata. Both sides are always processed, so that they take the same time."""
+    queue, voter = await find_queue_and_voter(request, matchup)
+    offered = await queue.find(voter, matchup, voted=True)
+    blobs = registry_of(request).blobs
     try:
-        both = await asyncio.gather(contents.read(offered.response_a), contents.read(offered.response_b))
+        both = await asyncio.gather(blobs.read(offered.response_a), blobs.read(offered.response_b))
     except NotFound:
-        raise NotFound("this matchup was withdrawn; ask for another one") from None
-    shown = [_as_asked(request, one) for one in both]
+        raise NotFound("this matchup was withdrawn; request another one") from None
+    shown = [_for_destination(request, one) for one in both]
     sent = await _blind(shown)
     return Response(sent[side], headers=_SHOWN, media_type=shown[side].media_type)
 
 
-def _as_asked(request: Request, content: ResponseContent) -> ResponseContent:
-    """An app that is opened alone is shown as its source: only a page around it can keep it from leaving."""
+def _for_destination(request: Request, content: ResponseContent) -> ResponseContent:
+    """An app that is opened outside a frame is sent as source code, because only the page around it can sandbox it."""
     alone = request.headers.get("sec-fetch-dest") == "document"
     return content._replace(media_type=PLAIN) if alone and content.media_type == APP else content
 
 
 async def _blind(both: Sequence[ResponseContent]) -> list[bytes]:
-    """Two responses as voters get them."""
+    """The bytes of two responses, without metadata; apps are sandboxed."""
     if all(media_type == PLAIN for media_type, _ in both):
         return [data for _, data in both]
     try:
@@ -287,7 +287,7 @@ def _harmless(media_type: str, data: bytes) -> bytes:
 
 
 async def _known(request: Request) -> Voter:
-    """Who asks about a matchup; whoever has no session has no matchup either."""
+    """The voter of a request about a matchup; without a session, the matchup is not found."""
     voter = await access_of(request).voter(request)
     if voter is None:
         raise matchup_not_found_error()
@@ -295,29 +295,29 @@ async def _known(request: Request) -> Voter:
 
 
 async def find_queue_and_voter(request: Request, matchup: str) -> tuple[VotingQueue, Voter]:
-    """Where a matchup was served, and who asks about it; in a closed arena their right to it must last."""
+    """The voting queue of a matchup, and the voter. In a closed arena, access is checked again."""
     voter = await _known(request)
-    desk = await registry_of(request).voting_queue_of(matchup)
-    if desk.settings.visibility == "closed":
-        await _welcome(request, desk)
-    return desk, voter
+    queue = await registry_of(request).voting_queue_of(matchup)
+    if queue.settings.visibility == "closed":
+        await _check_access(request, queue)
+    return queue, voter
 
 
-async def _welcome(request: Request, desk: VotingQueue) -> None:
+async def _check_access(request: Request, queue: VotingQueue) -> None:
     try:
-        await access_of(request).voter(request, desk)
+        await access_of(request).voter(request, queue)
     except NotFound:
         raise matchup_not_found_error() from None
 
 
-async def _shown(request: Request, desk: VotingQueue, offered: OfferedMatchup) -> Matchup:
-    """A matchup as its voter may see it, and nothing else."""
-    kind_a, kind_b = await context_of(request).stage.kinds(offered.response_a, offered.response_b)
+async def _shown(request: Request, queue: VotingQueue, offered: OfferedMatchup) -> Matchup:
+    """A matchup for its voter, with nothing that reveals the models."""
+    kind_a, kind_b = await context_of(request).response_kinds.kinds(offered.response_a, offered.response_b)
     base = f"/m/{offered.matchup}"
     return Matchup(
         matchup=offered.matchup,
         arena=offered.arena,
-        prompt=ShownPrompt(await registry_of(request).prompt_text(desk.arena, offered.prompt)),
+        prompt=ShownPrompt(await registry_of(request).prompt_text(queue.arena, offered.prompt)),
         responses=MatchupResponses(ShownResponse(f"{base}/a", kind_a), ShownResponse(f"{base}/b", kind_b)),
         served_at=offered.served_at,
         expires_at=offered.expires_at,
@@ -326,10 +326,10 @@ async def _shown(request: Request, desk: VotingQueue, offered: OfferedMatchup) -
 
 
 async def _standing(
-    request: Request, desk: VotingQueue, voter: Voter, names: voter_requests.RevealedMatchup
+    request: Request, queue: VotingQueue, voter: Voter, names: voter_requests.RevealedMatchup
 ) -> BoardPlaces | None:
-    """Where both models stand on the newest board of the voter's source."""
-    places = await newest_ranks(registry_of(request).boards, desk.arena, voter.source)
+    """The places of both models on the newest board of the voter's source."""
+    places = await newest_ranks(registry_of(request).boards, queue.arena, voter.source)
     if places is None:
         return None
     return BoardPlaces(_place(places.get(names.model_a)), _place(places.get(names.model_b)))
@@ -339,7 +339,7 @@ def _place(found: rank_lookup.ModelRank | None) -> BoardPlace | None:
     return None if found is None else BoardPlace(found.rank, found.score, found.badge)
 
 
-def _told(ended: voter_requests.EndedMatchup, voter: Voter) -> Response:
+def _ended_response(ended: voter_requests.EndedMatchup, voter: Voter) -> Response:
     winner, label = (None, None) if ended.outcome is None else SPELLED[ended.outcome]
     judged = ended.outcome if voter.source == JUDGE else None
     return json_response(
@@ -360,7 +360,7 @@ def _told(ended: voter_requests.EndedMatchup, voter: Voter) -> Response:
 
 
 def _decided(body: VoteRequest, voter: Voter) -> tuple[Kind, VoteDetail | None]:
-    """The vote's kind, and what the log keeps beside it: of a person, when both responses were on screen."""
+    """The kind of a vote, and the details for the log: for a person's vote, when both responses were on screen."""
     detail: VoteDetail = {}
     if body.pref is not None:
         detail["pref"] = body.pref
@@ -373,10 +373,10 @@ def _decided(body: VoteRequest, voter: Voter) -> tuple[Kind, VoteDetail | None]:
         seen: VoteDetail | None = None if shown is None else {"shown": {"a": shown.a, "b": shown.b}}
         return kind_of(Outcome(body.winner)), seen
     if body.shown is not None:
-        raise BadOption("shown says what was on a person's screen; a judge's vote has none")
+        raise BadOption("shown is for people's votes; a judge's vote has none")
     if body.winner == "both_bad":
         raise BadOption(
-            "a judge says which of two bad responses is better: send winner model_a, model_b or tie, and both_bad true"
+            "a judge must say which of two bad responses is better: send winner model_a, model_b or tie, and both_bad true"
         )
     try:
         label = None if body.label is None else Label(body.label)

@@ -1,4 +1,4 @@
-"""What operators watch over: excluded votes, the audit, complaints, and responses themselves."""
+"""API routes for moderation: exclusions, the audit log, complaints, and responses."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Limit = Annotated[int, Query(ge=1, le=1000)]
 _ADMIN = [Depends(require_scope("admin"))]
 _REFUSALS = document_problems(401, 403, 404, 422, 503)
 _BYTES: Documented = {200: {"content": {"*/*": {}}, "description": "Its bytes."}}
-#: Whatever a response is, on its own page it can do nothing.
+#: A response is downloaded, and can do nothing if it is opened.
 _DOWNLOAD_HEADERS = {
     "Content-Security-Policy": "sandbox; default-src 'none'",
     "Content-Disposition": "attachment",
@@ -46,20 +46,20 @@ _DOWNLOAD_HEADERS = {
 
 @router.get("/exclusions", summary="Exclusions", responses=_REFUSALS, dependencies=_ADMIN)
 async def exclusions(arena: ArenaName, request: Request) -> ExclusionList:
-    """Votes that were excluded, and whether they were restored."""
+    """All exclusions, and whether they were restored."""
     return ExclusionList(await moderation.read_exclusions(registry_of(request).pool, arena))
 
 
 @router.post("/exclusions", status_code=201, summary="Exclude votes", responses=_REFUSALS)
 async def exclude_votes(arena: ArenaName, body: ExcludeRequest, request: Request, actor: Admin) -> Excluded:
-    """Leave votes out of the ratings: those that fit everything that is said. They stay in the log."""
+    """Exclude the votes that match all given criteria from the ratings. They stay in the log."""
     pool = registry_of(request).pool
     sessions = body.sessions
     if (body.voters is None) != (body.release is None):
-        raise BadOption("voters are named by an export; give voters and its release together")
+        raise BadOption("voters are pseudonyms of an export; give voters and release together")
     if body.voters is not None and body.release is not None:
         if sessions is not None:
-            raise BadOption("name sessions, or voters and a release; not both")
+            raise BadOption("give either sessions, or voters and a release")
         sessions = await find_sessions_by_pseudonym(pool, keys_of(request), arena, body.release, body.voters)
     selection = VoteSelection(
         sessions=sessions,
@@ -77,19 +77,19 @@ async def exclude_votes(arena: ArenaName, body: ExcludeRequest, request: Request
     responses=document_problems(401, 403, 404, 409, 422, 503),
 )
 async def restore_votes(arena: ArenaName, exclusion: Number, request: Request, actor: Admin) -> Restored:
-    """Let the votes of an exclusion count again."""
+    """Restore the votes of an exclusion."""
     position = await restore(registry_of(request).pool, arena, exclusion, actor=actor.name)
     return Restored(exclusion=exclusion, position=position)
 
 
-@router.get("/audit", summary="The audit", responses=_REFUSALS, dependencies=_ADMIN)
+@router.get("/audit", summary="The audit log", responses=_REFUSALS, dependencies=_ADMIN)
 async def audit_entries(
     arena: ArenaName,
     request: Request,
     before: Annotated[int | None, Query(ge=0, lt=2**63)] = None,
     limit: Limit = 100,
 ) -> AuditPage:
-    """Who changed what, newest first."""
+    """The audit log, newest first."""
     pool = registry_of(request).pool
     return AuditPage(await moderation.read_audit_entries(pool, arena, before=before, limit=limit))
 
@@ -100,9 +100,9 @@ async def complaints(
     request: Request,
     after: Annotated[int, Query(ge=0, lt=2**63)] = 0,
     limit: Limit = 100,
-    settled: Annotated[bool, Query(description="Also those that were looked at.")] = False,
+    settled: Annotated[bool, Query(description="Whether to include settled complaints.")] = False,
 ) -> ComplaintList:
-    """What voters said is wrong with a matchup, oldest first."""
+    """Complaints of voters about matchups, oldest first."""
     pool = registry_of(request).pool
     found = await moderation.read_complaints(pool, arena, after=after, limit=limit, settled=settled)
     return ComplaintList(found)
@@ -110,7 +110,7 @@ async def complaints(
 
 @router.post("/complaints/{complaint}/settle", summary="Settle a complaint", responses=_REFUSALS)
 async def settle(arena: ArenaName, complaint: Number, request: Request, actor: Admin) -> ComplaintSettled:
-    """A complaint was looked at."""
+    """Mark a complaint as settled."""
     await moderation.settle(registry_of(request).pool, arena, complaint, actor=actor.name)
     return ComplaintSettled(complaint=complaint)
 
@@ -125,10 +125,10 @@ async def settle(arena: ArenaName, complaint: Number, request: Request, actor: A
 async def response(
     arena: ArenaName,
     request: Request,
-    model: Annotated[Plain, Query(description="Whose.")],
-    prompt: Annotated[Plain, Query(description="To which prompt.")],
+    model: Annotated[Plain, Query(description="The model's name.")],
+    prompt: Annotated[Plain, Query(description="The prompt's name.")],
 ) -> Response:
-    """The bytes of a live response, for whoever must decide about it."""
-    house = registry_of(request)
-    content = await house.contents.read(await find_live_response(house.pool, arena, model, prompt))
+    """The bytes of a response that was not withdrawn, for review."""
+    registry = registry_of(request)
+    content = await registry.blobs.read(await find_live_response(registry.pool, arena, model, prompt))
     return Response(content.data, media_type=content.media_type, headers=_DOWNLOAD_HEADERS)

@@ -1,4 +1,4 @@
-"""The operator by HTTP: claiming the house, signing in and out, tokens for programs."""
+"""API routes for the operator account and tokens."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def claim(body: ClaimRequest, request: Request, response: Response) -> Me:
 
 @router.post("/api/v1/operator/sign-in", summary="Sign in", responses=document_problems(401, 422, 429, 503))
 async def sign_in(body: SignInRequest, request: Request, response: Response) -> Me:
-    """Sign in with name and password; the answer sets a cookie."""
+    """Sign in with name and password; the response sets a cookie."""
     return await sign_in_operator(request, response, body.name, body.password)
 
 
@@ -46,7 +46,7 @@ async def sign_in(body: SignInRequest, request: Request, response: Response) -> 
     responses=document_problems(503),
 )
 async def sign_out(request: Request) -> Response:
-    """End this sign-in. Whoever is not signed in is not, afterwards."""
+    """Sign out. It succeeds even if nobody is signed in."""
     await end_sign_in(request)
     answer = Response(status_code=204)
     answer.headers.append("set-cookie", access_of(request).cookies.clear_header(OPERATOR_COOKIE))
@@ -55,9 +55,9 @@ async def sign_out(request: Request) -> Response:
 
 @router.get("/api/v1/me", summary="Who am I", responses=document_problems(401, 503))
 async def me(actor: CurrentActor) -> Me:
-    """Who is asking, and what they may do."""
+    """The current identity and its scopes."""
     if actor is None:
-        raise NotAllowed("nobody is signed in; send a token, or sign in as the operator")
+        raise NotAllowed("not signed in; send a token, or sign in as the operator")
     return _me(actor)
 
 
@@ -68,18 +68,18 @@ async def me(actor: CurrentActor) -> Me:
     dependencies=[Depends(require_scope("admin"))],
 )
 async def list_tokens(request: Request) -> TokenList:
-    """Every token there ever was, without the tokens themselves."""
+    """All tokens, including revoked ones, without their secrets."""
     return TokenList(await access_of(request).accounts.list_tokens())
 
 
 @router.post(
     "/api/v1/tokens",
     status_code=201,
-    summary="Make a token",
+    summary="Create a token",
     responses=document_problems(401, 403, 404, 422, 503),
 )
 async def make_token(body: TokenRequest, actor: Admin, request: Request) -> NewToken:
-    """A token for programs. It is shown once, in this answer."""
+    """Create an API token. Its secret is shown only in this response."""
     life = None if body.days is None else timedelta(days=body.days)
     token, made = await access_of(request).accounts.make_token(
         actor.name, body.name, body.scopes, arena=body.arena, life=life
@@ -106,14 +106,14 @@ async def make_token(body: TokenRequest, actor: Admin, request: Request) -> NewT
 async def revoke_token(
     api_token: Annotated[int, Path(ge=1, lt=2**31)], actor: Admin, request: Request
 ) -> Response:
-    """The token is worth nothing from now on; other web processes know within five seconds."""
+    """Revoke a token. Other web processes notice within five seconds."""
     await access_of(request).accounts.revoke_token(actor.name, api_token)
     access_of(request).forget()
     return Response(status_code=204)
 
 
 async def end_sign_in(request: Request) -> None:
-    """End the sign-in of whoever asks, if there is one."""
+    """End the operator session of a request, if there is one."""
     access = access_of(request)
     cookie = read_cookie(request, OPERATOR_COOKIE)
     token = None if cookie is None else access.cookies.unseal(OPERATOR_COOKIE, cookie)
@@ -123,7 +123,7 @@ async def end_sign_in(request: Request) -> None:
 
 
 async def claim_operator(request: Request, response: Response, token: str, name: str, password: str) -> Me:
-    """Make somebody the operator; the response sets a cookie."""
+    """Create the operator account and sign in; the response sets a cookie."""
     access = access_of(request)
     async with access.sign_in_throttle.sign_in_attempt(client_address(request)):
         await access.accounts.claim(token, name, password)

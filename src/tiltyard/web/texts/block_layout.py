@@ -1,4 +1,4 @@
-"""What is done to the tokens of a text between reading it and writing it: outline, directions, links, tables."""
+"""Transforms the tokens of a text between parsing and rendering: headings, text direction, links, tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["arrange_blocks", "arrange_links"]
 
-#: The page's own headings stand above those of a text.
+#: Headings of a text are lowered below those of the page.
 _HEADINGS = {"h1": "h3", "h2": "h4", "h3": "h5", "h4": "h6", "h5": "h6", "h6": "h6"}
 _LEAVES = frozenset({"paragraph_open", "heading_open", "td_open", "th_open"})
 _HOLDERS = ("bullet_list", "ordered_list", "list_item", "blockquote", "table")
@@ -59,12 +59,12 @@ def _give(direction: str | None, holders: list[Token]) -> None:
 
 
 def _letters(token: Token) -> str:
-    """The beginning of a block's text without its code and its addresses."""
+    """The start of a block's text, without code and URLs."""
     return "".join(child.content for child in (token.children or [])[:50] if child.type == "text")
 
 
 def arrange_links(state: StateCore) -> None:
-    """Let every link name the host it leads to; links that may not be followed become their text."""
+    """Add the target host to every link; links that are not allowed become text."""
     for token in state.tokens:
         if any(child.type == "link_open" for child in token.children or ()):
             token.children = list(_with_places(iter(token.children or ())))

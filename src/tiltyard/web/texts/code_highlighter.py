@@ -1,4 +1,4 @@
-"""Code with its colours: known languages only, in a few classes of our own."""
+"""Syntax highlighting of known languages, with a few CSS classes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tiltyard.web.texts.syntax import LANGUAGES, Syntax
 
 __all__ = ["CODE_CLASSES", "MAX_HIGHLIGHTED_CHARACTERS", "CodeHighlighter"]
 
-#: Characters of one text's code that are coloured; blocks after these stay plain.
+#: Characters of code that are highlighted in one text; later blocks stay plain.
 MAX_HIGHLIGHTED_CHARACTERS = 20_000
 #: Classes by the groups of a syntax.
 _CLASSES = {
@@ -23,12 +23,12 @@ CODE_CLASSES = frozenset(_CLASSES.values())
 
 @dataclass(slots=True)
 class CodeHighlighter:
-    """What may still be spent on one text's code."""
+    """Highlights the code of one text, within a limit."""
 
     characters: int = MAX_HIGHLIGHTED_CHARACTERS
 
     def highlight_code(self, code: str, language: str) -> str:
-        """Code as HTML. An unknown language, and what there is no more to spend on, gets no colours."""
+        """Code as HTML; plain if the language is unknown or the limit is used up."""
         syntax = LANGUAGES.get(language.lower())
         self.characters -= len(code)
         if syntax is None or self.characters < 0:
@@ -37,7 +37,7 @@ class CodeHighlighter:
 
 
 def _pieces(code: str, syntax: Syntax) -> Iterator[tuple[str, str]]:
-    """All of the code in pieces, each with its group; most have none."""
+    """Split the code into pieces, each with its group or ``None``."""
     end = 0
     for found in syntax.pattern.finditer(code):
         group = _word_group(found, syntax) if found.lastgroup == "word" else found.lastgroup

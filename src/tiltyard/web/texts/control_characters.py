@@ -53,7 +53,7 @@ _FLAGS = "|".join(
     for nation in ("gbeng", "gbsct", "gbwls")
 )
 
-#: What honest text needs first, then everything that has to be shown.
+#: First the characters that ordinary text needs, then all that must be made visible.
 _HIDDEN = re.compile(
     f"(?P<kept>(?<=[{_JOINED}])[{_JOINER}](?=[{_JOINED}])"
     f"|(?<=[{_EMOJI}\ufe0f])\u200d(?=[{_EMOJI}])"
@@ -62,11 +62,11 @@ _HIDDEN = re.compile(
     f"|[{_ALWAYS}{_JOINER}{_SELECTOR}]+"
     f"|(?<=[{_MARK}][{_MARK}][{_MARK}][{_MARK}])[{_MARK}]+"
 )
-#: Most texts have none of these, and this is quick to see.
+#: A fast check: most texts have none of these.
 _SUSPECT = re.compile(f"[{_ALWAYS}{_JOINER}{_SELECTOR}{_MARK}]")
-#: What neither PostgreSQL nor UTF-8 can hold.
+#: Characters that PostgreSQL or UTF-8 cannot encode.
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
-#: Names that Unicode does not give to its control characters.
+#: Names of control characters, which Unicode does not define.
 _CONTROL_NAMES = {
     0x00: "NULL",
     0x07: "BELL",
@@ -78,7 +78,7 @@ _CONTROL_NAMES = {
 
 
 def make_storable(text: str) -> str:
-    """The text with what UTF-8 cannot hold spelled out."""
+    """The text with characters that cannot be encoded replaced by their code points."""
     return _UNSTORABLE.sub(lambda found: _spell(found.group()), text)
 
 

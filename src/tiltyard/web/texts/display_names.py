@@ -1,4 +1,4 @@
-"""Names and remarks: no Markdown, only what was written."""
+"""Names and remarks as plain text, without Markdown."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from tiltyard.web.texts.control_characters import mark_hidden_characters, spell_
 
 __all__ = ["format_name", "plain_text"]
 
-#: A name longer than this stands in a title with its end cut off.
+#: Longer names are truncated in the title attribute.
 _MAX_TITLE_CHARACTERS = 10_000
 #: Tabs and newlines are no part of a name.
 _SPACES = str.maketrans({"\t": "\u2409", "\n": "\u240a"})
 
 
 def format_name(text: str, *, most: int = 120) -> Markup:
-    """A name on one line, cut in the middle to `most` characters, whole in its title."""
+    """A name on one line, shortened in the middle to ``most`` characters, with the full name in its title."""
     name = text.translate(_SPACES)
     if len(name) <= most and spell_hidden_characters(name) == name:
         return Markup("<bdi>{}</bdi>").format(name)
@@ -34,6 +34,6 @@ def _cut(name: str, most: int) -> str:
 
 
 def plain_text(text: str) -> Markup:
-    """What somebody wrote, character by character, with its line breaks."""
+    """Plain text as HTML, with its line breaks."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n")
     return Markup(mark_hidden_characters(lines).replace("\n", "<br>\n"))  # noqa: S704

@@ -1,4 +1,4 @@
-"""Links that say where they lead."""
+"""Targets of links."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tiltyard.web.texts.sanitizer import SCHEMES
 
 __all__ = ["LinkTarget", "target_of"]
 
-#: A host as a browser reads it: no name and password before it, nothing encoded, nothing to be guessed.
+#: A plain host name: without user information or percent-encoding.
 _HOST = re.compile(
     r"(?:[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?", re.IGNORECASE
 )
@@ -20,14 +20,14 @@ _MAX_LINK_CHARACTERS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class LinkTarget:
-    """Where a link leads."""
+    """The target of a link."""
 
     address: str
-    #: The host, or the mailbox, that it leads to.
+    #: The host or mailbox.
     place: str
 
     def is_named_in(self, text: str) -> bool:
-        """Whether the text of the link names the place itself, and no other before it."""
+        """Whether the text of the link starts with its host or mailbox."""
         said = text.strip().lower()
         scheme = self.address.partition(":")[0].lower()
         for opening in (f"{scheme}://", f"{scheme}:"):
@@ -37,7 +37,7 @@ class LinkTarget:
 
 
 def target_of(address: str) -> LinkTarget | None:
-    """Where an address leads, if it is one that may be followed; relative addresses are not."""
+    """The target of a URL; ``None`` if it is relative or not allowed."""
     if len(address) > _MAX_LINK_CHARACTERS or not address.isascii() or not address.isprintable():
         return None
     try:

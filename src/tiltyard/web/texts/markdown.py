@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 
 __all__ = ["RenderTimeout", "markdown_parser"]
 
-#: Quotations and lists nested more deeply than this are shown as they were written.
+#: Quotes and lists that are nested more deeply are shown as source text.
 _NESTING_LIMIT = 16
-#: A table that might have more cells than this is shown as it was written.
+#: A table that could have more cells is shown as source text.
 _TABLE_CELL_LIMIT = 20_000
 _MATHS = ("math_block", "math_inline", "math_inline_double")
 
 
 class RenderTimeout(Exception):
-    """Reading a text took longer than it may."""
+    """Parsing a text exceeded its time limit."""
 
 
 class HtmlWriter(RendererHTML):
-    """Writes tokens as HTML. Every character of the text passes `mark_hidden_characters` on its way."""
+    """Renders tokens as HTML. All text is passed through `mark_hidden_characters`."""
 
     def text(self, tokens: Sequence[Token], idx: int, _options: OptionsDict, _env: EnvType) -> str:
         return mark_hidden_characters(tokens[idx].content)
@@ -103,7 +103,7 @@ def _inline_in_time(state: StateBlock | StateInline, silent: bool) -> bool:  # n
 
 
 def _too_deep(state: StateBlock, first: int, last: int, silent: bool) -> bool:
-    """Take what is nested too deeply as it was written: the parser itself would leave it out."""
+    """Keep text that is nested too deeply as source text; the parser itself would drop it."""
     if state.level < _NESTING_LIMIT or silent:
         return False
     line = first
@@ -124,7 +124,7 @@ def _bounded_table(state: StateBlock, first: int, last: int, silent: bool) -> bo
 
 @cache
 def markdown_parser() -> MarkdownIt:
-    """The one parser; it keeps nothing between two texts."""
+    """The shared parser, which keeps no state between texts."""
     md = MarkdownIt("commonmark", {"html": False, "maxNesting": _NESTING_LIMIT + 8}, renderer_cls=HtmlWriter)
     md.enable(["table", "strikethrough"]).disable(["html_block", "html_inline"])
     dollarmath_plugin(

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_FORMULA_CHARACTERS", "bracket_maths"]
 
-#: A longer formula stays as it was written.
+#: Longer formulas are shown as source text.
 MAX_FORMULA_CHARACTERS = 2_000
 _CLOSING = {r"\(": r"\)", r"\[": r"\]"}
 

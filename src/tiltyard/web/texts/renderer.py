@@ -1,4 +1,4 @@
-"""From a response to HTML, in bounded time."""
+"""Renders a response as HTML, in bounded time."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tiltyard.web.texts.sanitizer import sanitize_html
 
 __all__ = ["MAX_MARKDOWN_CHARACTERS", "MAX_SHOWN_CHARACTERS", "render_text"]
 
-#: Characters that are read as Markdown; what follows is shown as it was written.
+#: Characters that are parsed as Markdown; the rest is shown as plain text.
 MAX_MARKDOWN_CHARACTERS = 60_000
-#: Characters that are shown at all.
+#: Maximum characters that are shown.
 MAX_SHOWN_CHARACTERS = 200_000
-#: As many lines, and as many opening brackets, as are read as Markdown: both cost more than other characters.
+#: Maximum lines and opening brackets that are parsed as Markdown; both are slower than other characters.
 MAX_MARKDOWN_LINES = 5_000
 BRACKET_LIMIT = 5_000
-#: CPU time for reading Markdown; the most expensive texts known need a third of it.
+#: CPU time limit for parsing Markdown; the slowest known texts need a third of it.
 MAX_PARSE_SECONDS = 2.0
 
 
@@ -40,17 +40,19 @@ def render_text(text: str, *, language: str | None = None, say: Callable[[str], 
     except RenderTimeout:
         html, rest = "", head + rest
     if rest:
-        told = say("The rest of the text is shown without formatting, because it is too long or too complex.")
-        html += f'<p class="text-cut">{escape(told)}</p>'
+        notice = say(
+            "The rest of the text is shown without formatting, because it is too long or too complex."
+        )
+        html += f'<p class="text-cut">{escape(notice)}</p>'
         html += f'<pre class="as-written" dir="auto" tabindex="0">{mark_hidden_characters(rest)}</pre>'
     if len(text) > MAX_SHOWN_CHARACTERS:
-        told = say("The text continues: it is too long to be shown here in full.")
-        html += f'<p class="text-cut">{escape(told)}</p>'
+        notice = say("The text continues: it is too long to be shown here in full.")
+        html += f'<p class="text-cut">{escape(notice)}</p>'
     return Markup(sanitize_html(html))  # noqa: S704
 
 
 def _parted(text: str) -> tuple[str, str]:
-    """What is read as Markdown, and the rest, parted at the end of a line if there is one."""
+    """Split a text into the part that is parsed as Markdown and the rest, at the end of a line if possible."""
     limit = min(MAX_MARKDOWN_CHARACTERS, _nth(text, "\n", MAX_MARKDOWN_LINES), _nth(text, "[", BRACKET_LIMIT))
     if len(text) <= limit:
         return text, ""
@@ -59,7 +61,7 @@ def _parted(text: str) -> tuple[str, str]:
 
 
 def _nth(text: str, character: str, count: int) -> int:
-    """Where a character stands for the last time that it may; the end of the text if it never does."""
+    """The position of the last allowed occurrence of a character; the end of the text if the limit is not reached."""
     head = text[:MAX_MARKDOWN_CHARACTERS]
     if head.count(character) <= count:
         return len(text)

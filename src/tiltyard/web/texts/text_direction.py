@@ -1,4 +1,4 @@
-"""Which way a block of text runs."""
+"""The direction of a block of text."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _LEFTWARD = frozenset({"R", "AL"})
 #: Languages that are mostly written from right to left.
 _NAMES = "ar arc ckb dv fa he iw ks ku ps sd syr ug ur yi"
 _LANGUAGES = frozenset(_NAMES.split())
-#: Looking further than this for a letter is not worth it.
+#: Characters that are searched for a letter with a direction.
 _SEARCHED_CHARACTERS = 500
 
 
 def is_right_to_left(language: str | None) -> bool:
-    """Whether a language, as BCP 47 writes it, is written from right to left."""
+    """Whether a language, given as a BCP 47 tag, is written from right to left."""
     return language is not None and language.lower().partition("-")[0] in _LANGUAGES
 
 
@@ -31,5 +31,5 @@ def first_strong_direction(text: str) -> str | None:
 
 
 def has_right_to_left(text: str) -> bool:
-    """Whether the text has a letter that runs from right to left."""
+    """Whether the text has a right-to-left letter."""
     return any(unicodedata.bidirectional(character) in _LEFTWARD for character in text[:_SEARCHED_CHARACTERS])

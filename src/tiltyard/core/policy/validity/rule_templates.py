@@ -1,7 +1,7 @@
-"""The English sentences of the policy's rules, by name: what a rule asks, and who or what falls short of it.
+"""The English sentences of the policy's rules, by name: what a rule requires, and which models or pairs fail it.
 
-What falls short stands under ``NAME.detail``, with a case where there are several sentences. Other languages
-translate these texts in the catalogue.
+The latter are under ``NAME.detail``, with a case if there are several sentences. Other languages translate these
+texts in the catalogue.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _RD = Template(_("RD is at most {bar:g}."))
 _RD_IS = Template(_("RD is {rd:.0f}"))
 _TOO_FEW = Template(_("fewer than two models are enabled"))
 
-#: Adjacent pairs that have not met often enough, by what they lack.
+#: Adjacent pairs with too few votes or prompts, by what is missing.
 _PAIRS: Mapping[str, str] = {
     "no-prompt": _("{above}–{below} share no prompt"),
     "votes": _("{above}–{below} {votes} of {votes_needed} votes"),

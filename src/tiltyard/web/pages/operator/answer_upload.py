@@ -75,7 +75,7 @@ async def let_in_form(
     try:
         await import_upload(
             pool_of(request),
-            registry_of(request).contents,
+            registry_of(request).blobs,
             found,
             upload,
             UploadDecision(expected, partly, enable),

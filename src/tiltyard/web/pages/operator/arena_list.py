@@ -1,4 +1,4 @@
-"""The operator's front page: every arena at a glance, and a new one."""
+"""The operator's list of arenas, and the form for a new one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tiltyard.arena.boards.published_boards import board_of
 from tiltyard.arena.content.answer_import import create_arena
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.operators.arena_overview import PendingWork
-from tiltyard.arena.operators.moderation import read_house_overview
+from tiltyard.arena.operators.moderation import read_server_overview
 from tiltyard.arena.rating.rater_lag import RaterLag
 from tiltyard.errors import Conflict, InputError, NotFound
 from tiltyard.settings.arena_settings import ArenaSettings
@@ -35,7 +35,7 @@ _FORM = {"name": "", "title": "", "visibility": "open", "timezone": "UTC"}
 
 @dataclass(frozen=True, slots=True)
 class ArenaSummary:
-    """What is said of one arena."""
+    """One arena in the list."""
 
     name: str
     title: str
@@ -44,7 +44,7 @@ class ArenaSummary:
     phase: int | None
     votes: int
     models: int
-    #: Events that the rater has not folded yet, and whether anybody rates.
+    #: Events that the rater has not folded yet, and whether there is a rater.
     behind: int
     led: bool
     board_at: datetime | None
@@ -53,7 +53,7 @@ class ArenaSummary:
 
 @router.get("", response_class=HTMLResponse)
 async def house_page(request: Request) -> HTMLResponse:
-    """Every arena, with what waits there."""
+    """All arenas, with their pending work."""
     return await _page(request, _FORM)
 
 
@@ -65,7 +65,7 @@ async def make_arena(
     visibility: Annotated[str, Form()] = "open",
     timezone: Annotated[str, Form()] = "UTC",
 ) -> Response:
-    """A new, empty arena; its page is next."""
+    """Create an empty arena, and show its page."""
     given = {"name": name, "title": title, "visibility": visibility, "timezone": timezone}
     try:
         settings = ArenaSettings.from_dict({"visibility": visibility, "timezone": timezone.strip()})
@@ -85,7 +85,7 @@ async def make_arena(
 async def _page(
     request: Request, form: dict[str, str], *, trouble: str | None = None, status: int = 200
 ) -> HTMLResponse:
-    known = await read_house_overview(pool_of(request))
+    known = await read_server_overview(pool_of(request))
     lines = [
         await _line(request, arena, known.waiting[arena.name], known.rated[arena.name])
         for arena in known.arenas
@@ -93,13 +93,13 @@ async def _page(
     ]
     return operator_page(
         request,
-        "house.html",
+        "arenas.html",
         status=status,
         trouble=trouble,
         lines=lines,
         form=form,
         size=known.size,
-        active="house",
+        active="arenas",
     )
 
 

@@ -26,7 +26,7 @@ router = operator_router("/arenas/{arena}/models")
 
 @router.get("", response_class=HTMLResponse)
 async def models_page(arena: str, request: Request) -> HTMLResponse:
-    """Every model that was ever added."""
+    """All models that were ever added."""
     found = await arena_of(request, arena)
     models = await read_models(pool_of(request), found)
     return arena_page(request, found, "models.html", "models", models=models)
@@ -34,7 +34,7 @@ async def models_page(arena: str, request: Request) -> HTMLResponse:
 
 @router.get("/retire", response_class=HTMLResponse)
 async def retire_page(arena: str, request: Request, model: Annotated[Plain, Query()]) -> HTMLResponse:
-    """What it means to retire a model, before it is done."""
+    """Confirm retiring a model."""
     found = await arena_of(request, arena)
     await check_model(pool_of(request), found, model)
     return arena_page(request, found, "retire.html", "models", model=model)
@@ -42,13 +42,13 @@ async def retire_page(arena: str, request: Request, model: Annotated[Plain, Quer
 
 @router.post("/retire")
 async def retire_form(arena: str, request: Request, model: Annotated[Plain, Form()]) -> Response:
-    """Serve a model no more."""
+    """Retire a model."""
     return await _set(arena, request, model, enabled=False)
 
 
 @router.post("/enable")
 async def enable_form(arena: str, request: Request, model: Annotated[Plain, Form()]) -> Response:
-    """Let a model be served."""
+    """Enable a model."""
     return await _set(arena, request, model, enabled=True)
 
 

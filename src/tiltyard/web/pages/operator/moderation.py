@@ -1,4 +1,4 @@
-"""What an operator watches over: complaints, remarks, the audit, exports and weekly reports."""
+"""Operator pages for moderation: complaints, remarks, the audit log, exports and weekly reports."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = ["router"]
 router = operator_router()
 
 _PAGE_ROWS = 50
-#: Characters of a detail that is shown at once.
+#: Longer details are collapsed.
 _BRIEF_CHARACTERS = 400
 Before = Annotated[int | None, Query(ge=0, lt=2**63)]
 Action = Annotated[Plain, Query()]
@@ -69,11 +69,11 @@ async def complaints_page(
 
 @router.get("/arenas/{arena}/complaints/{complaint}", response_class=HTMLResponse)
 async def complaint_page(arena: str, complaint: Session, request: Request) -> HTMLResponse:
-    """One complaint beside what it is about: the prompt, and both responses as they are now."""
+    """One complaint, with the prompt and both responses as they are now."""
     found = await arena_of(request, arena)
     complaints = await read_complaints(pool_of(request), arena, after=complaint - 1, limit=1, settled=True)
     if not complaints or complaints[0].complaint != complaint:
-        raise NotFound(f"there is no complaint {complaint} in this arena; look at the list of complaints")
+        raise NotFound(f"this arena has no complaint {complaint}; see the list of complaints")
     one, exhibit = complaints[0], None
     if one.prompt and one.model_a and one.model_b:
         exhibit = await preview_responses(request, found, one.prompt, (one.model_a, one.model_b))
@@ -82,7 +82,7 @@ async def complaint_page(arena: str, complaint: Session, request: Request) -> HT
 
 @router.post("/arenas/{arena}/complaints/{complaint}/settle")
 async def settle_form(arena: str, complaint: Session, request: Request) -> Response:
-    """A complaint was looked at."""
+    """Mark a complaint as settled."""
     await settle(pool_of(request), arena, complaint, actor=actor_of(request).name)
     return redirect_with_notice("settled", "arenas", arena, "complaints")
 
@@ -91,7 +91,7 @@ async def settle_form(arena: str, complaint: Session, request: Request) -> Respo
 async def remarks_page(
     arena: str, request: Request, page: Annotated[int, Query(ge=0, lt=10**6)] = 0
 ) -> HTMLResponse:
-    """Why voters voted so, newest first."""
+    """Remarks of voters, newest first."""
     found = await arena_of(request, arena)
     remarks, judges = await read_voters_remarks(
         pool_of(request), found, limit=_PAGE_ROWS + 1, offset=page * _PAGE_ROWS
@@ -113,7 +113,7 @@ async def remarks_page(
 async def audit_page(
     arena: str, request: Request, before: Before = None, action: Action = ""
 ) -> HTMLResponse:
-    """Who changed what, newest first."""
+    """The audit log of an arena, newest first."""
     found = await arena_of(request, arena)
     entries, actions = await _audit(request, found, action, before)
     return arena_page(
@@ -123,7 +123,7 @@ async def audit_page(
 
 @router.get("/audit", response_class=HTMLResponse)
 async def house_audit_page(request: Request, before: Before = None, action: Action = "") -> HTMLResponse:
-    """The same of the house: sign-ins and tokens."""
+    """The audit log of the server: sign-ins and tokens."""
     entries, actions = await _audit(request, None, action, before)
     return operator_page(
         request, "audit.html", active="audit", action=action, actions=actions, **_paged(entries)
@@ -132,7 +132,7 @@ async def house_audit_page(request: Request, before: Before = None, action: Acti
 
 @router.get("/arenas/{arena}/exports", response_class=HTMLResponse)
 async def exports_page(arena: str, request: Request) -> HTMLResponse:
-    """Battles as files, and the weekly reports."""
+    """Exports of battles, and the weekly reports."""
     found = await arena_of(request, arena)
     reports = await read_reports(pool_of(request), found)
     return arena_page(request, found, "exports.html", "exports", reports=reports)
@@ -147,14 +147,14 @@ async def _audit(
 
 
 class _Page(TypedDict):
-    """Entries, each with its detail and whether that is brief; and before which entry the next page is."""
+    """Entries, each with its detail and whether it is short; and the entry before which the next page starts."""
 
     entries: list[tuple[AuditEntry, list[tuple[str, str]], bool]]
     more: int | None
 
 
 def _paged(entries: list[AuditEntry]) -> _Page:
-    """A page, with details as names and values, and where the next one begins."""
+    """Make a page of entries."""
     shown = []
     for one in entries[:_PAGE_ROWS]:
         detail = [(name, _value(value)) for name, value in one.detail.items()]

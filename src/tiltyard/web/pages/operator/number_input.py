@@ -1,4 +1,4 @@
-"""Numbers as somebody types them into a form."""
+"""Parses numbers from forms."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import re
 
 __all__ = ["finite_number", "whole_number"]
 
-#: As many digits as every number of ours has room for.
+#: At most as many digits as fit in all our columns.
 _WHOLE = re.compile(r"-?[0-9]{1,15}")
 
 
 def whole_number(text: str) -> int | None:
-    """A whole number; ``None`` if it is none, or longer than any that makes sense."""
+    """Parse an integer; ``None`` if the text is not one, or is too long."""
     return int(text) if _WHOLE.fullmatch(text) else None
 
 
 def finite_number(text: str) -> float | None:
-    """A number; ``None`` if it is none, or endless."""
+    """Parse a number; ``None`` if the text is not one, or not finite."""
     try:
         value = float(text)
     except ValueError:

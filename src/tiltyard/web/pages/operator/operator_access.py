@@ -1,4 +1,4 @@
-"""Who may see the operator's pages: the operator, signed in with a browser, and nobody else."""
+"""Access to the operator's pages: only for the operator, signed in with a browser."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SIGN_IN = "/operator/sign-in"
 
 
 class OperatorRoute(APIRoute):
-    """Asks who comes before anything of the request is read."""
+    """Checks access before the request is parsed."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
@@ -53,7 +53,7 @@ class OperatorRoute(APIRoute):
 
 
 def operator_router(prefix: str = "") -> APIRouter:
-    """A router whose every route is the operator's."""
+    """A router for pages that only the operator may see."""
     return APIRouter(prefix=f"/operator{prefix}", include_in_schema=False, route_class=OperatorRoute)
 
 
@@ -64,17 +64,17 @@ def actor_of(request: Request) -> Actor:
 
 
 def pool_of(request: Request) -> ConnectionPool:
-    """Connections to the database."""
+    """The connection pool."""
     return registry_of(request).pool
 
 
 async def arena_of(request: Request, name: str) -> Arena:
-    """The arena of a path, as it is now."""
+    """The arena with this name, read from the database."""
     return await read_arena(pool_of(request), name)
 
 
 def operator_page(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
-    """A page of the whole house; it tells what was just done, if a form led here."""
+    """Render a page of the operator, with a notice of what was just done after a form."""
     given = {
         "me": actor_of(request).name.removeprefix("operator:"),
         "said": NOTICES.get(request.query_params.get("said", "")),
@@ -88,20 +88,20 @@ def operator_page(request: Request, template: str, *, status: int = 200, **value
 def arena_page(
     request: Request, arena: Arena, template: str, active: str, *, status: int = 200, **values: Any
 ) -> HTMLResponse:
-    """A page of one arena."""
+    """Render a page of one arena."""
     return operator_page(request, template, status=status, arena=arena, active=active, **values)
 
 
 def redirect_with_notice(
     said: str, *parts: str | int, query: Mapping[str, str | None] | None = None
 ) -> Response:
-    """A form was obeyed: go back to a page that says so."""
+    """Redirect to a page with a notice that the form was processed."""
     assert said in NOTICES, said
     return redirect_to(paths.asked(paths.operator(*parts), {"said": said, **(query or {})}))
 
 
 def _sign_in(request: Request) -> str:
-    """The sign-in, which leads back to where somebody wanted to go. A form cannot be sent again."""
+    """The path of the sign-in page, which returns to the requested page, unless that was a form submission."""
     if request.method != "GET":
         return SIGN_IN
     query = request.url.query

@@ -28,7 +28,7 @@ router = operator_router("/arenas/{arena}")
 
 @dataclass(frozen=True, slots=True)
 class LaneRow:
-    """One lane: its target, and its share of what was drawn and of what was chosen."""
+    """One lane: its target, and its share of drawn and of served matchups."""
 
     name: str
     target: float
@@ -40,7 +40,7 @@ class LaneRow:
 
 @router.get("", response_class=HTMLResponse)
 async def overview(arena: str, request: Request) -> HTMLResponse:
-    """Phase, status, votes by day, lanes, fairness, lag, scheduled work."""
+    """The overview of an arena: phase, status, votes by day, lanes, fairness, lag, scheduled jobs."""
     now = datetime.now(UTC)
     found = await arena_of(request, arena)
     known = await read_arena_overview(pool_of(request), found, now)
@@ -80,7 +80,7 @@ async def _board(request: Request, arena: Arena) -> BoardDocument | None:
 
 
 def lane_rows(serving: ServingFairness | None) -> list[LaneRow]:
-    """The mix of lanes beside its target."""
+    """The mix of lanes and its targets."""
     if serving is None:
         return []
     total = serving.lanes.matchups

@@ -40,13 +40,13 @@ router = operator_router("/arenas/{arena}")
 
 _CHOICES = {"fairness": ("strict", "scoped")}
 _MULTI_VALUE_CONSTANT = "lane_weights"
-#: The phase has a page of its own; what shapes memory cannot change.
+#: The phase has its own page; constants that determine what is stored cannot change.
 _NOT_EDITABLE = frozenset({"phase", *KEPT_SHAPES})
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyConstant:
-    """One constant as a form shows it: several inputs where it has several values."""
+    """One constant in the form, with an input for each of its values."""
 
     name: str
     label: str
@@ -61,7 +61,7 @@ class PolicyConstant:
 
 @router.get("/policy", response_class=HTMLResponse)
 async def policy_page(arena: str, request: Request) -> HTMLResponse:
-    """Every constant, with its meaning beside it."""
+    """All constants, with their meanings."""
     found = await arena_of(request, arena)
     policy = await current_policy(pool_of(request), arena)
     return _form(request, found, policy, {})
@@ -69,7 +69,7 @@ async def policy_page(arena: str, request: Request) -> HTMLResponse:
 
 @router.get("/policy/review", response_class=HTMLResponse)
 async def policy_review(arena: str, request: Request) -> HTMLResponse:
-    """What would change, before it is saved."""
+    """Review the changes before they are saved."""
     found = await arena_of(request, arena)
     policy = await current_policy(pool_of(request), arena)
     given = dict(request.query_params)
@@ -89,7 +89,7 @@ async def policy_review(arena: str, request: Request) -> HTMLResponse:
 
 @router.post("/policy")
 async def policy_form(arena: str, request: Request) -> Response:
-    """Save what was looked over."""
+    """Save the reviewed changes."""
     found = await arena_of(request, arena)
     policy = await current_policy(pool_of(request), arena)
     given = {name: str(value) for name, value in (await request.form()).items()}
@@ -103,7 +103,7 @@ async def policy_form(arena: str, request: Request) -> Response:
 
 @router.get("/phase", response_class=HTMLResponse)
 async def phase_page(arena: str, request: Request) -> HTMLResponse:
-    """The four phases, and which is in force."""
+    """The four phases, and the current one."""
     found = await arena_of(request, arena)
     policy = await current_policy(pool_of(request), arena)
     return arena_page(request, found, "phase.html", "phase", phases=PHASES, phase=policy.phase)
@@ -111,7 +111,7 @@ async def phase_page(arena: str, request: Request) -> HTMLResponse:
 
 @router.get("/phase/confirm", response_class=HTMLResponse)
 async def phase_confirm(arena: str, request: Request, phase: int) -> HTMLResponse:
-    """What another phase would change, before it does."""
+    """Confirm a change of phase."""
     found = await arena_of(request, arena)
     policy = await current_policy(pool_of(request), arena)
     apply_policy_changes(policy, {"phase": phase})
@@ -132,12 +132,12 @@ async def phase_form(arena: str, request: Request) -> Response:
 
 
 def constants(policy: Policy, given: Mapping[str, str]) -> list[tuple[str, list[PolicyConstant]]]:
-    """Every constant but the phase, by group, with what somebody typed in place of what is in force."""
+    """All constants but the phase, by group; ``given`` values replace the current ones."""
     return [(title, [_constant(policy, name, given) for name in names]) for title, names in GROUPS]
 
 
 def read_constants(policy: Policy, given: Mapping[str, str]) -> dict[str, object]:
-    """The constants that a form says otherwise than they are; `BadOption` for what is no value of theirs."""
+    """The constants that a form changes; `BadOption` for invalid values."""
     changed: dict[str, object] = {}
     for name in (one.name for one in fields(Policy) if one.name not in _NOT_EDITABLE):
         old = getattr(policy, name)
@@ -180,7 +180,7 @@ def _constant(policy: Policy, name: str, given: Mapping[str, str]) -> PolicyCons
 
 
 def _expected(name: str) -> str:
-    return EXPECTED.get(name) or next(told for names, _, _, told in BOUNDS if name in names)
+    return EXPECTED.get(name) or next(expected for names, _, _, expected in BOUNDS if name in names)
 
 
 def _inputs(name: str, value: Any, given: Mapping[str, str]) -> tuple[tuple[str, str, str], ...]:
@@ -193,7 +193,7 @@ def _inputs(name: str, value: Any, given: Mapping[str, str]) -> tuple[tuple[str,
 
 
 def _read(name: str, text: str, old: object) -> object:
-    """What somebody typed, in the type of what is in force."""
+    """Parse the text of an input, in the type of the current value."""
     text = text.strip()
     if isinstance(old, str):
         return text

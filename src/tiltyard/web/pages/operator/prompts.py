@@ -34,7 +34,7 @@ _PAGE_ROWS = 50
 async def prompts_page(
     arena: str, request: Request, after: Annotated[int, Query(ge=-1, lt=2**31)] = -1
 ) -> HTMLResponse:
-    """A page of the prompts, by number."""
+    """A page of prompts, ordered by number."""
     found = await arena_of(request, arena)
     prompts = await read_prompts(pool_of(request), found, after=after, limit=_PAGE_ROWS + 1)
     more = prompts[_PAGE_ROWS - 1].prompt if len(prompts) > _PAGE_ROWS else None
@@ -50,7 +50,7 @@ async def withdraw_page(
     prompt: Annotated[Plain, Query()] = "",
     model: Annotated[Plain, Query()] = "",
 ) -> HTMLResponse:
-    """What would go and what would stay, before it is done."""
+    """Confirm a withdrawal."""
     found = await arena_of(request, arena)
     return await _confirm(request, found, prompt.strip(), model.strip())
 
@@ -63,12 +63,12 @@ async def withdraw_form(
     model: Annotated[Plain, Form()] = "",
     reason: Annotated[str, Form()] = "",
 ) -> Response:
-    """Take it down."""
-    house, found = registry_of(request), await arena_of(request, arena)
+    """Withdraw a prompt or a response."""
+    registry, found = registry_of(request), await arena_of(request, arena)
     try:
         await withdraw(
-            house.pool,
-            house.contents,
+            registry.pool,
+            registry.blobs,
             arena,
             prompt,
             model or None,

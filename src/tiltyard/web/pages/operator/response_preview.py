@@ -23,18 +23,18 @@ __all__ = ["PromptPreview", "ResponsePreview", "preview_responses"]
 
 @dataclass(frozen=True, slots=True)
 class ResponsePreview:
-    """A live response: a text as HTML, or where bytes of another kind are. Neither: it is withdrawn."""
+    """A response: a text as HTML, or the URL of other content. It has neither if it is withdrawn."""
 
     model: str
     text: Markup | None = None
-    #: ``image``, ``audio`` or ``text``, which here is an app.
+    #: ``image``, ``audio`` or ``text``, which means an app here.
     kind: str = ""
     href: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PromptPreview:
-    """A prompt, ``None`` once it is withdrawn, and responses to it."""
+    """A prompt, which is ``None`` if it is withdrawn, and responses to it."""
 
     prompt: Markup | None
     responses: tuple[ResponsePreview, ...]
@@ -43,7 +43,7 @@ class PromptPreview:
 async def preview_responses(
     request: Request, arena: Arena, prompt: str, models: Collection[str]
 ) -> PromptPreview:
-    """The prompt of this name with what these models answer to it now."""
+    """Read a prompt and the current responses of these models."""
     found = await read_prompt_responses(pool_of(request), arena, prompt, models)
     return PromptPreview(
         None if found.text is None else await _rendered(request, found.text),
@@ -60,7 +60,7 @@ async def _response(
     request: Request, arena: Arena, prompt: str, model: str, response: int | None
 ) -> ResponsePreview:
     try:
-        content = None if response is None else await registry_of(request).contents.read(response)
+        content = None if response is None else await registry_of(request).blobs.read(response)
     except NotFound:
         content = None
     if content is None:

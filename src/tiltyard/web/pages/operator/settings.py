@@ -42,7 +42,7 @@ _NUMBERS = {"proven_family": "a number of pairs, or nothing", "session_votes": "
 
 @dataclass(frozen=True, slots=True)
 class SettingField:
-    """One setting as a form shows it."""
+    """One setting in the form."""
 
     name: str
     label: str
@@ -55,13 +55,13 @@ class SettingField:
 
 @router.get("", response_class=HTMLResponse)
 async def settings_page(arena: str, request: Request) -> HTMLResponse:
-    """Every setting, with its meaning beside it."""
+    """All settings, with their meanings."""
     return await _form(request, await arena_of(request, arena), {})
 
 
 @router.get("/review", response_class=HTMLResponse)
 async def settings_review(arena: str, request: Request) -> HTMLResponse:
-    """What would change, before it is saved."""
+    """Review the changes before they are saved."""
     found = await arena_of(request, arena)
     given = dict(request.query_params)
     try:
@@ -87,8 +87,8 @@ async def settings_review(arena: str, request: Request) -> HTMLResponse:
 
 @router.post("")
 async def settings_form(arena: str, request: Request) -> Response:
-    """Save what was looked over."""
-    house, found = registry_of(request), await arena_of(request, arena)
+    """Save the reviewed changes."""
+    registry, found = registry_of(request), await arena_of(request, arena)
     given = {name: str(value) for name, value in (await request.form()).items()}
     try:
         title, changed = read_settings(found, given)
@@ -97,13 +97,13 @@ async def settings_form(arena: str, request: Request) -> Response:
         await change_settings(pool_of(request), arena, changed, title=title, actor=actor_of(request).name)
     except InputError as error:
         return await _form(request, found, given, trouble=str(error), status=422)
-    await house.settings_changed()
+    await registry.settings_changed()
     boards_of(request).forget(arena)
     return redirect_with_notice("settings", "arenas", arena, "settings")
 
 
 def read_settings(arena: Arena, given: Mapping[str, str]) -> tuple[str | None, dict[str, object]]:
-    """The title and the settings that a form says otherwise than they are; `InputError` for what is wrong."""
+    """The title and the settings that a form changes; `InputError` for invalid values."""
     changed: dict[str, object] = {}
     for one in fields(ArenaSettings):
         if one.name in given:
@@ -116,7 +116,7 @@ def read_settings(arena: Arena, given: Mapping[str, str]) -> tuple[str | None, d
 
 
 class _BlindVotes(TypedDict):
-    """When names are told, and how many blind votes one voter has then."""
+    """When names are revealed, and how many blind votes one voter can cast."""
 
     reveal: str
     session_votes: int
@@ -124,10 +124,10 @@ class _BlindVotes(TypedDict):
 
 
 async def _blind_votes(request: Request, arena: Arena, settings: ArenaSettings) -> _BlindVotes:
-    """How many blind votes one voter has under these settings: what a page says of it."""
-    desk = await registry_of(request).desk(arena.name)
-    told_after = {"vote": 1, "session": settings.session_votes, "never": None}[settings.reveal]
-    blind = blind_votes_of_one(await desk.responses_by_prompt(), told_after)
+    """Compute how many blind votes one voter can cast with these settings."""
+    queue = await registry_of(request).voting_queue(arena.name)
+    revealed_after = {"vote": 1, "session": settings.session_votes, "never": None}[settings.reveal]
+    blind = blind_votes_of_one(await queue.responses_by_prompt(), revealed_after)
     return {"reveal": settings.reveal, "session_votes": settings.session_votes, "blind_votes": blind}
 
 
@@ -166,7 +166,7 @@ async def _form(
 
 
 def _read(name: str, text: str) -> object:
-    """What somebody typed, as the setting wants it."""
+    """Parse the text of an input, in the type of the setting."""
     value: float | None
     if name in _NUMBERS:
         if not text and name == "proven_family":

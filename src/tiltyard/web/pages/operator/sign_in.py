@@ -1,4 +1,4 @@
-"""Signing in and out, and the link by which the house is claimed."""
+"""Sign-in, sign-out, and the link that creates the operator account."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ __all__ = ["router"]
 router = APIRouter(include_in_schema=False)
 
 HOME = "/operator"
-#: Longer ones are nobody's.
+#: Longer names and passwords are never valid.
 _MAX_NAME_CHARACTERS, _MAX_PASSWORD_CHARACTERS = 100, 1024
 
 
 @dataclass(frozen=True, slots=True)
 class _Visitor:
-    """Who comes to sign in."""
+    """The visitor of the sign-in page."""
 
     #: The operator's name, if signed in.
     known: str | None = None
-    #: Whether there is a cookie that is worth nothing any more.
+    #: Whether there is a cookie whose session has expired or was revoked.
     lapsed: bool = False
-    #: Whether the server has an operator at all.
+    #: Whether the operator account exists.
     claimed_before: bool = True
 
 
@@ -41,7 +41,7 @@ _UNKNOWN_VISITOR = _Visitor()
 
 @router.get("/operator/sign-in", response_class=HTMLResponse)
 async def sign_in_page(request: Request, next: str = HOME) -> HTMLResponse:
-    """Name and password; who is signed in already may go on."""
+    """The sign-in form; an operator who is signed in already can continue."""
     access = access_of(request)
     known = None if "authorization" in request.headers else await access.actor(request)
     visitor = _Visitor(
@@ -59,7 +59,7 @@ async def sign_in_form(
     password: Annotated[str, Form()] = "",
     next: Annotated[str, Form()] = HOME,
 ) -> Response:
-    """The same, filled in. What is wrong is said on the same page."""
+    """Sign in; errors are shown on the same page."""
     wanted, signed = paths.local(next, HOME), Response()
     try:
         await sign_in_operator(request, signed, *_tried(name, password))
@@ -72,17 +72,17 @@ async def sign_in_form(
 
 @router.post("/operator/sign-out")
 async def sign_out_form(request: Request) -> Response:
-    """End this sign-in."""
+    """Sign out."""
     await end_sign_in(request)
     return redirect_to("/", cookie=access_of(request).cookies.clear_header(OPERATOR_COOKIE))
 
 
 @router.get("/claim/{token}", response_class=HTMLResponse)
 async def claim_page(token: str, request: Request) -> HTMLResponse:
-    """The page that the first operator link leads to."""
+    """The form that creates the operator account."""
     if not await access_of(request).accounts.link_is_open(token):
         raise NotAllowed(
-            "this link was used before or is older than an hour; make another: tiltyard token operator"
+            "this link has been used or is more than an hour old; create another: tiltyard token operator"
         )
     return _claim(request)
 
@@ -91,7 +91,7 @@ async def claim_page(token: str, request: Request) -> HTMLResponse:
 async def claim_form(
     token: str, request: Request, name: Annotated[str, Form()], password: Annotated[str, Form()]
 ) -> HTMLResponse:
-    """The same, filled in."""
+    """Create the operator account."""
     signed = Response()
     try:
         found = await claim_operator(request, signed, token, *_typed(name, password))
@@ -103,14 +103,14 @@ async def claim_form(
 
 
 def _typed(name: str, password: str) -> tuple[str, str]:
-    """What can be signed in with afterwards."""
+    """Reject a name or password that the sign-in form would not accept."""
     if "\0" in name + password:
-        raise BadOption("name or password holds a zero byte, which nobody can type; choose another")
+        raise BadOption("the name or password contains a null character; choose another")
     return name, password
 
 
 def _tried(name: str, password: str) -> tuple[str, str]:
-    """What may be looked up at all: nobody has a longer name, and no text holds a zero byte."""
+    """Reject input that cannot be valid: too long, or with a null character."""
     if (
         len(name) > _MAX_NAME_CHARACTERS
         or len(password) > _MAX_PASSWORD_CHARACTERS

@@ -1,4 +1,4 @@
-"""Tokens for programs: made, shown once, revoked."""
+"""API tokens: create and revoke."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Token = Annotated[int, Path(ge=1, lt=2**31)]
 
 @router.get("", response_class=HTMLResponse)
 async def tokens_page(request: Request) -> HTMLResponse:
-    """Every token there ever was, without the tokens themselves."""
+    """All tokens, including revoked ones, without their secrets."""
     return await _page(request)
 
 
@@ -42,7 +42,7 @@ async def token_form(
     arena: Annotated[Plain, Form()] = "",
     days: Annotated[str, Form()] = "",
 ) -> HTMLResponse:
-    """Make a token. This page shows it, and no other ever does."""
+    """Create a token. Its secret is shown on this page only."""
     try:
         life = timedelta(days=_days(days.strip())) if days.strip() else None
         token, made = await access_of(request).accounts.make_token(
@@ -55,17 +55,19 @@ async def token_form(
 
 @router.get("/{api_token}/revoke", response_class=HTMLResponse)
 async def revoke_page(api_token: Token, request: Request) -> HTMLResponse:
-    """What revoking a token means, before it is done."""
+    """Confirm revoking a token."""
     tokens = await access_of(request).accounts.list_tokens()
     one = next((each for each in tokens if each.api_token == api_token and not each.revoked_at), None)
     if one is None:
-        raise NotFound(f"there is no token {api_token}, or it was revoked before; look at the list of tokens")
+        raise NotFound(
+            f"no such token: {api_token}; it may have been revoked already: see the list of tokens"
+        )
     return operator_page(request, "revoke.html", active="tokens", token=one)
 
 
 @router.post("/{api_token}/revoke")
 async def revoke_form(api_token: Token, request: Request) -> Response:
-    """The token is revoked."""
+    """Revoke a token."""
     await access_of(request).accounts.revoke_token(actor_of(request).name, api_token)
     access_of(request).forget()
     return redirect_with_notice("revoked", "tokens")

@@ -1,4 +1,4 @@
-"""Those who vote: what can be counted of them, and votes that are left out."""
+"""Operator pages about voters and excluded votes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _PAGE_ROWS = 50
 async def voters_page(
     arena: str, request: Request, page: Annotated[int, Query(ge=0, lt=10**6)] = 0
 ) -> HTMLResponse:
-    """Sessions by votes."""
+    """Sessions, ordered by votes."""
     found = await arena_of(request, arena)
     voters, more = await list_voter_page(pool_of(request), found, page=page, size=_PAGE_ROWS)
     judges = await read_judge_names(pool_of(request), [one.session for one in voters])
@@ -71,7 +71,7 @@ async def voter_page(
 async def exclude_page(
     arena: str, session: Session, request: Request, reason: Annotated[str, Query()] = ""
 ) -> HTMLResponse:
-    """What leaving these votes out would change, before it is done."""
+    """Preview the exclusion of a session's votes."""
     found = await arena_of(request, arena)
     return await _preview(request, found, session, reason)
 
@@ -80,7 +80,7 @@ async def exclude_page(
 async def exclude_form(
     arena: str, session: Session, request: Request, reason: Annotated[str, Form()] = ""
 ) -> Response:
-    """Leave the session's votes out of the ratings."""
+    """Exclude a session's votes from the ratings."""
     found = await arena_of(request, arena)
     record = await voter_record(pool_of(request), found, session, size=1)
     if record.excluded == record.total:
@@ -96,7 +96,7 @@ async def exclude_form(
 
 @router.get("/exclusions", response_class=HTMLResponse)
 async def exclusions_page(arena: str, request: Request) -> HTMLResponse:
-    """Votes that were left out, and whether they were let in again."""
+    """All exclusions, and whether they were restored."""
     found = await arena_of(request, arena)
     known = await read_excluded_votes(pool_of(request), found)
     return arena_page(
@@ -112,12 +112,12 @@ async def exclusions_page(arena: str, request: Request) -> HTMLResponse:
 
 @router.get("/exclusions/{exclusion}/restore", response_class=HTMLResponse)
 async def restore_page(arena: str, exclusion: Session, request: Request) -> HTMLResponse:
-    """What letting votes in again means, before it is done."""
+    """Confirm restoring votes."""
     found = await arena_of(request, arena)
     known = await read_excluded_votes(pool_of(request), found)
     one = next((each for each in known.exclusions if each.exclusion == exclusion), None)
     if one is None:
-        raise NotFound(f"there is no exclusion {exclusion} in this arena; look at the list of exclusions")
+        raise NotFound(f"this arena has no exclusion {exclusion}; see the list of exclusions")
     return arena_page(
         request,
         found,
@@ -132,7 +132,7 @@ async def restore_page(arena: str, exclusion: Session, request: Request) -> HTML
 
 @router.post("/exclusions/{exclusion}/restore")
 async def restore_form(arena: str, exclusion: Session, request: Request) -> Response:
-    """Let the votes count again."""
+    """Restore the votes of an exclusion."""
     try:
         await restore(pool_of(request), arena, exclusion, actor=actor_of(request).name)
     except Conflict:

@@ -28,16 +28,16 @@ IN_A_MINUTE = ArenaSettings(undo_seconds=60.0, snapshot_seconds=0.05)
 
 @contextmanager
 def rating(url):
-    house = RaterProcess(url, pace=RaterPace(checkpoint_events=40))
+    rater_process = RaterProcess(url, pace=RaterPace(checkpoint_events=40))
     try:
-        yield house
+        yield rater_process
     finally:
-        house.close()
+        rater_process.close()
 
 
-def catch_up(house):
+def catch_up(rater_process):
     for _ in range(200):
-        if not house.turn() and house.raters:
+        if not rater_process.turn() and rater_process.raters:
             return
     raise AssertionError("the rater does not come to an end")
 
@@ -51,13 +51,13 @@ def let_a_minute_pass(url):
         )
 
 
-async def some_votes(desk, voters, each, seed):
+async def some_votes(queue, voters, each, seed):
     rng = np.random.default_rng(seed)
     for _ in range(each):
         for number in voters:
             voter = Voter(number)
-            matchup = (await desk.next_matchup(voter)).matchup
-            await desk.vote(voter, matchup, Kind(int(rng.integers(4))), reveal=True)
+            matchup = (await queue.next_matchup(voter)).matchup
+            await queue.vote(voter, matchup, Kind(int(rng.integers(4))), reveal=True)
 
 
 def counts(standing):
@@ -72,20 +72,20 @@ def replayed(url, arena, generation):
         return replay_log(connection, arena, head, generation)
 
 
-def test_a_desk_that_starts_from_a_checkpoint_counts_as_one_that_was_there(database):
+def test_a_queue_loaded_from_a_checkpoint_has_the_same_counts(database):
     async def scene():
         arena = await make_arena(database, settings=AT_ONCE)
-        with rating(database) as house:
-            async with voting_queue_of(database, arena) as desk:
-                await some_votes(desk, (1, 2, 3), 20, 0)
-                await desk.next_matchup(Voter(9))
-                catch_up(house)
-                house.close()
-                await some_votes(desk, (1, 2), 3, 1)
-                await desk.open_matchups(Voter(1))
+        with rating(database) as rater_process:
+            async with voting_queue_of(database, arena) as queue:
+                await some_votes(queue, (1, 2, 3), 20, 0)
+                await queue.next_matchup(Voter(9))
+                catch_up(rater_process)
+                rater_process.close()
+                await some_votes(queue, (1, 2), 3, 1)
+                await queue.open_matchups(Voter(1))
                 async with voting_queue_of(database, arena) as late:
-                    assert late.live.open.keys() == desk.live.open.keys()
-                    here, there = (counts(each.live.standings[HUMAN]) for each in (desk, late))
+                    assert late.state.open.keys() == queue.state.open.keys()
+                    here, there = (counts(each.state.standings[HUMAN]) for each in (queue, late))
                     assert here == there == counts(replayed(database, arena.arena, 0)[HUMAN].standing)
 
     asyncio.run(scene())
@@ -93,24 +93,24 @@ def test_a_desk_that_starts_from_a_checkpoint_counts_as_one_that_was_there(datab
         assert connection.execute("SELECT count(*) FROM checkpoints").fetchone()[0] >= 1
 
 
-def test_every_change_of_an_arena_reaches_the_desk_and_a_replay_alike(database, tmp_path):
+def test_every_change_of_an_arena_reaches_the_queue_and_a_replay_alike(database, tmp_path):
     async def scene():
         arena = await make_arena(database, 5, 6, settings=AT_ONCE)
-        async with open_pool(database, most=3) as pool, voting_queue_of(database, arena) as desk:
+        async with open_pool(database, most=3) as pool, voting_queue_of(database, arena) as queue:
             contents = BlobStore(pool, FolderStorage(tmp_path))
-            await some_votes(desk, (1, 2, 3), 6, 2)
+            await some_votes(queue, (1, 2, 3), 6, 2)
             await set_enabled(pool, arena.name, "model-0", enabled=False, actor="cli")
-            await some_votes(desk, (1, 2), 4, 3)
+            await some_votes(queue, (1, 2), 4, 3)
             await set_policy(pool, arena.name, {"phase": 2}, actor="cli")
-            await some_votes(desk, (1,), 4, 4)
+            await some_votes(queue, (1,), 4, 4)
             await withdraw(pool, contents, arena.name, "prompt-1", "model-2", reason="asked for", actor="cli")
             await withdraw(pool, contents, arena.name, "prompt-3", reason="asked for", actor="cli")
-            await some_votes(desk, (1, 2), 6, 5)
+            await some_votes(queue, (1, 2), 6, 5)
             await set_enabled(pool, arena.name, "model-0", enabled=True, actor="cli")
-            await some_votes(desk, (4,), 6, 6)
-            await desk.open_matchups(Voter(1))
-            assert desk.live.standings[HUMAN].policy.phase == 2
-            assert counts(desk.live.standings[HUMAN]) == counts(
+            await some_votes(queue, (4,), 6, 6)
+            await queue.open_matchups(Voter(1))
+            assert queue.state.standings[HUMAN].policy.phase == 2
+            assert counts(queue.state.standings[HUMAN]) == counts(
                 replayed(database, arena.arena, 0)[HUMAN].standing
             )
 
@@ -120,71 +120,71 @@ def test_every_change_of_an_arena_reaches_the_desk_and_a_replay_alike(database, 
 def test_a_withdrawn_response_voids_its_open_matchups(database, tmp_path):
     async def scene():
         arena = await make_arena(database, 2, 1, settings=AT_ONCE)
-        async with open_pool(database, most=3) as pool, voting_queue_of(database, arena) as desk:
+        async with open_pool(database, most=3) as pool, voting_queue_of(database, arena) as queue:
             voter = Voter(1)
-            matchup = (await desk.next_matchup(voter)).matchup
+            matchup = (await queue.next_matchup(voter)).matchup
             contents = BlobStore(pool, FolderStorage(tmp_path))
             await withdraw(pool, contents, arena.name, "prompt-0", "model-1", reason="asked for", actor="cli")
             with pytest.raises(Expired):
-                await desk.vote(voter, matchup, Kind.TIE)
+                await queue.vote(voter, matchup, Kind.TIE)
             with pytest.raises(Expired):
-                await desk.find(voter, matchup)
+                await queue.find(voter, matchup)
             with pytest.raises(TiltyardError, match="no two enabled models"):
-                await desk.next_matchup(voter)
+                await queue.next_matchup(voter)
 
     asyncio.run(scene())
 
 
-def test_excluded_votes_leave_the_desk_with_the_raters_next_generation(database):
+def test_excluded_votes_leave_the_queue_with_the_raters_next_generation(database):
     async def scene():
         arena = await make_arena(database, 4, 8, settings=AT_ONCE)
-        async with open_pool(database, most=3) as pool, voting_queue_of(database, arena) as desk:
-            with rating(database) as house:
-                await some_votes(desk, (1, 2), 15, 7)
-                catch_up(house)
-                desk.rank(HUMAN, 0, Strengths.unknown(4))
+        async with open_pool(database, most=3) as pool, voting_queue_of(database, arena) as queue:
+            with rating(database) as rater_process:
+                await some_votes(queue, (1, 2), 15, 7)
+                catch_up(rater_process)
+                queue.rank(HUMAN, 0, Strengths.unknown(4))
                 done = await exclude(pool, arena.name, VoteSelection(sessions=(2,)), "a robot", actor="cli")
-                catch_up(house)
-                desk.rank(HUMAN, 1, Strengths.unknown(4))
-                await desk.open_matchups(Voter(1))
-                assert desk.live.standings[HUMAN].votes == 15
-                assert desk.live.standings[HUMAN].skipped == 15
-                assert counts(desk.live.standings[HUMAN]) == counts(
+                catch_up(rater_process)
+                queue.rank(HUMAN, 1, Strengths.unknown(4))
+                await queue.open_matchups(Voter(1))
+                assert queue.state.standings[HUMAN].votes == 15
+                assert queue.state.standings[HUMAN].skipped == 15
+                assert counts(queue.state.standings[HUMAN]) == counts(
                     replayed(database, arena.arena, 1)[HUMAN].standing
                 )
                 await restore(pool, arena.name, done.exclusion, actor="cli")
-                catch_up(house)
-                desk.rank(HUMAN, 2, Strengths.unknown(4))
-                await desk.open_matchups(Voter(1))
-                assert desk.live.standings[HUMAN].votes == 30
+                catch_up(rater_process)
+                queue.rank(HUMAN, 2, Strengths.unknown(4))
+                await queue.open_matchups(Voter(1))
+                assert queue.state.standings[HUMAN].votes == 30
 
     asyncio.run(scene())
 
 
 @pytest.mark.slow
-def test_undone_votes_are_nothing_to_desk_and_rater(database):
+def test_undone_votes_count_neither_in_the_queue_nor_in_the_rater(database):
     async def scene():
         arena = await make_arena(database, settings=IN_A_MINUTE)
-        async with voting_queue_of(database, arena) as desk:
-            with rating(database) as house:
+        async with voting_queue_of(database, arena) as queue:
+            with rating(database) as rater_process:
                 for k in range(10):
-                    matchup = (await desk.next_matchup(Voter(1))).matchup
-                    await desk.vote(Voter(1), matchup, Kind.WIN_A)
-                    catch_up(house)
+                    matchup = (await queue.next_matchup(Voter(1))).matchup
+                    await queue.vote(Voter(1), matchup, Kind.WIN_A)
+                    catch_up(rater_process)
                     if k % 3 == 0:
-                        await desk.undo(Voter(1), matchup)
+                        await queue.undo(Voter(1), matchup)
                         if k == 6:
-                            await desk.skip(Voter(1), matchup)
+                            await queue.skip(Voter(1), matchup)
                         else:
-                            await desk.vote(Voter(1), matchup, Kind.TIE, ballot=1)
+                            await queue.vote(Voter(1), matchup, Kind.TIE, ballot=1)
                     if k % 4 == 3:
                         let_a_minute_pass(database)
                 let_a_minute_pass(database)
-                catch_up(house)
-                await desk.open_matchups(Voter(1))
-                standing = desk.live.standings[HUMAN]
+                catch_up(rater_process)
+                await queue.open_matchups(Voter(1))
+                standing = queue.state.standings[HUMAN]
                 assert (standing.votes, standing.skipped) == (9, 1)
-                rater = next(iter(house.raters.values()))
+                rater = next(iter(rater_process.raters.values()))
                 assert rater.following(HUMAN).votes == 9
                 assert counts(standing) == counts(replayed(database, arena.arena, 0)[HUMAN].standing)
 
@@ -207,12 +207,12 @@ def test_an_arena_that_cannot_be_rated_does_not_stop_the_others(database, monkey
     async def scene():
         await make_arena(database, name="one", settings=AT_ONCE)
         two = await make_arena(database, name="two", settings=AT_ONCE)
-        async with voting_queue_of(database, two) as desk:
-            await some_votes(desk, (1,), 3, 8)
-        with rating(database) as house:
+        async with voting_queue_of(database, two) as queue:
+            await some_votes(queue, (1,), 3, 8)
+        with rating(database) as rater_process:
             for _ in range(30):
-                house.turn()
-            assert house.raters[two.arena].following(HUMAN).votes == 3
+                rater_process.turn()
+            assert rater_process.raters[two.arena].following(HUMAN).votes == 3
 
     asyncio.run(scene())
 
@@ -222,16 +222,16 @@ def test_an_undo_is_remembered_until_its_vote_is_folded(database):
 
     async def scene():
         arena = await make_arena(database, settings=IN_A_MINUTE)
-        async with voting_queue_of(database, arena) as desk:
-            ann, bob = [(await desk.next_matchup(Voter(number))).matchup for number in (1, 2)]
-            await desk.vote(Voter(2), bob, Kind.WIN_A)
-            await desk.vote(Voter(1), ann, Kind.WIN_A)
-            await desk.undo(Voter(1), ann)
-            with rating(database) as house:
-                catch_up(house)
+        async with voting_queue_of(database, arena) as queue:
+            ann, bob = [(await queue.next_matchup(Voter(number))).matchup for number in (1, 2)]
+            await queue.vote(Voter(2), bob, Kind.WIN_A)
+            await queue.vote(Voter(1), ann, Kind.WIN_A)
+            await queue.undo(Voter(1), ann)
+            with rating(database) as rater_process:
+                catch_up(rater_process)
                 let_a_minute_pass(database)
-                catch_up(house)
-                following = next(iter(house.raters.values())).following(HUMAN)
+                catch_up(rater_process)
+                following = next(iter(rater_process.raters.values())).following(HUMAN)
                 assert (following.votes, following.standing.skipped) == (1, 0)
 
     asyncio.run(scene())

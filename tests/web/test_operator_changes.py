@@ -130,7 +130,7 @@ def test_a_file_with_mistakes_is_not_let_in_by_accident(running):
     assert "Import the 1 valid row only" in page
     assert "Import all" not in page
     refused = client.post(f"{where}/let-in", data={"expected": "1"})
-    assert (refused.status_code, "some rows are wrong" in refused.text) == (409, True)
+    assert (refused.status_code, "some rows are invalid" in refused.text) == (409, True)
     assert audited(running) == []
     form = {"expected": "1", "partly": "true"}
     located(client.post(f"{where}/let-in", data=form), "imported", "arenas", "arena", "models")
@@ -143,7 +143,7 @@ def test_a_concurrent_change_is_reported(running):
     second = sent(client, lines(row(response="two"))).headers["location"]
     client.post(f"{first}/let-in", data={"expected": "1"})
     refused = client.post(f"{second}/let-in", data={"expected": "1"})
-    assert (refused.status_code, "has changed since you looked" in refused.text) == (409, True)
+    assert (refused.status_code, "has changed since the preview" in refused.text) == (409, True)
     located(client.post(f"{second}/discard"), "discarded", "arenas", "arena", "answers")
     assert len(audited(running)) == 1
 

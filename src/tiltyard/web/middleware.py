@@ -20,7 +20,7 @@ from tiltyard.settings.serving_settings import ServingSettings, is_loopback
 from tiltyard.web.cookies import OPERATOR_COOKIE
 from tiltyard.web.logs import log_event
 from tiltyard.web.metrics import ProcessMetrics
-from tiltyard.web.problem_details import TOLD, problem, problem_for_unexpected
+from tiltyard.web.problem_details import ANSWERED_KEY, problem, problem_for_unexpected
 
 __all__ = ["MAX_BODY_BYTES", "MAX_IMPORT_BYTES", "MAX_UPLOAD_FORM_BYTES", "EdgeMiddleware"]
 
@@ -87,7 +87,7 @@ class EdgeMiddleware:
             else:
                 await refusal(scope, receive, sending)
         except Exception as error:  # noqa: BLE001 - every request must get a response
-            if TOLD not in scope:
+            if ANSWERED_KEY not in scope:
                 answer = problem_for_unexpected(error)
                 if not status:
                     await answer(scope, receive, sending)

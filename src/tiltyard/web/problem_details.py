@@ -32,8 +32,8 @@ from tiltyard.wire.problems import FieldProblem, Problem
 from tiltyard.wire.records import body_of
 
 __all__ = [
+    "ANSWERED_KEY",
     "PROBLEM_TYPE",
-    "TOLD",
     "Documented",
     "OpenApi",
     "add_problem_handlers",
@@ -49,7 +49,7 @@ PROBLEM_TYPE = "application/problem+json"
 #: Renders a problem document for the client.
 ProblemFormatter = Callable[[Request, Response], Response]
 #: Key in a request's scope: an unexpected error was already answered and logged.
-TOLD = "tiltyard.told"
+ANSWERED_KEY = "tiltyard.answered"
 
 #: A part of the OpenAPI description; and a route's ``responses``.
 OpenApi = dict[str, Any]
@@ -193,7 +193,7 @@ def add_problem_handlers(app: FastAPI, dressed: ProblemFormatter = lambda _, res
         return dressed(request, problem_from_http(error))
 
     async def other(request: Request, error: Exception) -> Response:
-        request.scope[TOLD] = True
+        request.scope[ANSWERED_KEY] = True
         return dressed(request, problem_for_unexpected(error))
 
     app.add_exception_handler(Exception, other)

@@ -1,1 +1,1 @@
-"""What an arena holds: models, prompts, responses and their bytes; how they are imported and taken down."""
+"""The content of arenas: models, prompts, responses and their bytes; import and withdrawal."""

@@ -115,11 +115,11 @@ async def preview_upload(pool: ConnectionPool, arena: Arena, upload: UUID, *, ac
         known = [model.name for model in await list_models(connection, arena.arena)]
     bad = [row for row in rows if isinstance(row, BadRow)]
     errors = bad + [
-        BadRow(good[k].where, problem_field(told) or "response", told)
-        for k, told in planned.conflicts.items()
+        BadRow(good[k].where, problem_field(problem) or "response", problem)
+        for k, problem in planned.conflicts.items()
     ]
     fit = [row for k, row in enumerate(good) if k not in planned.conflicts]
-    lookout = await asyncio.to_thread(_looked_for, known, fit)
+    finder = await asyncio.to_thread(_find_mentions, known, fit)
     return UploadPreview(
         upload=upload,
         name=found.name,
@@ -130,8 +130,8 @@ async def preview_upload(pool: ConnectionPool, arena: Arena, upload: UUID, *, ac
         bad=len(errors),
         errors=tuple(sorted(errors, key=_place)[:SHOWN_ERROR_LIMIT]),
         cut_short=any(row.last for row in bad),
-        mentioned=lookout.count,
-        mentions=tuple(lookout.first),
+        mentioned=finder.count,
+        mentions=tuple(finder.first),
     )
 
 
@@ -144,10 +144,10 @@ async def import_upload(
     *,
     actor: str,
 ) -> ImportResult:
-    """Import exactly the bytes that were looked over, whole or the rows that are good.
+    """Import the valid rows of an upload that was previewed, and delete the upload.
 
-    If there are other good rows by now than expected, or some are bad and nobody said ``partly``, it is a
-    `Conflict` and nothing changes. The file is gone afterwards.
+    Raises `Conflict` and changes nothing if the number of valid rows has changed since the preview, or if some rows
+    are invalid and the decision does not allow a partial import.
     """
     async with connect_from_pool(pool) as connection:
         found = await find_upload(connection, arena.arena, actor, upload)
@@ -156,9 +156,9 @@ async def import_upload(
         planned = await plan_import(connection, arena.arena, good)
     fit = [row for k, row in enumerate(good) if k not in planned.conflicts]
     if len(fit) != decision.expected:
-        raise Conflict("the arena has changed since you looked; look again, and then let the file in")
+        raise Conflict("the arena has changed since the preview; check the file again, and then import it")
     if len(fit) != len(rows) and not decision.partly:
-        raise Conflict("some rows are wrong; mend them, or let in the good rows only")
+        raise Conflict("some rows are invalid; correct them, or import the valid rows only")
     brought = await import_checked_answers(
         pool, blobs, arena.name, iter(fit), enable=decision.enable, actor=actor
     )
@@ -181,15 +181,15 @@ def _read(data: bytes) -> Sequence[CheckedAnswer | BadRow]:
         return list(read_upload_rows(Path(file.name), most=MAX_UNPACKED_BYTES))
 
 
-def _looked_for(known: Sequence[str], rows: Sequence[CheckedAnswer]) -> MentionFinder:
-    """Names of the models that are there and of those that would come, their families and makers, in these responses."""
+def _find_mentions(known: Sequence[str], rows: Sequence[CheckedAnswer]) -> MentionFinder:
+    """Search these responses for names of existing and new models, their families and makers."""
     stated: dict[str, set[str]] = {}
     for row in rows:
         stated.setdefault(row.model, set()).update(row.stated)
-    lookout = MentionFinder([*known, *stated], stated)
+    finder = MentionFinder([*known, *stated], stated)
     for row in rows:
-        lookout.look(row)
-    return lookout
+        finder.look(row)
+    return finder
 
 
 def _sample(row: CheckedAnswer) -> UploadSample:

@@ -1,6 +1,6 @@
 """Scheduled jobs: weekly reports, thinning out snapshots, deleting unreferenced bytes, judging rounds.
 
-Each is done once for each moment it is due, whichever process is there to do it. The heavy part runs
+Each runs once for each time it is due, in any of the processes. The heavy part runs
 as a separate program (``python -m tiltyard.arena.operators.scheduled_jobs``): folding millions of events again
 would slow down the rater in the same process.
 """

@@ -1,9 +1,9 @@
-"""The one place where somebody's text becomes HTML.
+"""Converts untrusted text to HTML; the only place that does.
 
-A response, a prompt, a name or a comment is never trusted. `render_text` reads Markdown, `plain_text` and
-`format_name` read nothing at all; all three make visible what would hide, and none of them makes the browser
-ask for anything. What they return is safe to put between tags, and nowhere else. `spell_hidden_characters` is for titles and
-attributes, where there are no tags: it makes visible, and leaves the escaping to the template.
+Responses, prompts, names and comments are never trusted. `render_text` parses Markdown; `plain_text` and
+`format_name` parse nothing. All three make hidden characters visible, and their output never makes the browser
+load anything. It is safe between tags, and nowhere else. `spell_hidden_characters` is for titles and attributes:
+it makes hidden characters visible, and leaves the escaping to the template.
 
 text → Markdown → code and maths → hidden characters made visible → allowlist
 """

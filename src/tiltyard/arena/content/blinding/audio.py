@@ -14,17 +14,17 @@ from tiltyard.arena.content.blinding.ogg import strip_ogg_metadata
 __all__ = ["strip_flac_metadata", "strip_mp3_metadata", "strip_ogg_metadata", "strip_wav_metadata"]
 
 _WAV = "WAV sound"
-#: What says how samples are written has at most so many bytes; of common forms it is known how many matter:
-#: integers, floating point, the two of telephones, and the one that has more to say.
+#: Maximum bytes of a format chunk; and the bytes that matter in common formats: integer, floating point,
+#: A-law, mu-law, and extensible.
 _MAX_FORMAT_BYTES = 64
 _FORMAT_BYTES = {1: 16, 3: 16, 6: 16, 7: 16, 0xFFFE: 40}
 
 
 def strip_wav_metadata(data: bytes) -> bytes:
-    """A WAV sound of its format and its samples.
+    """Keep only the format and the samples of a WAV file.
 
-    Programs that write into a pipe do not know how long a sound will be, and say that it goes on for ever:
-    then it ends with the file.
+    Programs that write to a pipe do not know the length in advance, and write a very large one: then the data
+    end with the file.
     """
     kept, at = dict[bytes, bytes](), 12
     for _ in count_parts(_WAV):

@@ -6,7 +6,7 @@ from typing import Literal
 
 __all__ = ["EXIF", "keep_orientation_only"]
 
-#: What stands before Exif in JPEG, and sometimes elsewhere.
+#: The prefix of Exif data in JPEG, and sometimes elsewhere.
 EXIF = b"Exif\0\0"
 
 _ORDERS: dict[bytes, Literal["little", "big"]] = {b"II*\0": "little", b"MM\0*": "big"}

@@ -44,7 +44,7 @@ _PERHAPS = re.compile(rb"\xff[\xe2\xe3\xf2\xf3\xfa\xfb]|ID3[\x02-\x04]|APETAGEX"
 
 
 def strip_mp3_metadata(data: bytes) -> bytes:
-    """An MP3 sound of its frames. Whatever lies between them is no sound, and players pass it over too."""
+    """Keep only the frames of an MP3 file. Data between frames is not audio, and players ignore it too."""
     kept, at, counted = list[bytes](), 0, count_parts(_MP3)
     for _ in counted:
         if at >= len(data):
@@ -61,7 +61,7 @@ def strip_mp3_metadata(data: bytes) -> bytes:
 
 
 def _tag_length(data: bytes, at: int) -> int:
-    """How many bytes the tag has that begins here; none if there is no tag that tells."""
+    """The length of the tag that starts here; 0 if there is none with a known length."""
     head = data[at : at + 32]
     if head.startswith(b"ID3") and len(head) >= 10 and head[3] in (2, 3, 4):
         size = 0
@@ -75,7 +75,7 @@ def _tag_length(data: bytes, at: int) -> int:
 
 
 def _next_part(data: bytes, at: int, counted: Iterator[int]) -> int:
-    """Where the next frame begins that another one or the end follows, or the next tag."""
+    """The start of the next tag, or of the next frame that is followed by another frame or the end."""
     for found, _ in zip(_PERHAPS.finditer(data, at), counted, strict=False):
         start = found.start()
         if data[start] != 0xFF:
@@ -87,7 +87,7 @@ def _next_part(data: bytes, at: int, counted: Iterator[int]) -> int:
 
 
 def _plain_frame(frame: bytes) -> bytes:
-    """A frame; of one that holds no sound but tells of the others, only how long they are."""
+    """A frame; an information frame without audio is reduced to what players need."""
     if frame[36:40] == b"VBRI":
         entries, size = int.from_bytes(frame[54:56], "big"), int.from_bytes(frame[58:60], "big")
         return frame[: 62 + entries * size].ljust(len(frame), b"\0")
@@ -99,10 +99,10 @@ def _plain_frame(frame: bytes) -> bytes:
 
 
 def _plain_information(frame: bytes, at: int) -> bytes:
-    """How many frames there are, where to seek, and how many samples are too many at both ends.
+    """Keep the number of frames, the seek table, and the samples to drop at both ends.
 
-    The last makes sounds play without gaps; players read it only beside the name of an encoder that they
-    know, so all get the same name.
+    The last is needed for gapless playback. Players read it only after a known encoder's name, so all files
+    get the same name.
     """
     flags = frame[at + 7] if at + 7 < len(frame) else 0
     end = at + 8 + 4 * (flags & 1) + 4 * (flags >> 1 & 1) + 100 * (flags >> 2 & 1) + 4 * (flags >> 3 & 1)

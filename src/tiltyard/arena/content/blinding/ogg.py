@@ -42,7 +42,7 @@ class _Stream:
     starts: tuple[bytes, ...]
     comments: bytes
     headers: list[bytes] = field(default_factory=list)
-    #: The beginning of a header that goes on in the next page.
+    #: The start of a header that continues on the next page.
     begun: bytearray = field(default_factory=bytearray)
     pages: int = 0
 

@@ -1,4 +1,4 @@
-"""One arena at a glance: how far it is, how it is served, who rates it."""
+"""The operator's overview of one arena: its progress, serving and rater."""
 
 from __future__ import annotations
 

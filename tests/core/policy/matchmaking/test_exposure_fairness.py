@@ -32,6 +32,7 @@ class TestStrict:
     def test_nor_in_windows_where_the_tolerance_is_a_share_of_the_target(self, models, window):
         assert worst(arena(models, 12, window=window), 3 * window, after=window) == 0.0
 
+    @pytest.mark.slow(but="8")
     @pytest.mark.parametrize("models", [8, 20])
     def test_nor_in_the_policys_own_window(self, models):
         assert worst(arena(models, 20), 3000, after=2000) == 0.0

@@ -17,8 +17,8 @@ from tiltyard.arena.log.event_log import HUMAN, JUDGE, LogKind
 from tiltyard.arena.rating import arena_rater as rater_module
 from tiltyard.arena.rating.arena_rater import ArenaRater, RaterPace
 from tiltyard.arena.rating.board_publisher import BoardMoment, TimeBudget, make_snapshot, open_matchups_at
-from tiltyard.arena.rating.leadership import Leadership
 from tiltyard.arena.rating.numeric_fingerprint import numeric_fingerprint
+from tiltyard.arena.rating.rater_leadership import Leadership
 from tiltyard.arena.rating.rater_process import RaterProcess, rate_arenas, replay_log
 from tiltyard.arena.rating.rater_progress import event_time, read_rater_progress
 from tiltyard.errors import BadOption, Deposed, StoreFault

@@ -19,8 +19,8 @@ from psycopg import AsyncConnection
 from psycopg.pq import TransactionStatus
 
 from tiltyard.arena.log.array_literals import array_literal
-from tiltyard.arena.log.endings import EndingBuffer
 from tiltyard.arena.log.event_details import EventDetail, UndoDetail, VoteDetail
+from tiltyard.arena.log.matchup_endings import EndingBuffer
 from tiltyard.arena.log.partitions import PARTITION_AHEAD_ROWS, PARTITION_ROWS, ensure_partition
 from tiltyard.errors import NotFound, StoreFault
 from tiltyard.postgres.connections import translate_errors

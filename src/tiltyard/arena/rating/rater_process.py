@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable
 
 from tiltyard.arena.rating.arena_rater import ArenaRater, RaterPace
-from tiltyard.arena.rating.leadership import Leadership
 from tiltyard.arena.rating.log_replay import replay_log
+from tiltyard.arena.rating.rater_leadership import Leadership
 from tiltyard.arena.rating.rater_progress import Connection, RatedArena, list_rated_arenas
 from tiltyard.errors import StoreFault, TiltyardError
 from tiltyard.postgres.connections import connect, is_broken

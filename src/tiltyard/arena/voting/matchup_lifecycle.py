@@ -27,7 +27,7 @@ from tiltyard.arena.log.event_log import (
 )
 from tiltyard.arena.voting.arena_state import ArenaState, UndoableVote
 from tiltyard.arena.voting.matchup_ids import format_matchup_id, new_matchup_id
-from tiltyard.arena.voting.session_end import (
+from tiltyard.arena.voting.name_reveal import (
     check_reveal_allowed,
     end_full_session,
     finish_session,

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tiltyard.arena.rating.leadership import Leadership
+from tiltyard.arena.rating.rater_leadership import Leadership
 from tiltyard.arena.rating.rater_progress import claim_horizon, commit_rated, read_rater_progress
 from tiltyard.errors import Deposed, StoreFault
 from tiltyard.postgres.connections import connect
@@ -123,7 +123,7 @@ def test_a_leader_whose_term_could_not_be_written_keeps_no_lock(leaders, connect
 
 CHILD = """
 import sys, time
-from tiltyard.arena.rating.leadership import Leadership
+from tiltyard.arena.rating.rater_leadership import Leadership
 leadership = Leadership(sys.argv[1], name="child")
 print(leadership.lead(1), flush=True)
 time.sleep(600)

@@ -138,6 +138,12 @@ def test_plain_battles_carry_no_sums():
     np.testing.assert_array_equal(counts.moments()[:, 1], counts.n)
 
 
+def test_plain_battles_of_many_models_carry_no_sums_either(monkeypatch):
+    monkeypatch.setattr(counts_module, "_DENSE_MODEL_LIMIT", 3)
+    codes = np.array([0, 6], dtype=np.uint16), np.array([6, 0], dtype=np.uint16)
+    assert built((*codes, np.zeros(2, dtype=np.uint8))).sums is None
+
+
 def test_rows_are_carried_over_before_thirty_two_bits_are_full(monkeypatch):
     monkeypatch.setattr(counts_module, "_CARRY_ROWS", 7)
     codes = drawn(MODELS, 40)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiltyard.core.judging import QuestionState, Reply, Verdict, VerdictForm, VerdictStep, read_reply
+from tiltyard.core.judging.reply_text import find_json_objects
 
 FORMS = list(VerdictForm)
 STEPS = list(VerdictStep)
@@ -358,3 +359,9 @@ def test_halves_of_surrogate_pairs_and_nuls_in_the_reasoning_are_kept():
     odd = "\ud800 \x00 \udfff"
     assert read_text(f"{odd}\nVERDICT: A=B").verdict == Verdict(VerdictStep.EVEN, False, odd)
     assert read_json(json.dumps(WHOLE | {"reasoning": odd})).verdict.reasoning == odd
+
+
+@pytest.mark.parametrize(("depth", "found"), [(64, 2), (65, 1)])
+def test_an_object_nested_too_deeply_hides_what_comes_after_it(depth, found):
+    nested = '{"a": ' * depth + "0" + "}" * depth
+    assert len(list(find_json_objects(f'{nested} {{"b": 0}}'))) == found

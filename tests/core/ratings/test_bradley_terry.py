@@ -345,10 +345,10 @@ def test_an_information_that_rounding_made_indefinite_is_nudged():
 
 def test_long_steps_are_halved_until_they_gain():
     pairs = score_pairs(told("a>b*3 b>a*2").counts, 2, Scoring())
-    start = np.array([6.0, -6.0])
-    assert newton.fit_pairs(pairs, start=start).theta == pytest.approx(
-        [math.log(1.5) / 2, -math.log(1.5) / 2]
-    )
+    for start in ([6.0, -6.0], [3.0, 2.0]):
+        assert newton.fit_pairs(pairs, start=np.array(start)).theta == pytest.approx(
+            [math.log(1.5) / 2, -math.log(1.5) / 2]
+        )
 
 
 @pytest.mark.parametrize(

@@ -228,6 +228,7 @@ def test_options_that_make_no_sense_are_refused(options):
 
 
 def test_weights_have_no_place_here_and_that_is_said():
-    plain, weighted = (PLAIN(table(drawn(4, 60, 9, **world))).findings for world in ({}, {"weighted": True}))
-    assert "weights-ignored" not in {finding.name for finding in plain}
+    worlds = ({}, {"soft": True}, {"weighted": True})
+    plain, stated, weighted = (PLAIN(table(drawn(4, 60, 9, **world))).findings for world in worlds)
+    assert "weights-ignored" not in {finding.name for finding in (*plain, *stated)}
     assert "weights-ignored" in {finding.name for finding in weighted}

@@ -448,6 +448,8 @@ def test_replicates_that_failed_do_not_make_the_covariance_smaller():
     assert not spread.uncertainty.covariances[0][2].any()
     assert spread.uncertainty.dof == 7.0
     assert VarianceEstimate.of_replicates(replicates, "battle", 8).uncertainty.dof == np.inf
+    few = [VarianceEstimate.of_replicates(replicates, "prompt", n).uncertainty.dof for n in (1, 2, 3)]
+    assert few == [1.0, 1.0, 2.0]
 
 
 def test_a_model_without_a_rating_has_no_replicates():
@@ -481,3 +483,9 @@ def test_clusters_are_numbered_by_key_and_the_keyless_alone(keys, numbers, keyed
     found = cluster_numbers(keys, np.array([1, 2, 3]))
     assert (found.drawn, found.keyed, found.alone) == (3, keyed, 3 - keyed)
     assert found.number.tolist() == numbers
+
+
+def test_a_prior_keeps_davidson_replicates_that_have_no_ring_of_wins():
+    method = BradleyTerry(ties="davidson", interval="bootstrap", n_bootstraps=20, prior_sd=200.0)
+    result = method(told("a>b*12 a=b*12"))
+    assert np.isfinite(result.extras["replicates"]).all()

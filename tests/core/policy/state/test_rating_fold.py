@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from tiltyard.core.battles import CodedBattles, Kind
 from tiltyard.core.policy.state.rating_fold import Rater, RaterSettings
+from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.core.ratings.glicko2 import Glicko2
 from tiltyard.errors import BadOption
 
@@ -119,3 +121,9 @@ def test_a_planted_model_starts_where_it_is_put():
 def test_only_the_plain_kernel_folds_single_votes():
     with pytest.raises(BadOption, match="plain"):
         RaterSettings(glicko2=Glicko2(kernel="compiled"))
+
+
+def test_four_hundred_points_are_odds_of_ten_to_one_and_no_gap_overflows():
+    strengths = replace(Strengths.unknown(3), rating=np.array([1900.0, 1500.0, -1e9]))
+    np.testing.assert_allclose(strengths.expected(0), [0.5, 10 / 11, 1.0])
+    np.testing.assert_allclose(strengths.expected(1), [1 / 11, 0.5, 1.0])

@@ -56,14 +56,19 @@ def test_one_model_is_above_nobody():
     assert not any(above.any() for above in proven_orders(Standing(Policy(), ["a"], ["p"])).values())
 
 
-def shrunk(live, votes):
-    """Fifty prompts, of which only ``live`` can still be served; votes are (prompt, times), all won by a."""
+def shrunk(live, votes, bad=()):
+    """Fifty prompts, of which only ``live`` can still be served; votes are (prompt, times), all won by a.
+
+    On the prompts of ``bad`` there is a vote that both are bad.
+    """
     standing = Standing(Policy(), ["a", "b"], [f"p{k}" for k in range(50)])
     for model in range(2):
         standing.enable(model)
     for prompt, times in votes:
         for _ in range(times):
             standing.vote(0, 1, prompt, Kind.WIN_A)
+    for prompt in bad:
+        standing.vote(0, 1, prompt, Kind.BOTH_BAD)
     for prompt in set(range(50)) - set(live):
         standing.respond(0, prompt, present=False)
     return proven_orders(standing)
@@ -79,6 +84,10 @@ def test_prompts_that_nobody_can_be_served_on_are_not_waited_for():
 def test_votes_on_withdrawn_prompts_alone_prove_nothing_of_the_one_that_is_left():
     assert not shrunk([7], [(0, 250)])[THESE].any()
     assert shrunk([7], [(0, 250), (7, 250)])[THESE][0, 1]
+
+
+def test_a_vote_that_both_are_bad_is_no_meeting_on_its_prompt():
+    assert not shrunk([7], [(0, 250)], bad=[7])[THESE].any()
 
 
 def test_what_was_proven_on_enough_prompts_stays_when_all_are_withdrawn():

@@ -428,6 +428,24 @@ def test_scoped_fairness_leaves_the_contender_lane_out():
         assert row.contender == strict[row.model].contender
 
 
+def test_scoped_windows_without_contender_matchups_are_those_of_strict_fairness():
+    rows = [{**row, "lane": int(Lane.COVERAGE)} if "lane" in row else row for row in ROWS]
+    scoped, strict = (
+        reported(rows, policy=replace(SMALL, fairness=fairness)).fairness for fairness in ("scoped", "strict")
+    )
+    assert (scoped.windows, scoped.outside, scoped.settled) == (
+        strict.windows,
+        strict.outside,
+        strict.settled,
+    )
+    assert scoped.widest.strain == pytest.approx(strict.widest.strain)
+
+
+@pytest.mark.parametrize("rater", [None, RaterSettings(elo_k=32.0)])
+def test_a_report_names_the_settings_of_its_ratings(rater):
+    assert reported(ROWS, rater=rater).rater == (rater or RaterSettings())
+
+
 def test_a_model_that_always_stands_left_is_found():
     rows = [
         row | {"a": min(row["a"], row["b"]), "b": max(row["a"], row["b"])} if "b" in row else row
@@ -507,5 +525,7 @@ def test_findings_name_what_was_lost_and_what_is_contradicted():
     lost = lost_status_finding(replace(report.publication, history=tuple(history)))
     assert "at 40 votes" in lost.text
     assert lost_status_finding(replace(report.publication, history=tuple(history[1:]))) is None
+    for look in history[:2]:
+        assert lost_status_finding(replace(report.publication, history=(look, look))) is None
     pair = ReversedPair("first", "second", 12.0)
     assert "second above first" in contradiction_finding(replace(report.exploration, reversed=(pair,))).text

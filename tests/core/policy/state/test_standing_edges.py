@@ -34,6 +34,10 @@ def test_nobody_and_nothing_is_a_standing_too():
     assert_same(empty, Standing(Policy(), ("a", "b"), ("x",), np.zeros((2, 1), dtype=bool)))
 
 
+def test_no_session_is_the_number_that_logs_are_read_with():
+    assert NO_SESSION == -1
+
+
 def test_one_model_alone_has_no_eligible_prompt():
     alone = arena("a", "xy")
     assert alone.cells.n_eligible.tolist() == [0]

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -26,15 +27,19 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep in the gate the variants that `slow(but=...)` names by their ids: one id, or several."""
+    """Keep in the gate some variants of a slow test: ``but`` names ids, ``but_every=4`` takes every fourth."""
+    seen: Counter[str] = Counter()
     for item in items:
         slow = item.get_closest_marker("slow")
         callspec = getattr(item, "callspec", None)
-        if slow is None or callspec is None or "but" not in slow.kwargs:
+        if slow is None or callspec is None or not slow.kwargs:
             continue
-        but = slow.kwargs["but"]
-        if callspec.id in ((but,) if isinstance(but, str) else but):
+        test = item.nodeid.partition("[")[0]
+        but, every = slow.kwargs.get("but", ()), slow.kwargs.get("but_every")
+        named = callspec.id in ((but,) if isinstance(but, str) else but)
+        if named or (every is not None and seen[test] % every == 0):
             item.own_markers.remove(slow)
+        seen[test] += 1
 
 
 @pytest.fixture(scope="session")

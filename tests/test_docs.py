@@ -469,7 +469,7 @@ def test_there_are_pages_to_run():
     assert {"README.md", *tutorials} <= names
 
 
-@pytest.mark.slow(but=("README.md", "docs/tutorial/first-ratings.md", "docs/tutorial/first-tournament.md"))
+@pytest.mark.slow(but=("README.md", "docs/tutorial/first-tournament.md"))
 @pytest.mark.parametrize("path", pages(), ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_examples_run_and_print_what_is_shown(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

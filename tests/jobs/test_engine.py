@@ -34,6 +34,7 @@ def execute(database: str, sql: str) -> None:
             connection.execute(sql)
 
 
+@pytest.mark.slow(but="postgresql")
 def test_every_shard_is_done_once_and_counted(database: str, journal: Journal):
     plan = shards("run", 12)
     with open_engine(database, None, journal.work(0), run="run") as worker:
@@ -56,6 +57,7 @@ def test_what_was_done_stays_done_in_another_process_life(database: str, journal
     assert len(journal.of("begin")) == 3
 
 
+@pytest.mark.slow(but="sqlite")
 def test_a_failing_shard_says_why_and_stops_no_other(database: str):
     tries: list[str] = []
 
@@ -114,6 +116,7 @@ def test_all_work_and_both_hooks_run_on_one_event_loop(database: str):
     assert threading.main_thread() not in {thread for _, _, thread in loops}
 
 
+@pytest.mark.slow
 @on_sqlite
 def test_no_more_shards_are_in_hand_than_allowed(database: str):
     now = most = 0
@@ -212,6 +215,7 @@ def test_a_shard_is_stranded_after_half_a_minute_of_looking_and_not_of_being_sto
     assert worker._stranded(set()) == set()
 
 
+@pytest.mark.slow
 @on_sqlite
 def test_a_look_that_was_held_up_does_not_put_off_the_next(database: str, monkeypatch: pytest.MonkeyPatch):
     looked = threading.Event()
@@ -284,6 +288,7 @@ def test_a_name_that_is_in_use_is_refused(database: str, journal: Journal):
             open_engine(database, None, journal.work(0), worker="anvil").__enter__()
 
 
+@pytest.mark.slow(but_every=5)
 @pytest.mark.parametrize(
     "address", ["mysql://me:secret@host/db", "dbos.sqlite", "sqlite://", "sqlite:///", ""]
 )

@@ -205,6 +205,7 @@ def test_time_never_takes_a_moment_back(now: datetime):
     assert schedule.due(now) <= schedule.due(now + timedelta(minutes=20))
 
 
+@pytest.mark.slow(but_every=3)
 @pytest.mark.parametrize(
     ("changed", "problem"),
     [

@@ -18,6 +18,7 @@ def connect(database: str, tmp_path: Path) -> Callable[[], WorkerLocks]:
     return lambda: ServerLocks(database)
 
 
+@pytest.mark.slow(but="sqlite")
 def test_a_lock_has_one_holder_and_can_be_had_after_its_release(connect: Callable[[], WorkerLocks]):
     one, two = connect(), connect()
     lock = one.take("worker-0")
@@ -36,6 +37,7 @@ def test_a_lock_has_one_holder_and_can_be_had_after_its_release(connect: Callabl
     two.close()
 
 
+@pytest.mark.slow(but="postgresql")
 def test_the_lowest_free_name_is_taken_in_each_run(connect: Callable[[], WorkerLocks]):
     views = [connect() for _ in range(4)]
     first, second, third = (lock_worker_name(view, "a/b: ü") for view in views[:3])
@@ -51,6 +53,7 @@ def test_the_lowest_free_name_is_taken_in_each_run(connect: Callable[[], WorkerL
         view.close()
 
 
+@pytest.mark.slow(but="postgresql")
 def test_locks_are_exclusive_under_contention(connect: Callable[[], WorkerLocks]):
     holders = [0]
     most = [0]

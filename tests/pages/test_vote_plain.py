@@ -112,7 +112,7 @@ def test_vote_say_why_see_the_names_and_go_on(site, visit, size, js):
     opened.check()
 
 
-@pytest.mark.slow(but="plain-phone")
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("js", SCRIPTS)
 def test_the_next_matchup_comes_with_a_line_about_the_vote_before(visit, size, js):

@@ -89,6 +89,7 @@ def test_votes_go_on_until_the_names_are_told(site, visit, size, js):
     opened.check()
 
 
+@pytest.mark.slow(but="script")
 @pytest.mark.parametrize("js", SCRIPTS)
 def test_finish_tells_the_names_sooner(site, visit, js):
     opened = visit(SESSION, js=js)
@@ -102,6 +103,7 @@ def test_finish_tells_the_names_sooner(site, visit, js):
     opened.check()
 
 
+@pytest.mark.slow(but="script")
 @pytest.mark.parametrize("js", SCRIPTS)
 def test_a_vote_on_a_response_that_is_known_by_name_is_not_called_counted(visit, js):
     page = visit("/arenas/tiny/vote", js=js).page
@@ -124,6 +126,7 @@ def test_your_own_votes_promise_no_names_where_none_are_told(visit, site):
     ).to_be_visible()
 
 
+@pytest.mark.slow(but="script")
 @pytest.mark.parametrize("js", SCRIPTS)
 def test_the_vote_before_can_be_undone_from_the_next_matchup(site, visit, js):
     opened = visit(SESSION, js=js)
@@ -139,6 +142,7 @@ def test_the_vote_before_can_be_undone_from_the_next_matchup(site, visit, js):
     opened.check()
 
 
+@pytest.mark.slow(but="plain")
 @pytest.mark.parametrize("js", SCRIPTS)
 def test_why_is_said_on_the_page_of_the_vote_and_names_are_not(site, visit, js):
     opened = visit(SESSION, js=js)
@@ -155,6 +159,7 @@ def test_why_is_said_on_the_page_of_the_vote_and_names_are_not(site, visit, js):
     opened.check()
 
 
+@pytest.mark.slow(but="plain")
 @pytest.mark.parametrize("js", SCRIPTS)
 def test_an_arena_that_tells_no_names_goes_on_for_ever(site, visit, js):
     opened = visit(NEVER, js=js)

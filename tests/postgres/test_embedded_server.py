@@ -280,6 +280,7 @@ def test_a_server_that_lost_its_socket_is_not_started_twice(used, monkeypatch):
     server.stop()
 
 
+@pytest.mark.slow(but="quote'd")
 @pytest.mark.parametrize(
     "name", ["with spaces", "long" * 30, "a,comma", "quote'd", 'do"uble', "$HOME`x`", "ü"]
 )

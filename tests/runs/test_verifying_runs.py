@@ -48,6 +48,7 @@ def run(original, tmp_path):
     return copied(original, tmp_path)
 
 
+@pytest.mark.slow(but_every=5)
 @pytest.mark.parametrize("kind", SPECIAL)
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_no_regular_file_is_refused_at_once(run, name, kind):
@@ -147,6 +148,7 @@ def test_one_changed_byte_of_the_manifest_is_noticed(run):
         assert is_refused(run)
 
 
+@pytest.mark.slow(but_every=4)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("left", [0, 0.5, -1])
 def test_a_truncated_file_is_noticed(name, left, run):
@@ -345,6 +347,7 @@ FORGERIES = {
 }  # fmt: skip
 
 
+@pytest.mark.slow(but_every=4)
 @pytest.mark.parametrize("forge", FORGERIES.values(), ids=FORGERIES)
 def test_a_forgery_with_fitting_hashes_is_caught(forge, run):
     forge(run)

@@ -48,6 +48,7 @@ def test_the_limit_is_by_the_model_unless_it_is_stated(tmp_path, billed, traits,
     assert limits_of(arranged) == [77]
 
 
+@pytest.mark.slow(but_every=4)
 @WAYS
 @PROVIDERS
 def test_a_judge_that_thinks_for_long_is_heard(tmp_path, billed, provider, batch):
@@ -58,7 +59,7 @@ def test_a_judge_that_thinks_for_long_is_heard(tmp_path, billed, provider, batch
     assert billed.since() == 24
 
 
-@pytest.mark.slow(but=("openai-live", "anthropic-batch"))
+@pytest.mark.slow(but="openai-live")
 @WAYS
 @PROVIDERS
 def test_a_reply_that_was_cut_off_is_asked_again_once_with_four_times_the_limit(
@@ -105,6 +106,7 @@ def test_an_endpoint_that_refuses_the_limit_is_asked_with_what_it_allows(tmp_pat
     arranged.done("verify", "out")
 
 
+@pytest.mark.slow(but="renamed")
 @pytest.mark.parametrize("model", ["context-2600", "renamed"])
 def test_a_small_context_and_another_name_for_the_limit_are_learnt_too(tmp_path, billed, model):
     arranged = judged(tmp_path, billed, model)
@@ -127,7 +129,7 @@ def test_a_second_ask_that_is_refused_leaves_the_first_reply(tmp_path, billed):
     assert {(row["state"], row["asks"]) for row in arranged.verdicts()} == {("truncated", 2)}
 
 
-@pytest.mark.slow(but=("truncated-live", "unparseable-batch"))
+@pytest.mark.slow(but="truncated-live")
 @WAYS
 @pytest.mark.parametrize(
     ("model", "fault", "advice"),

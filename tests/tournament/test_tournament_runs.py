@@ -139,7 +139,7 @@ def test_a_judge_that_always_refuses_takes_no_part(tmp_path):
     arranged.done("verify", "out")
 
 
-@pytest.mark.slow(but=("text-openai", "tool-anthropic", "schema-openai"))
+@pytest.mark.slow(but=("text-openai", "schema-openai"))
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
 @pytest.mark.parametrize("form", ["schema", "tool", "text"])
 def test_every_form_comes_to_verdicts(tmp_path, billed, provider, form):

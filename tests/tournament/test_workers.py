@@ -63,9 +63,8 @@ def test_two_workers_share_one_tournament(tmp_path, database, batch):
     arranged.run("verify", "out")
 
 
-@pytest.mark.parametrize(
-    "database", [pytest.param("sqlite", marks=pytest.mark.slow), "postgresql"], indirect=True
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("database", ["sqlite", "postgresql"], indirect=True)
 def test_a_worker_goes_on_when_its_leader_is_killed(tmp_path, database):
     with paid_llm(latency=0.1) as server:
         judge = {"provider": "openai", "base_url": server.openai, "concurrency": 4}

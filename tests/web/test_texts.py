@@ -484,6 +484,7 @@ _FLOODS = (
 BOUND = 15.0
 
 
+@pytest.mark.slow(but_every=6)
 @pytest.mark.parametrize("unit", _FLOODS, ids=repr)
 def test_a_flood_is_quick(unit: str):
     """About half a second each on a quiet core."""
@@ -530,6 +531,7 @@ _PATHOLOGICAL = {
 }
 
 
+@pytest.mark.slow(but_every=3)
 @pytest.mark.parametrize("seconds", [None, 0.02])
 @pytest.mark.parametrize("name", _PATHOLOGICAL)
 def test_a_pathological_text_is_shown_in_time(name: str, seconds: float | None, monkeypatch):

@@ -108,6 +108,7 @@ def test_a_damaged_result_does_not_hide_that_the_rest_is_right(run):
     assert failed(verify_run(run)) == ["costs.json: changed since it was written"]
 
 
+@pytest.mark.slow(but_every=5)
 @pytest.mark.parametrize("forge", FORGERIES.values(), ids=FORGERIES)
 def test_a_forgery_with_fitting_hashes_is_caught(forge, run):
     forge(run)
@@ -120,6 +121,7 @@ def test_a_forgery_with_fitting_hashes_is_caught(forge, run):
     assert all(check.detail for check in result.checks)
 
 
+@pytest.mark.slow(but_every=5)
 @pytest.mark.parametrize("forge", LEFT_OUT.values(), ids=LEFT_OUT)
 def test_questions_that_were_never_written_are_missed_in_their_file(forge, run):
     forge(run)
@@ -128,6 +130,7 @@ def test_questions_that_were_never_written_are_missed_in_their_file(forge, run):
     assert all("cannot be read further" in text for text in rest)
 
 
+@pytest.mark.slow(but_every=5)
 @pytest.mark.parametrize("forge", CONFIGURED.values(), ids=CONFIGURED)
 def test_a_configuration_that_the_run_did_not_use_is_noticed(forge, run):
     forge(run)

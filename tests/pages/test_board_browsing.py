@@ -80,6 +80,7 @@ def test_a_heading_sorts_and_the_address_says_so(visit, site, size, js):
 def test_sorting_in_place_asks_the_server_nothing_and_files_keep_step(visit):
     opened = visit("/arenas/arena")
     settle(opened, js=True)
+    opened.page.wait_for_load_state("networkidle")
     before = len(opened.requests)
     opened.page.get_by_role("link", name="Coverage", exact=True).press("Enter")
     expect(opened.page).to_have_url(re.compile(r"\?sort=coverage$"))

@@ -2,8 +2,10 @@
 
 import os
 import signal
+import ssl
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -19,6 +21,9 @@ settings.register_profile(
 )
 settings.load_profile("repeatable")
 
+
+# Every HTTP client reads the machine's certificates, 20 ms each: a fifth of the gate's time. Tests speak to loopback.
+ssl.create_default_context = cache(ssl.create_default_context)
 
 # A shell that starts the tests in the background ignores Ctrl-C for them, and so would whatever they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -7,6 +7,7 @@ import random
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import quote
@@ -129,7 +130,19 @@ def http_options(base_url: str, token: str | None, timeout: float) -> dict[str, 
         if not token.isascii() or not token.isprintable() or not token.strip():
             raise BadOption("the token holds characters that no token has; check how it was copied")
         headers["authorization"] = f"Bearer {token.strip()}"
-    return {"base_url": address, "headers": headers, "timeout": timeout, "follow_redirects": False}
+    return {
+        "base_url": address,
+        "headers": headers,
+        "timeout": timeout,
+        "follow_redirects": False,
+        "verify": _certificates(),
+    }
+
+
+@cache
+def _certificates() -> object:
+    """The machine's certificates, loaded once: that takes longer than most calls."""
+    return load_http_library().create_ssl_context()
 
 
 def _checked_address(base_url: str) -> str:

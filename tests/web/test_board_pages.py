@@ -453,7 +453,7 @@ def test_the_table_beside_a_heatmap_has_its_numbers(reader, place):
 
 
 def test_without_the_drawing_library_the_tables_stay(reader, monkeypatch):
-    monkeypatch.setattr("tiltyard.web.pages.chart_pages.charts_available", lambda: False)
+    monkeypatch.setattr("tiltyard.web.pages.chart_pages._charts_available", lambda: False)
     html = board(reader, chart="win-rates", n="1").text
     assert "<img" not in html
     assert 'class="matrix"' in html

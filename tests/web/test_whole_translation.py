@@ -98,8 +98,10 @@ def catalogues(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(localization, "_folder", lambda: folder)
         localization._read.cache_clear()
+        localization.languages.cache_clear()
         yield folder
     localization._read.cache_clear()
+    localization.languages.cache_clear()
 
 
 @pytest.fixture(scope="module")

@@ -77,7 +77,7 @@ def test_no_template_speaks_past_the_catalogue(path):
 
 
 def test_a_browser_gets_its_language_or_english(monkeypatch):
-    assert languages() == ["en"]
+    assert languages() == ("en",)
     for accepted in (None, "", "de-CH, fr;q=0.5", "xx;;;;,,,", "*", "en-GB", "e" * 10_000, "\x00"):
         assert localization_for(accepted).language == "en"
     monkeypatch.setattr(localization, "languages", lambda: ["de", "en"])

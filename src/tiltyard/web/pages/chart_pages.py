@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 from typing import Annotated, Literal
 
@@ -44,6 +45,9 @@ from tiltyard.web.reader_access import ReadableArena, boards_of
 __all__ = ["ChartView", "chart_view", "router"]
 
 router = APIRouter(include_in_schema=False)
+
+#: Looked up once: every page of a board asks.
+_charts_available = cache(charts_available)
 
 ChartLook = Literal["light", "dark"]
 Theme = Annotated[ChartLook, Query()]
@@ -138,7 +142,7 @@ async def chart_view(request: Request, material: BoardPageData) -> ChartView:
         form: {theme: _address(material, name, form, theme, content) for theme in ("light", "dark")}
         for form in ("svg", "json")
     }
-    drawn = charts_available() and bool(content.dots or content.pairs or content.points)
+    drawn = _charts_available() and bool(content.dots or content.pairs or content.points)
     return ChartView(name, content, address["svg"], address["json"], drawn)
 
 
@@ -158,7 +162,7 @@ async def chart(
 
     With a snapshot and the current version of the drawing code, it never changes and is cached forever.
     """
-    if not charts_available():
+    if not _charts_available():
         raise NotFound("charts are not available on this server; the page has their numbers in tables")
     once = None if snapshot is None else await boards_of(request).published(arena.arena, snapshot)
     material = await gather_board_page(request, arena, query.changed(q="", chart=name), once)

@@ -79,9 +79,11 @@ class Localization:
         return {"number": number, "time": time}
 
 
-def languages() -> list[str]:
-    """The languages that have a catalogue."""
-    return sorted(one.name.removesuffix(".po") for one in _folder().iterdir() if one.name.endswith(".po"))
+@cache
+def languages() -> tuple[str, ...]:
+    """The languages that have a catalogue; listed once, since every page asks."""
+    names = (one.name for one in _folder().iterdir() if one.name.endswith(".po"))
+    return tuple(sorted(name.removesuffix(".po") for name in names))
 
 
 def _folder() -> Traversable:

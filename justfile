@@ -11,7 +11,7 @@ rest := "tests --ignore tests/core"
 default:
     @just --list
 
-# Everything that must pass before a commit, in about ten minutes; ends with a table of where the time went.
+# Everything that must pass before a commit, in about a quarter of an hour; ends with a table of where the time went.
 check:
     python tools/lanes.py --first bundle "pure rest" "lint layers types docs wheel"
 

@@ -1,4 +1,4 @@
-"""Calls about the house itself: the operator, tokens, health."""
+"""Calls about the server itself: the operator, tokens, health."""
 
 from __future__ import annotations
 

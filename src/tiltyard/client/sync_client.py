@@ -316,7 +316,7 @@ class Client(Transport):
         """A complaint was looked at."""
         self.call(admin_calls.settle_complaint(arena, complaint))
 
-    # The house
+    # The server itself
 
     def claim(self, token: str, name: str, password: str) -> Me:
         """Become the operator with a link's token, which works once, and sign in."""

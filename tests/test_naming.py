@@ -5,13 +5,17 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FILES = sorted([*(ROOT / "src/tiltyard").rglob("*.py"), *(ROOT / "lab").rglob("*.py")])
-TREES = {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
+PATHS = sorted(
+    path.relative_to(ROOT).as_posix()
+    for folder in ("src/tiltyard", "lab")
+    for path in (ROOT / folder).rglob("*.py")
+)
 
 #: How the name of a number may end: its unit, what is counted, or what kind of number it is.
 UNITS = frozenset(
@@ -117,10 +121,15 @@ LONG_SIGNATURES = {
 }
 
 
+@cache
+def parsed(path: str) -> ast.Module:
+    return ast.parse((ROOT / path).read_text(encoding="utf-8"))
+
+
 def classes() -> Iterator[tuple[str, str]]:
     """Every public class of the package and of the validation suite, with its file."""
-    for path, tree in TREES.items():
-        for node in ast.walk(tree):
+    for path in PATHS:
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 yield node.name, path
 
@@ -168,17 +177,17 @@ def _says_its_unit(name: str) -> bool:
     return words[-1] in UNITS or "PER" in words[1:]
 
 
-@pytest.mark.parametrize("path", sorted(TREES))
+@pytest.mark.parametrize("path", PATHS)
 def test_constants_end_in_their_unit(path):
     allowed = NOT_QUANTITIES.get(path, set())
-    unclear = [name for name in _numbers(TREES[path]) if not _says_its_unit(name) and name not in allowed]
+    unclear = [name for name in _numbers(parsed(path)) if not _says_its_unit(name) and name not in allowed]
     assert not unclear, "end these names in a unit, such as _SECONDS, _BYTES or _VOTES"
 
 
 def test_every_exception_still_exists():
     for path, names in NOT_QUANTITIES.items():
-        assert names <= set(_numbers(TREES[path])), path
-    signatures = {f"{path}:{name}" for path in TREES for name, _ in _signatures(path)}
+        assert names <= set(_numbers(parsed(path))), path
+    signatures = {f"{path}:{name}" for path in PATHS for name, _ in _signatures(path)}
     assert set(LONG_SIGNATURES) <= signatures
 
 
@@ -186,7 +195,7 @@ def _signatures(path: str) -> Iterator[tuple[str, int]]:
     """Functions with more parameters than are easily told apart. Commands and compiled loops are exempt."""
     if "/cli/" in path or "/kernels/" in path or path == "lab/__main__.py":
         return
-    for node in ast.walk(TREES[path]):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
             count = len([each for each in arguments if each.arg not in {"self", "cls"}])
@@ -194,7 +203,7 @@ def _signatures(path: str) -> Iterator[tuple[str, int]]:
                 yield node.name, count
 
 
-@pytest.mark.parametrize("path", sorted(TREES))
+@pytest.mark.parametrize("path", PATHS)
 def test_functions_take_at_most_seven_parameters(path):
     long = {name: count for name, count in _signatures(path) if f"{path}:{name}" not in LONG_SIGNATURES}
     assert not long, "group the parameters that travel together into one value"

@@ -67,6 +67,7 @@ def await_board(address):
         time.sleep(0.1)
 
 
+@pytest.mark.slow
 def test_the_server_says_what_the_page_shows(served):
     address, said = served
     (shown,) = (block for block in blocks("text") if "is ready" in block)

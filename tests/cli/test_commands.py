@@ -313,6 +313,7 @@ class TestEnds:
                 assert process.wait(30) == 130
             assert process.stderr.read() == "tiltyard: stopped\n"
 
+    @pytest.mark.slow(but_every=2)
     @pytest.mark.parametrize("command", [["rate", "small.jsonl"], ["demo", "battles", "-"]], ids=" ".join)
     def test_a_reader_who_goes_away(self, command, small):
         reads, writes = os.pipe()

@@ -175,6 +175,7 @@ WRONG = {
 }
 
 
+@pytest.mark.slow(but_every=3)
 @pytest.mark.parametrize("arguments", WRONG)
 def test_what_makes_no_sense_is_refused(arguments, tmp_path):
     (tmp_path / "taken").write_text("a file")

@@ -195,6 +195,7 @@ def test_votes_sent_again_by_whoever_overheard_them_change_nothing(site):
     assert votes == 0
 
 
+@pytest.mark.slow(but_every=3)
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_name_is_refused_or_harmless_wherever_it_stands(site, admin, name):
     answers = {"prompt_id": name, "prompt": name, "model": name, "response": name, "category": name}

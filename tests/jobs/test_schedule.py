@@ -120,6 +120,7 @@ def test_of_several_processes_one_does_each_moment_also_when_some_are_killed(dat
     assert len(set(ended)) == len(ended)
 
 
+@pytest.mark.slow
 @on_postgresql
 def test_a_moment_whose_worker_died_is_done_by_another(database: str, tmp_path: Path):
     journal = Journal(tmp_path / "journal")

@@ -94,6 +94,7 @@ def test_a_live_worker_takes_over_from_a_dead_one_once_and_says_so_first(databas
     assert Counter(events[4:]) == {"begin": 3, "end": 3}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 def test_a_worker_that_is_only_slow_keeps_its_shards(database: str, journal: Journal):
     with worker_process(database, "run", 1, 60, 1, journal) as process:

@@ -6,6 +6,7 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import closing
 from multiprocessing import get_context
 
+import pytest
 from billed_judges import RUN, intent, settlement
 
 from tiltyard.core.judging.verdict import QuestionState
@@ -49,6 +50,7 @@ def test_threads_on_a_small_budget_begin_nothing_twice_and_never_exceed_it(datab
         check(database, list(pool.map(hammer, [database] * 4, range(4), [25] * 4)))
 
 
+@pytest.mark.slow(but_every=2)
 def test_processes_on_a_small_budget_begin_nothing_twice_and_never_exceed_it(database: str) -> None:
     with closing(Ledger(database)) as ledger:
         ledger.open_run(RUN, "plan", CAP)

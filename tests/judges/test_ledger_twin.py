@@ -169,6 +169,7 @@ def machine(database: str) -> Iterator[type[Machine]]:
     ledger.close()
 
 
+@pytest.mark.slow(but_every=2)
 def test_the_ledger_counts_as_its_naive_twin(machine: type[Machine]) -> None:
     run_state_machine_as_test(machine, settings=settings(max_examples=25, stateful_step_count=25))
 

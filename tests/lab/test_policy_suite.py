@@ -52,6 +52,7 @@ def test_each_row_makes_a_bar_of_its_name_that_json_keeps(bars):
     assert from_plain(SuiteResult, to_plain(suite)) == suite
 
 
+@pytest.mark.slow
 def test_a_small_run_gives_a_verdict_only_where_it_can_decide(bars):
     decided = {name for name, bar in bars.items() if bar.holds is not None}
     assert decided == {"glicko-2"}

@@ -130,6 +130,7 @@ def test_a_search_leaves_what_it_names(visit, site, size, js):
     opened.check()
 
 
+@pytest.mark.slow(but_every=2)
 @pytest.mark.parametrize("js", SCRIPTS)
 def test_filters_are_chosen_in_a_form(visit, js):
     opened = visit("/arenas/arena", js=js)

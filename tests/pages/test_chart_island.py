@@ -129,6 +129,7 @@ def unharmed(opened: Visit) -> None:
     assert opened.page.locator("style").count() == 0
 
 
+@pytest.mark.slow(but_every=4)
 @pytest.mark.parametrize("kind", ["ratings", "scores", "battles"])
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])
 def test_a_chart_is_drawn_without_anything_that_the_policy_refuses(chart, kind, size):

@@ -87,6 +87,7 @@ def test_every_page_of_readers_opens_and_fits(visit, size):
     opened.check()
 
 
+@pytest.mark.slow
 def test_every_page_of_the_operator_opens_and_fits(visit):
     opened = visit("/operator/sign-in", size=PHONE)
     sign_in(opened)
@@ -100,6 +101,7 @@ def test_every_page_of_the_operator_opens_and_fits(visit):
     opened.check()
 
 
+@pytest.mark.slow
 def test_the_list_of_voters_fits_a_desktop(visit):
     opened = visit("/operator/sign-in", size=DESKTOP)
     sign_in(opened, "/operator/arenas/demo/voters")
@@ -133,6 +135,7 @@ def test_an_app_works_in_its_box(visit):
     opened.check()
 
 
+@pytest.mark.slow(but="arabic")
 @pytest.mark.parametrize("words", ["خطوات", "במדבר"], ids=["arabic", "hebrew"])
 def test_responses_run_from_right_to_left_where_they_should(visit, words):
     page = served_to(visit(f"{ARENA}/vote"), words, "text")

@@ -77,6 +77,7 @@ def tours(browser, site):
         opened.page.context.close()
 
 
+@pytest.mark.slow(but_every=3)
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("path", PUBLIC)

@@ -81,6 +81,7 @@ def no_plots(monkeypatch):
     monkeypatch.setattr(board_charts, "find_spec", lambda name: None if name == "altair" else find_spec(name))
 
 
+@pytest.mark.slow(but_every=3)
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 def test_the_page_is_well_formed_and_holds_every_row(method):
     one = small(method)

@@ -118,6 +118,7 @@ def test_stronger_models_give_better_answers():
     assert levels["heron-1b"] < 0.2
 
 
+@pytest.mark.slow(but_every=4)
 @pytest.mark.parametrize("scene", ["lighthouse", "sunrise", "apple", "sailing-boat"])
 def test_a_better_picture_has_more_in_it(scene):
     colours = [

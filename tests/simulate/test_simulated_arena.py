@@ -47,6 +47,7 @@ def played(settings, seed=0):
     return arena
 
 
+@pytest.mark.slow(but_every=5)
 @pytest.mark.parametrize("matchmaker", list(MATCHMAKERS))
 def test_a_seed_is_one_arena(matchmaker):
     settings = replace(SMALL, matchmaker=matchmaker)

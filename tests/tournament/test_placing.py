@@ -189,6 +189,7 @@ def test_battles_without_responses_take_them_from_answers_files(yard, billed):
     assert billed.since() == 24
 
 
+@pytest.mark.slow
 def test_a_new_model_that_answers_by_itself(yard, billed):
     author = {"provider": "openai", "base_url": billed.server.openai, "model": "author"}
     (yard.folder / "place.yaml").write_text(yaml.safe_dump(settings(billed.server, generate=author)))

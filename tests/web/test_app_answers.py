@@ -78,6 +78,7 @@ def test_headers_close_what_they_can():
     assert APP_HEADERS["X-DNS-Prefetch-Control"] == "off"
 
 
+@pytest.mark.slow(but_every=3)
 @pytest.mark.parametrize("piece", [b"<", b"</", b"<iframe", b"<iframe ", b"< iframe>", b"x"])
 def test_a_large_app_is_sent_in_time(piece):
     data = b"<html>" + piece * (4_000_000 // len(piece))

@@ -369,6 +369,7 @@ def streams():
         listening.close()
 
 
+@pytest.mark.slow(but_every=3)
 @pytest.mark.parametrize(
     "after", [b"", b"\r\n", b"GET /next HT"], ids=["nothing", "a line", "half a request"]
 )

@@ -164,6 +164,7 @@ def test_it_serves_an_answers_file_and_stops_cleanly(database, tmp_path):
         nobody_is_connected(connection)
 
 
+@pytest.mark.slow
 def test_what_dies_is_started_again_and_nothing_outlives_whoever_started_it(database, tmp_path):
     answers = answers_file(tmp_path / "answers.jsonl", 4, 6)
     with running(tmp_path, answers, "--port", 0, database=database) as serving:

@@ -184,6 +184,7 @@ def outside(text):
     return [word for word in re.findall(r"[^\W\d_][\w’'-]*", text) if word not in SAME | WRITTEN]
 
 
+@pytest.mark.slow(but_every=3)
 @pytest.mark.parametrize("path", PUBLIC)
 def test_a_page_says_nothing_past_the_catalogue(voter, path):
     answer = voter.get(path, headers=ASKED)

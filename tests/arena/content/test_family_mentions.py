@@ -192,6 +192,7 @@ WORST = {
 }
 
 
+@pytest.mark.slow(but_every=3)
 @pytest.mark.parametrize("text", WORST.values(), ids=WORST)
 def test_long_texts_take_time_in_proportion(text):
     """Four times the text may take about four times the time, and a million characters a few seconds."""

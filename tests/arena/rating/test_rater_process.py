@@ -688,6 +688,7 @@ def test_of_two_rater_processes_one_leads_each_arena_and_everything_is_rated_onc
         assert_boards_replayed(yard, rng, most=3)
 
 
+@pytest.mark.slow
 def test_a_rater_process_that_is_disconnected_reconnects_and_leads_again(quick, rater_processes):
     yard = quick
     rater_processes(yard.url, "alone")

@@ -9,6 +9,7 @@ from tiltyard.core.battles.cluster_keys import MISSING_KEY, hash_buffer, hash_te
 TEXTS = st.text(st.characters(), max_size=40)
 
 
+@pytest.mark.no_cover
 @given(st.lists(st.none() | TEXTS))
 @example([])
 @example([None])

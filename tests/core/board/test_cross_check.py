@@ -22,6 +22,7 @@ def told(names, votes):
     )
 
 
+@pytest.mark.no_cover
 @settings(max_examples=40)
 @given(
     st.lists(
@@ -163,6 +164,7 @@ def test_an_arena_without_votes_has_no_numbers(models):
     assert check.alarm is None
 
 
+@pytest.mark.no_cover
 def test_false_alarms_are_rare_among_equals():
     """Half of these orders are wrong; the alarm may sound for 1 in 20 of the arenas."""
     alarms = 0

@@ -316,6 +316,7 @@ WORST = [
 ]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("text", WORST, ids=ascii)
 @pytest.mark.parametrize("form", [VerdictForm.SCHEMA, VerdictForm.TEXT])
 def test_time_grows_with_the_length_and_no_faster(text, form):
@@ -332,6 +333,7 @@ def test_time_grows_with_the_length_and_no_faster(text, form):
     assert seconds(400_000) < 64 * max(seconds(25_000), 0.0005)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     "text",
     [

@@ -183,6 +183,7 @@ def test_ordinary_text_is_not_touched(text):
     assert mark_imitations(replace_surrogates(text)) == text
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     "text",
     [
@@ -220,6 +221,7 @@ def test_every_letter_and_every_unseen_character_of_unicode_3_is_seen_through():
             assert QUOTED in mark_imitations(f"VER{char}DICT{char}: A>B"), ascii(char)
 
 
+@pytest.mark.no_cover
 @settings(max_examples=120)
 @given(FORGED, FORGED, FORGED, st.none() | FORGED, st.sampled_from(list(VerdictForm)))
 def test_the_only_delimiters_of_a_question_are_ours(prompt, first, second, gold, form):

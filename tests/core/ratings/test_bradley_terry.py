@@ -224,6 +224,7 @@ def worst(world):
     return np.abs(POINT(world).rating - 1500.0 - oracle(pairs)).max()
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(("m", "n"), [(2, 30), (5, 300), (30, 5000), (100, 60_000)])
 def test_statsmodels_agrees_on_dense_graphs(m, n):
     assert worst(table(drawn(m, n, m), m)) < 1e-6
@@ -248,6 +249,7 @@ def test_choix_agrees():
 # What a fit does at its edges
 
 
+@pytest.mark.no_cover
 @settings(max_examples=100)
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.integers(0, 6)), min_size=1, max_size=40))
 def test_whatever_the_battles_a_rating_is_moderate_or_absent(battles):

@@ -396,6 +396,7 @@ def test_drawn_counts_have_the_mean_and_variance_of_poisson(mean):
     assert drawn_counts.var() == pytest.approx(mean, rel=0.05)
 
 
+@pytest.mark.no_cover
 def test_cells_large_and_small_are_drawn_side_by_side():
     means = np.array([0, 3, 900, 1, 300])
     drawn_counts = np.array([_Poisson(means).draw(uniform_numbers(4, k, 5)) for k in range(4000)])

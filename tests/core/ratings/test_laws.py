@@ -57,6 +57,7 @@ def rate(method, codes: CodedBattles):
     return method(table(codes, M))
 
 
+@pytest.mark.no_cover
 @every_method
 @few
 @seeds
@@ -68,6 +69,7 @@ def test_relabelling_the_models_permutes_the_ratings(method, world, seed):
     np.testing.assert_array_equal(after.group[to], before.group)
 
 
+@pytest.mark.no_cover
 @every_method
 @few
 @seeds
@@ -100,6 +102,7 @@ def test_the_result_names_its_method_and_all_its_parameters(method, world):
     assert all(field.name in repr(method) for field in fields(method))
 
 
+@pytest.mark.no_cover
 @every_method
 @few
 @seeds
@@ -111,6 +114,7 @@ def test_both_bad_moves_no_rating(method, world, seed):
     np.testing.assert_array_equal(after.record.battles, before.record.battles)
 
 
+@pytest.mark.no_cover
 @every_method
 @few
 @seeds
@@ -123,6 +127,7 @@ def test_a_judges_flag_moves_no_rating(method, world, seed):
     np.testing.assert_array_equal(after.record.both_bad, before.record.battles + before.record.unrated)
 
 
+@pytest.mark.no_cover
 @every_method
 @few
 @seeds

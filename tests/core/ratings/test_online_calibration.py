@@ -38,6 +38,7 @@ def claims(prior_sd, ties=0.0):
     return np.array(said), np.array(wrong)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("prior_sd", [200.0, 350.0])
 def test_a_stated_chance_of_misorder_comes_true_that_often(prior_sd):
     """Whether the prior is the world's own (SD 200) or the wider default."""
@@ -49,6 +50,7 @@ def test_a_stated_chance_of_misorder_comes_true_that_often(prior_sd):
         assert wrong[inside].mean() == pytest.approx(said[inside].mean(), abs=0.035)
 
 
+@pytest.mark.no_cover
 def test_ties_make_it_cautious_never_bold():
     """A half-tie varies less than the coin it is taken for, so order is right more often than claimed."""
     said, wrong = claims(200.0, ties=0.3)

@@ -120,6 +120,7 @@ def test_the_passes_agree(weighted, monkeypatch):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.no_cover
 def test_the_compiled_kernel_gives_the_same_numbers():
     codes, z = verbose_world(weighted=True)
     world = styled(codes, z)

@@ -342,6 +342,7 @@ def test_a_cancelled_call_stays_cancelled(server, name):
         server.change(latency=0.0)
 
 
+@pytest.mark.slow(but_every=2)
 @pytest.mark.parametrize("name", SDKS)
 def test_hundreds_of_calls_at_once_each_get_their_own_reply(server, name):
     server.change(**dict.fromkeys(LIVE, 0.0), latency=0.02, keep_bodies=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 
 import pytest
 from asking import ask, opened, run
@@ -11,10 +12,18 @@ from hypothesis import strategies as st
 
 from servers.paid_llm import paid_llm
 from tiltyard.core.judging.verdict import Reply, VerdictForm
-from tiltyard.judges.providers import Usage, open_provider
+from tiltyard.judges.providers import Provider, Usage, open_provider
 
-ANTHROPIC = open_provider("anthropic", "http://127.0.0.1:9", None)
-OPENAI = open_provider("openai", "http://127.0.0.1:9/v1", None)
+
+@cache
+def anthropic() -> Provider:
+    return open_provider("anthropic", "http://127.0.0.1:9", None)
+
+
+@cache
+def openai() -> Provider:
+    return open_provider("openai", "http://127.0.0.1:9/v1", None)
+
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
@@ -51,7 +60,7 @@ def call(arguments):
     ],
 )
 def test_anthropic_stop_reasons(stop, read):
-    assert ANTHROPIC.read(message({"type": "text", "text": "x"}, stop=stop))[0] == Reply("x", None, read)
+    assert anthropic().read(message({"type": "text", "text": "x"}, stop=stop))[0] == Reply("x", None, read)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +75,7 @@ def test_anthropic_stop_reasons(stop, read):
     ],
 )
 def test_openai_finish_reasons(stop, read):
-    assert OPENAI.read(completion(stop, content="x"))[0] == Reply("x", None, read)
+    assert openai().read(completion(stop, content="x"))[0] == Reply("x", None, read)
 
 
 def test_anthropic_joins_text_and_leaves_thinking_out():
@@ -75,31 +84,31 @@ def test_anthropic_joins_text_and_leaves_thinking_out():
         {"type": "text", "text": "a"},
         {"type": "text", "text": "b"},
     ]
-    assert ANTHROPIC.read(message(*blocks))[0].text == "ab"
-    assert ANTHROPIC.read(message(blocks[0]))[0].text is None
+    assert anthropic().read(message(*blocks))[0].text == "ab"
+    assert anthropic().read(message(blocks[0]))[0].text is None
 
 
 def test_anthropic_tool_input_is_data():
     block = {"type": "tool_use", "id": "1", "name": "give_verdict", "input": {"verdict": "A>B"}}
-    assert ANTHROPIC.read(message(block, stop="tool_use"))[0] == Reply(None, {"verdict": "A>B"}, "end")
+    assert anthropic().read(message(block, stop="tool_use"))[0] == Reply(None, {"verdict": "A>B"}, "end")
 
 
 def test_openai_tool_arguments_are_data():
-    reply = OPENAI.read(completion("tool_calls", content=None, tool_calls=call('{"verdict": "A>B"}')))[0]
+    reply = openai().read(completion("tool_calls", content=None, tool_calls=call('{"verdict": "A>B"}')))[0]
     assert reply == Reply(None, {"verdict": "A>B"}, "end")
 
 
 @pytest.mark.parametrize("arguments", ['{"verdict": "A', "[]", "NaN", '{"x": NaN}', "7", "[" * 100_000])
 def test_openai_tool_arguments_that_are_no_object_stay_text(arguments):
-    reply = OPENAI.read(completion("tool_calls", content=None, tool_calls=call(arguments)))[0]
+    reply = openai().read(completion("tool_calls", content=None, tool_calls=call(arguments)))[0]
     assert (reply.text, reply.data) == (arguments, None)
 
 
 def test_openai_refusals_and_parts():
-    assert OPENAI.read(completion(content=None, refusal="no"))[0] == Reply("no", None, "refusal")
+    assert openai().read(completion(content=None, refusal="no"))[0] == Reply("no", None, "refusal")
     parts = [{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}]
-    assert OPENAI.read(completion(content=parts))[0].text == "ab"
-    assert OPENAI.read(completion(content=None))[0].text is None
+    assert openai().read(completion(content=parts))[0].text == "ab"
+    assert openai().read(completion(content=None))[0].text is None
 
 
 def test_usage_is_split_as_it_is_billed():
@@ -109,34 +118,34 @@ def test_usage_is_split_as_it_is_billed():
         "cache_creation_input_tokens": 11,
         "cache_read_input_tokens": 13,
     }
-    assert ANTHROPIC.read({"usage": usage})[1] == Usage(5, 7, 11, 13)
+    assert anthropic().read({"usage": usage})[1] == Usage(5, 7, 11, 13)
     nothing = {"input_tokens": 5, "output_tokens": 7, "cache_creation_input_tokens": None}
-    assert ANTHROPIC.read({"usage": nothing})[1] == Usage(5, 7)
+    assert anthropic().read({"usage": nothing})[1] == Usage(5, 7)
     details = {"cached_tokens": 60, "cache_write_tokens": 10}
     stated = {"prompt_tokens": 100, "completion_tokens": 7, "prompt_tokens_details": details}
-    assert OPENAI.read({"usage": stated})[1] == Usage(30, 7, 10, 60)
-    assert OPENAI.read({"usage": stated | {"prompt_tokens_details": None}})[1] == Usage(100, 7)
+    assert openai().read({"usage": stated})[1] == Usage(30, 7, 10, 60)
+    assert openai().read({"usage": stated | {"prompt_tokens_details": None}})[1] == Usage(100, 7)
 
 
 def test_thoughts_that_only_the_total_counts_are_output():
     """As Gemini's and xAI's endpoints state them."""
     stated = {"prompt_tokens": 100, "completion_tokens": 7, "total_tokens": 207}
-    assert OPENAI.read({"usage": stated})[1] == Usage(100, 107)
+    assert openai().read({"usage": stated})[1] == Usage(100, 107)
     for total in (107, 50, None, "many"):
-        assert OPENAI.read({"usage": stated | {"total_tokens": total}})[1] == Usage(100, 7)
+        assert openai().read({"usage": stated | {"total_tokens": total}})[1] == Usage(100, 7)
 
 
 @pytest.mark.parametrize("bad", [None, 3, [], {}, {"input_tokens": 1}, {"prompt_tokens": "many"}])
 def test_usage_that_is_none_is_none(bad):
-    assert ANTHROPIC.read({"usage": bad})[1] is None
-    assert OPENAI.read({"usage": bad})[1] is None
+    assert anthropic().read({"usage": bad})[1] is None
+    assert openai().read({"usage": bad})[1] is None
 
 
 @given(st.integers() | st.booleans() | st.floats(), st.integers(-5, 200), st.integers(-5, 200))
 def test_cached_tokens_never_make_input_negative(prompt, cached, written):
     details = {"cached_tokens": cached, "cache_write_tokens": written}
     usage = {"prompt_tokens": prompt, "completion_tokens": 1, "prompt_tokens_details": details}
-    read = OPENAI.read({"usage": usage})[1]
+    read = openai().read({"usage": usage})[1]
     if isinstance(prompt, int) and not isinstance(prompt, bool) and prompt >= 0:
         assert read.input + read.cache_read + read.cache_write == prompt
         assert min(read.input, read.cache_read, read.cache_write) >= 0
@@ -146,7 +155,7 @@ def test_cached_tokens_never_make_input_negative(prompt, cached, written):
 
 @given(st.dictionaries(st.sampled_from(["content", "stop_reason", "usage", "choices", "error"]), JSON))
 def test_reading_never_raises(body):
-    for provider in (ANTHROPIC, OPENAI):
+    for provider in (anthropic(), openai()):
         reply, usage = provider.read(body)
         assert reply.stop in {"end", "length", "refusal", "other"}
         assert usage is None or usage.input >= 0
@@ -154,19 +163,19 @@ def test_reading_never_raises(body):
 
 @given(JSON, JSON, JSON)
 def test_reading_never_raises_deeper_down(first, second, third):
-    OPENAI.read({"choices": [{"finish_reason": first, "message": second}]})
-    OPENAI.read({"choices": [{"message": {"content": first, "refusal": second, "tool_calls": [third]}}]})
-    OPENAI.read({"choices": [{"message": {"tool_calls": [{"function": {"arguments": first}}]}}]})
-    ANTHROPIC.read(
+    openai().read({"choices": [{"finish_reason": first, "message": second}]})
+    openai().read({"choices": [{"message": {"content": first, "refusal": second, "tool_calls": [third]}}]})
+    openai().read({"choices": [{"message": {"tool_calls": [{"function": {"arguments": first}}]}}]})
+    anthropic().read(
         {"content": [first, {"type": "text", "text": second}, {"type": "tool_use", "input": third}]}
     )
 
 
 def test_text_can_always_be_written_down():
     broken = json.loads('"\\ud83d\\ude00 whole, \\ud83d alone"')
-    assert OPENAI.read(completion(content=broken))[0].text == "\U0001f600 whole, \ufffd alone"
-    assert OPENAI.read(completion(content="\U0001f600"))[0].text == "\U0001f600"
-    ANTHROPIC.read(message({"type": "text", "text": broken}))[0].text.encode()
+    assert openai().read(completion(content=broken))[0].text == "\U0001f600 whole, \ufffd alone"
+    assert openai().read(completion(content="\U0001f600"))[0].text == "\U0001f600"
+    anthropic().read(message({"type": "text", "text": broken}))[0].text.encode()
 
 
 @pytest.mark.parametrize("name", ["anthropic", "openai"])

@@ -55,6 +55,7 @@ def test_one_changed_byte_is_noticed(name, run):
         assert is_refused(run)
 
 
+@pytest.mark.slow(but_every=6)
 @pytest.mark.parametrize("name", FILES)
 def test_a_pipe_is_refused_at_once(name, run):
     put_special("pipe", run / name)
@@ -197,6 +198,7 @@ def test_texts_are_those_of_the_answers(original):
     assert len(texts) == len(answers)
 
 
+@pytest.mark.slow(but_every=4)
 @pytest.mark.parametrize("forge", UNUSABLE.values(), ids=UNUSABLE)
 def test_what_cannot_be_used_is_refused(forge, run):
     forge(run)

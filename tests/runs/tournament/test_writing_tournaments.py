@@ -113,6 +113,7 @@ def test_only_one_section_of_the_report_depends_on_attempts(tmp_path):
     assert rests[0] == rests[1]
 
 
+@pytest.mark.slow(but_every=4)
 @pytest.mark.parametrize(
     "changes",
     [

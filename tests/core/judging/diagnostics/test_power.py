@@ -57,6 +57,7 @@ def realised(table):
     return np.mean(ratings.interval.high - ratings.interval.low) / 2.0, np.mean(between)
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     "assumptions", [PowerAssumptions(), PowerAssumptions(0.1, 1.0), PowerAssumptions(0.5, 0.0)]
 )
@@ -73,6 +74,7 @@ def test_expected_half_widths_are_those_of_real_intervals(models, prompts, assum
     assert np.all(np.abs(expected / real - 1.0) < 0.15)
 
 
+@pytest.mark.no_cover
 def test_the_detectable_difference_is_detected_as_often_as_promised():
     """Two of four models lie apart by the detectable difference, as the ratings would show it."""
     prompts, assumptions = 30, PowerAssumptions()

@@ -21,6 +21,7 @@ def worst(standing, n, *, after, **how):
 
 
 class TestStrict:
+    @pytest.mark.no_cover
     @settings(max_examples=6)
     @given(models=st.integers(2, 16), seed=st.integers(0, 1000))
     def test_no_model_is_outside_tolerance_once_the_window_is_full(self, models, seed):
@@ -28,26 +29,31 @@ class TestStrict:
         standing = arena(models, 8, window=window)
         assert worst(standing, 3 * window, after=window, seed=seed) == 0.0
 
+    @pytest.mark.no_cover
     @pytest.mark.parametrize(("models", "window"), [(30, 400), (4, 60), (20, 400)])
     def test_nor_in_windows_where_the_tolerance_is_a_share_of_the_target(self, models, window):
         assert worst(arena(models, 12, window=window), 3 * window, after=window) == 0.0
 
+    @pytest.mark.no_cover
     @pytest.mark.slow(but="8")
     @pytest.mark.parametrize("models", [8, 20])
     def test_nor_in_the_policys_own_window(self, models):
         assert worst(arena(models, 20), 3000, after=2000) == 0.0
 
+    @pytest.mark.no_cover
     @pytest.mark.parametrize(("models", "window"), [(7, 60), (13, 60), (30, 100), (30, 200)])
     def test_nor_where_two_exposures_are_all_the_tolerance(self, models, window):
         """Guard and tolerance leave a single count between them: the controller decides nearly every matchup."""
         after = max(window, 5 * models) + window
         assert worst(arena(models, 12, window=window), after + 3 * window, after=after) == 0.0
 
+    @pytest.mark.no_cover
     @pytest.mark.parametrize(("models", "window"), [(13, 60), (20, 400)])
     def test_at_no_time_does_a_model_stray_a_whole_exposure_further(self, models, window):
         after = max(window, 5 * models) + window
         assert worst(arena(models, 12, window=window), after + 3 * window, after=after, seed=2) < 1.0
 
+    @pytest.mark.no_cover
     @pytest.mark.parametrize("models", [5, 20])
     def test_skipped_matchups_are_exposures_and_change_nothing(self, models):
         standing = arena(models, 8, window=20 * models)
@@ -99,6 +105,7 @@ class TestScoped:
         assert standing.window.exposures.tolist() == seen.tolist()
         assert standing.window.counted().tolist() == (seen[0] - seen[1]).tolist()
 
+    @pytest.mark.no_cover
     def test_the_band_is_shown_more_than_strict_fairness_would_allow(self):
         shares = {}
         for fairness in ("strict", "scoped"):

@@ -110,6 +110,7 @@ def bulk_from(events):
         standing._BULK_EVENTS = before
 
 
+@pytest.mark.no_cover
 @given(rows_of(), cuts_of, st.sampled_from([0, 64]))
 @settings(max_examples=60)
 def test_in_any_pieces_and_one_by_one_are_the_same_bits(rows, cuts, bulk):
@@ -221,6 +222,7 @@ def test_another_policy_is_as_if_the_state_had_been_restored_under_it(rows, plac
     assert one.save() == other.save()
 
 
+@pytest.mark.no_cover
 @given(rows_of(), st.integers(0, 120), cuts_of)
 def test_pieces_do_not_matter_when_the_policy_changes_in_between(rows, place, cuts):
     policy = replace(SMALL, evaluated_every=3, prompt_floor=1, contenders=4, evaluations=1)

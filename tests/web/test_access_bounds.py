@@ -141,7 +141,7 @@ class TestCrowds:
             waiting = [asyncio.create_task(trying()) for _ in range(20)]
             await asyncio.sleep(0)
             with pytest.raises(Busy):
-                async with throttle.sign_in_attempt("a"):
+                async with asyncio.timeout(5), throttle.sign_in_attempt("a"):
                     pass
             hold.set()
             await asyncio.gather(*waiting)

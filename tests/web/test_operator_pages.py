@@ -153,7 +153,22 @@ def test_a_wrong_password_is_told_on_the_same_page(seen):
         assert "name or password is wrong" in answer.text
         assert "<script>alert" not in answer.text
         assert "set-cookie" not in answer.headers
+        assert 'name="password"' in answer.text, "it can be tried again"
     assert client.get("/operator").status_code == 303
+
+
+def test_the_sign_in_page_says_that_a_session_has_expired(running):
+    lapsed = "Your session has expired"
+    stranger = running.client()
+    assert lapsed not in stranger.get("/operator/sign-in").text
+    client = signed(running)
+    shown = client.get("/operator/sign-in").text
+    assert "You are signed in as" in shown
+    assert lapsed not in shown
+    cookie = client.cookies[OPERATOR_COOKIE]
+    client.post("/operator/sign-out")
+    client.cookies.set(OPERATOR_COOKIE, cookie)
+    assert lapsed in client.get("/operator/sign-in").text
 
 
 def test_signing_out_ends_it(running):

@@ -7,6 +7,7 @@ import pytest
 
 from live_arenas import make_arena, voting_queue_of
 from tiltyard.arena.log.event_log import LogKind, append_batch
+from tiltyard.arena.operators import exclusions
 from tiltyard.arena.operators.exclusions import VoteSelection, draft_exclusion, settle_exclusion
 from tiltyard.postgres.connections import connect, open_pool
 from voted_arenas import cast
@@ -72,3 +73,36 @@ async def excluded(url, selection, *, meanwhile):
 )
 def test_a_vote_of_the_very_moment_is_in_since_and_out_of_until(database, selection, expected, meanwhile):
     assert asyncio.run(excluded(database, selection, meanwhile=meanwhile)) == expected
+
+
+class _Counted:
+    """A connection whose every statement returns 1."""
+
+    async def execute(self, *_):
+        return self
+
+    async def fetchone(self):
+        return (1,)
+
+
+@pytest.mark.parametrize(
+    ("heads", "upto"),
+    [
+        ([1_000, 1_000], 1_000),
+        ([1_000, 1_200], 1_200),
+        ([1_000, 1_201, 1_201], 1_201),
+        ([1_000, 2_000, 2_300, 2_310], 2_310),
+        ([0, 1_000, 2_000, 3_000, 4_000, 5_000], 5_000),
+    ],
+    ids=["quiet", "close enough", "one too many", "twice", "five rounds at most"],
+)
+def test_a_draft_follows_the_log_before_the_lock_is_taken(monkeypatch, heads, upto):
+    """Only what comes after is left for the arena's lock."""
+    left = iter(heads)
+
+    async def read_log_head(*_):
+        return next(left)
+
+    monkeypatch.setattr(exclusions, "read_log_head", read_log_head)
+    draft = asyncio.run(draft_exclusion(_Counted(), 1, VoteSelection(source=0), "a test"))
+    assert (draft.upto, list(left)) == (upto, [])

@@ -9,8 +9,8 @@ import pytest
 
 from live_arenas import make_arena, voting_queue_of
 from tiltyard.arena.log.votes import VoteTally
-from tiltyard.arena.operators.arena_changes import exclude
-from tiltyard.arena.operators.exclusions import VoteSelection
+from tiltyard.arena.operators.arena_changes import exclude, restore
+from tiltyard.arena.operators.exclusions import VoteSelection, read_exclusion_details
 from tiltyard.arena.operators.voter_queries import read_remarks
 from tiltyard.arena.operators.voter_records import (
     list_flagged_sessions,
@@ -189,3 +189,45 @@ def test_agreement_counts_decisive_votes_of_ranked_models_only():
 def test_no_test_points_at_anybody_yet(database):
     arena = voted(database, votes=1)
     assert list_flagged_sessions(arena) == ()
+
+
+def test_an_exclusion_says_whose_votes_it_has_and_who_made_and_restored_it(database):
+    """The audit of an arena has other entries, and other arenas have entries too."""
+
+    async def work(pool):
+        async def exclude_votes(actor, **chosen):
+            made = await exclude(pool, "arena", VoteSelection(**chosen), "a test", actor=actor)
+            return made.exclusion
+
+        async with voting_queue_of(database, await make_arena(database, 4, 6)) as queue:
+            await cast(queue, 15, voters=7)
+        kept = await exclude_votes("operator:Ada", sessions=[3, 5])
+        back = await exclude_votes("token:ci", source=0)
+        await restore(pool, "arena", back, actor="operator:Grace")
+        other = await make_arena(database, 2, 1, name="other")
+        with connect(database) as connection:
+            for arena, actor, action, number in (
+                (1, "x", "exclude votes", back + 1),
+                (1, "x", "retire", kept),
+                (other.arena, "x", "exclude votes", kept),
+                (other.arena, "x", "restore votes", kept),
+            ):
+                connection.execute(
+                    "INSERT INTO audit (arena, actor, action, detail) "
+                    "VALUES (%s, %s, %s, jsonb_build_object('exclusion', %s::int))",
+                    (arena, actor, action, number),
+                )
+        async with pool.connection() as connection:
+            return kept, back, await read_exclusion_details(connection, 1)
+
+    kept, back, found = asked(database, work)
+    with connect(database) as connection:
+        rows = connection.execute("SELECT at FROM audit WHERE actor = 'operator:Grace'").fetchall()
+    assert list(found[kept].sessions) == [3, 5]
+    assert (found[kept].among, found[kept].made_by) == (2, "operator:Ada")
+    assert (found[kept].restored_by, found[kept].restored_at) == (None, None)
+    assert found[back].sessions == (1, 2, 3, 4, 5), "the one with three votes first, and five at most"
+    assert (found[back].among, found[back].made_by) == (7, "token:ci")
+    assert [(found[back].restored_at,)] == rows
+    assert found[back].restored_by == "operator:Grace"
+    assert set(found) == {kept, back}

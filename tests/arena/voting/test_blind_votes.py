@@ -2,13 +2,16 @@
 
 import asyncio
 from dataclasses import replace
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import live_arenas
 from live_arenas import voting_queue_of
 from tiltyard.arena.log.event_log import HUMAN, JUDGE, LogKind
 from tiltyard.arena.rating.log_replay import replay_log
+from tiltyard.arena.voting.name_reveal import withheld_cells
 from tiltyard.arena.voting.revealed_names import RevealedNames
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind
@@ -382,3 +385,42 @@ def test_votes_that_were_passed_over_are_told_when_the_setting_changes(database)
             assert (await queue.review(ANN, first.matchup)).revealed
 
     run(scene())
+
+
+def withheld(settings, *, pending, opened, voter=ANN):
+    """Prompts that are withheld: every vote and every open matchup has a prompt of its own."""
+    state = SimpleNamespace(
+        settings=settings, revealed=RevealedNames(), responses=np.arange(20).reshape(2, 10)
+    )
+    state.revealed.remember(voter.session, [], [])
+    names = state.revealed.of(voter.session)
+    shown = [
+        SimpleNamespace(serial=k, a=0, b=1, prompt=k, response_a=k, response_b=10 + k)
+        for k in range(pending + opened)
+    ]
+    for one in shown[:pending]:
+        names.vote(one)
+    cells = withheld_cells(state, voter, shown[pending:])
+    assert {model for model, _ in cells} <= {0, 1}
+    assert len(cells) == 2 * len({prompt for _, prompt in cells})
+    return sorted({prompt for _, prompt in cells})
+
+
+@pytest.mark.parametrize(
+    ("pending", "opened", "prompts"),
+    [(0, 0, []), (1, 1, []), (2, 0, []), (2, 1, [0, 1, 2]), (1, 2, [0, 1, 2]), (3, 0, [0, 1, 2])],
+)
+def test_all_names_of_a_session_are_near_when_the_open_matchups_fill_it(pending, opened, prompts):
+    assert withheld(SESSIONS, pending=pending, opened=opened) == prompts
+
+
+@pytest.mark.parametrize(
+    ("pending", "opened", "prompts"), [(0, 0, []), (0, 1, [0]), (1, 1, [0, 1]), (3, 0, [2]), (3, 1, [2, 3])]
+)
+def test_names_after_each_vote_are_near_for_the_last_vote_and_the_open_matchups(pending, opened, prompts):
+    assert withheld(EACH, pending=pending, opened=opened) == prompts
+
+
+def test_no_names_are_near_where_none_are_told():
+    assert withheld(NEVER, pending=5, opened=1) == []
+    assert withheld(EACH, pending=2, opened=1, voter=JUDY) == []

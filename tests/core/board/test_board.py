@@ -178,3 +178,8 @@ def test_a_tie_is_half_a_point():
 def test_pair_counts_are_plain_integers():
     (pair,) = pair_rows(table(drawn(2, 50)))
     assert not any(isinstance(getattr(pair, name), np.generic) for name in ("a_wins", "ties", "both_bad"))
+
+
+def test_an_inconsistent_result_counts_half_as_a_tie_does():
+    pair = PairRow("a", "b", a_wins=2, b_wins=1, ties=2, inconsistent=3, both_bad=0)
+    assert (pair.battles, pair.a_score) == (8, 4.5 / 8)

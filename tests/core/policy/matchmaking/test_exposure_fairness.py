@@ -1,11 +1,14 @@
 """Exposure fairness: no model strays from its due, and where that cannot be, the choice says so."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from staged_arenas import Crowd, Diary, arena, beyond, capped, free_to_meet, lived, ranked
 
+from tiltyard.core.policy.matchmaking.fairness_controller import starved_models
 from tiltyard.core.policy.matchmaking.matchmaker import choose
 from tiltyard.core.policy.state.policy import Lane
 
@@ -191,3 +194,14 @@ class TestNothingIsHidden:
         choices = list(lived(standing, 150))
         assert not any(3 in (choice.left, choice.right) for choice in choices)
         assert all(free_to_meet(standing, choice.left) for choice in choices)
+
+
+def test_the_most_starved_model_comes_first_and_equals_by_number():
+    below = np.array([0.5, 0.0, 2.0, 1.0, 2.0, 3.0])
+    field = SimpleNamespace(
+        standing=SimpleNamespace(window=SimpleNamespace(active=lambda: True)),
+        free=np.array([True, True, True, True, True, False]),
+        due=SimpleNamespace(starved=lambda _: below),
+        exposures=None,
+    )
+    assert starved_models(field) == [2, 4, 3, 0]

@@ -60,3 +60,15 @@ def test_told_responses_of_a_model_that_has_had_its_share_are_no_pair():
     found = [relaxed for _, relaxed in fallback_fields(standing, standing.sessions.of(1), told)]
     assert found[0] == ()
     assert all("exposure" in relaxed for relaxed in found[1:3])
+
+
+@pytest.mark.parametrize(
+    ("phase", "given_up"), [(1, ("session",)), (2, ("exposure", "session")), (4, ("exposure", "session"))]
+)
+def test_what_is_given_up_for_the_last_unknown_pair_names_an_upper_bound_only_where_there_is_one(
+    phase, given_up
+):
+    standing = arena(phase=phase)
+    told = [(model, prompt) for model in range(4) for prompt in range(3) if prompt or model > 1]
+    found = fallback_fields(standing, standing.sessions.of(1), told)
+    assert [relaxed for field, relaxed in found if field.repeats] == [given_up]

@@ -55,7 +55,10 @@ class Mutant:
         """The changed text of the file; ``None`` if nothing changed."""
         if self.path.endswith(".sql"):
             return sql_changes(source)[self.occurrence][2]
-        changed = mutate_code(source, _OPERATORS[self.operator](), self.occurrence)
+        try:
+            changed = mutate_code(source, _OPERATORS[self.operator](), self.occurrence)
+        except AttributeError:  # The library cannot replace an exception with a dotted name.
+            return None
         return None if changed == source else changed
 
 

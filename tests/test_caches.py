@@ -106,7 +106,8 @@ def test_a_cleared_cache_is_empty():
     cache.clear()
     assert (len(cache), cache.weight, cache.get("a")) == (0, 0, None)
     cache.put("a", 2)
-    assert cache.get("a") == 2
+    assert (cache.get("a"), cache.weight) == (2, 1)
+    assert (cache.pop("a"), cache.weight) == (2, 0)
 
 
 @given(

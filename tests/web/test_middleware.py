@@ -113,6 +113,13 @@ def test_every_answer_carries_the_headers(shared):
         assert "strict-transport-security" not in answer.headers
 
 
+def test_a_header_that_a_page_sets_itself_is_sent_once(shared):
+    answer = shared.client().get("/operator/sign-in")
+    policies = answer.headers.get_list("content-security-policy")
+    assert len(policies) == 1
+    assert "script-src 'self'" in policies[0]
+
+
 def test_refusals_are_problem_documents(shared):
     client = shared.client()
     for method, path, status, name in (

@@ -44,6 +44,7 @@ def test_a_home_gets_a_key_of_its_own_which_stays(tmp_path):
     first = open_keys(home)
     path = home / KEY_FILE
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(home.stat().st_mode) == 0o700
     assert [each.name for each in home.iterdir()] == [KEY_FILE]
     assert open_keys(home).verify("p", b"m", first.sign("p", b"m"))
     assert len(path.read_text().strip()) >= 32

@@ -57,12 +57,14 @@ def naive(world, judge, dimension, families):
         row for row in world if row[0].judge == judge and (dimension is None or row[0].dimension == dimension)
     ]
     matches = results(mine, judge)
-    flips, inconsistent, longer, lists = [], [], [], []
+    flips, inconsistent, longer, lists, slots = [], [], [], [], []
     for (_, prompt, *_), (result, one, two, traits) in matches.items():
         opposite = result.label is Label.INCONSISTENT
         inconsistent.append((prompt, opposite))
         if one.step in DECISIVE and two.step in DECISIVE:
             flips.append((prompt, opposite))
+        if opposite:
+            slots.append((prompt, DECISIVE[one.step] == "first"))
         if result.outcome in WON:
             won = WON[result.outcome]
             lengths = traits.first_length, traits.second_length
@@ -71,15 +73,10 @@ def naive(world, judge, dimension, families):
                 longer.append((prompt, lengths[won] > lengths[1 - won]))
             if items[0] != items[1]:
                 lists.append((prompt, items[won] > items[1 - won]))
-    decisive = [
-        (q.prompt_id, DECISIVE[verdict.step] == "first")
-        for q, _, verdict, _ in mine
-        if q.purpose is QuestionPurpose.MATCH and verdict is not None and verdict.step in DECISIVE
-    ]
     shares = {
         "flips": flips,
         "inconsistent": inconsistent,
-        "first_slot": decisive,
+        "first_slot": slots,
         "longer_wins": longer,
         "lists_win": lists,
         "self_agreement": repeats(mine),

@@ -128,7 +128,7 @@ def test_what_is_said_of_a_judge_is_not_said_again_by_dimension():
 
 def test_what_holds_in_one_dimension_only_is_said_of_it():
     world = on_prompts(lambda p: match("A>B", "A>B", prompt=p, dimension="y"), 20)
-    for k in range(300):
+    for k in range(1000):
         world += [(row[0], *row[1:]) for row in fair_match(f"p{k}")]
     texts = [finding.text for finding in list_judge_findings(observed(world))]
     assert any(text.startswith("j (y) prefers the response shown first") for text in texts)
@@ -154,7 +154,7 @@ def test_a_preference_that_is_certain_but_a_trifle_is_not_named():
 
     world = on_prompts(slightly, 4000)
     slot = observed(world)[0].first_slot
-    assert 0.5 < slot.value < 0.52
+    assert slot.low > 0.5
     assert "slot-preference" not in named(world)
 
 

@@ -53,8 +53,9 @@ def realised(table):
     """Mean half-width of a rating and of a difference, from the real intervals."""
     ratings = BradleyTerry()(table)
     i, j = np.triu_indices(len(ratings.models), 1)
-    between = critical_value(0.95, ratings.uncertainty.dof) * np.sqrt(ratings.uncertainty.differences()[i, j])
-    return np.mean(ratings.interval.high - ratings.interval.low) / 2.0, np.mean(between)
+    uncertainty = ratings.uncertainty
+    between = critical_value(0.95, uncertainty.difference_dof()) * np.sqrt(uncertainty.differences())
+    return np.mean(ratings.interval.high - ratings.interval.low) / 2.0, np.mean(between[i, j])
 
 
 @pytest.mark.no_cover
@@ -95,7 +96,7 @@ def test_the_detectable_difference_is_detected_as_often_as_promised():
         codes = CodedBattles(i.astype(np.uint16), j.astype(np.uint16), kind, prompt=keys)
         ratings = BradleyTerry()(Table.from_codes(tuple("abcd"), codes))
         error = math.sqrt(ratings.uncertainty.differences()[0, 1])
-        half = critical_value(0.95, ratings.uncertainty.dof) * error
+        half = critical_value(0.95, ratings.uncertainty.difference_dof()[0, 1]) * error
         found += ratings.rating[0] - ratings.rating[1] > half
     assert 0.72 <= found / 200 <= 0.88
 

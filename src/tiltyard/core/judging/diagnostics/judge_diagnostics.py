@@ -77,7 +77,8 @@ class JudgeDiagnostics:
     flips: ShareEstimate | None
     #: Opposite winners, among all matches with both orders.
     inconsistent: ShareEstimate | None
-    #: Slot A, among decisive verdicts on matches. 0.5 is no preference.
+    #: Slot A, among matches with opposite winners; 0.5 is no preference. The others choose each slot once, so they
+    #: say nothing of it.
     first_slot: ShareEstimate | None
     #: Won by the longer response, among wins and leans with different lengths.
     longer_wins: ShareEstimate | None
@@ -203,15 +204,14 @@ def _trials(
     seen: Mapping[tuple[str, str], JudgeObservations], judge: str, dimension: str, own: Mapping[str, int]
 ) -> dict[str, Trials]:
     rows, pairs = seen[judge, dimension].rows, seen[judge, dimension].pairs
-    asked = rows.purposed(QuestionPurpose.MATCH)
-    chose = asked.where(asked.chosen != 0)
+    flipped = pairs.where(pairs.inconsistent)
     twice = pairs.where(pairs.decided_twice)
     won = pairs.where(pairs.winner != 0)
     long, listed = won.where(won.longer != 0), won.where(won.lists != 0)
     return {
         "flips": Trials(twice.prompt, twice.inconsistent),
         "inconsistent": Trials(pairs.prompt, pairs.inconsistent),
-        "first_slot": Trials(chose.prompt, chose.chosen > 0),
+        "first_slot": Trials(flipped.prompt, flipped.first_twice),
         "longer_wins": Trials(long.prompt, long.winner == long.longer),
         "lists_win": Trials(listed.prompt, listed.winner == listed.lists),
         "self_agreement": _repeated(rows),

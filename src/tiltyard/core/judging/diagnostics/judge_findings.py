@@ -83,8 +83,10 @@ def _concerns(one: JudgeDiagnostics, form: VerdictForm | None) -> Iterator[Findi
 
 
 def _slots(who: Values, one: JudgeDiagnostics) -> Iterator[Finding]:
-    slot = one.first_slot
-    if slot is not None and slot.excludes(0.5) and abs(slot.value - 0.5) > NEGLIGIBLE_SHARE:
+    slot, flips = one.first_slot, one.flips
+    # What it moves: the share of decisive verdicts beyond one half that went to that slot.
+    moved = 0.0 if slot is None or flips is None else abs(slot.value - 0.5) * flips.value
+    if slot is not None and slot.excludes(0.5) and moved > NEGLIGIBLE_SHARE:
         case = "first" if slot.value > 0.5 else "second"
         yield Finding("slot-preference", {**who, "case": case, **_measured(slot)})
     if one.flips is not None and one.flips.low > FLIP_SHARE:

@@ -109,6 +109,8 @@ class VerdictPairs:
     both_bad: npt.NDArray[np.bool_]
     #: Whether both orders chose somebody.
     decided_twice: npt.NDArray[np.bool_]
+    #: Whether the first slot was chosen both times, of those with opposite winners.
+    first_twice: npt.NDArray[np.bool_]
     longer: Ints
     lists: Ints
     family: Ints
@@ -154,6 +156,7 @@ def _settled(key: Ints, straight: VerdictRows, reverse: VerdictRows) -> VerdictP
         label=label,
         both_bad=(straight.both_bad & reverse.both_bad).astype(bool),
         decided_twice=one * two != 0,
+        first_twice=(one > 0) & (two < 0),
         longer=straight.longer,
         lists=straight.lists,
         family=straight.first_family,

@@ -49,8 +49,8 @@ def test_a_standing_is_rated_like_the_log_it_was_folded_from(drawn, names):
         for other, neighbour in enumerate(names):
             if neighbour in log.models:
                 at = log.models.index(neighbour)
-                assert batch.outranks[code, other] == pytest.approx(
-                    ranks.outranks[k, at], nan_ok=True, abs=1e-6
+                assert batch.confidence[code, other] == pytest.approx(
+                    ranks.confidence[k, at], nan_ok=True, abs=1e-6
                 )
 
 

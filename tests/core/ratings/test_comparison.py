@@ -22,10 +22,12 @@ def test_the_difference_and_its_interval_come_from_the_ratings():
         contrast @ result.rating,
         math.sqrt(contrast @ result.uncertainty.covariances[0] @ contrast),
     )
-    half = t.ppf(0.95, 39) * error
+    dof = min(result.uncertainty.dof[1], result.uncertainty.dof[3])
+    assert 10.0 < dof < 39.0
+    half = t.ppf(0.95, dof) * error
     assert found.difference == pytest.approx(difference)
     assert (found.low, found.high) == pytest.approx((difference - half, difference + half))
-    assert found.probability == pytest.approx(t.cdf(difference / error, 39))
+    assert found.confidence == pytest.approx(t.cdf(difference / error, dof))
     assert found.expected_score == pytest.approx(1.0 / (1.0 + 10.0 ** (-difference / 400.0)))
     assert (found.level, found.scope) == (0.9, "prompts like these")
 
@@ -35,7 +37,7 @@ def test_turning_it_round_turns_the_signs():
     one, other = compare_models(world, "aa", "ac"), compare_models(world, "ac", "aa")
     assert one.difference == pytest.approx(-other.difference)
     assert (one.low, one.high) == pytest.approx((-other.high, -other.low))
-    assert one.probability == pytest.approx(1.0 - other.probability)
+    assert one.confidence == pytest.approx(1.0 - other.confidence)
     assert (one.wins, one.losses, one.ties) == (other.losses, other.wins, other.ties)
 
 
@@ -44,7 +46,7 @@ def test_without_prompts_the_tails_are_normal():
     found = compare_models(world, "a", "b")
     v = BradleyTerry()(world).uncertainty.covariances[0]
     error = math.sqrt(v[0, 0] + v[1, 1] - 2.0 * v[0, 1])
-    assert found.probability == pytest.approx(norm.cdf(found.difference / error))
+    assert found.confidence == pytest.approx(norm.cdf(found.difference / error))
     assert found.scope == "these prompts only"
 
 
@@ -81,9 +83,17 @@ def test_prompts_are_unknown_where_the_log_names_none():
 
 
 def test_parts_of_the_log_may_lack_prompts():
-    world = told("a>b*2", question_id=["p", "q"]).merge(told("b>a"))
+    world = told("a>b*12 b>a*3", question_id=[f"q{k}" for k in range(15)]).merge(told("b>a"))
     found = compare_models(world, "a", "b")
-    assert (found.prompts_ahead, found.prompts_behind) == (2, 0)
+    assert (found.prompts_ahead, found.prompts_behind) == (12, 3)
+
+
+def test_models_that_few_prompts_decide_are_not_compared():
+    world = told("a>b*20 b>a*10", question_id=[f"q{k % 3}" for k in range(30)])
+    with pytest.raises(
+        CannotRate, match="So few prompts or voters decide the ratings of a, b that no interval"
+    ):
+        compare_models(world, "a", "b")
 
 
 def test_a_settled_comparison_reads_as_one():
@@ -96,7 +106,7 @@ def test_an_open_comparison_reads_as_one():
     assert found.sentence.startswith(
         "These battles do not settle it: a is 32 points ahead of b, but the 95% "
     )
-    assert "P(a is better) = 0.6" in found.sentence
+    assert "confidence that a is better (one-sided): 61%" in found.sentence
 
 
 def test_where_nothing_differs_nothing_is_claimed():

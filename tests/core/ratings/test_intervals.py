@@ -4,20 +4,19 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from left_out_by_loops import battle_parts, by_loops, fitted
 from scipy.stats import norm, poisson, t
 
 from tiltyard.core.battles import CodedBattles, Table, TableBuilder
 from tiltyard.core.battles.cluster_keys import MISSING_KEY
-from tiltyard.core.ratings import BradleyTerry, sandwich
+from tiltyard.core.ratings import BradleyTerry, leave_one_out, sandwich
 from tiltyard.core.ratings.bootstrap import _Poisson, cluster_multiplicities, cluster_numbers, uniform_numbers
 from tiltyard.core.ratings.comparison import compare_models
-from tiltyard.core.ratings.group_fit import fit_groups
-from tiltyard.core.ratings.groups import comparable_groups
-from tiltyard.core.ratings.pairs import score_pairs
 from tiltyard.core.ratings.ranks import rank_models
+from tiltyard.core.ratings.result import basis_text
 from tiltyard.core.ratings.sandwich import distinct_keys, two_way_keys
 from tiltyard.core.ratings.scoring import Scoring
-from tiltyard.core.ratings.variance import VarianceEstimate, critical_value
+from tiltyard.core.ratings.variance import critical_value
 from tiltyard.errors import CannotRate
 from worlds import batch, counted, drawn, names, rows, table, told
 
@@ -25,37 +24,17 @@ UNIT = 400.0 / math.log(10.0)
 M = 5
 
 
-def fitted(world, *, davidson=False, scoring=None):
-    pairs = score_pairs(world.counts, len(world.models), scoring or Scoring())
-    group = comparable_groups(pairs, prior=False)
-    return fit_groups(pairs, group, davidson=davidson, prior_precision=0.0)
+FREE = BradleyTerry(max_share=None)
 
 
-def row_scores(codes, fit, scoring):
-    """The score vector of every battle, written out."""
-    m = len(fit.theta)
-    vectors = np.zeros((len(codes), m + fit.n_extra))
-    y = scoring.of(codes)
-    for row in np.flatnonzero(~np.isnan(y)):
-        a, b = int(codes.a[row]), int(codes.b[row])
-        weight = 1.0 if codes.weight is None else codes.weight[row]
-        u = (fit.theta[a] - fit.theta[b]) / 2.0
-        level = 0.0 if fit.log_tie is None else math.exp(fit.log_tie)
-        total = math.exp(u) + math.exp(-u) + level
-        residual = weight * (y[row] - (math.exp(u) + level / 2.0) / total)
-        vectors[row, a] += residual
-        vectors[row, b] -= residual
-        if fit.log_tie is not None:
-            vectors[row, m] = weight * (1.0 - abs(2.0 * y[row] - 1.0) - level / total)
-    return vectors
+@pytest.fixture
+def exact(monkeypatch):
+    """Every cluster is left out exactly, as loops do it."""
+    monkeypatch.setattr(leave_one_out, "_EXACT_LEVERAGE_SHARE", 0.0)
 
 
 def naive_meat(vectors, cluster):
-    """Scores summed within each cluster, squared, and scaled by P / (P − 1); of no cluster, just squared."""
-    named = [c is not None for c in cluster]
-    if not all(named):
-        alone = vectors[~np.array(named)]
-        return naive_meat(vectors[named], [c for c in cluster if c is not None]) + alone.T @ alone
+    """Scores summed within each cluster, and squared."""
     meat = np.zeros((vectors.shape[1],) * 2)
     for c in set(cluster):
         total = np.zeros(vectors.shape[1])
@@ -63,7 +42,7 @@ def naive_meat(vectors, cluster):
             if of == c:
                 total += vectors[row]
         meat += np.outer(total, total)
-    return meat * len(set(cluster)) / (len(set(cluster)) - 1)
+    return meat
 
 
 def sandwiched(fit, meat):
@@ -83,59 +62,82 @@ WORLDS = {
 every_world = pytest.mark.parametrize(("method", "world"), WORLDS.values(), ids=WORLDS)
 
 
+def halves(uncertainty, level=0.95):
+    """Half-widths of intervals from variances and degrees of freedom; NaN below three of these."""
+    half = t.ppf((1.0 + level) / 2.0, uncertainty.dof) * np.sqrt(uncertainty.ratings())
+    return np.where(uncertainty.dof < 3.0, np.nan, half)
+
+
 @every_world
-@pytest.mark.parametrize("prompts", [0, 12])
-def test_the_sandwich_is_the_one_that_loops_make(method, world, prompts):
-    codes = drawn(M, 150, 1, prompts=prompts, **world)
-    if prompts:
-        codes.prompt[::10] = MISSING_KEY
-    scoring = Scoring("drop" if method.ties == "drop" else "half", soft=method.soft)
+def test_the_sandwich_by_battle_is_the_one_that_loops_make(method, world):
+    codes = drawn(M, 150, 1, **world)
+    scoring = method.scoring()
     fit = fitted(table(codes), davidson=method.ties == "davidson", scoring=scoring)
-    vectors = row_scores(codes, fit, scoring)
     used = ~np.isnan(scoring.of(codes))
-    cluster = [row if not prompts else int(codes.prompt[row]) or None for row in range(150)]
-    vectors, cluster = vectors[used], [c for c, use in zip(cluster, used, strict=True) if use]
-    expected = sandwiched(fit, naive_meat(vectors, cluster))
+    vectors = battle_parts(codes, fit, scoring=scoring)[0][used]
+    n = int(used.sum())
+    expected = sandwiched(fit, naive_meat(vectors, list(range(n))) * n / (n - 1))
     result = method(table(codes))
     np.testing.assert_allclose(result.uncertainty.covariances[0], expected, rtol=0, atol=1e-8)
-    assert result.interval.n_clusters == len(set(cluster) - {None})
+    assert result.interval.n_clusters == n
+
+
+@pytest.mark.usefixtures("exact")
+@every_world
+def test_prompts_are_left_out_as_loops_do_it(method, world):
+    codes = drawn(M, 150, 1, prompts=12, **world)
+    codes.prompt[::10] = MISSING_KEY
+    scoring = method.scoring()
+    fit = fitted(table(codes), davidson=method.ties == "davidson", scoring=scoring)
+    covariance, dof = by_loops(codes, fit, scoring=scoring)
+    result = replace(method, max_share=None)(table(codes))
+    expected = covariance[:M, :M] * UNIT**2
+    np.testing.assert_allclose(result.uncertainty.covariances[0], expected, rtol=0, atol=1e-6 * UNIT**2)
+    np.testing.assert_allclose(result.uncertainty.dof, dof, rtol=1e-6)
+    np.testing.assert_allclose(result.interval.high - result.rating, halves(result.uncertainty))
+    assert result.interval.n_clusters == 12
 
 
 def one_way_and_two_way(codes):
-    """Covariances by prompt, by voter, and by both with their overlap taken off."""
+    """Covariances by prompt, by voter, and by both with their overlap taken off; the fewer degrees of freedom."""
     fit = fitted(table(codes))
-    vectors = row_scores(codes, fit, Scoring())
-    prompts, voters = codes.prompt.tolist(), codes.voter.tolist()
-    overlap = naive_meat(vectors, list(zip(prompts, voters, strict=True)))
-    by_prompt, by_voter = naive_meat(vectors, prompts), naive_meat(vectors, voters)
-    return [sandwiched(fit, meat) for meat in (by_prompt, by_voter, by_prompt + by_voter - overlap)]
+    cells = list(zip(codes.prompt.tolist(), codes.voter.tolist(), strict=True))
+    overlap = sandwiched(fit, naive_meat(battle_parts(codes, fit)[0], cells))
+    by_prompt, dof = by_loops(codes, fit)
+    by_voter, other = by_loops(codes, fit, keys=codes.voter)
+    by_prompt, by_voter = by_prompt * UNIT**2, by_voter * UNIT**2
+    return [by_prompt, by_voter, by_prompt + by_voter - overlap], np.minimum(dof, other)
 
 
+@pytest.mark.usefixtures("exact")
 def test_two_ways_of_clustering_add_and_their_overlap_comes_off():
     codes = drawn(M, 200, 2, prompts=25, voters=12)
-    by_prompt, by_voter, both = one_way_and_two_way(codes)
-    result = BradleyTerry()(table(codes))
+    (by_prompt, by_voter, both), dof = one_way_and_two_way(codes)
+    result = FREE(table(codes))
     for found, expected in zip(result.uncertainty.covariances, (both, by_prompt, by_voter), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-7)
-    assert result.interval.clusters == "prompt × voter"
-    assert result.uncertainty.dof == 11
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+    assert (result.interval.clusters, result.interval.n_clusters) == ("prompt × voter", 25)
+    np.testing.assert_allclose(result.uncertainty.dof, dof, rtol=1e-6)
 
 
+@pytest.mark.usefixtures("exact")
 def test_two_way_variances_never_fall_below_a_one_way_variance():
     codes = drawn(M, 200, 2, prompts=25, voters=12)
-    covariances = one_way_and_two_way(codes)
-    result = BradleyTerry()(table(codes))
-    differences = np.array([np.eye(M)[i] - np.eye(M)[j] for i, j in combinations(range(M), 2)])
+    covariances, dof = one_way_and_two_way(codes)
+    result = FREE(table(codes))
+    pairs = list(combinations(range(M), 2))
+    differences = np.array([np.eye(M)[i] - np.eye(M)[j] for i, j in pairs])
     contrasts = [np.eye(M) - 1.0 / M, differences]
     one, other, both = (
         np.concatenate([np.einsum("ki,ij,kj->k", c, v, c) for c in contrasts]) for v in covariances
     )
     assert (both < np.maximum(one, other)).any()
     largest = np.maximum(both, np.maximum(one, other))
-    half = t.ppf(0.975, 11) * np.sqrt(largest)
-    np.testing.assert_allclose(result.interval.high - result.rating, half[:M], atol=1e-6)
-    for (i, j), expected in zip(combinations(range(M), 2), half[M:], strict=True):
-        found = compare_models(table(codes), names(M)[i], names(M)[j])
+    dof = np.concatenate([dof, [min(dof[i], dof[j]) for i, j in pairs]])
+    half = t.ppf(0.975, dof) * np.sqrt(largest)
+    np.testing.assert_allclose(result.interval.high - result.rating, half[:M], rtol=1e-6)
+    for (i, j), expected in zip(pairs, half[M:], strict=True):
+        found = compare_models(table(codes), names(M)[i], names(M)[j], FREE)
         assert found.high - found.difference == pytest.approx(expected)
 
 
@@ -150,13 +152,14 @@ def test_two_way_keys_tell_pairs_of_prompt_and_voter_apart():
 
 
 def test_sums_by_cluster_may_be_sparse(monkeypatch):
-    codes = drawn(M, 200, 4, prompts=30)
-    dense = BradleyTerry(ties="davidson")(table(codes))
+    world = table(drawn(M, 200, 4, prompts=30, voters=12))
+    dense = BradleyTerry(ties="davidson")(world).uncertainty.covariances
     monkeypatch.setattr(sandwich, "_DENSE_SUM_LIMIT", 0)
-    sparse = BradleyTerry(ties="davidson")(table(codes))
-    np.testing.assert_allclose(
-        sparse.uncertainty.covariances[0], dense.uncertainty.covariances[0], rtol=1e-12
-    )
+    used, squared = [], sandwich._SparseSums.squared
+    monkeypatch.setattr(sandwich._SparseSums, "squared", lambda sums: used.append(sums) or squared(sums))
+    sparse = BradleyTerry(ties="davidson")(world).uncertainty.covariances
+    assert len(used) == 1
+    np.testing.assert_allclose(sparse, dense, rtol=1e-9)
 
 
 def test_clusters_may_cross_batches():
@@ -211,13 +214,20 @@ def test_statsmodels_agrees_battle_by_battle():
     np.testing.assert_allclose(result.uncertainty.covariances[0], oracle * 400 / 399, rtol=1e-9)
 
 
+@pytest.mark.usefixtures("exact")
+@pytest.mark.filterwarnings("ignore")
 def test_statsmodels_agrees_by_prompt():
+    """Its regression without one prompt, one step of Newton's from the fit to all: the shift of each prompt."""
     codes = drawn(M, 400, 7, prompts=30)
-    groups = np.unique(codes.prompt, return_inverse=True)[1]
-    kwds = {"groups": groups, "use_correction": False}
-    oracle = contrasts(regression(codes, cov_type="cluster", cov_kwds=kwds).cov_params())
+    every = regression(codes).params
+    shifts = [
+        regression(rows(codes, np.flatnonzero(codes.prompt != prompt)), start_params=every, maxiter=1).params
+        - every
+        for prompt in range(1, 31)
+    ]
+    oracle = contrasts(np.transpose(shifts) @ shifts * 29 / 30)
     result = BradleyTerry()(table(codes))
-    np.testing.assert_allclose(result.uncertainty.covariances[0], oracle * 30 / 29, rtol=1e-9)
+    np.testing.assert_allclose(result.uncertainty.covariances[0], oracle, rtol=1e-6)
 
 
 # What the interval says of itself
@@ -233,15 +243,30 @@ def test_a_battle_level_interval_is_normal_and_speaks_of_these_prompts():
 
 
 def test_an_interval_by_prompt_has_students_tails_and_speaks_of_prompts_like_these():
-    result = BradleyTerry()(table(drawn(M, prompts=25)))
-    half = t.ppf(0.975, 24) * np.sqrt(np.diag(result.uncertainty.covariances[0]))
-    np.testing.assert_allclose(result.interval.high - result.rating, half)
-    assert (result.interval.scope, result.interval.clusters) == ("prompts like these", "prompt")
+    for level in (0.8, 0.95):
+        result = BradleyTerry(level=level)(table(drawn(M, prompts=25)))
+        assert (result.uncertainty.dof < 24.0).all()
+        np.testing.assert_allclose(result.interval.high - result.rating, halves(result.uncertainty, level))
+        np.testing.assert_allclose(result.rating - result.interval.low, halves(result.uncertainty, level))
+        assert (result.interval.scope, result.interval.clusters) == ("prompts like these", "prompt")
 
 
 def test_quantiles_are_those_of_the_normal_and_of_student():
     assert critical_value(0.95, np.inf) == pytest.approx(norm.ppf(0.975))
     assert critical_value(0.9, 7.0) == pytest.approx(t.ppf(0.95, 7))
+    found = critical_value(0.95, np.array([np.inf, 3.0, 4.5, 1.0]))
+    np.testing.assert_allclose(found, [norm.ppf(0.975), *t.ppf(0.975, [3.0, 4.5, 3.0])])
+
+
+@pytest.mark.parametrize("method", [BradleyTerry(), BradleyTerry(interval="bootstrap", n_bootstraps=5)])
+def test_no_interval_is_given_below_three_degrees_of_freedom(method):
+    result = method(table(drawn(M, 200, 1, prompts=3)))
+    assert (result.uncertainty.dof < 3.0).all()
+    assert np.isfinite(result.rating).all()
+    assert np.isnan(result.interval.low).all()
+    assert np.isnan(result.interval.high).all()
+    assert "interval-withheld" in {finding.name for finding in result.findings}
+    assert "no-spread" not in {finding.name for finding in result.findings}
 
 
 def test_battles_may_be_drawn_though_prompts_are_known():
@@ -271,7 +296,7 @@ def test_battles_without_a_prompt_add_neither_clusters_nor_degrees_of_freedom(me
     codes.prompt[30:] = MISSING_KEY
     result = method(table(codes))
     assert (result.interval.clusters, result.interval.n_clusters) == ("prompt", 6)
-    assert result.uncertainty.dof == 5
+    assert (result.uncertainty.dof < 5.0).all()
     found = next(finding for finding in result.findings if finding.name == "without-prompt")
     assert found.text.startswith("150 of 180 battles (83%) name no prompt.")
     assert "few-prompts" in {finding.name for finding in result.findings}
@@ -280,7 +305,8 @@ def test_battles_without_a_prompt_add_neither_clusters_nor_degrees_of_freedom(me
 def test_parts_of_the_log_may_name_no_prompt():
     parts = told("a>b*3 b>a", question_id=["p", "p", "q", "q"]).merge(told("b>a*2"))
     result = BradleyTerry()(parts)
-    assert (result.interval.n_clusters, result.uncertainty.dof) == (2, 1)
+    assert result.interval.n_clusters == 2
+    assert (result.uncertainty.dof <= 1.0).all()
 
 
 @pytest.mark.parametrize("method", [BradleyTerry(), BradleyTerry(interval="bootstrap", n_bootstraps=5)])
@@ -290,21 +316,22 @@ def test_without_two_prompts_intervals_are_battle_level_and_say_so(method, named
     codes.prompt[named:] = MISSING_KEY
     result = method(table(codes))
     assert (result.interval.clusters, result.interval.n_clusters) == ("battle", 150)
-    assert (result.interval.scope, result.uncertainty.dof) == ("these prompts only", np.inf)
+    assert result.interval.scope == "these prompts only"
+    assert result.uncertainty.dof.tolist() == [np.inf] * M
     assert "battle-level" in next(said.text for said in result.findings if said.name == finding)
     with pytest.raises(CannotRate, match="clustering by prompt needs"):
         replace(method, clusters="prompt")(table(codes))
 
 
+@pytest.mark.usefixtures("exact")
 def test_battles_without_a_voter_add_no_voters():
     codes = drawn(M, 200, 2, prompts=25, voters=12)
     codes.voter[::3] = MISSING_KEY
-    result = BradleyTerry()(table(codes))
+    result = FREE(table(codes))
     fit = fitted(table(codes))
-    voters = [voter or None for voter in codes.voter.tolist()]
-    expected = sandwiched(fit, naive_meat(row_scores(codes, fit, Scoring()), voters))
-    np.testing.assert_allclose(result.uncertainty.covariances[2], expected, rtol=0, atol=1e-7)
-    assert result.uncertainty.dof == 11
+    expected, dof = by_loops(codes, fit, keys=codes.voter)
+    np.testing.assert_allclose(result.uncertainty.covariances[2], expected * UNIT**2, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(result.uncertainty.dof, np.minimum(dof, by_loops(codes, fit)[1]), rtol=1e-6)
 
 
 def test_batches_without_battles_name_no_prompt():
@@ -352,14 +379,14 @@ def test_the_bootstrap_draws_prompts_and_says_so():
 def replicate_by_hand(codes, method, times):
     """The rating of the log with every row written so many times."""
     again = rows(codes, np.repeat(np.arange(len(codes)), times))
-    return BradleyTerry(ties=method.ties, soft=method.soft, interval="none")(table(again, M)).rating
+    return replace(method, interval="none", max_share=None)(table(again, M)).rating
 
 
 @every_world
 def test_prompts_are_drawn_again_as_a_whole(method, world):
     codes = drawn(M, 150, 8, prompts=20, **world)
     codes.prompt[:5] = MISSING_KEY
-    method = BradleyTerry(ties=method.ties, soft=method.soft, interval="bootstrap", n_bootstraps=4, seed=9)
+    method = replace(method, interval="bootstrap", n_bootstraps=4, seed=9, max_share=None)
     result = method(table(codes))
     used = np.flatnonzero(~np.isnan(Scoring("drop" if method.ties == "drop" else "half").of(codes)))
     clusters_of = cluster_numbers(codes.prompt, used)
@@ -426,31 +453,14 @@ def test_the_interval_holds_the_percentiles_of_the_replicates():
     np.testing.assert_allclose(result.interval.low, low)
     np.testing.assert_allclose(result.interval.high, high)
     assert result.interval.made_by == "bootstrap"
-    expected = np.cov(result.extras["replicates"], rowvar=False)
-    np.testing.assert_allclose(result.uncertainty.covariances[0], expected, rtol=0, atol=1e-9)
+    plain = BradleyTerry(level=0.8)(table(drawn(M))).uncertainty
+    np.testing.assert_array_equal(result.uncertainty.covariances, plain.covariances)
 
 
 def test_bootstrap_and_sandwich_say_about_the_same():
-    world = table(drawn(4, 2000, 11, prompts=200))
-    sandwich, bootstrap = (
-        np.sqrt(np.diag(BradleyTerry(interval=kind, n_bootstraps=300)(world).uncertainty.covariances[0]))
-        for kind in ("sandwich", "bootstrap")
-    )
-    np.testing.assert_allclose(bootstrap, sandwich, rtol=0.2)
-
-
-def test_replicates_that_failed_do_not_make_the_covariance_smaller():
-    nan = np.nan
-    replicates = np.array([[1.0, 3.0, nan], [nan, nan, nan], [3.0, 1.0, nan], [5.0, 2.0, nan]])
-    spread = VarianceEstimate.of_replicates(replicates, "prompt", 8)
-    np.testing.assert_allclose(
-        spread.uncertainty.covariances[0][:2, :2], np.cov(replicates[[0, 2, 3], :2], rowvar=False)
-    )
-    assert not spread.uncertainty.covariances[0][2].any()
-    assert spread.uncertainty.dof == 7.0
-    assert VarianceEstimate.of_replicates(replicates, "battle", 8).uncertainty.dof == np.inf
-    few = [VarianceEstimate.of_replicates(replicates, "prompt", n).uncertainty.dof for n in (1, 2, 3)]
-    assert few == [1.0, 1.0, 2.0]
+    result = BradleyTerry(interval="bootstrap", n_bootstraps=300)(table(drawn(4, 2000, 11, prompts=200)))
+    replicated = result.extras["replicates"].std(axis=0, ddof=1)
+    np.testing.assert_allclose(replicated, np.sqrt(result.uncertainty.ratings()), rtol=0.2)
 
 
 def test_a_model_without_a_rating_has_no_replicates():
@@ -490,3 +500,16 @@ def test_a_prior_keeps_davidson_replicates_that_have_no_ring_of_wins():
     method = BradleyTerry(ties="davidson", interval="bootstrap", n_bootstraps=20, prior_sd=200.0)
     result = method(told("a>b*12 a=b*12"))
     assert np.isfinite(result.extras["replicates"]).all()
+
+
+@pytest.mark.parametrize(
+    ("interval", "basis"),
+    [
+        (("prompt × voter", 120, 150, 0.1), "120 prompts × 150 voters, none above 10%"),
+        (("prompt", 1200, None, 0.034), "1,200 prompts, none above 3%"),
+        (("prompt", 1, None, None), "1 prompt"),
+        (("battle", 3000, None, 0.2), "3,000 battles"),
+    ],
+)
+def test_an_interval_says_what_it_rests_on(interval, basis):
+    assert basis_text(*interval) == basis

@@ -20,6 +20,7 @@ METHODS = {
     "half": (BradleyTerry(), {"judged": True}),
     "by prompt": (BradleyTerry(), {"prompts": 30}),
     "by prompt and voter": (BradleyTerry(), {"prompts": 30, "voters": 12}),
+    "limited shares": (BradleyTerry(max_share=0.05), {"prompts": 30, "voters": 30, "weighted": True}),
     "davidson": (BradleyTerry(ties="davidson"), {"ties": 0.3}),
     "drop": (BradleyTerry(ties="drop"), {"judged": True}),
     "soft": (BradleyTerry(soft=True), {"soft": True}),

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from left_out_by_loops import by_loops, fitted
 from scipy.optimize import approx_fprime
-from scipy.special import expit, log_expit
+from scipy.special import log_expit
 from scipy.stats import norm, t
 
 from lab.interval_coverage import prior_coverage
-from tiltyard.core.ratings import BradleyTerry, posterior
+from tiltyard.core.ratings import BradleyTerry, leave_one_out, posterior
 from tiltyard.core.ratings.comparison import compare_models
-from tiltyard.core.ratings.group_fit import fit_groups
 from tiltyard.core.ratings.newton import Likelihood
 from tiltyard.core.ratings.pairs import score_pairs
 from tiltyard.core.ratings.scoring import Scoring
@@ -105,29 +105,19 @@ def test_few_steps_at_each_point_come_near(monkeypatch):
     np.testing.assert_allclose(near.high, exact.high, atol=20.0)
 
 
-def test_the_prior_is_in_the_meat_and_the_posterior_beside_it():
+def test_the_prior_is_in_the_variance_and_the_posterior_beside_it(monkeypatch):
+    monkeypatch.setattr(leave_one_out, "_EXACT_LEVERAGE_SHARE", 0.0)
     codes = drawn(5, 300, 2, prompts=30)
     world = table(codes)
-    result, plain = (
-        PRIOR(world),
-        fit_groups(
-            score_pairs(world.counts, 5, Scoring()), np.zeros(5, np.int64), prior_precision=1.0 / SD**2
-        ),
-    )
-    scores = np.zeros((30, 5))
-    residual = Scoring().of(codes) - expit(plain.theta[codes.a] - plain.theta[codes.b])
-    for row in range(300):
-        scores[int(codes.prompt[row]) - 1, codes.a[row]] += residual[row]
-        scores[int(codes.prompt[row]) - 1, codes.b[row]] -= residual[row]
-    meat = scores.T @ scores * 30 / 29 + np.eye(5) / SD**2
-    sandwich, own = result.uncertainty.covariances
-    np.testing.assert_allclose(sandwich, plain.bread @ meat @ plain.bread * UNIT**2, atol=1e-6)
+    result, plain = PRIOR(world), fitted(world, prior_precision=1.0 / SD**2)
+    covariance, dof = by_loops(codes, plain)
+    covariance += plain.bread @ plain.bread / SD**2
+    left_out, own = result.uncertainty.covariances
+    np.testing.assert_allclose(left_out, covariance * UNIT**2, rtol=0, atol=1e-5)
     np.testing.assert_allclose(own, plain.bread * UNIT**2, atol=1e-6)
-    half = t.ppf(0.975, 29) * np.sqrt(np.maximum(np.diag(sandwich), np.diag(own)))
-    np.testing.assert_allclose(result.interval.high - result.rating, half, atol=1e-6)
-    order = result.order_uncertainty.covariances
-    assert (np.diag(order[0]) > np.diag(sandwich)).all()
-    np.testing.assert_array_equal(order[1], own)
+    np.testing.assert_allclose(result.uncertainty.dof, dof, rtol=1e-6)
+    half = t.ppf(0.975, dof) * np.sqrt(np.maximum(np.diag(left_out), np.diag(own)))
+    np.testing.assert_allclose(result.interval.high - result.rating, half, rtol=1e-6)
 
 
 def test_where_the_variance_exceeds_the_posteriors_the_reach_grows_with_it():
@@ -138,7 +128,8 @@ def test_where_the_variance_exceeds_the_posteriors_the_reach_grows_with_it():
     clustered = PRIOR(told(story, question_id=prompts))
     ratio = np.sqrt(clustered.uncertainty.ratings() / np.diag(clustered.uncertainty.covariances[1]))
     wider = (clustered.interval.high - clustered.rating) / (battle.high - clustered.rating)
-    assert wider[0] == pytest.approx(ratio[0] * t.ppf(0.975, 4) / norm.ppf(0.975), rel=0.02)
+    tail = t.ppf(0.975, clustered.uncertainty.dof[0])
+    assert wider[0] == pytest.approx(ratio[0] * tail / norm.ppf(0.975), rel=0.02)
 
 
 def test_a_bootstrap_with_a_prior_is_no_narrower():

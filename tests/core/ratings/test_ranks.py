@@ -1,4 +1,3 @@
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -23,7 +22,7 @@ def ratings(rating, covariance, group=None, dof=np.inf):
         rating=np.array(rating, dtype=np.float64),
         group=nobody if group is None else np.array(group),
         record=BattleRecord(nobody, nobody, nobody, nobody, nobody),
-        uncertainty=Uncertainty((np.array(covariance, dtype=np.float64),), dof),
+        uncertainty=Uncertainty((np.array(covariance, dtype=np.float64),), np.broadcast_to(dof, m)),
     )
 
 
@@ -37,11 +36,8 @@ def any_ratings(draw):
     rating = np.where(
         group < 0, np.nan, np.round(rng.normal(1500.0, 40.0, m), draw(st.sampled_from([-1, 3])))
     )
-    result = ratings(rating, factor @ factor.T, group, draw(st.sampled_from([np.inf, 5.0])))
-    if draw(st.booleans()):
-        order = Uncertainty((2.0 * factor @ factor.T,), 5.0, rng.uniform(1.0, 30.0, m))
-        result = replace(result, order_uncertainty=order)
-    return result
+    dof = draw(st.sampled_from([np.inf, 5.0, None]))
+    return ratings(rating, factor @ factor.T, group, rng.uniform(1.0, 30.0, m) if dof is None else dof)
 
 
 @given(any_ratings())
@@ -91,15 +87,32 @@ def test_tiers_go_down_one_by_one_from_the_first(result):
 
 
 @given(any_ratings())
-def test_outranking_is_a_probability_of_two_sides(result):
-    outranks = rank_models(result).outranks
+def test_confidence_is_of_two_sides_and_absent_below_three_degrees_of_freedom(result):
+    confidence = rank_models(result).confidence
     same = (
         (result.group[:, None] == result.group)
         & (result.group >= 0)[:, None]
         & ~np.eye(len(result.models), dtype=bool)
     )
-    np.testing.assert_array_equal(np.isnan(outranks), ~same)
-    np.testing.assert_allclose((outranks + outranks.T)[same], 1.0)
+    decided = same & (np.minimum(result.uncertainty.dof[:, None], result.uncertainty.dof) >= 3.0)
+    np.testing.assert_array_equal(np.isnan(confidence), ~decided)
+    np.testing.assert_allclose((confidence + confidence.T)[decided], 1.0)
+
+
+@given(any_ratings())
+def test_confidence_and_what_is_proven_rest_on_one_uncertainty(result):
+    """A pair told apart among all pairs at once is told apart on its own with more confidence yet."""
+    ranks = rank_models(result)
+    pairs = max(
+        np.sum([(result.group == g).sum() * ((result.group == g).sum() - 1) / 2 for g in range(3)]), 1
+    )
+    least = 1.0 - 0.05 / pairs / 2.0
+    straight = ranks.above & (ranks.confidence > least)
+    # What is above without enough confidence of its own follows from two claims.
+    through = (straight.astype(int) @ straight.astype(int) > 0) | straight
+    while (wider := (through.astype(int) @ through.astype(int) > 0) | through).sum() > through.sum():
+        through = wider
+    np.testing.assert_array_equal(ranks.above, through)
 
 
 @pytest.mark.parametrize("m", [2, 3, 10])
@@ -114,8 +127,7 @@ def test_the_critical_value_shares_the_level_among_all_pairs(m, dof, level):
 
 
 def test_a_pair_has_the_fewer_degrees_of_freedom_of_its_two():
-    order = Uncertainty((np.eye(3),), 20.0, np.array([20.0, 5.0, 12.0]))
-    result = replace(ratings([0.0, 0.0, 0.0], np.eye(3)), order_uncertainty=order)
+    result = ratings([0.0, 0.0, 0.0], np.eye(3), dof=[20.0, 5.0, 12.0])
     expected = t.ppf(1.0 - 0.05 / 3 / 2.0, np.array([[20, 5, 12], [5, 5, 5], [12, 5, 12]]))
     found = rank_models(result).critical
     off = ~np.eye(3, dtype=bool)
@@ -123,8 +135,7 @@ def test_a_pair_has_the_fewer_degrees_of_freedom_of_its_two():
 
 
 def test_nothing_is_claimed_below_three_degrees_of_freedom():
-    order = Uncertainty((np.eye(4),), 20.0, np.array([2.99, 3.0, 20.0, 20.0]))
-    ranks = rank_models(replace(ratings([9e4, 6e4, 3e4, 0.0], np.eye(4)), order_uncertainty=order))
+    ranks = rank_models(ratings([9e4, 6e4, 3e4, 0.0], np.eye(4), dof=[2.99, 3.0, 20.0, 20.0]))
     assert ranks.above.tolist() == [
         [False, False, False, False],
         [False, False, True, True],
@@ -133,21 +144,14 @@ def test_nothing_is_claimed_below_three_degrees_of_freedom():
     ]
     assert ranks.low.tolist() == [1, 1, 2, 3]
     assert ranks.high.tolist() == [4, 2, 3, 4]
-
-
-def test_order_rests_on_the_uncertainty_made_for_it_and_outranking_does_not():
-    plain = ratings([10.0, 0.0], np.eye(2) * 0.5)
-    careful = replace(plain, order_uncertainty=Uncertainty((np.eye(2) * 50.0,), np.inf))
-    assert rank_models(plain).above[0, 1]
-    assert not rank_models(careful).above[0, 1]
-    assert rank_models(careful).outranks[0, 1] == rank_models(plain).outranks[0, 1]
+    assert np.isnan(ranks.confidence[0]).all()
+    assert np.isnan(ranks.confidence[:, 0]).all()
+    assert ranks.confidence[1, 2] > 0.999
 
 
 def test_what_follows_from_two_claims_is_claimed():
     """The outer two have few degrees of freedom, so that only the one between them tells them apart."""
-    order = Uncertainty((np.diag([0.01, 0.0, 4.0]),), 50.0, np.array([3.0, 50.0, 50.0]))
-    result = replace(ratings([5.8, 5.2, 0.0], np.eye(3)), order_uncertainty=order)
-    ranks = rank_models(result)
+    ranks = rank_models(ratings([5.8, 5.2, 0.0], np.diag([0.01, 1e-4, 4.0]), dof=[3.0, 50.0, 50.0]))
     assert ranks.critical[0, 2] * np.sqrt(4.01) > 5.8
     assert ranks.above.tolist() == [[False, True, True], [False, False, True], [False, False, False]]
 
@@ -155,7 +159,7 @@ def test_what_follows_from_two_claims_is_claimed():
 def test_groups_apart_share_the_level_but_are_never_compared():
     apart = rank_models(ratings([0.0, 50.0, 0.0, 50.0], np.eye(4), [0, 0, 1, 1]))
     assert apart.low.tolist() == [2, 1, 2, 1]
-    assert np.isnan(apart.outranks[0, 2])
+    assert np.isnan(apart.confidence[0, 2])
     assert apart.critical[0, 1] == pytest.approx(norm.ppf(1.0 - 0.05 / 2 / 2))
 
 
@@ -165,12 +169,15 @@ def test_two_models_are_ordered_or_they_are_not(gap, settled):
     assert ranks.low.tolist() == ([1, 2] if settled else [1, 1])
     assert ranks.high.tolist() == ([1, 2] if settled else [2, 2])
     assert ranks.tier.tolist() == ([1, 2] if settled else [1, 1])
-    assert ranks.outranks[0, 1] == pytest.approx(norm.cdf(gap / np.sqrt(50.0)))
+    assert ranks.confidence[0, 1] == pytest.approx(norm.cdf(gap / np.sqrt(50.0)))
 
 
-def test_outranking_has_the_tails_of_its_degrees_of_freedom():
+def test_confidence_has_the_tails_of_its_degrees_of_freedom():
     ranks = rank_models(ratings([10.0, 0.0], np.eye(2) * 50.0, dof=4.0))
-    assert ranks.outranks[0, 1] == pytest.approx(t.cdf(1.0, 4))
+    assert ranks.confidence[0, 1] == pytest.approx(t.cdf(1.0, 4))
+    mixed = rank_models(ratings([10.0, 0.0, 0.0], np.eye(3) * 50.0, dof=[7.0, np.inf, 4.0])).confidence
+    assert mixed[0, 1] == pytest.approx(t.cdf(1.0, 7))
+    assert mixed[0, 2] == pytest.approx(t.cdf(1.0, 4))
 
 
 def test_equal_models_have_wide_ranges():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,10 @@ class CodedBattles:
     def __len__(self) -> int:
         return len(self.kind)
 
+    def times(self, factor: Floats) -> CodedBattles:
+        """The same battles with each weight multiplied by a factor."""
+        return replace(self, weight=factor if self.weight is None else self.weight * factor)
+
 
 @dataclass(frozen=True, eq=False)
 class Table:
@@ -58,6 +62,8 @@ class Table:
     tags: Tags = field(default_factory=dict)
     _log: tuple[CodedBattles, ...] | None = field(default=None, repr=False)
     _reread: Callable[[], Iterable[BattleBatch]] | None = field(default=None, repr=False)
+    #: The factor of each battle's weight, for a log that is read again at each scan.
+    _factor: Callable[[CodedBattles], Floats] | None = field(default=None, repr=False)
 
     @classmethod
     def from_battles(cls, battles: Iterable[Battle]) -> Table:
@@ -93,7 +99,8 @@ class Table:
         elif self._reread is not None:
             index = {name: code for code, name in enumerate(self.models)}
             for batch in self._reread():
-                yield _encode(batch, _codes_of(index, batch.model_a), _codes_of(index, batch.model_b))
+                run = _encode(batch, _codes_of(index, batch.model_a), _codes_of(index, batch.model_b))
+                yield run if self._factor is None else run.times(self._factor(run))
         else:
             raise CannotRate(
                 "this table contains only counts, but the requested computation needs the individual battles; "
@@ -107,6 +114,20 @@ class Table:
             none = np.empty(0, dtype=np.uint16)
             return CodedBattles(none, none, np.empty(0, dtype=np.uint8))
         return runs[0] if len(runs) == 1 else _concatenated(runs)
+
+    def reweighted(self, factor: Callable[[CodedBattles], Floats]) -> Table:
+        """The same battles with the weight of each multiplied by a factor."""
+        counts = CountsBuilder(len(self.models))
+        runs: list[CodedBattles] = []
+        for run in self.scan():
+            weighted = run.times(factor(run))
+            counts.add_rows(weighted.a, weighted.b, weighted.kind, weighted.weight, weighted.pref)
+            if self._log is not None:
+                runs.append(weighted)
+        kept = None if self._log is None else tuple(runs)
+        before = self._factor
+        both = factor if before is None else lambda run: before(run) * factor(run)
+        return replace(self, counts=counts.counts(), _log=kept, _factor=both if kept is None else None)
 
     def merge(self, other: Table) -> Table:
         """Both tables as one: the union of names, counts added, logs concatenated."""

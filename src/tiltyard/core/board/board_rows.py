@@ -56,6 +56,8 @@ class Board:
     scope: str | None
     clusters: str | None
     n_clusters: int | None
+    #: What the intervals rest on: ``120 prompts × 150 voters, none above 10 %``.
+    basis: str | None
     findings: tuple[Finding, ...]
 
     def parameters(self) -> dict[str, object]:
@@ -105,6 +107,7 @@ def make_board(ratings: Ratings, ranks: Ranks | None, *, findings: tuple[Finding
         scope=None if interval is None else interval.scope,
         clusters=None if interval is None else interval.clusters,
         n_clusters=None if interval is None else interval.n_clusters,
+        basis=None if interval is None else interval.basis,
         findings=(*ratings.findings, *findings),
     )
 

@@ -51,8 +51,8 @@ class BatchRatings:
     interval: Interval | None
     #: Who (row) is proven above whom (column), all pairs at once at the method's level.
     above: Bools
-    #: P(row outranks column), one pair at a time; NaN where they cannot be compared.
-    outranks: Floats
+    #: The one-sided confidence level of "row is above column", one pair at a time; NaN where they cannot be compared.
+    confidence: Floats
     findings: tuple[Finding, ...]
 
     @property
@@ -78,7 +78,7 @@ class CrossCheckRow:
     rank_high: int | None
     #: Models of one tier are not told apart from its first.
     tier: int | None
-    #: P(it is above the next of the published order), not corrected for looking at many.
+    #: The one-sided confidence level that it is above the next of the published order, not corrected for looking at many.
     above_next: float | None
 
 
@@ -137,7 +137,7 @@ def batch_ratings(standing: Standing, method: BradleyTerry | None = None) -> Bat
         group=ratings.group[place],
         interval=None if ratings.interval is None else _by_code(ratings.interval, place),
         above=np.zeros((m, m), dtype=bool) if ranks is None else ranks.above[square],
-        outranks=np.full((m, m), np.nan) if ranks is None else ranks.outranks[square],
+        confidence=np.full((m, m), np.nan) if ranks is None else ranks.confidence[square],
         findings=ratings.findings,
     )
 
@@ -212,7 +212,7 @@ def _rows(names: tuple[str, ...], batch: BatchRatings, order: Ints) -> tuple[Cro
                 rank_low=int(low[k]) if rated else None,
                 rank_high=int(high[k]) if rated else None,
                 tier=int(tier[k]) if rated else None,
-                above_next=float_or_none(batch.outranks[model, below[0]]) if len(below) else None,
+                above_next=float_or_none(batch.confidence[model, below[0]]) if len(below) else None,
             )
         )
     return tuple(rows)

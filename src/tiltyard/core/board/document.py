@@ -210,13 +210,20 @@ def row_to_dict(row: ArenaRow) -> dict[str, object]:
 
 
 def batch_to_dict(method: BradleyTerry) -> dict[str, object]:
-    """A batch method by name, with its parameters."""
-    return {"name": method.name, **asdict(method)}
+    """A batch method by name, with its parameters.
+
+    Before there was a limit on shares, documents did not name it: without one they still do not.
+    """
+    said = {"name": method.name, **asdict(method)}
+    if method.max_share is None:
+        del said["max_share"]
+    return said
 
 
 def batch_from_dict(said: Mapping[str, Any]) -> BradleyTerry:
-    """The method of `batch_to_dict`; what is not named has its default."""
-    return BradleyTerry(**{name: value for name, value in said.items() if name != "name"})
+    """The method of `batch_to_dict`; what is not named has its default, but for the limit on shares, which is none."""
+    values = {"max_share": None, **said}
+    return BradleyTerry(**{name: value for name, value in values.items() if name != "name"})
 
 
 def _serving(serving: ServingFairness) -> dict[str, object]:

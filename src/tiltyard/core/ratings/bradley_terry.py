@@ -26,11 +26,10 @@ from tiltyard.core.ratings.variance import (
     VarianceEstimate,
     cluster_key,
     critical_value,
-    prompt_findings,
-    prompt_order_variance,
-    sandwich_variance,
+    rating_variance,
     unknown_variance,
 )
+from tiltyard.core.ratings.weight_limits import LimitedTable, limit_shares
 from tiltyard.errors import BadOption, CannotRate
 
 __all__ = ["BradleyTerry"]
@@ -59,6 +58,9 @@ class BradleyTerry:
     interval: Literal["sandwich", "bootstrap", "none"] = "sandwich"
     #: What is resampled: ``auto`` means prompts (and voters) if the log has them.
     clusters: ClusterChoice = "auto"
+    #: No prompt and no voter weighs more than this share of the battles (or 1.3 times the mean, if they are few);
+    #: ``None``: no limit.
+    max_share: float | None = 0.1
     level: float = 0.95
     n_bootstraps: int = 100
     seed: int = 0
@@ -79,6 +81,8 @@ class BradleyTerry:
             raise BadOption("level must lie between 0 and 1, scale above 0, n_bootstraps at 2 or more")
         if self.prior_sd is not None and not self.prior_sd > 0.0:
             raise BadOption(f"prior_sd is {self.prior_sd}; expected rating points above 0")
+        if self.max_share is not None and not 0.0 < self.max_share <= 1.0:
+            raise BadOption(f"max_share is {self.max_share}; expected a share above 0, up to 1")
         if self.soft and self.ties == "davidson":
             raise BadOption("soft preferences have no ties for Davidson's parameter to describe")
         if self.style and (self.ties == "davidson" or self.interval == "bootstrap"):
@@ -88,17 +92,22 @@ class BradleyTerry:
     def name(self) -> str:
         return "bradley-terry"
 
+    def limited(self, table: Table) -> LimitedTable:
+        """The table with the weights that this method uses: no prompt and no voter exceeds `max_share`."""
+        return limit_shares(table, self.scoring(), self.max_share)
+
     def __call__(self, table: Table) -> Ratings:
-        scoring = self.scoring()
+        scoring, limited = self.scoring(), self.limited(table)
+        table = limited.table
         pairs = score_pairs(table.counts, len(table.models), scoring)
         group = comparable_groups(pairs, prior=self.prior_sd is not None)
         record = count_records(table.counts, len(table.models))
-        findings = data_findings(table, record, pairs.met)
+        findings = data_findings(table, record, pairs.met) + limited.findings()
         findings += group_findings(table.models, pairs, group, prior=self.prior_sd is not None)
         fitted = self._fit(table, pairs, group)
         rating = self._points(fitted.theta) + self._shift(table.models, fitted)
-        spread, interval, extras = self._uncertainty(table, pairs, fitted, rating, findings)
-        if spread is not None and not spread.known[fitted.group >= 0].all():
+        spread, interval, extras = self._uncertainty(table, pairs, fitted, rating, limited.largest, findings)
+        if spread is not None and not spread.varies[fitted.group >= 0].all():
             findings.append(unknown_variance())
         if not fitted.converged:
             findings.append(Finding("not-converged"))
@@ -110,7 +119,6 @@ class BradleyTerry:
             record=record,
             interval=interval,
             uncertainty=None if spread is None else spread.uncertainty,
-            order_uncertainty=None if spread is None else spread.order,
             findings=tuple(findings),
             extras=fitted.extras() | extras,
         )
@@ -167,13 +175,15 @@ class BradleyTerry:
         pairs: PairScores,
         fitted: FittedStrengths,
         rating: Floats,
+        largest_share: float | None,
         findings: list[Finding],
     ) -> tuple[VarianceEstimate | None, Interval | None, RatingExtras]:
         if self.interval == "none":
             return None, None, {}
+        spread = rating_variance(table, self.scoring(), fitted, self.clusters, self._unit, findings)
+        spread = replace(spread, largest_share=largest_share)
         if self.interval == "bootstrap":
-            return self._bootstrap(table, pairs, fitted, rating, findings)
-        spread = sandwich_variance(table, self.scoring(), fitted, self.clusters, self._unit, findings)
+            return spread, *self._bootstrap(table, pairs, fitted, rating, spread, findings)
         low, high = self._ends(pairs, fitted, spread.uncertainty)
         interval = spread.interval(rating + low, rating + high, self.level, "sandwich")
         extras: RatingExtras = {}
@@ -216,18 +226,16 @@ class BradleyTerry:
         pairs: PairScores,
         fitted: FittedStrengths,
         rating: Floats,
+        spread: VarianceEstimate,
         findings: list[Finding],
-    ) -> tuple[VarianceEstimate, Interval, RatingExtras]:
-        kind, key = cluster_key(table, self.clusters, findings, voters=False)
+    ) -> tuple[Interval, RatingExtras]:
+        """Intervals from the quantiles of refits; what is claimed of an order still rests on ``spread``."""
+        kind, key = cluster_key(table, self.clusters, [], voters=False)
         scoring = self.scoring()
         if key is None and table.counts.sums is None:
             draw = battle_draws(table.counts, scoring, pairs, self.seed)
-            n_clusters = int(pairs.weight.sum())
         else:
-            draw, clusters = cluster_draws(table, scoring, pairs, key, self.seed)
-            n_clusters = clusters.keyed
-            if key is not None:
-                findings += prompt_findings(clusters.keyed, clusters.alone, len(clusters.number))
+            draw, _ = cluster_draws(table, scoring, pairs, key, self.seed)
         theta = refit(
             draw,
             self.n_bootstraps,
@@ -241,17 +249,13 @@ class BradleyTerry:
         failed = int(np.isnan(theta[:, fitted.group >= 0]).any(axis=1).sum())
         if failed:
             findings.append(_failed_replicates(failed, self.n_bootstraps))
-        spread = VarianceEstimate.of_replicates(replicates, kind, n_clusters)
-        if key is not None:
-            order = prompt_order_variance(table, scoring, fitted, self._unit, findings)
-            spread = replace(spread, order=order)
         tails = [(1.0 - self.level) / 2.0, (1.0 + self.level) / 2.0]
         low, high = _quantiles(replicates, tails)
         if fitted.prior_precision:
-            spread = spread.with_prior(fitted, self._unit)
             below, above = self._ends(pairs, fitted, spread.uncertainty)
             low, high = np.fmin(low, rating + below), np.fmax(high, rating + above)
-        return spread, spread.interval(low, high, self.level, "bootstrap"), {"replicates": replicates}
+        resampled = replace(spread, clusters=kind)
+        return resampled.interval(low, high, self.level, "bootstrap"), {"replicates": replicates}
 
 
 def _failed_replicates(failed: int, of: int) -> Finding:

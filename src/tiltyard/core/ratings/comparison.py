@@ -23,7 +23,9 @@ __all__ = ["Comparison", "compare_models"]
 
 
 #: Findings that explain why two models cannot be compared.
-_REASONS = frozenset({"disconnected", "only-wins", "only-loses", "one-sided", "unrated", "no-spread"})
+_REASONS = frozenset(
+    {"disconnected", "interval-withheld", "only-wins", "only-loses", "one-sided", "unrated", "no-spread"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,8 @@ class Comparison:
     high: float
     level: float
     scope: str
-    probability: float
+    #: The one-sided confidence level of "A is better than B".
+    confidence: float
     expected_score: float
     wins: int
     losses: int
@@ -55,14 +58,14 @@ class Comparison:
     def sentence(self) -> str:
         """The result as a sentence."""
         ahead, behind = (self.model_a, self.model_b) if self.difference >= 0 else (self.model_b, self.model_a)
-        gap, sure = abs(self.difference), max(self.probability, 1.0 - self.probability)
+        gap, sure = abs(self.difference), max(self.confidence, 1.0 - self.confidence)
         bounds = f"{self.level:.0%} interval {min(abs(self.low), abs(self.high)):.0f} to {max(abs(self.low), abs(self.high)):.0f}"
         if self.low > 0.0 or self.high < 0.0:
             return f"{ahead} is better than {behind}, by {gap:.0f} points ({bounds}), on {self.scope}."
         return (
             f"These battles do not settle it: {ahead} is {gap:.0f} points ahead of {behind}, but the "
             f"{self.level:.0%} interval for {self.model_a} minus {self.model_b} runs from {self.low:+.0f} to "
-            f"{self.high:+.0f}; P({ahead} is better) = {sure:.2f}, on {self.scope}."
+            f"{self.high:+.0f}, on {self.scope}; confidence that {ahead} is better (one-sided): {sure:.0%}."
         )
 
 
@@ -75,24 +78,25 @@ def compare_models(table: Table, a: str, b: str, method: BradleyTerry | None = N
     if a == b:
         raise BadOption("compare needs two different models")
     ratings = method(table)
+    table = method.limited(table).table
     i, j = table.models.index(a), table.models.index(b)
     together = ratings.group[i] >= 0 and ratings.group[i] == ratings.group[j]
     if not together or ratings.interval is None or np.isnan(ratings.interval.low[[i, j]]).any():
         why = [str(finding) for finding in ratings.findings if finding.name in _REASONS]
         raise CannotRate(" ".join([f"{a} and {b} cannot be compared by these battles.", *why]))
     assert ratings.uncertainty is not None
-    dof = ratings.uncertainty.dof
+    dof = float(ratings.uncertainty.difference_dof()[i, j])
     difference = float(ratings.rating[i] - ratings.rating[j])
     error = float(np.sqrt(ratings.uncertainty.differences()[i, j]))
-    half = critical_value(method.level, dof) * error
+    half = float(critical_value(method.level, dof)) * error
     low, high = _reach(table, ratings, method, (i, j), half)
     t = difference / error if error > 0.0 else 0.0
-    probability = float(ndtr(t) if np.isinf(dof) else stdtr(dof, t))
+    confidence = float(ndtr(t) if np.isinf(dof) else stdtr(dof, t))
     expected = 1.0 / (1.0 + 10.0 ** (-difference / method.scale))
     ahead, behind = _prompts(table, i, j)
     return Comparison(
         a, b, difference, difference + low, difference + high, method.level, ratings.interval.scope,
-        probability, expected, *_direct(table, i, j), ahead, behind, ratings.findings,
+        confidence, expected, *_direct(table, i, j), ahead, behind, ratings.findings,
     )  # fmt: skip
 
 

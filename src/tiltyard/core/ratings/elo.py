@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tiltyard.compiled_kernels import Kernel, KernelChoice, choose_kernel, compile_kernel
 from tiltyard.core.battles import KIND_COUNT, Table
 from tiltyard.core.ratings.bootstrap import ClusterNumbers, cluster_multiplicities, cluster_numbers
-from tiltyard.core.ratings.findings import Finding
+from tiltyard.core.ratings.findings import MIN_PROMPTS, Finding
 from tiltyard.core.ratings.groups import data_findings, disconnected_finding, numbered_groups
 from tiltyard.core.ratings.kernels.elo import (
     pack_battles,
@@ -22,7 +22,6 @@ from tiltyard.core.ratings.kernels.elo import (
     play_shuffled_loop,
     play_shuffled_vectors,
 )
-from tiltyard.core.ratings.order_uncertainty import order_of_replicates
 from tiltyard.core.ratings.pairs import count_records, score_pairs
 from tiltyard.core.ratings.result import Interval, RatingExtras, Ratings
 from tiltyard.core.ratings.scoring import Scoring
@@ -38,6 +37,8 @@ from tiltyard.errors import BadOption
 
 __all__ = ["Elo"]
 
+#: If a prompt has more than this share of the battles, replicates do not show how uncertain ratings are.
+_LARGEST_SHARE = 0.1
 #: Bootstrap replicates that are played in parallel in NumPy.
 _BATCH_REPLICATES = 64
 
@@ -115,7 +116,6 @@ class Elo:
             record=record,
             interval=interval,
             uncertainty=None if spread is None else spread.uncertainty,
-            order_uncertainty=None if spread is None else spread.order,
             findings=tuple(findings),
             extras=extras | {"kernel": kernel},
         )
@@ -162,11 +162,11 @@ class Elo:
         covariance = between - within / self.n_orders
         np.fill_diagonal(covariance, np.clip(np.diag(covariance), 0.0, None))
         covariance += within / self.n_permutations
-        dof = float(max(clusters.keyed - 1, 1)) if key is not None else np.inf
-        uncertainty = Uncertainty((covariance,), dof)
-        order = None if key is None else order_of_replicates(uncertainty, clusters, findings)
-        spread = VarianceEstimate(uncertainty, kind, clusters.keyed, order=order)
-        half = critical_value(self.level, dof) * np.sqrt(spread.uncertainty.ratings())
+        uncertainty = Uncertainty((covariance,), np.full(len(rating), np.inf))
+        if key is not None:
+            uncertainty = _by_prompt(covariance, clusters, findings)
+        spread = VarianceEstimate(uncertainty, kind, clusters.keyed)
+        half = critical_value(self.level, uncertainty.dof) * np.sqrt(uncertainty.ratings())
         return spread, spread.interval(rating - half, rating + half, self.level, "bootstrap")
 
     def _replicates(self, games: _Games, m: int, clusters: ClusterNumbers) -> tuple[Floats, Floats]:
@@ -196,6 +196,25 @@ class Elo:
         step = drawn[0].weight * (self.k / self._unit)
         played = play_decks_vectors(decks, drawn[0].score, step, m, np.concatenate(seeds))
         return list((self.start + self._unit * played).reshape(len(drawn), self.n_orders, m))
+
+
+def _by_prompt(covariance: Floats, clusters: ClusterNumbers, findings: list[Finding]) -> Uncertainty:
+    """The uncertainty of replicates that resample prompts; none if prompts are few or one has too large a share.
+
+    Replicates vary too little, because each prompt's battles pulled the rating towards them: with s the largest
+    share of the battles, a factor 1/(1 − s)² corrects for that and for the P − 1 of P. Degrees of freedom are
+    those of prompts weighted by the square of their battles.
+    """
+    sizes = np.bincount(clusters.number, minlength=1)[: clusters.keyed].astype(np.float64)
+    share = float(sizes.max() / len(clusters.number))
+    dof = float((sizes**2).sum() ** 2 / (sizes**4).sum() - 1.0)
+    if clusters.keyed < MIN_PROMPTS or share > _LARGEST_SHARE:
+        limits = {"least": MIN_PROMPTS, "most": _LARGEST_SHARE}
+        values = {"case": "elo", "prompts": clusters.keyed, "share": share, **limits}
+        findings.append(Finding("interval-withheld", values))
+        dof = 0.0
+    factor = clusters.keyed / max(clusters.keyed - 1.0, 1.0) / (1.0 - min(share, _LARGEST_SHARE)) ** 2
+    return Uncertainty((factor * covariance,), np.full(len(covariance), dof))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

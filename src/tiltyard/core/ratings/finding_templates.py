@@ -102,7 +102,7 @@ _INTERVALS: Mapping[str, Template] = {
     ),
     "few-effective-prompts": Template(
         _(
-            "Prompts or voters are few or uneven: in the rank ranges of {models} they count like {prompts:.0f} even "
+            "Prompts or voters are few or uneven: in the intervals of {models} they count like {prompts:.0f} even "
             "ones."
         ),
         _SPREAD_BATTLES,
@@ -121,6 +121,22 @@ _INTERVALS: Mapping[str, Template] = {
         _("Only {voters} voters are known, too few to predict how others would vote."),
         _("The intervals hold for these voters only."),
     ),
+    "interval-withheld": Template(
+        _(
+            "So few prompts or voters decide the ratings of {models} that no interval is given and their rank ranges "
+            "rule nothing out."
+        ),
+        _SPREAD_BATTLES,
+    ),
+    "interval-withheld/elo": Template(
+        _(
+            "With {prompts} prompts, one of them with {share:.0%} of the battles, Elo gives no reliable interval and "
+            "proves no order."
+        ),
+        _(
+            "Use at least {least} prompts with at most {most:.0%} of the battles each, or rate by Bradley–Terry."
+        ),
+    ),
     "no-prompts": Template(
         _("No battle names its prompt, so intervals are battle-level: they hold for these prompts only."),
         _("Add question_id to see whether the ranking holds for prompts like these."),
@@ -133,25 +149,24 @@ _INTERVALS: Mapping[str, Template] = {
         _("Collect more battles."),
     ),
     "not-converged": Template(_("The fit did not converge."), _("Treat all numbers here as unreliable.")),
-    "order-withheld": Template(
-        _("So few prompts or voters decide the ratings of {models} that their rank ranges rule nothing out."),
-        _SPREAD_BATTLES,
-    ),
-    "order-withheld/elo": Template(
-        _(
-            "With {prompts} prompts, one of them with {share:.0%} of the battles, Elo proves no order, so rank "
-            "ranges rule nothing out."
-        ),
-        _(
-            "Use at least {least} prompts with at most {most:.0%} of the battles each, or rate by Bradley–Terry."
-        ),
-    ),
     "poor-fit": Template(
         _(
             "Pairs deviate from their ratings {times:.1f} times as much as chance explains; the worst is {model_a} "
             "against {model_b}: scored {scored:.2f}, expected {expected:.2f}."
         ),
         _("Compare the pairwise win rates with the ratings, and rate by category or dimension."),
+    ),
+    "weight-limited/prompt": Template(
+        _(
+            "One prompt had {share:.0%} of the battles. Each weighs at most {most:.0%} now (reduced: {limited})."
+        ),
+        _("Set max_share to change the limit."),
+    ),
+    "weight-limited/voter": Template(
+        _(
+            "One voter cast {share:.0%} of the votes. Each weighs at most {most:.0%} now (reduced: {limited})."
+        ),
+        _("Set max_share to change the limit."),
     ),
     "without-prompt": Template(
         _(
@@ -315,15 +330,15 @@ _TOURNAMENTS: Mapping[str, Template] = {
     ),
     "slot-preference/first": Template(
         _(
-            "{who} prefers the response shown first: it chose the first in {share:.0 %} [{low:.0p}, {high:.0p}] of "
-            "{trials} decisive verdicts."
+            "{who} prefers the response shown first: of {trials} matches whose winner changed with the order it chose "
+            "the first slot in {share:.0 %} [{low:.0p}, {high:.0p}]."
         ),
         _("Both orders are asked, so it cancels in the ratings; it costs decisive results."),
     ),
     "slot-preference/second": Template(
         _(
-            "{who} prefers the response shown second: it chose the first in {share:.0 %} [{low:.0p}, {high:.0p}] of "
-            "{trials} decisive verdicts."
+            "{who} prefers the response shown second: of {trials} matches whose winner changed with the order it chose "
+            "the first slot in {share:.0 %} [{low:.0p}, {high:.0p}]."
         ),
         _("Both orders are asked, so it cancels in the ratings; it costs decisive results."),
     ),

@@ -16,10 +16,10 @@ from tiltyard.errors import BadOption
 
 __all__ = [
     "MIN_BATTLES",
-    "MIN_ORDER_DOF",
+    "MIN_DOF",
     "MIN_PROMPTS",
     "MIN_VOTERS",
-    "WARN_ORDER_DOF",
+    "WARN_DOF",
     "Finding",
     "FindingDocument",
 ]
@@ -30,9 +30,9 @@ MIN_PROMPTS = 20
 MIN_BATTLES = 30
 #: Fewer voters than this, and clustering by voter is not attempted.
 MIN_VOTERS = 10
-#: Fewer effective degrees of freedom than this, and no order is claimed; below the second, with a finding.
-MIN_ORDER_DOF = 3.0
-WARN_ORDER_DOF = 10.0
+#: Fewer effective degrees of freedom than this, and no interval is given and no order claimed; below the second, with a finding.
+MIN_DOF = 3.0
+WARN_DOF = 10.0
 
 
 class FindingDocument(TypedDict):

@@ -12,7 +12,7 @@ freedom follow Carter, Schnepel and Steigerwald, Review of Economics and Statist
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +22,15 @@ from scipy.linalg.lapack import dpotrs
 from tiltyard.core.battles import CodedBattles, Table
 from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys
 from tiltyard.core.ratings.newton import cholesky
-from tiltyard.core.ratings.sandwich import Indices, KeyOf, RowScores, distinct_keys, key_positions
+from tiltyard.core.ratings.sandwich import (
+    Indices,
+    KeyOf,
+    Meat,
+    RowScores,
+    battles_alone,
+    distinct_keys,
+    key_positions,
+)
 
 __all__ = ["LeaveOneOutVariance", "RowInformation", "leave_one_out"]
 
@@ -37,6 +45,11 @@ RowInformation = Callable[[CodedBattles], tuple[Floats, Floats | None, Floats | 
 #: A cluster with more than this share of one parameter's information is left out exactly; for the
 #: others, one term of the series is sufficient. Shares sum to the number of parameters, so such clusters are few.
 _EXACT_LEVERAGE_SHARE = 0.1
+#: Steps to find the largest share of a cluster, and the part of it that they find at least.
+_POWER_STEP_COUNT = 6
+_POWER_SHORTFALL_RATIO = 0.5
+#: A log of at most this many battles is held in memory, by cluster: 28 bytes each and more with extra parameters.
+_HELD_BATTLES = 1 << 22
 #: The most numbers in memory at once: clusters by parameters, or parts of the information.
 _HELD_NUMBER_LIMIT = 1 << 25
 #: About this many of the clusters with little information are sampled for the degrees of freedom.
@@ -47,10 +60,18 @@ _OWN_INFORMATION_SHARE = 1e-6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LeaveOneOutVariance:
-    """The covariance of the parameters, and the degrees of freedom of each rating."""
+    """The covariance of the parameters, and the degrees of freedom of each rating.
+
+    Battles without a cluster vary independently: they are part of the covariance, but do not show how clusters
+    differ, so they are not counted as clusters.
+    """
 
     covariance: Floats
     dof: Floats
+    clusters: int
+    #: The number of battles that count, and of those without a cluster.
+    battles: int
+    battles_alone: int
 
 
 def leave_one_out(
@@ -60,10 +81,10 @@ def leave_one_out(
     key: KeyOf,
     bread: Floats,
 ) -> LeaveOneOutVariance:
-    """Leave out each cluster in turn; battles without a key are not included.
+    """Leave out each cluster in turn.
 
-    Scans the log three times, and more if clusters × models, or large clusters × models²,
-    do not fit in memory.
+    Reads the log twice if it is short enough to be held. Otherwise four times, six times more if a cluster may have
+    much of the information, and more if clusters × models, or large clusters × models², do not fit in memory.
     """
     keys = distinct_keys(table, key)
     every = max(len(keys) // _SAMPLED_CLUSTER_COUNT, 1)
@@ -75,7 +96,8 @@ def leave_one_out(
         sampled = (first + np.arange(len(block.keys))) % every == 0
         block.shift_each(sampled, every, totals)
         totals.add_shifts(block)
-    return totals.left_out()
+    alone = battles_alone(table, scores, key, len(bread))
+    return totals.left_out(bread, alone)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,17 +159,21 @@ class _Block:
 
     def __init__(self, rows: _Rows, keys: Keys, bread: Floats) -> None:
         self.keys, self.bread, self._rows = keys, bread, rows
+        self._held = list(rows.of(keys)) if rows.table.n_battles <= _HELD_BATTLES else None
         self.shift = np.zeros((len(keys), rows.width))
         self.score = np.zeros((len(keys), rows.width))
         self.leverage = np.zeros(len(keys))
         self.used = np.zeros(len(keys), dtype=bool)
         self.squares, self.expected = 0.0, 0.0
-        for some in rows.of(keys):
+        for some in self._battles():
             rows.add(self.score, some, some.r, some.x)
             np.add.at(self.leverage, some.cluster, some.v * self._variance(some))
             self.used[some.cluster] = True
             self.squares += float(some.r @ some.r)
             self.expected += float(some.v @ (some.a != some.b))
+
+    def _battles(self) -> Iterable[_Some]:
+        return self._rows.of(self.keys) if self._held is None else self._held
 
     def _variance(self, some: _Some) -> Floats:
         """The variance of the fit in each battle's direction."""
@@ -158,18 +184,39 @@ class _Block:
             variance += np.einsum("nk,kl,nl->n", some.z, bread[m:, m:], some.z)
         return np.asarray(variance)
 
+    def _large(self) -> npt.NDArray[np.bool_]:
+        """Clusters with more than the limit of the information about some direction: they are left out exactly.
+
+        The sum of shares over all directions is cheap and an upper bound of the largest. Where it exceeds the limit,
+        the largest is found by iterating x → B A x, which costs a scan for each step but no solution.
+        """
+        large = self.leverage > _EXACT_LEVERAGE_SHARE
+        if not large.any():
+            return large
+        directions = np.random.default_rng(0).normal(size=self.score.shape) @ self.bread
+        share = np.zeros(len(self.keys))
+        for _ in range(_POWER_STEP_COUNT):
+            size = np.sqrt(np.einsum("ck,ck->c", directions, directions))
+            directions = self._informed(directions / np.maximum(size, 1e-300)[:, None]) @ self.bread
+            share = np.sqrt(np.einsum("ck,ck->c", directions, directions))
+        return large & (share > _EXACT_LEVERAGE_SHARE * _POWER_SHORTFALL_RATIO)
+
+    def _informed(self, x: Floats) -> Floats:
+        """A_c x for each cluster."""
+        turned = np.zeros_like(x)
+        for some in self._battles():
+            y, z = x[some.cluster, some.a] - x[some.cluster, some.b], some.z
+            if z is not None:
+                y += np.einsum("nk,nk->n", x[some.cluster, self._rows.m :], z)
+            y *= some.v
+            self._rows.add(turned, some, y, None if z is None else y[:, None] * z)
+        return turned
+
     def shift_each(self, sampled: npt.NDArray[np.bool_], every: int, totals: _Totals) -> None:
         """Compute all shifts, and add to ``totals`` how information is distributed over clusters."""
         plain = self.score @ self.bread
-        turned = np.zeros_like(plain)
-        for some in self._rows.of(self.keys):
-            y, z = plain[some.cluster, some.a] - plain[some.cluster, some.b], some.z
-            if z is not None:
-                y += np.einsum("nk,nk->n", plain[some.cluster, self._rows.m :], z)
-            y *= some.v
-            self._rows.add(turned, some, y, None if z is None else y[:, None] * z)
-        self.shift = plain + turned @ self.bread
-        large = self.leverage > _EXACT_LEVERAGE_SHARE
+        self.shift = plain + self._informed(plain) @ self.bread
+        large = self._large()
         chosen = np.flatnonzero(large | (sampled & self.used))
         root = _root(self.bread)
         for number, whole in self._parts(chosen):
@@ -187,7 +234,7 @@ class _Block:
             place = np.full(len(self.keys), -1)
             place[some_of] = np.arange(len(some_of))
             parts = np.zeros((len(some_of), width, width))
-            for some in rows.of(self.keys):
+            for some in self._battles():
                 _add_information(parts, place[some.cluster], some, rows.m)
             yield from zip(some_of.tolist(), parts, strict=True)
 
@@ -276,7 +323,7 @@ class _Totals:
         two = np.einsum("ik,ik->k", turned, turned)
         self._moments += times * np.stack([one, two, one * one, one * two, two * two])
 
-    def left_out(self) -> LeaveOneOutVariance:
+    def left_out(self, bread: Floats, alone: Meat) -> LeaveOneOutVariance:
         """γ = φ·q + τ²·Q is each cluster's part of a variance; (Σγ)²/Σγ² is the equivalent number of even clusters.
 
         φ is the variance of a battle relative to a coin flip; τ² is the variance of cluster effects, estimated
@@ -290,4 +337,10 @@ class _Totals:
         total = phi * one + tau2 * two
         squares = phi**2 * one_one + 2.0 * phi * tau2 * one_two + tau2**2 * two_two
         even = np.where(squares > 0.0, total**2 / np.where(squares > 0.0, squares, 1.0), 0.0)
-        return LeaveOneOutVariance(covariance, np.maximum(even - 1.0, 0.0))
+        return LeaveOneOutVariance(
+            covariance + bread @ alone.matrix @ bread,
+            np.maximum(even - 1.0, 0.0),
+            self._clusters,
+            alone.battles,
+            alone.battles_alone,
+        )

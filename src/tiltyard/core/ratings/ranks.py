@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
-from tiltyard.core.ratings.findings import MIN_ORDER_DOF
+from tiltyard.core.ratings.findings import MIN_DOF
 from tiltyard.core.ratings.result import Ratings
 from tiltyard.core.ratings.variance import ZERO_VARIANCE_TOLERANCE
 
@@ -35,8 +35,8 @@ class Ranks:
     high: Ints
     tier: Ints
     above: Bools
-    #: P(i outranks j), for one pair at a time: not corrected for multiple comparisons.
-    outranks: Floats
+    #: The one-sided confidence level of "i is above j", for one pair at a time: not corrected for looking at many.
+    confidence: Floats
 
 
 def rank_models(ratings: Ratings, *, level: float = 0.95) -> Ranks | None:
@@ -50,9 +50,8 @@ def rank_models(ratings: Ratings, *, level: float = 0.95) -> Ranks | None:
     same &= known[:, None] & known[None, :] & ~np.eye(m, dtype=bool)
     rating = np.nan_to_num(ratings.rating)
     difference = np.where(same, rating[:, None] - rating[None, :], 0.0)
-    order = uncertainty if ratings.order_uncertainty is None else ratings.order_uncertainty
-    error = np.sqrt(order.differences())
-    critical = _critical(order.difference_dof(), same, level)
+    error, dof = np.sqrt(uncertainty.differences()), uncertainty.difference_dof()
+    critical = _critical(dof, same, level)
     with np.errstate(invalid="ignore"):
         above = _closed(same & (error > 0.0) & (difference > critical * error))
     rated = ratings.group >= 0
@@ -64,15 +63,16 @@ def rank_models(ratings: Ratings, *, level: float = 0.95) -> Ranks | None:
         np.where(rated, peers - above.sum(axis=1), 0),
         tiers_of(ratings.order(), ratings.rating, ratings.group, above),
         above,
-        _outranks(difference, np.sqrt(uncertainty.differences()), uncertainty.dof, same),
+        _confidence(difference, error, dof, same),
     )
 
 
-def _outranks(difference: Floats, error: Floats, dof: float, same: Bools) -> Floats:
+def _confidence(difference: Floats, error: Floats, dof: Floats, same: Bools) -> Floats:
+    decided = same & (dof >= MIN_DOF)
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.where(error > 0.0, difference / error, 0.0)
-    outranks = ndtr(t) if np.isinf(dof) else stdtr(dof, t)
-    return np.asarray(np.where(same, outranks, np.nan), dtype=np.float64)
+    finite = np.where(decided & np.isfinite(dof), dof, MIN_DOF)
+    return np.where(decided, np.where(np.isinf(dof), ndtr(t), stdtr(finite, t)), np.nan)
 
 
 def _critical(dof: Floats, same: Bools, level: float) -> Floats:
@@ -83,8 +83,8 @@ def _critical(dof: Floats, same: Bools, level: float) -> Floats:
     """
     pairs = max(int(np.count_nonzero(same)) // 2, 1)
     upper = 1.0 - (1.0 - level) / pairs / 2.0
-    decided = same & (dof >= MIN_ORDER_DOF)
-    finite = np.where(decided & np.isfinite(dof), dof, MIN_ORDER_DOF)
+    decided = same & (dof >= MIN_DOF)
+    finite = np.where(decided & np.isfinite(dof), dof, MIN_DOF)
     t = np.where(np.isinf(dof), ndtri(upper), stdtrit(finite, upper))
     return np.asarray(np.where(decided, t, np.inf), dtype=np.float64)
 

@@ -16,7 +16,7 @@ from tiltyard.core.ratings.uncertainty import Uncertainty
 if TYPE_CHECKING:
     from tiltyard.core.ratings.glicko2 import Glicko2State
 
-__all__ = ["Interval", "RatingExtras", "RatingMethod", "Ratings"]
+__all__ = ["Interval", "RatingExtras", "RatingMethod", "Ratings", "basis_text"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -58,7 +58,7 @@ class Interval:
     """An interval for each rating, and what it refers to.
 
     ``scope`` is the repetition it refers to: ``prompts like these`` (other prompts from the same
-    population) or ``these prompts only`` (more battles on the same prompts).
+    population), ``prompts and voters like these``, or ``these prompts only`` (more battles on the same prompts).
     """
 
     low: Floats
@@ -68,6 +68,15 @@ class Interval:
     clusters: str
     n_clusters: int
     scope: str
+    #: The number of voters, if the interval refers to voters like these.
+    n_voters: int | None = None
+    #: The largest share of the weight that one prompt or voter has; ``None`` if the method does not limit it.
+    largest_share: float | None = None
+
+    @property
+    def basis(self) -> str:
+        """What it rests on: ``120 prompts × 150 voters, none above 10 %``."""
+        return basis_text(self.clusters, self.n_clusters, self.n_voters, self.largest_share)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,8 +95,6 @@ class Ratings:
     interval: Interval | None = None
     #: Variances of the ratings and of their differences; ``None`` if the method has none.
     uncertainty: Uncertainty | None = None
-    #: The same for claims about order, if they need a more careful estimate; ``None``: as above.
-    order_uncertainty: Uncertainty | None = None
     findings: tuple[Finding, ...] = ()
     #: Method-specific values: tie parameter, style coefficients, RD, order noise, …
     extras: RatingExtras = field(default_factory=RatingExtras)
@@ -113,6 +120,16 @@ class Ratings:
         for name in ("battles", "wins", "losses", "ties", "both_bad"):
             columns[name] = getattr(self.record, name)[order].tolist()
         return columns
+
+
+def basis_text(clusters: str, n_clusters: int, n_voters: int | None, largest_share: float | None) -> str:
+    """What intervals rest on: ``120 prompts × 150 voters, none above 10 %``."""
+    unit = "battle" if clusters == "battle" else "prompt"
+    parts = [f"{n_clusters:,} {unit}{'' if n_clusters == 1 else 's'}"]
+    if n_voters is not None:
+        parts.append(f"{n_voters:,} voters")
+    limit = "" if largest_share is None or clusters == "battle" else f", none above {largest_share:.0%}"
+    return " × ".join(parts) + limit
 
 
 def _nullable(values: Floats) -> list[float | None]:

@@ -23,9 +23,9 @@ from tiltyard.core.ratings.index_sums import sum_by_index
 __all__ = [
     "KeyOf",
     "Meat",
-    "Meats",
     "RowScores",
     "battle_meat",
+    "battles_alone",
     "clustered_meat",
     "distinct_keys",
     "key_positions",
@@ -72,35 +72,6 @@ class Meat:
         return np.asarray(self.matrix * (self.clusters / self.dof) + self.alone)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Meats:
-    """The meat by prompt and, with two-way clustering, by voter and by both."""
-
-    by_prompt: Meat
-    by_voter: Meat | None = None
-    by_both: Meat | None = None
-
-    @property
-    def dof(self) -> float:
-        return min(meat.dof for meat, _ in self.ways())
-
-    def ways(self) -> list[tuple[Meat, KeyOf]]:
-        """Each way of clustering, with its key function."""
-        ways: list[tuple[Meat, KeyOf]] = [(self.by_prompt, prompt_key)]
-        if self.by_voter is not None:
-            ways.append((self.by_voter, voter_key))
-        return ways
-
-    def corrected(self) -> tuple[Floats, ...]:
-        """Each way alone and, first, their sum minus the overlap.
-
-        The two-way variance can be smaller than either one-way variance. No dependence between battles
-        explains that: it is noise, so the largest of the three is used, contrast by contrast.
-        """
-        one_way = tuple(meat.corrected() for meat, _ in self.ways())
-        return one_way if self.by_both is None else (sum(one_way) - self.by_both.corrected(), *one_way)
-
-
 def clustered_meat(
     table: Table, scores: RowScores, extra: int, key: Callable[[CodedBattles], Keys | None] | None
 ) -> Meat:
@@ -139,6 +110,22 @@ def clustered_meat(
     if key is None:
         return Meat(meat, alone)
     return Meat(sums.squared(), int(touched.sum()), meat, counted, alone)
+
+
+def battles_alone(table: Table, scores: RowScores, key: KeyOf, width: int) -> Meat:
+    """The meat of the battles without a key, each its own cluster; how many they are, and of how many."""
+    matrix = np.zeros((width, width))
+    counted, alone = 0, 0
+    for run in table.scan():
+        r, x = scores(run)
+        used, keys = ~np.isnan(r), key(run)
+        single = used if keys is None else used & (keys == MISSING_KEY)
+        counted += int(used.sum())
+        if single.any():
+            alone += int(single.sum())
+            extra = None if x is None else x[single]
+            matrix += battle_meat(run.a[single], run.b[single], r[single], extra, len(table.models))
+    return Meat(matrix, 0, battles=counted, battles_alone=alone)
 
 
 def battle_meat(a: Indices, b: Indices, r: Floats, x: Floats | None, m: int) -> Floats:

@@ -22,10 +22,8 @@ class Uncertainty:
     """
 
     covariances: tuple[Floats, ...]
-    #: Degrees of freedom of the variances; infinite at battle level.
-    dof: float
-    #: Degrees of freedom of each rating, if they differ.
-    dof_by_model: Floats | None = None
+    #: Degrees of freedom of the variance of each rating; infinite at battle level.
+    dof: Floats
 
     def ratings(self) -> Floats:
         """Variance of every rating."""
@@ -41,5 +39,4 @@ class Uncertainty:
 
     def difference_dof(self) -> Floats:
         """Degrees of freedom of the variance of each difference: the smaller of the two models'."""
-        own = np.full(len(self.covariances[0]), self.dof) if self.dof_by_model is None else self.dof_by_model
-        return np.asarray(np.minimum(own[:, None], own[None, :]))
+        return np.asarray(np.minimum(self.dof[:, None], self.dof[None, :]))

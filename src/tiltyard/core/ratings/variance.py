@@ -12,14 +12,13 @@ from scipy.special import ndtri, stdtrit
 
 from tiltyard.core.battles import CodedBattles, Counts, Table
 from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys
-from tiltyard.core.ratings.findings import MIN_PROMPTS, MIN_VOTERS, Finding
+from tiltyard.core.ratings.findings import MIN_DOF, MIN_PROMPTS, MIN_VOTERS, WARN_DOF, Finding
 from tiltyard.core.ratings.group_fit import FittedStrengths
-from tiltyard.core.ratings.order_uncertainty import order_findings, order_left_out
+from tiltyard.core.ratings.leave_one_out import leave_one_out
 from tiltyard.core.ratings.pairs import tie_share
 from tiltyard.core.ratings.result import Interval
 from tiltyard.core.ratings.sandwich import (
     Meat,
-    Meats,
     battle_meat,
     clustered_meat,
     distinct_keys,
@@ -28,6 +27,7 @@ from tiltyard.core.ratings.sandwich import (
     voter_key,
 )
 from tiltyard.core.ratings.scoring import Scoring
+from tiltyard.core.ratings.sentences import first_of
 from tiltyard.core.ratings.uncertainty import Uncertainty
 from tiltyard.errors import BadOption, CannotRate
 
@@ -37,13 +37,14 @@ __all__ = [
     "VarianceEstimate",
     "cluster_key",
     "critical_value",
+    "dof_findings",
     "prompt_findings",
-    "prompt_order_variance",
-    "sandwich_variance",
+    "rating_variance",
     "unknown_variance",
 ]
 
 Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
 
 ClusterChoice = Literal["auto", "prompt", "battle"]
 #: What is resampled.
@@ -53,6 +54,7 @@ ClusterKind = Literal["battle", "prompt", "prompt × voter"]
 ZERO_VARIANCE_TOLERANCE = 1e-9
 
 LIKE_THESE = "prompts like these"
+BOTH_LIKE_THESE = "prompts and voters like these"
 THESE_ONLY = "these prompts only"
 
 
@@ -65,47 +67,47 @@ class VarianceEstimate:
     n_clusters: int
     #: Standard errors of the extra parameters, in their own units.
     extra_se: Floats = field(default_factory=lambda: np.empty(0))
-    #: The uncertainty for claims about order; ``None``: the same.
-    order: Uncertainty | None = None
-
-    @classmethod
-    def of_replicates(cls, replicates: Floats, clusters: ClusterKind, n_clusters: int) -> VarianceEstimate:
-        """The covariance of the valid bootstrap replicates."""
-        present = (~np.isnan(replicates)).astype(np.float64)
-        mean = np.nan_to_num(replicates).sum(axis=0) / np.maximum(present.sum(axis=0), 1.0)
-        deviations = np.nan_to_num(replicates - mean)
-        together = np.maximum(present.T @ present - 1.0, 1.0)
-        dof = np.inf if clusters == "battle" else float(max(n_clusters - 1, 1))
-        uncertainty = Uncertainty((deviations.T @ deviations / together,), dof)
-        return cls(uncertainty, clusters, n_clusters)
-
-    def with_prior(self, fitted: FittedStrengths, unit: float) -> VarianceEstimate:
-        """Add the prior's uncertainty, which neither replicates nor battles include."""
-        m = len(fitted.theta)
-        covariances = fitted.with_prior(
-            [np.pad(v / unit**2, (0, fitted.n_extra)) for v in self.uncertainty.covariances]
-        )
-        points = tuple(v[:m, :m] * unit**2 for v in covariances)
-        return replace(self, uncertainty=replace(self.uncertainty, covariances=points))
+    #: The number of voters, with two ways of clustering.
+    n_voters: int | None = None
+    #: The largest share of the weight that one prompt or voter has.
+    largest_share: float | None = None
 
     @property
-    def known(self) -> npt.NDArray[np.bool_]:
-        """Which ratings have a positive variance. Without one, no interval can be given."""
+    def varies(self) -> Bools:
+        """Which ratings have a positive variance."""
         return self.uncertainty.ratings() > ZERO_VARIANCE_TOLERANCE
 
+    @property
+    def known(self) -> Bools:
+        """Which ratings have an interval: their variance is positive, and enough clusters decide it."""
+        return self.varies & (self.uncertainty.dof >= MIN_DOF)
+
     def interval(self, low: Floats, high: Floats, level: float, made_by: str) -> Interval:
-        scope = THESE_ONLY if self.clusters == "battle" else LIKE_THESE
-        low, high = np.where(self.known, low, np.nan), np.where(self.known, high, np.nan)
-        return Interval(low, high, level, made_by, self.clusters, self.n_clusters, scope)
+        like_these = LIKE_THESE if self.n_voters is None else BOTH_LIKE_THESE
+        return Interval(
+            np.where(self.known, low, np.nan),
+            np.where(self.known, high, np.nan),
+            level,
+            made_by,
+            self.clusters,
+            self.n_clusters,
+            THESE_ONLY if self.clusters == "battle" else like_these,
+            self.n_voters,
+            self.largest_share,
+        )
 
 
-def critical_value(level: float, dof: float) -> float:
-    """The half-width of an interval in standard errors: Student's t, or normal for infinite ``dof``."""
+def critical_value(level: float, dof: Floats | float) -> Floats:
+    """The half-width of an interval in standard errors: Student's t, or normal for infinite ``dof``.
+
+    Below `MIN_DOF` it is that of `MIN_DOF`; no interval is given there.
+    """
     upper = (1.0 + level) / 2.0
-    return float(ndtri(upper) if np.isinf(dof) else stdtrit(dof, upper))
+    finite = np.maximum(np.where(np.isinf(dof), MIN_DOF, dof), MIN_DOF)
+    return np.asarray(np.where(np.isinf(dof), ndtri(upper), stdtrit(finite, upper)))
 
 
-def sandwich_variance(
+def rating_variance(
     table: Table,
     scoring: Scoring,
     fitted: FittedStrengths,
@@ -113,51 +115,61 @@ def sandwich_variance(
     unit: float,
     findings: list[Finding],
 ) -> VarianceEstimate:
-    """Sandwich variances of the ratings, in points; findings about the clusters are added."""
+    """The variances of the ratings, in points; findings about the clusters are added.
+
+    By cluster, each one is left out in turn (CR3). Battles without a cluster add their variance. With two ways of
+    clustering, by prompt and by voter, the overlap is subtracted once from their sum. That can be smaller than
+    either one-way variance; no dependence between battles explains it, so the largest of the three is used,
+    contrast by contrast. The degrees of freedom are the smaller of the two.
+    """
     kind, key = cluster_key(table, choice, findings)
     if key is None:
         by_battle = _by_battle(table, scoring, fitted)
-        return _spread(fitted, (by_battle.corrected(),), np.inf, unit, kind, by_battle.clusters)
-    meats = _meats(table, scoring, fitted, kind)
-    by_prompt = meats.by_prompt
-    findings += prompt_findings(by_prompt.clusters, by_prompt.battles_alone, by_prompt.battles)
-    spread = _spread(fitted, meats.corrected(), meats.dof, unit, kind, by_prompt.clusters)
-    return replace(spread, order=_order(table, scoring, fitted, meats, unit, findings))
+        covariance = fitted.bread @ by_battle.corrected() @ fitted.bread
+        dof = np.full(len(fitted.theta), np.inf)
+        return _in_points(fitted, [covariance], dof, unit, kind, by_battle.clusters)
+    scores, bread = fitted.row_scores(scoring), fitted.bread
+    prompts = leave_one_out(table, scores, fitted.row_information(), prompt_key, bread)
+    findings += prompt_findings(prompts.clusters, prompts.battles_alone, prompts.battles)
+    covariances, dof, n_voters = [prompts.covariance], prompts.dof, None
+    if kind == "prompt × voter":
+        voters = leave_one_out(table, scores, fitted.row_information(), voter_key, bread)
+        overlap = clustered_meat(table, scores, fitted.n_extra, two_way_keys)
+        both = prompts.covariance + voters.covariance - bread @ (overlap.matrix + overlap.alone) @ bread
+        covariances, dof = [both, prompts.covariance, voters.covariance], np.minimum(dof, voters.dof)
+        n_voters = voters.clusters
+    findings += dof_findings(table.models, fitted.group, dof)
+    estimate = _in_points(fitted, covariances, dof, unit, kind, prompts.clusters)
+    return replace(estimate, n_voters=n_voters)
 
 
-def prompt_order_variance(
-    table: Table, scoring: Scoring, fitted: FittedStrengths, unit: float, findings: list[Finding]
-) -> Uncertainty:
-    """The uncertainty of the order of the ratings, clustered by prompt; findings about it are added."""
-    return _order(table, scoring, fitted, _meats(table, scoring, fitted, "prompt"), unit, findings)
-
-
-def _order(
-    table: Table,
-    scoring: Scoring,
+def _in_points(
     fitted: FittedStrengths,
-    meats: Meats,
-    unit: float,
-    findings: list[Finding],
-) -> Uncertainty:
-    order = order_left_out(table, scoring, fitted, meats, unit)
-    findings += order_findings(table.models, fitted.group, order)
-    return order
-
-
-def _spread(
-    fitted: FittedStrengths,
-    meats: tuple[Floats, ...],
-    dof: float,
+    covariances: list[Floats],
+    dof: Floats,
     unit: float,
     kind: ClusterKind,
     clusters: int,
 ) -> VarianceEstimate:
-    covariances = fitted.with_prior([fitted.bread @ middle @ fitted.bread for middle in meats])
     m = len(fitted.theta)
-    extra_se = np.sqrt(Uncertainty(tuple(covariances), dof).ratings()[m:])
-    points = tuple(covariance[:m, :m] * unit**2 for covariance in covariances)
+    whole = fitted.with_prior(covariances)
+    extra_se = np.sqrt(np.max([np.diag(v)[m:] for v in whole], axis=0).clip(0.0))
+    points = tuple(covariance[:m, :m] * unit**2 for covariance in whole)
     return VarianceEstimate(Uncertainty(points, dof), kind, clusters, extra_se)
+
+
+def dof_findings(models: tuple[str, ...], group: npt.NDArray[np.int64], dof: Floats) -> list[Finding]:
+    """Findings about models whose uncertainty is based on few clusters, or on too few to state any."""
+    findings: list[Finding] = []
+    withheld = np.flatnonzero((group >= 0) & (dof < MIN_DOF))
+    if len(withheld):
+        findings.append(Finding("interval-withheld", first_of("models", [models[k] for k in withheld])))
+    few = np.flatnonzero((group >= 0) & (dof >= MIN_DOF) & (dof < WARN_DOF))
+    if len(few):
+        named = first_of("models", [models[k] for k in few])
+        effective = float(dof[few].min()) + 1.0
+        findings.append(Finding("few-effective-prompts", {"prompts": effective, **named}))
+    return findings
 
 
 def cluster_key(
@@ -209,15 +221,6 @@ def _named_prompts(table: Table) -> int:
         if (named != first).any():
             return 2
     return int(first != MISSING_KEY)
-
-
-def _meats(table: Table, scoring: Scoring, fitted: FittedStrengths, kind: ClusterKind) -> Meats:
-    scores, extra = fitted.row_scores(scoring), fitted.n_extra
-    by_prompt = clustered_meat(table, scores, extra, prompt_key)
-    if kind == "prompt":
-        return Meats(by_prompt)
-    by_voter = clustered_meat(table, scores, extra, voter_key)
-    return Meats(by_prompt, by_voter, clustered_meat(table, scores, extra, two_way_keys))
 
 
 def _by_battle(table: Table, scoring: Scoring, fitted: FittedStrengths) -> Meat:

@@ -21,7 +21,7 @@ quick *args:
 
 # What the gate leaves out: slow tests, full sizes, kills, a real LLM, every browser variant, simulations. Hours.
 release:
-    python tools/lanes.py --page docs/evidence/release.md "coverage full faults dawdle intervals ranks priors"
+    python tools/lanes.py --page docs/evidence/release.md "coverage full faults dawdle intervals inference backtests priors"
 
 # What browsers may add to the arena's pages. Without Node (`uv sync --group frontend`) they are tested plain.
 bundle:
@@ -80,11 +80,15 @@ faults:
 intervals:
     python bench/intervals.py --worlds 200 --out docs/evidence/data/intervals.md
 
-# The same of rank ranges.
-ranks:
-    python bench/intervals.py --only ranks --worlds 200 --out docs/evidence/data/ranks.md
+# Intervals and claims of order in kind and hostile worlds; what is finished is kept. Three hours.
+inference *args:
+    python -m lab.inference --out docs/evidence/data/inference.md {{args}}
 
-# The same of intervals with a prior.
+# Forecasts made at a third of a log, against what followed. A quarter of an hour.
+backtests *args:
+    python -m lab.backtests --out docs/evidence/data/backtests.md {{args}}
+
+# How often intervals with a prior hold the truth.
 priors:
     python bench/intervals.py --only prior --worlds 2500 --out docs/evidence/data/priors.md
 

@@ -32,7 +32,7 @@ from tiltyard.core.policy.state.policy import Policy
 from tiltyard.postgres.connections import connect, connect_async, open_pool
 from tiltyard.postgres.schema_migrations import migrate
 from tiltyard.settings.arena_settings import ArenaSettings
-from tiltyard.simulate.worlds import WorldSettings, draw_world_of
+from tiltyard.simulate.world_settings import WorldSettings, draw_world_of
 
 __all__ = ["Drawn", "Seeded", "make_arena", "seed_log"]
 

@@ -18,7 +18,7 @@ from tiltyard.core.battles import CodedBattles, Kind, Table
 from tiltyard.core.ratings.bradley_terry import BradleyTerry
 from tiltyard.core.ratings.glicko2 import Glicko2
 from tiltyard.simulate.studies import Study
-from tiltyard.simulate.worlds import WorldSettings, draw_world_of
+from tiltyard.simulate.world_settings import WorldSettings, draw_world_of
 
 __all__ = [
     "COVERED",
@@ -106,6 +106,7 @@ _MARKS = (
     "tiltyard.core.battles",
     "lab.claim_studies",
     "lab.mark_trials",
+    "tiltyard.simulate.world_settings",
     "tiltyard.simulate.worlds",
     "tiltyard.core.ratings.newton",
     "tiltyard.core.ratings.pairs",
@@ -126,6 +127,7 @@ COVERED: Study[CoveredSettings, CoveredShares] = Study(
         "tiltyard.core.ratings",
         "lab.claim_studies",
         "lab.interval_coverage",
+        "tiltyard.simulate.world_settings",
         "tiltyard.simulate.worlds",
     ),
 )

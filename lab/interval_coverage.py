@@ -11,18 +11,15 @@ from scipy.special import expit
 
 from tiltyard.core.battles import CodedBattles, Kind, Table
 from tiltyard.core.ratings import BradleyTerry, Elo, Ratings
-from tiltyard.core.ratings.ranks import rank_models
-from tiltyard.simulate.worlds import POINTS_PER_LOGIT, World, draw_world
+from tiltyard.simulate.world_settings import draw_world
+from tiltyard.simulate.worlds import POINTS_PER_LOGIT
 
 __all__ = [
-    "FalseClaims",
     "IntervalCoverage",
     "PriorCoverage",
     "centre_ratings",
     "coverage",
-    "false_claims",
     "prior_coverage",
-    "rank_coverage",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -99,68 +96,6 @@ def coverage(
     ]
 
 
-def rank_coverage(
-    prompts: int, worlds: int, *, models: int = 10, battles: int = 3000, effect_sd: float = 0.5, seed: int = 0
-) -> float:
-    """In how many worlds of cloned pairs all true ranks are in their ranges simultaneously.
-
-    Clones share their ranks: both orders of an equal pair are true.
-    """
-    good = 0
-    for k in range(worlds):
-        rng = np.random.default_rng([seed, prompts, k])
-        world = draw_world(models, prompts, rng, effect_sd=effect_sd, clones=True)
-        ranks = rank_models(BradleyTerry()(world.table(battles, rng)))
-        assert ranks is not None
-        low, high = _true_ranks(world)
-        good += bool(np.all((ranks.low <= low) & (high <= ranks.high)))
-    return good / worlds
-
-
-@dataclass(frozen=True, slots=True)
-class FalseClaims:
-    """The share of worlds of equal models in which some model is claimed to be above another.
-
-    ``error`` is the share's standard error; ``withheld`` the share of models whose order is not claimed
-    because too few prompts decide it.
-    """
-
-    prompts: int
-    pareto: float | None
-    worlds: int
-    share: float
-    error: float
-    withheld: float
-
-
-def false_claims(
-    prompts: int,
-    worlds: int,
-    *,
-    models: int = 20,
-    battles: int = 3000,
-    effect_sd: float = 0.5,
-    pareto: float | None = None,
-    seed: int = 0,
-) -> FalseClaims:
-    """How often an order of equal models is claimed. With ``pareto``, a few prompts have most battles."""
-    false, withheld = 0, 0.0
-    for k in range(worlds):
-        rng = np.random.default_rng([seed, prompts, k])
-        world = draw_world(models, prompts, rng, strength_sd=0.0, effect_sd=effect_sd)
-        sizes = np.ones(prompts) if pareto is None else rng.pareto(pareto, prompts) + 1.0
-        ratings = BradleyTerry()(world.table(battles, rng, shares=sizes / sizes.sum()))
-        ranks = rank_models(ratings)
-        assert ranks is not None
-        false += bool(ranks.above.any())
-        alone = np.isinf(ranks.critical).all(axis=1)
-        withheld += float(alone.mean())
-    share = false / worlds
-    return FalseClaims(
-        prompts, pareto, worlds, share, float(np.sqrt(share * (1.0 - share) / worlds)), withheld / worlds
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class PriorCoverage:
     """Share of true ratings inside their intervals, for models that (almost) only won or lost."""
@@ -212,11 +147,3 @@ def prior_coverage(
         error = float(np.sqrt(share * (1.0 - share) / len(chosen)))
         coverages.append(PriorCoverage(limit, len(chosen), share, error, width))
     return coverages
-
-
-def _true_ranks(world: World) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """First and last true rank of each model; they differ for clones."""
-    truth = np.round(world.truth(), 6)
-    low = 1 + (truth[None, :] > truth[:, None]).sum(axis=1)
-    high = (truth[None, :] >= truth[:, None]).sum(axis=1)
-    return low, high

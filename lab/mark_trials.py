@@ -15,7 +15,8 @@ from tiltyard.core.policy.validity.order_marks import LIKE_THESE, THESE, PairVot
 from tiltyard.core.policy.validity.order_test import OrderTest
 from tiltyard.errors import BadOption
 from tiltyard.simulate.studies import Median, Proportion, median_figure, proportion
-from tiltyard.simulate.worlds import POINTS_PER_LOGIT, World, WorldSettings, draw_world_of
+from tiltyard.simulate.world_settings import WorldSettings, draw_world_of
+from tiltyard.simulate.worlds import POINTS_PER_LOGIT, World
 
 __all__ = [
     "FalseMarkRates",

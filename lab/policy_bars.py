@@ -40,7 +40,7 @@ from tiltyard.simulate.studies import (
     paired_difference,
     summarise,
 )
-from tiltyard.simulate.worlds import WorldSettings
+from tiltyard.simulate.world_settings import WorldSettings
 
 __all__ = ["ROWS"]
 

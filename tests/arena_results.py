@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tiltyard.simulate.simulated_arena import EvaluationOutcome, SimulatedArenaResult, SimulationSettings
-from tiltyard.simulate.worlds import WorldSettings
+from tiltyard.simulate.world_settings import WorldSettings
 
 SETTINGS = SimulationSettings(world=WorldSettings(models=20, prompts=50), votes=3000, until_official=True)
 

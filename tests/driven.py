@@ -34,7 +34,8 @@ from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.core.policy.validity.method_document import method_from_dict
 from tiltyard.errors import TiltyardError
 from tiltyard.postgres.connections import connect, open_pool
-from tiltyard.simulate.worlds import World, WorldSettings, draw_world_of
+from tiltyard.simulate.world_settings import WorldSettings, draw_world_of
+from tiltyard.simulate.worlds import World
 
 __all__ = ["Driven", "Same", "compared", "driven", "serve"]
 

@@ -158,7 +158,9 @@ class TestCompare:
         assert "only-wins: a won every battle: only the prior limits the rating" in ran.out
 
     def test_models_that_never_met_have_no_direct_battles(self, tmp_path):
-        write_battles(tmp_path / "b.jsonl", battles("a>b b>a b>c c>b", question_id=[*"pqrs"]))
+        write_battles(
+            tmp_path / "b.jsonl", battles("a>b*6 b>a*6 b>c*6 c>b*6", question_id=[f"p{k}" for k in range(24)])
+        )
         out = run("compare", "a", "c", tmp_path / "b.jsonl").out
         assert "Direct battles: 0 " in out
         assert "Prompts on which" not in out

@@ -3,13 +3,17 @@
 import json
 import re
 
+import numpy as np
 import pytest
 
 from command import run
+from tiltyard.core.battles import Kind
+from tiltyard.core.battles.outcome import SPELLED
 from tiltyard.report.simulation import simulation_page
 from tiltyard.simulate import arena_forecast
 from tiltyard.simulate.arena_forecast import Simulation
 from tiltyard.simulate.result_cache import from_plain
+from tiltyard.simulate.world_settings import WorldSettings, draw_world_of
 
 SMALL = ("--models", 4, "--prompts", 6, "--votes", 1000, "--processes", 0)
 
@@ -90,6 +94,54 @@ def test_out_holds_the_numbers_the_text_and_the_page(tmp_path):
     assert "simulation.json, simulation.md, simulation.html" in ran.err
 
 
+def written_log(path, battles=700):
+    rng = np.random.default_rng(1)
+    world = draw_world_of(WorldSettings(5, 30, close_top=False, voters=12), rng)
+    codes = world.codes(battles, rng)
+    lines = [
+        {
+            "model_a": world.models[a],
+            "model_b": world.models[b],
+            "winner": SPELLED[Kind(kind)][0],
+            "question_id": str(prompt),
+            "voter": str(voter),
+        }
+        for a, b, kind, prompt, voter in zip(
+            codes.a, codes.b, codes.kind, codes.prompt, codes.voter, strict=True
+        )
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def test_a_world_like_a_log_has_its_models_prompts_and_voters(tmp_path):
+    log = written_log(tmp_path / "votes.jsonl")
+    options = ("--votes", 750, "--processes", 0, "--seeds", 1, "--ties", 0.1)
+    ran = run("simulate", "--like", log, *options, "--out", tmp_path / "out")
+    assert ran.code == 0, ran.err
+    assert ran.out.startswith("5 models, 700 battles; ties ")
+    assert "Back-test: of 7 ranges forecast after 233 battles, " in re.sub(r"\s+", " ", ran.out)
+    assert "5 models, 30 prompts, 500 votes a day" in re.sub(r"\s+", " ", ran.out)
+    assert max(map(len, ran.out.splitlines())) <= 80
+    world = json.loads((tmp_path / "out" / "simulation.json").read_text())["settings"]["world"]
+    assert (world["voters"], world["ties"], world["close_top"]) == (12, 0.1, False)
+    kept = json.loads((tmp_path / "out" / "log_forecast.json").read_text())
+    assert [one["battles"] for one in kept["forecasts"]] == [1400, 2100]
+    assert kept["backtest"]["made_at"] == 233
+
+
+def test_a_log_that_is_not_there_or_too_short_is_an_error(tmp_path):
+    missing = run("simulate", "--like", "nothing.jsonl")
+    assert missing.code == 2
+    assert "nothing.jsonl" in missing.err
+    neither = run("simulate", "--like", "votes")
+    assert neither.code == 2
+    assert "there is no file votes, and no database" in re.sub(r"\s+", " ", neither.err)
+    short = run("simulate", "--like", written_log(tmp_path / "short.jsonl", 50))
+    assert short.code == 2
+    assert "a forecast needs 200" in short.err
+
+
 @pytest.mark.slow
 def test_every_option_of_a_world_reaches_it(tmp_path):
     given = {
@@ -167,6 +219,8 @@ WRONG = {
     "--drifting 2": "--drifting has no effect without --drift",
     "--drift 40": "--drift has no effect without --drifting",
     "--newcomers 19 --newcomers-after 10": "too many newcomers",
+    "--voter-sd 1": "--voter-sd has no effect without --voters",
+    "--voters 9 --sessions 3": "give one of the two",
     "--skips 0.6 --expiries 0.5": "expected shares that leave some votes",
     "--matchmaker elo": "--matchmaker",
     "--matchmaker v1 --fairness scoped": "--fairness has no effect with --matchmaker v1",

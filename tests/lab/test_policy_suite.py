@@ -16,7 +16,7 @@ from tiltyard.errors import BadOption
 from tiltyard.simulate.result_cache import from_plain, to_plain
 from tiltyard.simulate.simulated_arena import ARENA
 from tiltyard.simulate.studies import MeanFigure, Median, Study, proportion
-from tiltyard.simulate.worlds import WorldSettings
+from tiltyard.simulate.world_settings import WorldSettings
 
 TINY = replace(SIZES["small"], seeds=1, others=1, paired=1, worlds=1, clones=1, pairs=1, votes=600)
 

@@ -23,7 +23,7 @@ from tiltyard.simulate.arena_forecast import (
 )
 from tiltyard.simulate.result_cache import from_plain
 from tiltyard.simulate.simulated_arena import ARENA
-from tiltyard.simulate.worlds import WorldSettings
+from tiltyard.simulate.world_settings import WorldSettings
 
 SMALL = replace(SETTINGS, world=WorldSettings(models=4, prompts=6), votes=1000)
 

@@ -22,7 +22,7 @@ from tiltyard.simulate.result_cache import (
     to_plain,
     versions,
 )
-from tiltyard.simulate.worlds import WorldSettings
+from tiltyard.simulate.world_settings import WorldSettings
 
 
 class Colour(enum.Enum):

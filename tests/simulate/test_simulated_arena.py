@@ -26,7 +26,7 @@ from tiltyard.simulate.simulated_arena import (
     simulate,
 )
 from tiltyard.simulate.studies import run_study
-from tiltyard.simulate.worlds import WorldSettings
+from tiltyard.simulate.world_settings import WorldSettings
 
 SMALL = SimulationSettings(
     world=WorldSettings(models=6, prompts=5),

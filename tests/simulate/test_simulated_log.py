@@ -11,7 +11,7 @@ from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.report import validity_report
 from tiltyard.simulate.simulated_arena import SimulationSettings, simulate
 from tiltyard.simulate.simulated_log import arena_log
-from tiltyard.simulate.worlds import WorldSettings
+from tiltyard.simulate.world_settings import WorldSettings
 
 SETTINGS = SimulationSettings(
     world=WorldSettings(models=6, prompts=5, newcomers=1, newcomers_after=300, retired=1, retired_after=400),

@@ -15,7 +15,8 @@ from tiltyard.core.battles.cluster_keys import hash_texts
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.errors import BadOption
 from tiltyard.simulate.result_cache import canonical_text, to_plain
-from tiltyard.simulate.worlds import POINTS_PER_LOGIT, WorldSettings, draw_world, draw_world_of
+from tiltyard.simulate.world_settings import WorldSettings, draw_world, draw_world_of
+from tiltyard.simulate.worlds import POINTS_PER_LOGIT
 
 
 def drawn(seed=3, **settings):

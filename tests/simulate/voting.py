@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from tiltyard.simulate.studies import Study
-from tiltyard.simulate.worlds import WorldSettings, draw_world_of
+from tiltyard.simulate.world_settings import WorldSettings, draw_world_of
 
 
 @dataclass(frozen=True)

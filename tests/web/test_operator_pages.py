@@ -13,10 +13,12 @@ from served import PASSWORD, make_token
 from shown_kinds import png
 from signed_in import clients
 from tiltyard.core.policy.state.policy import Policy
+from tiltyard.errors import Busy
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.cookies import OPERATOR_COOKIE
 from tiltyard.web.pages import page_routers
+from tiltyard.web.pages.operator import sign_in
 from tiltyard.web.pages.operator.labels import LABELS
 
 APP = b"<!doctype html><script>alert(1)</script>"
@@ -155,6 +157,17 @@ def test_a_wrong_password_is_told_on_the_same_page(seen):
         assert "set-cookie" not in answer.headers
         assert 'name="password"' in answer.text, "it can be tried again"
     assert client.get("/operator").status_code == 303
+
+
+def test_who_tries_too_often_is_told_on_the_same_page(seen, monkeypatch):
+    async def busy(*_):
+        raise Busy("too many sign-in attempts from this address; try again later")
+
+    monkeypatch.setattr(sign_in, "sign_in_operator", busy)
+    answer = seen.client().post("/operator/sign-in", data={"name": "Ada", "password": PASSWORD})
+    assert answer.status_code == 429
+    assert "too many sign-in attempts" in answer.text
+    assert 'name="password"' in answer.text
 
 
 def test_the_sign_in_page_says_that_a_session_has_expired(running):

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tiltyard.cli.options import Columns, Files, Format, Level, PriorSd, column_map
+from tiltyard.cli.options import Columns, Files, Format, Level, MaxShare, PriorSd, column_map
 from tiltyard.cli.read_progress import show_read_progress
 from tiltyard.report.terminal_escape import escape_controls
 
@@ -19,6 +19,7 @@ def compare(
     files: Files,
     level: Level = 0.95,
     prior_sd: PriorSd = None,
+    max_share: MaxShare = 0.1,
     columns: Columns = None,
     format: Format = None,
 ) -> None:
@@ -32,7 +33,8 @@ def compare(
     sources = open_all(files, format=format, columns=column_map(columns))
     with show_read_progress([source.rows for source in sources]) as progress:
         table = count_table(sources, progress=progress)
-    comparison = compare_models(table, model_a, model_b, BradleyTerry(level=level, prior_sd=prior_sd))
+    method = BradleyTerry(level=level, prior_sd=prior_sd, max_share=max_share)
+    comparison = compare_models(table, model_a, model_b, method)
     console = Terminal()
     a, b = escape_controls(comparison.model_a), escape_controls(comparison.model_b)
     console.print(escape_controls(comparison.sentence))

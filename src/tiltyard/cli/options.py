@@ -17,6 +17,7 @@ __all__ = [
     "Files",
     "Format",
     "Level",
+    "MaxShare",
     "PriceOption",
     "PriorSd",
     "column_map",
@@ -44,6 +45,10 @@ PriceOption = Annotated[
 PriorSd = Annotated[
     float | None,
     typer.Option(min=1, max=1e6, help="Weak prior: standard deviation of ratings, in points."),
+]
+MaxShare = Annotated[
+    float | None,
+    typer.Option(min=0.001, max=1, help="Most that one prompt or voter may weigh; 1: no limit."),
 ]
 Format = Annotated[str | None, typer.Option(help="Format of the files; default: detect it.")]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tiltyard.cli.options import Columns, Files, Format, Level, PriorSd, column_map, comma_list
+from tiltyard.cli.options import Columns, Files, Format, Level, MaxShare, PriorSd, column_map, comma_list
 from tiltyard.cli.read_progress import show_read_progress
 from tiltyard.errors import BadOption
 from tiltyard.report.terminal_escape import escape_controls
@@ -56,6 +56,7 @@ _TAKEN_BY = {
     "seed": {MethodName.BRADLEY_TERRY, MethodName.ELO},
     "soft": {MethodName.BRADLEY_TERRY, MethodName.ELO},
     "prior_sd": {MethodName.BRADLEY_TERRY},
+    "max_share": {MethodName.BRADLEY_TERRY},
     "anchor": {MethodName.BRADLEY_TERRY},
     "scale": {MethodName.BRADLEY_TERRY, MethodName.ELO},
     "k": {MethodName.ELO},
@@ -104,6 +105,7 @@ def rate(
         bool, typer.Option("--soft", help="Use stated preferences (pref) instead of outcomes.")
     ] = False,
     prior_sd: PriorSd = None,
+    max_share: MaxShare = 0.1,
     anchor: Annotated[
         str | None,
         typer.Option(metavar="MODEL[=RATING]", help="Shift all ratings so that this model has this rating."),
@@ -142,7 +144,8 @@ def rate(
             options |= {"k": k, "n_permutations": n_perms, "spread": scale, "interval": interval}
         else:
             kind = interval if bootstrap or interval == "none" else "sandwich"
-            options |= {"interval": kind, "prior_sd": prior_sd, "scale": scale, "style": bool(styles)}
+            options |= {"interval": kind, "prior_sd": prior_sd, "max_share": max_share}
+            options |= {"scale": scale, "style": bool(styles)}
             options |= _anchored(anchor)
     settings = RateSettings(
         method=method_of(method.value, options),

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tiltyard.cli.simulate_like import read_like, world_like
 from tiltyard.cli.simulation_output import document_json, prepare_folder, simulation_progress, write_files
 from tiltyard.errors import BadOption
 
 if TYPE_CHECKING:
     from tiltyard.simulate.simulated_arena import SimulationSettings
-    from tiltyard.simulate.worlds import WorldSettings
+    from tiltyard.simulate.world_settings import WorldSettings
 
 __all__ = ["simulate"]
 
@@ -50,6 +51,8 @@ _NEEDS = {
     "newcomers_after": "newcomers",
     "retired_after": "retired",
     "drift": "drifting",
+    "voter_sd": "voters",
+    "voter_pareto": "voters",
     "drift_after": "drifting",
     "drift_over": "drifting",
     "drifting": "drift",
@@ -121,9 +124,20 @@ def simulate(
     skips: Annotated[float, _share("Share of matchups that voters skip.")] = 0.0,
     expiries: Annotated[float, _share("Share of matchups that expire.")] = 0.0,
     sessions: Annotated[int, _count("Number of voter sessions; 0: do not track them.")] = 0,
+    voters: Annotated[int, _count("Number of voters with tastes; 0: none returns.")] = 0,
+    voter_sd: Annotated[
+        float, typer.Option(min=0, max=10, help="Spread of model × voter effects, in logits.")
+    ] = 0.5,
+    voter_pareto: Annotated[
+        float, typer.Option(min=0, max=100, help="Pareto exponent of votes per voter; 0: even.")
+    ] = 0.0,
+    like: Annotated[
+        str | None, typer.Option(metavar="LOG", help="Draw the world from a battle file or an arena's log.")
+    ] = None,
 ) -> None:
     """Forecast when an arena's board will be official."""
-    from tiltyard.simulate.worlds import WorldSettings
+    from tiltyard.report.terminal import Terminal
+    from tiltyard.simulate.world_settings import WorldSettings
 
     given = _given(context)
     _refuse_unused(given)
@@ -152,7 +166,18 @@ def simulate(
         drift=drift,
         drift_after=drift_after,
         drift_over=drift_over,
+        voters=voters,
+        voter_sd=voter_sd,
+        voter_pareto=voter_pareto,
     )
+    log = None
+    if like is not None:
+        log = read_like(like, seed)
+        world = world_like(log.profile, world, given)
+        _refuse_size(world.models, world.prompts)
+        console = Terminal()
+        for line in log.lines():
+            console.print(line)
     settings = _settings(
         world,
         fairness=fairness.value,
@@ -165,6 +190,8 @@ def simulate(
     )
     worlds = range(seed, seed + seeds)
     _forecast(settings, worlds, votes_per_day, compare, "fairness" not in given, cores, out)
+    if out is not None and log is not None:
+        write_files(out, {"log_forecast.json": document_json(log.to_dict())})
 
 
 def _given(context: typer.Context) -> set[str]:

@@ -47,10 +47,8 @@ def _lede(board: Board) -> str:
     rated = sum(row.rank is not None for row in board.rows)
     parts = [method_title(board.method.name), f"{board.n_battles:,} battles", f"{rated} models"]
     if board.level is not None:
-        level, unit = ("battle-level ", "battles") if board.clusters == "battle" else ("", "prompts")
-        parts.append(
-            f"{100 * board.level:g}% {level}intervals for {board.scope} ({board.n_clusters:,} {unit})"
-        )
+        level = "battle-level " if board.clusters == "battle" else ""
+        parts.append(f"{100 * board.level:g}% {level}intervals for {board.scope} ({board.basis})")
     return f'<p class="lede">{text_html(" · ".join(parts))}</p>\n'
 
 

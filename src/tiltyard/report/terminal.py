@@ -119,11 +119,10 @@ def _widths(columns: dict[str, list[str]]) -> dict[str, int]:
 def _title(board: Board, name: str | None) -> str:
     rated = sum(row.rank is not None for row in board.rows)
     parts = [method_title(board.method.name), f"{board.n_battles:,} battles", f"{rated} models"]
-    if board.clusters is not None and board.clusters != "battle":
-        parts.append(f"{board.n_clusters:,} prompt{'' if board.n_clusters == 1 else 's'}")
     if board.scope is not None:
         level = "battle-level " if board.clusters == "battle" else ""
-        parts.append(f"{level}intervals for {board.scope}")
+        basis = "" if board.clusters == "battle" else f": {board.basis}"
+        parts.append(f"{level}intervals for {board.scope}{basis}")
     title = " · ".join(parts)
     return title if name is None else f"{escape_controls(name)}: {title}"
 

@@ -55,6 +55,8 @@ def _group(rated: RatedGroup, evaluated: frozenset[str]) -> dict[str, object]:
             "clusters": ratings.interval.clusters,
             "n_clusters": ratings.interval.n_clusters,
             "scope": ratings.interval.scope,
+            "n_voters": ratings.interval.n_voters,
+            "largest_share": ratings.interval.largest_share,
         },
         "ratings": [_entry(row, rated, evaluated) for row in board.rows],
         "findings": [finding.to_dict() for finding in board.findings],

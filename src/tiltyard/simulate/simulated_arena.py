@@ -29,7 +29,7 @@ from tiltyard.simulate.arena_observers import (
 )
 from tiltyard.simulate.matchmakers import matchmaker_of
 from tiltyard.simulate.studies import Study
-from tiltyard.simulate.worlds import WorldSettings, draw_world_of
+from tiltyard.simulate.world_settings import WorldSettings, draw_world_of
 
 __all__ = [
     "ARENA",
@@ -64,7 +64,7 @@ class SimulationSettings:
     #: Share of served matchups that are skipped, or that expire.
     skips: float = 0.0
     expiries: float = 0.0
-    #: Number of voter sessions, in rotation; 0: sessions are not tracked.
+    #: Number of voter sessions, in rotation; 0: sessions are not tracked. If the world has voters, each is a session.
     sessions: int = 0
     #: The truly best model starts this many points below the others.
     planted: float | None = None
@@ -77,6 +77,11 @@ class SimulationSettings:
             raise BadOption(
                 f"votes is {self.votes}, rank_every {self.rank_every}, sessions {self.sessions}; "
                 "expected 1, 1 and 0 or more"
+            )
+        if self.sessions and self.world.voters:
+            raise BadOption(
+                f"sessions is {self.sessions}, but the world has {self.world.voters} voters, each with a session; "
+                "give one of the two"
             )
         if min(self.skips, self.expiries) < 0.0 or self.skips + self.expiries >= 1.0:
             raise BadOption(
@@ -188,7 +193,7 @@ class SimulatedArena:
     def step(self) -> None:
         """Serve one matchup: voted, skipped or expired."""
         standing, settings = self.standing, self.settings
-        session = standing.window.served % settings.sessions if settings.sessions else NO_SESSION
+        session = self._session()
         choice = self.choose(standing, self.chance, session)
         serial = self._serve(choice, session)
         lost = self.voters.random() if settings.skips or settings.expiries else 1.0
@@ -199,8 +204,14 @@ class SimulatedArena:
             standing.expire(serial)
             self.note(Event.EXPIRE, serial=serial)
         else:
-            self._vote(choice, serial)
+            self._vote(choice, serial, session)
         self.exposures.watch(standing)
+
+    def _session(self) -> int:
+        """Who is served next."""
+        if self.world.crowd is not None:
+            return int(self.world.crowd.draw(1, self.voters)[0])
+        return self.standing.window.served % self.settings.sessions if self.settings.sessions else NO_SESSION
 
     def note(self, event: Event, **fields: int) -> None:
         """Called for every event, with the field names of `Events`; a hook for subclasses."""
@@ -230,9 +241,10 @@ class SimulatedArena:
         )
         return serial
 
-    def _vote(self, choice: Choice, serial: int) -> None:
+    def _vote(self, choice: Choice, serial: int, session: int) -> None:
         left, right, prompt = choice.left, choice.right, choice.prompt
-        kind = self.world.vote(left, right, prompt, self.voters, self.votes)
+        voter = None if self.world.crowd is None else session
+        kind = self.world.vote(left, right, prompt, self.voters, self.votes, voter)
         self.standing.vote(left, right, prompt, kind)
         self.rater.vote(left, right, kind)
         self.votes += 1
@@ -335,6 +347,7 @@ ARENA: Study[SimulationSettings, SimulatedArenaResult] = Study(
         "tiltyard.simulate.simulated_arena",
         "tiltyard.simulate.matchmakers",
         "tiltyard.simulate.arena_observers",
+        "tiltyard.simulate.world_settings",
         "tiltyard.simulate.worlds",
         "tiltyard.core.policy.matchmaking",
         "tiltyard.core.ratings.finding_templates",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,8 @@ from tiltyard.core.battles import CodedBattles, Kind, Table
 from tiltyard.core.battles.cluster_keys import hash_texts
 from tiltyard.core.ratings import newton
 from tiltyard.core.ratings.pairs import PairScores
-from tiltyard.errors import BadOption
 
-__all__ = ["POINTS_PER_LOGIT", "Drift", "Rigging", "World", "WorldSettings", "draw_world", "draw_world_of"]
+__all__ = ["POINTS_PER_LOGIT", "Crowd", "Drift", "Rigging", "World", "average_win"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer[Any]]
@@ -25,14 +24,8 @@ Kinds = npt.NDArray[np.uint8]
 
 #: Rating points per logit.
 POINTS_PER_LOGIT = 400.0 / math.log(10.0)
-#: Number of models with small gaps at the top of a world with ``close_top``, and the range of the gaps.
-CLOSE_TOP_MODELS = 8
-CLOSE_GAP_POINTS = (4.0, 25.0)
 
 _QUADRATURE_NODE_COUNT = 41
-_RIVAL_COUNT = 3
-_SHARES = frozenset({"ties", "both_bad", "lazy", "dead", "riggers"})
-_EITHER_WAY = frozenset({"position_bias", "drift"})
 _WIN_A, _WIN_B, _TIE, _BOTH_BAD = Kind.WIN_A, Kind.WIN_B, Kind.TIE, Kind.BOTH_BAD
 
 
@@ -89,13 +82,26 @@ class Drift:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Crowd:
+    """Voters who return: how much each likes each model (models by voters, in logits), and the share of votes each casts."""
+
+    effect: Floats
+    effect_sd: float
+    shares: Floats
+
+    def draw(self, n: int, rng: np.random.Generator) -> Ints:
+        """The voters of ``n`` votes."""
+        return np.asarray(rng.choice(len(self.shares), n, p=self.shares))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class World:
     """Strengths in logits, and each model's effect on each prompt of this world.
 
     A battle on prompt p is won by i over j with log-odds θ_i − θ_j + u_ip − u_jp, plus an
-    advantage of side A; the share ``lazy`` of voters vote at random instead. Ties and both_bad occur
-    at fixed rates. On a dead prompt every vote is both_bad. Time is counted in votes: ``at`` is the
-    number of votes cast before.
+    advantage of side A; the share ``lazy`` of voters vote at random instead. With a ``crowd``, the tastes
+    of the voter are added. Ties and both_bad occur at fixed rates. On a dead prompt every vote is
+    both_bad. Time is counted in votes: ``at`` is the number of votes cast before.
     """
 
     models: tuple[str, ...]
@@ -107,6 +113,10 @@ class World:
     position_bias: float = 0.1
     lazy: float = 0.0
     dead: frozenset[int] = frozenset()
+    #: The share of battles on each prompt; ``None``: the same for all.
+    prompt_shares: Floats | None = None
+    #: ``None``: every vote is cast by somebody else, whose taste is noise.
+    crowd: Crowd | None = None
     rigging: Rigging | None = None
     drift: Drift | None = None
     #: Votes after which a model joins or leaves; other models are always present.
@@ -117,8 +127,10 @@ class World:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_strengths", self.strength.tolist())
 
-    def vote(self, a: int, b: int, prompt: int, rng: np.random.Generator, at: int = 0) -> Kind:
-        """The outcome of one matchup, with ``a`` on side A."""
+    def vote(
+        self, a: int, b: int, prompt: int, rng: np.random.Generator, at: int = 0, voter: int | None = None
+    ) -> Kind:
+        """The outcome of one matchup, with ``a`` on side A; ``voter`` is one of the crowd."""
         if prompt in self.dead:
             return _BOTH_BAD
         if self.rigging is not None and rng.random() < self.rigging.share:
@@ -130,16 +142,28 @@ class World:
             return _BOTH_BAD
         d = self._strengths[a] - self._strengths[b] + self.position_bias
         d += self.effect.item(a, prompt) - self.effect.item(b, prompt)
+        if self.crowd is not None and voter is not None:
+            d += self.crowd.effect.item(a, voter) - self.crowd.effect.item(b, voter)
         if self.drift is not None:
             d += self.drift.of(a, at) - self.drift.of(b, at)
         won = 0.5 + (0.5 - 0.5 * self.lazy) * math.tanh(0.5 * d)
         return _WIN_A if rng.random() < won else _WIN_B
 
-    def kinds(self, a: Ints, b: Ints, prompt: Ints, rng: np.random.Generator, at: int = 0) -> Kinds:
+    def kinds(
+        self,
+        a: Ints,
+        b: Ints,
+        prompt: Ints,
+        rng: np.random.Generator,
+        at: int = 0,
+        voter: Ints | None = None,
+    ) -> Kinds:
         """Vectorised `vote` for consecutive matchups, starting at time ``at``."""
         n = len(a)
         d = self.strength[a] - self.strength[b] + self.effect[a, prompt] - self.effect[b, prompt]
         d = d + self.position_bias
+        if self.crowd is not None and voter is not None:
+            d = d + self.crowd.effect[a, voter] - self.crowd.effect[b, voter]
         if self.drift is not None:
             moments = at + np.arange(n)
             d = d + self.drift.of_all(a, moments) - self.drift.of_all(b, moments)
@@ -154,27 +178,34 @@ class World:
             kind[np.isin(prompt, list(self.dead))] = _BOTH_BAD
         return kind
 
-    def table(self, n: int, rng: np.random.Generator, *, shares: Floats | None = None) -> Table:
-        """``n`` battles of uniform pairs on prompts drawn by ``shares``, or uniformly."""
-        return Table.from_codes(self.models, self.codes(n, rng, shares=shares))
+    def table(self, n: int, rng: np.random.Generator) -> Table:
+        """``n`` battles of uniform pairs."""
+        return Table.from_codes(self.models, self.codes(n, rng))
 
-    def codes(
-        self, n: int, rng: np.random.Generator, at: int = 0, *, shares: Floats | None = None
-    ) -> CodedBattles:
-        """``n`` battles from time ``at`` on: uniform pairs of the present models, prompts drawn by ``shares``."""
-        prompts = self.effect.shape[1]
-        keys = hash_texts([f"prompt-{k}" for k in range(prompts)])
+    def codes(self, n: int, rng: np.random.Generator, at: int = 0) -> CodedBattles:
+        """``n`` battles from time ``at`` on: uniform pairs of the present models; prompts and voters by their shares."""
+        keys = hash_texts([f"prompt-{k}" for k in range(self.effect.shape[1])])
         ends = [moment for moment in self.changes() if at < moment < at + n]
         runs = []
         for start, end in zip([at, *ends], [*ends, at + n], strict=True):
             present, size = self.present(start), end - start
             first = rng.integers(0, len(present), size)
             second = (first + rng.integers(1, len(present), size)) % len(present)
-            a, b = present[first], present[second]
-            p = rng.integers(0, prompts, size) if shares is None else rng.choice(prompts, size, p=shares)
-            runs.append((a, b, self.kinds(a, b, p, rng, start), p))
-        a, b, kind, p = (np.concatenate(column) for column in zip(*runs, strict=True))
-        return CodedBattles(a.astype(np.uint16), b.astype(np.uint16), kind, prompt=keys[p])
+            a, b, p = present[first], present[second], self.draw_prompts(size, rng)
+            v = None if self.crowd is None else self.crowd.draw(size, rng)
+            runs.append(
+                (a, b, self.kinds(a, b, p, rng, start, v), p, np.zeros(size, int) if v is None else v)
+            )
+        a, b, kind, p, v = (np.concatenate(column) for column in zip(*runs, strict=True))
+        voter = None
+        if self.crowd is not None:
+            voter = hash_texts([f"voter-{k}" for k in range(len(self.crowd.shares))])[v]
+        return CodedBattles(a.astype(np.uint16), b.astype(np.uint16), kind, prompt=keys[p], voter=voter)
+
+    def draw_prompts(self, n: int, rng: np.random.Generator) -> Ints:
+        """The prompts of ``n`` battles that are chosen without a matchmaker."""
+        prompts, shares = self.effect.shape[1], self.prompt_shares
+        return rng.integers(0, prompts, n) if shares is None else rng.choice(prompts, n, p=shares)
 
     def present(self, at: int = 0) -> npt.NDArray[np.int64]:
         """The models present after ``at`` votes."""
@@ -192,18 +223,30 @@ class World:
         every = np.arange(len(self.models))
         return self.strength + self.drift.of_all(every, np.full(len(every), at))
 
-    def truth(self, *, these_prompts: bool = False, at: int | None = None) -> Floats:
+    def truth(
+        self,
+        *,
+        these_prompts: bool = False,
+        at: int | None = None,
+        prompt_weights: Floats | None = None,
+    ) -> Floats:
         """The true ratings (mean zero, points): the Bradley–Terry fit to infinitely many honest battles.
 
         Over the population that prompts are drawn from or, with ``these_prompts``, over this
-        world's own prompts; pairs and sides uniform, a tie half a win. Dead prompts decide nothing
+        world's own prompts, evenly or by ``prompt_weights``; over the population that voters are drawn
+        from in any case. Pairs and sides are uniform, a tie is half a win. Dead prompts decide nothing
         and are excluded. Lazy voters, who shrink all gaps, are included; rigged votes are not.
 
         With ``at``, for the models present at that time with their strengths then; the others are NaN.
         Without it, for all models with their initial strengths.
         """
         present = np.arange(len(self.models)) if at is None else self.present(at)
-        won = self._won(self.strengths(at or 0)[present], self.effect[present], these_prompts)
+        strength, effect = self.strengths(at or 0)[present], self.effect[present]
+        voter_sd = 0.0 if self.crowd is None else self.crowd.effect_sd
+        if these_prompts:
+            won = self._won_on_these(strength, effect, voter_sd, prompt_weights)
+        else:
+            won = average_win(strength, math.hypot(self.effect_sd, voter_sd), self.position_bias)
         share = self.ties / (1.0 - self.both_bad)
         score = share / 2.0 + (1.0 - share) * self._with_lazy(won)
         i, j = np.triu_indices(len(present), 1)
@@ -218,173 +261,36 @@ class World:
         order = np.argsort(-truth, kind="stable")
         return order[~np.isnan(truth[order])]
 
-    def _won(self, strength: Floats, effect: Floats, these_prompts: bool) -> Floats:
+    def _won_on_these(
+        self, strength: Floats, effect: Floats, voter_sd: float, weights: Floats | None
+    ) -> Floats:
         """Win probability of each model against each other without lazy voters, averaged over both sides.
 
         Computed model by model, because all gaps at once would not fit in memory for many prompts.
         """
-        if these_prompts:
-            alive = [p for p in range(effect.shape[1]) if p not in self.dead]
-            ability, spread = strength[:, None] + effect[:, alive], np.zeros(1)
-            weights = np.full(len(alive), 1.0 / len(alive))
-        else:
-            nodes, weights = np.polynomial.hermite_e.hermegauss(_QUADRATURE_NODE_COUNT)
-            ability, spread = strength[:, None], math.sqrt(2.0) * self.effect_sd * nodes
-            weights = weights / weights.sum()
-        bias = self.position_bias
-        won = np.empty((len(strength), len(strength)))
-        for k, mine in enumerate(ability):
-            gaps = mine - ability + spread
-            won[k] = 0.5 * (expit(gaps + bias) + expit(gaps - bias)) @ weights
-        return won
+        alive = [p for p in range(effect.shape[1]) if p not in self.dead]
+        weight = np.ones(len(alive)) if weights is None else weights[alive]
+        weight = weight / weight.sum()
+        ability = strength[:, None] + effect[:, alive]
+        return np.stack(
+            [_both_sides(mine - ability, voter_sd, self.position_bias) @ weight for mine in ability]
+        )
 
     def _with_lazy(self, won: Floats) -> Floats:
         return won if self.lazy == 0.0 else self.lazy / 2.0 + (1.0 - self.lazy) * won
 
 
-@dataclass(frozen=True, slots=True)
-class WorldSettings:
-    """The parameters of a random world. The defaults are those of the ranking policy's validation.
-
-    Shares are between 0 and 1, times are counted in votes. Newcomers, retired and drifting models are
-    drawn at random from the ``models``, without overlap.
-    """
-
-    models: int = 20
-    prompts: int = 100
-    #: Spread of strengths, in points.
-    strength_sd: float = 200.0
-    #: The top min(8, models / 2) models are 4 to 25 points apart, above the strength drawn for the last of them.
-    close_top: bool = True
-    #: Models are equal in pairs, where any claim of an order is false.
-    clones: bool = False
-    #: Clones are equal on each prompt, not only over the population of prompts.
-    same_effects: bool = False
-    #: Spread of the effects of model × prompt, in logits.
-    effect_sd: float = 0.5
-    ties: float = 0.16
-    both_bad: float = 0.07
-    lazy: float = 0.05
-    #: Advantage of side A, in logits.
-    position_bias: float = 0.1
-    #: Share of the prompts on which everything is both_bad.
-    dead: float = 0.0
-    #: Share of the votes that are cast for one model, and its true rank by strength.
-    riggers: float = 0.0
-    rigged_rank: int = 2
-    newcomers: int = 0
-    newcomers_after: int = 0
-    retired: int = 0
-    retired_after: int = 0
-    drifting: int = 0
-    #: Change of the strength of drifting models, in points.
-    drift: float = 0.0
-    drift_after: int = 0
-    #: Votes over which they change; 0: at once.
-    drift_over: int = 0
-
-    def __post_init__(self) -> None:
-        for name in (one.name for one in fields(self)):
-            value = getattr(self, name)
-            if name in _SHARES and not 0.0 <= value <= 1.0:
-                raise BadOption(f"{name} is {value}; expected a share between 0 and 1")
-            if name not in _EITHER_WAY and value < 0:
-                raise BadOption(f"{name} is {value}; expected 0 or more")
-        if self.models < 2 or self.prompts < 1:
-            raise BadOption(f"{self.models} models and {self.prompts} prompts; a matchup needs 2 and 1")
-        if self.ties + self.both_bad >= 1.0:
-            raise BadOption(f"ties {self.ties} and both_bad {self.both_bad} leave no decisive votes")
-        if self.dead_prompts >= self.prompts:
-            raise BadOption(f"dead is {self.dead}: none of {self.prompts} prompts would be usable")
-        if not 1 <= self.rigged_rank <= self.models:
-            raise BadOption(f"rigged_rank is {self.rigged_rank}; expected 1 to {self.models}")
-        if self.newcomers + self.retired > self.models - max(2, self.drifting):
-            raise BadOption(
-                f"too many newcomers ({self.newcomers}), retired ({self.retired}) and drifting models "
-                f"({self.drifting}) for {self.models}: these groups may not overlap, and 2 models must always be present"
-            )
-
-    @property
-    def dead_prompts(self) -> int:
-        return round(self.dead * self.prompts)
+def average_win(strength: Floats, effect_sd: float, position_bias: float = 0.0) -> Floats:
+    """Win probability of row model against column model over normal effects of each, averaged over both sides."""
+    return _both_sides(strength[:, None] - strength[None, :], effect_sd, position_bias)
 
 
-def draw_world(
-    models: int,
-    prompts: int,
-    rng: np.random.Generator,
-    *,
-    strength_sd: float = 200.0,
-    effect_sd: float = 0.5,
-    clones: bool = False,
-) -> World:
-    """A simple random world: normal strengths (points), normal effects (logits), honest voters.
-
-    ``clones`` makes models equal in pairs, where any claim of an order is false.
-    """
-    plain = WorldSettings(models, prompts, strength_sd, effect_sd=effect_sd, close_top=False, lazy=0.0)
-    return draw_world_of(replace(plain, clones=clones), rng)
-
-
-def draw_world_of(settings: WorldSettings, rng: np.random.Generator) -> World:
-    """A random world."""
-    m = settings.models
-    strength = rng.normal(0.0, settings.strength_sd / POINTS_PER_LOGIT, m)
-    if settings.close_top:
-        strength = _with_close_top(strength, rng)
-    effect = rng.normal(0.0, settings.effect_sd, (m, settings.prompts))
-    if settings.clones:
-        strength = np.repeat(strength[::2], 2)[:m]
-    if settings.clones and settings.same_effects:
-        effect = np.repeat(effect[::2], 2, axis=0)[:m]
-    dead = rng.choice(settings.prompts, settings.dead_prompts, replace=False) if settings.dead_prompts else ()
-    chosen = _chosen(settings, rng)
-    width = len(str(m - 1))
-    return World(
-        tuple(f"model-{k:0{width}}" for k in range(m)),
-        strength,
-        effect,
-        settings.effect_sd,
-        ties=settings.ties,
-        both_bad=settings.both_bad,
-        position_bias=settings.position_bias,
-        lazy=settings.lazy,
-        dead=frozenset(int(p) for p in dead),
-        rigging=_rigging(settings, strength),
-        drift=_drift(settings, chosen["drifting"]),
-        joins=dict.fromkeys(chosen["newcomers"], settings.newcomers_after),
-        leaves=dict.fromkeys(chosen["retired"], settings.retired_after),
-    )
-
-
-def _with_close_top(strength: Floats, rng: np.random.Generator) -> Floats:
-    """Reduce the gaps at the top: the last of the top models keeps its strength, the others are placed above it."""
-    top = np.argsort(-strength)[: min(CLOSE_TOP_MODELS, len(strength) // 2)]
-    above = np.cumsum(rng.uniform(*CLOSE_GAP_POINTS, len(top) - 1)) / POINTS_PER_LOGIT
-    moved = strength.copy()
-    moved[top[:-1]] = strength[top[-1]] + above[::-1]
-    return moved
-
-
-def _chosen(settings: WorldSettings, rng: np.random.Generator) -> dict[str, list[int]]:
-    """The models that join late, leave early or drift."""
-    counts = {name: getattr(settings, name) for name in ("newcomers", "retired", "drifting")}
-    order = rng.permutation(settings.models).tolist() if any(counts.values()) else []
-    return {name: [order.pop() for _ in range(count)] for name, count in counts.items()}
-
-
-def _rigging(settings: WorldSettings, strength: Floats) -> Rigging | None:
-    if settings.riggers == 0.0:
-        return None
-    target = int(np.argsort(-strength, kind="stable")[settings.rigged_rank - 1])
-    nearest = np.argsort(np.abs(strength - strength[target]), kind="stable").tolist()
-    rivals = [model for model in nearest if model != target][:_RIVAL_COUNT]
-    return Rigging(settings.riggers, target, frozenset(rivals))
-
-
-def _drift(settings: WorldSettings, models: list[int]) -> Drift | None:
-    if not models:
-        return None
-    return Drift(
-        frozenset(models), settings.drift / POINTS_PER_LOGIT, settings.drift_after, settings.drift_over
-    )
+def _both_sides(gaps: Floats, effect_sd: float, bias: float) -> Floats:
+    """Win probability at these gaps, averaged over the two sides and over normal effects of both models."""
+    if effect_sd == 0.0:
+        return np.asarray(0.5 * (expit(gaps + bias) + expit(gaps - bias)))
+    nodes, weights = np.polynomial.hermite_e.hermegauss(_QUADRATURE_NODE_COUNT)
+    won = np.zeros_like(gaps)
+    for node, weight in zip(math.sqrt(2.0) * effect_sd * nodes, weights / weights.sum(), strict=True):
+        won += weight * 0.5 * (expit(gaps + node + bias) + expit(gaps + node - bias))
+    return won

@@ -160,7 +160,7 @@ def test_choices_are_the_ratings_under_other_scores(original):
     assert found == pytest.approx(expected, nan_ok=True)
 
 
-def test_elo_results_hold_means_noise_and_honest_intervals(original):
+def test_elo_results_hold_means_and_noise_and_no_interval_that_few_prompts_cannot_give(original):
     found = document(original, "elo_results.json")
     assert list(found) == ["schema", "default_k", "primary", "k_sensitivity", "n_decisive_matches"]
     assert list(found["k_sensitivity"]["factuality"]) == ["8", "16"]
@@ -173,10 +173,11 @@ def test_elo_results_hold_means_noise_and_honest_intervals(original):
             "entrant_id": model,
             "mean": pytest.approx(ratings.rating[k]),
             "sem": pytest.approx(ratings.extras["order_noise"][k]),
-            "ci95_low": pytest.approx(ratings.interval.low[k]),
-            "ci95_high": pytest.approx(ratings.interval.high[k]),
+            # Elo gives no interval for so few prompts.
+            "ci95_low": None,
+            "ci95_high": None,
         }
-        assert entry["ci95_high"] - entry["mean"] > entry["sem"]
+    assert np.isnan(ratings.interval.low).all()
     decisive = Counter(
         one.dimension for one in read_battles(original / "battles.jsonl") if one.kind in (0, 1, 4, 5)
     )

@@ -10,16 +10,21 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from tiltyard.cli.read_progress import show_read_progress
 from tiltyard.errors import BadOption
 
 if TYPE_CHECKING:
     from tiltyard.core.battles import Table
-    from tiltyard.simulate.log_forecast import Backtest, ClusterProfile, LogForecast, LogProfile
+    from tiltyard.simulate.fitted_log import ClusterProfile, LogProfile
+    from tiltyard.simulate.log_forecast import Backtest, LogForecast
     from tiltyard.simulate.world_settings import WorldSettings
 
 __all__ = ["LikeLog", "read_like", "world_like"]
 
+#: Above this many battles a person is told to wait.
+_LONG_BATTLES = 20_000
 #: The log is continued to these multiples of its length.
 _CONTINUED_RATIOS = (2, 3)
 
@@ -128,6 +133,8 @@ def _like(table: Table, seed: int) -> LikeLog:
     from tiltyard.simulate.log_forecast import backtest, current_figures, forecast_log, profile_log
 
     n = len(table.log())
+    if n > _LONG_BATTLES:
+        typer.echo(f"Forecasting from {n:,} battles; this takes minutes.", err=True)
     forecasts = tuple(forecast_log(table, times * n, seed=seed) for times in _CONTINUED_RATIOS)
     return LikeLog(profile_log(table), current_figures(table), forecasts, backtest(table, seed=seed))
 

@@ -5,9 +5,9 @@ import shutil
 
 import pytest
 import typer
-from test_backup import append, make_arena
 from typer.testing import CliRunner
 
+from bare_arenas import append, make_arena
 from postgres_servers import account, fresh_database, new_home
 from tiltyard.arena.maintenance import major_upgrade
 from tiltyard.arena.maintenance.major_upgrade import UpgradeResult

@@ -14,43 +14,19 @@ from datetime import UTC, datetime
 
 import pytest
 
+from bare_arenas import append, make_arena
 from postgres_servers import fresh_database
 from tiltyard.arena.accounts import Accounts
 from tiltyard.arena.content.object_storage import FolderStorage
-from tiltyard.arena.log.partitions import create_partitions
 from tiltyard.arena.maintenance import backup
 from tiltyard.arena.maintenance.backup import BackupManifest, back_up, read_backup
 from tiltyard.arena.maintenance.restore import check_logs, restore
 from tiltyard.arena.maintenance.restored_access import RestoredAccess, RestoredResponses, read_access
 from tiltyard.errors import InputError, NotAllowed, StoreFault, UnreadableFile
-from tiltyard.postgres.connections import connect, connect_async, open_pool
+from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.postgres.schema_migrations import check_schema, migrate
 
 BULKY = [b"<svg>\xff\x00large</svg>" * 5_000, os.urandom(100_000)]
-
-
-def make_arena(url, name):
-    async def made():
-        async with await connect_async(url) as connection, connection.transaction():
-            row = await connection.execute(
-                "INSERT INTO arenas (name, title, settings) VALUES (%s, 'Title', '{}') RETURNING arena",
-                [name],
-            )
-            (arena,) = await row.fetchone()
-            await create_partitions(connection, arena)
-            return arena
-
-    return asyncio.run(made())
-
-
-def append(connection, arena, count):
-    """So many events at the end of the log, in one transaction."""
-    connection.execute(
-        "INSERT INTO events (arena, position, at, kind)"
-        " SELECT %(arena)s, h.head + n, now(), 2 FROM generate_series(1, %(count)s) n,"
-        " (SELECT coalesce(max(position), 0) AS head FROM events WHERE arena = %(arena)s) h",
-        {"arena": arena, "count": count},
-    )
 
 
 @pytest.fixture

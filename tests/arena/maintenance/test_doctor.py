@@ -11,8 +11,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from test_backup import append, make_arena
 
+from bare_arenas import append, make_arena
 from postgres_servers import account, fresh_database
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.maintenance import doctor

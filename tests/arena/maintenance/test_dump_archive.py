@@ -1,8 +1,9 @@
 """Archives of pg_dump: column options that only one server understands are left out."""
 
 import pytest
-from test_backup import append, everything, make_arena
+from test_backup import everything
 
+from bare_arenas import append, make_arena
 from postgres_servers import fresh_database
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.maintenance import backup

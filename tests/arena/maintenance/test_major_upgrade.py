@@ -3,8 +3,8 @@
 import shutil
 
 import pytest
-from test_backup import append, make_arena
 
+from bare_arenas import append, make_arena
 from postgres_servers import DEBIAN, account, new_home
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.maintenance import major_upgrade

@@ -7,9 +7,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from test_backup import append, everything, make_arena
+from test_backup import everything
 from test_major_upgrade import USER, check_upgraded, fill, upgrade
 
+from bare_arenas import append, make_arena
 from postgres_servers import DEBIAN, fresh_database, new_home, postgres
 from schema_listing import SCHEMA, schema_of
 from tiltyard.arena.content.object_storage import FolderStorage

@@ -74,25 +74,49 @@ def coverage_cells(models: Iterable[int] = (10, 40)) -> list[Cell]:
         for row in COVERAGE
         if row[0] in chosen
     ]
-    lanes = [Cell(_settings(row, 3000, lanes=True), _name(row, lanes=True)) for row in ((10, 100, 0.0, ""),)]
-    near = [Cell(_settings(row, 3000), _name(row)) for row in ((10, 100, 0.0, "near-separated"),)]
-    return [*cells, *(lanes + near if 10 in chosen else ())]
+    if 10 in chosen:
+        kind, near = (10, 100, 0.0, ""), (10, 100, 0.0, "near-separated")
+        cells.append(Cell(_settings(kind, 3000, lanes=True), _name(kind, lanes=True)))
+        cells.append(Cell(_settings(near, 3000), _name(near)))
+    return cells
 
 
 def claim_cells() -> list[Cell]:
     return [Cell(_settings(row, 150 * row[0]), _name(row)) for row in CLAIMS]
 
 
-def inference_page(cells: Sequence[Cell], claims: Sequence[Cell], worlds: int, claim_worlds: int) -> str:
+_WORLDS = """Strengths have a standard deviation of 200 points, effects of model × prompt one of half a logit, ties are \
+16 %, both bad 7 %. *Pareto* is the exponent of the distribution of battles per prompt. *voters*: 20 voters with tastes \
+of half a logit; *heavy-voters*: 200 of them whose activity is Pareto with exponent 1.1; *lanes*: the policy chooses \
+pairs and prompts; *near-separated*: one model wins 49 of 50 decisive votes. The truth is that of the population of \
+prompts and voters. In brackets: standard errors over worlds."""
+_INTERVALS = """*Covered* is the share of true ratings, and of true differences, inside their 95 % intervals; *no interval* \
+the share of ratings that get none; *half-width* and *error* (root mean square) are medians over worlds in points; *to \
+the oracle's* compares half-widths with those of somebody who makes the same estimate and knows its covariance; ν is \
+the median of the effective degrees of freedom. [Before](inference-before.md) intervals were given by the plain sandwich."""
+_CLAIMS = """Rank ranges at 95 % for all pairs at once, 150 battles for each model. Among equal models every claim is \
+false. The oracle draws its critical number from the true covariance."""
+
+
+def inference_page(cells: Sequence[Cell], claims: Sequence[Cell], command: str) -> str:
     """Both tables as Markdown."""
-    made = f"{datetime.now(UTC):%Y-%m-%d}, Tiltyard {__version__}, by `python -m lab.inference --worlds {worlds} --claim-worlds {claim_worlds}`"
     return "\n".join(
         [
-            f"{made}. In brackets: standard errors over worlds.",
+            "# Intervals and claims in hostile worlds, measured",
+            "",
+            f"{datetime.now(UTC):%Y-%m-%d}, Tiltyard {__version__}, by `{command}`. {_WORLDS}",
+            "",
+            "## Intervals",
+            "",
+            _INTERVALS,
             "",
             "| models | prompts | world | ratings covered | differences covered | no interval | half-width | to the oracle's | error | ν |",
             "|--:|--:|---|--:|--:|--:|--:|--:|--:|--:|",
             *(_coverage_row(cell) for cell in cells),
+            "",
+            "## Claims of order",
+            "",
+            _CLAIMS,
             "",
             "| models | prompts | world | worlds with a false claim | pairs claimed | the oracle's |",
             "|--:|--:|---|--:|--:|--:|",
@@ -162,8 +186,9 @@ def main() -> None:
     runs = StudyRuns(SIZES["full"], lab_folder(), options.processes, lambda _name, _done, _total: None)
     covered = _run(runs, coverage_cells(options.models), options.worlds, _coverage_row)
     claimed = _run(runs, claim_cells(), options.claim_worlds, _claim_row)
-    page = inference_page(covered, claimed, options.worlds, options.claim_worlds)
     if options.out:
+        sizes = f"--worlds {options.worlds} --claim-worlds {options.claim_worlds} --models {' '.join(map(str, options.models))}"
+        page = inference_page(covered, claimed, f"python -m lab.inference {sizes}")
         options.out.write_text(page, encoding="utf-8")
 
 

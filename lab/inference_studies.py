@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit, ndtri
+from scipy.special import expit
 
 from tiltyard.core.battles import Table
 from tiltyard.core.board.cross_check import votes_table
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.ratings import BradleyTerry, Ratings
+from tiltyard.core.ratings.index_sums import laplacians
 from tiltyard.core.ratings.newton import fit_pairs
 from tiltyard.core.ratings.pairs import score_pairs
 from tiltyard.core.ratings.ranks import rank_models
@@ -91,7 +92,9 @@ def study_inference(settings: InferenceSettings, seed: int) -> InferenceResult:
         differences_covered=_mean(_differences_covered(ratings, truth, settings.method.level)),
         refused=float(1.0 - given.mean()),
         half_width=float(np.median(half)) if given.any() else None,
-        to_oracle=_median(half / (_normal(settings.method.level) * np.sqrt(np.diag(oracle)[given]))),
+        to_oracle=_median(
+            half / (critical_value(settings.method.level, np.inf) * np.sqrt(np.diag(oracle)[given]))
+        ),
         error=float(np.sqrt(np.mean((ratings.rating - centre - truth) ** 2))),
         dof=float(np.median(uncertainty.dof)),
         false_claim=bool((ranks.above & (truth[:, None] <= truth[None, :] + _EQUAL_POINTS)).any()),
@@ -136,16 +139,17 @@ def _oracle_covariance(world: World, table: Table) -> Floats:
     weight = np.ones(len(used)) if log.weight is None else log.weight[used]
     theta = fit_pairs(score_pairs(table.counts, m, Scoring()), bread=False).theta
     chance = expit(theta[a] - theta[b])
-    bread = np.linalg.inv(_laplacians(a, b, weight * chance * (1.0 - chance), np.zeros_like(a), m)[0] + 1.0)
+    one = np.zeros_like(a)
+    bread = np.linalg.inv(laplacians(a, b, weight * chance * (1.0 - chance), one, (1, m))[0] + 1.0)
     voter_sd = 0.0 if world.crowd is None else world.crowd.effect_sd
     slope = _slopes(world, math.hypot(world.effect_sd, voter_sd))[a, b]
     ties = world.ties / (1.0 - world.both_bad)
     alone = (1.0 - ties) * chance * (1.0 - chance) - 2.0 * slope**2 * (world.effect_sd**2 + voter_sd**2)
-    middle = _laplacians(a, b, weight**2 * alone, np.zeros_like(a), m)[0]
+    middle = laplacians(a, b, weight**2 * alone, one, (1, m))[0]
     for keys, spread in ((log.prompt, world.effect_sd), (log.voter, voter_sd)):
         if keys is not None and spread:
-            cluster = np.unique(keys[used], return_inverse=True)[1]
-            parts = _laplacians(a, b, weight * slope, cluster, m)
+            known, cluster = np.unique(keys[used], return_inverse=True)
+            parts = laplacians(a, b, weight * slope, cluster, (len(known), m))
             middle += spread**2 * np.einsum("pij,pkj->ik", parts, parts)
     centred = np.eye(m) - 1.0 / m
     return np.asarray(centred @ bread @ middle @ bread @ centred) * POINTS_PER_LOGIT**2
@@ -160,15 +164,6 @@ def _slopes(world: World, effect_sd: float) -> Floats:
     return np.asarray(decided * (chances * (1.0 - chances)) @ (weights / weights.sum()))
 
 
-def _laplacians(a: Ints, b: Ints, value: Floats, cluster: Ints, m: int) -> Floats:
-    """For each cluster the sum of value·(e_a − e_b)(e_a − e_b)ᵀ over its battles."""
-    n = int(cluster.max(initial=0)) + 1
-    parts = np.zeros((n, m, m))
-    for i, j, sign in ((a, a, 1.0), (b, b, 1.0), (a, b, -1.0), (b, a, -1.0)):
-        np.add.at(parts, (cluster, i, j), sign * value)
-    return parts
-
-
 def _oracle_claims(rating: Floats, covariance: Floats, rng: np.random.Generator) -> int:
     """Pairs that the oracle claims at 95 % for all at once: the largest standardised difference of noise is drawn."""
     i, j = np.triu_indices(len(rating), 1)
@@ -178,10 +173,6 @@ def _oracle_claims(rating: Floats, covariance: Floats, rng: np.random.Generator)
     noise = rng.normal(size=(_ORACLE_DRAW_COUNT, len(rating))) @ (vectors * np.sqrt(values.clip(0.0))).T
     largest = np.abs((noise[:, i] - noise[:, j]) / error).max(axis=1)
     return int((np.abs(rating[i] - rating[j]) / error > np.quantile(largest, 0.95)).sum())
-
-
-def _normal(level: float) -> float:
-    return float(ndtri((1.0 + level) / 2.0))
 
 
 def _mean(values: npt.NDArray[np.bool_]) -> float | None:

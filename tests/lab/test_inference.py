@@ -69,7 +69,7 @@ def test_pairs_may_be_chosen_by_the_policy():
 def test_the_page_has_a_row_for_every_kind_of_world():
     results = studied("equal", 2, models=4, prompts=20, battles=300)
     cells = [Cell(InferenceSettings(KIND), "kind", results)]
-    page = inference_page(cells, cells, 2, 2)
+    page = inference_page(cells, cells, "python -m lab.inference")
     assert "| 10 | 100 | kind | " in page
     assert "0 of 2" in page
     assert len(coverage_cells()) == len(COVERAGE) + 2

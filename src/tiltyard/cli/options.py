@@ -47,7 +47,7 @@ PriorSd = Annotated[
     typer.Option(min=1, max=1e6, help="Weak prior: standard deviation of ratings, in points."),
 ]
 MaxShare = Annotated[
-    float | None,
+    float,
     typer.Option(min=0.001, max=1, help="Most that one prompt or voter may weigh; 1: no limit."),
 ]
 Format = Annotated[str | None, typer.Option(help="Format of the files; default: detect it.")]

@@ -1,4 +1,4 @@
-"""``tiltyard simulate --like FILE``: a world drawn from a real log, how the log would go on, and a back-test."""
+"""``tiltyard simulate --like LOG``: a world drawn from a real log, how the log would go on, and a back-test."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.core.ratings.group_fit import fit_groups
 from tiltyard.core.ratings.groups import comparable_groups
+from tiltyard.core.ratings.index_sums import laplacians
 from tiltyard.core.ratings.pairs import score_pairs
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.errors import CannotRate
@@ -121,13 +122,10 @@ class _Clusters:
 
     def _parts(self, fitted: FittedLog) -> Floats | None:
         """The information of each cluster; ``None`` if that is too much to hold."""
-        m, n, a, b, v = fitted.m, len(self.known), fitted.a, fitted.b, fitted.variance
-        if n * m * m > _EFFECT_NUMBER_LIMIT:
+        shape = len(self.known), fitted.m
+        if shape[0] * shape[1] ** 2 > _EFFECT_NUMBER_LIMIT:
             return None
-        part = np.zeros((n, m, m))
-        for i, j, value in ((a, a, v), (b, b, v), (a, b, -v), (b, a, -v)):
-            np.add.at(part, (self.of, i, j), value)
-        return part
+        return laplacians(fitted.a, fitted.b, fitted.variance, self.of, shape)
 
     def draw_variance(self, rng: np.random.Generator) -> float:
         """The variance of effects: one draw, given its estimate and a weak prior on the standard deviation."""

@@ -77,8 +77,9 @@ class LimitedTable:
 def limit_shares(table: Table, scoring: Scoring, most: float | None) -> LimitedTable:
     """Reduce the weights of large prompts and voters until each has at most ``most`` of the total.
 
-    Scans the log once if nothing is too large. Otherwise once for each round, of which a few are enough. ``None``
-    leaves all weights as they are. If no weights keep the limit for prompts and voters at once, the limit is doubled.
+    Scans the log once for prompts and once for voters if nothing is too large, and then once for each round, of which
+    a few are enough. ``None`` leaves all weights as they are. If no weights keep the limit for prompts and voters at
+    once, the limit is doubled.
     """
     if not table.has_log:
         return LimitedTable(table, {})

@@ -81,7 +81,10 @@ def rate_table(
     fit, flip, bootstrap = None, None, None
     if isinstance(method, BradleyTerry) and not settings.style:
         if method.ties != "davidson" and method.prior_sd is None:
-            fit, flip = check_fit(table, method.scoring()), votes_to_flip(table, method.scoring())
+            fit = check_fit(table, method.scoring())
+            # Counted where every battle weighs the same: not where some weigh less.
+            if not any(finding.name == "weight-limited" for finding in ratings.findings):
+                flip = votes_to_flip(table, method.scoring())
         if settings.n_bootstraps:
             bootstrap = replace(method, interval="bootstrap", n_bootstraps=settings.n_bootstraps)(table)
     board = make_board(ratings, ranks, findings=() if fit is None else fit.findings)

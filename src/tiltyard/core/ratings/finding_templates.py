@@ -160,13 +160,13 @@ _INTERVALS: Mapping[str, Template] = {
         _(
             "One prompt had {share:.0%} of the battles. Each weighs at most {most:.0%} now (reduced: {limited})."
         ),
-        _("Set max_share to change the limit."),
+        _("Change the limit with --max-share (in Python, max_share)."),
     ),
     "weight-limited/voter": Template(
         _(
             "One voter cast {share:.0%} of the votes. Each weighs at most {most:.0%} now (reduced: {limited})."
         ),
-        _("Set max_share to change the limit."),
+        _("Change the limit with --max-share (in Python, max_share)."),
     ),
     "without-prompt": Template(
         _(

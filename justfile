@@ -6,6 +6,7 @@ export PYTHONDONTWRITEBYTECODE := ""
 pure := "tests/core"
 pure_sources := "*/tiltyard/core/*"
 rest := "tests --ignore tests/core"
+board_battles := "3000"
 
 # List the commands.
 default:
@@ -21,7 +22,7 @@ quick *args:
 
 # What the gate leaves out: slow tests, full sizes, kills, a real LLM, every browser variant, simulations. Hours.
 release:
-    python tools/lanes.py --page docs/evidence/release.md "coverage full faults dawdle intervals inference backtests priors"
+    python tools/lanes.py --page docs/evidence/release.md "coverage full faults dawdle intervals inference place-study settled backtests priors"
 
 # What browsers may add to the arena's pages. Without Node (`uv sync --group frontend`) they are tested plain.
 bundle:
@@ -30,6 +31,17 @@ bundle:
 lint:
     ruff check .
     ruff format --check .
+    bandit --quiet --recursive --severity-level medium src
+
+# Known vulnerabilities of what is locked. Asks PyPI, so that it is no part of `check`.
+audit:
+    uv export --quiet --locked --all-extras --no-default-groups --no-emit-project --output-file "${TMPDIR:-/tmp}/tiltyard-requirements.txt"
+    pip-audit --strict --disable-pip --require-hashes --requirement "${TMPDIR:-/tmp}/tiltyard-requirements.txt"
+
+# The bill of materials of a release (CycloneDX): everything that the extras bring, as it is locked.
+sbom file:
+    uv export --quiet --locked --all-extras --no-default-groups --no-emit-project --no-hashes --output-file "${TMPDIR:-/tmp}/tiltyard-sbom.txt"
+    cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible --output-format JSON --output-file "{{file}}" "${TMPDIR:-/tmp}/tiltyard-sbom.txt"
 
 types:
     mypy
@@ -64,6 +76,18 @@ coverage:
 docs:
     mkdocs build --strict
 
+# The documentation with a board beside it, in site/, as .github/workflows/docs.yml deploys it.
+site *options: docs (board "site/board" options)
+
+# A run of the demo's battles, rated, verified and published to a folder.
+board folder *options:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    place="$(mktemp -d)"
+    trap 'rm -rf "$place"' EXIT
+    (cd "$place" && tiltyard demo battles --n {{board_battles}} && tiltyard rate battles.jsonl --arena "Demo arena" --out demo)
+    tiltyard publish "$place/demo" "{{folder}}" {{options}}
+
 # Every test of the pages against a server that dawdles: one that looks before a page is there fails.
 dawdle:
     TILTYARD_TEST_DAWDLE=1 pytest -m "slow or not slow" -n 2 --dist worksteal tests/pages
@@ -71,6 +95,10 @@ dawdle:
 # All tests at full size, the slow ones too.
 full:
     TILTYARD_TEST_SIZE=full pytest -m "slow or not slow" -n 2 --dist worksteal --ignore tests/faults
+
+# Tournaments, panels and `ab` on a real LLM server, killed and resumed. Half an hour; "-k 'not full'" takes seven minutes.
+real-llm *args:
+    pytest -m "slow or not slow" -n 0 tests/tournaments/test_real_llm.py tests/tournaments/test_real_ab.py {{args}}
 
 # Processes and servers killed and stopped, one scene at a time.
 faults:
@@ -84,6 +112,22 @@ intervals:
 inference *args:
     python -m lab.inference --out docs/evidence/data/inference.md {{args}}
 
+# Is an order that an arena calls settled ever false, and how much is settled when? Resumable; four hours.
+settled *args:
+    python -m lab.settled --out docs/evidence/data/settled.md {{args}}
+
+# Intervals of models that a judge placed, with and without bias; what is finished is kept. An hour.
+place-study *args:
+    python -m lab.placement --out docs/evidence/data/place.md {{args}}
+
+# Comparisons of two models: false decisions, prompts until one, and intervals of scores. A few minutes.
+ab-study *args:
+    python -m lab.ab_study --out docs/evidence/data/ab.md {{args}}
+
+# Intervals of raters' agreement in simulated panels. A quarter of an hour.
+agreement-study *args:
+    python -m lab.agreement_study --out docs/evidence/data/agreement.md {{args}}
+
 # Forecasts made at a third of a log, against what followed. A quarter of an hour.
 backtests *args:
     python -m lab.backtests --out docs/evidence/data/backtests.md {{args}}
@@ -91,6 +135,10 @@ backtests *args:
 # How often intervals with a prior hold the truth.
 priors:
     python bench/intervals.py --only prior --worlds 2500 --out docs/evidence/data/priors.md
+
+# How often intervals of win rates against a baseline hold the truth. Half an hour.
+baselines:
+    python bench/intervals.py --only baseline --worlds 400 --out docs/evidence/data/win-rates.md
 
 # Every bar of the ranking policy, full size; what is finished is kept. Hours.
 suite *args:
@@ -112,6 +160,13 @@ bench:
     python bench/arena_load.py --home "$(mktemp -d)" --models 20 --prompts 100 --seconds 12 --repeats 3 --out docs/evidence/data/arena-load.md
     python bench/arena_ceilings.py --home "$(mktemp -d)" --battles 50000 --out docs/evidence/data/arena-ceilings.md
     python bench/tournament_growth.py --out docs/evidence/data/tournament-growth.md --plot docs/images/tournament-growth.svg
+    python bench/verdict_browser.py --out docs/evidence/data/verdict-browser.md --pictures docs/images/pages
+    python bench/published_site.py --pictures docs/images/pages
+    python bench/report_pictures.py "$(mktemp -d)" --docs docs/images/pages
+
+# The terminal that README shows, from a real run. A minute.
+record:
+    uv run --no-project bench/record_ab.py docs/images/ab.svg
 
 # Mutation testing of the core and of access checks, or of the paths given; see decision 44. An hour; it resumes.
 mutants *args:

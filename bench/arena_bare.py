@@ -26,7 +26,7 @@ from tiltyard.postgres.schema_migrations import migrate
 
 __all__ = ["Bare", "run_cycle", "run_votes", "serve_bare", "set_up_bare"]
 
-#: The only one there.
+#: The only one there, and the number of its bucket.
 _ARENA = 1
 _SET_UP = """
 CREATE SEQUENCE bare_position START 1000;
@@ -35,7 +35,7 @@ CREATE SEQUENCE bare_vote MINVALUE 0 START 0;
 """
 #: A matchup's id follows from its serial, so that a script can name it; it is looked up by the id, as a vote's is.
 _SERVE_MANY = """
-INSERT INTO matchups
+INSERT INTO matchups_b{arena}
 SELECT {arena}, 0, k, md5(k::text)::uuid, nextval('bare_position'), k / 2, k % {models}, (k + 1) % {models},
        k % {prompts}, k, k + 1, 0, 0, 'drawn at random, not chosen', 0.01, 0, now(), now() + interval '2 hours'
 FROM (SELECT nextval('bare_serve') AS k FROM generate_series(1, {count})) AS drawn
@@ -50,29 +50,29 @@ _DRAW = """\
 _SERVE = """\
 WITH drawn AS MATERIALIZED (SELECT nextval('bare_serve') AS k, nextval('bare_position') AS position),
 served AS (
-    INSERT INTO matchups
+    INSERT INTO matchups_b{arena}
     SELECT {arena}, 0, k, md5(k::text)::uuid, position, :session, :a, :b, :prompt, :a, :b, :lane, :lane,
            'drawn at random, not chosen', 0.01, 0, now(), now() + interval '2 hours'
     FROM drawn
     RETURNING *
 )
-INSERT INTO events (arena, position, at, kind, source, serial, session, a, b, prompt, nominal, lane)
+INSERT INTO events_b{arena} (arena, position, at, kind, source, serial, session, a, b, prompt, nominal, lane)
 SELECT arena, position, served_at, 0, source, serial, session, a, b, prompt, nominal, lane FROM served
 RETURNING serial AS k
 """
 _VOTE = """\
 WITH named AS MATERIALIZED (SELECT md5(({serial})::text)::uuid AS matchup),
 open AS (
-    SELECT arena, source, serial, session, a, b, prompt FROM matchups
+    SELECT arena, source, serial, session, a, b, prompt FROM matchups_b{arena}
     WHERE arena = {arena} AND matchup = (SELECT matchup FROM named) AND expires_at > now()
 ),
 ended AS (
-    INSERT INTO endings (arena, source, serial, position, at, kind, outcome)
+    INSERT INTO endings_b{arena} (arena, source, serial, position, at, kind, outcome)
     SELECT arena, source, serial, nextval('bare_position'), now(), 1, :outcome FROM open
     ON CONFLICT DO NOTHING
     RETURNING *
 )
-INSERT INTO events (arena, position, at, kind, source, serial, session, a, b, prompt, outcome)
+INSERT INTO events_b{arena} (arena, position, at, kind, source, serial, session, a, b, prompt, outcome)
 SELECT arena, ended.position, ended.at, 1, source, serial, session, a, b, prompt, outcome
 FROM ended JOIN open USING (arena, source, serial);
 """
@@ -108,7 +108,7 @@ def serve_bare(house: House, models: int, prompts: int, count: int) -> None:
     with connect(_url(house)) as connection:
         connection.execute(_SERVE_MANY.format(arena=_ARENA, models=models, prompts=prompts, count=count))
         connection.execute("SELECT setval('bare_vote', (SELECT last_value - %s FROM bare_serve))", (count,))
-        connection.execute(f"ANALYZE matchups_{_ARENA}")
+        connection.execute(f"ANALYZE matchups_b{_ARENA}")
 
 
 def run_votes(house: House, *, clients: int, seconds: float) -> Bare:

@@ -1,7 +1,7 @@
 """The throughput of each part of a live arena by itself: `python bench/arena_ceilings.py --home DIR --out RESULTS.md`.
 
-One part after another, without HTTP in between: appending to the log in batches, folding the log into a web
-process's counts, rating it, checkpoints. CPU time of the process that does it, and for the log the clock too.
+One part after another, without HTTP in between: appending to the log in batches, deciding for voters as the process
+that owns an arena does, folding the log into a web process's counts, rating it, checkpoints. CPU time of the process that does it, and for the log the clock too.
 """
 
 from __future__ import annotations
@@ -12,25 +12,32 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from uuid import UUID
 
 from arena_load import LoadSettings, next_serial, serve_ahead
 from arena_seed import make_arena, seed_log
 from arena_servers import database
 from arena_usage import cpu_of, family
 from tiltyard.arena.content.arenas import Arena
-from tiltyard.arena.log.event_log import SOURCES, LogKind, LogRow, append_batch, read_tail
+from tiltyard.arena.log.event_log import SOURCES, LogRow, OpenMatchup, append_batch, read_tail
 from tiltyard.arena.log.log_columns import LogColumns, read_columns
 from tiltyard.arena.voting.arena_state import ArenaState
+from tiltyard.arena.voting.voter_requests import Voter
+from tiltyard.arena.voting.voting_queue import VotingQueue
+from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
-from tiltyard.postgres.connections import connect, connect_async
+from tiltyard.postgres.connections import connect, connect_async, open_pool
 from tiltyard.settings.arena_settings import ArenaSettings
 
 __all__ = ["measure_ceilings"]
 
 BATCHES = (1, 10, 100, 1_000)
+#: Voters at the same time, each of whom sends the next request when the last one is answered.
+CROWD_VOTERS = (64, 256)
 _WHOLE = 400
+_DECIDED_SECONDS = 8.0
 
 
 def measure_ceilings(home: Path, settings: LoadSettings) -> list[tuple[str, str]]:
@@ -40,6 +47,7 @@ def measure_ceilings(home: Path, settings: LoadSettings) -> list[tuple[str, str]
         first = seed_log(house.url, arena, settings.models, settings.prompts, settings.battles)
         rows = [_folded(house.url, arena, settings, first.head - 2 * settings.battles)]
         rows += _rated(house.url, arena, settings)
+        rows += [_decided(house.url, house.postmaster, arena, voters) for voters in CROWD_VOTERS]
         for size in BATCHES:
             rows.append(_appended(house.url, house.postmaster, arena, settings, size))
     return rows
@@ -59,9 +67,7 @@ def _appended(url: str, postmaster: int, arena: Arena, settings: LoadSettings, s
             while done < count // settings.stay * settings.stay:
                 async with append_batch(connection, arena.arena) as batch:
                     for k in range(min(size, count // settings.stay * settings.stay - done)):
-                        batch.end(
-                            LogKind.VOTE, 0, serial + done + k, session=1, a=0, b=1, prompt=0, outcome=k % 4
-                        )
+                        batch.vote(_open_matchup(serial + done + k), k % 4, blind=True)
                 done += size
             spent = cpu_of(family(postmaster)) - server
             return time.perf_counter() - start, time.process_time() - cpu, spent
@@ -69,6 +75,61 @@ def _appended(url: str, postmaster: int, arena: Arena, settings: LoadSettings, s
     seconds, cpu, server = asyncio.run(append())
     told = f"{count / seconds:,.0f}/s; CPU a vote: {cpu / count * 1e6:.0f} µs ours, {server / count * 1e6:.0f} PostgreSQL"
     return f"votes appended, {size:,} to a batch", told
+
+
+def _open_matchup(serial: int) -> OpenMatchup:
+    """A matchup as `serve_ahead` serves it."""
+    now = datetime.now(tz=UTC)
+    return OpenMatchup(
+        matchup=UUID(int=serial),
+        source=0,
+        serial=serial,
+        session=1,
+        a=0,
+        b=1,
+        prompt=0,
+        response_a=1,
+        response_b=2,
+        nominal=0,
+        lane=0,
+        served_at=now,
+        expires_at=now,
+    )
+
+
+def _decided(url: str, postmaster: int, arena: Arena, voters: int) -> tuple[str, str]:
+    """Matchups and votes as the owner of an arena decides them: all but HTTP, cookies and responses' texts."""
+
+    async def vote(queue: VotingQueue, first: int, until: float) -> int:
+        cycles = 0
+        while time.perf_counter() < until:
+            # A session knows names after its votes: another one comes, as in the load of whole cycles.
+            voter = Voter(first + cycles // LoadSettings.stay)
+            offered = await queue.next_matchup(voter)
+            await queue.vote(voter, offered.matchup, Kind(cycles % 4))
+            cycles += 1
+        return cycles
+
+    async def decide() -> tuple[int, float, float, float]:
+        async with open_pool(url, most=4) as pool:
+            queue = VotingQueue(pool, arena.arena, arena.name, arena.settings)
+            await queue.open()
+            try:
+                start, cpu, server = time.perf_counter(), time.process_time(), cpu_of(family(postmaster))
+                until = start + _DECIDED_SECONDS
+                crowd = [vote(queue, 10**12 * (1 + k) + voters, until) for k in range(voters)]
+                cycles = sum(await asyncio.gather(*crowd))
+                spent = cpu_of(family(postmaster)) - server
+                return cycles, time.perf_counter() - start, time.process_time() - cpu, spent
+            finally:
+                await queue.close()
+
+    cycles, seconds, cpu, server = asyncio.run(decide())
+    told = (
+        f"{cycles / seconds:,.0f} cycles/s; CPU a cycle: {cpu / cycles * 1e6:.0f} µs ours, "
+        f"{server / cycles * 1e6:.0f} PostgreSQL"
+    )
+    return f"the owner decides, {voters} voters at once", told
 
 
 def _folded(url: str, arena: Arena, settings: LoadSettings, roster: int) -> tuple[str, str]:

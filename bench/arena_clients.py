@@ -183,7 +183,7 @@ def cycle(orders: ClientOrders, host: bytes, jobs: Iterator[bytes], ends: float)
         if asked and body:
             at = body.index(marker) + len(marker)
             asked = False
-            return "vote", vote_request(host, cookie, body[at : at + 22], rounds)
+            return "vote", vote_request(host, cookie, body[at : body.index(b'"', at)], rounds)
         if time.perf_counter() > ends:
             return None
         rounds += 1

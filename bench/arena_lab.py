@@ -22,8 +22,8 @@ sys.path[:0] = [str(HERE.parent / "tests"), str(HERE.parent / "tests" / "lab")]
 
 from arena_servers import database  # noqa: E402
 from driven import compared, driven  # noqa: E402
-from tiltyard.simulate.simulated_arena import SimulationSettings, simulate  # noqa: E402
-from tiltyard.simulate.worlds import WorldSettings  # noqa: E402
+from tiltyard.simulation.simulated_arena import SimulationSettings, simulate  # noqa: E402
+from tiltyard.simulation.world_settings import WorldSettings  # noqa: E402
 
 #: Votes between looks at the ratings in `tiltyard simulate`.
 OFTEN = 10

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import hashlib
 import json
 import os
-import secrets
 import subprocess
 import sys
 import tempfile
@@ -22,6 +20,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import median
+from uuid import UUID
 
 import numpy as np
 
@@ -30,12 +29,13 @@ from arena_clients import ClientOrders, Seen
 from arena_seed import make_arena, seed_log
 from arena_servers import House, database, serving
 from arena_usage import Usage
+from tiltyard.arena.accounts import new_session_number
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.log.event_log import LogBatch, ServedMatchup, append_batch
 from tiltyard.arena.secret_keys import open_keys
-from tiltyard.arena.voting.matchup_ids import format_matchup_id, new_matchup_id
-from tiltyard.postgres.connections import connect, connect_async
-from tiltyard.web.cookies import VOTER_COOKIE, Cookies
+from tiltyard.arena.voting.matchup_ids import MatchupIds, new_matchup_id
+from tiltyard.postgres.connections import connect_async
+from tiltyard.web.cookies import VOTER_COOKIE, Cookies, make_voter_token
 
 __all__ = [
     "LoadSettings",
@@ -125,7 +125,8 @@ def warm_up(house: House, arena: Arena, settings: LoadSettings) -> None:
 def our_votes(house: House, arena: Arena, settings: LoadSettings, into: Measured) -> None:
     count = round(settings.votes_a_second * settings.seconds)
     voters = make_voters(house, -(-count // settings.stay))
-    matchups = asyncio.run(serve_ahead(house.url, arena, voters, settings))
+    ids = MatchupIds(open_keys(house.home), 0)
+    matchups = [ids.format(one) for one in asyncio.run(serve_ahead(house.url, arena, voters, settings))]
     jobs = [
         f"{voters[k][1]} {matchups[k * settings.stay + j]}"
         for crowd in range(0, len(voters), _CROWD)
@@ -156,25 +157,19 @@ def bare_cycle(house: House, _: Arena, settings: LoadSettings, into: Measured) -
 def make_voters(house: House, count: int) -> list[tuple[int, str]]:
     """Sessions, and the cookies that their voters hold."""
     cookies = Cookies(open_keys(house.home), secure=False)
-    tokens = [secrets.token_urlsafe(24) for _ in range(count)]
-    hashes = [hashlib.sha256(token.encode()).digest() for token in tokens]
-    query = (
-        "INSERT INTO sessions (token_sha256, source) SELECT *, 0 FROM unnest(%s::bytea[]) RETURNING session"
-    )
-    with connect(house.url) as connection:
-        rows = connection.execute(query, (hashes,)).fetchall()
-    return [(row[0], cookies.seal(VOTER_COOKIE, token)) for row, token in zip(rows, tokens, strict=True)]
+    sessions = [new_session_number() for _ in range(count)]
+    return [(one, cookies.seal(VOTER_COOKIE, make_voter_token(one, time.time()))) for one in sessions]
 
 
 async def serve_ahead(
     url: str, arena: Arena, voters: list[tuple[int, str]], settings: LoadSettings
-) -> list[str]:
+) -> list[UUID]:
     """Give each voter its matchups straight through the log; their ids, voter by voter.
 
     A voter of the service never has more than two open; here they are only a way to vote much.
     """
     rng = np.random.default_rng()
-    shown: list[str] = []
+    shown: list[UUID] = []
     async with await connect_async(url) as connection:
         step = max(1, _BATCH // settings.stay)
         for start in range(0, len(voters), step):
@@ -184,7 +179,7 @@ async def serve_ahead(
                     for _ in range(settings.stay):
                         one = _drawn(rng, serial, session, batch, settings)
                         batch.serve(one)
-                        shown.append(format_matchup_id(one.matchup))
+                        shown.append(one.matchup)
                         serial += 1
     return shown
 
@@ -204,7 +199,7 @@ def _drawn(
     return ServedMatchup(
         source=0,
         serial=serial,
-        matchup=new_matchup_id(batch.arena),
+        matchup=new_matchup_id(0, batch.arena),
         session=session,
         a=a,
         b=b,

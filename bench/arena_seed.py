@@ -31,8 +31,9 @@ from tiltyard.arena.log.partitions import PARTITION_AHEAD_ROWS, PARTITION_ROWS, 
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.postgres.connections import connect, connect_async, open_pool
 from tiltyard.postgres.schema_migrations import migrate
+from tiltyard.postgres.statements import bucket_table
 from tiltyard.settings.arena_settings import ArenaSettings
-from tiltyard.simulate.world_settings import WorldSettings, draw_world_of
+from tiltyard.simulation.world_settings import WorldSettings, draw_world_of
 
 __all__ = ["Drawn", "Seeded", "make_arena", "seed_log"]
 
@@ -139,32 +140,39 @@ def seed_log(url: str, arena: Arena, models: int, prompts: int, battles: int, *,
         drawn = draw(models, prompts, battles, head + 1, now - _HOUR, seed)
         cells = _responses(connection, arena.arena, models, prompts)
         seconds["draw"] = time.perf_counter() - start
-        asyncio.run(_room(url, arena.arena, head + 2 * battles, battles))
+        bucket = _bucket(connection, arena.arena)
+        asyncio.run(_room(url, bucket, head + 2 * battles, battles))
         for table, chunks in (
             ("events", _events(arena.arena, drawn)),
             ("matchups", _matchups(arena, drawn, cells)),
             ("endings", _endings(arena.arena, drawn)),
         ):
             start = time.perf_counter()
-            _copy(connection, f"{table}_{arena.arena} ({_COLUMNS[table]})", chunks)
+            _copy(connection, f"{bucket_table(table, bucket)} ({_COLUMNS[table]})", chunks)
             seconds[table] = time.perf_counter() - start
         start = time.perf_counter()
         for table in ("events", "matchups", "endings"):
-            connection.execute(f"VACUUM (ANALYZE) {table}_{arena.arena}")
+            connection.execute(f"VACUUM (ANALYZE) {bucket_table(table, bucket)}")
         connection.execute("CHECKPOINT")
         seconds["vacuum"] = time.perf_counter() - start
         return Seeded(battles, head + 2 * battles, seconds, sizes(connection, arena.arena))
 
 
 def sizes(connection: psycopg.Connection, arena: int) -> dict[str, int]:
-    """Bytes of each of the arena's growing tables, indexes included."""
+    """Bytes of each of the growing tables of the arena's bucket, indexes included."""
     query = "SELECT sum(pg_total_relation_size(relid)) FROM pg_partition_tree(%s::regclass)"
     found = {}
     for table in ("events", "matchups", "endings"):
-        row = connection.execute(query, (f"{table}_{arena}",)).fetchone()
+        row = connection.execute(query, (bucket_table(table, _bucket(connection, arena)),)).fetchone()
         assert row is not None
         found[table] = int(row[0])
     return found
+
+
+def _bucket(connection: psycopg.Connection, arena: int) -> int:
+    row = connection.execute("SELECT bucket FROM arenas WHERE arena = %s", (arena,)).fetchone()
+    assert row is not None
+    return int(row[0])
 
 
 def _head(connection: psycopg.Connection, arena: int) -> tuple[int, int]:
@@ -174,8 +182,10 @@ def _head(connection: psycopg.Connection, arena: int) -> tuple[int, int]:
         (arena,),
     ).fetchone()
     assert row is not None
-    # What the import wrote must not be later than the votes.
+    # What the import wrote must not be later than the votes. Logs are append-only for everybody else.
+    connection.execute("SET session_replication_role = replica")
     connection.execute("UPDATE events SET at = at - interval '90 days' WHERE arena = %s", (arena,))
+    connection.execute("RESET session_replication_role")
     return int(row[0]), int(row[1]) - _EPOCH
 
 
@@ -187,13 +197,13 @@ def _responses(connection: psycopg.Connection, arena: int, models: int, prompts:
     return cells
 
 
-async def _room(url: str, arena: int, head: int, battles: int) -> None:
+async def _room(url: str, bucket: int, head: int, battles: int) -> None:
     async with await connect_async(url) as connection:
         for number in range(0, head + PARTITION_AHEAD_ROWS, PARTITION_ROWS):
-            await ensure_partition(connection, "events", arena, number)
+            await ensure_partition(connection, "events", bucket, number)
         for table in ("matchups", "endings"):
             for number in range(0, battles + PARTITION_AHEAD_ROWS, PARTITION_ROWS):
-                await ensure_partition(connection, table, arena, number)
+                await ensure_partition(connection, table, bucket, number)
 
 
 def _copy(connection: psycopg.Connection, table: str, chunks: Iterator[bytes]) -> None:

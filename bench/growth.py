@@ -131,8 +131,9 @@ def page(runs: list[Run], picture: str) -> str:
         "",
         (
             "Time is linear in battles. Battle-level memory does not depend on their number: it holds counts, "
-            "300 × 300 cells of seven kinds. Prompt-clustered ratings above 20 million battles read the file three "
-            "times (counts, distinct prompts, sums) and hold one number per prompt and model."
+            "300 × 300 cells of seven kinds. Prompt-clustered ratings above 20 million battles read the file "
+            "once for counts and seven times for the limit on weights and for leaving each prompt out, and hold a few "
+            "numbers per prompt and model."
         ),
         "",
         (

@@ -2,7 +2,8 @@
 
 In simulated worlds with prompt effects the truth is known: the rating that endless battles on
 endless prompts would give. Counted is how often each kind of interval holds it; with `--only prior`, how often
-intervals with a prior hold the ratings of models that hardly lost or won (`--worlds 2500`: some minutes).
+intervals with a prior hold the ratings of models that hardly lost or won (`--worlds 2500`: some minutes); with
+`--only baseline`, how often those of win rates against a baseline hold the true rate (`--worlds 1000`: an hour).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
+from lab.baseline_coverage import BaselineWorld, baseline_coverage
 from lab.interval_coverage import IntervalCoverage, coverage, prior_coverage
 from tiltyard._version import __version__
 
@@ -68,7 +70,54 @@ def prior_page(pool: ProcessPoolExecutor, _prompts: list[int], worlds: int) -> s
     return "\n".join([*lines, ""])
 
 
-PAGES = {"intervals": interval_page, "prior": prior_page}
+#: The worlds of win rates: what is written of them, and what makes them.
+BASELINE_KINDS: dict[str, dict[str, object]] = {
+    "one battle": {},
+    "one battle, half of them weigh 3": {"strong": True},
+    "4 battles, correlation 0.2": {"battles": 4, "alike": 0.2},
+    "4 battles, correlation 0.5": {"battles": 4, "alike": 0.5},
+    "Pareto 1.1, correlation 0.2": {"battles": 4, "tail": 1.1, "alike": 0.2},
+    "Pareto 0.7, correlation 0.5": {"battles": 4, "tail": 0.7, "alike": 0.5},
+}
+BASELINE_PROMPTS, BASELINE_RATES = (8, 20, 100, 500), (0.02, 0.1, 0.5, 0.98)
+
+
+def baseline_page(pool: ProcessPoolExecutor, _prompts: list[int], worlds: int) -> str:
+    cells = [(kind, rate) for kind in BASELINE_KINDS for rate in BASELINE_RATES]
+    made = [
+        BaselineWorld(prompts, rate, **BASELINE_KINDS[kind])  # type: ignore[arg-type]
+        for kind, rate in cells
+        for prompts in BASELINE_PROMPTS
+    ]
+    found = list(pool.map(baseline_coverage, made, [worlds] * len(made)))
+    lines = [
+        "# Intervals of win rates, measured",
+        "",
+        (
+            f"{datetime.now(UTC):%Y-%m-%d}, Tiltyard {__version__}, by `python bench/intervals.py --only baseline "
+            f"--worlds {worlds}`. {worlds:,} worlds for each cell: a model wins against the baseline at the given rate, "
+            "prompts differ by the correlation of two battles on one of them, and battles on a prompt are even or follow a "
+            "Pareto distribution. Share of 95 % intervals that hold the rate, and their mean width in points of the "
+            "percentage; "
+            f"lowest share {100 * min(cell.covered for cell in found):.1f} %, "
+            f"most refused {100 * max(cell.refused for cell in found):.1f} %."
+        ),
+        "",
+        "| battles on a prompt | win rate | "
+        + " | ".join(f"{prompts} prompts" for prompts in BASELINE_PROMPTS)
+        + " |",
+        "|---|--:|" + "--:|" * len(BASELINE_PROMPTS),
+    ]
+    width = len(BASELINE_PROMPTS)
+    for k, (kind, rate) in enumerate(cells):
+        texts = [
+            f"{100 * one.covered:.1f} % ({100 * one.width:.1f})" for one in found[k * width : (k + 1) * width]
+        ]
+        lines.append(f"| {kind} | {rate:.0%} | " + " | ".join(texts) + " |")
+    return "\n".join([*lines, ""])
+
+
+PAGES = {"intervals": interval_page, "prior": prior_page, "baseline": baseline_page}
 
 
 def main() -> None:

@@ -20,6 +20,7 @@ from scipy.special import expit
 from tiltyard.core.battles import CodedBattles, Kind
 from tiltyard.core.ratings import newton, online_bradley_terry
 from tiltyard.core.ratings.online_bradley_terry import OnlineBradleyTerry, OnlineState
+from tiltyard.core.ratings.portable_functions import logistic
 from timing import one_thread, repeat
 
 Floats = NDArray[np.float64]
@@ -62,9 +63,7 @@ class Stale:
     def fold(self, a: int, b: int, y: float) -> None:
         s = self.covariance[a] - self.covariance[b]
         v = float(s[a] - s[b])
-        p = online_bradley_terry._logistic(
-            online_bradley_terry._mode(float(self.mean[a] - self.mean[b]), v, y)
-        )
+        p = logistic(online_bradley_terry._mode(float(self.mean[a] - self.mean[b]), v, y))
         self.mean += s * (y - p)
         h, precision = p * (1.0 - p), self.precision
         precision[a, a] += h

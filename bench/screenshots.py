@@ -1,7 +1,9 @@
-"""Pictures of every page: `python bench/screenshots.py --out docs/images/pages`.
+"""Pictures of every page, for the documentation or to look at.
 
-`tiltyard demo` is started, a Chromium walks through its pages as a voter, a reader and the operator, and each is
-kept at desktop and phone size; some also dark. Needs playwright and Debian's chromium.
+`python bench/screenshots.py` makes those of the documentation: desktop and phone, some also dark.
+`python bench/screenshots.py --every --out pictures` takes each page whole, at five widths, light and dark;
+`--language en-XA` or `ar-XB` in a pseudo-language. `tiltyard demo` is started, and a Chromium walks through its
+pages as a voter, a reader and the operator. Needs playwright and Debian's chromium.
 """
 
 from __future__ import annotations
@@ -23,10 +25,18 @@ from pathlib import Path
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from small_png import small_png
+from tiltyard.web.pages.localization import localization_for
 
 SIZES = {"": (1280, 800), "-phone": (390, 844)}
+#: Those to look at.
+EVERY = {
+    f"-{width}": (width, height)
+    for width, height in ((390, 844), (768, 1024), (1280, 800), (1920, 1080), (2560, 1440))
+}
 CHROMIUM = "/usr/bin/chromium"
 FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-gpu", "--hide-scrollbars"]
+#: In which the pages are asked for.
+LANGUAGE = "en-GB"
 NAME, PASSWORD = "Ada", "correct horse battery"
 #: Bytes that the smaller and the larger of two responses have at least: others make dull pictures.
 TELLING = {"text": (60, 320), "image": (2000, 3000), "audio": (0, 0), "app": (300, 1000)}
@@ -41,6 +51,11 @@ _DRAWN = """() => [...document.images].every(one => {
   return one.complete || place.bottom < 0 || place.top > innerHeight || !place.width;
 })"""
 HOUSE = "/operator/arenas/demo"
+
+
+def said(text: str) -> str:
+    """A text of the pages in the language of the pictures."""
+    return localization_for(LANGUAGE).texts.gettext(text)
 
 
 @dataclass(frozen=True)
@@ -63,10 +78,14 @@ class Camera:
     out: Path
     #: An empty page in which pictures are made smaller.
     blank: Page
+    #: Every page at every width, light and dark, down to its end.
+    every: bool = False
     large: list[str] = field(default_factory=list)
 
     def take(self, page: Page, name: str, *, top: str | None = None, sizes: dict | None = None) -> None:
         """The page as it is, at each size."""
+        if self.every:
+            sizes = EVERY
         for ending, (width, height) in (sizes or SIZES).items():
             page.set_viewport_size({"width": width, "height": height})
             page.evaluate("scrollTo(0, 0)")
@@ -75,8 +94,9 @@ class Camera:
             page.wait_for_load_state("networkidle")
             page.wait_for_function(_DRAWN)
             path = self.out / f"{name}{ending}.png"
-            path.write_bytes(small_png(self.blank, page.screenshot(animations="disabled", caret="hide")))
-            if path.stat().st_size > MOST:
+            picture = page.screenshot(animations="disabled", caret="hide", full_page=self.every)
+            path.write_bytes(picture if self.every else small_png(self.blank, picture))
+            if not self.every and path.stat().st_size > MOST:
                 self.large.append(f"{path.name}: {path.stat().st_size:,} bytes")
         page.set_viewport_size({"width": 1280, "height": 800})
 
@@ -84,7 +104,7 @@ class Camera:
         page.goto(self.url + shot.path)
         shot.act(page)
         self.take(page, shot.name, top=shot.top)
-        if shot.dark:
+        if shot.dark or self.every:
             page.emulate_media(color_scheme="dark")
             page.reload()
             shot.act(page)
@@ -101,7 +121,11 @@ READER = [
     Shot("chart-win-rates", f"{ARENA}?chart=win-rates", top="#charts"),
     Shot("chart-battle-counts", f"{ARENA}?chart=battle-counts", top="#charts"),
     Shot("chart-history", f"{ARENA}?chart=history", top="#charts"),
-    Shot("permalink", ARENA, act=lambda page: page.get_by_role("link", name="Permalink").click()),
+    Shot(
+        "permalink",
+        ARENA,
+        act=lambda page: page.get_by_role("link", name=said("Permalink to this board")).click(),
+    ),
     Shot("model", f"{ARENA}/models/argent-70b", dark=True),
     Shot("vote-welcome", f"{ARENA}/vote"),
 ]
@@ -109,13 +133,13 @@ READER = [
 
 def _first_voter(page: Page) -> None:
     """The person with most votes that count."""
-    rows = page.get_by_role("row").filter(has_text="human").filter(has_not=page.locator(".badge"))
+    rows = page.get_by_role("row").filter(has_text=said("human")).filter(has_not=page.locator(".badge"))
     rows.locator("th a").first.click()
 
 
 def _excluding(page: Page) -> None:
     _first_voter(page)
-    page.get_by_label(re.compile("reason", re.IGNORECASE)).first.fill(
+    page.locator("input[name=reason]:visible, textarea[name=reason]:visible").first.fill(
         "Every vote within a second, always the left side"
     )
     page.locator("form[action$=exclude] button").click()
@@ -130,10 +154,10 @@ def _uploading(page: Page) -> None:
         {"prompt_id": "sketch-2", "prompt": "Draw a tree.", "model": "kestrel-2", "kind": "image", "response": "tree.png"},
     ]  # fmt: skip
     data = "\n".join(json.dumps(row) for row in rows).encode()
-    page.get_by_label("File").set_input_files(
+    page.get_by_label(said("File")).set_input_files(
         [{"name": "kestrel.jsonl", "mimeType": "application/jsonl", "buffer": data}]
     )
-    page.get_by_role("button", name="Look it over").click()
+    page.get_by_role("button", name=said("Look it over")).click()
 
 
 def _fewer_votes(page: Page) -> None:
@@ -190,7 +214,9 @@ def served_to(context: BrowserContext, url: str, words: str, kind: str) -> str:
 
 def visitor(browser: Browser) -> BrowserContext:
     """A new visitor."""
-    context = browser.new_context(color_scheme="light", locale="en-GB", timezone_id="UTC")
+    context = browser.new_context(
+        color_scheme="light", timezone_id="UTC", extra_http_headers={"Accept-Language": LANGUAGE}
+    )
     context.set_default_timeout(30_000)
     return context
 
@@ -204,10 +230,10 @@ def stages(browser: Browser, camera: Camera) -> None:
             camera.shoot(page, Shot(name, f"{ARENA}/vote", dark=name == "vote-maths"))
             if name == "vote-code":
                 page.locator(f"[data-act=vote][value={better}]:visible").click()
-                page.get_by_text("Vote counted:").wait_for()
+                page.get_by_text(said("Vote counted:")).wait_for()
                 camera.take(page, "vote-session")
-                page.get_by_role("button", name="Finish").click()
-                page.get_by_role("heading", name="The names").wait_for()
+                page.get_by_role("button", name=said("Finish")).click()
+                page.get_by_role("heading", name=said("The names")).wait_for()
                 camera.take(page, "session-names")
 
 
@@ -248,14 +274,14 @@ def operator(context: BrowserContext, camera: Camera, link: str | None) -> None:
     page = context.new_page()
     if link is not None:
         camera.shoot(page, Shot("operator-claim", link))
-        page.get_by_label("Name").fill(NAME)
-        page.get_by_label("Password").fill(PASSWORD)
-        page.get_by_role("button", name="Claim").click()
+        page.get_by_label(said("Name")).fill(NAME)
+        page.get_by_label(said("Password")).fill(PASSWORD)
+        page.get_by_role("button", name=said("Claim")).click()
         context.clear_cookies()
     camera.shoot(page, Shot("operator-sign-in", "/operator/sign-in"))
-    page.get_by_label("Name").fill(NAME)
-    page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Sign in").click()
+    page.get_by_label(said("Name")).fill(NAME)
+    page.get_by_label(said("Password")).fill(PASSWORD)
+    page.get_by_role("button", name=said("Sign in")).click()
     page.wait_for_load_state()
     for shot in OPERATOR:
         camera.shoot(page, shot)
@@ -287,15 +313,19 @@ def _said(out: object) -> str:
 
 
 def main() -> None:
+    global LANGUAGE  # noqa: PLW0603 (every act on a page reads it)
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("docs/images/pages"))
     parser.add_argument("--only", default="", help="voter, reader or operator")
+    parser.add_argument("--every", action="store_true", help="five widths, light and dark, whole pages")
+    parser.add_argument("--language", default=LANGUAGE, help="such as en-XA or ar-XB")
     parser.add_argument("rest", nargs="*", help="options of tiltyard demo, after --")
     given = parser.parse_args()
+    LANGUAGE = given.language
     given.out.mkdir(parents=True, exist_ok=True)
     with demo(given.rest) as (url, link), sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        camera = Camera(url, given.out, browser.new_page())
+        camera = Camera(url, given.out, browser.new_page(), given.every)
         context = visitor(browser)
         if given.only in ("", "reader"):
             page = context.new_page()

@@ -1,7 +1,8 @@
 """How a tournament's cost grows with its questions: `python bench/tournament_growth.py --out RESULTS.md`.
 
-Plans tournaments of 10,000, 100,000 and 1,000,000 questions (20 models, three dimensions), fills the
-cache with a reply to each, then rates and publishes from the cache; each step in a process of its own.
+Plans tournaments of 10,000, 100,000 and 1,000,000 questions (20 models, three dimensions), runs them with a
+scripted judge that answers at once, then rates and publishes from the cache, and verifies; each step in a
+process of its own. Above 200,000 questions the cache is filled without a run, which would take an hour.
 CPU seconds and peak memory are noted.
 """
 
@@ -25,11 +26,13 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "tests")]
 
 from timing import ONE_THREAD  # noqa: E402
-from tournament.arranged import arrange  # noqa: E402
+from tournaments.arranged import arrange  # noqa: E402
 
 MODELS, DIMENSIONS = 20, 3
 EACH = MODELS * (MODELS - 1) // 2 * DIMENSIONS * 2
-STEPS = ("plan", "fill", "rate", "verify")
+STEPS = ("plan", "run", "fill", "rate", "verify")
+#: Above so many questions the cache is filled without a run.
+RUN_QUESTION_LIMIT = 200_000
 
 
 @dataclass(frozen=True)
@@ -42,18 +45,23 @@ class Step:
 
 def do(step: str, folder: Path) -> None:
     os.environ["TILTYARD_HOME"] = str(folder / "home")
-    {"plan": plan, "fill": fill, "rate": rate, "verify": verify}[step](folder)
+    {"plan": plan, "run": run, "fill": fill, "rate": rate, "verify": verify}[step](folder)
     usage = resource.getrusage(resource.RUSAGE_SELF)
     print(json.dumps([time.process_time(), usage.ru_maxrss / 1024.0]))
+
+
+def prepared_run(folder: Path):
+    from tiltyard.tournaments.tournament_run import RunRequest, prepare_run
+
+    return prepare_run(RunRequest(config_path=folder / "tournament.yaml", mode="pilot"), asking=False)
 
 
 def plan(folder: Path) -> None:
     """Exactly what `tiltyard plan` does."""
     from tiltyard.judges.ledger import Ledger
-    from tiltyard.tournament.cost_estimate import estimate_plan
-    from tiltyard.tournament.tournament_run import prepare_run
+    from tiltyard.tournaments.cost_estimate import estimate_plan
 
-    prepared = prepare_run(folder / "tournament.yaml", "pilot", asking=False)
+    prepared = prepared_run(folder)
     with closing(Ledger(prepared.databases.ledger)) as ledger:
         found = estimate_plan(prepared.plan, ledger)
     assert found.calls == len(prepared.plan)
@@ -62,9 +70,8 @@ def plan(folder: Path) -> None:
 def fill(folder: Path) -> None:
     """A reply to every question: what judges would have said, by hash."""
     from tiltyard.judges.ledger import Ledger, _packed
-    from tiltyard.tournament.tournament_run import prepare_run
 
-    prepared = prepare_run(folder / "tournament.yaml", "pilot", asking=False)
+    prepared = prepared_run(folder)
     rows: list[dict] = []
     with closing(Ledger(prepared.databases.ledger)) as ledger:
 
@@ -75,37 +82,46 @@ def fill(folder: Path) -> None:
 
         for question in prepared.plan.questions():
             key = prepared.plan.key(question)
-            rows.append({"request_key": key, "ask": 0, "body": _packed(reply(question)), "received_at": 0.0})
+            rows.append({"request_key": key, "ask": 0, "body": _packed(reply(key)), "received_at": 0.0})
             if len(rows) == 5000:
                 write()
         write()
 
 
-def reply(question) -> dict:
-    """A verdict that leans to the model of the lower number."""
-    drawn = int(hashlib.sha256(question.id.encode()).hexdigest()[:4], 16) / 65536
-    gap = (int(question.second[6:]) - int(question.first[6:])) / 40
-    step = "A=B" if abs(drawn - 0.5) < 0.1 else "A>B" if drawn < 0.5 + gap else "B>A"
+def reply(key: str) -> dict:
+    """A verdict by the hash of a request."""
+    drawn = int(key[:4], 16) / 65536
+    step = "A=B" if abs(drawn - 0.5) < 0.1 else "A>B" if drawn < 0.5 else "B>A"
     text = json.dumps({"reasoning": "It answers better. " * 8, "verdict": step, "both_bad": False})
-    return {
-        "choices": [{"message": {"content": text}, "finish_reason": "stop"}],
-        "usage": {"prompt_tokens": 900, "completion_tokens": 60},
-    }
+    return {"text": text, "stop": "end", "usage": {"input": 900, "output": 60}}
+
+
+def run(folder: Path) -> None:
+    """Exactly what `tiltyard run` does, with a judge in the same process that answers at once."""
+    from tiltyard.judges.providers.replay import ReplayProvider
+    from tiltyard.tournaments.tournament_run import run_tournament
+
+    async def complete(_provider: object, body: dict) -> dict:
+        return reply(hashlib.sha256(body["user"].encode()).hexdigest())
+
+    ReplayProvider.complete = complete
+    finished = run_tournament(prepared_run(folder), Silent(), output_dir=folder / "run")
+    assert set(finished.states) == {"ok"}, finished.states
 
 
 class Silent:
     def begun(self, *_: object, **__: object) -> None: ...
     def tick(self, _: object) -> None: ...
+    def note(self, _: str) -> None: ...
     def rating(self) -> None:
         return None
 
 
 def rate(folder: Path) -> None:
     """Exactly what `tiltyard run --skip-judging` does."""
-    from tiltyard.tournament.tournament_run import prepare_run, run_tournament
+    from tiltyard.tournaments.tournament_run import run_tournament
 
-    prepared = prepare_run(folder / "tournament.yaml", "pilot", asking=False)
-    run_tournament(prepared, Silent(), output_dir=folder / "out", skip_judging=True)
+    run_tournament(prepared_run(folder), Silent(), output_dir=folder / "out", skip_judging=True)
 
 
 def verify(folder: Path) -> None:
@@ -118,7 +134,8 @@ def verify(folder: Path) -> None:
 def measured(prompts: int) -> list[Step]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        judge = {"provider": "openai", "base_url": "http://127.0.0.1:9/v1"}
+        (folder / "nothing.jsonl").write_text("")
+        judge = {"provider": "replay", "base_url": "nothing.jsonl"}
         arrange(
             folder,
             models=MODELS,
@@ -130,7 +147,8 @@ def measured(prompts: int) -> list[Step]:
             ratings={"n_bootstraps": 100},
         )
         found = []
-        for step in STEPS:
+        left_out = "run" if prompts * EACH > RUN_QUESTION_LIMIT else "fill"
+        for step in (name for name in STEPS if name != left_out):
             command = [sys.executable, str(Path(__file__).resolve()), "--step", step, "--folder", name]
             done = subprocess.run(
                 command, check=True, capture_output=True, text=True, env=os.environ | ONE_THREAD
@@ -147,8 +165,9 @@ def report(steps: list[Step]) -> str:
         "",
         (
             f"{datetime.now(UTC):%Y-%m-%d}, by `python bench/tournament_growth.py`: {MODELS} models, {DIMENSIONS} dimensions, "
-            "one judge, both orders, every reply in the cache; one thread, the whole process, start included. `plan` is "
-            "`tiltyard plan`, `rate` is `tiltyard run --skip-judging` with all its artifacts, `verify` is `tiltyard verify`."
+            "one judge, both orders; one thread, the whole process, start included. `plan` is `tiltyard plan`, `run` is "
+            "`tiltyard run` with a judge in the same process that answers at once and costs nothing, `rate` is "
+            "`tiltyard run --skip-judging` with all its artifacts, `verify` is `tiltyard verify`."
         ),
         "",
         "| questions | step | CPU seconds | µs a question | peak MiB |",

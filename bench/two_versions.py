@@ -1,7 +1,7 @@
 """CPU time of two installed versions, run in turn: `python bench/two_versions.py --old PYTHON --new PYTHON`.
 
 PYTHON is the interpreter of an environment in which one version is installed from its wheel, with the extra
-`arena`. Only what both versions have is used: the public API, the commands and the HTTP API. Each pair runs
+`arena` (for the cases with a server). Only what both versions have is used: the public API, the commands and the HTTP API. Each pair runs
 every case once with either version, the order alternating, so that a busy machine slows both alike.
 """
 
@@ -14,7 +14,7 @@ import statistics
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -112,6 +112,7 @@ def board(version: Version, _: Path) -> float:
 
 
 CASES = {"bt": fit, "rate on Parquet": rate, "vote cycle": cycle, "board page": board}
+SERVED = {"vote cycle", "board page"}
 
 
 @contextmanager
@@ -143,16 +144,20 @@ def main() -> None:
     parser.add_argument("--new", type=Path, required=True)
     parser.add_argument("--pairs", type=int, default=12)
     parser.add_argument("--only", choices=list(CASES), action="append")
+    parser.add_argument("--rows", type=int, default=FIT_ROWS)
     parser.add_argument("--as-user")
     options = parser.parse_args()
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        serving("old", options.old, options.as_user) as old,
-        serving("new", options.new, options.as_user) as new,
-    ):
+    served = not options.only or not SERVED.isdisjoint(options.only)
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as servers:
+        old, new = (
+            servers.enter_context(serving(name, python, options.as_user))
+            if served
+            else Version(name, python, "", 0)
+            for name, python in (("old", options.old), ("new", options.new))
+        )
         data = Path(folder) / "battles.parquet"
         command = [str(old.python), "-m", "tiltyard", "demo", "battles", str(data)]
-        subprocess.run([*command, "--n", str(FIT_ROWS)], check=True)
+        subprocess.run([*command, "--n", str(options.rows)], check=True)
         print(
             "| case | CPU s, old | CPU s, new | median of new ÷ old | quartiles |\n|---|---:|---:|---:|---:|"
         )

@@ -3,7 +3,8 @@ import { defineConfig } from "vite";
 // Names carry a hash of what is inside, so that browsers may keep a file for ever.
 export default defineConfig({
   base: "./",
-  publicDir: false,
+  // The licence of a font goes wherever the font goes.
+  publicDir: "public",
   build: {
     outDir: "../src/tiltyard/web/bundle",
     emptyOutDir: true,

@@ -16,7 +16,7 @@ from lab.suite_report import suite_markdown, suite_page, suite_svgs, suite_table
 from tiltyard.cli.simulation_output import document_json, prepare_folder, simulation_progress, write_files
 from tiltyard.errors import TiltyardError
 from tiltyard.report.terminal import Terminal
-from tiltyard.simulate.result_cache import lab_folder
+from tiltyard.simulation.result_cache import lab_folder
 
 __all__ = ["main"]
 

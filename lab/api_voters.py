@@ -16,7 +16,7 @@ import numpy as np
 from tiltyard.client import AsyncClient
 from tiltyard.core.battles import Kind
 from tiltyard.errors import BadOption, Expired
-from tiltyard.simulate.worlds import World
+from tiltyard.simulation.worlds import World
 
 __all__ = ["ApiVoting", "CastVotes", "answers_of", "cast_votes"]
 

@@ -17,10 +17,10 @@ import numpy as np
 
 from tiltyard._version import __version__
 from tiltyard.errors import CannotRate
-from tiltyard.simulate.log_forecast import backtest
-from tiltyard.simulate.result_cache import lab_folder
-from tiltyard.simulate.studies import Study, run_study, summarise
-from tiltyard.simulate.world_settings import WorldSettings, draw_world_of, hostile_world
+from tiltyard.simulation.log_forecast import backtest
+from tiltyard.simulation.result_cache import lab_folder
+from tiltyard.simulation.studies import Study, run_study, summarise
+from tiltyard.simulation.world_settings import WorldSettings, draw_world_of, hostile_world
 
 __all__ = ["BACKTESTS", "SHAPES", "BacktestCounts", "BacktestSettings", "backtests_page", "count_backtest"]
 
@@ -63,7 +63,7 @@ BACKTESTS: Study[BacktestSettings, BacktestCounts] = Study(
     1,
     count_backtest,
     BacktestCounts,
-    depends=("tiltyard.core", "tiltyard.simulate", "lab.backtests"),
+    depends=("tiltyard.core", "tiltyard.simulation", "lab.backtests"),
 )
 
 _KIND = WorldSettings(10, 100, close_top=False, lazy=0.0)

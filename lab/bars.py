@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tiltyard.simulate.studies import MeanFigure, Median, Proportion, Study, run_study
+from tiltyard.simulation.studies import MeanFigure, Median, Proportion, Study, run_study
 
 __all__ = [
     "SIZES",

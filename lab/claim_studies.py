@@ -17,8 +17,8 @@ from lab.mark_trials import (
 from tiltyard.core.battles import CodedBattles, Kind, Table
 from tiltyard.core.ratings.bradley_terry import BradleyTerry
 from tiltyard.core.ratings.glicko2 import Glicko2
-from tiltyard.simulate.studies import Study
-from tiltyard.simulate.world_settings import WorldSettings, draw_world_of
+from tiltyard.simulation.studies import Study
+from tiltyard.simulation.world_settings import WorldSettings, draw_world_of
 
 __all__ = [
     "COVERED",
@@ -106,8 +106,8 @@ _MARKS = (
     "tiltyard.core.battles",
     "lab.claim_studies",
     "lab.mark_trials",
-    "tiltyard.simulate.world_settings",
-    "tiltyard.simulate.worlds",
+    "tiltyard.simulation.world_settings",
+    "tiltyard.simulation.worlds",
     "tiltyard.core.ratings.newton",
     "tiltyard.core.ratings.pairs",
     "tiltyard.core.ratings.scoring",
@@ -127,8 +127,8 @@ COVERED: Study[CoveredSettings, CoveredShares] = Study(
         "tiltyard.core.ratings",
         "lab.claim_studies",
         "lab.interval_coverage",
-        "tiltyard.simulate.world_settings",
-        "tiltyard.simulate.worlds",
+        "tiltyard.simulation.world_settings",
+        "tiltyard.simulation.worlds",
     ),
 )
 FALSE_MARKS: Study[FalseMarksSettings, FalseMarks] = Study(

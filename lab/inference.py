@@ -17,11 +17,12 @@ from pathlib import Path
 from lab.bars import SIZES, StudyRuns
 from lab.inference_studies import INFERENCE, InferenceResult, InferenceSettings
 from tiltyard._version import __version__
-from tiltyard.simulate.result_cache import lab_folder
-from tiltyard.simulate.studies import summarise
-from tiltyard.simulate.world_settings import WorldSettings, hostile_world
+from tiltyard.core.ratings import BradleyTerry
+from tiltyard.simulation.result_cache import lab_folder
+from tiltyard.simulation.studies import summarise
+from tiltyard.simulation.world_settings import WorldSettings, hostile_world
 
-__all__ = ["CLAIMS", "COVERAGE", "Cell", "claim_cells", "coverage_cells", "inference_page"]
+__all__ = ["CLAIMS", "COVERAGE", "Cell", "claim_cells", "coverage_cells", "inference_page", "unlimited_cells"]
 
 #: Rows of both tables: models, prompts, Pareto's exponent of battles per prompt, and names of hostile worlds.
 Row = tuple[int, int, float, str]
@@ -81,6 +82,15 @@ def coverage_cells(models: Iterable[int] = (10, 40)) -> list[Cell]:
     return cells
 
 
+def unlimited_cells() -> list[Cell]:
+    """Uneven worlds of ten models, rated without a limit on what one prompt or voter weighs."""
+    cells = [
+        cell for cell in coverage_cells((10,)) if cell.settings.world.prompt_pareto or "heavy" in cell.name
+    ]
+    method = BradleyTerry(max_share=None)
+    return [replace(cell, settings=replace(cell.settings, method=method)) for cell in cells]
+
+
 def claim_cells() -> list[Cell]:
     return [Cell(_settings(row, 150 * row[0]), _name(row)) for row in CLAIMS]
 
@@ -94,12 +104,21 @@ _INTERVALS = """*Covered* is the share of true ratings, and of true differences,
 the share of ratings that get none; *half-width* and *error* (root mean square) are medians over worlds in points; *to \
 the oracle's* compares half-widths with those of somebody who makes the same estimate and knows its covariance; ν is \
 the median of the effective degrees of freedom. [Before](inference-before.md) intervals were given by the plain sandwich."""
+_UNLIMITED = (
+    """The uneven worlds of ten models again, rated without the limit on what one prompt or voter weighs."""
+)
 _CLAIMS = """Rank ranges at 95 % for all pairs at once, 150 battles for each model. Among equal models every claim is \
 false. The oracle draws its critical number from the true covariance."""
 
 
-def inference_page(cells: Sequence[Cell], claims: Sequence[Cell], command: str) -> str:
-    """Both tables as Markdown."""
+def inference_page(
+    cells: Sequence[Cell], unlimited: Sequence[Cell], claims: Sequence[Cell], command: str
+) -> str:
+    """All tables as Markdown."""
+    heads = (
+        "| models | prompts | world | ratings covered | differences covered | no interval | half-width | to the oracle's | error | ν |",
+        "|--:|--:|---|--:|--:|--:|--:|--:|--:|--:|",
+    )
     return "\n".join(
         [
             "# Intervals and claims in hostile worlds, measured",
@@ -110,9 +129,15 @@ def inference_page(cells: Sequence[Cell], claims: Sequence[Cell], command: str) 
             "",
             _INTERVALS,
             "",
-            "| models | prompts | world | ratings covered | differences covered | no interval | half-width | to the oracle's | error | ν |",
-            "|--:|--:|---|--:|--:|--:|--:|--:|--:|--:|",
+            *heads,
             *(_coverage_row(cell) for cell in cells),
+            "",
+            "## Without the limit",
+            "",
+            _UNLIMITED,
+            "",
+            *heads,
+            *(_coverage_row(cell) for cell in unlimited),
             "",
             "## Claims of order",
             "",
@@ -179,16 +204,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--worlds", type=int, default=300, help="worlds of each kind, for intervals")
     parser.add_argument("--claim-worlds", type=int, default=400, help="the same, for claims of order")
+    parser.add_argument(
+        "--unlimited-worlds", type=int, default=100, help="the same, without a limit on weights"
+    )
     parser.add_argument("--models", type=int, nargs="*", default=[10, 40])
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--out", type=Path, help="a Markdown file")
     options = parser.parse_args()
     runs = StudyRuns(SIZES["full"], lab_folder(), options.processes, lambda _name, _done, _total: None)
     covered = _run(runs, coverage_cells(options.models), options.worlds, _coverage_row)
+    unlimited = _run(runs, unlimited_cells(), options.unlimited_worlds, _coverage_row)
     claimed = _run(runs, claim_cells(), options.claim_worlds, _claim_row)
     if options.out:
-        sizes = f"--worlds {options.worlds} --claim-worlds {options.claim_worlds} --models {' '.join(map(str, options.models))}"
-        page = inference_page(covered, claimed, f"python -m lab.inference {sizes}")
+        sizes = f"--worlds {options.worlds} --unlimited-worlds {options.unlimited_worlds} --claim-worlds {options.claim_worlds}"
+        models = " ".join(map(str, options.models))
+        page = inference_page(
+            covered, unlimited, claimed, f"python -m lab.inference {sizes} --models {models}"
+        )
         options.out.write_text(page, encoding="utf-8")
 
 

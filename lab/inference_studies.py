@@ -23,10 +23,10 @@ from tiltyard.core.ratings.pairs import score_pairs
 from tiltyard.core.ratings.ranks import rank_models
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.core.ratings.variance import critical_value
-from tiltyard.simulate.simulated_arena import SimulatedArena, SimulationSettings
-from tiltyard.simulate.studies import Study
-from tiltyard.simulate.world_settings import WorldSettings, draw_world_of
-from tiltyard.simulate.worlds import POINTS_PER_LOGIT, World
+from tiltyard.simulation.simulated_arena import SimulatedArena, SimulationSettings
+from tiltyard.simulation.studies import Study
+from tiltyard.simulation.world_settings import WorldSettings, draw_world_of
+from tiltyard.simulation.worlds import POINTS_PER_LOGIT, World
 
 __all__ = ["INFERENCE", "InferenceResult", "InferenceSettings", "study_inference"]
 
@@ -64,8 +64,8 @@ class InferenceResult:
     to_oracle: float | None
     #: Root mean square error of the ratings, in points.
     error: float
-    #: Median degrees of freedom of the ratings.
-    dof: float
+    #: Median degrees of freedom of the ratings that have an interval.
+    dof: float | None
     #: Whether some model is claimed to be above one that is as good or better.
     false_claim: bool
     #: Ordered pairs that are claimed, by rank ranges and by the oracle.
@@ -82,21 +82,22 @@ def study_inference(settings: InferenceSettings, seed: int) -> InferenceResult:
     assert interval is not None
     centre = float(ratings.rating.mean())
     oracle = _oracle_covariance(world, settings.method.limited(table).table)
-    given = ~np.isnan(interval.low)
+    # In extreme draws one prompt has all battles: then intervals speak of it alone, and none of prompts like these.
+    given = ~np.isnan(interval.low) & ("prompt" in interval.clusters)
     half = (interval.high - interval.low)[given] / 2.0
     inside = (interval.low - centre <= truth) & (truth <= interval.high - centre)
     ranks = rank_models(ratings)
     assert ranks is not None
     return InferenceResult(
         ratings_covered=_mean(inside[given]),
-        differences_covered=_mean(_differences_covered(ratings, truth, settings.method.level)),
+        differences_covered=_mean(_differences_covered(ratings, truth, given, settings.method.level)),
         refused=float(1.0 - given.mean()),
         half_width=float(np.median(half)) if given.any() else None,
         to_oracle=_median(
             half / (critical_value(settings.method.level, np.inf) * np.sqrt(np.diag(oracle)[given]))
         ),
         error=float(np.sqrt(np.mean((ratings.rating - centre - truth) ** 2))),
-        dof=float(np.median(uncertainty.dof)),
+        dof=_median(uncertainty.dof[given]),
         false_claim=bool((ranks.above & (truth[:, None] <= truth[None, :] + _EQUAL_POINTS)).any()),
         claims=int(ranks.above.sum()),
         oracle_claims=_oracle_claims(ratings.rating, oracle, np.random.default_rng([seed, 3])),
@@ -113,12 +114,12 @@ def _log(settings: InferenceSettings, seed: int) -> tuple[World, Table]:
     return world, world.table(settings.battles, rng)
 
 
-def _differences_covered(ratings: Ratings, truth: Floats, level: float) -> npt.NDArray[np.bool_]:
+def _differences_covered(
+    ratings: Ratings, truth: Floats, given: npt.NDArray[np.bool_], level: float
+) -> npt.NDArray[np.bool_]:
     """For each pair whose difference has an interval: whether that holds the truth."""
     assert ratings.uncertainty is not None
-    assert ratings.interval is not None
     i, j = np.triu_indices(len(truth), 1)
-    given = ~np.isnan(ratings.interval.low)
     pairs = given[i] & given[j]
     i, j = i[pairs], j[pairs]
     half = critical_value(level, ratings.uncertainty.difference_dof()[i, j])
@@ -191,9 +192,9 @@ INFERENCE: Study[InferenceSettings, InferenceResult] = Study(
     depends=(
         "tiltyard.core",
         "lab.inference_studies",
-        "tiltyard.simulate.simulated_arena",
-        "tiltyard.simulate.matchmakers",
-        "tiltyard.simulate.world_settings",
-        "tiltyard.simulate.worlds",
+        "tiltyard.simulation.simulated_arena",
+        "tiltyard.simulation.matchmakers",
+        "tiltyard.simulation.world_settings",
+        "tiltyard.simulation.worlds",
     ),
 )

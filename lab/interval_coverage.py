@@ -11,8 +11,8 @@ from scipy.special import expit
 
 from tiltyard.core.battles import CodedBattles, Kind, Table
 from tiltyard.core.ratings import BradleyTerry, Elo, Ratings
-from tiltyard.simulate.world_settings import draw_world
-from tiltyard.simulate.worlds import POINTS_PER_LOGIT
+from tiltyard.simulation.world_settings import draw_world
+from tiltyard.simulation.worlds import POINTS_PER_LOGIT
 
 __all__ = [
     "IntervalCoverage",

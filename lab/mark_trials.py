@@ -14,9 +14,9 @@ from tiltyard.core.battles import Kind
 from tiltyard.core.policy.validity.order_marks import LIKE_THESE, THESE, PairVotes, Scope
 from tiltyard.core.policy.validity.order_test import OrderTest
 from tiltyard.errors import BadOption
-from tiltyard.simulate.studies import Median, Proportion, median_figure, proportion
-from tiltyard.simulate.world_settings import WorldSettings, draw_world_of
-from tiltyard.simulate.worlds import POINTS_PER_LOGIT, World
+from tiltyard.simulation.studies import Median, Proportion, median_figure, proportion
+from tiltyard.simulation.world_settings import WorldSettings, draw_world_of
+from tiltyard.simulation.worlds import POINTS_PER_LOGIT, World
 
 __all__ = [
     "FalseMarkRates",

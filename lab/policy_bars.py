@@ -24,15 +24,15 @@ from lab.claim_studies import (
 from lab.mark_trials import FalseMarksSettings, MarkVotesSettings, false_mark_rates
 from tiltyard.core.policy.state.policy import Fairness, Lane, Policy
 from tiltyard.core.policy.validity.order_marks import LIKE_THESE, THESE, Scope
-from tiltyard.simulate.matchmakers import MATCHMAKERS
-from tiltyard.simulate.simulated_arena import (
+from tiltyard.simulation.matchmakers import MATCHMAKERS
+from tiltyard.simulation.simulated_arena import (
     ARENA,
     FIRST_PLACE_SPAN_VOTES,
     SimulatedArenaResult,
     SimulationSettings,
     first_changes,
 )
-from tiltyard.simulate.studies import (
+from tiltyard.simulation.studies import (
     MeanFigure,
     Median,
     Proportion,
@@ -40,7 +40,7 @@ from tiltyard.simulate.studies import (
     paired_difference,
     summarise,
 )
-from tiltyard.simulate.world_settings import WorldSettings
+from tiltyard.simulation.world_settings import WorldSettings
 
 __all__ = ["ROWS"]
 

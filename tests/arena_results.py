@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tiltyard.simulate.simulated_arena import EvaluationOutcome, SimulatedArenaResult, SimulationSettings
-from tiltyard.simulate.world_settings import WorldSettings
+from tiltyard.simulation.simulated_arena import EvaluationOutcome, SimulatedArenaResult, SimulationSettings
+from tiltyard.simulation.world_settings import WorldSettings
 
 SETTINGS = SimulationSettings(world=WorldSettings(models=20, prompts=50), votes=3000, until_official=True)
 
@@ -54,6 +54,7 @@ def result(
         planted_top3_at=None,
         order=tuple(range(20)),
         left_share=0.5,
+        settled_share=0.25,
     )
 
 

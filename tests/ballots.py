@@ -5,13 +5,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from browsing import PHONE, Visit
 from live_arenas import made_arena
+from matchup_texts import stored_id
 from postgres_servers import fresh_database
 from served import Served, served
-from tiltyard.arena.voting.matchup_ids import parse_matchup_id
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.assets import load_assets
@@ -25,6 +25,7 @@ __all__ = [
     "clickable",
     "endings",
     "gone_on",
+    "intercept",
     "matchup_of",
     "named",
     "needs_bundle",
@@ -94,6 +95,15 @@ def clickable(page: Page) -> None:
     expect(shown).to_have_css("pointer-events", "auto")
 
 
+def intercept(page: Page, pattern: str, answer: Callable[[Route], object]) -> None:
+    """Let the test answer these requests of an open page, which learns only a little later that it may."""
+    caught: list[Route] = []
+    page.route("**/is-it-caught", lambda route: (caught.append(route), route.fulfill(body="")))
+    page.route(pattern, answer)
+    while not caught:
+        page.evaluate("fetch('/is-it-caught').then(() => null)")
+
+
 def status(page: Page) -> Locator:
     """The line that says what is going on."""
     return page.locator("[data-slot=status]")
@@ -145,6 +155,6 @@ def endings(database: str, *matchups: str) -> list[tuple[int, int | None, bool, 
             for row in connection.execute(
                 "SELECT e.kind, e.outcome, e.undone IS NOT NULL, e.revealed_at IS NOT NULL "
                 "FROM endings e JOIN matchups m USING (arena, source, serial) WHERE m.matchup = %s",
-                (parse_matchup_id(matchup),),
+                (stored_id(matchup),),
             ).fetchall()
         ]

@@ -10,11 +10,11 @@ def make_arena(url, name):
     async def made():
         async with await connect_async(url) as connection, connection.transaction():
             row = await connection.execute(
-                "INSERT INTO arenas (name, title, settings) VALUES (%s, 'Title', '{}') RETURNING arena",
+                "INSERT INTO arenas (name, title, settings, bucket) VALUES (%s, 'Title', '{}', 1) RETURNING arena",
                 [name],
             )
             (arena,) = await row.fetchone()
-            await create_partitions(connection, arena)
+            await create_partitions(connection, 1)
             return arena
 
     return asyncio.run(made())
@@ -23,7 +23,7 @@ def make_arena(url, name):
 def append(connection, arena, count):
     """So many events at the end of the log, in one transaction."""
     connection.execute(
-        "INSERT INTO events (arena, position, at, kind)"
+        "INSERT INTO events_b1 (arena, position, at, kind)"
         " SELECT %(arena)s, h.head + n, now(), 2 FROM generate_series(1, %(count)s) n,"
         " (SELECT coalesce(max(position), 0) AS head FROM events WHERE arena = %(arena)s) h",
         {"arena": arena, "count": count},

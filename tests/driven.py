@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -34,8 +33,8 @@ from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.core.policy.validity.method_document import method_from_dict
 from tiltyard.errors import TiltyardError
 from tiltyard.postgres.connections import connect, open_pool
-from tiltyard.simulate.world_settings import WorldSettings, draw_world_of
-from tiltyard.simulate.worlds import World
+from tiltyard.simulation.world_settings import WorldSettings, draw_world_of
+from tiltyard.simulation.worlds import World
 
 __all__ = ["Driven", "Same", "compared", "driven", "serve"]
 
@@ -219,7 +218,7 @@ async def _fresh_standings(url: str) -> tuple[str, ...]:
 def folded(columns: LogColumns, models: list[str], prompts: list[str], source: int) -> ArenaFold:
     """One source by the pure functions alone, in as few pieces as its arena's growth allows."""
     following, start = None, 0
-    for row in np.flatnonzero(columns.kind >= LogKind.POLICY).tolist():
+    for row in np.flatnonzero(np.isin(columns.kind, (LogKind.POLICY, LogKind.WIDEN))).tolist():
         if following is not None:
             following.fold(columns[start:row].events(source))
         if columns.kind[row] == LogKind.WIDEN:
@@ -245,7 +244,7 @@ def compared(url: str, found: Driven) -> Same:
         pure = [folded(columns, roster.models, roster.prompts, source) for source in (0, 1)]
         state = ArenaFold.save_all(pure)
         kept, *_ = list_checkpoints(connection, 1)
-        checkpoint = read_checkpoint(connection, 1, kept, kept.kernel)
+        checkpoint = read_checkpoint(connection, 1, kept)
         rows = connection.execute(
             "SELECT DISTINCT ON (source) source, position, document FROM snapshots ORDER BY source, position DESC"
         ).fetchall()
@@ -258,8 +257,10 @@ def compared(url: str, found: Driven) -> Same:
             for source, position, _ in rows
         ]  # fmt: skip
     assert place.position == kept.position == len(columns)
-    assert checkpoint.digest == sha256(state).digest(), "the checkpoint is not what the log says"
+    assert checkpoint.digest == ArenaFold.digest_all(state), "the checkpoint is not what the log says"
     assert checkpoint.state == state
+    for one in pure:
+        one.standing.forget_votes()  # as the queue does
     standings = tuple(save(one.standing).digest() for one in pure)
     assert found.standings == standings, "a fresh web process holds something else"
     assert [board.document for board in boards] == [document for _, _, document in rows]

@@ -14,7 +14,7 @@ _CONTENT_PIXELS = 1000
 
 #: Controls that reach out of the window, or are cut off by something around them that nobody expects to scroll.
 _CUT_OFF = """() => {
-  const scrolls = '.table-region, .chart-scroll, .chart-place, .chips, pre, .wide, .stage-ahead, .visually-hidden';
+  const scrolls = '.table-region, .chart-scroll, .chart-place, .chips, .board-tabs, pre, .wide, .stage-ahead, .visually-hidden';
   const cut = (one) => {
     const box = one.getBoundingClientRect();
     if (box.left < -1 || box.right > innerWidth + 1) return true;
@@ -29,6 +29,14 @@ _CUT_OFF = """() => {
     .filter(one => !one.closest(scrolls) && !one.matches('.skip-link') && one.checkVisibility() && one.offsetWidth)
     .filter(cut).map(one => one.outerHTML.slice(0, 120));
 }"""
+#: Texts that something around them cuts off.
+_CUT_TEXT = """() => [...document.querySelectorAll('body *')].filter(one => {
+  const style = getComputedStyle(one), hides = (way) => way === 'hidden' || way === 'clip';
+  return one.checkVisibility() && one.clientWidth > 1 && one.textContent.trim()
+    && !one.closest('.visually-hidden, .stage-ahead, svg, .text')
+    && (hides(style.overflowX) && one.scrollWidth > one.clientWidth + 1
+      || hides(style.overflowY) && one.scrollHeight > one.clientHeight + 1);
+}).map(one => one.outerHTML.slice(0, 200))"""
 #: Where each part of a page begins and ends: the header, the menus, the content, the footer.
 _EDGES = """() => [...document.body.children].filter(
     one => one.checkVisibility() && !one.matches('.skip-link, script, [popover]')
@@ -50,6 +58,7 @@ def check_layout(page: Page, where: str) -> None:
     where = f"{where} at {width}"
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{where} scrolls sideways"
     assert page.evaluate(_CUT_OFF) == [], where
+    assert page.evaluate(_CUT_TEXT) == [], where
     if width < WIDE[0][0]:
         return
     parts = page.evaluate(_EDGES)

@@ -9,17 +9,23 @@ __all__ = ["ASKED", "LINKED", "page_routes"]
 
 #: The operator's pages of an arena that its menu leads to.
 LINKED = (
-    "", "/models", "/answers", "/prompts", "/policy", "/phase", "/settings", "/voters", "/exclusions", "/complaints",
-    "/remarks", "/audit", "/exports",
+    "", "/stage", "/models", "/answers", "/prompts", "/preview", "/policy", "/phase", "/settings", "/invitations", "/panels", "/texts", "/voters", "/exclusions", "/complaints",
+    "/remarks", "/operators", "/audit", "/exports",
 )  # fmt: skip
 #: Those that only a form leads to.
 ASKED = (
     "/models/retire?model=model-1",
+    "/models/details?model=model-1",
     "/prompts/withdraw?prompt=prompt-1",
     "/policy/review?contenders=5",
     "/phase/confirm?phase=2",
     "/settings/review?undo_seconds=5",
     "/voters/1/exclude?reason=a+bot",
+    "/stage/confirm?act=archive",
+    "/stage/delete",
+    "/answers/write",
+    "/prompts/view?prompt=prompt-1",
+    "/exclude?session=1&reason=a+bot",
 )
 
 

@@ -10,10 +10,11 @@ from uuid import uuid4
 import numpy as np
 from psycopg.types.json import Jsonb
 
+from rewritten_logs import allow_rewriting
 from tiltyard.arena.log.event_log import HUMAN, JUDGE, LogKind, OpenMatchup, ServedMatchup, append_batch
 from tiltyard.arena.log.partitions import create_partitions
-from tiltyard.arena.rating.rater_progress import list_rated_arenas
-from tiltyard.core.policy.state.events import Event, Events
+from tiltyard.arena.rating.rater_progress import read_rated_arenas
+from tiltyard.core.policy.state.events import NO_SESSION, Event, Events
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.core.policy.validity.method_document import method_from_dict, method_to_dict
@@ -37,7 +38,7 @@ _NUMBERS = count(1)
 
 def rated_arena(connection, arena):
     """One arena, as its rater has it."""
-    return next(one for one in list_rated_arenas(connection) if one.arena == arena)
+    return read_rated_arenas(connection, [arena])[0]
 
 
 class Yard:
@@ -50,12 +51,13 @@ class Yard:
         self.name = named.get("name", f"yard-{next(_NUMBERS)}")
         self.models, self.prompts = [], []
         self.served = [[], []]
-        self.open, self.voted, self.revealed = [], [], set()
+        self.open, self.unseen, self.voted, self.revealed = [], [], [], set()
         #: How often each vote was undone.
         self.ballots = Counter()
         self.exclusions = []
         self.head = self.aged = 0
         self._plain = connect(url, name="tiltyard test")
+        allow_rewriting(self._plain)
         self._runner = asyncio.Runner()
         self._connection = self._runner.run(connect_async(url, name="tiltyard test"))
         self.arena = self._runner.run(self._make())
@@ -70,11 +72,11 @@ class Yard:
     async def _make(self):
         async with self._connection.transaction():
             found = await self._connection.execute(
-                "INSERT INTO arenas (name, title, settings) VALUES (%s, %s, %s) RETURNING arena",
+                "INSERT INTO arenas (name, title, settings, bucket) VALUES (%s, %s, %s, 1) RETURNING arena",
                 (self.name, "A yard", Jsonb(self.settings.to_dict())),
             )
             (arena,) = await found.fetchone()
-            await create_partitions(self._connection, arena)
+            await create_partitions(self._connection, 1)
             await self._connection.execute("INSERT INTO raters (arena) VALUES (%s)", (arena,))
         return arena
 
@@ -130,16 +132,43 @@ class Yard:
     def serve(self, a, b, prompt, *, source=HUMAN, session=1):
         return self.append(self.serving(a, b, prompt, source=source, session=session))[0]
 
-    def serving(self, a, b, prompt, *, source=HUMAN, session=1):
+    def prefetch(self, a, b, prompt, *, source=HUMAN, session=1):
+        return self.append(self.serving(a, b, prompt, source=source, session=session, unseen=True))[0]
+
+    def show(self, matchup):
+        """A prefetched matchup is shown."""
+
+        def add(log):
+            self.unseen.remove(matchup)
+            self.open.append(matchup)
+            return log.show(self._opened(matchup, log), log.now + timedelta(hours=2))
+
+        return self.append(add)[0]
+
+    def release(self, matchup):
+        """A prefetched matchup ends without having been shown."""
+        self.unseen.remove(matchup)
+        return self.append(lambda log: log.end(LogKind.RELEASED, *matchup, session=1))[0]
+
+    def _opened(self, matchup, log):
+        source, serial = matchup
+        a, b, prompt = self.served[source][serial]
+        return OpenMatchup(
+            matchup=uuid4(), source=source, serial=serial, session=1, a=a, b=b, prompt=prompt, response_a=1,
+            response_b=2, nominal=serial % 4, lane=(serial + a) % 4, served_at=log.now, expires_at=log.now,
+            ballot=self.ballots[matchup],
+        )  # fmt: skip
+
+    def serving(self, a, b, prompt, *, source=HUMAN, session=1, unseen=False):
         def add(log):
             serial = len(self.served[source])
             self.served[source].append((a, b, prompt))
-            self.open.append((source, serial))
+            (self.unseen if unseen else self.open).append((source, serial))
             log.serve(
                 ServedMatchup(
                     source=source, serial=serial, matchup=uuid4(), session=session, a=a, b=b, prompt=prompt,
                     response_a=1, response_b=2, nominal=serial % 4, lane=(serial + a) % 4, reason="told",
-                    propensity=0.5, given_up=0, expires_at=log.now + timedelta(hours=2),
+                    propensity=0.5, given_up=0, expires_at=log.now + timedelta(hours=2), unseen=unseen,
                 )
             )  # fmt: skip
             return source, serial
@@ -151,15 +180,9 @@ class Yard:
 
     def voting(self, matchup, outcome=0):
         def add(log):
-            source, serial = matchup
             self.open.remove(matchup)
             self.voted.append(matchup)
-            a, b, prompt = self.served[source][serial]
-            one = OpenMatchup(
-                matchup=uuid4(), source=source, serial=serial, session=1, a=a, b=b, prompt=prompt, response_a=1,
-                response_b=2, served_at=log.now, expires_at=log.now, ballot=self.ballots[matchup],
-            )  # fmt: skip
-            return log.vote(one, outcome, blind=True)
+            return log.vote(self._opened(matchup, log), outcome, blind=True)
 
         return add
 
@@ -269,6 +292,16 @@ def _serve(yard, rng):
     yard.serve(*_pair(yard, rng), source=int(rng.integers(2)), session=int(rng.integers(1, 9)))
 
 
+def _prefetch(yard, rng):
+    yard.prefetch(*_pair(yard, rng), source=int(rng.integers(2)), session=int(rng.integers(1, 9)))
+
+
+def _show(yard, rng):
+    if yard.unseen:
+        matchup = yard.unseen[int(rng.integers(len(yard.unseen)))]
+        yard.release(matchup) if rng.random() < 0.3 else yard.show(matchup)
+
+
 def _end(yard, rng):
     if yard.open:
         matchup = yard.open[int(rng.integers(len(yard.open)))]
@@ -323,8 +356,8 @@ def _change(yard, rng):
     )
 
 
-_DEEDS = (_play, _serve, _end, _undo, _reveal, _exclude, _restore, _mark, _grow, _change)
-_WEIGHTS = (30, 6, 8, 5, 5, 2, 2, 3, 2, 2)
+_DEEDS = (_play, _serve, _end, _undo, _reveal, _exclude, _restore, _mark, _grow, _change, _prefetch, _show)
+_WEIGHTS = (30, 6, 8, 5, 5, 2, 2, 3, 2, 2, 6, 6)
 
 
 def naive(url, arena, upto, generation):
@@ -371,7 +404,9 @@ def _naive_step(following, row, source, dropped, names):
         following.under(policy)
     elif kind == LogKind.WIDEN:
         following.widen(names[0][:a], names[1][:prompt])
-    elif kind <= LogKind.WITHDRAW and of in (None, source):
+    elif (kind <= LogKind.WITHDRAW or kind == LogKind.SHOWN) and of in (None, source):
+        if kind == LogKind.SHOWN:
+            kind = Event.SERVED
         if kind == LogKind.VOTE and (of, serial) in dropped:
             kind = Event.SKIP
         event = {
@@ -386,5 +421,6 @@ def _naive_step(following, row, source, dropped, names):
             event |= {"lane": lane, "nominal": nominal, "session": session}
         if kind == Event.VOTE:
             event["kind"] = outcome
+            event["session"] = session if source == HUMAN else NO_SESSION
         following.fold(Events.of([{name: value or 0 for name, value in event.items()}]))
     return following

@@ -20,6 +20,7 @@ from tiltyard.arena.registry import ArenaRegistry
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.postgres.connections import open_pool
 from tiltyard.settings.serving_settings import ServingSettings
+from tiltyard.settings.sign_in_settings import SignInSettings
 from tiltyard.web.app import make_app
 from tiltyard.web.context import Context, app_context
 from tiltyard.web.http_limits import HttpLimits, limited_protocol
@@ -65,17 +66,19 @@ def served(
     settings: ServingSettings | None = None,
     keys: SecretKeys | None = None,
     folder: Path | None = None,
+    pooler: str | None = None,
+    sign_in: SignInSettings | None = None,
 ) -> Iterator[Served]:
-    """Serve a database until the block is left."""
+    """Serve a database until the block is left; with a pooler, the pool of connections goes through it."""
     started: dict[str, Any] = {}
     ready = threading.Event()
 
     async def serving() -> None:
-        async with open_pool(database, most=4) as pool:
+        async with open_pool(pooler or database, most=4, pooled=pooler is not None) as pool:
             blobs = BlobStore(pool, FolderStorage(folder or Path("/nonexistent")))
             serving_settings = settings or ServingSettings(port=0)
             registry = ArenaRegistry(serving_settings, database, pool, blobs)
-            app = make_app(registry, keys or SecretKeys([SECRET]))
+            app = make_app(registry, keys or SecretKeys([SECRET]), sign_in=sign_in)
             config = uvicorn.Config(
                 dawdling(app),
                 http=limited_protocol(HttpLimits(serving_settings, app_context(app).metrics.refused)),
@@ -85,6 +88,7 @@ def served(
                 log_config=None,
                 server_header=False,
                 access_log=False,
+                proxy_headers=False,
             )
             server = uvicorn.Server(config)
             started.update(server=server, app=app, registry=registry, loop=asyncio.get_running_loop())

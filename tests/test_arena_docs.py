@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -10,16 +11,24 @@ from tiltyard.arena.accounts import SCOPES
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.log.event_log import LogKind
+from tiltyard.arena.maintenance.segment_manifest import (
+    SEGMENT_FILES,
+    PreviousSegment,
+    SegmentFile,
+    SegmentManifest,
+    SupersededGeneration,
+    SupersedeReason,
+)
 from tiltyard.arena.registry import ArenaRegistry
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.core.policy.state.policy import Lane
+from tiltyard.instruments import INSTRUMENTS
 from tiltyard.postgres.connections import open_pool
 from tiltyard.postgres.schema_migrations import migrations
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.settings.serving_settings import SERVING_VARIABLES, ServingSettings
 from tiltyard.web import problem_details
 from tiltyard.web.app import make_app
-from tiltyard.web.metrics import ProcessMetrics, RaterLagCollector
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "tiltyard"
@@ -34,10 +43,12 @@ def coded(text):
 
 
 def tables():
-    """Columns of every table that the migrations make."""
+    """Columns of every table that the migrations make, without those that a later one drops."""
     text = "\n".join(step.text for step in migrations())
+    dropped = set(re.findall(r"^ALTER TABLE (\w+) DROP COLUMN (\w+);", text, re.MULTILINE))
     for name, body in re.findall(r"^CREATE TABLE (\w+) \(\n(.*?)\n\)", text, re.MULTILINE | re.DOTALL):
-        yield name, re.findall(r"^    ([a-z_0-9]+) ", body, re.MULTILINE)
+        columns = re.findall(r"^    ([a-z_0-9]+) ", body, re.MULTILINE)
+        yield name, [column for column in columns if (name, column) not in dropped]
 
 
 @pytest.mark.parametrize(
@@ -73,8 +84,23 @@ def test_every_lane_and_outcome_is_documented_with_its_number():
         assert f"`{name}` {number}" in text
 
 
+@pytest.mark.parametrize("name", SEGMENT_FILES)
+def test_every_column_of_an_archived_segment_is_documented(name):
+    found = re.search(
+        rf"^### [^\n]*`{name}`[^\n]*\n(.*?)(?=^##|\Z)", page("archived-segments.md"), re.MULTILINE | re.DOTALL
+    )
+    assert found, f"archived-segments.md has no section `{name}`"
+    assert SEGMENT_FILES[name].keys() - coded(found[1]) == set()
+
+
+def test_every_field_and_reason_of_a_manifest_is_documented():
+    models = (SegmentManifest, SegmentFile, PreviousSegment, SupersededGeneration)
+    fields = {field for model in models for field in model.model_fields}
+    assert (fields | set(get_args(SupersedeReason))) - coded(page("archived-segments.md")) == set()
+
+
 def stated(value):
-    if value is None or value == ():
+    if value is None or value in ((), ""):
         return "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
@@ -138,10 +164,13 @@ def test_every_problem_is_documented_with_its_status():
 
 
 def test_every_figure_is_documented():
-    own = [one for family in ProcessMetrics().registry.collect() for one in [family.name]]
-    names = {*own, *(family.name for family in RaterLagCollector(list).collect())}
-    documented = {one.removesuffix("_total") for one in coded(page("arena-api.md"))}
-    assert names - documented == set()
+    rows = re.findall(r"^\| `(tiltyard_\w+)` \| (\w+) \|", page("metrics.md"), re.MULTILINE)
+    known = {(one.name + "_total" if one.kind == "counter" else one.name, one.kind) for one in INSTRUMENTS}
+    assert sorted(rows) == sorted(known)
+    for one in INSTRUMENTS:
+        assert {f"`{label}`" for label in one.labels} <= set(re.findall(r"`\w+`", page("metrics.md"))), (
+            one.name
+        )
 
 
 def test_every_page_is_documented_and_every_documented_one_exists():

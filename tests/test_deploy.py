@@ -276,8 +276,11 @@ class TestCompose:
 
     def test_probes_are_asked_only_of_who_listens(self, compose):
         for name, service in ours(compose["services"]).items():
-            listens = service["command"][:3] == ["serve", "--role", "web"]
-            assert (service.get("healthcheck") == {"disable": True}) is not listens, name
+            serves = service["command"][0] == "serve"
+            assert (service.get("healthcheck") == {"disable": True}) is not serves, name
+        rater = compose["services"]["rater"]
+        assert rater["healthcheck"]["test"] == ["CMD", "tiltyard", "probe"]
+        assert rater["environment"] == {"TILTYARD_METRICS_PORT": "9420"}
 
     def test_the_proxy_speaks_to_the_port_and_is_the_one_that_is_trusted(self, compose):
         services = compose["services"]

@@ -1,5 +1,6 @@
 """What is undocumented fails; what is documented runs."""
 
+import json
 import os
 import re
 import shlex
@@ -10,6 +11,7 @@ import tomllib
 from importlib import import_module
 from itertools import groupby
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 from pydantic_core import PydanticUndefined
@@ -39,8 +41,8 @@ from tiltyard.settings.prices import PriceEntry, ShippedEntry, open_prices
 from tiltyard.settings.rubric_files import SHIPPED
 from tiltyard.settings.tournament_config import TournamentConfig, load_config
 from tiltyard.settings.yaml_file import parse_yaml, write_yaml
-from tiltyard.simulate.demo import demo_battles
-from tiltyard.tournament.cost_estimate import PlannedQuestion
+from tiltyard.simulation.demo import demo_battles
+from tiltyard.tournaments.cost_estimate import PlannedQuestion
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -314,6 +316,17 @@ def test_every_shipped_price_is_documented():
             dearer = f"{entry.long_input:g} | {entry.long_output:g}"
             assert f"| `{name}` | {entry.long_above:,} | {dearer} |" in text, name
         assert all(f"`{address}`" in text for address in entry.base_url), name
+        if entry.traits_source:
+            lists = " | ".join(
+                ", ".join(f"`{one}`" for one in values) if values else "–"
+                for values in (entry.forms, entry.refuses, entry.refuses_thinking, entry.efforts)
+            )
+            switches = " | ".join(
+                "–" if one is None else f"`{json.dumps(one)}`"
+                for one in (entry.thinking_on, entry.thinking_off)
+            )
+            stated = ", ".join(f"[{source}]({book.sources[source][0]})" for source in entry.traits_source)
+            assert f"| `{name}` | {lists} | {switches} | {stated} |" in text, name
 
 
 def dash(value, form):
@@ -461,6 +474,17 @@ def matches(shown: str, printed: str) -> bool:
 
 def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) < 900
+
+
+def test_the_recorded_terminal_is_a_picture_without_scripts():
+    assert "(docs/images/ab.svg)" in (ROOT / "README.md").read_text(encoding="utf-8")
+    picture = ET.parse(ROOT / "docs/images/ab.svg").getroot()
+    assert {element.tag.rpartition("}")[2] for element in picture.iter()} <= {
+        *("svg", "title", "desc", "style", "rect", "circle", "text")
+    }
+    told = next(element.text for element in picture.iter() if element.tag.endswith("desc"))
+    assert "$ tiltyard ab baseline.eval candidate.eval --judge" in told
+    assert told.endswith("candidate is better than baseline.")
 
 
 def test_there_are_pages_to_run():

@@ -113,7 +113,12 @@ def test_ports_and_probes_are_those_of_the_service():
         "/readyz",
     ]
     (rater,) = PODS["deployment-rater"]["spec"]["containers"]
-    assert not any(key.endswith("Probe") for key in rater)
+    probes = [rater[f"{probe}Probe"]["httpGet"] for probe in ("startup", "liveness", "readiness")]
+    assert [(one["port"], one["path"]) for one in probes] == [
+        ("metrics", "/healthz"),
+        ("metrics", "/healthz"),
+        ("metrics", "/readyz"),
+    ]
     assert rater["ports"] == [METRICS]
     (port,) = of_kind("Service")["web"]["spec"]["ports"]
     assert port["targetPort"] == "http"

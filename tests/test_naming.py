@@ -34,6 +34,7 @@ UNITS = frozenset(
         "CHARACTERS",
         "WORDS",
         "LINES",
+        "PROBLEMS",
         "POINTS",
         "LOGITS",
         "PIXELS",
@@ -42,6 +43,8 @@ UNITS = frozenset(
         "PICODOLLARS",
         "TOKENS",
         "DOF",
+        "DIGITS",
+        "DECIMALS",
         "ROWS",
         "COLUMNS",
         "CELLS",
@@ -101,11 +104,20 @@ UNITS = frozenset(
 #: Numbers whose name is the field's own, or that are codes and not quantities.
 NOT_QUANTITIES = {
     "src/tiltyard/core/policy/state/events.py": {"NO_SESSION"},
+    "src/tiltyard/core/policy/state/exposure_window.py": {"_NO_SERIAL"},
+    "src/tiltyard/core/ratings/portable_functions.py": {
+        "LN_10",
+        "_ERF_MIDDLE",
+        "_ERFC_NEAR",
+        "_ERFC_FAR",
+        "_ROOT_OF_PI_INVERSE",
+    },
     "src/tiltyard/core/judging/diagnostics/judge_diagnostics.py": {"NO_FAMILY"},
     "src/tiltyard/judges/live_calls.py": {"PREWARM"},
     "src/tiltyard/runs/battle_rating.py": {"K_SWEEP"},
-    "src/tiltyard/runs/tournament_documents.py": {"_EPOCH"},
+    "src/tiltyard/runs/tournament_documents.py": {"ZIP_EPOCH"},
     "src/tiltyard/arena/log/event_log.py": {"HUMAN", "JUDGE"},
+    "src/tiltyard/arena/accounts.py": {"_FIRST_RANDOM_SESSION"},
 }
 MAX_PARAMETERS = 7
 #: Functions with more parameters, each with the reason.
@@ -116,6 +128,7 @@ LONG_SIGNATURES = {
     "src/tiltyard/client/voter_calls.py:vote": "the same parameters as Client.vote",
     "src/tiltyard/client/admin_calls.py:exclude": "the same parameters as Client.exclude",
     "src/tiltyard/core/policy/validity/report/report_builder.py:validity_report": "public API",
+    "src/tiltyard/errors.py:__init__": "ProviderFault, public API: each says something else of the fault",
     "src/tiltyard/web/pages/board_query.py:_read_query": "the parameters are the query string",
     "src/tiltyard/web/pages/chart_pages.py:chart": "the parameters are the path and the query string",
 }

@@ -9,9 +9,10 @@ import pytest
 
 import tiltyard
 from tiltyard.files import write_battles
-from tiltyard.simulate.demo import demo_battles
+from tiltyard.simulation.demo import demo_battles
 
 NAMES = [
+    "ABReport",
     "Answer",
     "AsyncClient",
     "Battle",
@@ -28,6 +29,7 @@ NAMES = [
     "OnlineState",
     "Outcome",
     "Policy",
+    "RatedBoard",
     "Rater",
     "RaterSettings",
     "Ratings",
@@ -35,19 +37,29 @@ NAMES = [
     "Standing",
     "Table",
     "TiltyardError",
+    "TournamentResult",
+    "Verification",
     "__version__",
+    "ab",
+    "ab_async",
     "check_fit",
     "choose",
     "compare_models",
     "evaluate",
     "make_board",
+    "open_answers",
     "open_battles",
     "predict_ahead",
     "rank_models",
+    "rate",
     "read_answers",
     "read_battles",
     "read_table",
+    "simulate",
+    "tournament",
+    "tournament_async",
     "validity_report",
+    "verify",
     "votes_to_flip",
     "write_answers",
     "write_battles",
@@ -75,7 +87,7 @@ def test_the_names_are_these():
 @pytest.mark.parametrize("name", NAMES)
 def test_every_name_is_there(name):
     thing = getattr(tiltyard, name)
-    assert name == "__version__" or thing.__name__ == name
+    assert name == "__version__" or thing.__name__.removeprefix("tiltyard.") == name
 
 
 def test_no_other_name_is():
@@ -102,6 +114,15 @@ def test_the_command_line_waits_with_what_is_heavy():
         "tiltyard.files",
     }
     assert heavy.isdisjoint(python("import sys, tiltyard.cli; print(*sys.modules)").split())
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_rating_a_file_loads_nothing_that_it_does_not_use(ending, tmp_path):
+    path = tmp_path / f"battles.{ending}"
+    write_battles(path, demo_battles(60))
+    rated = f"import sys, tiltyard; tiltyard.rate({str(path)!r}); print(*sys.modules)"
+    unused = {"pandas", "asyncio", "typer", "tiltyard.core.judging"}
+    assert unused.isdisjoint(python(rated).split())
 
 
 def test_frames_are_made_from_plain_columns(file):

@@ -22,7 +22,7 @@ SOURCES = {
     "tests/test_docs.py": "",
     "tests/files/test_csv.py": "import csv",
     "lab/bars.py": "",
-    "tests/simulate/test_bars_beside.py": "from lab.bars import Bar",
+    "tests/simulation/test_bars_beside.py": "from lab.bars import Bar",
 }
 
 
@@ -52,7 +52,7 @@ def test_a_changed_test_comes_before_all_others():
 
 
 def test_the_validation_suite_leads_to_the_tests_that_import_it():
-    assert order("lab/bars.py") == ["tests/simulate/test_bars_beside.py"]
+    assert order("lab/bars.py") == ["tests/simulation/test_bars_beside.py"]
 
 
 def test_what_only_tests_share_leads_to_the_tests_that_import_it():

@@ -1,4 +1,4 @@
-"""The built wheel, installed into an empty environment without extras."""
+"""The built wheel, installed into empty environments: without extras, and with one of those that open a way in."""
 
 import json
 import os
@@ -119,6 +119,40 @@ def test_a_folder_is_written_and_verified_without_charts(tiltyard):
     assert "pip install 'tiltyard[plots]'" in (tiltyard.folder / "run" / "report.html").read_text()
     libraries = json.loads((tiltyard.folder / "run" / "manifest.json").read_text())["platform"]["libraries"]
     assert not {"altair", "numba", "vl-convert-python"} & set(libraries)
+
+
+#: Imports all modules of some packages, and prints which need something that is not installed.
+IMPORT_ALL = """
+import importlib, pkgutil, sys
+
+for package in sys.argv[1:]:
+    for found in pkgutil.walk_packages(importlib.import_module(package).__path__, package + "."):
+        try:
+            importlib.import_module(found.name)
+        except ModuleNotFoundError as error:
+            print(found.name, error.name)
+"""
+#: The packages of each way in, and those of which modules may lack something: they are imported where judges are called,
+#: and the error names the extra.
+WAYS_IN = {
+    "arena": (
+        ("tiltyard.arena", "tiltyard.web", "tiltyard.judges", "tiltyard.cli"),
+        "tiltyard.judges.providers.",
+    ),
+    "judges": (("tiltyard.judges", "tiltyard.tournaments", "tiltyard.cli"), "none"),
+}
+
+
+@pytest.mark.parametrize("extra", WAYS_IN)
+def test_the_extra_of_each_way_in_brings_what_its_modules_import(wheel, extra, tmp_path):
+    """An environment with all extras does not show what is missing with one."""
+    packages, incomplete = WAYS_IN[extra]
+    uv("venv", tmp_path / "venv")
+    uv("pip", "install", "--python", tmp_path / "venv", f"{wheel}[{extra}]")
+    said = subprocess.check_output(
+        [tmp_path / "venv" / "bin" / "python", "-c", IMPORT_ALL, *packages], cwd=tmp_path, text=True
+    )
+    assert [line for line in said.splitlines() if not line.startswith(incomplete)] == []
 
 
 def test_an_error_is_one_message(tiltyard):

@@ -1,6 +1,7 @@
 """Arenas that have votes: cast through a voting queue, or written to the log in bulk."""
 
 import asyncio
+import time
 
 import numpy as np
 
@@ -14,8 +15,11 @@ __all__ = ["cast", "close_window", "lay_votes", "rate", "voted"]
 
 
 def rate(url):
-    """Let a rater fold everything that is final, and publish boards."""
-    rater_process = RaterProcess(url)
+    """Let a rater fold everything that is final, and publish boards.
+
+    By its slow clock no board takes time, so that it makes all of them on a busy machine too.
+    """
+    rater_process = RaterProcess(url, clock=lambda: time.monotonic() / 1000)
     try:
         while rater_process.turn():
             pass
@@ -64,20 +68,22 @@ def close_window(url, arena=1):
         )
 
 
-def lay_votes(url, arena, votes, models, prompts, *, seed=0, sessions=500):
-    """Many served and voted matchups, written straight into the tables."""
+def lay_votes(url, arena, votes, models, prompts, *, seed=0, sessions=500, strengths=None):
+    """Many served and voted matchups, written straight into the tables; ``strengths`` in logits, by model."""
     with connect(url) as connection, connection.transaction():
         connection.execute("SELECT setseed(%s)", ((seed % 100) / 100,))
         head = connection.execute(
             "SELECT max(position), max(at) FROM events WHERE arena = %s", (arena,)
         ).fetchone()
+        (bucket,) = connection.execute("SELECT bucket FROM arenas WHERE arena = %s", (arena,)).fetchone()
         values = {
             "arena": arena, "votes": votes, "models": models, "prompts": prompts, "head": head[0],
             "sessions": sessions, "at": head[1],
+            "strengths": [0.3 * k for k in range(models)] if strengths is None else [float(one) for one in strengths],
         }  # fmt: skip
         connection.execute(
-            """
-            INSERT INTO matchups
+            f"""
+            INSERT INTO matchups_b{bucket}
             SELECT %(arena)s, 0, k, gen_random_uuid(), %(head)s + 2 * k + 1, 1 + (random() * %(sessions)s)::int,
                    a, (a + 1 + floor(random() * (%(models)s - 1))::int) %% %(models)s,
                    floor(random() * %(prompts)s)::int, 1, 1, 0, 3, 'laid', 0.25, 0,
@@ -87,26 +93,26 @@ def lay_votes(url, arena, votes, models, prompts, *, seed=0, sessions=500):
             values,
         )
         connection.execute(
-            """
-            INSERT INTO events (arena, position, at, kind, source, serial, session, a, b, prompt, nominal, lane)
+            f"""
+            INSERT INTO events_b{bucket} (arena, position, at, kind, source, serial, session, a, b, prompt, nominal, lane)
             SELECT arena, position, served_at, 0, source, serial, session, a, b, prompt, nominal, lane
             FROM matchups WHERE arena = %(arena)s
             """,
             values,
         )
         connection.execute(
-            """
-            INSERT INTO endings (arena, source, serial, position, at, kind, outcome, revealed_at)
+            f"""
+            INSERT INTO endings_b{bucket} (arena, source, serial, position, at, kind, outcome, revealed_at)
             SELECT arena, source, serial, position + 1, served_at, 1,
                    CASE WHEN random() < 0.1 THEN 2 WHEN random() < 0.05 THEN 3
-                        WHEN random() < 1 / (1 + exp((a - b) * 0.3)) THEN 1 ELSE 0 END, served_at
+                        WHEN random() < 1 / (1 + exp((%(strengths)s::float8[])[a + 1] - (%(strengths)s::float8[])[b + 1])) THEN 1 ELSE 0 END, served_at
             FROM matchups WHERE arena = %(arena)s
             """,
             values,
         )
         connection.execute(
-            """
-            INSERT INTO events (arena, position, at, kind, source, serial, session, a, b, prompt, outcome)
+            f"""
+            INSERT INTO events_b{bucket} (arena, position, at, kind, source, serial, session, a, b, prompt, outcome)
             SELECT d.arena, d.position, d.at, 1, d.source, d.serial, m.session, m.a, m.b, m.prompt, d.outcome
             FROM endings d JOIN matchups m USING (arena, source, serial) WHERE d.arena = %(arena)s
             """,

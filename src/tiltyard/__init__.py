@@ -1,9 +1,8 @@
 """Tiltyard: rank AI models by pairwise comparison, with rankings that can be defended.
 
 >>> import tiltyard
->>> table = tiltyard.read_table("battles.jsonl")      # doctest: +SKIP
->>> ratings = tiltyard.BradleyTerry()(table)          # doctest: +SKIP
->>> ratings.to_columns()["model"][0]                  # doctest: +SKIP
+>>> board = tiltyard.rate("battles.jsonl")            # doctest: +SKIP
+>>> board.rows[0].model                               # doctest: +SKIP
 'argent-70b'
 
 Names are imported when they are first used, so ``import tiltyard`` costs nothing.
@@ -45,9 +44,16 @@ if TYPE_CHECKING:
     from tiltyard.core.ratings.ranks import rank_models
     from tiltyard.errors import TiltyardError
     from tiltyard.files import open_battles, read_battles, write_battles
-    from tiltyard.files.answers import Answer, read_answers, write_answers
+    from tiltyard.files.answers import Answer, open_answers, read_answers, write_answers
+    from tiltyard.report.ab_report import ABReport
+    from tiltyard.runs.rated_board import RatedBoard, rate
+    from tiltyard.runs.run_verification import Verification, verify
+    from tiltyard.simulation.arena_simulation import simulate
+    from tiltyard.tournaments.ab_comparison import ab, ab_async
+    from tiltyard.tournaments.python_tournament import TournamentResult, tournament, tournament_async
 
 __all__ = [
+    "ABReport",
     "Answer",
     "AsyncClient",
     "Battle",
@@ -64,6 +70,7 @@ __all__ = [
     "OnlineState",
     "Outcome",
     "Policy",
+    "RatedBoard",
     "Rater",
     "RaterSettings",
     "Ratings",
@@ -71,25 +78,36 @@ __all__ = [
     "Standing",
     "Table",
     "TiltyardError",
+    "TournamentResult",
+    "Verification",
     "__version__",
+    "ab",
+    "ab_async",
     "check_fit",
     "choose",
     "compare_models",
     "evaluate",
     "make_board",
+    "open_answers",
     "open_battles",
     "predict_ahead",
     "rank_models",
+    "rate",
     "read_answers",
     "read_battles",
     "read_table",
+    "simulate",
+    "tournament",
+    "tournament_async",
     "validity_report",
+    "verify",
     "votes_to_flip",
     "write_answers",
     "write_battles",
 ]
 
 _HOMES = {
+    "ABReport": "tiltyard.report.ab_report",
     "Answer": "tiltyard.files.answers",
     "AsyncClient": "tiltyard.client",
     "Battle": "tiltyard.core.battles",
@@ -106,6 +124,7 @@ _HOMES = {
     "OnlineState": "tiltyard.core.ratings",
     "Outcome": "tiltyard.core.battles",
     "Policy": "tiltyard.core.policy.state.policy",
+    "RatedBoard": "tiltyard.runs.rated_board",
     "Rater": "tiltyard.core.policy.state.rating_fold",
     "RaterSettings": "tiltyard.core.policy.state.rating_fold",
     "Ratings": "tiltyard.core.ratings",
@@ -113,17 +132,27 @@ _HOMES = {
     "Standing": "tiltyard.core.policy.state.standing",
     "Table": "tiltyard.core.battles",
     "TiltyardError": "tiltyard.errors",
+    "TournamentResult": "tiltyard.tournaments.python_tournament",
+    "Verification": "tiltyard.runs.run_verification",
+    "ab": "tiltyard.tournaments.ab_comparison",
+    "ab_async": "tiltyard.tournaments.ab_comparison",
     "check_fit": "tiltyard.core.ratings.fit_check",
     "choose": "tiltyard.core.policy.matchmaking.matchmaker",
     "compare_models": "tiltyard.core.ratings.comparison",
     "evaluate": "tiltyard.core.policy.validity.evaluation",
     "make_board": "tiltyard.core.board",
+    "open_answers": "tiltyard.files.answers",
     "open_battles": "tiltyard.files",
     "predict_ahead": "tiltyard.core.ratings.fit_check",
     "rank_models": "tiltyard.core.ratings.ranks",
+    "rate": "tiltyard.runs.rated_board",
     "read_answers": "tiltyard.files.answers",
     "read_battles": "tiltyard.files",
+    "simulate": "tiltyard.simulation.arena_simulation",
+    "tournament": "tiltyard.tournaments.python_tournament",
+    "tournament_async": "tiltyard.tournaments.python_tournament",
     "validity_report": "tiltyard.core.policy.validity.report",
+    "verify": "tiltyard.runs.run_verification",
     "votes_to_flip": "tiltyard.core.ratings.flips",
     "write_answers": "tiltyard.files.answers",
     "write_battles": "tiltyard.files",

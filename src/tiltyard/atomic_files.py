@@ -1,20 +1,29 @@
-"""Atomic file writes: a file appears under its name when it is complete, or not at all."""
+"""Atomic writes: a file or a folder appears under its name when it is complete, or not at all."""
 
 from __future__ import annotations
 
 import glob
 import os
 import secrets
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import BinaryIO
 
 from tiltyard.errors import BadOption
 
-__all__ = ["atomic_write", "create_private_file", "remove_drafts", "replace_file"]
+__all__ = [
+    "atomic_write",
+    "create_private_file",
+    "remove_drafts",
+    "remove_folder_drafts",
+    "replace_file",
+    "replace_folder",
+]
 
 _PRIVATE = partial(os.open, mode=0o600)
 
@@ -49,6 +58,45 @@ def replace_file(path: Path, *, durable: bool = False, private: bool = False) ->
         raise
     if durable:
         _flush_folder(path.parent)
+
+
+@contextmanager
+def replace_folder(path: Path) -> Iterator[Path]:
+    """Fill an empty folder that replaces ``path`` at the end of the block; an error removes it."""
+    place = path.resolve()
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=f".{place.name}.", dir=place.parent) as workshop:
+        draft = Path(workshop) / "new"
+        draft.mkdir()
+        yield draft
+        _put_folder(draft, place, Path(workshop) / "old")
+
+
+def _put_folder(draft: Path, place: Path, old: Path) -> None:
+    """Move the draft to its place; an earlier folder is moved to ``old``, and restored if that fails."""
+    earlier = place.exists()
+    if earlier:
+        place.replace(old)
+    try:
+        draft.replace(place)
+    except BaseException:
+        if earlier:
+            old.replace(place)
+        raise
+
+
+def remove_folder_drafts(parent: Path) -> None:
+    """Remove what killed processes left of `replace_folder` in a folder; a replacement that had begun is finished.
+
+    No other process may be writing there.
+    """
+    for workshop in parent.glob(".*.*"):
+        place = parent / workshop.name[1:].rpartition(".")[0]
+        new, old = workshop / "new", workshop / "old"
+        if old.exists() and not place.exists():
+            (new if new.exists() else old).replace(place)
+        if workshop.is_dir():
+            shutil.rmtree(workshop)
 
 
 def create_private_file(path: Path, data: bytes) -> bool:

@@ -71,6 +71,11 @@ class BoundedCache(Generic[K, V]):
         with self._lock:
             return self._remove(key)
 
+    def keys(self) -> list[K]:
+        """The keys of all values, least recently used first."""
+        with self._lock:
+            return list(self._values)
+
     def clear(self) -> None:
         """Remove all values."""
         with self._lock:

@@ -37,8 +37,11 @@ def choose_kernel(choice: KernelChoice, work: int) -> Kernel:
 
 
 @cache
-def compile_kernel(function: F) -> F:
-    """Compile the function with numba, with a disk cache between runs."""
+def compile_kernel(function: F, *called: Callable[..., Any]) -> F:
+    """Compile the function with numba, with a disk cache between runs. ``called`` are functions of ours in it."""
     from numba import njit
+    from numba.extending import register_jitable
 
+    for inner in called:
+        register_jitable(inner)
     return cast("F", njit(cache=True, nogil=True, error_model="numpy")(function))

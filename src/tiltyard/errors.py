@@ -14,8 +14,13 @@
     ├── Refused                    a live arena rejected the request
     │   ├── NotFound               no such arena, model, matchup or snapshot, or the caller may not see it
     │   ├── NotAllowed             not signed in, or the required scope is missing
+    │   │   ├── NotAdmitted        the arena is private, and the caller has not come in
+    │   │   ├── RoleMissing        the operator's role does not allow it
+    │   │   ├── SecondFactorMissing  the operator's role needs a second factor, and it has none
+    │   │   └── CodeNeeded         the password is right, and a code of the second factor is missing or wrong
     │   ├── Closed                 the matchup has ended, or the time to undo the vote has passed
     │   ├── Expired                the matchup was not answered in time
+    │   ├── Paused                 the arena serves no matchups at present
     │   ├── Conflict               the request conflicts with the current state
     │   └── Busy                   a rate limit or a concurrency limit was reached
     ├── StoreFault                 the database or the blob storage cannot be reached or used
@@ -23,13 +28,12 @@
     │   └── Deposed                another process has taken over rating this arena
     ├── MissingExtra               an optional dependency is not installed
     ├── ProviderFault              a model provider rejected the request, failed or could not be reached
+    ├── IdentityFault              the identity provider cannot be reached, or what it said cannot be trusted
     ├── JudgeUnusable              a judge gave too many consecutive replies without a verdict
-    └── BrokenArtifact             a run folder is incomplete or its manifest is unreadable
+    └── BrokenArtifact             a run folder or an archived segment is incomplete, changed or unreadable
 
 Every message says what is wrong, where, and what to do about it. Errors from drivers and
 libraries are translated into these at the edge; none of them reaches a user.
-Every message says what was wrong, where, and what to do about it. Errors of drivers and
-libraries are translated into these where they are met; none of them reaches a user.
 """
 
 from __future__ import annotations
@@ -42,18 +46,24 @@ __all__ = [
     "Busy",
     "CannotRate",
     "Closed",
+    "CodeNeeded",
     "Conflict",
     "Crowded",
     "Deposed",
     "Expired",
+    "IdentityFault",
     "InputError",
     "JudgeUnusable",
     "MissingExtra",
     "NoMatchup",
+    "NotAdmitted",
     "NotAllowed",
     "NotFound",
+    "Paused",
     "ProviderFault",
     "Refused",
+    "RoleMissing",
+    "SecondFactorMissing",
     "StoreFault",
     "TiltyardError",
     "UnknownFormat",
@@ -118,12 +128,47 @@ class NotAllowed(Refused):
         super().__init__(problem)
 
 
+class NotAdmitted(NotAllowed):
+    """The arena is private and the caller has not come in.
+
+    ``entry``: what lets in: ``invitation``, ``passcode``, ``sign-in``, or ``group`` for whoever has signed in, but belongs
+    to none of the groups that may come in.
+    """
+
+    def __init__(self, problem: str, *, arena: str | None = None, entry: str = "invitation") -> None:
+        self.arena = arena
+        self.entry = entry
+        super().__init__(problem, known=True)
+
+
+class RoleMissing(NotAllowed):
+    """The operator's role does not allow this; the message says which role is needed and who can grant it."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem, known=True)
+
+
+class SecondFactorMissing(NotAllowed):
+    """The operator's role needs a second factor, and the operator has none."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem, known=True)
+
+
+class CodeNeeded(NotAllowed):
+    """The password is right, but a code of the second factor is missing or wrong."""
+
+
 class Closed(Refused):
     """The matchup has already ended, or the time to undo the vote has passed."""
 
 
 class Expired(Refused):
     """The matchup was not answered in time."""
+
+
+class Paused(Refused):
+    """The arena is paused or archived: it serves no matchups at present."""
 
 
 class Conflict(Refused):
@@ -151,11 +196,16 @@ class Deposed(StoreFault):
 
 
 class MissingExtra(TiltyardError):
-    """An optional dependency is needed and not installed."""
+    """An optional dependency is needed and not installed: one of Tiltyard's extras, or another ``package``."""
 
-    def __init__(self, extra: str, purpose: str) -> None:
+    def __init__(self, extra: str, purpose: str, *, package: str | None = None) -> None:
         self.extra = extra
-        super().__init__(f"{purpose} needs an extra: pip install 'tiltyard[{extra}]'")
+        needs = (
+            f"an extra: pip install 'tiltyard[{extra}]'"
+            if package is None
+            else f"{package}: pip install {package}"
+        )
+        super().__init__(f"{purpose} needs {needs}")
 
 
 class ProviderFault(TiltyardError):
@@ -163,7 +213,8 @@ class ProviderFault(TiltyardError):
 
     ``retryable``: a retry may succeed. ``retry_after``: seconds to wait, as requested by the provider.
     ``throttled``: the provider asked for fewer calls (429, 529). ``billed``: the call may have been
-    charged, because its response was lost. ``said``: the provider's own error message, if any.
+    charged, because its response was lost. ``fatal``: other calls to this model would fail for the same
+    reason, such as a wrong key, no credit or a retired model. ``said``: the provider's own error message, if any.
     """
 
     def __init__(
@@ -174,10 +225,12 @@ class ProviderFault(TiltyardError):
         retryable: bool = False,
         throttled: bool = False,
         billed: bool = False,
+        fatal: bool = False,
         retry_after: float | None = None,
         said: str = "",
     ) -> None:
         self.said = said
+        self.fatal = fatal
         self.status = status
         self.retryable = retryable
         self.throttled = throttled
@@ -186,9 +239,20 @@ class ProviderFault(TiltyardError):
         super().__init__(problem)
 
 
+class IdentityFault(TiltyardError):
+    """The identity provider failed, or what it said of a person cannot be trusted.
+
+    ``unreachable``: it gave no usable answer, and may do so later.
+    """
+
+    def __init__(self, problem: str, *, unreachable: bool = False) -> None:
+        self.unreachable = unreachable
+        super().__init__(problem)
+
+
 class JudgeUnusable(TiltyardError):
     """A judge gave too many consecutive replies without a verdict, so that more calls would waste money."""
 
 
 class BrokenArtifact(TiltyardError):
-    """A run folder lacks a file, or its manifest cannot be read."""
+    """A run folder or an archived segment lacks a file or was changed, or its manifest cannot be read."""

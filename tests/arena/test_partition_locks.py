@@ -1,4 +1,4 @@
-"""Statements of one arena look at the partitions of that arena only, however many there are."""
+"""A statement touches the partitions of one bucket only, whatever it does and however it is planned."""
 
 import asyncio
 import re
@@ -10,19 +10,25 @@ import pytest
 
 from live_arenas import make_arena
 from postgres_servers import fresh_database
+from rewritten_logs import allow_rewriting
 from tiltyard.arena.content.answer_import import create_arena
+from tiltyard.arena.log.partitions import SHARED_BUCKET_COUNT, shared_bucket
 from tiltyard.arena.rating.rater_lag import read_rater_lags
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.postgres.schema_migrations import migrate, use_custom_plans
-from tiltyard.postgres.statements import arena_statement, statement, statements
+from tiltyard.postgres.statements import bucket_statement, is_bucketed, statement, statements
 
-ARENAS = 12
+#: Two buckets hold two arenas each.
+ARENAS = 66
 #: An arena in the middle, whose partitions are neither the first nor the last.
 ARENA = 6
-_PARTITIONED = re.compile(r"\b(events|matchups|endings|battles)\b")
+BUCKET = shared_bucket(ARENA)
+#: Locks of one statement: its tables with their ranges and their indexes.
+MAX_LOCKS = 60
 _PARAMETER = re.compile(r"%\((\w+)\)s")
-#: What backups ask of all arenas at once, as `pg_dump` beside them does.
-_OF_ALL = {"backup_heads", "backup_counts"}
+_EXPLAINABLE = re.compile(r"(SELECT|INSERT|UPDATE|DELETE|WITH|VALUES)\b")
+#: Statements that cannot be planned without being executed. None of them names a table.
+NOT_PLANNED = {"boards_listen", "log_begin", "log_listen", "make_migrations_table", "make_own_database"}
 _MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
 VALUES = {
     "after": 0,
@@ -32,7 +38,9 @@ VALUES = {
     "at": _MOMENT,
     "ballot": 0,
     "before": 10,
+    "bucket": BUCKET,
     "blind": True,
+    "category": None,
     "comment": None,
     "counted": False,
     "days": 7,
@@ -42,7 +50,10 @@ VALUES = {
     "expires_at": _MOMENT,
     "final": _MOMENT,
     "first": 0,
+    "flagged": False,
+    "hidden": False,
     "kind": 1,
+    "lane": 0,
     "latest": True,
     "limit": 10,
     "longest": timedelta(days=1),
@@ -52,7 +63,9 @@ VALUES = {
     "models": [0, 1],
     "most": 10,
     "name": "model-0",
+    "needle": "text",
     "now": _MOMENT,
+    "panel": 1,
     "offset": 0,
     "outcome": 0,
     "position": 1,
@@ -99,6 +112,7 @@ ROWS = {
     "session": [1],
     "source": [0],
     "undone": [None],
+    "unseen": [False],
 }
 
 
@@ -120,17 +134,24 @@ def many(server):
         yield url
 
 
-def named():
-    return sorted(name for name, text in statements().items() if _PARTITIONED.search(text))
+def bucketed():
+    return sorted(name for name in statements() if is_bucketed(name))
+
+
+def locks(connection):
+    """Names of the relations that this session has locked; each one as often as it is locked."""
+    found = connection.execute(
+        "SELECT c.relname FROM pg_locks l JOIN pg_class c ON c.oid = l.relation "
+        "JOIN pg_namespace n ON n.oid = c.relnamespace "
+        "WHERE l.pid = pg_backend_pid() AND n.nspname = 'public'"
+    ).fetchall()
+    return [name for (name,) in found]
 
 
 def elsewhere(connection):
-    """Locks of this session on partitions of other arenas."""
-    found = connection.execute(
-        "SELECT c.relname FROM pg_locks l JOIN pg_class c ON c.oid = l.relation "
-        "WHERE l.pid = pg_backend_pid() AND c.relname ~ '^(events|matchups|endings)_[0-9]+(_|$)'"
-    ).fetchall()
-    return Counter(name for (name,) in found if name.split("_")[1] != str(ARENA))
+    """Locks of this session on partitions of other buckets. The server locks the table above a partition as well."""
+    names = re.compile(rf"(events|matchups|endings)_b(?!{BUCKET}(_|$))")
+    return Counter(name for name in locks(connection) if names.match(name))
 
 
 def test_the_role_plans_statements_for_the_arena_that_they_name(many):
@@ -140,14 +161,26 @@ def test_the_role_plans_statements_for_the_arena_that_they_name(many):
         use_custom_plans(connection)
 
 
-@pytest.mark.parametrize("name", sorted(set(named()) - _OF_ALL))
-def test_a_statement_locks_no_partition_of_another_arena(many, name):
-    text = statement(name)
+def test_the_number_of_tables_does_not_grow_with_the_number_of_arenas(many):
+    """Each of the three tables has 64 buckets with one range each."""
+    with connect(many) as connection:
+        partitions = "SELECT count(*) FROM pg_class WHERE relispartition AND relkind IN ('r', 'p')"
+        assert connection.execute(partitions).fetchone() == (3 * 2 * SHARED_BUCKET_COUNT,)
+        shared = "SELECT count(*) FROM arenas WHERE bucket = 1"
+        assert connection.execute(shared).fetchone() == (2,)
+
+
+@pytest.mark.parametrize("plans", ["force_custom_plan", "force_generic_plan", "auto"])
+@pytest.mark.parametrize("name", bucketed())
+def test_a_statement_locks_no_partition_of_another_bucket(many, name, plans):
+    text = bucket_statement(name, BUCKET)
     wanted = set(_PARAMETER.findall(text))
-    assert "arena" in wanted, f"{name} looks at every arena: let it name one, or add it to those that may"
+    assert wanted & {"arena", "bucket"}, f"{name} reads all arenas of a bucket: let it name one"
     values = VALUES | (ROWS if text.startswith("INSERT INTO") and "unnest" in text else {})
     with connect(many) as connection:
-        for _ in range(12):
+        connection.execute("SELECT set_config('plan_cache_mode', %s, false)", (plans,))
+        allow_rewriting(connection)
+        for _ in range(8):
             with connection.transaction(force_rollback=True):
                 if text.startswith("COPY"):
                     with connection.cursor().copy(text, values) as copy:
@@ -155,19 +188,39 @@ def test_a_statement_locks_no_partition_of_another_arena(many, name):
                 else:
                     connection.execute(text, {key: values[key] for key in wanted})
                 assert not elsewhere(connection), text
+                assert any(f"_b{BUCKET}" in relation for relation in locks(connection))
+                assert len(locks(connection)) <= MAX_LOCKS
+
+
+@pytest.mark.parametrize("name", sorted(set(statements()) - set(bucketed())))
+def test_no_other_statement_touches_a_log(many, name):
+    """Not even by a view or a foreign key."""
+    text = statement(name)
+    if not _EXPLAINABLE.match(text):
+        assert name in NOT_PLANNED, f"{name} is not checked: plan it here, or add it to those that are not"
+        return
+    with connect(many) as connection, connection.transaction(force_rollback=True):
+        connection.execute(f"EXPLAIN {text}", dict.fromkeys(_PARAMETER.findall(text)) or None)
+        named = re.compile(r"(events|matchups|endings)(_b|$)")
+        assert [relation for relation in locks(connection) if named.match(relation)] == [], text
+        assert len(locks(connection)) <= MAX_LOCKS
+
+
+def test_a_statement_on_a_log_needs_a_bucket(many):
+    with pytest.raises(ValueError, match="log_tail reads or writes tables of a bucket"):
+        statement("log_tail")
 
 
 @pytest.mark.parametrize(
     "name",
     ["log_head", "log_tail", "log_ending", "log_undo", "log_reopen", "log_reveal", "log_replace_ending"],
 )
-def test_cached_plans_of_a_queue_lock_no_partition_of_another_arena(many, name):
+def test_plans_of_a_queue_are_kept(many, name):
     with connect(many) as connection:
         connection.execute("SET plan_cache_mode = auto")
         for _ in range(20):
             with connection.transaction():
-                connection.execute(arena_statement(name, ARENA), VALUES)
-                assert not elsewhere(connection)
+                connection.execute(bucket_statement(name, BUCKET), VALUES)
         kept = connection.execute("SELECT max(generic_plans) FROM pg_prepared_statements").fetchone()
         assert kept[0] > 5
 

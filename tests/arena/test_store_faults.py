@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from live_arenas import make_arena, voting_queue_of
+from rewritten_logs import allow_rewriting
 from tiltyard.arena.boards import board_cache
 from tiltyard.arena.boards.board_cache import BoardCache
 from tiltyard.arena.boards.notifications import SnapshotNotifications
@@ -204,6 +205,7 @@ def test_an_arena_that_cannot_be_opened_is_logged_once_whoever_asks(database, tm
     async def scene():
         arena = await make_arena(database, name=name)
         with connect(database) as connection:
+            allow_rewriting(connection)
             connection.execute("DELETE FROM events WHERE arena = %s AND position = 1", (arena.arena,))
         async with open_pool(database, most=4) as pool:
             registry = ArenaRegistry(

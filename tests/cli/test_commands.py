@@ -1,5 +1,7 @@
 """The command line: what it prints, and with which code it ends."""
 
+import csv
+import io
 import json
 import os
 import signal
@@ -10,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
+import tiltyard
 from command import run
 from tiltyard.core.battles import Battle
 from tiltyard.files import read_battles, write_battles
-from tiltyard.simulate.demo import demo_battles
+from tiltyard.simulation.demo import demo_battles
 from worlds import battles
 
 FIXTURES = Path(__file__).parents[1] / "files" / "fixtures"
@@ -48,14 +51,68 @@ class TestRate:
         assert "First place: leaving out" in ran.out
         assert all(model in ran.out for model in ("argent-70b", "heron-1b"))
 
+    def test_json_is_the_document_of_the_board_in_python(self, file):
+        for options in ({}, {"by": "language"}, {"method": "elo", "n_perms": 5, "n_bootstraps": 5}):
+            flags = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+            ran = run("rate", file, "--json", *flags)
+            assert (ran.code, ran.err) == (0, "")
+            assert ran.out == tiltyard.rate(file, **options).to_json() + "\n"
+
+    def test_documents_are_alone_on_standard_output(self, small, tmp_path):
+        table = run("rate", small, "--csv")
+        assert next(csv.DictReader(io.StringIO(table.out)))["model"] == "a"
+        assert table.out == tiltyard.rate(small).to_csv()
+        assert "few-battles: " in table.err
+        assert run("rate", small, "--markdown").out == tiltyard.rate(small).to_markdown()
+        assert run("rate", small, "--latex").out == tiltyard.rate(small).to_latex()
+        folder = tmp_path / "run"
+        ran = run("rate", small, "--json", "--out", folder, "--n-bootstraps", "3")
+        assert ran.out == (folder / "elo_ratings.json").read_text()
+        assert f"Written to {folder}" in ran.err
+
+    def test_groups_in_every_form(self, file):
+        table = run("rate", file, "--by", "language", "--csv")
+        assert {row["by"] for row in csv.DictReader(io.StringIO(table.out))} == {"de", "en", "fr"}
+        assert "de:\nfew-battles: " in table.err
+        assert "\n## en\n\n| Rank |" in run("rate", file, "--by", "language", "--markdown").out
+        assert "\n\\caption{en}\n" in run("rate", file, "--by", "language", "--latex").out
+        assert set(json.loads(run("rate", file, "--by", "language", "--json").out)["groups"]) == {
+            "de",
+            "en",
+            "fr",
+        }
+
+    def test_at_most_one_form(self, small):
+        ran = run("rate", small, "--json", "--latex")
+        assert (ran.code, ran.out) == (2, "")
+        assert "--json and --latex: choose one of them" in ran.err
+
+    def test_the_first_models_keep_their_ranks_and_the_rest_are_counted(self, file):
+        whole = json.loads(run("rate", file, "--json").out)
+        first = json.loads(run("rate", file, "--json", "--top", "3").out)
+        assert first.pop("models_left_out") == 5
+        assert first == whole | {"ratings": whole["ratings"][:3]}
+        assert json.loads(run("rate", file, "--json", "--top", "99").out)["models_left_out"] == 0
+        table = run("rate", file, "--csv", "--top", "3")
+        assert len(table.out.splitlines()) == 4
+        assert "5 more models of 8 not shown." in table.err
+        shown = run("rate", file, "--top", "7").out
+        assert " 8 models " in shown
+        assert "heron-1b" not in shown.split("First place")[0]
+        assert "\n1 more model of 8 not shown.\n" in shown
+        groups = json.loads(run("rate", file, "--by", "language", "--json", "--top", "1").out)["groups"]
+        assert [len(group["ratings"]) for group in groups.values()] == [1, 1, 1]
+
     @pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet", "jsonl.gz"])
     def test_standard_input_is_a_file_like_any_other(self, ending, tmp_path, small):
         path = tmp_path / f"battles.{ending}"
         write_battles(path, read_battles(small))
         assert run("rate", "-", stdin=path.read_bytes()).out == run("rate", small).out
 
-    def test_several_files_are_one_log(self, small):
-        assert "28 battles" in run("rate", small, small).out
+    def test_several_files_are_one_log(self, small, tmp_path):
+        other = tmp_path / "other.jsonl"
+        other.write_bytes(small.read_bytes())
+        assert "28 battles" in run("rate", small, other).out
 
     @pytest.mark.parametrize(
         ("options", "shown"),
@@ -147,6 +204,36 @@ class TestCompare:
     def test_findings_follow(self, small):
         assert "few-prompts: " in run("compare", "a", "c", small).out
 
+    def test_json_is_the_comparison_of_the_board_in_python(self, file):
+        options = ("--style", "length", "--where", 'language = "en"', "--level", "0.9")
+        ran = run("compare", "argent-70b", "heron-1b", file, "--json", *options)
+        board = tiltyard.rate(file, style="length", where='language = "en"', level=0.9)
+        assert json.loads(ran.out) == json.loads(
+            json.dumps(board.compare("argent-70b", "heron-1b").to_dict())
+        )
+        assert "the condition is not met" in ran.err
+
+    def test_each_group_is_compared(self, file):
+        shown = run("compare", "argent-70b", "heron-1b", file, "--by", "language", "--by", "source")
+        assert [line for line in shown.out.splitlines() if line.endswith(":") and "=" in line] == [
+            "language=de:", "language=en:", "language=fr:", "source=human:"
+        ]  # fmt: skip
+        ran = run("compare", "argent-70b", "heron-1b", file, "--by", "language", "--json")
+        groups = json.loads(ran.out)["groups"]
+        board = tiltyard.rate(file, by="language")
+        assert groups["en"]["difference"] == board.by["en"].compare("argent-70b", "heron-1b").difference
+
+    def test_a_group_without_one_of_the_models_says_so(self, tmp_path):
+        rows = battles("a>b*9 b>a*9 a>c*3 c>a*3", language=["en"] * 18 + ["de"] * 6)
+        write_battles(tmp_path / "b.jsonl", rows)
+        ran = run("compare", "a", "b", tmp_path / "b.jsonl", "--by", "language")
+        assert ran.code == 0
+        assert "de:\nno battle names 'b'; the models are a, c\n" in ran.out
+        found = json.loads(run("compare", "a", "b", tmp_path / "b.jsonl", "--by", "language", "--json").out)
+        assert found["groups"]["de"] == {"problem": "no battle names 'b'; the models are a, c"}
+        nobody = run("compare", "b", "z", tmp_path / "b.jsonl", "--by", "language")
+        assert (nobody.code, nobody.out) == (2, "")
+
     def test_a_prior_compares_a_model_that_only_won_as_the_advice_says(self, tmp_path):
         write_battles(tmp_path / "b.jsonl", battles("a>b*9 b>c*5 c>b*5"))
         refused = run("compare", "a", "b", tmp_path / "b.jsonl")
@@ -204,7 +291,7 @@ class TestVerify:
         assert (ran.code, ran.err) == (1, "")
         assert "FAIL elo_ratings.json: changed since it was written" in ran.out
         assert "FAIL elo_ratings.json: recomputed, differs at arena: 'Desert', not 'Garden'" in ran.out
-        assert ran.out.endswith("NOT verified: 2 of 13 checks failed.\n")
+        assert ran.out.endswith("NOT verified: 2 of 22 checks failed.\n")
 
     def test_a_file_of_a_strange_name(self, folder):
         (folder / "\x1b[2J").touch()
@@ -245,7 +332,7 @@ def test_every_command_has_help(command):
     assert ran.out.startswith(f"Usage: {' '.join(['tiltyard', *command])} ")
 
 
-@pytest.mark.parametrize("group", [[], ["token"], ["demo"]])
+@pytest.mark.parametrize("group", [[], ["arena"], ["token"], ["demo"]])
 def test_the_list_of_commands_fits_in_80_columns(group, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     listed = run(*group, "--help").out.partition("Commands:\n")[2].splitlines()
@@ -265,6 +352,48 @@ def test_the_version():
 def test_the_module_is_the_command():
     done = subprocess.run([*MODULE, "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == f"tiltyard {version('tiltyard')}\n"
+
+
+def test_a_file_named_twice_would_count_twice(tmp_path, monkeypatch):
+    write_battles(tmp_path / "battles.csv", demo_battles(60))
+    monkeypatch.chdir(tmp_path)
+    ran = run("rate", "battles.csv", "./battles.csv")
+    assert (ran.code, ran.err) == (
+        2,
+        "tiltyard: ./battles.csv is named twice; its battles would count twice\n",
+    )
+
+
+def test_all_conditions_must_be_met(tmp_path):
+    path = tmp_path / "battles.csv"
+    write_battles(path, demo_battles(300))
+    both = run(
+        "rate", path, "--where", "language = 'en'", "--where", "category = 'maths' or category = 'prose'"
+    )
+    one = run("rate", path, "--where", "language = 'en' and (category = 'maths' or category = 'prose')")
+    assert both.code == 0
+    assert both.out == one.out
+    assert (
+        run("compare", "dunlin-pro", "gannet-3b", path, "--where", "language = 'en'", "--where", "x = 1").code
+        == 2
+    )
+
+
+def test_options_that_map_may_be_repeated(tmp_path):
+    path = tmp_path / "votes.csv"
+    path.write_text("l,r,w\n" + "x,y,1\ny,x,2\n" * 20)
+    once = run("rate", path, "--columns", "model_a=l,model_b=r,winner=w", "--outcomes", "1=a,2=b")
+    headers = [text for pair in ("model_a=l", "model_b=r", "winner=w") for text in ("--columns", pair)]
+    assert once.code == 0
+    assert run("rate", path, *headers, "--outcomes", "1=a", "--outcomes", "2=b") == once
+
+
+def test_a_full_disk_is_no_bug():
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*MODULE, "--version"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert (done.returncode, done.stderr) == (2, "tiltyard: cannot write: No space left on device\n")
 
 
 class TestProgress:

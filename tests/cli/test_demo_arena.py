@@ -20,6 +20,7 @@ from typer.main import get_command
 
 from command import run
 from live_arenas import made_arena
+from tiltyard.arena import demo_arena
 from tiltyard.arena.boards.snapshots import latest_snapshot
 from tiltyard.arena.content.arenas import find_arena
 from tiltyard.arena.content.blob_store import BlobStore
@@ -33,7 +34,7 @@ from tiltyard.cli.demo import _demo_script
 from tiltyard.errors import Conflict
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.serving_settings import ServingSettings
-from tiltyard.simulate.demo import NEWCOMER, RETIRED
+from tiltyard.simulation.demo import NEWCOMER, RETIRED
 
 PATIENCE = 120.0
 
@@ -84,6 +85,15 @@ def test_a_filled_arena_shows_something_on_every_page(database, tmp_path):
         (remarks,) = connection.execute("SELECT count(*) FROM remarks").fetchone()
     assert kinds >= {0, 1, 2, 4, 5, 6, 9, 10, 12, 13}
     assert remarks > 0
+
+
+def test_voters_who_change_their_minds_cannot_once_the_names_are_told(database, tmp_path, monkeypatch):
+    """The last vote of a session tells its names, so that it cannot be undone."""
+    monkeypatch.setattr(demo_arena, "_SKIP_PROBABILITY", 0.0)
+    monkeypatch.setattr(demo_arena, "_UNDO_PROBABILITY", 1.0)
+    monkeypatch.setattr(demo_arena, "_CONCURRENT_VOTER_COUNT", 1)
+    monkeypatch.setattr(demo_arena, "_MEAN_SESSION_MATCHUPS", 10_000)
+    assert filled(database, tmp_path, 60) == 60
 
 
 @pytest.mark.slow

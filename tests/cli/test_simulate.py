@@ -10,10 +10,10 @@ from command import run
 from tiltyard.core.battles import Kind
 from tiltyard.core.battles.outcome import SPELLED
 from tiltyard.report.simulation import simulation_page
-from tiltyard.simulate import arena_forecast
-from tiltyard.simulate.arena_forecast import Simulation
-from tiltyard.simulate.result_cache import from_plain
-from tiltyard.simulate.world_settings import WorldSettings, draw_world_of
+from tiltyard.simulation import arena_forecast
+from tiltyard.simulation.arena_forecast import Simulation
+from tiltyard.simulation.result_cache import from_plain
+from tiltyard.simulation.world_settings import WorldSettings, draw_world_of
 
 SMALL = ("--models", 4, "--prompts", 6, "--votes", 1000, "--processes", 0)
 

@@ -12,9 +12,9 @@ import yaml
 
 from command import Watched, run
 from servers.paid_llm import paid_llm
-from tiltyard.cli.judging_progress import JudgingProgress
+from tiltyard.cli.judging_progress import JudgingProgress, QuietProgress
 from tiltyard.judges.judging_run import RunProgress
-from tournament.arranged import Arranged, arrange
+from tournaments.arranged import Arranged, arrange
 
 NOWHERE = {"provider": "openai", "base_url": "http://127.0.0.1:9/v1"}
 #: What could steer a terminal or a page.
@@ -230,6 +230,23 @@ def test_a_second_stretch_of_work_has_its_own_bar(monkeypatch):
         assert watcher.rating() is None
         last = watcher._bar
     assert not last.live.is_started
+
+
+def test_a_line_stands_above_the_bar_and_not_in_it(monkeypatch):
+    screen = Watched()
+    monkeypatch.setattr("sys.stderr", screen)
+    with QuietProgress() as watcher:
+        watcher.begun(Path("one"), 5, 0, None, resumed=False)
+        watcher.tick(RunProgress(Counter(ok=5), 0))
+        watcher.rating()
+        watcher.tell("30 prompts: +10 points (−80 to +100)")
+        watcher.begun(Path("one"), 7, 0, None, resumed=True)
+        watcher.tell("40 prompts: +20 points (−60 to +100)")
+    drawn = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", screen.getvalue())
+    lines = [line.rpartition("\r")[2] for line in drawn.splitlines()]
+    assert "30 prompts: +10 points (−80 to +100)" in lines
+    assert "40 prompts: +20 points (−60 to +100)" in lines
+    assert drawn.count("calls to make") == 1
 
 
 @pytest.mark.parametrize(

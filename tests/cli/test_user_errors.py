@@ -30,6 +30,7 @@ FILES = {
 
 WRONG = {
     "rate nowhere.jsonl": "nowhere.jsonl: no such file",
+    "rate good.csv --by colour": "--by colour: the battles have no column colour; they have model_a, model_b, winner",
     "rate empty.jsonl": "empty.jsonl: the file is empty",
     "rate blank.jsonl": "blank.jsonl: the file is empty",
     "rate broken.jsonl": "broken.jsonl, line 2: not JSON",
@@ -88,7 +89,6 @@ USAGE = {
     "fly": "No such command 'fly'",
     "rate good.csv --speed 3": "No such option",
     "rate good.csv --method trueskill": "'--method'",
-    "rate good.csv --by colour": "'--by'",
     "rate good.csv --ties won": "'--ties'",
     "rate good.csv --intervals wide": "'--intervals'",
     "rate good.csv --seed -1": "'--seed'",

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from hashlib import sha256
 from typing import Any
 
 from crowd import Crowd, Heard
 from psycopg import Connection
 
+from matchup_texts import stored_id
 from rated_arenas import rated_arena
 from tiltyard.arena.log.event_log import LogKind
 from tiltyard.arena.rating.board_publisher import BoardMoment, make_snapshot, open_matchups_at
@@ -23,7 +23,6 @@ from tiltyard.arena.rating.rater_progress import (
     log_head,
     read_rater_progress,
 )
-from tiltyard.arena.voting.matchup_ids import parse_matchup_id
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.postgres.connections import connect
@@ -37,7 +36,10 @@ _OUTCOMES: dict[str | None, Kind] = {
     "tie": Kind.TIE,
     "both_bad": Kind.BOTH_BAD,
 }
-_ENDS = {LogKind.VOTE, LogKind.SKIP, LogKind.EXPIRE}
+_ENDS = {LogKind.VOTE, LogKind.SKIP, LogKind.EXPIRE, LogKind.RELEASED}
+_SERVES = {LogKind.SERVED, LogKind.PREFETCHED}
+#: What ends other matchups of its voter, which are not late: an undo, a third prefetched, a third shown.
+_CROWDS = {LogKind.UNDO, LogKind.PREFETCHED, LogKind.SHOWN}
 _ACTS = {"vote": LogKind.VOTE, "skip": LogKind.SKIP, "undo": LogKind.UNDO}
 
 
@@ -108,10 +110,12 @@ def audit_ratings(url: str, arena: int = 1, *, every: bool = False) -> Place:
             _check_board(connection, found, board)
         kept = list_checkpoints(connection, arena)
         for one in kept if every else kept[:1]:
-            saved = read_checkpoint(connection, arena, one, one.kernel)
+            saved = read_checkpoint(connection, arena, one)
             replayed = replay_log(connection, arena, one.position, one.generation)
             state = ArenaFold.save_all([replayed[source] for source in sorted(replayed)])
-            assert sha256(state).digest() == saved.digest, f"the checkpoint at {one.position} is no replay"
+            assert ArenaFold.digest_all(state) == saved.digest, (
+                f"the checkpoint at {one.position} is no replay"
+            )
             assert state == saved.state
     return Place(place.position, place.term, len(boards), len(kept))
 
@@ -167,17 +171,33 @@ def _check_times(
     events: list[dict[str, Any]], matchups: list[dict[str, Any]], settings: ArenaSettings
 ) -> None:
     """What depends on time was decided by the log's own."""
-    served = {(row["source"], row["serial"]): row["served_at"] for row in matchups}
-    expires = {key: at + timedelta(seconds=settings.expiry_seconds) for key, at in served.items()}
+    open_for = timedelta(seconds=settings.expiry_seconds)
+    unseen_for = min(open_for, timedelta(seconds=settings.unseen_seconds))
+    crowded = {(row["at"], row["source"], row["session"]) for row in events if row["kind"] in _CROWDS}
+    expires: dict[tuple[int, int], Any] = {}
+    unseen: set[tuple[int, int]] = set()
     voted: dict[tuple[int, int], Any] = {}
-    for row, after in zip(events, [*events[1:], None], strict=True):
+    for row in events:
         key = (row["source"], row["serial"])
+        if row["kind"] in _SERVES:
+            waits = row["kind"] == LogKind.PREFETCHED
+            expires[key] = row["at"] + (unseen_for if waits else open_for)
+            if waits:
+                unseen.add(key)
+        if row["kind"] == LogKind.SHOWN:
+            assert row["at"] < expires[key], f"shown too late: {row}"
+            unseen.remove(key)
+            expires[key] = row["at"] + open_for
         if row["kind"] == LogKind.VOTE:
             voted[key] = row
         if row["kind"] in _ENDS:
             late = row["at"] >= expires[key]
-            ended = row["kind"] == LogKind.EXPIRE
-            assert late == ended or _is_released(row, after), f"ended at the wrong time: {row}"
+            ended = row["kind"] in {LogKind.EXPIRE, LogKind.RELEASED}
+            assert (row["kind"] == LogKind.RELEASED) == (key in unseen), (
+                f"ended as if unseen, or shown: {row}"
+            )
+            crowded_out = ended and (row["at"], row["source"], row["session"]) in crowded
+            assert late == ended or crowded_out, f"ended at the wrong time: {row}"
         if row["kind"] == LogKind.UNDO:
             vote = voted.pop(key)
             assert row["detail"]["vote"] == vote["position"], f"undoes another vote: {row}"
@@ -187,17 +207,11 @@ def _check_times(
             assert until >= expires[key], f"reopened for less time: {row}"
             expires[key] = until
     assert {(row["source"], row["serial"]): row["expires_at"] for row in matchups} == expires
-
-
-def _is_released(row: dict[str, Any], after: dict[str, Any] | None) -> bool:
-    """Whether a matchup that was served ahead ended because the next event undoes its voter's vote."""
-    if row["kind"] != LogKind.EXPIRE or after is None or after["kind"] != LogKind.UNDO:
-        return False
-    return (row["at"], row["source"], row["session"]) == (after["at"], after["source"], after["session"])
+    assert {(row["source"], row["serial"]) for row in matchups if row["unseen"]} == unseen
 
 
 def _check_matchups(events: list[dict[str, Any]], matchups: list[dict[str, Any]]) -> None:
-    served = [row for row in events if row["kind"] == LogKind.SERVED]
+    served = [row for row in events if row["kind"] in _SERVES]
     same = ("position", "source", "serial", "session", "a", "b", "prompt", "nominal", "lane")
     assert [[row[name] for name in same] for row in served] == [
         [row[name] for name in same] for row in matchups
@@ -245,14 +259,23 @@ def _check_endings(
 
 
 def _check_open(events: list[dict[str, Any]], matchups: list[dict[str, Any]]) -> None:
-    """Nobody ever had more than two open matchups."""
+    """Nobody ever had more than two open matchups that were shown, and two that waited to be."""
     sessions = {(row["source"], row["serial"]): row["session"] for row in matchups}
-    held: Counter[tuple[int, int]] = Counter()
+    shown: Counter[tuple[int, int]] = Counter()
+    unseen: Counter[tuple[int, int]] = Counter()
     for row in events:
-        if row["kind"] in _ENDS | {LogKind.SERVED, LogKind.UNDO}:
-            voter = (row["source"], sessions[row["source"], row["serial"]])
-            held[voter] += -1 if row["kind"] in _ENDS else 1
-            assert 0 <= held[voter] <= 2, "a voter had more than two open matchups"
+        voter = (row["source"], sessions.get((row["source"], row["serial"]), -1))
+        if row["kind"] in {LogKind.SERVED, LogKind.UNDO, LogKind.SHOWN}:
+            shown[voter] += 1
+        elif row["kind"] in _ENDS - {LogKind.RELEASED}:
+            shown[voter] -= 1
+        if row["kind"] == LogKind.PREFETCHED:
+            unseen[voter] += 1
+        elif row["kind"] in {LogKind.SHOWN, LogKind.RELEASED}:
+            unseen[voter] -= 1
+        # A vote on a third matchup, which was prefetched, shows it and ends it at once.
+        assert 0 <= shown[voter] <= 3, "a voter had more than two open matchups"
+        assert 0 <= unseen[voter] <= 2, "more than two matchups waited to be shown to a voter"
 
 
 def _check_told(
@@ -261,10 +284,10 @@ def _check_told(
     ended: dict[tuple[int, int], dict[str, Any]],
     by_position: dict[int, dict[str, Any]],
 ) -> None:
-    lost = [one for one in crowd.offered if parse_matchup_id(one) not in known]
+    lost = [one for one in crowd.offered if stored_id(one) not in known]
     assert not lost, f"{len(lost)} matchups were handed out and are not there"
     for one in crowd.told:
-        key = known[parse_matchup_id(one.matchup)]
+        key = known[stored_id(one.matchup)]
         row = by_position.get(one.position)
         assert row is not None, f"lost: {one}"
         assert (row["source"], row["serial"]) == key, f"another's event: {one}, {row}"
@@ -280,14 +303,15 @@ def _check_refused(crowd: Heard, known: dict[Any, tuple[int, int]], events: list
     """What was refused is not in the log: no vote, on the ballot it was for, has the outcome that was refused."""
     odd = [one for one in crowd.refused if one.status not in {409, 410}]
     assert not odd, f"refused for no reason: {odd[:3]}"
-    expired = {(row["source"], row["serial"]) for row in events if row["kind"] == LogKind.EXPIRE}
+    unanswered = {LogKind.EXPIRE, LogKind.RELEASED}
+    expired = {(row["source"], row["serial"]) for row in events if row["kind"] in unanswered}
     taken: dict[tuple[int, int], list[dict[str, Any]]] = {}
     undone = {row["detail"]["vote"] for row in events if row["kind"] == LogKind.UNDO}
     for row in events:
         if row["kind"] == LogKind.VOTE:
             taken.setdefault((row["source"], row["serial"]), []).append(row)
     for one in crowd.refused:
-        key = known[parse_matchup_id(one.matchup)]
+        key = known[stored_id(one.matchup)]
         if one.status == 410:
             assert key in expired, f"not expired: {one}"
         elif one.act == "vote":

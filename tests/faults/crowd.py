@@ -139,6 +139,8 @@ class _Voter:
         matchup = answer["matchup"]
         self.crowd.offered.add(matchup)
         unruly = self.crowd.unruly
+        if ahead and self.rng.random() < 0.5:
+            await self._insist(f"/api/v1/matchups/{matchup}/show", {})
         drawn = self.rng.random()
         if unruly and drawn < 0.03:
             self.cookie = None

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import httpx2
 import pytest
 from children import Child, wait_until
-from scenes import FAULTS, SETTINGS, scene, tally
+from scenes import FAULTS, OWNER_FAULTS, SETTINGS, scene, tally
 from wrong_clock import wrong_clock
 
 from tiltyard.postgres.connections import connect
@@ -55,6 +55,15 @@ def test_no_acknowledged_vote_is_lost_whatever_is_killed(place):
 @pytest.mark.slow
 def test_a_hundred_rounds_of_faults(whole):
     strike_again_and_again(whole, list(FAULTS), 100, seed=2, pause=0.1)
+
+
+def test_no_vote_is_lost_with_the_process_that_decides(place):
+    strike_again_and_again(place, list(OWNER_FAULTS), len(OWNER_FAULTS), seed=3)
+
+
+@pytest.mark.slow
+def test_a_hundred_rounds_against_the_process_that_decides(whole):
+    strike_again_and_again(whole, list(OWNER_FAULTS), 100, seed=4, pause=0.1)
 
 
 def stall(place, seconds, times):

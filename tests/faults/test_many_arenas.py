@@ -24,6 +24,7 @@ from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.rating.rater_process import RaterProcess
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.postgres.schema_migrations import migrate
+from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.settings.serving_settings import ServingSettings
 
 
@@ -118,8 +119,8 @@ def warnings_in(log):
     return [line for line in log.splitlines() if '"level": "info"' not in line][-20:]
 
 
-def check(arenas, max_connections, connections, *, seconds_down=1.0, settled=None):
-    """Visit all arenas: at first, after a restart of the service, and after one of the server."""
+def check(arenas, max_connections, connections, *, active=None, seconds_down=1.0, settled=None):
+    """Visit all arenas, or the active ones: at first, after a restart of the service, and after one of the server."""
     with many_arenas(arenas, max_connections, connections) as (made, server):
         restarts = {
             "first": lambda: None,
@@ -127,24 +128,35 @@ def check(arenas, max_connections, connections, *, seconds_down=1.0, settled=Non
             "after a restart of PostgreSQL": lambda: restart_server(server, seconds_down),
         }
         for when, restart in restarts.items():
+            restarted = time.monotonic()
             restart()
+            restarted = time.monotonic() - restarted
             guessed, stop = Counter(), threading.Event()
             attacker = threading.Thread(target=guess, args=(made.addresses, stop, guessed))
             attacker.start()
             began = time.monotonic()
-            statuses, refusals = visit(made.addresses, arenas)
+            statuses, refusals = visit(made.addresses, active or arenas)
             seconds = time.monotonic() - began
             stop.set()
             attacker.join()
             used = connections_in_use(server.url)
             print(
-                f"\n{when}: {dict(statuses)} in {seconds:.1f} s, guessed {dict(guessed)}, connections {used}"
+                f"\n{when} (it took {restarted:.1f} s): {dict(statuses)} in {seconds:.1f} s, "
+                f"guessed {dict(guessed)}, connections {used}"
             )
             assert not refusals, (when, refusals[:3], warnings_in(made.said()))
             assert set(guessed) == {404}
             assert used["tiltyard web"] <= 2 * connections
         if settled is not None:
             settled(made, server)
+
+
+def test_a_dozen_arenas_share_five_connections():
+    with many_arenas(12, max_connections=25, connections=5) as (made, server):
+        statuses, refusals = visit(made.addresses, 12, voters=4)
+        assert not refusals, (refusals[:3], warnings_in(made.said()))
+        assert statuses == {201: 24, 200: 24}
+        assert connections_in_use(server.url)["tiltyard web"] <= 10
 
 
 @pytest.mark.slow
@@ -163,18 +175,63 @@ def test_two_hundred_arenas_on_a_server_of_a_hundred_connections():
     )
 
 
+@pytest.mark.slow
+def test_two_thousand_arenas_of_which_two_hundred_are_active():
+    check(
+        2000,
+        max_connections=100,
+        connections=ServingSettings().connections,
+        active=200,
+        settled=measure_lag_and_idle,
+    )
+
+
+def measure_lag_and_idle(made, server):
+    # Boards of earlier votes come first.
+    time.sleep(ArenaSettings().undo_seconds + 15)
+    lags = sorted(measure_lags(made.addresses, range(0, 200, 5)))
+    print(
+        f"\nvote to board in {len(lags)} arenas, beyond the time to undo: median {lags[len(lags) // 2]:.1f} s, "
+        f"95 % {lags[int(len(lags) * 0.95)]:.1f} s"
+    )
+    measure_idle(made, server)
+
+
+def measure_lags(addresses, arenas):
+    """Seconds from votes to the boards that count them, without the time to undo a vote."""
+
+    def lag(arena):
+        with httpx2.Client(timeout=60, base_url=random.choice(addresses)) as client:
+            board = f"/api/v1/arenas/arena-{arena}/board"
+            before = client.get(board).json()["votes"]
+            matchup = client.post(f"/api/v1/arenas/arena-{arena}/matchups", json={}).json()["matchup"]
+            assert client.post(f"/api/v1/matchups/{matchup}/vote", json={"winner": "tie"}).is_success
+            voted = time.monotonic()
+            while client.get(board).json()["votes"] == before:
+                assert time.monotonic() < voted + 120
+                time.sleep(0.2)
+            return time.monotonic() - voted - ArenaSettings().undo_seconds
+
+    with ThreadPoolExecutor(8) as pool:
+        return list(pool.map(lag, arenas))
+
+
 def measure_idle(made, server):
     """What arenas cost in which nobody votes: of the whole service, and in one turn of the rater over all of them."""
-    # Desks stop looking at their log after a minute.
+    # Raters drop arenas after half a minute, and voting queues read their logs twice a minute.
     time.sleep(75)
     idle = _Cost(server, [child.process.pid for child in (*made.webs, *made.raters)])
     time.sleep(60)
-    print(f"\nidle service: {idle.told(60, 'second')}, connections {connections_in_use(server.url)}")
+    memory = sum(_proportional_mebibytes(child.process.pid) for child in (*made.webs, *made.raters))
+    print(
+        f"\nidle service: {idle.told(60, 'second')}, {memory:.0f} MiB, "
+        f"connections {connections_in_use(server.url)}"
+    )
     for child in (*made.webs, *made.raters):
         child.kill()
     rater_process = RaterProcess(server.url)
     try:
-        # The first turns load all arenas.
+        # The first turns rate what is left.
         while rater_process.turn():
             pass
         turns = 20
@@ -224,3 +281,11 @@ class _Cost:
 def _processor_seconds(pid):
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _proportional_mebibytes(pid):
+    """Memory of a process; what it shares with others is counted in parts."""
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) / 1024
+    return 0.0

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from tiltyard.core.battles import Table
 from tiltyard.files import BattleSource, open_battles
+from tiltyard.files.invalid_rows import InvalidRows
 
 TYPES = {"pref": pa.float64(), "weight": pa.float64()}
 
@@ -49,6 +50,16 @@ class InHand:
     @property
     def columns(self) -> tuple[str, ...]:
         return tuple(self.batch.schema.names)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        return self.columns
+
+    def column_name(self, name: str) -> str | None:
+        return name if name in self.columns else None
+
+    def find_invalid(self) -> InvalidRows:
+        return InvalidRows()
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         self.asked[:] = columns

@@ -28,6 +28,7 @@ FORMATS = {
     "mt_bench.jsonl": "mt-bench",
     "alpaca_eval.json": "alpaca-eval",
     "autoarena.csv": "autoarena",
+    "winner_loser.csv": "winner-loser",
 }
 
 

@@ -18,6 +18,8 @@ import atheris
 
 with atheris.instrument_imports(include=["tiltyard", "json", "csv", "gzip"]):
     from format_samples import FIXTURES, FORMATS, as_parquet
+    from log_archives import log, log_members, write_zip
+    from test_inspect_logs import chunked_members
 
     from tiltyard.errors import InputError
     from tiltyard.files import open_battles
@@ -54,6 +56,12 @@ def sow(corpus: Path) -> None:
         columnar = as_parquet(name, PLACE.parent)
         (corpus / f"seed-{number}-parquet").write_bytes(b"\0" + columnar.read_bytes())
         columnar.unlink()
+    for path in (FIXTURES / "answers").rglob("*.*"):
+        (corpus / f"answers-{path.name}").write_bytes(b"\0" + path.read_bytes())
+    for name, members in (("whole", log_members(log())), ("chunked", chunked_members())):
+        packed = write_zip(PLACE.parent / f"{name}.eval", members)
+        (corpus / f"answers-{name}").write_bytes(b"\0" + packed.read_bytes())
+        packed.unlink()
 
 
 def main() -> None:

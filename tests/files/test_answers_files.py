@@ -8,7 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tiltyard.errors import BadOption, UnreadableFile
-from tiltyard.files.answers import KINDS, Answer, drop_replaced_answers, read_answers, write_answers
+from tiltyard.files.answers import (
+    KINDS,
+    SCORES_ONLY,
+    Answer,
+    AnswerUsage,
+    drop_replaced_answers,
+    read_answers,
+    write_answers,
+)
 from tiltyard.files.foreign_answers import arena_hard_answers, autoarena_answers, entrant_answers
 from tiltyard.files.prompt_id import prompt_id
 
@@ -149,14 +157,17 @@ def test_arena_hard() -> None:
         response="Use sorted().",
         category="hard_prompt",
         source="arena-hard",
+        usage=AnswerUsage(output_tokens=4),
     )
-    assert second.response == "A line."
+    assert (second.response, second.system) == ("A line.", "Be brief.")
     assert [answer.prompt for answer in arena_hard_answers(answers)] == ["Sort a list.", "Write a line."]
 
 
 def test_older_arena_hard_answers(tmp_path) -> None:
     path = as_json_lines([{"question_id": "q", "model_id": "oak", "choices": []}], tmp_path / "oak.jsonl")
-    with pytest.raises(UnreadableFile, match=r"oak.jsonl, line 1: messages is not a list of messages"):
+    with pytest.raises(
+        UnreadableFile, match=r"oak.jsonl, line 1: only the answer is in this file; put question"
+    ):
         list(arena_hard_answers([path]))
 
 
@@ -179,3 +190,128 @@ def test_a_prompt_that_is_missing(tmp_path) -> None:
     path.write_text("prompt,response\n,x\n")
     with pytest.raises(UnreadableFile, match=r"oak.csv, line 2: prompt_id is missing"):
         list(autoarena_answers(path))
+
+
+def test_a_conversation_is_read_from_its_messages(tmp_path) -> None:
+    row = {
+        "prompt_id": "p",
+        "model": "oak",
+        "messages": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "human", "value": "Hello."},
+            {"from": "gpt", "content": [{"type": "output_text", "text": "Good day."}, "Sir."]},
+            {"role": "user", "content": [{"type": "text", "text": "Look."}, IMAGE]},
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [{"function": {"name": "see", "arguments": "{}"}}],
+            },
+            {"role": "tool", "name": "see", "content": "a tree"},
+            {"role": "assistant", "content": {"answer": "A tree."}},
+        ],
+        "usage": {"prompt_tokens": 5, "completion_tokens": 7.0, "cost": 0.5, "latency": 2},
+        "scores": {"acc": True, "odd": None},
+        "repeat": 1,
+        "params_hash": "x",
+    }
+    (answer,) = read_answers(as_json_lines([row], tmp_path / "answers.jsonl"))
+    assert (answer.prompt, answer.response, answer.system) == ("Look.", "A tree.", "Be brief.")
+    assert [one.role for one in answer.messages] == ["user", "assistant", "user"]
+    assert answer.messages[1].text == "Good day.\nSir."
+    assert answer.messages[2].parts[1].url == "https://example.org/tree.png"
+    assert [one.role for one in answer.trace] == ["assistant", "tool"]
+    assert answer.trace[0].tool_calls[0].name == "see"
+    assert (answer.usage, answer.scores) == (
+        AnswerUsage(input_tokens=5, output_tokens=7, cost_usd=0.5, latency_seconds=2.0),
+        {"acc": 1.0},
+    )
+    write_answers(tmp_path / "again.jsonl", [answer])
+    assert list(read_answers(tmp_path / "again.jsonl")) == [answer]
+
+
+IMAGE = {"type": "image_url", "image_url": {"url": "https://example.org/tree.png"}}
+
+
+def test_one_question_and_one_answer_are_the_short_form(tmp_path) -> None:
+    short = {"prompt_id": "p", "prompt": "Why?", "model": "oak", "response": "So."}
+    messages = [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "So."}]
+    long = {"prompt_id": "p", "model": "oak", "messages": messages}
+    both = short | {"messages": messages}
+    asked = short | {"messages": messages[:1]}
+    found = read_answers(as_json_lines([short, long, both, asked], tmp_path / "answers.jsonl"))
+    assert len({answer.to_dict().__repr__() for answer in found}) == 1
+
+
+def test_older_files_may_use_the_new_names_for_something_else(tmp_path) -> None:
+    row = {"prompt_id": "p", "prompt": "?", "model": "oak", "response": "!"}
+    old = {
+        "messages": "none",
+        "trace": {},
+        "usage": {"seconds": 3},
+        "scores": 7,
+        "system": [1],
+        "params_hash": {},
+    }
+    (answer,) = read_answers(as_json_lines([row | old], tmp_path / "answers.jsonl"))
+    assert answer.to_dict() == row | {"kind": "text"} | old
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"repeat": -1}, "repeat is '-1'; expected 0 or a positive number"),
+        ({"repeat": "two"}, "repeat is 'two'; expected 0 or a positive number"),
+        ({"scores": {"acc": "high"}}, "the score acc is 'high'; expected a number"),
+        ({"scores": {"acc": 10**400}}, "the score acc is '1000"),
+        ({"usage": {"cost": "much"}}, "cost_usd of usage is 'much'; expected a number"),
+        ({"messages": [7]}, "message 1 is int; expected an object"),
+        ({"messages": [{"role": "user", "content": [7]}]}, "the content of a message has int"),
+        ({"messages": [{"role": "user", "tool_calls": 7}]}, "tool_calls is not a list of objects"),
+        ({"messages": [{"role": "user", "tool_calls": [{}]}]}, "a tool call has no name"),
+    ],
+)
+def test_wrong_parts_of_conversations(change: dict, message: str, tmp_path) -> None:
+    row = {"prompt_id": "p", "prompt": "q", "model": "m", "response": "r", **change}
+    with pytest.raises(UnreadableFile) as caught:
+        list(read_answers(as_json_lines([row], tmp_path / "responses.jsonl")))
+    assert f"line 1: {message}" in str(caught.value)
+
+
+def test_parts_of_messages_in_the_shapes_of_several_tools(tmp_path) -> None:
+    content = [
+        {"type": "thinking", "thinking": "hm"},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}},
+        {"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}},
+        {"type": "document", "document": "a.pdf"},
+        {"type": "audio"},
+        {"type": "hologram"},
+        {"type": "tool_use", "name": "see", "input": {"x": 1}},
+        {"text": "bare"},
+        None,
+    ]
+    result = {
+        "role": "user",
+        "content": [{"type": "tool_result", "content": [{"type": "text", "text": "seen"}]}],
+    }
+    messages = [{"role": "user", "content": "Hi."}, {"role": "assistant", "content": content}, result]
+    row = {"prompt_id": "p", "prompt": "Hi.", "model": "m", "response": "r", "trace": messages}
+    (answer,) = read_answers(as_json_lines([row], tmp_path / "answers.jsonl"))
+    parts = [(part.kind, part.url, part.text) for part in answer.trace[1].parts]
+    assert parts == [
+        ("image", "data:image/png;base64,AAAA", ""),
+        ("image", "https://example.org/a.png", ""),
+        ("file", "a.pdf", ""),
+        ("audio", None, ""),
+        ("hologram", None, ""),
+        ("text", None, "bare"),
+    ]
+    assert answer.trace[1].tool_calls[0].arguments == '{"x": 1}'
+    assert (answer.trace[2].role, answer.trace[2].text) == ("tool", "seen")
+    write_answers(tmp_path / "again.jsonl", [answer])
+    assert list(read_answers(tmp_path / "again.jsonl")) == [answer]
+
+
+def test_scores_without_a_response(tmp_path) -> None:
+    row = {"prompt_id": "p", "prompt": "q", "model": "m", "kind": "scores", "scores": {"acc": 1}}
+    (answer,) = read_answers(as_json_lines([row], tmp_path / "answers.jsonl"))
+    assert (answer.kind, answer.response, answer.scores) == (SCORES_ONLY, "", {"acc": 1.0})

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from datetime import date
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +17,9 @@ from tiltyard.core.battles.cluster_keys import MISSING_KEY, hash_texts
 from tiltyard.core.ratings import BradleyTerry, Elo, Glicko2
 from tiltyard.errors import BadBattle, BadOption, CannotRate, InputError
 from tiltyard.files import battle_tables, open_battles, read_battles, write_battles
-from tiltyard.files.battle_tables import GROUPINGS, count_by_group, count_table, models_by_group
-from tiltyard.simulate.demo import demo_battles
+from tiltyard.files.battle_tables import count_by_group, count_groups, count_table, models_by_group
+from tiltyard.option_names import command_line_spelling
+from tiltyard.simulation.demo import demo_battles
 from worlds import battles
 
 FULL = [
@@ -288,11 +290,11 @@ def test_a_file_of_unknown_length_is_kept(tmp_path, monkeypatch):
     assert count_table([open_battles(tmp_path / "battles.jsonl")])._log is not None
 
 
-@pytest.mark.parametrize("by", GROUPINGS)
+@pytest.mark.parametrize("by", ["dimension", "category", "language", "source", "judge"])
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
 def test_groups_are_tables_of_their_own(by, ending, tmp_path):
     values = ["red", "blue", None, "red", ""]
-    some = battles("a>b b>a a=b a>b b>a", **{GROUPINGS[by]: values})
+    some = battles("a>b b>a a=b a>b b>a", **{{"judge": "judge_model"}.get(by, by): values})
     write_battles(tmp_path / f"battles.{ending}", some)
     tables = count_by_group([open_battles(tmp_path / f"battles.{ending}")], by)
     assert {name: table.n_battles for name, table in tables.items()} == {"(none)": 2, "blue": 1, "red": 2}
@@ -305,12 +307,80 @@ def test_a_file_without_the_column_is_of_no_group(tmp_path):
     assert list(count_by_group(sources, "category")) == ["(none)", "blue", "red"]
 
 
+@pytest.mark.parametrize("by", ["taste", "judge"])
+def test_groups_need_a_known_column(by):
+    source = InHand.of(model_a=["x"], model_b=["y"], winner=["A"])
+    message = f"by='{by}': the battles have no column {by}; they have model_a, model_b, winner"
+    with pytest.raises(BadOption, match=message):
+        count_by_group([source], by)
+    with command_line_spelling(), pytest.raises(BadOption, match=f"--by {by}: the battles have no"):
+        count_by_group([source], by)
+
+
+NAMED = {"model_a": ["x"] * 4, "model_b": ["y"] * 4, "winner": ["A", "B", "A", "tie"]}
+
+
 @pytest.mark.parametrize(
-    ("by", "message"), [("taste", "expected one of dimension"), ("judge", "no column judge_model")]
+    ("values", "names"),
+    [
+        ([1, 2, 0, None], ["(none)", "0", "1", "2"]),
+        ([1.0, 2.5, float("nan"), None], ["(none)", "1", "2.5"]),
+        ([True, False, None, True], ["(none)", "false", "true"]),
+        (["b", "", "a", None], ["(none)", "a", "b"]),
+        ([date(2026, 5, 1)] * 4, ["2026-05-01"]),
+    ],
 )
-def test_groups_need_a_known_column(by, message):
-    with pytest.raises(BadOption, match=f"--by {by}: .*{message}"):
-        count_by_group([InHand.of(model_a=["x"], model_b=["y"], winner=["A"])], by)
+def test_groups_of_any_column_are_named_by_their_values(values, names):
+    tables = count_by_group([InHand.of(**NAMED, turn=values)], "turn")
+    assert list(tables) == names
+    assert sum(table.n_battles for table in tables.values()) == 4
+
+
+def test_whole_numbers_have_one_name_in_every_file(tmp_path):
+    (tmp_path / "one.csv").write_text("model_a,model_b,winner,turn\nx,y,tie,2\n")
+    (tmp_path / "two.jsonl").write_text(
+        '{"model_a": "x", "model_b": "y", "winner": "tie", "turn": 2}\n'
+        '{"model_a": "x", "model_b": "y", "winner": "tie", "turn": 2.0}\n'
+    )
+    sources = [open_battles(tmp_path / name) for name in ("one.csv", "two.jsonl")]
+    assert {name: table.n_battles for name, table in count_by_group(sources, "turn").items()} == {"2": 3}
+
+
+def test_lists_and_objects_are_no_groups():
+    with pytest.raises(BadOption, match=r"by='tags': the column has type list<.*>; group by text"):
+        count_by_group([InHand.of(**NAMED, tags=[["a"], ["b"], [], None])], "tags")
+
+
+def test_a_column_with_too_many_values_is_refused(monkeypatch):
+    monkeypatch.setattr(battle_tables, "_MAX_GROUPS_COUNT", 3)
+    source = InHand.of(
+        **NAMED,
+        turn=[1, 2, 3, 4],
+        tag=["a", "a+b", "b+c", "c"],
+        zone=[f"0{hour}:00+00:00" for hour in range(4)],
+    )
+    with pytest.raises(
+        BadOption, match=r"by='turn': the column has more than 3 values; choose .* where=, or"
+    ):
+        count_by_group([source], "turn")
+    with pytest.raises(BadOption, match=r"by='zone': .* choose battles with where=, or group by a column"):
+        count_by_group([source], "zone")
+    with pytest.raises(BadOption, match="overlap with overlapping="):
+        count_by_group([source], "tag")
+    assert list(count_by_group([source], "tag", overlapping=True)) == ["a", "b", "c"]
+
+
+def test_several_columns_are_read_in_one_pass():
+    source = InHand.of(**NAMED, turn=[1, 2, 1, 2], tag=["a", "a", "b", None])
+    seen = []
+    found = count_groups(
+        [replace(source, size=3)], ["tag", "turn"], each=lambda batch: seen.append(len(batch))
+    )
+    assert {by: list(tables) for by, tables in found.items()} == {
+        "tag": ["(none)", "a", "b"],
+        "turn": ["1", "2"],
+    }
+    assert seen == [3, 1]
 
 
 def test_models_by_group():

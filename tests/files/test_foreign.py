@@ -10,7 +10,9 @@ from format_samples import FIXTURES, as_parquet
 from tiltyard.core.battles import Label, Outcome
 from tiltyard.core.battles.battle import Battle
 from tiltyard.files import open_battles
+from tiltyard.files.battle_source import open_path
 from tiltyard.files.prompt_id import prompt_id
+from tiltyard.files.read_options import ReadOptions
 
 A, B, TIE, BAD = Outcome
 
@@ -25,6 +27,11 @@ def human(model_a: str, model_b: str, winner: Outcome, **more: object) -> Battle
 
 def judged(model_a: str, model_b: str, winner: Outcome, label: Label | None, **more: object) -> Battle:
     return Battle(model_a=model_a, model_b=model_b, winner=winner, label=label, source="llm-judge", **more)
+
+
+def weighs(weight: float) -> dict[str, float]:
+    """What an arena-hard judgment of two games weighs."""
+    return {"judgment_weight": weight}
 
 
 UNREADABLE = "a verdict of the judge could not be read"
@@ -169,10 +176,23 @@ EXPECTED = {
     ),
     "arena_hard/model_judgment": (
         [
-            judged("elm", "base-0", TIE, Label.TIE, question_id="u1", **HARD),
-            judged("oak", "base-0", A, Label.WIN, question_id="u1", **HARD),
-            judged("oak", "base-0", TIE, Label.INCONSISTENT, question_id="u2", **HARD),
-            judged("oak", "base-1", B, Label.LEAN, question_id="u3", category="creative_writing", **ONE),
+            judged("elm", "base-0", TIE, Label.TIE, question_id="u1", pref=0.5, extra=weighs(2), **HARD),
+            judged("oak", "base-0", A, Label.WIN, question_id="u1", pref=1.0, extra=weighs(4), **HARD),
+            judged(
+                *("oak", "base-0", TIE, Label.INCONSISTENT),
+                question_id="u2",
+                pref=0.5,
+                extra=weighs(2),
+                **HARD,
+            ),
+            judged(
+                *("oak", "base-1", B, Label.LEAN),
+                question_id="u3",
+                category="creative_writing",
+                pref=0.125,
+                extra=weighs(4),
+                **ONE,
+            ),
         ],
         {UNREADABLE: 2},
     ),
@@ -212,6 +232,14 @@ EXPECTED = {
             judged("oak", "elm", A, None, question_id=TREE, judge_model="gpt-judge"),
             human("ash", "oak", B, question_id=TREE, voter="AutoArena User"),
             judged("oak", "elm", TIE, None, question_id=RIVER, judge_model="gpt-judge"),
+        ],
+        {},
+    ),
+    "winner_loser.csv": (
+        [
+            Battle(model_a="oak", model_b="elm", winner=A, question_id="q1", voter="ann", category="code"),
+            Battle(model_a="elm", model_b="ash", winner=A, question_id="q2", voter="bob"),
+            Battle(model_a="ash", model_b="oak", winner=A, category="prose"),
         ],
         {},
     ),
@@ -279,3 +307,18 @@ def test_early_judgearena_files_are_read_by_name(tmp_path) -> None:
 def test_of_an_arena_hard_folder_only_the_judgments_are_read():
     whole, judged = (open_battles(FIXTURES / "arena_hard" / part) for part in ("", "model_judgment"))
     assert list(whole.battles()) == list(judged.battles()) != []
+
+
+def test_older_arena_hard_judgments_get_their_baseline_from_the_reader(tmp_path) -> None:
+    path = tmp_path / "oak.jsonl"
+    path.write_text(
+        '{"question_id": "q1", "model": "oak", "judge": "j", "games": [{"score": "B>>A"}, {"score": "B>A"}]}\n'
+        '{"question_id": "q2", "model": "oak", "judge": "j", "baseline": "own", '
+        '"games": [{"score": "A>B"}, {"score": "B>>A"}]}\n'
+    )
+    first, second = open_path(path, ReadOptions(baseline="gpt-4-0314")).battles()
+    assert (first.model_a, first.model_b, first.label) == ("oak", "gpt-4-0314", Label.INCONSISTENT)
+    assert (first.pref, first.extra["judgment_weight"]) == (0.75, 4.0)
+    assert (second.model_b, second.pref, second.extra["judgment_weight"]) == ("own", 0.0, 4.0)
+    (batch,) = open_path(path, ReadOptions(baseline="gpt-4-0314")).batches(["model_b", "judgment_weight"])
+    assert batch.to_pydict() == {"model_b": ["gpt-4-0314", "own"], "judgment_weight": [4.0, 4.0]}

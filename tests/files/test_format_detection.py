@@ -43,7 +43,7 @@ def test_unknown_columns_are_shown_with_the_way_out(tmp_path) -> None:
         format_detection.detect(open_records(path))
     assert str(caught.value) == (
         f"{path}: no known format has these columns: left, right, who; "
-        "name them with --columns model_a=…,model_b=…,winner=…"
+        "name them with columns={'model_a': '…', 'model_b': '…', 'winner': '…'}"
     )
 
 
@@ -57,7 +57,7 @@ def test_many_columns_are_cut_short(tmp_path) -> None:
 def test_two_takers_are_an_error_that_names_them(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(format_detection, "FOREIGN", (*FOREIGN, FOREIGN[0]))
     with pytest.raises(
-        UnknownFormat, match="could be any of lmarena-55k, lmarena-55k; choose one with --format"
+        UnknownFormat, match="could be any of lmarena-55k, lmarena-55k; choose one with format="
     ):
         format_detection.detect(open_records(FIXTURES / "lmarena_55k.csv"))
 

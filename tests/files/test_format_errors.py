@@ -13,6 +13,7 @@ from format_samples import as_json_lines, records
 
 from tiltyard.errors import BadBattle, InputError, UnreadableFile
 from tiltyard.files import open_battles
+from tiltyard.files.battle_tables import count_table
 
 GOOD = '{"model_a": "oak", "model_b": "elm", "winner": "tie"}\n'
 HEADER = "model_a,model_b,winner,pref\n"
@@ -34,14 +35,14 @@ def message(path: Path, **options: object) -> str:
     ("text", "expected"),
     [
         (
-            GOOD + '{"model_a": "oak", "model_b": "elm", "winner": "oak"}',
-            "line 2: winner is 'oak'; expected model_a,",
+            GOOD + '{"model_a": "oak", "model_b": "elm", "winner": "sloe"}',
+            "line 2: winner is 'sloe'; expected model_a,",
         ),
         (GOOD + "\n" + GOOD.replace('"tie"', "null"), "line 3: winner is None; expected"),
         (GOOD.replace('"oak"', '" "'), "line 1: model_a is ' '; expected the name of a model"),
         (
             GOOD.replace("tie", "model_a").replace("}", ', "pref": 0.2}'),
-            "line 1: pref 0.2 (the probability that A is better) contradicts winner model_a; if pref is the probability that B is better, read the file with --format judgearena",
+            "line 1: pref 0.2 (the probability that A is better) contradicts winner model_a; if pref is the probability that B is better, read the file with format='judgearena'",
         ),
         (GOOD.replace("}", ', "label": "huge"}'), "line 1: label is 'huge'; expected one of win,"),
         (GOOD.replace("}", ', "weight": -1}'), "line 1: weight is -1; expected a number from 0"),
@@ -110,11 +111,8 @@ def test_json_lists(text: str, expected: str, tmp_path) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (HEADER + "oak,elm,draw,\n", "line 2: winner is 'draw'"),
-        (HEADER + "oak,elm,,\n", "line 2: winner is None"),
         (HEADER + 'oak,"e\nlm",tie,\noak,elm\n', "line 4: 2 fields where the header has 4; quote a field"),
         (HEADER + "oak,elm,tie,half\n", "line 2: pref is 'half'; expected a number from 0 to 1"),
-        (HEADER + "oak,elm,tie,nan\n", "line 2: pref is nan; expected"),
         (HEADER + '\noak,"elm"x,tie,\n', "line 3: broken CSV (',' expected after '\"')"),
         (HEADER + 'oak,"elm', "line 2: broken CSV (unexpected end of data)"),
         ("model_a,model_a,model_b,winner\n", "line 1: duplicate column 'model_a'; rename one"),
@@ -127,6 +125,24 @@ def test_csv(text: str, expected: str, tmp_path) -> None:
     assert message(path).startswith(f"{path}, {expected}")
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (HEADER + "oak,elm,draw,\n", "line 2: winner is 'draw'"),
+        (HEADER + "oak,elm,,\n", "line 2: winner is None"),
+        (HEADER + "oak,elm,tie,nan\n", "line 2: pref is nan; expected"),
+    ],
+)
+def test_values_in_csv(text: str, expected: str, tmp_path) -> None:
+    """Read by column for a table, and by row for battles."""
+    path = tmp_path / "votes.csv"
+    path.write_text(text)
+    for read in (lambda source: list(source.battles()), lambda source: count_table([source])):
+        with pytest.raises(InputError) as caught:
+            read(open_battles(path))
+        assert str(caught.value).startswith(f"{path}, {expected}")
+
+
 def parquet(path: Path, **columns: object) -> Path:
     base = {"model_a": ["oak", "oak"], "model_b": ["elm", "elm"], "winner": ["tie", "tie"]}
     pq.write_table(pa.table(base | columns), path)
@@ -136,8 +152,7 @@ def parquet(path: Path, **columns: object) -> Path:
 @pytest.mark.parametrize(
     ("columns", "expected"),
     [
-        ({"winner": [1, 2]}, ": column winner has type int64; expected text"),
-        ({"model_a": [1, 2]}, ": column model_a has type int64; expected text"),
+        ({"model_a": [1.5, 2.0]}, ": column model_a has type double; expected text"),
         ({"label": [[1], [2]]}, ": column label has type list<element: int64>; expected text"),
         ({"pref": ["a", "b"]}, ": column pref has type string; expected double"),
         ({"time": [True, False]}, ": column time has type bool; expected timestamp[us, tz=UTC]"),
@@ -184,7 +199,7 @@ def test_parquet_answers_that_are_missing(tmp_path) -> None:
 
 def test_two_columns_for_the_outcome(tmp_path) -> None:
     path = parquet(tmp_path / "votes.parquet", outcome=["model_a", "tie"])
-    assert message(path) == f"{path}: has both winner and outcome; choose one with --columns winner=…"
+    assert message(path) == f"{path}: has both winner and outcome; choose one with columns={{'winner': '…'}}"
     assert [battle.winner for battle in open_battles(path, columns={"winner": "outcome"}).battles()] == [
         "model_a",
         "tie",

@@ -256,9 +256,12 @@ def test_mapping_with_a_foreign_format(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"modell": "left"}, "--columns: 'modell' is not a column of a battle; choose from model_a, "),
-        ({"model_a": "lft"}, "--columns model_a=lft: {path} has no column 'lft'; it has: left, right, who"),
-        ({"label": "mark"}, "--columns label=mark: {path} has no column 'mark'"),
+        ({"modell": "left"}, "columns=: 'modell' is not a column of a battle; choose from model_a, "),
+        (
+            {"model_a": "lft"},
+            "columns={{'model_a': 'lft'}}: {path} has no column 'lft'; it has: left, right, who",
+        ),
+        ({"label": "mark"}, "columns={{'label': 'mark'}}: {path} has no column 'mark'"),
     ],
 )
 def test_a_mapping_that_makes_no_sense(columns: dict, message: str, tmp_path) -> None:
@@ -273,7 +276,8 @@ def test_a_mapping_that_is_not_enough(tmp_path) -> None:
     path = tmp_path / "votes.csv"
     path.write_text("left,right,who\nx,y,A\n")
     with pytest.raises(
-        UnknownFormat, match=r"no column for model_b, winner among: left, right, who; .*model_b=…,winner=…"
+        UnknownFormat,
+        match=r"no column for model_b, winner among: left, right, who; .*'model_b': '…', 'winner': '…'",
     ):
         open_battles(path, columns={"model_a": "left"})
 

@@ -60,20 +60,20 @@ def test_numbers_in_text_are_numbers():
 
 @pytest.mark.parametrize("gap", [["1", "two", "3"], [[1], [2], [3]]], ids=["text", "lists"])
 def test_what_is_no_number_is_refused(gap):
-    with pytest.raises(BadOption, match="--style gap: the column is not numeric"):
+    with pytest.raises(BadOption, match="style='gap': the column is not numeric"):
         covariates("gap", gap=gap)
 
 
 @pytest.mark.parametrize("columns", [{}, {"length_a": [1.0] * 3}], ids=["none", "half"])
 def test_a_style_that_is_not_there_is_refused(columns):
-    with pytest.raises(BadOption, match="--style length: the battles have neither length_a and length_b"):
+    with pytest.raises(BadOption, match="style='length': the battles have neither length_a and length_b"):
         covariates("length", **columns)
 
 
 def test_every_file_must_have_the_style():
     with_gap, without = InHand.of(**PLAIN, gap=[1.0] * 3), InHand.of(**PLAIN)
     assert style_columns([with_gap], ["gap"]) == {"gap": ("gap",)}
-    with pytest.raises(BadOption, match="--style gap"):
+    with pytest.raises(BadOption, match="style='gap'"):
         style_columns([with_gap, without], ["gap"])
 
 

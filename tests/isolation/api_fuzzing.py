@@ -101,7 +101,7 @@ class Fuzzing:
         opened = [answer.json()["matchup"]] * 2 if answer.ok else []
         if opened and label.endswith("/undo"):
             session.post(f"{url}/api/v1/matchups/{opened[0]}/vote", json={"winner": "tie"})
-        return [*opened, *self.voted[role][-2:], "A" * 22]
+        return [*opened, *self.voted[role][-2:], "0-" + "A" * 32]
 
     def send(self, case, label, role):
         session = self.sessions[role]

@@ -148,7 +148,7 @@ BODIES = {
             "sessions": st.lists(st.sampled_from([1, 2, 3, 2**63 - 1, 2**63, -1]), max_size=3),
             "voters": st.lists(_text, max_size=2),
             "release": _text,
-            "matchups": st.lists(st.just("A" * 22) | _text, max_size=2),
+            "matchups": st.lists(st.just("0-" + "A" * 32) | _text, max_size=2),
             "since": _moments,
             "until": _moments,
             "source": st.sampled_from(["human", "llm-judge", "x"]),

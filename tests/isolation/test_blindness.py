@@ -9,14 +9,15 @@ import time
 import pytest
 
 from live_arenas import made_arena
+from matchup_texts import stored_id
 from media_files import chunk, png, png_chunk, riff, wav
 from postgres_servers import fresh_database
 from served import make_operator, served
 from shown_kinds import fill_arena
-from tiltyard.arena.voting.matchup_ids import parse_matchup_id
 from tiltyard.errors import InputError
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
+from tiltyard.web import middleware
 from tiltyard.web.routes import matchups
 from voted_arenas import rate, voted
 
@@ -77,7 +78,7 @@ class Asked:
                 "FROM matchups m JOIN models a ON a.arena = m.arena AND a.model = m.a "
                 "JOIN models b ON b.arena = m.arena AND b.model = m.b "
                 "JOIN prompts p ON p.arena = m.arena AND p.prompt = m.prompt WHERE matchup = %s",
-                (parse_matchup_id(self.matchup),),
+                (stored_id(self.matchup),),
             ).fetchone()
             self.bytes = [
                 connection.execute(
@@ -106,8 +107,14 @@ class Asked:
                 ]
                 spelled.append(base64.urlsafe_b64encode(found).decode())
                 told += [one[:16] for one in spelled]
-        told.append(parse_matchup_id(self.matchup).hex)
+        told.append(stored_id(self.matchup).hex)
         return {one.lower() for one in told}
+
+
+@pytest.fixture(autouse=True)
+def same_request_ids(monkeypatch):
+    """Ids of requests are random; with one for all, everything else must be the same."""
+    monkeypatch.setattr(middleware, "make_request_id", lambda _: "same")
 
 
 def wire(answer):
@@ -255,10 +262,10 @@ def test_a_response_shown_twice_has_nothing_in_common_but_its_bytes(site):
     for answers in seen.values():
         assert len({answer.content for answer in answers}) == 1
     assert len(set(ids)) == len(ids)
-    raw = [base64.urlsafe_b64decode(one + "==") for one in ids]
-    assert len({one[:4] for one in raw}) == 1, "the first four bytes are the arena's"
-    parts = {one[4:8] for one in raw} | {one[-4:] for one in raw}
-    assert len(parts) == 2 * len(ids), "ids have parts in common"
+    raw = [stored_id(one).bytes for one in ids]
+    assert len({one[:6] for one in raw}) == 1, "the first six bytes are the shard's and the arena's"
+    parts = {one[6:10] for one in raw} | {one[-4:] for one in raw} | {one[-13:] for one in ids}
+    assert len(parts) == 3 * len(ids), "ids have parts in common"
 
 
 def test_what_everybody_reads_is_the_same_whichever_matchup_is_open(site):
@@ -271,7 +278,7 @@ def test_what_everybody_reads_is_the_same_whichever_matchup_is_open(site):
     for answer in told.values():
         text = wire(answer)
         assert asked.matchup.lower() not in text
-        assert parse_matchup_id(asked.matchup).hex not in text
+        assert stored_id(asked.matchup).hex not in text
         assert not [data for data in asked.bytes if data.decode().lower() in text]
         assert not [number for number in map(str, asked.row[0:1] + asked.row[2:4]) if number in text]
 

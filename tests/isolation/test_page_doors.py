@@ -13,6 +13,7 @@ from postgres_servers import fresh_database
 from tiltyard.postgres.connections import connect
 
 VALUES = {
+    "shard": "0",
     "arena": "arena",
     "model": "model-0",
     "snapshot": "0" * 64,
@@ -24,13 +25,18 @@ VALUES = {
     "upload": "6f1f7a52-2a52-4a55-8e0c-111111111111",
     "matchup": "qUOzXkV3T0m4gJm1s1yR0g",
     "token": "x" * 43,
+    "code": "0-" + "x" * 32,
+    "invitation": "1",
+    "operator": "1",
+    "link": "99",
+    "panel": "1",
     "name": "ratings",
     "chart": "expected",
     "form": "json",
     "format": "csv",
 }
 #: Of the operator's pages, those that everybody may see.
-ENTRANCE = {"/operator/sign-in", "/operator/sign-out"}
+ENTRANCE = {"/operator/sign-in", "/operator/sign-in/code", "/operator/sign-out"}
 #: Who may look at the operator's pages of an arena that is open.
 OPERATORS = {"operator", "admin"}
 

@@ -85,7 +85,10 @@ OPEN = {
     "POST /api/v1/arenas/{arena}/finish",
     "GET /m/{matchup}/a",
     "GET /m/{matchup}/b",
-    *(f"POST /api/v1/matchups/{{matchup}}/{act}" for act in ("vote", "skip", "undo", "reveal", "report")),
+    *(
+        f"POST /api/v1/matchups/{{matchup}}/{act}"
+        for act in ("show", "vote", "skip", "undo", "reveal", "report")
+    ),
 }
 
 

@@ -17,7 +17,7 @@ from worker_process import Journal, until
 
 from tiltyard.errors import BadOption, TiltyardError
 from tiltyard.jobs import Shard, open_engine
-from tiltyard.jobs.schedule import Schedule, run_schedules
+from tiltyard.jobs.schedule import JobFailure, Schedule, run_schedules
 
 EVERY_SECOND = "* * * * * *"
 on_postgresql = pytest.mark.parametrize("database", ["postgresql"], indirect=True)
@@ -145,10 +145,19 @@ def test_work_that_fails_stops_nothing_and_is_kept_with_its_reason(database: str
     def failing(moment: datetime) -> None:
         raise TiltyardError("the report cannot be made")
 
+    failures: list[JobFailure] = []
+
+    def fail_too(failure: JobFailure) -> None:
+        failures.append(failure)
+        raise TiltyardError("nor can this be stored")
+
     schedules = [Schedule("failing", EVERY_SECOND, failing), Schedule("often", EVERY_SECOND, ticks)]
-    with run_schedules(database, schedules):
+    with run_schedules(database, schedules, fail_too):
         until(lambda: len(ticks.moments) >= 2)
         until(lambda: "the report cannot be made" in caplog.text)
+        until(lambda: "nor can this be stored" in caplog.text)
+    assert (failures[0].name, failures[0].problem) == ("failing", "the report cannot be made")
+    assert failures[0].retry_at > failures[0].due_at
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ def gate_on(ledger: Ledger, concurrency: int = 50, **given) -> ConcurrencyLimite
 def test_calls_at_once_double_each_round_until_the_provider_asks_for_fewer() -> None:
     async def rounds() -> None:
         gate = ConcurrencyLimiter(100)
-        for expected in (16, 32, 64, 100, 100):
+        for expected in (8, 16, 32, 64, 100, 100):
             assert int(gate.allowed) == expected
             for _ in range(expected):
                 await gate.enter()
@@ -190,24 +190,101 @@ def is_closed(gate: ConcurrencyLimiter) -> bool:
     return False
 
 
-@pytest.mark.parametrize("status", [401, 402, 403, 404])
-def test_eight_in_a_row_are_enough(status):
+def test_eight_in_a_row_are_enough():
     gate = ConcurrencyLimiter(4)
     for _ in range(7):
-        gate.tell(fault(status))
+        gate.tell(fault(404, fatal=True))
     assert not is_closed(gate)
-    gate.tell(fault(status))
+    gate.tell(fault(404, fatal=True))
     assert is_closed(gate)
 
 
-@pytest.mark.parametrize("other", [None, 400, 429, 500])
+@pytest.mark.parametrize(("concurrency", "sent"), [(1, 8), (4, 8), (8, 8), (12, 12), (40, 40)])
+def test_no_more_calls_are_refused_than_it_takes_or_were_in_flight(concurrency, sent):
+    """All calls in flight meet a model that was retired; none is added to them but those that are needed to be sure."""
+
+    async def crowd() -> tuple[int, int]:
+        gate, begun, refused = ConcurrencyLimiter(concurrency), 0, 0
+        gate.allowed = float(concurrency)
+        gate.tell(None)
+
+        async def one() -> None:
+            nonlocal begun, refused
+            await gate.enter()
+            begun += 1
+            await asyncio.sleep(0.001 * begun)
+            refused += 1
+            gate.tell(fault(404, fatal=True))
+            gate.leave(well=False)
+
+        ended = await asyncio.gather(*(one() for _ in range(100)), return_exceptions=True)
+        assert sum(isinstance(ending, ProviderFault) for ending in ended) == 100 - refused
+        return begun, gate.in_flight
+
+    assert asyncio.run(crowd()) == (sent, 0)
+
+
+def test_after_a_call_that_is_served_all_may_be_sent_again():
+    async def calls() -> None:
+        gate = ConcurrencyLimiter(8)
+        for _ in range(6):
+            gate.tell(fault(403, fatal=True))
+        for _ in range(2):
+            await gate.enter()
+        waiting = asyncio.create_task(gate.enter())
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        gate.tell(None)
+        gate.leave(well=True)
+        await asyncio.wait_for(waiting, 5)
+        for _ in range(6):
+            await asyncio.wait_for(gate.enter(), 5)
+
+    asyncio.run(calls())
+
+
+def test_throttled_for_a_quarter_of_an_hour_it_gives_up(monkeypatch):
+    def slower() -> ProviderFault:
+        return ProviderFault("status 429", status=429, retryable=True, throttled=True)
+
+    gate, now = ConcurrencyLimiter(4), time.monotonic()
+    monkeypatch.setattr("tiltyard.judges.concurrency_limiter.time.monotonic", lambda: now)
+    for served in (True, False):
+        gate.tell(slower())
+        now += 890.0
+        gate.tell(slower())
+        if served:
+            gate.tell(None)
+    now += 20.0
+    monkeypatch.undo()
+    assert not is_closed(gate)
+    monkeypatch.setattr("tiltyard.judges.concurrency_limiter.time.monotonic", lambda: now)
+    gate.tell(slower())
+    monkeypatch.undo()
+    assert is_closed(gate)
+    with pytest.raises(ProviderFault, match="every call was throttled for 15 minutes: run the command again"):
+        gate.check()
+
+
+@pytest.mark.parametrize("other", [None, 400, 500])
 def test_anything_else_in_between_begins_the_count_anew(other):
     gate = ConcurrencyLimiter(4)
     for _ in range(5):
         for _ in range(7):
-            gate.tell(fault(403))
+            gate.tell(fault(403, fatal=True))
         gate.tell(None if other is None else fault(other))
     assert not is_closed(gate)
+
+
+def test_an_exhausted_quota_is_no_throttled_call():
+    """Both have the status 429; only one of them is over after a while."""
+    gate = ConcurrencyLimiter(4)
+    for _ in range(20):
+        gate.tell(ProviderFault("slower", status=429, retryable=True, throttled=True))
+    assert not is_closed(gate)
+    for _ in range(8):
+        gate.tell(ProviderFault("no quota", status=429, fatal=True))
+    assert is_closed(gate)
 
 
 def test_whoever_waits_hears_why_but_only_after_the_calls_under_way_have_come_back():
@@ -217,7 +294,7 @@ def test_whoever_waits_hears_why_but_only_after_the_calls_under_way_have_come_ba
         await gate.enter()
         waiting = [asyncio.create_task(gate.enter()) for _ in range(5)]
         for _ in range(8):
-            gate.tell(fault(401))
+            gate.tell(fault(401, fatal=True))
         gate.leave(well=False)
         await asyncio.sleep(0.01)
         assert not any(task.done() for task in waiting)
@@ -245,8 +322,15 @@ def test_nobody_there_is_said_after_some_calls_but_not_once_somebody_was() -> No
     assert not is_closed(lively)
 
 
-def test_calls_whose_answers_were_lost_reached_somebody() -> None:
+def test_lost_replies_are_given_up_soon_but_not_once_one_arrived() -> None:
     gate = ConcurrencyLimiter(4)
-    for _ in range(100):
+    for _ in range(15):
         gate.tell(fault(None, billed=True))
     assert not is_closed(gate)
+    gate.tell(fault(None, billed=True))
+    assert is_closed(gate)
+    lively = ConcurrencyLimiter(4)
+    lively.tell(None)
+    for _ in range(100):
+        lively.tell(fault(None, billed=True))
+    assert not is_closed(lively)

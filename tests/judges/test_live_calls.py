@@ -4,11 +4,13 @@ import asyncio
 import time
 from collections import Counter
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 from billed_judges import KINDS, RUN, Asker, asker, billed, until
 
 from servers.replies import say
+from tiltyard.core.judging.matches import Match
 from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.judges.concurrency_limiter import ConcurrencyLimiter
 from tiltyard.judges.ledger import Ledger
@@ -48,6 +50,36 @@ def test_another_run_finds_the_replies(kind: str, file: str) -> None:
             await judge.books.run(Ledger.open_run, "another", "plan", 0)
             assert await judge.live().ask(judge.requests(6), judge.caller()) == {"ok": 5, "unasked": 1}
             assert server.calls == 5
+
+    asyncio.run(ask())
+
+
+@pytest.mark.parametrize("concurrency", [1, 4, 16])
+def test_a_match_is_begun_only_if_the_budget_covers_both_orders(concurrency: int, file: str) -> None:
+    async def ask() -> None:
+        async with billed(latency=0.002) as server, asker(server, KINDS[0], file) as judge:
+            requests = [
+                replace(request, match=Match("d", str(number // 2), "a", "b"))
+                for number, request in enumerate(judge.requests(40))
+            ]
+            worst = max(request.worst for request in requests)
+            # Replies cost far less than the worst case: this pays for about half of them.
+            cap = worst * 26 // 10
+            await judge.books.run(Ledger.open_run, RUN, "plan", cap)
+            counts = await judge.live().ask(requests, judge.caller(concurrency=concurrency))
+            row = await judge.row()
+            # What is left is less than the worst case of one more match.
+            assert cap - row.spent < 2 * worst
+            assert 4 < counts["ok"] < 36
+            replies = await judge.books.replies(request.key for request in requests)
+            answered = Counter(request.match for request in requests if request.key in replies)
+            assert set(answered.values()) == {2}
+            assert counts["ok"] == len(replies) == 40 - counts["unasked"]
+            # With one order in the cache, only the other has to be paid for.
+            await judge.books.run(Ledger.open_run, "another", "plan", requests[-1].worst)
+            judge.run = "another"
+            half = [replace(requests[0], match=requests[-1].match), requests[-1]]
+            assert await judge.live().ask(half, judge.caller()) == {"ok": 2}
 
     asyncio.run(ask())
 
@@ -212,7 +244,7 @@ def test_concurrency_is_kept_and_halved_when_the_provider_asks_for_it(file: str)
             billed(latency=0.01, throttle=0.3, times=1, retry_after=0.01) as server,
             asker(server, "openai", file) as judge,
         ):
-            gate, allowed = ConcurrencyLimiter(12), []
+            gate, allowed = ConcurrencyLimiter(8), []
             throttle = gate.throttle
 
             async def noted(retry_after: float | None) -> None:
@@ -221,8 +253,8 @@ def test_concurrency_is_kept_and_halved_when_the_provider_asks_for_it(file: str)
 
             gate.throttle = noted
             assert await judge.live().ask(judge.requests(60), judge.caller(gate=gate)) == {"ok": 60}
-            assert server.app.till.peak_in_flight <= 12
-            assert allowed[0] == 6
+            assert server.app.till.peak_in_flight <= 8
+            assert allowed[0] == 4
             assert gate.allowed > min(allowed)
             assert gate.in_flight == 0
 

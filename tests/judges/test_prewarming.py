@@ -1,6 +1,7 @@
 """Filling prompt caches beforehand: a live call, reserved and priced as one, also in a run that goes by batch."""
 
 import sys
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from servers.paid_llm import paid_llm
 from tiltyard.files.column_parquet import read_columns
-from tournament.arranged import arrange
+from tournaments.arranged import arrange
 
 MODES = {"pilot": {"judges": ["judge-1"], "prompts": "all", "prewarm": True}}
 PRICES = {"judge-1": {"input": 3, "output": 15, "cache_read": 0.3, "batch": 0.5}}
@@ -27,13 +28,13 @@ def test_the_worst_case_of_warming_is_that_of_a_live_call(tmp_path: Path, ttl: s
         }
         plan = arrange(tmp_path / str(batch), judge=judge, modes=MODES, prices=PRICES).prepared().plan
         worst[batch] = [request.worst for request in plan.prewarm_requests()]
-        first = next(plan.requests(0, 1))
+        first = plan.request(next(plan.questions()))
         assert first.worst * (2 if batch else 1) == pytest.approx(worst[batch][0], abs=2)
     assert worst[True] == worst[False]
 
 
 @pytest.mark.slow
-def test_warming_costs_the_same_in_a_run_by_batch(tmp_path: Path) -> None:
+def test_warming_writes_the_cache_only_where_the_preflight_has_not(tmp_path: Path) -> None:
     costs = {}
     for batch in (False, True):
         with paid_llm(prompt_cache=True) as server:
@@ -48,9 +49,11 @@ def test_warming_costs_the_same_in_a_run_by_batch(tmp_path: Path) -> None:
             assert server.settled_tally()["prewarms"] == 1
         rows = read_columns(arranged.folder / "out" / "attempts.parquet")
         costs[batch] = [
-            (mode, usd)
+            (mode, Decimal(usd))
             for ask, mode, usd in zip(rows["ask"], rows["mode"], rows["usd"], strict=True)
             if ask < 0
         ]
-    assert len(costs[True]) == 1
-    assert costs[True] == costs[False]
+    # A live run has asked its judge before: warming reads the cache that those calls wrote, at a tenth of the price.
+    [(mode, by_batch)], [(live_mode, live)] = costs[True], costs[False]
+    assert mode == live_mode == "live"
+    assert live < by_batch / 4

@@ -5,9 +5,13 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from tiltyard.core.judging.question import VERDICT_SCHEMA, ChatPrompt
+from tiltyard.core.judging.verdict import VerdictForm
+from tiltyard.judges.providers import open_provider
 from tiltyard.judges.requests import request_key
 from tiltyard.judges.token_estimate import expected_tokens, token_upper_bound
 
@@ -25,6 +29,10 @@ class Named:
     name: str = "openai"
     base_url: str = "http://127.0.0.1/v1"
     adapter_version: int = 1
+
+    @property
+    def address(self) -> str:
+        return self.base_url
 
 
 def turned(value: Any) -> Any:
@@ -78,3 +86,27 @@ def test_the_key_is_the_hash_of_the_documented_canonical_json() -> None:
 def test_a_request_has_never_more_tokens_than_are_reserved_for(body) -> None:
     _, size = request_key(Named(), body, 0)
     assert expected_tokens(size) <= size < token_upper_bound(size)
+
+
+@pytest.mark.parametrize(
+    ("name", "url", "key"),
+    [
+        ("openai", None, "bedbec0f41de9d4c4170ef10f3294c3a514036f718592d82f42f474b90db7df9"),
+        (
+            "openai",
+            "http://LOCALHOST:80/v1/",
+            "df3c1747d1a09fd8645e902e9e47b13a99a67026d60de524ec2e3a8b600e644f",
+        ),
+        ("anthropic", None, "db6118a73b03c41e1c0c8e4badf772dbe40e02d0374e4cdf25495ae842082862"),
+        (
+            "anthropic",
+            "https://gateway.example.org:8443/a b/",
+            "b7554cad8db4d0cb844cc145ceeb93a8d4bc21ee8abfa4f12bf59d55bbcb5d94",
+        ),
+    ],
+)
+def test_replies_that_were_paid_for_through_the_sdks_are_found(name, url, key) -> None:
+    """The keys were computed before the providers' SDKs were replaced: another key would be paid for again."""
+    provider = open_provider(name, url, "key")
+    ask = ChatPrompt("End with VERDICT.", "Which? é \u2028", 200, VerdictForm.SCHEMA, VERDICT_SCHEMA)
+    assert request_key(provider, provider.body("m", ask, {"temperature": 0.5}), 0)[0] == key

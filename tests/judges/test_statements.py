@@ -51,7 +51,8 @@ def test_every_statement_runs_on_both_databases(name: str, database: str) -> Non
     values = {key: "x" if key in texts else b"x" if key == "body" else one for key, one in values.items()}
     with closing(open_database(database)) as opened:
         if statement.startswith("SELECT"):
-            assert opened.rows(statement, values) == list(opened.stream(statement, values)) == []
+            nothing = [(0,)] if statement.startswith("SELECT COUNT(*)") else []
+            assert opened.rows(statement, values) == list(opened.stream(statement, values)) == nothing
         else:
             with opened.transaction():
                 assert opened.change(statement, values) in {0, 1}

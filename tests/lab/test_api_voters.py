@@ -7,7 +7,7 @@ import pytest
 from driven import compared, driven, world_of
 from lab.api_voters import ApiVoting, answers_of, cast_votes
 from tiltyard.errors import BadOption
-from tiltyard.simulate.world_settings import WorldSettings
+from tiltyard.simulation.world_settings import WorldSettings
 
 SMALL = WorldSettings(models=6, prompts=12)
 

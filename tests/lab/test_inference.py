@@ -8,7 +8,7 @@ import pytest
 from lab.inference import CLAIMS, COVERAGE, Cell, claim_cells, coverage_cells, inference_page
 from lab.inference_studies import InferenceSettings, _oracle_covariance, study_inference
 from tiltyard.core.ratings import BradleyTerry
-from tiltyard.simulate.world_settings import WorldSettings, draw_world_of, hostile_world
+from tiltyard.simulation.world_settings import WorldSettings, draw_world_of, hostile_world
 
 KIND = WorldSettings(10, 100, close_top=False, lazy=0.0)
 
@@ -69,9 +69,16 @@ def test_pairs_may_be_chosen_by_the_policy():
 def test_the_page_has_a_row_for_every_kind_of_world():
     results = studied("equal", 2, models=4, prompts=20, battles=300)
     cells = [Cell(InferenceSettings(KIND), "kind", results)]
-    page = inference_page(cells, cells, "python -m lab.inference")
+    page = inference_page(cells, cells, cells, "python -m lab.inference")
     assert "| 10 | 100 | kind | " in page
     assert "0 of 2" in page
     assert len(coverage_cells()) == len(COVERAGE) + 2
     assert len(coverage_cells([40])) == len(COVERAGE) // 2
     assert len(claim_cells()) == len(CLAIMS)
+
+
+def test_a_world_whose_battles_are_all_on_one_prompt_has_no_interval_for_prompts_like_these():
+    """It happens where battles per prompt are very uneven; the interval that there is speaks of that prompt."""
+    world = WorldSettings(5, 1, close_top=False, lazy=0.0)
+    found = study_inference(InferenceSettings(world, 300), 1)
+    assert (found.refused, found.dof, found.ratings_covered) == (1.0, None, None)

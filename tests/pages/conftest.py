@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from argon2 import PasswordHasher
-from playwright.sync_api import Browser, BrowserContext, Playwright, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Playwright, expect, sync_playwright
 
 from browsing import DESKTOP, PHONE, Visit
 from live_arenas import made_arena
@@ -20,6 +20,9 @@ from tiltyard.arena import accounts
 _CHROMIUM = "/usr/bin/chromium-headless-shell"
 _FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-quic", "--disable-gpu"]
 
+
+#: A page may take its time on a busy machine; what never comes fails all the same.
+expect.set_options(timeout=60_000)
 
 #: What is tried at both sizes, in both themes, with and without scripts is tried on the diagonal in every run
 #: (desktop, light, with scripts; phone, dark, without), and elsewhere by name.
@@ -120,7 +123,7 @@ def visit(browser: Browser, site: Served) -> Iterator[Opened]:
             **options,
         )
         contexts.append(context)
-        context.set_default_timeout(15_000)
+        context.set_default_timeout(60_000)
         made = Visit(context.new_page(), base or site.url)
         if check:
             made.watch()

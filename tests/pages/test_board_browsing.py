@@ -135,7 +135,7 @@ def test_a_search_leaves_what_it_names(visit, site, size, js):
 def test_filters_are_chosen_in_a_form(visit, js):
     opened = visit("/arenas/arena", js=js)
     page = opened.page
-    page.get_by_label("Category").select_option("maths")
+    follow(page.get_by_role("navigation", name="Categories").get_by_role("link", name="maths"))
     page.get_by_label("Retired models").select_option("hide")
     follow(page.get_by_role("button", name="Show", exact=True))
     expect(page.get_by_role("heading", name="A filtered board")).to_be_visible()

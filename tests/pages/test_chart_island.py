@@ -14,7 +14,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 
 from browsing import DESKTOP, PHONE, Visit
 from tiltyard.core.battles import Battle, Table
-from tiltyard.report.board_charts import chart_specs, chart_svg
+from tiltyard.report.board_charts import chart_specs, chart_svg, ratings_chart, spec_of
 from tiltyard.runs.battle_rating import RateSettings, rate_table
 from tiltyard.web.assets import load_assets
 from tiltyard.web.assets import router as assets_router
@@ -46,7 +46,8 @@ def made_specs() -> dict[str, dict]:
         for winner in ("model_a", "model_a", "model_b", "tie")
     ]
     table = Table.from_battles(Battle.from_dict(row) for row in rows)
-    found = list(chart_specs(rate_table(table, RateSettings())).values())
+    rated = rate_table(table, RateSettings())
+    found = [spec_of(ratings_chart(rated.board.rows)), *chart_specs(rated).values()]
     styled = found[0] | {"usermeta": {"embedOptions": {"defaultStyle": True, "actions": True, "ast": False}}}
     fetching = found[0] | {"data": {"url": "/spec/ratings"}}
     return {
@@ -111,7 +112,7 @@ def chart(charts, browser) -> Iterator:
     def opened(kind: str, size: tuple[int, int] = DESKTOP, theme: str | None = None) -> Visit:
         context = browser.new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=theme)
         contexts.append(context)
-        context.set_default_timeout(15_000)
+        context.set_default_timeout(60_000)
         context.add_init_script(LISTEN)
         made = Visit(context.new_page(), charts)
         made.watch()

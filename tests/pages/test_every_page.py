@@ -7,13 +7,15 @@ import re
 
 import pytest
 
-from browsing import DESKTOP, PHONE, SIZES, Visit, axe, sign_in
+from browsing import DESKTOP, PHONE, SIZES, Visit, axe, follow, sign_in
 from live_arenas import made_arena
 from page_layout import WIDE, check_layout, resize
 from page_routes import ASKED, page_routes
 from postgres_servers import fresh_database
-from served import make_operator, served
+from served import PASSWORD, make_operator, served
+from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
+from tiltyard.web.pages.pseudo_languages import PSEUDO_LANGUAGES
 from voted_arenas import close_window, rate, voted
 
 #: Pages for everybody.
@@ -26,6 +28,10 @@ PUBLIC = (
     "/arenas/arena?chart=win-rates",
     "/arenas/arena?chart=battle-counts",
     "/arenas/arena?chart=history",
+    "/arenas/arena/categories",
+    "/arenas/arena/usage",
+    "/arenas/arena/style",
+    "/arenas/arena/embed",
     "/arenas/bare",
     "/arenas/arena/boards/{snapshot}",
     "/arenas/arena/models/model-0",
@@ -48,6 +54,14 @@ COVERED = """() => [...document.querySelectorAll('.operator-acts')].filter(
 def site(server, template, tmp_path_factory):
     with fresh_database(server, template) as database:
         voted(database, votes=60)
+        with connect(database) as connection:
+            connection.execute(
+                "UPDATE prompts SET category = CASE WHEN prompt < 3 THEN 'maths' ELSE 'law' END"
+            )
+            connection.execute(
+                "UPDATE response_details SET cost_usd = 0.001 * response, latency_seconds = response, "
+                "input_tokens = 10, output_tokens = 20 * response"
+            )
         made_arena(database, models=1, name="bare")
         made_arena(database, name="shut", settings=ArenaSettings(visibility="closed"))
         close_window(database)
@@ -70,7 +84,7 @@ def tours(browser, site):
             context = browser.new_context(
                 viewport={"width": size[0], "height": size[1]}, color_scheme=theme, bypass_csp=True
             )
-            context.set_default_timeout(15_000)
+            context.set_default_timeout(60_000)
             made[size, theme] = Visit(context.new_page(), site.url)
     yield made
     for opened in made.values():
@@ -151,6 +165,29 @@ def test_wide_screens_are_filled_and_cut_nothing_off(tours, site, operators):
     resize(page, DESKTOP)
 
 
+@pytest.mark.slow(but="ar-XB")
+@pytest.mark.parametrize("language", PSEUDO_LANGUAGES)
+def test_longer_words_and_those_from_right_to_left_fit(browser, site, operators, language):
+    context = browser.new_context(
+        viewport={"width": PHONE[0], "height": PHONE[1]}, extra_http_headers={"Accept-Language": language}
+    )
+    context.set_default_timeout(60_000)
+    page = context.new_page()
+    page.goto(f"{site.url}/operator/sign-in")
+    page.locator("input[name=name]").fill("Ada")
+    page.locator("input[name=password]").fill(PASSWORD)
+    follow(page.locator("main form button"))
+    first = [next((one for one in operators if leads(route, one)), None) for route in getting()]
+    asked = [f"/operator/arenas/arena{path}" for path in ASKED]
+    for path in dict.fromkeys((*PUBLIC, *filter(None, first), *asked)):
+        answer = page.goto(site.url + path.format(snapshot=snapshot_of(site)))
+        if "text/html" in answer.headers["content-type"]:
+            for size in (DESKTOP, PHONE):
+                resize(page, size)
+                check_layout(page, f"{path} in {language}")
+    context.close()
+
+
 def test_no_page_is_forgotten(operators):
     """Every route that shows a page is among those above."""
     shown = [path.replace("{snapshot}", "0" * 64) for path in (*PUBLIC, *operators)]
@@ -170,23 +207,36 @@ def leads(route, path):
 
 #: Routes that show no page, or one that only a form leads to and whose own tests look at it.
 ELSEWHERE = {
+    "/arenas/{arena}/enter",
     "/arenas/{arena}/board.{format}",
+    "/arenas/{arena}/boards/{sha256}/card.png",
     "/arenas/{arena}/charts/{name}.{form}",
     "/arenas/{arena}/model-charts/{chart}.json",
     "/arenas/{arena}/model-charts/{chart}.svg",
+    "/arenas/{arena}/panel",
     "/assets/{name}",
     "/claim/{token}",
     "/favicon.ico",
+    "/join/{code}",
     "/matchups/{matchup}",
     "/matchups/{matchup}/counted",
     "/operator/arenas/{arena}/complaints/{complaint}",
+    "/operator/arenas/{arena}/exclude",
     "/operator/arenas/{arena}/exclusions/{exclusion}/restore",
+    "/operator/arenas/{arena}/invitations/{invitation}/revoke",
     "/operator/arenas/{arena}/models/retire",
+    "/operator/arenas/{arena}/panels/{panel}",
+    "/operator/arenas/{arena}/panels/{panel}/table.{form}",
     "/operator/arenas/{arena}/phase/confirm",
     "/operator/arenas/{arena}/policy/review",
     "/operator/arenas/{arena}/prompts/withdraw",
     "/operator/arenas/{arena}/settings/review",
+    "/operator/arenas/{arena}/stage/confirm",
     "/operator/arenas/{arena}/uploads/{upload}",
     "/operator/arenas/{arena}/voters/{session}/exclude",
+    "/operator/sign-in/code",
     "/operator/tokens/{api_token}/revoke",
+    "/sign-in/{shard}",
+    "/sign-in/{shard}/account",
+    "/sign-in/{shard}/callback",
 }

@@ -142,12 +142,12 @@ def test_nothing_executes_where_people_vote(browser, site):
 
 
 def prompt_of(site, matchup):
-    from tiltyard.arena.voting.matchup_ids import parse_matchup_id
+    from matchup_texts import stored_id
 
     with connect(site.database) as connection:
         return connection.execute(
             "SELECT name FROM matchups JOIN prompts USING (arena, prompt) WHERE matchup = %s",
-            (parse_matchup_id(matchup),),
+            (stored_id(matchup),),
         ).fetchone()[0]
 
 

@@ -96,7 +96,19 @@ def test_no_formula_covers_the_page(read):
 def test_the_library_is_not_loaded_for_a_text_without_formulas(read):
     opened = read(text("No formula at all: $5 and $10."))
     opened.page.wait_for_load_state("networkidle")
-    assert [url for url in opened.requests if "temml" in url] == []
+    assert [url for url in opened.requests if "temml" in url or "woff2" in url] == []
+
+
+def test_formulas_bring_a_font_with_the_measures_that_they_need(read):
+    """It is there for whoever has no such font installed, under the page's own policy."""
+    opened = read(text(r"$\sqrt{x}$"))
+    loading = "async () => (await document.fonts.load('16px \"Tiltyard Math\"', 'x')).map(one => one.status)"
+    assert opened.page.evaluate(loading) == ["loaded"]
+    assert (
+        opened.page.locator("math").evaluate("one => getComputedStyle(one).fontFamily").find("Tiltyard Math")
+        > 0
+    )
+    unharmed(opened)
 
 
 def test_no_payload_runs_or_loads_anything(read):

@@ -1,14 +1,13 @@
 """The page of one's own votes: for its voter alone, and blind until a vote is final."""
 
-import base64
 import re
-from uuid import UUID
 
 import pytest
 
 from ballots import PATIENT
 from browsing import SIZES
 from live_arenas import made_arena
+from matchup_texts import stored_id
 from postgres_servers import fresh_database
 from served import served
 from tiltyard.postgres.connections import connect
@@ -33,10 +32,6 @@ def voter(site, votes=0, *, reveal=True, winner="model_a"):
     """A visitor with a session of its own, who has voted: the client, and matchups."""
     client = site.client()
     matchups = []
-    with connect(site.database) as connection:
-        connection.execute(
-            "SELECT setval(pg_get_serial_sequence('sessions', 'session'), 1000 + count(*)) FROM sessions"
-        )
     for k in range(votes):
         matchup = client.post("/api/v1/arenas/arena/matchups").raise_for_status().json()["matchup"]
         chosen = winner if isinstance(winner, str) else winner[k]
@@ -59,7 +54,7 @@ def named(text):
 
 
 def sides(site, matchup):
-    one = UUID(bytes=base64.urlsafe_b64decode(f"{matchup}=="))
+    one = stored_id(matchup)
     with connect(site.database) as connection:
         a, b, prompt = connection.execute(
             "SELECT a, b, prompt FROM matchups WHERE matchup = %s", (one,)

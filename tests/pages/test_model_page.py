@@ -143,9 +143,11 @@ def test_the_summary_is_the_boards_row(visit, site):
     )
     text = page.locator(".figures-row").first.inner_text()
     for shown in (
-        str(row["rank"]),
+        f"{row['rank_low']}–{row['rank_high']}"
+        if row["rank_low"] < row["rank_high"]
+        else str(row["rank_low"]),
         f"{row['conservative']:,.0f}",
-        f"raw rating {row['rating']:,.0f}, RD {row['rd']:.0f}",
+        f"rating {row['rating']:,.0f} − confidence {round(row['rating']) - round(row['conservative'])}",
         f"{100 * row['record']['win_rate']:.0f}\u202f%",
         f"{row['delta']:+.0f}".replace("-", MINUS),
         str(row["votes"]),

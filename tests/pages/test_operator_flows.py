@@ -129,7 +129,7 @@ def told(opened):
 def test_the_door_opens_to_the_operator_and_closes_behind(visit, size, js):
     opened = visit(f"{BASE}/voters", js=js, size=size)
     page = opened.page
-    assert page.get_by_role("heading", level=1).inner_text() == "The operator"
+    assert page.get_by_role("heading", level=1).inner_text() == "Operators"
     page.get_by_label("Name").fill("Ada")
     page.get_by_label("Password").fill("not this one")
     press(opened, "Sign in")
@@ -156,7 +156,7 @@ def test_an_arena_is_made_filled_and_looked_at(opened, audited):
     page.get_by_label("Visibility").select_option("closed")
     press(opened, "Create the arena")
     assert page.get_by_role("heading", level=1).inner_text() == "Poems <of> all"
-    page.locator("main").get_by_role("link", name="Upload answers").last.click()
+    page.locator("main").get_by_role("link", name="Prompts and responses").click()
     page.get_by_label("File").set_input_files(
         {"name": "a.jsonl", "mimeType": "text/plain", "buffer": jsonl(ROWS)}
     )
@@ -236,9 +236,8 @@ def test_a_prompt_and_a_response_are_withdrawn(opened, audited):
     press(opened, "Withdraw permanently")
     assert "Withdrawn" in told(opened)
     assert opened.page.get_by_role("row", name=whole).get_by_text("withdrawn").count() == 1
-    opened.page.get_by_label("Prompt", exact=True).fill(part)
-    opened.page.get_by_label("Model", exact=True).fill("model-0")
-    press(opened, "Withdraw…", exact=True)
+    follow(opened.page.get_by_role("link", name=part, exact=True))
+    follow(opened.page.get_by_role("link", name="Withdraw the response of model-0…"))
     opened.page.get_by_label("Reason").fill("broken")
     press(opened, "Withdraw permanently")
     assert audited() == ["withdraw", "withdraw"]

@@ -68,7 +68,7 @@ def tour(browser, site, request):
     context = browser.new_context(
         viewport={"width": size[0], "height": size[1]}, color_scheme=theme, bypass_csp=True
     )
-    context.set_default_timeout(15_000)
+    context.set_default_timeout(60_000)
     opened = Visit(context.new_page(), site.url)
     sign_in(opened)
     yield opened

@@ -42,7 +42,7 @@ def test_a_phone_gives_each_rule_a_line_and_tells_the_rest_when_asked(visit):
     page.get_by_text("What this means").press("Enter")
     expect(told).to_have_count(3)
     expect(told.last).to_be_visible()
-    expect(page.get_by_text("Do not cite this order yet")).to_be_visible()
+    expect(page.get_by_text("Do not cite this order yet:")).to_be_visible()
     expect(page.locator(".rule-brief").first).to_be_hidden()
 
 
@@ -61,13 +61,12 @@ def test_filters_are_folded_on_a_phone_and_say_what_is_chosen(visit):
     page = visit(f"{BOARD}?source=llm-judge&language=de", js=False, size=PHONE).page
     chosen = page.locator(".filter-fold summary")
     expect(chosen).to_have_text("Filters: LLM judges, de")
-    expect(page.get_by_label("Category")).to_be_hidden()
+    expect(page.get_by_label("Language")).to_be_hidden()
     chosen.press("Enter")
-    page.get_by_label("Category").select_option("maths")
     page.get_by_label("Language").select_option("")
     page.get_by_role("button", name="Show", exact=True).click()
-    expect(chosen).to_have_text("Filters: LLM judges, maths")
-    expect(page.get_by_label("Category")).to_be_hidden()
+    expect(chosen).to_have_text("Filters: LLM judges")
+    expect(page.get_by_label("Language")).to_be_hidden()
     page.get_by_role("link", name="Clear").click()
     expect(chosen).to_have_text("Filters")
 

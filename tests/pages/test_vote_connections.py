@@ -10,6 +10,7 @@ from ballots import (
     clickable,
     endings,
     gone_on,
+    intercept,
     matchup_of,
     needs_bundle,
     patient_site,
@@ -135,7 +136,7 @@ def test_a_vote_whose_answer_was_lost_is_one_vote(site, visit):
         else:
             route.continue_()
 
-    page.route("**/api/v1/matchups/*/vote", lose)
+    intercept(page, "**/api/v1/matchups/*/vote", lose)
     page.keyboard.press("2")
     voted(page, "B is better")
     assert len(lost) == 2
@@ -146,7 +147,8 @@ def test_a_server_that_is_busy_is_asked_again(site, visit):
     page = ready(visit).page
     matchup = matchup_of(page)
     told = []
-    page.route(
+    intercept(
+        page,
         "**/api/v1/matchups/*/vote",
         lambda route: (
             told.append(1) or (route.fulfill(status=503, body="{}") if len(told) < 2 else route.continue_())
@@ -165,7 +167,7 @@ def test_a_vote_that_cannot_be_saved_says_so_and_can_be_tried_again(site, visit)
     start(page)
     settled(page)
     matchup = matchup_of(page)
-    page.route("**/api/v1/matchups/*/vote", lambda route: route.abort())
+    intercept(page, "**/api/v1/matchups/*/vote", lambda route: route.abort())
     page.keyboard.press("1")
     again = page.get_by_role("button", name="Try again")
     for _ in range(12):

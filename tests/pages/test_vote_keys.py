@@ -71,7 +71,7 @@ def test_space_skips(site, visit):
 def test_keys_stand_on_the_buttons_and_mean_nothing_elsewhere(site, visit):
     page = ready(visit).page
     matchup = matchup_of(page)
-    assert [text.strip() for text in stage(page).locator(".ballot kbd").all_inner_texts()] == list("1234␣")
+    assert [text.strip() for text in stage(page).locator(".ballot kbd").all_inner_texts()] == list("1342␣")
     for combination in ("Control+1", "Alt+1", "Meta+1", "Shift+T"):
         page.keyboard.press(combination)
     stage(page).get_by_text("Report this matchup").click()
@@ -157,15 +157,24 @@ def test_everything_can_be_reached_by_the_tab_key(site, visit):
     page = ready(visit).page
     reached = []
     stage(page).locator("[data-focus]").focus()
-    for _ in range(9):
+    for _ in range(12):
         page.keyboard.press("Tab")
-        reached.append(page.evaluate("document.activeElement.innerText || document.activeElement.name"))
-    assert [one.split("\n")[-1].strip() for one in reached][1:6] == [
+        reached.append(
+            page.evaluate("(on => on.ariaLabel || on.innerText || on.name)(document.activeElement)")
+        )
+    assert [one.split("\n")[-1].strip() for one in reached] == [
+        "Raw text of response A",
+        "Response A on the whole screen",
+        "Raw text of response B",
+        "Response B on the whole screen",
         "A is better",
-        "B is better",
         "Tie",
         "Both bad",
+        "B is better",
+        "recognized",
         "Skip",
+        "Why?",
+        "Report this matchup",
     ]
 
 

@@ -7,7 +7,19 @@ import pytest
 from markupsafe import Markup
 from playwright.sync_api import expect
 
-from ballots import SCRIPTS, bar, clickable, matchup_of, needs_bundle, settled, stage, start, status, voted
+from ballots import (
+    SCRIPTS,
+    bar,
+    clickable,
+    intercept,
+    matchup_of,
+    needs_bundle,
+    settled,
+    stage,
+    start,
+    status,
+    voted,
+)
 from browsing import SIZES
 from postgres_servers import fresh_database
 from served import served
@@ -125,7 +137,7 @@ def test_the_next_images_are_loaded_before_they_are_wanted(visit):
 @needs_bundle
 def test_no_vote_is_taken_before_an_image_has_come(visit):
     page = visit("/arenas/image/vote", check=False).page
-    page.route("**/m/*/b", lambda _route: None)
+    intercept(page, "**/m/*/b", lambda _route: None)
     start(page)
     expect(bar(page, "Tie")).to_be_disabled()
     clickable(page)

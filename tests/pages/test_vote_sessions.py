@@ -165,7 +165,7 @@ def test_an_arena_that_tells_no_names_goes_on_for_ever(site, visit, js):
     opened = visit(NEVER, js=js)
     page = opened.page
     start(page)
-    expect(line(page)).to_contain_text("This arena never shows names.")
+    expect(line(page)).to_contain_text("This arena shows no names at present.")
     for _ in range(2):
         vote(page)
         expect(line(page)).to_contain_text("Vote counted: A is better")

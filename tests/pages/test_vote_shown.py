@@ -19,7 +19,8 @@ from ballots import (
     voted,
 )
 from browsing import PHONE
-from tiltyard.arena.voting.matchup_ids import parse_matchup_id
+from matchup_texts import stored_id
+from tiltyard.arena.log.event_log import LogKind
 from tiltyard.postgres.connections import connect
 
 VOTES = ("A is better", "B is better", "Tie", "Both bad")
@@ -37,7 +38,7 @@ def logged(site, matchup):
         rows = connection.execute(
             "SELECT e.detail FROM events e JOIN matchups m USING (arena, source, serial) "
             "WHERE e.kind = 1 AND m.matchup = %s ORDER BY e.position",
-            (parse_matchup_id(matchup),),
+            (stored_id(matchup),),
         ).fetchall()
     return [row[0] for row in rows]
 
@@ -143,3 +144,37 @@ def test_without_a_script_both_stand_on_the_page(site, visit):
     voted(page, "A is better")
     assert logged(site, matchup) == [None], "nobody watched, so nothing is claimed"
     opened.check()
+
+
+def kinds_of(site, matchup):
+    """What happened to a matchup, in order."""
+    with connect(site.database) as connection:
+        rows = connection.execute(
+            "SELECT e.kind FROM events e JOIN matchups m USING (arena, source, serial) "
+            "WHERE m.matchup = %s ORDER BY e.position",
+            (stored_id(matchup),),
+        ).fetchall()
+    return [LogKind(kind) for (kind,) in rows]
+
+
+@needs_bundle
+def test_a_matchup_that_waits_is_no_exposure_before_it_is_on_the_page(site, visit):
+    """Another visitor leaves before; who goes on has the next matchup at once."""
+    left = ready(visit).page
+    unseen = left.locator(".stage-ahead").get_attribute("data-matchup")
+    left.close()
+    page = ready(visit).page
+    first, second = matchup_of(page), page.locator(".stage-ahead").get_attribute("data-matchup")
+    assert kinds_of(site, second) == [LogKind.PREFETCHED]
+    clickable(page)
+    with page.expect_response(lambda answer: answer.url.endswith("/ahead")):
+        bar(page, "Skip").click()
+        assert gone_on(page, first) == second
+    settled(page)
+    assert kinds_of(site, second) == [LogKind.PREFETCHED, LogKind.SHOWN]
+    assert kinds_of(site, first) == [LogKind.SERVED, LogKind.SKIP]
+    with page.expect_response(lambda answer: answer.url.endswith("/ahead")):
+        page.reload()
+    assert matchup_of(page) == second
+    assert kinds_of(site, second) == [LogKind.PREFETCHED, LogKind.SHOWN]
+    assert kinds_of(site, unseen) == [LogKind.PREFETCHED]

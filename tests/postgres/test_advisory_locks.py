@@ -9,6 +9,7 @@ PACKAGE = Path(__file__).parents[2] / "src/tiltyard"
 KEYS = {
     "arena/accounts.sql": {"hashtext('tiltyard'), hashtext('operators')"},
     "arena/content/blob_store.sql": {"7206, 0"},
+    "arena/log/buckets.sql": {"7208, %(bucket)s"},
     "arena/log/event_log.sql": {"7205, %(arena)s"},
     "arena/rating/rater_leadership.sql": {"7207, %(arena)s"},
     # A hash of the worker's name, of 64 bits.

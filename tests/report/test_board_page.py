@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from importlib.util import find_spec
 
 import pytest
-from rated_boards import HOSTILE, hostile, small
+from rated_boards import HOSTILE, hostile, rated, small
 
 from tiltyard.core.battles import Table
 from tiltyard.core.board import make_board, pair_rows
@@ -22,18 +22,34 @@ from worlds import drawn, table, told
 TAGS = {
     *("html", "head", "meta", "title", "style", "body", "main", "h1", "h2", "p", "div", "footer", "code"),
     *("ul", "li", "b", "i", "table", "thead", "tbody", "tr", "th", "td", "svg", "line", "circle", "small"),
-    *("figure", "figcaption", "script", "details", "summary"),
+    *("figure", "figcaption", "script", "details", "summary", "section", "nav", "a", "pre", "label", "input"),
+    *("g", "path", "rect", "text"),
 }
+#: Elements that have no end.
+VOID = {"meta", "input"}
 ATTRIBUTES = {
     *("lang", "charset", "name", "content", "class", "colspan", "id", "type", "data-spec", "aria-hidden"),
     *("viewbox", "preserveaspectratio", "x1", "x2", "y1", "y2", "cx", "cy", "r", "fill", "stroke"),
-    "stroke-width",
+    *(
+        "stroke-width",
+        "aria-label",
+        "role",
+        "data-name",
+        "tabindex",
+        "scope",
+        "href",
+        "title",
+        "xmlns",
+        "width",
+    ),
+    *("height", "font-family", "font-size", "text-anchor", "x", "y", "d"),
 }
+SHORT_ELO = Elo(n_permutations=4, n_bootstraps=4)
 METHODS = {
     "sandwich": BradleyTerry(),
     "bootstrap": BradleyTerry(interval="bootstrap", n_bootstraps=5),
     "no interval": BradleyTerry(interval="none"),
-    "elo": Elo(n_permutations=4, n_bootstraps=4),
+    "elo": SHORT_ELO,
     "glicko-2": Glicko2(kernel="plain"),
 }
 
@@ -45,6 +61,7 @@ class Page(HTMLParser):
         super().__init__(convert_charrefs=True)
         self.tags: list[str] = []
         self.attributes: set[str] = set()
+        self.links: list[str] = []
         self.scripts: list[str] = []
         self.styles: list[str] = []
         self.texts: list[str] = []
@@ -56,7 +73,8 @@ class Page(HTMLParser):
     def handle_starttag(self, tag, attrs):
         self.tags.append(tag)
         self.attributes.update(name for name, _ in attrs)
-        if tag != "meta":
+        self.links += [value for name, value in attrs if name == "href"]
+        if tag not in VOID:
             self._open.append(tag)
         if tag == "script":
             self.scripts.append("")
@@ -112,31 +130,34 @@ def test_no_element_stems_from_a_name():
 def test_no_script_stems_from_a_name():
     page = Page(render_page("x", [hostile()]))
     specs, (library, own) = page.scripts[:-2], page.scripts[-2:]
-    assert len(specs) == page.tags.count("figure") == 5
+    assert len(specs) == page.tags.count("figure") - 1 == 3
     assert library == board_charts.javascript()
     assert "vegaEmbed(place, spec" in own
     assert "alert(1)" not in library + own
-    known = {row["model"] for row in json.loads(specs[0])["data"]["values"]}
-    assert known == set(HOSTILE)
+    (models,) = [one["value"] for one in json.loads(specs[0])["params"] if one["name"] == "models"]
+    assert set(models) == set(HOSTILE)
     assert not any(character in spec for spec in specs for character in "<>&")
 
 
 def test_nothing_is_loaded_from_elsewhere():
     text = render_page("Trees", [small(), small(Glicko2(kernel="plain"), name="people")])
     page = Page(text)
-    assert not page.attributes & {"src", "href", "srcset", "action", "background", "poster", "style"}
+    assert not page.attributes & {"src", "srcset", "action", "background", "poster", "style"}
+    assert all(link.startswith("#") for link in page.links)
     assert not re.search(r"url\(|@import|expression\(", "".join(page.styles))
     rest = text.replace(board_charts.javascript(), "")
     assert not re.search(r"\b(import|fetch|XMLHttpRequest|importScripts)\b", page.scripts[-1])
-    assert set(re.findall(r"\w+://[^\"'\s<]+", rest)) <= set(re.findall(r'"\$schema": "([^"]+)"', rest))
+    named = set(re.findall(r'"\$schema": ?"([^"]+)"', rest)) | {"http://www.w3.org/2000/svg"}
+    assert set(re.findall(r"\w+://[^\"'\s<]+", rest)) <= named
 
 
 @pytest.mark.usefixtures("no_plots")
 def test_without_the_extra_the_page_says_so_once():
     page = Page(text := render_page("Trees", [small(), small(name="people")]))
     assert text.count("pip install 'tiltyard[plots]'") == 1
-    assert "script" not in page.tags
-    assert set(page.tags) <= TAGS - {"script", "figure", "figcaption"}
+    assert len(page.scripts) == 1
+    assert "vegaEmbed" not in text
+    assert page.tags.count("figure") == 2, "the intervals need no extra"
 
 
 @pytest.mark.usefixtures("no_plots")
@@ -147,7 +168,7 @@ def test_charts_need_the_extra():
 
 def test_each_group_has_a_heading():
     page = Page(render_page("Trees", [small(name="people"), small(name="judges")]))
-    assert page.tags.count("h2") == 2
+    assert page.tags.count("h2") == 3
     assert {"people", "judges"} <= set(page.texts)
 
 
@@ -159,46 +180,53 @@ def test_the_level_is_written_out():
 
 def test_a_board_of_nobody_is_a_page():
     nobody = Table.from_battles([])
-    one = replace(small(), table=nobody, board=replace(small().board, rows=()), sweep={}, prediction=None)
+    one = replace(small(), table=nobody, board=replace(small().board, rows=()), prediction=None)
     assert Page(render_page("x", [one]))._open == []
 
 
-def test_charts_show_what_a_terminal_can_check():
-    one = small()
-    specs = board_charts.chart_specs(one)
-    assert list(specs) == [
-        "Rating with interval",
-        "Score of row against column",
-        "Battles by pair",
-        "Elo under other values of K",
-    ]
-    shown = specs["Rating with interval"]["data"]["values"]
-    assert [(row["model"], row["rating"]) for row in shown] == [
-        (row.model, round(row.rating, 2)) for row in one.board.rows if row.group == 0
-    ]
+def test_a_page_has_the_charts_that_say_something():
+    two = ["Score of row against column", "Battles by pair"]
+    assert list(board_charts.chart_specs(small())) == two
+    assert list(board_charts.chart_specs(small(SHORT_ELO))) == [*two, "Elo under other values of K"]
+    assert board_charts.chart_specs(rated(told("a>b*6 b>a*3"))) == {}, "a heatmap of one pair"
+
+
+def scores_of(specs):
+    spec = specs["Score of row against column"]
+    (models,) = [one["value"] for one in spec["params"] if one["name"] == "models"]
+    return {(models[one["a"]], models[one["b"]]): one["score"] for one in spec["data"]["values"]}
 
 
 def test_a_score_and_its_mirror_add_up_to_one():
-    cells = board_charts.chart_specs(small())["Score of row against column"]["data"]["values"]
-    scores = {(cell["row"], cell["column"]): cell["score"] for cell in cells}
+    scores = scores_of(board_charts.chart_specs(small()))
+    assert set(scores) == {(a, b) for a in ("oak", "elm", "ash") for b in ("oak", "elm", "ash") if a != b}
     assert all(score + scores[b, a] == pytest.approx(1.0) for (a, b), score in scores.items())
+
+
+def test_heatmaps_and_pairs_count_both_bad_as_the_ratings_do():
+    one = rated(told("a>b*11 b>a*5 a!b*55 b>c c>b a!c*4"), BradleyTerry(both_bad="tie"))
+    specs = board_charts.chart_specs(one)
+    scores = scores_of(specs)
+    assert (scores["a", "b"], scores["b", "a"], scores["a", "c"]) == (0.5423, 0.4577, 0.5)
+    assert {cell["battles"] for cell in specs["Battles by pair"]["data"]["values"]} == {71, 2, 4}
+    row = "".join(f'<td class="n">{cell}</td>' for cell in (11, 5, 55, 0, 55, 0.54))
+    assert f"<td class=m>a</td><td class=m>b</td>{row}" in render_page("x", [one])
 
 
 def test_a_proven_rank_is_one_number():
     ratings = BradleyTerry()(told("a>b*300 b>a*30"))
     board = make_board(ratings, rank_models(ratings))
     assert [(row.rank_low, row.rank_high) for row in board.rows] == [(1, 1), (2, 2)]
-    assert '<td class="n">2</td><td class="n">2</td>' in render_page(
-        "x", [replace(small(), board=board, sweep={})]
+    assert '<td class="n">2</td><td class="n more">2</td>' in render_page(
+        "x", [replace(small(), board=board)]
     )
 
 
 def test_large_heatmaps_show_the_best_models():
     many = table(drawn(board_charts.HEATMAP_MODELS + 3, 6000))
     board = make_board(BradleyTerry(interval="none")(many), None)
-    one = replace(small(), table=many, board=board, sweep={}, prediction=None)
+    one = replace(small(), table=many, board=board, ranks=None, prediction=None)
     text = render_page("x", [one])
     assert "Heatmaps show the first 40 models." in text
-    assert f"Pairs (200 of {len(pair_rows(many))}, most battles first)" in text
-    cells = board_charts.chart_specs(one)["Battles by pair"]["data"]["values"]
-    assert {cell["row"] for cell in cells} == {row.model for row in board.rows[:40]}
+    assert f"Pairs (200 of {len(pair_rows(many, BradleyTerry()))}, most battles first)" in text
+    assert {a for a, _ in scores_of(board_charts.chart_specs(one))} == {row.model for row in board.rows[:40]}

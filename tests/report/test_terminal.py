@@ -1,18 +1,21 @@
 """The board in a terminal."""
 
+import itertools
 import re
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rated_boards import HOSTILE, hostile, shown, small
+from rated_boards import HOSTILE, hostile, rated, shown, small
+from rich.cells import cell_len
 
-from tiltyard.core.battles import Table
+from tiltyard.core.battles import Battle, Table
 from tiltyard.core.board import make_board
 from tiltyard.core.ratings import BradleyTerry, Elo, Glicko2
 from tiltyard.core.ratings.flips import Flip
-from tiltyard.report.terminal import Terminal, flip_sentence, interval_bar, method_title
+from tiltyard.report.board_cells import flip_sentence, method_title
+from tiltyard.report.terminal import Terminal, interval_bar, short_names
 from tiltyard.report.terminal_escape import escape_controls
 from worlds import told
 
@@ -36,9 +39,8 @@ yew (3). Treat their ratings as preliminary.
 disconnected: The battles fall into 2 sets of models that never met each other;
 ratings are comparable only within a set. Apart from the largest: fir, yew. Add
 battles between the sets before comparing across them.
-no-prompts: No battle names its prompt, so intervals are battle-level: they hold
-for these prompts only. Add question_id to see whether the ranking holds for
-prompts like these.
+no-prompts: No battle names its prompt, so intervals hold for these prompts
+only. Add question_id to see whether the ranking holds for prompts like these.
 """
 
 METHODS = {
@@ -97,6 +99,63 @@ def test_hostile_names_are_shown_and_do_nothing(width):
     joined = re.sub(r"\s", "", text)
     for part in (r"[red]lou", r"\x1b[31m", r"\u202ee", "</script", ":fire:", "&amp;", r"\x1b[2J[bold]"):
         assert part in joined
+
+
+def named(names):
+    """A board of models with these names."""
+    rows = [
+        {"model_a": a, "model_b": b, "winner": winner, "question_id": f"q{k % 30}"}
+        for a, b in itertools.pairwise(names)
+        for k, winner in enumerate(["model_a", "model_b", "tie"] * 15)
+    ]
+    return rated(Table.from_battles(map(Battle.from_dict, rows)))
+
+
+LONG = {
+    "40 letters": [f"organisation/model-{k}-instruct-{'x' * 18}{k}"[:40] for k in range(4)],
+    "60 letters": [f"organisation/model-{k}-{'long-' * 7}instruct-v{k}"[:60] for k in range(4)],
+    "CJK": [f"組織/模型{k}号{'長い名前' * 3}版{k}" for k in range(4)],
+    "differ in the middle": [f"{'a' * 28}{k}{'b' * 31}" for k in range(4)],
+}
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 200])
+@pytest.mark.parametrize("names", LONG.values(), ids=LONG)
+def test_long_names_leave_the_interval_whole(names, width):
+    one = named(names)
+    lines = shown(one, width).splitlines()
+    assert max(map(cell_len, lines)) <= width
+    head = next(line for line in lines if "model" in line and "rating" in line)
+    assert "interval" in head
+    table = lines[lines.index(head) + 1 :]
+    for row in one.board.rows:
+        assert sum(f"{row.low:.0f} – {row.high:.0f}" in line for line in table) >= 1
+    longest = max(map(cell_len, names))
+    assert ("won/lost/tied" in head) == (longest + 53 <= width)
+    if longest + 33 <= width:
+        assert all(any(name in line for line in table) for name in names)
+
+
+@pytest.mark.parametrize("names", [LONG["40 letters"], LONG["60 letters"], LONG["CJK"]])
+def test_short_names_are_different_and_fit(names):
+    for width in (27, 35):
+        short = short_names(names, width)
+        assert len(set(short)) == len(names)
+        assert max(map(cell_len, short)) <= width
+        assert all("…" in name for name in short if name not in names)
+    assert short_names(names, 100) == names
+
+
+def test_names_that_would_become_the_same_stay_whole():
+    alike = ["a" * 30 + "1" + "b" * 30, "a" * 30 + "2" + "b" * 30]
+    assert short_names(alike, 10) == alike
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["C", "M", "Z"])), unique=True), st.integers(8, 60))
+def test_no_two_names_become_one(names, width):
+    short = short_names(names, width)
+    assert len(set(short)) == len(names)
+    assert short == names or max(map(cell_len, short)) <= width
 
 
 @given(st.text())

@@ -5,17 +5,27 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from tiltyard.core.battles import Battle
 from tiltyard.core.ratings import BradleyTerry, Elo, Glicko2
+from tiltyard.errors import BrokenArtifact
 from tiltyard.files import open_battles, write_battles
 from tiltyard.runs.battle_rating import RateSettings
-from tiltyard.runs.manifest import MANIFEST, MANIFEST_HASH, file_hash, hash_line
-from tiltyard.runs.run_folder import write_run
+from tiltyard.runs.manifest import (
+    BATTLES,
+    MANIFEST,
+    MANIFEST_HASH,
+    file_hash,
+    hash_line,
+    read_manifest,
+    run_identity,
+)
+from tiltyard.runs.run_folder import write_run, written_files
 from tiltyard.runs.run_verification import Verification
-from tiltyard.simulate.demo import demo_battles
+from tiltyard.simulation.demo import demo_battles
 
 SHORT_ELO = Elo(n_permutations=4, n_bootstraps=4)
 
@@ -29,6 +39,7 @@ SETTINGS = {
     "prior and anchor": RateSettings(BradleyTerry(prior_sd=200, anchor="ember-8b", anchor_rating=1000)),
     "style": RateSettings(BradleyTerry(style=True), style=("length", "position")),
     "by category": RateSettings(by="category", n_bootstraps=3),
+    "by category and source": RateSettings(by=("category", "source"), where="model_a is not null"),
     "by source": RateSettings(SHORT_ELO, by="source"),
     "elo": RateSettings(SHORT_ELO, arena="Garden", model="ember-8b"),
     "elo in order": RateSettings(Elo(n_permutations=0)),
@@ -65,9 +76,15 @@ def copied(run: Path, to: Path) -> Path:
 def rehash(run: Path) -> None:
     """Make every hash fit what is in the folder now."""
     document = json.loads((run / MANIFEST).read_text())
-    names = [path.name for path in sorted(run.iterdir()) if path.name not in (MANIFEST, MANIFEST_HASH)]
+    names = [name for name in written_files(run) if name not in (MANIFEST, MANIFEST_HASH)]
     document["files"] = {name: file_hash(run / name) for name in names}
     write_json(run / MANIFEST, document)
+    if document.get("identity") is not None and BATTLES in names:
+        with suppress(BrokenArtifact):
+            settings = read_manifest(run).settings()
+            write_json(
+                run / MANIFEST, document | {"identity": run_identity(settings, document["files"][BATTLES])}
+            )
     (run / MANIFEST_HASH).write_bytes(hash_line(run))
 
 

@@ -1,13 +1,17 @@
 """Rating a table: what stands beside its ratings."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from tiltyard.core.battles import Table
-from tiltyard.core.ratings import BradleyTerry
-from tiltyard.runs.battle_rating import RateSettings, rate_table
-from tiltyard.simulate.world_settings import WorldSettings, draw_world_of
+from tiltyard.core.ratings import BradleyTerry, Elo
+from tiltyard.core.ratings.fit_check import check_fit, predict_ahead
+from tiltyard.runs.battle_rating import K_SWEEP, RateSettings, open_all, rate_files, rate_table, with_checks
+from tiltyard.simulation.world_settings import WorldSettings, draw_world_of
+from worlds import told
 
 
 def test_votes_to_flip_are_not_counted_where_some_battles_weigh_less():
@@ -20,4 +24,59 @@ def test_votes_to_flip_are_not_counted_where_some_battles_weigh_less():
     limited = rate_table(uneven, RateSettings(BradleyTerry()))
     assert "weight-limited" in {finding.name for finding in limited.board.findings}
     assert limited.flip is None
+    method = BradleyTerry()
+    weighted = method.limited(uneven).table
+    assert limited.fit == check_fit(weighted)
+    assert limited.fit != check_fit(uneven)
+    assert with_checks(limited).prediction == predict_ahead(weighted)
     assert rate_table(uneven, RateSettings(BradleyTerry(max_share=1.0))).flip is not None
+
+
+def test_only_elo_is_compared_with_other_values_of_k():
+    world = told("a>b*6 b>a*3 b>c*4 c>a*2")
+    assert rate_table(world, RateSettings(), checks=True).sweep == {}
+    asked = Elo(start=1000.0, n_permutations=3, interval="none")
+    sweep = rate_table(world, RateSettings(asked), checks=True).sweep
+    assert list(sweep) == list(K_SWEEP)
+    np.testing.assert_array_equal(sweep[16.0].rating, asked(world).rating)
+
+
+@pytest.fixture
+def heavy_voter(tmp_path):
+    """A file in which one voter, who prefers b, cast half of the votes."""
+    path = tmp_path / "battles.jsonl"
+    with path.open("w") as file:
+        for k in range(200):
+            voter = "heavy" if k % 2 else f"v{k % 40}"
+            winner = "model_b" if k % 2 or k % 3 == 0 else "model_a"
+            battle = {"model_a": "a", "model_b": "b", "winner": winner, "voter": voter}
+            file.write(json.dumps(battle) + "\n")
+    return open_all([path])
+
+
+@pytest.mark.parametrize(
+    "method",
+    [BradleyTerry(clusters="battle"), BradleyTerry(interval="none"), BradleyTerry(interval="bootstrap")],
+    ids=["battles", "none", "bootstrap"],
+)
+def test_ratings_are_the_same_whatever_the_interval(method, heavy_voter):
+    plain, other, free = (
+        rate_files(heavy_voter, RateSettings(one))[0].ratings
+        for one in (BradleyTerry(), method, replace(method, max_share=1.0))
+    )
+    assert "weight-limited" in {finding.name for finding in other.findings}
+    np.testing.assert_array_equal(other.rating, plain.rating)
+    assert abs(free.rating[0] - plain.rating[0]) > 10.0
+
+
+def test_counts_are_enough_where_nothing_is_limited(heavy_voter):
+    free = RateSettings(BradleyTerry(clusters="battle", max_share=1.0))
+    assert not rate_files(heavy_voter, free)[0].table.has_log
+    assert rate_files(heavy_voter, replace(free, method=BradleyTerry(clusters="battle")))[0].table.has_log
+
+
+@pytest.mark.parametrize("method", [BradleyTerry(clusters="battle"), Elo(clusters="battle", n_bootstraps=2)])
+def test_battle_level_intervals_say_that_voters_are_these(method, heavy_voter):
+    ratings = rate_files(heavy_voter, RateSettings(method))[0].ratings
+    assert ratings.interval.scope == "these prompts and voters only"
+    assert "voter" not in rate_files(heavy_voter, RateSettings(Elo(interval="none")))[0].table.keyed

@@ -18,14 +18,15 @@ from tiltyard.files import open_battles, read_battles, write_battles
 from tiltyard.files.column_parquet import read_columns, write_columns
 from tiltyard.runs import run_verification
 from tiltyard.runs.battle_rating import RateSettings, rate_files
-from tiltyard.runs.manifest import Platform, hash_line, read_manifest
+from tiltyard.runs.manifest import Platform, file_hash, hash_line, read_manifest, run_identity
 from tiltyard.runs.run_folder import evaluated_models, render_report
 from tiltyard.runs.run_verification import RunCheck, Verification, verify_run
 
 SETTINGS = RateSettings(n_bootstraps=3, arena="Garden")
 NAMES = [
     *("battles.jsonl", "battles.parquet", "bootstrap_ratings.parquet", "elo_ratings.json", "manifest.json"),
-    *("manifest.sha256", "pairwise_winrates.csv", "report.html"),
+    *("manifest.sha256", "pairwise_winrates.csv", "report.html", "board.csv", "board.md", "board.tex"),
+    "figures/intervals.svg",
 ]
 
 
@@ -102,6 +103,38 @@ def test_a_folder_without_battles_on_lines_is_verified_too(run):
     assert verify_run(run).exact
 
 
+def test_the_identity_is_that_of_the_battles_and_settings(run):
+    manifest = read_manifest(run)
+    assert manifest.identity in (run / "report.html").read_text()
+    assert manifest.identity == run_identity(SETTINGS, file_hash(run / "battles.parquet"))
+    assert manifest.identity != run_identity(SETTINGS, "0" * 64)
+    assert manifest.identity != run_identity(RateSettings(arena="Garden"), manifest.files["battles.parquet"])
+    edit_json(run / "manifest.json", lambda document: document.update(identity="0" * 64))
+    (run / "manifest.sha256").write_bytes(hash_line(run))
+    assert failed(verify_run(run)) == ["identity"]
+
+
+def test_numbers_of_the_board_may_differ_in_the_last_bit(run):
+    board = run / "board.csv"
+    rows = [line.split(",") for line in board.read_text().splitlines()]
+    rows[1][2] = repr(float(rows[1][2]) + 1e-9)
+    board.write_text("".join(f"{','.join(row)}\n" for row in rows))
+    rehash(run)
+    found = {check.name: check for check in verify_run(run).checks}["board.csv"]
+    assert (found.passed, found.exact) == (True, False)
+    rows[1][2] = repr(float(rows[1][2]) + 1.0)
+    board.write_text("".join(f"{','.join(row)}\n" for row in rows))
+    rehash(run)
+    assert failed(verify_run(run)) == ["board.csv"]
+
+
+def test_a_foreign_figure_is_noticed(run):
+    (run / "figures" / "more.svg").write_text("<svg/>")
+    assert failed(verify_run(run)) == ["figures/more.svg"]
+    rehash(run)
+    assert failed(verify_run(run)) == ["figures"]
+
+
 def changed(data: bytes, place: int, by: int) -> bytes:
     return data[:place] + bytes([(data[place] + by) % 256]) + data[place + 1 :]
 
@@ -117,7 +150,11 @@ def is_refused(run: Path) -> bool:
 def results(original):
     source = open_battles(original / "battles.parquet")
     groups = rate_files([source], SETTINGS, checks=True)
-    return groups, evaluated_models(source, SETTINGS), render_report(groups, SETTINGS)
+    return (
+        groups,
+        evaluated_models(source, SETTINGS),
+        render_report(groups, SETTINGS, file_hash(original / "battles.parquet")),
+    )
 
 
 @pytest.fixture
@@ -169,7 +206,7 @@ def test_a_missing_file_is_noticed(name, run):
 def test_a_missing_file_that_nobody_lists_is_noticed(name, run):
     (run / name).unlink()
     rehash(run)
-    assert name in failed(verify_run(run))
+    assert name.partition("/")[0] in failed(verify_run(run))
 
 
 def test_a_file_that_the_manifest_does_not_list_is_noticed(run):

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from run_folders import SETTINGS, failed, mixed, written
 
+from tiltyard import atomic_files
 from tiltyard.core.battles import Battle
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.errors import BadBattle, BadOption, CannotRate
@@ -17,9 +18,9 @@ from tiltyard.files import open_battles, read_battles, write_battles
 from tiltyard.runs import run_folder as folder_module
 from tiltyard.runs.battle_rating import RateSettings, method_of, open_all, rate_files
 from tiltyard.runs.manifest import file_hash, read_manifest
-from tiltyard.runs.run_folder import write_run
+from tiltyard.runs.run_folder import write_run, written_files
 from tiltyard.runs.run_verification import verify_run
-from tiltyard.simulate.demo import demo_battles
+from tiltyard.simulation.demo import demo_battles
 from worlds import battles
 
 BARE = RateSettings(BradleyTerry(interval="none"))
@@ -42,7 +43,7 @@ def document(run: Path):
 
 
 def listing(folder: Path) -> dict[str, str]:
-    return {path.name: file_hash(path) for path in folder.iterdir() if path.is_file()}
+    return {name: file_hash(folder / name) for name in written_files(folder)}
 
 
 def test_charts_are_verified_too(tmp_path):
@@ -74,8 +75,13 @@ def test_what_is_written_is_verified(settings, tmp_path):
         )
     names = {"battles.jsonl", "battles.parquet", "elo_ratings.json", "pairwise_winrates.csv", "report.html"}
     names |= {"bootstrap_ratings.parquet"} if settings.n_bootstraps else set()
+    names |= {"board.csv", "board.md", "board.tex"}
+    names |= {
+        "figures/intervals.svg" if name is None else f"figures/intervals-{name}.svg"
+        for name in (found["groups"] if settings.by else [None])
+    }
     assert set(read_manifest(run).files) == names
-    assert {path.name for path in run.iterdir()} == names | {"manifest.json", "manifest.sha256"}
+    assert set(written_files(run)) == names | {"manifest.json", "manifest.sha256"}
 
 
 @pytest.mark.usefixtures("no_plots")
@@ -282,7 +288,7 @@ class TestPlace:
         with pytest.raises(BadOption, match="cannot write"):
             write_run(tmp_path / out, [source], BARE)
 
-    @pytest.mark.parametrize("step", ["copy_battles", "render_page", "_write_manifest", "_put"])
+    @pytest.mark.parametrize("step", ["copy_battles", "render_page", "_write_manifest", "_put_folder"])
     @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError, OSError])
     def test_a_failure_midway_leaves_the_old_run_and_no_draft(
         self, step, error, source, tmp_path, monkeypatch
@@ -293,21 +299,11 @@ class TestPlace:
         def fails(*_, **__):
             raise error("the plug")
 
-        monkeypatch.setattr(folder_module, step, fails)
+        monkeypatch.setattr(atomic_files if step == "_put_folder" else folder_module, step, fails)
         with pytest.raises(BadOption if error is OSError else error, match="the plug"):
             write_run(tmp_path / "run", [source], RateSettings())
         assert listing(tmp_path / "run") == before
         assert sorted(path.name for path in tmp_path.iterdir()) == ["battles.jsonl", "run"]
-
-    def test_a_move_that_fails_brings_the_old_run_back(self, tmp_path):
-        places = tmp_path / "no draft", tmp_path / "run", tmp_path / "old"
-        with pytest.raises(FileNotFoundError):
-            folder_module._put(*places)
-        (tmp_path / "run").mkdir()
-        (tmp_path / "run" / "kept").touch()
-        with pytest.raises(FileNotFoundError):
-            folder_module._put(*places)
-        assert (tmp_path / "run" / "kept").exists()
 
     def test_a_wrong_battle_leaves_nothing(self, tmp_path):
         file = tmp_path / "battles.csv"
@@ -322,8 +318,8 @@ class TestPlace:
     [
         ("trueskill", {}, "expected one of bradley-terry, elo, glicko-2"),
         ("elo", {"kay": 3}, "kay"),
-        ("bradley-terry", {"level": "high"}, "not supported"),
-        ("bradley-terry", {"level": 2.0}, "level must lie"),
+        ("bradley-terry", {"level": "high"}, "level is 'high'; expected a number between 0 and 1"),
+        ("bradley-terry", {"level": 2.0}, "level is 2.0; expected a number between 0 and 1"),
     ],
 )
 def test_a_method_needs_its_own_parameters(name, parameters, message):
@@ -342,3 +338,20 @@ def test_files_without_a_battle_are_refused(tmp_path, by):
     path.write_text("model_a,model_b,winner,source\n")
     with pytest.raises(CannotRate, match=r"no battles in .*none\.csv"):
         rate_files(open_all([path]), RateSettings(by=by))
+
+
+@pytest.mark.usefixtures("no_plots")
+def test_the_names_that_programs_read_are_kept(tmp_path):
+    """Fields of the ratings and of every line of battles, in this order, before any others."""
+    rows = battles("a>b b>a a!b", source=["llm-judge", "human", None], judge_model=["j", None, None])
+    run = written(tmp_path, RateSettings(n_bootstraps=2, arena="Garden", model="a"), rows)
+    found = document(run)
+    assert set(found) >= {"arena", "model", "judge_model", "n_bootstraps", "seed", "ratings"}
+    for entry in found["ratings"]:
+        assert list(entry)[:6] == ["model", "rating", "ci_low", "ci_high", "n_battles", "source"]
+        assert entry["source"] == ("evaluated" if entry["model"] == "a" else "human")
+    lines = [json.loads(line) for line in (run / "battles.jsonl").read_text().splitlines()]
+    names = ["model_a", "model_b", "winner", "source", "question_id", "judge_model"]
+    assert [list(line)[:6] for line in lines] == [names] * 3
+    assert [line["winner"] for line in lines] == ["model_a", "model_a", "both_bad"]
+    assert [line["judge_model"] for line in lines] == ["j", None, None]

@@ -63,6 +63,10 @@ class Behaviour:
     results_pause: float = 0.0
     batch_requests: int = 100_000
     batch_bytes: int = 256_000_000
+    #: After so many live replies a model whose name begins with ``stops_model`` is served no more: see `stopped`.
+    stops_after: int | None = None
+    stops_model: str = ""
+    stops_with: str = "retired"
     #: Keep a prompt cache where requests ask for one (usage then depends on what came before).
     prompt_cache: bool = False
     #: Keep every body that came, for GET /bodies.

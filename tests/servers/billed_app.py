@@ -7,13 +7,14 @@ import hashlib
 import json
 import urllib.error
 import urllib.request
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from typing import Any
 
 from servers.batch_desk import BatchDesk
 from servers.behaviour import Behaviour
-from servers.endpoints import COMPLETIONS, MESSAGES, Refused, error_document
+from servers.endpoints import COMPLETIONS, MESSAGES, Refused, error_document, stopped
 from servers.http_front import Request
 from servers.manners import limit_refusal
 from servers.replies import (
@@ -39,6 +40,8 @@ class BilledApp:
         self.desk = BatchDesk(self)
         self.bodies: list[bytes] = []
         self.cached: set[bytes] = set()
+        #: Live calls that were served, by model, since the behaviour was changed.
+        self.served: Counter[str] = Counter()
         self.threads = ThreadPoolExecutor(4)
         self.tasks: set[asyncio.Task[None]] = set()
 
@@ -62,6 +65,7 @@ class BilledApp:
             request.reply([body.decode() for body in self.bodies])
         elif path == "/behaviour":
             self.behaviour = replace(self.behaviour, **json.loads(request.body))
+            self.served.clear()
             request.reply(asdict(self.behaviour))
         elif path == "/v1/messages/count_tokens":
             self._authorised(request)
@@ -84,6 +88,10 @@ class BilledApp:
             self.bodies.append(request.body)
         body = json.loads(request.body)
         digest = hashlib.sha256(request.body).digest()
+        if self._stopped(request, body["model"]):
+            return
+        if behaviour.forward is not None and (refusal := limit_refusal(body, input_tokens(body))):
+            raise Refused(400, refusal)
         fault = behaviour.live_fault(digest, till.arrival(digest))
         if fault is not None:
             till.faults[fault] += 1
@@ -96,6 +104,19 @@ class BilledApp:
         reply = self.charged(body, digest, request.path, batch=False)
         till.begin()
         self._later(behaviour.latency, self._answer, request, reply, fault)
+
+    def _stopped(self, request: Request, model: str) -> bool:
+        """Refuse a call of a model that is served no more."""
+        behaviour = self.behaviour
+        if behaviour.stops_after is None or not model.startswith(behaviour.stops_model):
+            return False
+        if self.served[model] < behaviour.stops_after:
+            self.served[model] += 1
+            return False
+        self.till.faults["stopped"] += 1
+        refused, wait = stopped(behaviour.stops_with, request.path, model)
+        request.reply(error_document(request.path, refused), refused.status, wait)
+        return True
 
     def charged(self, body: dict[str, Any], digest: bytes, path: str, *, batch: bool) -> dict[str, Any]:
         """The reply, paid for."""
@@ -164,7 +185,9 @@ class BilledApp:
         status, reply = await self.forward(request.path, request.body)
         if status == 200:
             self.till.pay(digest, self.behaviour.prices.charge(stated_usage(reply), batch=False), batch=False)
+        await asyncio.sleep(self.behaviour.latency)
         self.till.in_flight -= 1
+        self.till.paid_and_lost += status == 200 and not request.front.alive
         request.reply(reply, status)
 
     async def forward(self, path: str, body: bytes) -> tuple[int, dict[str, Any]]:

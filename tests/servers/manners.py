@@ -2,7 +2,9 @@
 
 What it puts around its verdict: ``fence``, ``tilde``, ``chatty``, ``think``, ``template``, ``ramble``.
 What it needs and allows: ``needs-N`` tokens of thoughts before it answers; at ``most-N`` tokens of
-output; a ``context-N`` for request and reply; ``renamed`` knows only ``max_completion_tokens``.
+output; a ``context-N`` for request and reply; ``renamed`` knows only ``max_completion_tokens``; ``plain`` knows neither
+schemas nor tools; ``closed`` rejects whatever it is asked. What it prefers: ``likes-WORD``, responses with the word;
+``first``, the response that is shown first.
 """
 
 from __future__ import annotations
@@ -28,15 +30,31 @@ def mannered(model: str, text: str) -> str:
     return text if around is None else around(text)
 
 
+def likes(model: str, question: str) -> str | None:
+    """The step of a model ``likes-WORD``: for the only response that has the word, or of ``first``; ``None``: it has no taste."""
+    if model.startswith("first"):
+        return "A>B"
+    if not model.startswith("likes-"):
+        return None
+    first, _, second = question.partition("RESPONSE B")
+    word = model.removeprefix("likes-")
+    has = word in first.partition("RESPONSE A")[2], word in second
+    return {(True, False): "A>B", (False, True): "B>A"}.get(has, "A=B")
+
+
 def needed(model: str) -> int:
     """Tokens that this model thinks before it answers."""
     return _number(model) if model.startswith("needs-") else 0
 
 
 def limit_refusal(body: Mapping[str, Any], input_tokens: int) -> str | None:
-    """Why a request is refused for its limit, in the words of OpenAI, Anthropic and vLLM; ``None``: it is not."""
+    """Why a request is refused for its limit or its form, in the words of OpenAI, Anthropic and vLLM; ``None``: it is not."""
     model = body["model"]
     limit = body.get("max_tokens") or body.get("max_completion_tokens") or 0
+    if model.startswith("plain") and not {"response_format", "output_config", "tools"}.isdisjoint(body):
+        return "response_format and tools are not supported with this model"
+    if model.startswith("closed"):
+        return "Unsupported value: 'temperature' does not support 0 with this model."
     if model.startswith("renamed") and "max_tokens" in body:
         return (
             "Unsupported parameter: 'max_tokens' is not supported with this model. Use "

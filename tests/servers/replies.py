@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from servers.manners import mannered, needed
+from servers.manners import likes, mannered, needed
 
 STEPS = ("A>>B", "A>B", "A=B", "B>A", "B>>A")
 
@@ -92,6 +92,8 @@ def say(body: dict[str, Any], *, refuse: float = 0, garble: float = 0) -> Said:
         text, data = f"Both have merit. {digest.hex()[:8]}", None
     elif schema:
         data = _filled(schema, digest)
+        liked = likes(body["model"], user)
+        data |= {"verdict": liked} if liked and "verdict" in data else {}
         text = json.dumps(data)
     elif "VERDICT" in system:
         step = STEPS[digest[0] % 5]

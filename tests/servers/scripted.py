@@ -17,10 +17,19 @@ def http(status: int, body: bytes, headers: str = "", length: int | None = None)
 @asynccontextmanager
 async def scripted(answer: bytes | None) -> AsyncIterator[str]:
     """Every request gets ``answer`` and the connection is closed; ``None`` never answers. Gives the base URL."""
+    async with overheard(answer) as (url, _):
+        yield url
+
+
+@asynccontextmanager
+async def overheard(answer: bytes | None) -> AsyncIterator[tuple[str, list[str]]]:
+    """The same, which also gives the heads of all requests so far, in lower case."""
+    heads: list[str] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             head = await reader.readuntil(b"\r\n\r\n")
+            heads.append(head.decode().lower())
             at = head.lower().find(b"content-length:")
             if at >= 0:
                 await reader.readexactly(int(head[at + 15 : head.index(b"\r\n", at)]))
@@ -35,7 +44,7 @@ async def scripted(answer: bytes | None) -> AsyncIterator[str]:
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     try:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", heads
     finally:
         server.close()
         for task in asyncio.all_tasks() - {asyncio.current_task()}:

@@ -8,6 +8,7 @@
 
 About six calls a second. It takes ``response_format`` on ``/v1/chat/completions``; on
 ``/v1/messages`` neither schemas nor forced tools; some replies cut off inside a schema are a 500.
+With ``verdicts=True`` a grammar makes every free reply a verdict line, as of a model that can judge.
 """
 
 from __future__ import annotations
@@ -25,10 +26,11 @@ from pathlib import Path
 
 TESTS = Path(__file__).resolve().parent.parent
 START_SECONDS = 60.0
+VERDICTS = 'root ::= "VERDICT: " ("A>>B" | "A>B" | "A=B" | "B>A" | "B>>A")'
 
 
 @contextmanager
-def tiny_llm(parallel: int = 4) -> Iterator[str]:
+def tiny_llm(parallel: int = 4, *, verdicts: bool = False) -> Iterator[str]:
     """Write the model, serve it, and give the base URL (without ``/v1``)."""
     from servers.tiny_model import write_tiny_model
 
@@ -36,7 +38,14 @@ def tiny_llm(parallel: int = 4) -> Iterator[str]:
         model = Path(folder, "tiny.gguf")
         write_tiny_model(model)
         process = subprocess.Popen(
-            [sys.executable, "-m", "servers.tiny_llm", str(model), str(parallel)],
+            [
+                sys.executable,
+                "-m",
+                "servers.tiny_llm",
+                str(model),
+                str(parallel),
+                VERDICTS if verdicts else "",
+            ],
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,
@@ -65,7 +74,7 @@ def _address(process: subprocess.Popen[bytes], told: Path) -> str:
     )
 
 
-def serve(model: str, parallel: int) -> None:
+def serve(model: str, parallel: int, grammar: str) -> None:
     import xllamacpp
 
     params = xllamacpp.CommonParams()
@@ -73,6 +82,9 @@ def serve(model: str, parallel: int) -> None:
     params.port = 0
     params.n_ctx, params.n_parallel, params.n_predict = 32_768, parallel, 512
     params.warmup = False
+    if grammar:
+        own = xllamacpp.common_grammar_type.COMMON_GRAMMAR_TYPE_USER
+        params.sampling.grammar = xllamacpp.CommonGrammar(own, grammar)
     # Its threads wait for each other by spinning: on a busy machine one is fastest.
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
     server = xllamacpp.Server(params)
@@ -85,4 +97,4 @@ def serve(model: str, parallel: int) -> None:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1], int(sys.argv[2]))
+    serve(sys.argv[1], int(sys.argv[2]), sys.argv[3])

@@ -30,6 +30,12 @@ def test_settings_survive_a_round_trip():
         ("timezone", 5),
         ("timezone", "a\0b"),
         ("order", "elo"),
+        ("entry", "oidc"),
+        ("entry_groups", None),
+        ("entry_groups", ["a"]),
+        ("entry_groups", " , ,"),
+        ("entry_groups", "a\nb"),
+        ("entry_groups", "x" * 3000),
         ("proven_family", 0),
         ("proven_family", True),
         ("proven_family", 1.5),
@@ -49,3 +55,12 @@ def test_unknown_settings_are_named():
 def test_settings_that_a_newer_version_keeps_do_not_stop_an_older_one():
     kept = ArenaSettings(undo_seconds=3.0).to_dict() | {"colour": "red"}
     assert ArenaSettings.kept(kept) == ArenaSettings(undo_seconds=3.0)
+
+
+def test_groups_that_may_come_in():
+    everybody, some = ArenaSettings(entry="sign-in"), ArenaSettings(entry="sign-in", entry_groups="a, /b c ,")
+    assert everybody.admits_groups(frozenset())
+    assert not some.admits_groups(frozenset())
+    assert not some.admits_groups({"A", "b c", "/b", "a, /b c"})
+    assert some.admits_groups({"/b c", "x"})
+    assert some.admits_groups({"a"})

@@ -45,6 +45,30 @@ def test_an_empty_database_url_is_none(tmp_path):
     assert read_environment(working_folder=tmp_path, variables={"DATABASE_URL": ""}).database_url is None
 
 
+@pytest.mark.parametrize(
+    ("stated", "session", "expected"),
+    [
+        (None, None, (None, None)),
+        ("postgresql://server", None, ("postgresql://server", None)),
+        ("postgresql://server", "", ("postgresql://server", None)),
+        ("postgresql://pooler", "postgresql://server", ("postgresql://server", "postgresql://pooler")),
+        ("postgresql://server", "postgresql://server", ("postgresql://server", None)),
+    ],
+)
+def test_with_an_address_for_sessions_the_other_is_a_pooler(tmp_path, stated, session, expected):
+    variables = {"DATABASE_URL": stated, "TILTYARD_SESSION_DATABASE_URL": session}
+    variables = {name: value for name, value in variables.items() if value is not None}
+    environment = read_environment(working_folder=tmp_path, variables=variables)
+    assert (environment.database_url, environment.pooler_url) == expected
+    assert "postgresql" not in repr(environment)
+
+
+def test_an_address_for_sessions_alone_is_refused(tmp_path):
+    variables = {"TILTYARD_SESSION_DATABASE_URL": "postgresql://server"}
+    with pytest.raises(BadOption, match="DATABASE_URL is not"):
+        read_environment(working_folder=tmp_path, variables=variables)
+
+
 def test_home_is_where_it_is_said_to_be(tmp_path, monkeypatch):
     def home(**variables: str) -> Path:
         return read_environment(working_folder=tmp_path, variables=variables).home
@@ -88,6 +112,25 @@ def test_a_key_is_sent_to_its_own_address_only(tmp_path):
     assert environment.api_key(judge(tmp_path, local)) is None
     assert environment.api_key(judge(tmp_path, f"{local}, api_key_env: MY_KEY")) == "mine"
     assert environment.api_key(judge(tmp_path, "provider: replay, base_url: x.jsonl")) is None
+
+
+def test_a_route_has_the_values_of_its_variables(tmp_path):
+    more = "headers_env: {X-Key: MY_KEY}, query_env: {key: MY_KEY}, headers: {a: b}, path: /x"
+    environment = read_environment(working_folder=tmp_path, variables={"MY_KEY": "very-secret\n"})
+    route = environment.route(judge(tmp_path, more), asking=True)
+    assert (route.secret_headers, route.secret_query) == ({"X-Key": "very-secret"}, {"key": "very-secret"})
+    assert (route.headers, route.path) == ({"a": "b"}, "/x")
+    assert "very-secret" not in repr(route)
+    silent = environment.route(judge(tmp_path, more), asking=False)
+    assert (silent.secret_headers, silent.secret_query, silent.identity) == ({}, {}, route.identity)
+
+
+@pytest.mark.parametrize("value", ["", "one\ntwo", "schlüssel"])
+def test_a_secret_that_is_missing_or_cannot_be_sent_names_its_variable(tmp_path, value):
+    environment = read_environment(working_folder=tmp_path, variables={"MY_KEY": value})
+    with pytest.raises(BadConfig, match="MY_KEY") as caught:
+        environment.route(judge(tmp_path, "headers_env: {X-Key: MY_KEY}"), asking=True)
+    assert not value or value not in str(caught.value)
 
 
 def test_a_generator_has_its_key_alike(tmp_path):

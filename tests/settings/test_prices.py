@@ -124,7 +124,9 @@ def test_every_shipped_price_is_whole_and_has_its_source():
         assert entry.as_of <= book.as_of, model
         dates = [day for name in entry.source if (day := book.sources[name][1]) is not None]
         assert entry.as_of <= max(dates), model
-        used |= set(entry.source)
+        used |= {*entry.source, *entry.traits_source}
+        stated = (entry.forms, entry.refuses, entry.refuses_thinking, entry.efforts, entry.thinking_off)
+        assert bool(entry.traits_source) is any(one is not None for one in stated), model
     assert used == set(book.sources)
 
 

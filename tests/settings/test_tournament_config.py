@@ -210,6 +210,62 @@ def test_a_key_in_the_place_of_its_variable_is_not_repeated(tmp_path):
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("headers: {Authorization: x}", "headers_env"),
+        ("headers: {X-Api-Key: x}", "headers_env"),
+        ("headers: {my_token: x}", "headers_env"),
+        ("query: {key: x}", "query_env"),
+        ("query: {sig: x}", "query_env"),
+        ("headers: {Content-Length: '3'}", "it is set for each request"),
+        ("headers_env: {host: MINE}", "it is set for each request"),
+        ("headers: {'a b': x}", "the name of a header"),
+        ('headers: {a: "x\\ny"}', "the value of a header"),
+        ("headers: {a: 3}", "the value of a header"),
+        ("headers: {a: x}, headers_env: {A: MINE}", "a is set twice"),
+        ("query: {a: x}, query_env: {a: MINE}", "a is set twice"),
+        ("headers_env: {a: sk-very-secret}", "the name of a variable"),
+        ("query_env: {a: sk-very-secret}", "the name of a variable"),
+        ("path: chat", "begins with '/'"),
+        ("path: '/chat?key=1'", "begins with '/'"),
+        ("api_key_header: 'a:b'", "the name of a header"),
+    ],
+)
+def test_a_route_that_cannot_be_sent_or_holds_a_key_is_refused(tmp_path, more, said):
+    with pytest.raises(BadConfig) as caught:
+        config_of(tmp_path, f"judge: {{{more}}}\n")
+    assert said in str(caught.value)
+    assert "very-secret" not in str(caught.value)
+
+
+def test_headers_that_are_no_keys_are_taken(tmp_path):
+    config_of(
+        tmp_path,
+        "judge: {headers: {X-Title: t, anthropic-beta: b, x-monkey: c, HTTP-Referer: 'https://x'}}\n",
+    )
+
+
+ROUTED = """\
+judge:
+  provider: openai
+  base_url: http://gateway/v1
+  headers: {X-Team: a}
+  headers_env: {X-Key: GATEWAY_KEY}
+  query: {v: "1"}
+  path: /chat
+modes:
+  x: {judges: [same, {model: elsewhere, base_url: "http://other/v1"}, {model: c, provider: anthropic}]}
+"""
+
+
+def test_a_route_is_inherited_with_its_address_only(tmp_path):
+    same, elsewhere, other = config_of(tmp_path, ROUTED).mode("x").judges
+    assert (same.headers, same.headers_env, same.path) == ({"X-Team": "a"}, {"X-Key": "GATEWAY_KEY"}, "/chat")
+    for judge in (elsewhere, other):
+        assert (judge.headers, judge.headers_env, judge.query, judge.path) == ({}, {}, {}, None)
+
+
 def test_a_mode_has_complete_judges(tmp_path):
     mode = config_of(tmp_path, least=FULL).mode("panel")
     first, again, other, replayed = mode.judges

@@ -1,6 +1,6 @@
 """Typed examples of the public names: checked by the type checker, never run."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, assert_type
 
@@ -22,6 +22,7 @@ from tiltyard import (
     OnlineState,
     Outcome,
     Policy,
+    RatedBoard,
     Rater,
     RaterSettings,
     Ratings,
@@ -49,6 +50,9 @@ assert_type(tiltyard.open_battles("battles.csv", columns={"winner": "who"}).batt
 answer = Answer(prompt_id="p", prompt="?", model="x", response="!")
 tiltyard.write_answers("answers.jsonl", [answer])
 assert_type(tiltyard.read_answers("answers.jsonl"), Iterator[Answer])
+assert_type(tiltyard.open_answers("log.eval", model="x").answers(), Iterator[Answer])
+assert_type(tiltyard.open_answers(Path("log.eval")).notes, tuple[tuple[str, int], ...])
+assert_type(answer.scores, Mapping[str, float])
 
 table = tiltyard.read_table("battles.jsonl", Path("more.parquet"), style=["length"])
 assert_type(table, Table)
@@ -101,3 +105,20 @@ assert_type(standing.serve(choice.left, choice.right, choice.prompt), int)
 assert_type(tiltyard.evaluate(standing).rules[0].missing, int | None)
 assert_type(OnlineBradleyTerry().initial(2), OnlineState)
 Policy(fairness="fair")  # type: ignore[arg-type]
+
+played = tiltyard.tournament(answers=["a.jsonl", answer, {"prompt_id": "p"}], judge="gpt-5", budget_usd=2.0)
+assert_type(played, tiltyard.TournamentResult)
+assert_type(played.boards["preference"], Board)
+assert_type(played.findings, tuple[Finding, ...])
+assert_type(played.cost_usd, float | None)
+assert_type(played.to_dict(), dict[str, Any])
+tiltyard.tournament("tournament.yaml", mode="headline", sample_pairs=100)
+tiltyard.tournament("tournament.yaml", budget="2")  # type: ignore[call-arg]
+rated_board = tiltyard.rate([{"model_a": "x", "model_b": "y", "winner": "tie"}], by="category", level=0.9)
+assert_type(rated_board, RatedBoard)
+assert_type(rated_board.by["code"].rows, tuple[Row, ...])
+assert_type(rated_board.findings, tuple[Finding, ...])
+assert_type(rated_board.to_json(), str)
+assert_type(rated_board.compare("x", "y").sentence, str)
+assert_type(tiltyard.rate("battles.jsonl", method=Elo(k=8), columns={"model_a": "left"}), RatedBoard)
+assert_type(tiltyard.verify("run").passed, bool)

@@ -7,6 +7,7 @@ import pytest
 from live_arenas import made_arena
 from postgres_servers import fresh_database
 from served import PASSWORD, make_operator, make_token, served
+from tiltyard.arena.operator_roles import ALL_RIGHTS
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.access import Actor
 
@@ -29,6 +30,7 @@ ROUTES = {
     "POST /api/v1/arenas/{arena}/matchups": "voter",
     "GET /api/v1/arenas/{arena}/matchups": "voter",
     "POST /api/v1/arenas/{arena}/finish": "voter",
+    "POST /api/v1/matchups/{matchup}/show": "owner",
     "POST /api/v1/matchups/{matchup}/vote": "owner",
     "POST /api/v1/matchups/{matchup}/skip": "owner",
     "POST /api/v1/matchups/{matchup}/undo": "owner",
@@ -81,7 +83,7 @@ ROLES = {
     "judge of arena": ({"judge"}, "arena"),
     "reader of shut": ({"read"}, "shut"),
 }
-FILLED = {"token": "x", "api_token": "99999", "matchup": "A" * 22, "snapshot": "0" * 64, "model": "x"}
+FILLED = {"token": "x", "api_token": "99999", "matchup": "0-" + "A" * 32, "snapshot": "0" * 64, "model": "x"}
 FILLED |= {"report": "0" * 64, "exclusion": "99999", "complaint": "99999"}
 
 
@@ -192,10 +194,10 @@ def test_a_role_may_do_what_the_table_says_and_no_more(site, roles, role):
 
 
 def test_admin_covers_all_but_judging_and_a_limit_is_a_limit():
-    admin = Actor("token:x", frozenset({"admin"}))
+    admin = Actor("token:x", frozenset({"admin"}), grants=ALL_RIGHTS)
     assert all(admin.may(scope) for scope in ("read", "import", "admin", "metrics"))
     assert not admin.may("judge")
-    limited = Actor("token:x", frozenset({"admin"}), "arena")
+    limited = Actor("token:x", frozenset({"admin"}), "arena", grants=ALL_RIGHTS)
     assert limited.may("read", "arena")
     assert not limited.may("read", "shut")
     assert not limited.may("read")

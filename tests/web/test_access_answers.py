@@ -5,26 +5,27 @@ import json
 from types import SimpleNamespace
 
 import pytest
-from starlette.responses import Response
 
 from served import SECRET
+from tiltyard.arena.accounts import TokenRights
+from tiltyard.arena.operator_roles import ALL_RIGHTS
+from tiltyard.arena.operators.invitations import LiveInvitations
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.errors import NotAllowed, NotFound
+from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web import middleware
 from tiltyard.web.access import Access, Actor
-from tiltyard.web.cookies import OPERATOR_COOKIE
 from tiltyard.web.pages.operator import operator_access
 from tiltyard.web.reader_access import send_cacheable
-from tiltyard.web.routes import operators
 
 SOON, FOR_EVER = "max-age=5, must-revalidate", "max-age=31536000, immutable"
 
 
 class TestCaching:
-    def sent(self, visibility, stated=None, **options):
+    def sent(self, visibility, stated=None, entry="open", **options):
         request = SimpleNamespace(headers={} if stated is None else {"if-none-match": stated})
-        arena = SimpleNamespace(settings=SimpleNamespace(visibility=visibility))
+        arena = SimpleNamespace(settings=ArenaSettings(visibility=visibility, entry=entry))
         return send_cacheable(request, arena, b"data", "tag", **options)
 
     @pytest.mark.parametrize("stated", [None, '"tag"'])
@@ -37,6 +38,12 @@ class TestCaching:
     def test_shared_caches_do_not_keep_what_is_closed(self, stated):
         answer = self.sent("closed", stated)
         assert answer.headers["cache-control"] == f"private, {SOON}"
+        assert answer.headers["vary"] == "Authorization, Cookie"
+
+    @pytest.mark.parametrize("entry", ["invitation", "passcode"])
+    def test_shared_caches_do_not_keep_what_is_private(self, entry):
+        answer = self.sent("open", entry=entry, for_ever=True)
+        assert answer.headers["cache-control"] == f"private, {FOR_EVER}"
         assert answer.headers["vary"] == "Authorization, Cookie"
 
     def test_other_headers_stay(self):
@@ -59,11 +66,14 @@ class TestCaching:
 
 
 class TestRefusals:
-    def refusal(self, visibility, scopes, arena=None):
-        actor = None if scopes is None else Actor("token:ci", frozenset(scopes), arena)
-        queue = SimpleNamespace(name="main", settings=SimpleNamespace(visibility=visibility))
+    def refusal(self, visibility, scopes, arena=None, entry="open"):
+        actor = None if scopes is None else Actor("token:ci", frozenset(scopes), arena, grants=ALL_RIGHTS)
+        settings = ArenaSettings(visibility=visibility, entry=entry)
+        queue = SimpleNamespace(name="main", arena=1, settings=settings)
+        access = Access(None, LiveInvitations(None), SecretKeys([SECRET]), ServingSettings(port=0))
+        request = SimpleNamespace(scope={"headers": []})
         try:
-            Access._check_may_vote(actor, queue)
+            asyncio.run(access._check_may_vote(request, actor, queue))
         except (NotAllowed, NotFound) as error:
             return str(error)
         return None
@@ -88,6 +98,11 @@ class TestRefusals:
         assert self.refusal("closed", scopes, arena) == (
             None if welcome else "no such arena; see the list of arenas"
         )
+        assert self.refusal("closed", scopes, arena, "passcode") == self.refusal("closed", scopes, arena)
+        told = self.refusal("open", scopes, arena, "invitation")
+        assert told == (
+            None if welcome else "this arena is private; open the invitation link that you were sent"
+        )
 
     @pytest.mark.parametrize(
         ("stated", "looked_up"),
@@ -109,7 +124,7 @@ class TestRefusals:
             asked.append(token)
 
         accounts = SimpleNamespace(find_token=find_token)
-        access = Access(accounts, SecretKeys([SECRET]), ServingSettings(port=0))
+        access = Access(accounts, LiveInvitations(None), SecretKeys([SECRET]), ServingSettings(port=0))
         with pytest.raises(NotAllowed, match="unknown, revoked or expired"):
             asyncio.run(access.actor(SimpleNamespace(headers={"authorization": stated})))
         assert asked == looked_up
@@ -119,10 +134,10 @@ class TestRefusals:
 
         async def find_token(token):
             asked.append(token)
-            return SimpleNamespace(name="ci", scopes=["read"], arena=None)
+            return TokenRights(SimpleNamespace(name="ci", scopes=["read"], arena=None), None, ALL_RIGHTS)
 
         accounts = SimpleNamespace(find_token=find_token)
-        access = Access(accounts, SecretKeys([SECRET]), ServingSettings(port=0))
+        access = Access(accounts, LiveInvitations(None), SecretKeys([SECRET]), ServingSettings(port=0))
 
         def actor(stated):
             return asyncio.run(access.actor(SimpleNamespace(headers={"authorization": stated})))
@@ -148,22 +163,6 @@ class TestSignIn:
     def test_it_leads_back_to_the_page_that_was_wanted(self, method, path, query, led):
         request = SimpleNamespace(method=method, url=SimpleNamespace(path=path, query=query))
         assert operator_access._sign_in(request) == led
-
-    def test_a_claim_ends_what_is_remembered_of_the_operator_before(self, monkeypatch):
-        async def claim(*_):
-            return None
-
-        async def sign_in(*_):
-            return "token"
-
-        accounts = SimpleNamespace(claim=claim, sign_in=sign_in)
-        access = Access(accounts, SecretKeys([SECRET]), ServingSettings(port=0))
-        access._actors.put("operator old", access.operator("Ada"))
-        monkeypatch.setattr(operators, "access_of", lambda _: access)
-        request, response = SimpleNamespace(client=None, headers={}), Response()
-        asyncio.run(operators.claim_operator(request, response, "link", "Grace", "password"))
-        assert access._actors.get("operator old") is None
-        assert OPERATOR_COOKIE in response.headers["set-cookie"]
 
 
 class TestEdgeAnswers:

@@ -2,13 +2,21 @@
 
 import asyncio
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 from argon2 import PasswordHasher
 
 from served import PASSWORD
 from tiltyard.arena import accounts
-from tiltyard.arena.accounts import SCOPES, Accounts, write_audit_entry
+from tiltyard.arena.accounts import (
+    SCOPES,
+    Accounts,
+    RevokedSessions,
+    new_session_number,
+    write_audit_entry,
+)
+from tiltyard.arena.operator_roles import ALL_RIGHTS
 from tiltyard.errors import BadOption, NotAllowed, NotFound, StoreFault
 from tiltyard.postgres.connections import connect, open_pool
 
@@ -19,11 +27,6 @@ def with_accounts(database, scene):
             return await scene(Accounts(pool))
 
     return asyncio.run(running())
-
-
-def revoke_session(database, session):
-    with connect(database) as connection:
-        connection.execute("UPDATE sessions SET revoked_at = now() WHERE session = %s", (session,))
 
 
 def everything_in(database):
@@ -39,28 +42,102 @@ def everything_in(database):
         )
 
 
-def test_a_session_is_found_by_its_token_until_it_is_revoked(database):
+def test_numbers_of_sessions_have_63_random_bits_and_leave_the_small_ones():
+    found = [new_session_number() for _ in range(2000)]
+    assert len(set(found)) == len(found)
+    assert min(found) >= 2**32
+    assert max(found) < 2**63
+    for bit in range(63):
+        assert 850 <= sum(one >> bit & 1 for one in found) <= 1150, bit
+
+
+def test_a_session_has_a_row_once_it_is_revoked(database):
+    year = timedelta(days=365)
+
     async def scene(accounts):
-        token, made = await accounts.make_session()
-        other, _ = await accounts.make_session()
-        assert other != token
-        assert await accounts.find_session(token) == made
-        assert await accounts.find_session(token + "x") is None
-        revoke_session(database, made.session)
-        assert await accounts.find_session(token) is None
-        assert await accounts.find_session(other) is not None
+        one, other = new_session_number(), new_session_number()
+        assert await accounts.revoked_sessions(year) == frozenset()
+        await accounts.revoke_session("operator:Ada", one)
+        await accounts.revoke_session("operator:Ada", one)
+        await accounts.revoke_session("operator:Ada", other)
+        assert await accounts.revoked_sessions(year) == {one, other}
+        with connect(database) as connection:
+            connection.execute(
+                "UPDATE sessions SET revoked_at = now() - interval '366 days' WHERE session = %s", (one,)
+            )
+        assert await accounts.revoked_sessions(year) == {other}
 
     with_accounts(database, scene)
+    with connect(database) as connection:
+        rows = connection.execute("SELECT source, name FROM sessions").fetchall()
+        noted = connection.execute("SELECT count(*) FROM audit WHERE action = 'revoke session'").fetchone()
+    assert rows == [(0, None)] * 2
+    assert noted == (3,)
+
+
+@pytest.mark.parametrize(("session", "error"), [(0, BadOption), (2**63, BadOption), (7, NotFound)])
+def test_a_number_that_no_session_has_is_not_revoked(database, session, error):
+    async def scene(accounts):
+        with pytest.raises(error, match="session"):
+            await accounts.revoke_session("cli", session)
+
+    with_accounts(database, scene)
+    with connect(database) as connection:
+        assert connection.execute("SELECT count(*) FROM sessions").fetchone() == (0,)
+        assert connection.execute("SELECT count(*) FROM audit").fetchone() == (0,)
+
+
+def test_revoked_sessions_are_read_once_for_all_and_again_after_seconds(monkeypatch):
+    clock = SimpleNamespace(monotonic=lambda: now)
+    monkeypatch.setattr("tiltyard.caches.time", clock)
+    monkeypatch.setattr("tiltyard.arena.accounts.time", clock)
+    reads = []
+
+    class Known:
+        async def revoked_sessions(self, within):
+            reads.append(within)
+            await asyncio.sleep(0)
+            return frozenset({5})
+
+    async def scene():
+        nonlocal now
+        revoked = RevokedSessions(Known(), timedelta(days=1))
+        assert await asyncio.gather(*(revoked.has(one) for one in (4, 5, 6))) == [False, True, False]
+        now += 4.875
+        assert await revoked.has(5)
+        assert len(reads) == 1
+        now += 0.125
+        assert await revoked.has(5)
+        assert len(reads) == 2
+        revoked.forget()
+        assert await revoked.has(5)
+        assert reads == [timedelta(days=1)] * 3
+
+    now = 1_000.0
+    asyncio.run(scene())
+
+
+def test_what_cannot_be_read_is_not_taken_for_valid():
+    class Gone:
+        async def revoked_sessions(self, _):
+            raise StoreFault("gone")
+
+    async def scene():
+        revoked = RevokedSessions(Gone(), timedelta(days=1))
+        for _ in range(2):
+            with pytest.raises(StoreFault):
+                await revoked.has(5)
+
+    asyncio.run(scene())
 
 
 def test_no_secret_is_kept_as_it_is(database):
     async def scene(accounts):
-        session, _ = await accounts.make_session()
         link = await accounts.make_operator_link()
         await accounts.claim(link, "Ada", PASSWORD)
         signed = await accounts.sign_in("Ada", PASSWORD)
         token, _ = await accounts.make_token("cli", "ci", ["read"])
-        return session, link, PASSWORD, signed, token
+        return link, PASSWORD, signed, token
 
     secrets = with_accounts(database, scene)
     kept = everything_in(database)
@@ -80,7 +157,7 @@ def test_a_link_works_once(database):
             await accounts.claim(link, "Eve", PASSWORD)
         with pytest.raises(NotAllowed, match="has been used"):
             await accounts.claim("no link", "Eve", PASSWORD)
-        assert await accounts.signed_in(await accounts.sign_in("Ada", PASSWORD)) == "Ada"
+        assert (await accounts.signed_in(await accounts.sign_in("Ada", PASSWORD))).name == "Ada"
 
     with_accounts(database, scene)
 
@@ -90,7 +167,7 @@ def test_of_many_that_use_one_link_at_once_one_succeeds(database):
         link = await accounts.make_operator_link()
         tried = [accounts.claim(link, f"Ada {k}", PASSWORD) for k in range(4)]
         ended = await asyncio.gather(*tried, return_exceptions=True)
-        assert [type(each) for each in ended if each] == [NotAllowed] * 3
+        assert [type(each) for each in ended if isinstance(each, Exception)] == [NotAllowed] * 3
 
     with_accounts(database, scene)
     with connect(database) as connection:
@@ -115,17 +192,21 @@ def test_a_link_lapses_after_an_hour(database):
     with_accounts(database, later)
 
 
-def test_a_second_claim_changes_the_one_operator_and_ends_its_sign_ins(database):
+def test_a_link_of_the_server_adds_an_owner_or_sets_the_password_of_one_and_ends_its_sessions(database):
     async def scene(accounts):
         await accounts.claim(await accounts.make_operator_link(), "Ada", PASSWORD)
         signed = await accounts.sign_in("Ada", PASSWORD)
+        await accounts.claim(await accounts.make_operator_link(), "Grace", PASSWORD)
+        assert (await accounts.signed_in(signed)).grants == ALL_RIGHTS
+        other = await accounts.sign_in("Grace", PASSWORD)
         await accounts.claim(await accounts.make_operator_link(), "Grace", PASSWORD + "!")
-        assert await accounts.signed_in(signed) is None
-        for name, password in (("Ada", PASSWORD), ("Grace", PASSWORD), ("", ""), ("Grace", "x" * 5000)):
+        assert await accounts.signed_in(other) is None
+        assert (await accounts.signed_in(signed)).name == "Ada"
+        for name, password in (("Eve", PASSWORD), ("Grace", PASSWORD), ("", ""), ("Grace", "x" * 5000)):
             with pytest.raises(NotAllowed, match="name or password is wrong"):
                 await accounts.sign_in(name, password)
         signed = await accounts.sign_in("Grace", PASSWORD + "!")
-        assert await accounts.signed_in(signed) == "Grace"
+        assert (await accounts.signed_in(signed)).name == "Grace"
         await accounts.sign_out(signed)
         assert await accounts.signed_in(signed) is None
 
@@ -148,7 +229,7 @@ def test_a_token_has_its_scopes_until_it_is_revoked_or_lapses(database):
     async def scene(accounts):
         token, made = await accounts.make_token("cli", "ci", ["read", "import", "read"])
         assert made.scopes == ("import", "read")
-        assert await accounts.find_token(token) == made
+        assert (await accounts.find_token(token)).token == made
         assert await accounts.find_token(token[:-1]) is None
         brief, _ = await accounts.make_token("cli", "brief", ["admin"], life=timedelta(seconds=0.05))
         await asyncio.sleep(0.1)
@@ -205,9 +286,9 @@ def test_a_judges_token_always_votes_in_the_same_session(database):
         _, two = await accounts.make_token("cli", "judge", ["judge"])
         sessions = await asyncio.gather(*(accounts.judge_session(one) for _ in range(4)))
         assert len(set(sessions)) == 1
-        assert sessions[0].source == 1
-        assert (await accounts.judge_session(two)).session != sessions[0].session
-        revoke_session(database, sessions[0].session)
+        assert await accounts.judge_session(two) != sessions[0]
+        await accounts.revoke_session("cli", sessions[0])
+        assert await accounts.revoked_sessions(timedelta(days=1)) == frozenset(), "a judge has no cookie"
         with pytest.raises(NotAllowed, match="revoked"):
             await accounts.judge_session(one)
 
@@ -244,10 +325,9 @@ def test_the_audit_is_part_of_the_callers_transaction(database):
 
 def test_a_database_that_is_gone_is_a_store_fault(database):
     async def scene(accounts):
-        await accounts.make_session()
         with connect(database) as connection:
             connection.execute("ALTER TABLE sessions RENAME TO gone")
         with pytest.raises(StoreFault, match="tiltyard migrate"):
-            await accounts.make_session()
+            await accounts.revoke_session("cli", new_session_number())
 
     with_accounts(database, scene)

@@ -106,7 +106,16 @@ def test_an_arena_is_made_filled_and_opened_by_http(admin, running):
     assert admin.post(ARENAS, json={"name": "fresh"}).status_code == 409
     body = line("org/m-1") + line("m2", response="I am org/M-1") + "\n" + line("m3", response="I'm Claude")
     brought = admin.post(f"{ARENAS}/fresh/responses", params={"enable": False}, content=body)
-    counted = {"models": 3, "prompts": 1, "responses": 3, "unchanged": 0, "position": 5, "mentioned": 2}
+    counted = {
+        "models": 3,
+        "prompts": 1,
+        "responses": 3,
+        "unchanged": 0,
+        "position": 5,
+        "mentioned": 2,
+        "suspect": 0,
+        "suspects": [],
+    }
     mentions = [
         "the body, line 2: says 'org/m-1', the name of another model: voters will read it",
         "the body, line 4: calls itself a model of 'Claude', which is not its family or maker: voters will read it",

@@ -4,18 +4,21 @@ import csv
 import hashlib
 import io
 import json
+import re
 
 import pyarrow.parquet as pq
 import pytest
 
 from live_arenas import made_arena
 from postgres_servers import fresh_database
+from rewritten_logs import allow_rewriting
 from served import make_token, served
 from shown_boards import NAMES, PAGE, Rows, board, shown_board, table_of
+from tiltyard.core.board.document import canonical_json
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.pages import paths
-from voted_arenas import rate
+from voted_arenas import close_window, lay_votes, rate
 
 HEADINGS = [
     "Rank", "Model", "Rating", "Confidence", "Coverage", "Consistency", "Spread", "Avg score", "Record", "Votes",
@@ -88,8 +91,47 @@ def test_each_phase_shows_what_it_has_and_says_why_the_rest_is_missing(server, t
     assert ("Phase 2" in html) is (phase == 2)
     scores = [int(row[2][0].replace(",", "")) for row in rows]
     assert scores == sorted(scores, reverse=True)
-    assert ('class="interval"' in html) is (phase > 2)
+    assert ('class="interval"' in html) is (phase > 1)
     assert all(row[2][1].startswith("rating") is (phase > 2) for row in rows)
+
+
+def test_a_board_of_an_earlier_version_shows_its_places_and_claims_nothing(server, template, tmp_path):
+    with fresh_database(server, template) as database:
+        shown_board(database, votes=600, names=NAMES[:5], judged=0, excluded=False, retired=False)
+        with connect(database) as connection:
+            (written,) = connection.execute(
+                "SELECT document FROM snapshots WHERE source = 0 ORDER BY position DESC LIMIT 1"
+            ).fetchone()
+            document = json.loads(written)
+            del document["settled"]
+            for row in document["rows"]:
+                for claim in ("rank_low", "rank_high", "tier", "settled"):
+                    del row[claim]
+            earlier = canonical_json(document)
+            connection.execute(
+                "UPDATE snapshots SET document = %s, sha256 = %s WHERE document = %s",
+                (earlier.decode(), hashlib.sha256(earlier).digest(), written),
+            )
+        with served(database, folder=tmp_path) as running:
+            reader = running.client()
+            assert "settled" not in reader.get("/api/v1/arenas/arena/board").json()
+            html = board(reader).text
+            filtered = board(reader, category="maths").text
+            front = reader.get("/", headers=PAGE).text
+            model = reader.get(f"/arenas/arena/models/{NAMES[0]}", headers=PAGE).text
+            said = reader.get("/arenas/arena/board.json").json()
+    assert "This board was published before boards said what is settled." in html
+    assert [row[0] for row in table_of(html)[1]] == [(str(k), "") for k in range(1, 6)]
+    assert "tier-line" not in html
+    assert [(row["place"], row["rank_low"], row["tier"]) for row in said["rows"]] == [
+        (k, None, None) for k in range(1, 6)
+    ]
+    assert said["settled"] == [None]
+    assert "before boards said" not in filtered
+    assert 'class="board-claim' in filtered
+    assert "No order is claimed yet." in front
+    assert NAMES[0] not in front
+    assert 'class="board-claim' not in model
 
 
 def test_an_arena_without_votes_or_without_a_board_has_a_page(server, template, tmp_path):
@@ -113,8 +155,44 @@ def test_an_arena_without_votes_or_without_a_board_has_a_page(server, template, 
             assert "No votes yet" in html
             assert {row[0][0] for row in table_of(html)[1]} == {"–"}
             rows = reader.get("/arenas/arena/board.json").json()["rows"]
-            assert {row["rank"] for row in rows} == {None}
+            assert {(row["place"], row["rank_low"], row["tier"]) for row in rows} == {(None, None, None)}
             assert len(rows) == 3
+            for query in ({}, {"source": "llm-judge"}, {"source": "llm-judge", "excluded": "counted"}):
+                said = reader.get("/api/v1/arenas/arena/board", params=query).json()
+                ranks = [
+                    (row["rank"], row["rank_low"], row["rank_high"], row["tier"]) for row in said["rows"]
+                ]
+                assert ranks == [(None,) * 4] * 3
+                assert said["cross_check"]["findings"] == []
+                named = [finding["name"] for finding in said["findings"]]
+                assert named == (["excluded-counted"] if "excluded" in query else [])
+
+
+def test_a_model_that_won_every_vote_is_named_with_what_that_means(server, template, tmp_path):
+    with fresh_database(server, template) as database:
+        made_arena(database, 4, 30)
+        lay_votes(database, 1, 600, 4, 30, sessions=20)
+        with connect(database) as connection:
+            allow_rewriting(connection)
+            for table in ("endings", "events"):
+                connection.execute(
+                    f"UPDATE {table} t SET outcome = CASE WHEN m.a = 0 THEN 0 ELSE 1 END FROM matchups m "
+                    "WHERE (m.arena, m.source, m.serial) = (t.arena, t.source, t.serial) "
+                    "AND t.outcome IS NOT NULL AND 0 IN (m.a, m.b)"
+                )
+        close_window(database)
+        rate(database)
+        with served(database, folder=tmp_path) as running:
+            reader = running.client()
+            html, said = board(reader).text, reader.get("/api/v1/arenas/arena/board").json()
+    best = said["rows"][0]
+    assert (best["record"]["losses"], best["record"]["ties"], best["bradley_terry"]) == (0, 0, None)
+    assert (best["rank_low"], best["rank_high"], best["settled"], best["proven"]) == (1, 4, [], [])
+    assert "only-wins" in {finding["name"] for finding in said["cross_check"]["findings"]}
+    assert f"{best['model']} won every battle" in html
+    assert "None of its orders can be settled before it loses or ties a vote" in html
+    assert "none: it won every vote" in html
+    assert "Direct votes of the two" not in html
 
 
 def test_an_arena_without_prompts_says_so(server, template, tmp_path):
@@ -130,19 +208,24 @@ def test_an_arena_without_prompts_says_so(server, template, tmp_path):
     assert "has no prompts yet" in answer.json()["detail"]
 
 
-@pytest.mark.parametrize("phase", [2, 4])
-def test_the_front_door_shows_the_score_that_ranks(server, template, tmp_path, phase):
+@pytest.mark.parametrize("phase", [1, 2, 4])
+def test_the_front_door_names_those_whose_range_begins_at_one_and_no_others(
+    server, template, tmp_path, phase
+):
     with fresh_database(server, template) as database:
         shown_board(
-            database, votes=120, names=NAMES[:4], phase=phase, judged=0, excluded=False, retired=False
+            database, votes=1500, names=NAMES[:4], phase=phase, judged=0, excluded=False, retired=False
         )
         with served(database, folder=tmp_path) as running:
             reader = running.client()
             html, again = (reader.get("/", headers=PAGE).text for _ in range(2))
-            first = reader.get("/api/v1/arenas/arena/board").json()["rows"][0]
+            rows = reader.get("/api/v1/arenas/arena/board").json()["rows"]
     assert html == again
-    score = first["legacy_elo"] if phase == 2 else first["conservative"]
-    assert f'<span class="figures micro">{score:,.0f}</span>' in html
+    said = " ".join(re.sub(r"<[^>]*>", "", re.search(r'card-headline">(.*?)</p>', html)[1]).split())
+    if phase == 1:
+        assert said == "No order is claimed yet."
+    named = [row["model"] for row in rows if row["rank_low"] == 1 and row["rank_high"] < 4]
+    assert [name for name in NAMES if name in said] == sorted(named, key=NAMES.index)
 
 
 def test_hostile_names_are_text_everywhere(server, template, tmp_path):

@@ -6,6 +6,7 @@ import json
 import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from html import escape as html_escape
 from itertools import product
 from threading import Event
 
@@ -21,6 +22,7 @@ from tiltyard.report.arena_charts import FEW_BATTLES, drawing_version
 from tiltyard.web.pages.board_downloads import COLUMNS, COMPARISON_COLUMNS, download_rows
 from tiltyard.web.pages.board_query import BoardQuery
 from tiltyard.web.pages.board_view import board_lines, digits_to_show, floor_percent, full_view
+from tiltyard.web.pages.interval_scale import DrawnInterval
 from tiltyard.web.pages.localization import localization_for
 
 NUMBER = localization_for("en").number
@@ -38,6 +40,22 @@ def place(server, template, tmp_path_factory):
             yield running
 
 
+def ranks(row):
+    """What a page shows of a row of a document or a file: ranks that may be claimed, or the place alone."""
+    low, high = row["rank_low"], row["rank_high"]
+    if low is None:
+        return NUMBER(row["rank"] if "rank" in row else row["place"])
+    return NUMBER(low) if low == high else f"{NUMBER(low)}–{NUMBER(high)}"
+
+
+def place_word(row):
+    """How sure that is: one model of twelve is retired."""
+    low, high = row["rank_low"], row["rank_high"]
+    if low is None:
+        return ""
+    return "settled" if low == high else "not placed yet" if (low, high) == (1, 11) else "shared"
+
+
 @pytest.fixture
 def reader(place):
     return place.client()
@@ -49,11 +67,49 @@ def test_the_table_is_the_published_board(reader):
     assert headings == HEADINGS
     assert [row[1][0] for row in rows] == [row["model"] for row in document["rows"]]
     for shown, row in zip(rows, document["rows"], strict=True):
-        assert shown[0][0] == NUMBER(row["rank"])
+        assert shown[0][0] == ranks(row)
         assert shown[2] == (NUMBER(row["conservative"]), f"rating {NUMBER(row['rating'])}")
         assert shown[4][0] == PERCENT(floor_percent(row["coverage"]["strict"]))
         assert shown[9] == (NUMBER(row["votes"]), f"{row['record']['both_bad']} both bad")
         assert ("retired" in shown[1][1]) is not row["enabled"]
+
+
+@pytest.mark.parametrize("query", [{}, {"category": "maths"}, {"source": "llm-judge"}])
+def test_whole_and_filtered_boards_show_the_caveats_of_the_fit(reader, query):
+    document = reader.get("/api/v1/arenas/arena/board", params=query).json()
+    html = board(reader, **query).text
+    fit = document["cross_check"]["findings"]
+    assert "few-prompts" in {finding["name"] for finding in fit}
+    for finding in (*document["findings"], *fit):
+        assert html_escape(finding["text"]) in html
+        assert html_escape(finding["advice"]) in html
+        assert "--" not in finding["advice"]
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ({"category": "maths"}, "Made from some of the votes, by"),
+        ({"excluded": "counted"}, "Made from all votes, excluded ones too, by"),
+        (
+            {"category": "maths", "excluded": "counted"},
+            "Made from the votes on some prompts, excluded ones too, by",
+        ),
+    ],
+)
+def test_a_filtered_board_says_which_votes_it_is_made_from(reader, query, said):
+    html = board(reader, **query).text
+    assert said in html
+    assert "order is that of batch" not in html
+
+
+def test_a_model_that_won_or_lost_everything_says_why_it_has_no_rating(reader):
+    document = BoardDocument.from_json(reader.get("/api/v1/arenas/arena/board").content)
+    line = replace(board_lines(document)[0], bradley_terry=None, wins=239, losses=0, ties=0)
+    assert line.one_sided == "won"
+    assert replace(line, wins=0, losses=7).one_sided == "lost"
+    for other in ({"ties": 1}, {"losses": 1}, {"wins": 0}, {"bradley_terry": 1500.0}):
+        assert replace(line, **other).one_sided is None
 
 
 QUERIES = [
@@ -74,19 +130,22 @@ def test_files_hold_exactly_what_is_shown(reader, query):
     assert all(list(one) == list(COLUMNS) for one in said["rows"])
     assert len(rows) == len(said["rows"]) > 0
     for shown, row in zip(rows, said["rows"], strict=True):
-        tier = "" if row["tier"] is None else f" · tier {row['tier']}"
-        ranks = "" if row["rank_low"] is None else f"{row['rank_low']}–{row['rank_high']}{tier}"
-        assert shown[0] == (NUMBER(row["rank"]), ranks)
+        tiers = max(one["tier"] or 0 for one in said["rows"])
+        tier = "" if row["tier"] is None or tiers < 2 else f"tier {row['tier']}"
+        assert shown[0] == (ranks(row), f"{place_word(row)} {tier}".strip())
         assert shown[1][0] == row["model"]
         assert shown[2][0] == NUMBER(row["score"])
+        if row["rating"] is not None:
+            taken_off = float(f"{row['rating']:.0f}") - float(f"{row['score']:.0f}")
+            assert shown[3][0] == f"−\u202f{NUMBER(taken_off)}"
+            assert abs(taken_off - row["confidence"]) <= 1.0
         cells = [
-            (row["confidence"], 0),
             None,
             (row["consistency"], 0),
             (row["spread"], 2),
             (row["average_score"], 2),
         ]
-        for cell, stated in zip(shown[3:8], cells, strict=True):
+        for cell, stated in zip(shown[4:8], cells, strict=True):
             assert cell[0] == (PERCENT(floor_percent(row["coverage"])) if stated is None else NUMBER(*stated))
         assert shown[8][0] == "–".join(NUMBER(row[part]) for part in ("wins", "losses", "ties"))
         assert shown[9] == (NUMBER(row["votes"]), f"{NUMBER(row['both_bad'])} both bad")
@@ -102,7 +161,7 @@ def test_files_hold_exactly_what_is_shown(reader, query):
     "sort", ["rank", "model", "rating", "confidence", "coverage", "spread", "score", "votes"]
 )
 def test_every_column_sorts_both_ways_and_what_is_not_known_comes_last(reader, sort):
-    column = {"rating": "score", "score": "average_score"}.get(sort, sort)
+    column = {"rank": "place", "rating": "score", "score": "average_score"}.get(sort, sort)
     for order, sign in (("asc", 1), ("desc", -1)):
         rows = reader.get("/arenas/arena/board.json", params={"sort": sort, "order": order}).json()["rows"]
         values = [row[column] for row in rows]
@@ -121,7 +180,8 @@ def test_headings_lead_to_the_other_order_and_say_which_it_is(reader):
 
 def test_filters_live_in_the_address_and_are_kept_by_links(reader):
     html = board(reader, category="maths", q="r", retired="hide", chart="history").text
-    assert '<option value="maths" selected>' in html
+    assert re.search(r'<a href="[^"]*category=maths[^"]*" aria-current="true"><bdi>maths</bdi>', html)
+    assert '<input type="hidden" name="category" value="maths">' in html
     assert '<option value="hide" selected>' in html
     links = Rows(html).links
     assert "/arenas/arena/board.csv?category=maths&retired=hide&q=r&chart=history" in links
@@ -153,14 +213,15 @@ def test_people_and_judges_stand_side_by_side_and_are_never_pooled(reader):
     assert said["columns"] == list(COMPARISON_COLUMNS)
     for row in said["rows"]:
         human, judge = boards["human"][row["model"]], boards["llm-judge"][row["model"]]
-        assert (row["human_rank"], row["human_votes"]) == (human["rank"], human["votes"])
-        assert (row["judge_rank"], row["judge_votes"]) == (judge["rank"], judge["votes"])
+        assert (row["human_place"], row["human_votes"]) == (human["rank"], human["votes"])
+        assert (row["judge_place"], row["judge_votes"]) == (judge["rank"], judge["votes"])
         assert row["judge_score"] == judge["conservative"]
     headings, rows = table_of(board(reader, source="both").text)
     assert headings[:4] == ["Model", "People", "Judges", "Difference"]
     assert [(row[1][0], row[2][0], row[0][0]) for row in rows] == [
-        (NUMBER(row["human_rank"]), NUMBER(row["judge_rank"]), row["model"]) for row in said["rows"]
-    ]
+        (*(ranks({name: row[f"{who}_{name}"] for name in ("place", "rank_low", "rank_high")}) for who in ("human", "judge")), row["model"])
+        for row in said["rows"]
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("path", ["", "?category=maths", "?source=both", "?chart=win-rates", "?sort=votes"])
@@ -266,11 +327,43 @@ def test_retired_models_are_counted_apart_on_the_board_and_at_the_front_door(rea
     assert "1 retired" not in hidden
 
 
-def test_a_filtered_board_claims_no_permalink_of_its_own(reader):
+def test_a_filtered_board_has_a_permalink_that_shows_the_same(reader):
     assert "Permalink to this board" in board(reader).text
-    filtered = board(reader, category="maths").text
+    filtered = board(reader, category="maths", excluded="counted").text
     assert "Permalink to this board" not in filtered
     assert "Permalink to the whole board behind this one" in filtered
+    sha256 = reader.get("/api/v1/arenas/arena/board").headers["etag"].strip('"')
+    address = f"/arenas/arena/boards/{sha256}?category=maths&excluded=counted"
+    assert address in Rows(filtered).links
+    page = reader.get(address, headers=PAGE)
+    assert table_of(page.text) == table_of(filtered)
+    assert "never changes" in page.text
+    assert f"{address}&sort=votes#board" in Rows(page.text).links
+    document = reader.get(f"/api/v1/arenas/arena/snapshots/{sha256}?category=maths&excluded=counted")
+    newest = reader.get("/api/v1/arenas/arena/board", params={"category": "maths", "excluded": "counted"})
+    assert document.content == newest.content
+    assert (document.json()["snapshot"], document.json()["filter"]["category"]) == (sha256, "maths")
+    files = {
+        one.partition("?")[0].rpartition(".")[2]: one for one in Rows(page.text).links if "/board." in one
+    }
+    assert (
+        reader.get(files["csv"]).content
+        == reader.get("/arenas/arena/board.csv", params={"category": "maths", "excluded": "counted"}).content
+    )
+    assert reader.get(f"/arenas/arena/boards/{sha256}?category=art", headers=PAGE).status_code == 404
+
+
+def test_a_filtered_board_says_what_is_settled_and_has_numbers(reader):
+    html = board(reader, category="maths").text
+    said = reader.get("/api/v1/arenas/arena/board", params={"category": "maths"}).json()
+    assert said["settled"]["text"] in html
+    rows = table_of(html)[1]
+    for shown, row in zip(rows, said["rows"], strict=True):
+        assert shown[0][0] == ranks(row)
+        assert shown[2] == (NUMBER(row["conservative"]), f"rating {NUMBER(row['rating'])}")
+        assert shown[5:8] == [
+            (NUMBER(row["consistency"]), ""), (NUMBER(row["spread"], 2), ""), (NUMBER(row["average_score"], 2), ""),
+        ]  # fmt: skip
 
 
 def test_a_page_of_two_boards_looks_for_news_of_both(reader):
@@ -351,17 +444,15 @@ def published(reader, order, **changes):
 
 
 @pytest.mark.parametrize("order", ["conservative", "bradley-terry", "legacy-elo"])
-def test_what_is_drawn_belongs_to_what_ranks(reader, order):
+def test_the_bar_is_the_bradley_terry_interval_whatever_ranks(reader, order):
     document = published(reader, order)
     checks = {row["model"]: row for row in document["cross_check"]["rows"]}
     for line, row in zip(board_lines(BoardDocument.from_dict(document)), document["rows"], strict=True):
         cross = checks.get(row["model"], {"low": None})
-        expected = None
-        if order == "conservative":
-            expected = (row["conservative"], row["rating"], row["rating"] + 2 * row["rd"])
-        elif order == "bradley-terry" and cross["low"] is not None:
-            expected = (cross["low"], row["bradley_terry"], cross["high"])
-        assert line.drawn == (None if expected is None else pytest.approx(expected))
+        if cross["low"] is None:
+            assert line.drawn is None
+        else:
+            assert line.drawn == DrawnInterval(cross["low"], cross["rating"], cross["high"])
 
 
 @pytest.mark.parametrize(
@@ -389,9 +480,11 @@ def test_a_revealed_name_has_rank_score_and_votes_and_no_change(place):
         f"/api/v1/matchups/{matchup}/vote", json={"winner": "model_a", "reveal": True}
     ).raise_for_status()
     page = voter.get(f"/matchups/{matchup}", headers={"accept": "text/html"}).text
-    places = re.findall(r'<p class="named-place[^"]*">(.*?)</p>', page, re.DOTALL)
+    places = re.findall(
+        r'<p class="named-place[^"]*">(.*?)</p>', re.sub(r"</?bdi[^>]*>", "", page), re.DOTALL
+    )
     rows = {
-        f"rank {NUMBER(row['rank'])} · score {NUMBER(row['conservative'])} · {NUMBER(row['votes'])} votes"
+        f"rank {ranks(row)} · score {NUMBER(row['conservative'])} · {NUMBER(row['votes'])} votes"
         for row in document["rows"]
         if row["rank"] is not None
     }
@@ -416,7 +509,7 @@ def test_models_on_one_board_only_are_listed_beside_a_dash(reader):
         rows = {row["model"]: row for row in download_rows(views, BoardQuery())[1]}
         assert len(rows) == len(document["rows"])
         first = rows[document["rows"][0]["model"]]
-        assert (first[f"{known}_rank"], first[f"{missing}_rank"], first["places_apart"]) == (1, None, None)
+        assert (first[f"{known}_place"], first[f"{missing}_place"], first["ranks_apart"]) == (1, None, None)
 
 
 def test_findings_of_two_boards_say_whose_they_are(reader):

@@ -82,7 +82,7 @@ def test_filters_say_that_they_are_filters(reader):
     board = reader.get(f"{ARENA}/board", params={"category": "maths"}).json()
     assert board["filter"] == {"category": "maths", "language": None}
     assert board["prompts"] == 3
-    assert board["order"] == "bradley-terry"
+    assert board["order"] == "conservative"
     assert "status" not in board
     for wrong in ({"category": "art"}, {"language": "de"}, {"category": "maths", "language": "de"}):
         assert reader.get(f"{ARENA}/board", params=wrong).status_code == 404

@@ -9,7 +9,6 @@ from live_arenas import make_arena, voting_queue_of
 from postgres_servers import fresh_database
 from served import make_token, served
 from shown_boards import PAGE, board
-from tiltyard.arena.voting.matchup_ids import format_matchup_id
 from tiltyard.client import Client
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.postgres.connections import connect
@@ -170,4 +169,4 @@ def _votes_until(place, position, session):
             "WHERE e.kind = 1 AND e.position <= %s AND m.session = %s ORDER BY e.position",
             (position, session),
         ).fetchall()
-    return [format_matchup_id(matchup) for (matchup,) in rows]
+    return [place.running.context.matchup_ids.format(matchup) for (matchup,) in rows]

@@ -11,6 +11,7 @@ import tiltyard
 from live_arenas import made_arena
 from postgres_servers import fresh_database
 from served import make_token, served
+from tiltyard.postgres.connections import connect
 from voted_arenas import close_window, lay_votes, voted
 
 BATTLES = "/api/v1/arenas/arena/battles"
@@ -39,6 +40,19 @@ def test_the_file_is_read_by_rate(running, tmp_path, container):
         f'attachment; filename="arena-battles-{position}.{container}"'
     )
     assert answer.headers["cache-control"] == "no-store"
+
+
+def test_an_arena_that_tells_no_names_gives_them_to_nobody_else(server, template):
+    with fresh_database(server, template) as url:
+        voted(url, votes=5)
+        with connect(url) as connection:
+            connection.execute('UPDATE arenas SET settings = settings || \'{"reveal": "never"}\'')
+        with served(url) as site:
+            assert site.client().get(BATTLES).status_code == 401
+            judge = site.client(make_token(url, "judge", name="judge"))
+            assert judge.get(BATTLES).status_code == 401
+            reader = site.client(make_token(url, "read", name="read"))
+            assert reader.get(BATTLES).content.count(b"\n") == 5
 
 
 def test_a_release_is_named_by_the_operator_only(running):

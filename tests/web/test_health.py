@@ -9,11 +9,13 @@ import pytest
 
 from live_arenas import made_arena
 from served import make_operator, make_token, served
+from tiltyard.arena.operators.service_status import ServiceStatusReader
 from tiltyard.errors import StoreFault
 from tiltyard.postgres.connections import connect
-from tiltyard.web.metrics import serve_metrics
+from tiltyard.web.monitoring_port import serve_monitoring
 from tiltyard.web.routes import health
 from tiltyard.web.routes.health import Readiness, count_loaded_arenas
+from tiltyard.web.supervisor_health import SupervisorHealth
 
 ASK = "/api/v1/arenas/arena/matchups"
 
@@ -29,7 +31,7 @@ def figures_in(text):
 def test_the_server_is_ready_while_its_database_is(site):
     client = site.client()
     assert client.get("/healthz").json() == {"status": "ok"}
-    assert client.get("/readyz").json() == {"status": "ok", "arenas": 1, "loading": 0}
+    assert client.get("/readyz").json() == {"status": "ok", "arenas": 0, "loading": 0}
     with connect(site.database) as connection:
         connection.execute("UPDATE migrations SET name = 'other ' || name")
     site.context.readiness._looks._tasks.clear()
@@ -116,24 +118,29 @@ def test_metrics_need_a_token_and_count_requests(site):
     assert figures[voted % 404] == 1
     assert figures['tiltyard_request_seconds_count{route="vote"}'] == 4
     assert figures["tiltyard_database_up"] == 1
-    assert figures['tiltyard_log_head{arena="arena"}'] > 6
-    assert 'tiltyard_rated{arena="arena"}' in figures
+    assert figures["tiltyard_arenas"] == figures["tiltyard_arenas_behind"] == 1
+    assert figures['tiltyard_unrated_events{arena="arena"}'] > 6
+    assert figures["tiltyard_database_bytes"] > 1_000_000
+    assert figures['tiltyard_events_total{kind="vote"}'] == 3
+    assert figures['tiltyard_events_total{kind="served"}'] == 3
+    assert figures["tiltyard_sessions_total"] == 1
+    assert figures["tiltyard_batch_requests_sum"] >= 6
+    assert figures["tiltyard_batch_seconds_count"] == figures["tiltyard_lock_wait_seconds_count"] > 0
+    assert figures["tiltyard_loaded_arenas"] == 1
+    assert figures["tiltyard_queue_length"] == figures["tiltyard_pool_waiting"] == 0
+    assert figures["tiltyard_pool_limit"] == site.registry.pool.most
 
 
 def test_figures_tell_that_the_database_is_gone(database, server, monkeypatch, tmp_path):
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
     made_arena(database)
     for url, up in ((database, 1), (database + "_not", 0)):
-        from socket import create_server
-
-        with create_server(("127.0.0.1", 0)) as probe:
-            port = probe.getsockname()[1]
-        stop = serve_metrics("127.0.0.1", port, url)
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
-                figures = figures_in(answer.read().decode())
-        finally:
-            stop()
+        reader = ServiceStatusReader(url, tmp_path)
+        with (
+            serve_monitoring("127.0.0.1", 0, reader, SupervisorHealth()) as port,
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer,
+        ):
+            figures = figures_in(answer.read().decode())
         assert figures["tiltyard_database_up"] == up
 
 

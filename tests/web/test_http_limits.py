@@ -203,7 +203,7 @@ def test_what_does_not_come_in_time_is_given_up(slow_clients, name):
     assert status_of(answer) == SLOW[name][2]
     if answer:
         assert json.loads(answer.partition(b"\r\n\r\n")[2])["type"] == "urn:tiltyard:problem:too-slow"
-    assert 2 < seconds < 15
+    assert 2 < seconds < 60
 
 
 def test_the_next_request_of_a_connection_has_a_deadline_too(process):

@@ -1,18 +1,28 @@
 """The edge: cookies, headers, sizes, other sites' pages, and every refusal as a problem document."""
 
 import socket
+import time
 from contextlib import closing
 from http.client import HTTPConnection
 
 import pytest
 
 from live_arenas import made_arena
+from matchup_texts import stored_id
 from served import SECRET, make_operator, make_token, served
 from tiltyard.arena.secret_keys import SecretKeys
+from tiltyard.caches import BoundedCache
 from tiltyard.errors import StoreFault
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.serving_settings import ServingSettings
-from tiltyard.web.cookies import OPERATOR_COOKIE, VOTER_COOKIE, Cookies
+from tiltyard.web.cookies import (
+    OPERATOR_COOKIE,
+    VOTER_COOKIE,
+    VOTER_COOKIE_LIFETIME,
+    Cookies,
+    make_voter_token,
+    read_voter_token,
+)
 from tiltyard.web.middleware import MAX_BODY_BYTES, MAX_IMPORT_BYTES, MAX_UPLOAD_FORM_BYTES
 
 ASK = "/api/v1/arenas/arena/matchups"
@@ -67,7 +77,8 @@ def test_a_rotated_key_keeps_sessions_until_the_old_one_goes(database):
     with served(database, keys=SecretKeys([old])) as site:
         before = site.client().post(ASK)
     with served(database, keys=SecretKeys([new, old])) as site:
-        assert with_cookie(site, cookie_of(before)).post(ASK).json() == before.json()
+        again = with_cookie(site, cookie_of(before)).post(ASK)
+        assert stored_id(again.json()["matchup"]) == stored_id(before.json()["matchup"])
         during = site.client().post(ASK)
     with served(database, keys=SecretKeys([new])) as site:
         assert with_cookie(site, cookie_of(during)).post(ASK).json() == during.json()
@@ -77,11 +88,43 @@ def test_a_rotated_key_keeps_sessions_until_the_old_one_goes(database):
 def test_a_revoked_session_is_nobodys(site):
     client = site.client()
     answer = client.post(ASK)
-    with connect(site.database) as connection:
-        connection.execute("UPDATE sessions SET revoked_at = now()")
+    token = Cookies(SecretKeys([SECRET]), secure=False).unseal(VOTER_COOKIE, cookie_of(answer))
+    session = read_voter_token(token, time.time())
+    site.run(site.context.access.accounts.revoke_session("cli", session))
     site.context.access.forget()
     assert client.get(ASK).json() == {"matchups": []}
     assert client.get(answer.json()["responses"]["a"]["url"]).status_code == 404
+    another = client.post(ASK)
+    assert another.status_code == 201
+    assert cookie_of(another) != cookie_of(answer)
+
+
+def test_a_visitor_leaves_no_row_and_a_check_costs_no_query(site):
+    """With the table of sessions gone, voters come and go as long as the process knows what is revoked."""
+    client = site.client()
+    mine = client.post(ASK).json()
+    assert client.get(ASK).json()["matchups"] == [mine]
+    with connect(site.database) as connection:
+        assert connection.execute("SELECT count(*) FROM sessions").fetchone() == (0,)
+        connection.execute("ALTER TABLE sessions RENAME TO gone")
+    revoked = site.context.access._revoked
+    revoked._known = BoundedCache(1)
+    revoked._known.put("all", frozenset())
+    assert client.get(ASK).json()["matchups"] == [mine]
+    assert site.client().post(ASK).status_code == 201
+    revoked.forget()
+    assert client.get(ASK).status_code == 503
+
+
+def test_a_cookie_is_refused_when_it_is_older_than_it_may_be():
+    now = 1_800_000_000.0
+    days = VOTER_COOKIE_LIFETIME.total_seconds()
+    token = make_voter_token(2**63 - 1, now)
+    assert read_voter_token(token, now) == 2**63 - 1
+    assert read_voter_token(token, now + days - 1) == 2**63 - 1
+    assert read_voter_token(token, now + days) is None
+    assert read_voter_token(token[:-1], now) is None
+    assert read_voter_token("Ag" + token[2:], now) is None, "another version"
 
 
 def test_under_https_cookies_are_secure_and_browsers_stay(database):
@@ -149,9 +192,9 @@ def test_an_unexpected_error_is_answered_without_details(site, monkeypatch):
     monkeypatch.setattr(site.registry, "voting_queue_of", broken)
     monkeypatch.setattr(site.context.access.accounts, "sign_in", broken)
     client = site.client()
-    client.post(ASK)
+    matchup = client.post(ASK).json()["matchup"]
     sign_in = ("/api/v1/operator/sign-in", {"name": "x", "password": "y"})
-    for path, body in ((f"/api/v1/matchups/{'A' * 22}/skip", None), sign_in):
+    for path, body in ((f"/api/v1/matchups/{matchup}/skip", None), sign_in):
         answer = client.post(path, json=body)
         assert answer.status_code == 500
         assert answer.headers["content-type"] == "application/problem+json"

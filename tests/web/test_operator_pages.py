@@ -8,7 +8,9 @@ from dataclasses import fields
 import pytest
 from operating import HOSTILE, audited, complain, copied, lines, row, sent, signed, voted_database
 
+from invited import make_link
 from page_routes import ASKED, LINKED
+from panelled import make_panel
 from served import PASSWORD, make_token
 from shown_kinds import png
 from signed_in import clients
@@ -28,7 +30,14 @@ PAGES = (
     "/tokens",
     "/tokens/1/revoke",
     "/audit",
-    *(f"/arenas/arena{one}" for one in (*LINKED, *ASKED, "/voters/1", "/complaints/1")),
+    "/account",
+    "/operators",
+    "/operators/1",
+    "/operators/1/remove",
+    *(
+        f"/arenas/arena{one}"
+        for one in (*LINKED, *ASKED, "/voters/1", "/complaints/1", "/invitations/1/revoke", "/panels/1")
+    ),
 )
 FORMS = {
     "/arenas": {"name": "new"},
@@ -36,6 +45,8 @@ FORMS = {
     "/tokens/1/revoke": {},
     "/arenas/arena/models/retire": {"model": "model-1"},
     "/arenas/arena/models/enable": {"model": "model-1"},
+    "/arenas/arena/models/details": {"model": "model-1", "maker": "Orchard"},
+    "/arenas/arena/models/details-file": {},
     "/arenas/arena/uploads": {},
     "/arenas/arena/uploads/00000000-0000-0000-0000-000000000000/let-in": {"expected": "1"},
     "/arenas/arena/uploads/00000000-0000-0000-0000-000000000000/discard": {},
@@ -43,9 +54,36 @@ FORMS = {
     "/arenas/arena/policy": {"contenders": "5"},
     "/arenas/arena/phase": {"phase": "2"},
     "/arenas/arena/settings": {"undo_seconds": "5"},
+    "/arenas/arena/invitations": {"batch": "b", "days": "1"},
+    "/arenas/arena/invitations/passcode": {},
+    "/arenas/arena/invitations/1/revoke": {},
+    "/arenas/arena/panels": {"name": "p", "raters": "Ada", "overlap": "1"},
+    "/arenas/arena/panels/1/adjudicate": {"item": "0", "verdict": "1", "note": "n"},
+    "/arenas/arena/panels/1/close": {},
     "/arenas/arena/voters/1/exclude": {"reason": "r"},
     "/arenas/arena/exclusions/1/restore": {},
     "/arenas/arena/complaints/1/settle": {},
+    "/account/second-factor": {},
+    "/account/second-factor/confirm": {"code": "000000"},
+    "/account/second-factor/off": {"code": "000000"},
+    "/account/sessions/1/end": {},
+    "/account/sessions/end-others": {},
+    "/operators": {"invitee": "Grace", "role": "owner", "days": "1"},
+    "/operators/invitations/1/revoke": {},
+    "/operators/1/role": {"role": "analyst"},
+    "/operators/1/sign-out": {},
+    "/operators/1/remove": {},
+    "/arenas/arena/operators": {"invitee": "Grace", "role": "owner", "days": "1"},
+    "/arenas/arena/operators/invitations/1/revoke": {},
+    "/arenas/arena/operators/1/role": {"role": "analyst"},
+    "/arenas/arena/stage": {"act": "pause"},
+    "/arenas/arena/stage/delete": {"typed": "arena"},
+    "/arenas/arena/stage/keep": {},
+    "/arenas/arena/texts": {"instructions": "r"},
+    "/arenas/arena/answers/write": {"prompt": "p"},
+    "/arenas/arena/prompts/hide": {"prompt": "prompt-1"},
+    "/arenas/arena/prompts/show": {"prompt": "prompt-1"},
+    "/arenas/arena/exclude": {"session": "1", "reason": "r"},
 }
 
 
@@ -54,6 +92,8 @@ def prepared(server, template):
     def said(database):
         make_token(database, "judge", name="a judge")
         complain(database, "identifies-model")
+        make_link(database)
+        make_panel(database)
 
     with voted_database(server, template, said) as name:
         yield name
@@ -85,7 +125,11 @@ def test_every_page_of_the_operator_is_in_these_tables():
         for method in route.methods
     }
     shapes = {"GET": [f"/operator{one}" for one in PAGES], "POST": [f"/operator{one}" for one in FORMS]}
-    shapes["GET"] += ["/operator/arenas/a/uploads/u", "/operator/arenas/a/exclusions/1/restore"]
+    shapes["GET"] += [
+        "/operator/arenas/a/panels/1/table.csv",
+        "/operator/arenas/a/uploads/u",
+        "/operator/arenas/a/exclusions/1/restore",
+    ]
     for method, path in listed:
         pattern = re.sub(r"{[^}]+}", "[^/]+", path)
         assert any(re.fullmatch(pattern, one.partition("?")[0]) for one in shapes[method]), (method, path)
@@ -354,7 +398,7 @@ def test_settings_say_when_the_board_follows(seen):
 
 def test_every_constant_and_setting_is_called_by_words_first(seen):
     named = {one.name for owner in (Policy, ArenaSettings) for one in fields(owner)}
-    assert set(LABELS) == named - {"phase"}
+    assert set(LABELS) == named - {"phase", "stage"}
     assert len(set(LABELS.values())) == len(LABELS)
     client = signed(seen)
     pages = "".join(client.get(f"/operator/arenas/arena/{one}").text for one in ("policy", "settings"))

@@ -55,7 +55,7 @@ def test_a_remark_of_somebody_else_is_like_one_of_nothing(shared):
     ask(guest)
     judge = shared.client(make_token(shared.database, "judge"))
     for client in (guest, nobody, judge):
-        told = [remark(client, one, tags=["clear"]) for one in (matchup, "A" * 22, "x", "%00")]
+        told = [remark(client, one, tags=["clear"]) for one in (matchup, "0-" + "A" * 32, "x", "%00")]
         assert {problem_of(each) for each in told} == {"not-found"}
         assert len({each.json()["detail"] for each in told}) == 1
 
@@ -137,6 +137,8 @@ def test_names_come_with_places_and_the_pair(database):
             row = board[told[f"model_{side}"]]
             assert told["standing"][side] == {
                 "rank": row["rank"],
+                "rank_low": row["rank_low"],
+                "rank_high": row["rank_high"],
                 "score": row["conservative"],
                 "badge": row["badge"],
             }

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from served import SECRET
+from tiltyard.arena.operators.invitations import LiveInvitations
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.access import Access
@@ -17,9 +18,11 @@ def clock(monkeypatch):
     return clock
 
 
-@pytest.mark.parametrize(("whose", "seconds"), [("_voters", 30.0), ("_actors", 5.0), ("_judges", 5.0)])
+@pytest.mark.parametrize(("whose", "seconds"), [("_voters", 60.0), ("_actors", 5.0), ("_judges", 5.0)])
 def test_what_is_known_of_somebody_is_believed_so_long_and_no_longer(clock, whose, seconds):
-    remembered = getattr(Access(None, SecretKeys([SECRET]), ServingSettings(port=0)), whose)
+    remembered = getattr(
+        Access(None, LiveInvitations(None), SecretKeys([SECRET]), ServingSettings(port=0)), whose
+    )
     remembered.put("somebody", "known")
     clock.now += seconds - 0.125
     assert remembered.get("somebody") == "known"
@@ -28,8 +31,8 @@ def test_what_is_known_of_somebody_is_believed_so_long_and_no_longer(clock, whos
 
 
 def test_what_is_forgotten_is_forgotten_of_everybody(clock):
-    access = Access(None, SecretKeys([SECRET]), ServingSettings(port=0))
-    everybody = (access._voters, access._actors, access._judges)
+    access = Access(None, LiveInvitations(None), SecretKeys([SECRET]), ServingSettings(port=0))
+    everybody = (access._revoked._known, access._actors, access._judges)
     for remembered in everybody:
         remembered.put("somebody", "known")
     access.forget()

@@ -11,6 +11,7 @@ from babel import Locale
 from babel.messages.pofile import read_po
 
 from tiltyard.core.battles import Kind
+from tiltyard.core.board.arena_advice import ARENA_ADVICE
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.state.strengths import Strengths
@@ -84,12 +85,20 @@ def test_every_rule_of_an_arena_is_said(name):
 def test_names_and_numbers_stay_what_they_are():
     pair = {"above": "a, b 1.5", "below": "%(c)s"}
     finding = Finding("orders-disagree", first_of("pairs", [pair]))
-    assert translate_exactly(STRANGE, finding).endswith("unlike the board: ⟦a, b 1.5 above %(c)s⟧.⟧")
+    assert translate_exactly(STRANGE, finding).endswith("ruling out a place on it: ⟦a, b 1.5 above %(c)s⟧.⟧")
     assert translate_exactly(STRANGE, finding, "advice").startswith("⟦Do not claim")
     finding = Finding("self-battles", {"battles": 1234})
     assert translate_sentence(STRANGE, finding) == (
         "⟦1.234 battles compare a model with itself; they do not measure skill and are left out.⟧"
     )
+
+
+def test_readers_of_an_arena_are_not_told_of_options_of_the_command_line():
+    values = {"share": 0.58, "most": 0.1, "limited": 1, "case": "voter"}
+    stored = Finding("weight-limited", values, "One voter.", "Change the limit with --max-share.")
+    assert translate_sentence(ENGLISH, stored, "advice") == "So no single voter decides these ratings."
+    assert translate_sentence(STRANGE, stored, "advice") == "⟦So no single voter decides these ratings.⟧"
+    assert translate_sentence(ENGLISH, stored) == "One voter."
 
 
 FOREIGN = {
@@ -111,6 +120,7 @@ def test_what_cannot_be_translated_is_marked_as_english(finding):
 
 def test_every_template_is_in_the_catalogue():
     catalogue = {message.id for message in read_po(io.BytesIO(CATALOGUE.read_bytes())) if message.id}
+    assert set(ARENA_ADVICE.values()) <= catalogue
     for template in (*FINDINGS.values(), *RULES.values()):
         assert {template.text, *filter(None, [template.advice]), *template.items.values()} <= catalogue
 

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import contextmanager
 from pathlib import Path
 
 import httpx2
@@ -20,8 +19,12 @@ from typer.testing import CliRunner
 
 from live_arenas import answers_file, made_arena
 from served import make_token
+from serving_process import PATIENCE, commandline, environment, running
+from tiltyard.arena.rating.checkpoints import STATE_VERSION, list_checkpoints, read_checkpoint
+from tiltyard.arena.rating.log_replay import replay_log
 from tiltyard.cli import token
 from tiltyard.cli.serve import serve
+from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.errors import BadOption, StoreFault
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
@@ -30,57 +33,6 @@ from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web import supervisor
 from tiltyard.web.startup import arena_name_from_file, prepare_server
 from tiltyard.web.supervisor import listening_socket
-
-PATIENCE = 120.0
-
-
-def environment(home, database=None):
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("TILTYARD_")}
-    kept.pop("DATABASE_URL", None)
-    more = {} if database is None else {"DATABASE_URL": database}
-    return {**kept, "TILTYARD_HOME": str(home), "TILTYARD_SECRET_KEY": "s" * 40, **more}
-
-
-class Running:
-    """A server that was started as a person starts it."""
-
-    def __init__(self, process, out, err):
-        self.process, self._out, self._err = process, out, err
-
-    @property
-    def said(self):
-        return self._out.read_text()
-
-    @property
-    def logged(self):
-        return self._err.read_text()
-
-    def wait_for(self, text):
-        end = time.monotonic() + PATIENCE
-        while text not in self.said:
-            assert self.process.poll() is None, self.said + self.logged
-            assert time.monotonic() < end, self.said + self.logged
-            time.sleep(0.05)
-
-    @property
-    def url(self):
-        return re.search(r"ready: (http\S+)", self.said)[1]
-
-    def children(self):
-        """Process numbers of web processes and rater."""
-        found = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        return [int(one) for one in found if "tiltyard.web.child_process" in commandline(one)]
-
-    def stop(self, number=signal.SIGTERM):
-        self.process.send_signal(number)
-        return self.process.wait(PATIENCE)
-
-
-def commandline(number):
-    try:
-        return Path(f"/proc/{number}/cmdline").read_text().replace("\0", " ")
-    except OSError:
-        return ""
 
 
 def gone(numbers):
@@ -100,26 +52,6 @@ def until(condition):
     while not condition():
         assert time.monotonic() < end, "waited too long"
         time.sleep(0.02)
-
-
-@contextmanager
-def running(folder, *arguments, database=None, home=None, variables=None):
-    out, err = folder / "out.txt", folder / "err.txt"
-    with out.open("w") as said, err.open("w") as logged:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tiltyard", "serve", *map(str, arguments)],
-            stdout=said,
-            stderr=logged,
-            stdin=subprocess.DEVNULL,
-            env=environment(home or folder / "home", database) | (variables or {}),
-            cwd=folder,
-        )
-        started = Running(process, out, err)
-        try:
-            yield started
-        finally:
-            if process.poll() is None:
-                started.stop()
 
 
 def voted(url, arena, votes):
@@ -215,22 +147,17 @@ def test_roles_share_the_work(database, tmp_path):
             assert serving.stop() == 0
 
 
-def kernel_of_one_thread():
-    program = "from tiltyard.arena.rating.numeric_fingerprint import numeric_fingerprint; print(numeric_fingerprint())"
-    environ = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    return subprocess.run(
-        [sys.executable, "-c", program], env=environ, check=True, capture_output=True, text=True
-    ).stdout.strip()
-
-
 @pytest.mark.slow
-def test_ratings_are_computed_by_one_thread_whatever_the_environment_says(database, tmp_path):
-    """So a rater resumes from a checkpoint that was made where the environment said something else."""
+def test_a_rater_resumes_where_one_in_another_environment_stopped(database, tmp_path):
     made_arena(database, settings=ArenaSettings(undo_seconds=0.0))
-    kernels = "SELECT position, kernel FROM checkpoints ORDER BY position"
+    versions = "SELECT position, kernel FROM checkpoints ORDER BY position"
     ends = []
-    for threads in ("1", "4"):
-        variables = {"OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads}
+    for core, threads in (("Prescott", "1"), ("Haswell", "4")):
+        variables = {
+            "OPENBLAS_NUM_THREADS": threads,
+            "OMP_NUM_THREADS": threads,
+            "OPENBLAS_CORETYPE": core,
+        }
         with (
             running(tmp_path, "--port", 0, database=database, variables=variables) as serving,
             connect(database) as connection,
@@ -241,19 +168,23 @@ def test_ratings_are_computed_by_one_thread_whatever_the_environment_says(databa
             until(lambda: connection.execute("SELECT position FROM raters").fetchone() == (ends[-1],))
             assert serving.stop() == 0
     with connect(database) as connection:
-        assert connection.execute(kernels).fetchall() == [(end, kernel_of_one_thread()) for end in ends]
+        assert connection.execute(versions).fetchall() == [(end, STATE_VERSION) for end in ends]
+        replayed = replay_log(connection, 1, ends[-1], 0)
+        state = ArenaFold.save_all([replayed[source] for source in sorted(replayed)])
+        newest, *_ = list_checkpoints(connection, 1)
+        assert read_checkpoint(connection, 1, newest).digest == ArenaFold.digest_all(state)
 
 
 def test_the_demo_is_filled_by_one_thread(tmp_path):
     program = (
-        "import sys; from pathlib import Path; from tiltyard.cli import demo; demo._own_environment(Path(sys.argv[1])); "
-        "from tiltyard.arena.rating.numeric_fingerprint import numeric_fingerprint; print(numeric_fingerprint())"
+        "import os, sys; from pathlib import Path; from tiltyard.cli import demo; "
+        "demo._own_environment(Path(sys.argv[1])); import numpy; print(len(os.listdir('/proc/self/task')))"
     )
     environ = {**os.environ, "OPENBLAS_NUM_THREADS": "4", "OMP_NUM_THREADS": "4"}
     filled = subprocess.run(
         [sys.executable, "-c", program, tmp_path], env=environ, check=True, capture_output=True, text=True
     )
-    assert filled.stdout.strip() == kernel_of_one_thread()
+    assert filled.stdout.strip() == "1"
 
 
 def test_what_cannot_be_served_is_told_before_anything_starts(server, tmp_path, monkeypatch):
@@ -328,4 +259,9 @@ def test_tokens_from_the_command_line(database, tmp_path):
     assert secret not in listed
     assert "is revoked" in said("revoke", "1")
     assert "revoked 2" in said("list")
+    assert "Session 5000000000 is revoked" in said("revoke-session", "5000000000")
+    assert "no such session: 7" in said("revoke-session", "7")
+    with connect(database) as connection:
+        rows = connection.execute("SELECT session, source, revoked_at IS NULL FROM sessions").fetchall()
+    assert rows == [(5_000_000_000, 0, False)]
     assert re.fullmatch(r"http://127\.0\.0\.1:8420/claim/[\w-]{43}\n", said("operator"))

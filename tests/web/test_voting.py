@@ -5,8 +5,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from live_arenas import made_arena
+from matchup_texts import stored_id
 from served import make_token, served
-from tiltyard.arena.voting.matchup_ids import parse_matchup_id
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 
@@ -36,7 +36,7 @@ def problem_of(answer):
 
 def votes_on(database, *matchups):
     """How many of these matchups ended in a vote that stands."""
-    ids = [parse_matchup_id(one) for one in matchups]
+    ids = [stored_id(one) for one in matchups]
     with connect(database) as connection:
         found = connection.execute(
             "SELECT count(*) FROM battles JOIN matchups USING (arena, source, serial) WHERE matchup = ANY(%s)",
@@ -55,9 +55,28 @@ def test_asking_again_gives_the_same_matchup_and_ahead_one_more(shared):
     assert "set-cookie" not in again.headers
     second = client.post(ASK, json={"ahead": True})
     assert second.status_code == 201
-    assert client.post(ASK, json={"ahead": True}).json() == second.json()
-    assert client.get(ASK).json() == {"matchups": [first.json(), second.json()]}
+    third = client.post(ASK, json={"ahead": True})
+    assert third.json()["matchup"] not in {first.json()["matchup"], second.json()["matchup"]}
+    assert client.get(ASK).json() == {"matchups": [first.json(), second.json(), third.json()]}
+    fourth = client.post(ASK, json={"ahead": True})
+    assert client.get(ASK).json() == {"matchups": [first.json(), third.json(), fourth.json()]}
     assert shared.client().get(ASK).json() == {"matchups": []}
+
+
+def test_a_prefetched_matchup_has_its_full_time_once_it_is_shown(shared):
+    client = shared.client()
+    first = client.post(ASK).json()
+    second = client.post(ASK, json={"ahead": True}).json()
+    assert second["expires_at"] < first["expires_at"]
+    path = f"/api/v1/matchups/{second['matchup']}/show"
+    shown = client.post(path)
+    assert shown.status_code == 200
+    assert shown.json()["expires_at"] > first["expires_at"]
+    assert shown.json() == second | {"expires_at": shown.json()["expires_at"]}
+    assert client.post(path).json() == shown.json(), "a second time it changes nothing"
+    client.post(f"/api/v1/matchups/{second['matchup']}/vote", json={"winner": "tie"})
+    assert client.post(path).status_code == 409
+    assert shared.client().post(path).status_code == 404
 
 
 def test_a_matchup_says_what_a_voter_needs_and_nothing_else(shared):
@@ -67,7 +86,7 @@ def test_a_matchup_says_what_a_voter_needs_and_nothing_else(shared):
     assert set(shown["responses"]) == {"a", "b"}
     for side in "ab":
         assert shown["responses"][side] == {"url": f"/m/{shown['matchup']}/{side}", "kind": "text"}
-    assert re.fullmatch(r"[\w-]{22}", shown["matchup"])
+    assert re.fullmatch(r"0-[\w-]{32}", shown["matchup"])
 
 
 def test_no_byte_before_the_vote_names_a_model(shared):
@@ -83,7 +102,10 @@ def test_no_byte_before_the_vote_names_a_model(shared):
             assert "prompt-" not in wire
             assert not {"etag", "last-modified", "content-md5", "age", "via"} & set(answer.headers)
             assert answer.headers["cache-control"] == "no-store"
-        plain = [{k: v for k, v in s.headers.items() if k not in {"date", "content-length"}} for s in sides]
+        plain = [
+            {k: v for k, v in s.headers.items() if k not in {"date", "content-length", "x-request-id"}}
+            for s in sides
+        ]
         assert plain[0] == plain[1]
         assert plain[0]["content-security-policy"].startswith("sandbox")
         heads.append(list(sides[0].headers))
@@ -165,7 +187,7 @@ def test_a_matchup_of_somebody_else_is_like_one_that_never_was(shared):
     shown = ask(owner)
     ask(guest)
     judge = shared.client(make_token(shared.database, "judge"))
-    guessed = "A" * 22
+    guessed = "0-" + "A" * 32
     for client in (guest, nobody, judge):
         for what, body in (
             ("vote", {"winner": "tie"}),

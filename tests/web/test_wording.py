@@ -5,12 +5,14 @@ import re
 from pathlib import Path
 
 import pytest
+from babel.messages.catalog import Catalog
 from babel.messages.extract import extract_from_dir
 from babel.messages.frontend import parse_mapping_cfg
 from babel.messages.pofile import read_po
 
 from tiltyard.web.pages import localization
 from tiltyard.web.pages.localization import Localization, languages, localization_for
+from tiltyard.web.pages.pseudo_languages import PSEUDO_LANGUAGES, translate_all
 
 ROOT = Path(__file__).parents[2]
 WEB = ROOT / "src/tiltyard/web"
@@ -77,8 +79,18 @@ def test_no_template_speaks_past_the_catalogue(path):
 
 
 def test_a_browser_gets_its_language_or_english(monkeypatch):
-    assert languages() == ("en",)
-    for accepted in (None, "", "de-CH, fr;q=0.5", "xx;;;;,,,", "*", "en-GB", "e" * 10_000, "\x00"):
+    assert languages() == ("ar-XB", "en", "en-XA")
+    for accepted in (
+        None,
+        "",
+        "de-CH, fr;q=0.5",
+        "ar-EG, ar",
+        "xx;;;;,,,",
+        "*",
+        "en-GB",
+        "e" * 10_000,
+        "\x00",
+    ):
         assert localization_for(accepted).language == "en"
     monkeypatch.setattr(localization, "languages", lambda: ["de", "en"])
     monkeypatch.setattr(localization, "_read", lambda language: language)
@@ -108,6 +120,33 @@ def made(language):
 )
 def test_numbers_are_written_as_the_language_does(language, value, digits, said):
     assert made(language).number(value, digits) == said
+
+
+@pytest.mark.parametrize("language", PSEUDO_LANGUAGES)
+def test_pseudo_languages_are_longer_and_keep_what_is_filled_in(language):
+    texts = translate_all(catalogue("Start voting", ("%(num)s vote", "%(num)s votes")), language)
+    assert texts["Start voting"].string == "⟦Štáárt vóótííñg⟧"
+    forms = texts["%(num)s vote"].string
+    assert set(forms) == {"⟦%(num)s vóótéé⟧", "⟦%(num)s vóótééš⟧"}
+    assert len(forms) == texts.num_plurals
+
+
+@pytest.mark.parametrize("language", PSEUDO_LANGUAGES)
+def test_pseudo_languages_fill_in_all_that_english_does(language):
+    english = read_po(io.BytesIO((WEB / "locale/en.po").read_bytes()))
+    places = re.compile(r"%\(\w+\)[a-z]|{[^{}]*}")
+    for message in translate_all(english, language):
+        if message.id:
+            ids, strings = ([x] if isinstance(x, str) else x for x in (message.id, message.string))
+            wanted = {place for text in ids for place in places.findall(text)}
+            assert {place for text in strings for place in places.findall(text)} == wanted
+
+
+def catalogue(*texts):
+    made = Catalog()
+    for text in texts:
+        made.add(text)
+    return made
 
 
 def test_signs_percentages_and_moments():

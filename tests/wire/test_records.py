@@ -145,6 +145,7 @@ def test_a_request_is_sent_without_what_it_does_not_say() -> None:
         "ballot": 0,
         "shown": {"a": 2.0, "b": 1.5},
         "reveal": False,
+        "recognized": False,
     }
     assert body_of(UndoRequest(ballot=2)) == {"ballot": 2}
     assert body_of(RemarkRequest(tags=["clear"])) == {"tags": ["clear"]}

@@ -47,6 +47,7 @@ function sortInPlace(table: HTMLTableElement): void {
         order: usual ? null : rising ? "asc" : "desc",
       };
       mark(links, link, rising);
+      drawTierLines(table);
       keepStep(change);
     });
   }
@@ -68,6 +69,20 @@ function arrange(table: HTMLTableElement, column: number, rising: boolean): void
     return (rising ? order : -order) || (one.rank === other.rank ? one.index - other.index : one.rank - other.rank);
   });
   table.append(...rows.map((row) => row.body));
+}
+
+/** A line where a tier begins among the rows that are seen; in another order than that of the ranks there are none. */
+function drawTierLines(table: HTMLTableElement): void {
+  const ranked = table.querySelector('th[aria-sort="ascending"] a[data-sort="rank"]') !== null;
+  let above: string | undefined;
+  for (const body of table.tBodies) {
+    if (body.hidden) {
+      continue;
+    }
+    const tier = body.dataset["tier"];
+    body.classList.toggle("tier-line", ranked && above !== undefined && tier !== undefined && tier !== above);
+    above = tier;
+  }
 }
 
 function nameOf(body: HTMLTableSectionElement): string {
@@ -102,6 +117,7 @@ function searchInPlace(section: HTMLElement, table: HTMLTableElement, words: Wor
       body.hidden = !nameOf(body).includes(sought);
       found += Number(!body.hidden);
     }
+    drawTierLines(table);
     region?.toggleAttribute("hidden", found === 0);
     if (count !== null) {
       count.textContent = found === 0 ? words.none : words.found.replace("#1", String(found));
@@ -114,7 +130,7 @@ function searchInPlace(section: HTMLElement, table: HTMLTableElement, words: Wor
 /** The page's address, and the links and forms that follow it, with some choices changed. */
 function keepStep(change: Change): void {
   history.replaceState(history.state, "", changed(location.href, change));
-  for (const link of document.querySelectorAll<HTMLAnchorElement>(".files a, .chart-tabs a, .excluded-link a")) {
+  for (const link of document.querySelectorAll<HTMLAnchorElement>(".files a, .chart-tabs a, .board-tabs a, .excluded-link a")) {
     link.href = changed(link.href, change);
   }
   for (const field of document.querySelectorAll<HTMLInputElement>('form.theme input[name="next"]')) {

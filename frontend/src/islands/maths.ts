@@ -4,7 +4,12 @@
  * The server renders `<span class="maths" data-display="block|inline">` with the TeX source as its text, which stays
  * where a formula cannot be read. The library makes a tree; only elements, attributes and styles that belong to a
  * formula are taken from it, so a formula can neither link, nor load, nor run anything.
+ *
+ * Few systems have a font with the measures that formulas need, so one comes with the page. The browser loads it when a
+ * formula is drawn and no such font is installed (text.css).
  */
+
+import font from "@fontsource/noto-sans-math/files/noto-sans-math-latin-400-normal.woff2?url";
 
 /** A longer source, and a larger formula, is not drawn. */
 const LONGEST_SOURCE = 2_000;
@@ -63,6 +68,7 @@ function fit(element: HTMLElement, formulas: readonly HTMLElement[]): void {
 
 async function drawAll(formulas: readonly HTMLElement[]): Promise<void> {
   const temml = await import("temml");
+  document.fonts.add(new FontFace("Tiltyard Math", `url("${font}") format("woff2")`));
   let rested = performance.now();
   for (const formula of formulas) {
     drawOne(formula, temml);

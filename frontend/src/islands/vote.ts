@@ -5,6 +5,7 @@ import { askAgain, askAhead, askCounted, askNames, report, submitPlainly } from 
 import { Frame } from "../vote/frame";
 import { read } from "../vote/keys";
 import { type Effect, type Event, isUnsaved, type State, step, type Winner } from "../vote/machine";
+import { Panes } from "../vote/panes";
 import { Remarks } from "../vote/remarks";
 import { BRIEF, json, Lost, PATIENT, persist, Refused, timeLeft } from "../vote/sending";
 import { isWinner, painted, Stage } from "../vote/stage";
@@ -26,7 +27,10 @@ class Booth {
   private turn = 0;
   /** The matchup whose names were asked for last: an answer about an older one comes too late. */
   private latest = "";
+  /** Why the matchup is skipped, if somebody said so. */
+  private skipReason: string | null = null;
   private readonly keys: KeySwitch;
+  private readonly panes: Panes;
   private readonly frame: Frame;
   private readonly path: string;
   /** Whether names are told after each vote. Otherwise the next matchup comes at once. */
@@ -55,6 +59,7 @@ class Booth {
       }
     });
     this.keys = new KeySwitch(root);
+    this.panes = new Panes(root, this.frame);
     this.arrange();
     setInterval(() => this.tick(), TICK);
     this.frame.endUndo();
@@ -113,6 +118,7 @@ class Booth {
     }
     this.count();
     this.observe();
+    this.panes.look();
   }
 
   /** A vote is taken once both responses have been on screen. */
@@ -149,7 +155,12 @@ class Booth {
     try {
       const path = `/api/v1/matchups/${stage.matchup}/vote`;
       const retrying = (): void => this.frame.say("unsaved");
-      const vote = json("POST", { winner, ballot: stage.ballot, shown: this.watch.seconds() });
+      const vote = json("POST", {
+        winner,
+        ballot: stage.ballot,
+        shown: this.watch.seconds(),
+        recognized: stage.recognized,
+      });
       const answer = await persist(path, vote, PATIENT, retrying, () => (sent = performance.now()));
       const ended = (await answer.json()) as { at: string; undo_until: string | null; revealed: boolean };
       if (!this.namesEach) {
@@ -284,7 +295,10 @@ class Booth {
       this.frame.say("loading");
       await this.finish(old, remarks, after);
       next?.element.remove();
-      next = (await this.ahead) ?? (await this.fetchAhead());
+      next = await this.ahead;
+      if (next === null || next.expired) {
+        next = await this.fetchAhead();
+      }
       if (next === null || next.expired) {
         submitPlainly(this.path);
         return;
@@ -310,7 +324,9 @@ class Booth {
   private async finish(old: Stage, remarks: Remarks, after: "finalise" | "skip" | "nothing"): Promise<void> {
     try {
       if (after === "skip") {
-        await persist(`/api/v1/matchups/${old.matchup}/skip`, { method: "POST" }, BRIEF);
+        const why = { reason: this.skipReason, recognized: old.recognized };
+        this.skipReason = null;
+        await persist(`/api/v1/matchups/${old.matchup}/skip`, json("POST", why), BRIEF);
       }
       if (after === "finalise") {
         this.latest = old.matchup;
@@ -400,7 +416,10 @@ class Booth {
     event.preventDefault();
     if (act === "vote" && button instanceof HTMLButtonElement && isWinner(button.value)) {
       this.cast(button.value);
-    } else if (act === "skip" || act === "undo" || act === "reveal" || act === "next") {
+    } else if (act === "skip") {
+      this.skipReason = button instanceof HTMLButtonElement && button.name === "reason" ? button.value : null;
+      this.tell({ is: act });
+    } else if (act === "undo" || act === "reveal" || act === "next") {
       this.tell({ is: act });
     }
   }
@@ -425,6 +444,10 @@ class Booth {
   private pressed(event: KeyboardEvent): void {
     const asked = this.keys.works ? read(event) : null;
     if (asked === null) {
+      return;
+    }
+    if (asked === "instructions") {
+      this.frame.toggleInstructions();
       return;
     }
     if (asked === "undo" && this.state.name === "showing" && this.frame.undoLast()) {

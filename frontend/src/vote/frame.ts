@@ -58,6 +58,15 @@ export class Frame {
     }
   }
 
+  /** Show what the operator asks voters to look for, or hide it again. */
+  toggleInstructions(): void {
+    const found = this.own("instructions");
+    if (found instanceof HTMLDetailsElement) {
+      found.open = !found.open;
+      found.scrollIntoView({ block: "nearest" });
+    }
+  }
+
   /** Take a line away, if it is still the one that is shown. */
   unsay(word: string): void {
     const line = this.own("status");

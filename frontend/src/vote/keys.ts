@@ -2,7 +2,7 @@
 
 import type { Winner } from "./machine";
 
-export type Pressed = { readonly vote: Winner } | "skip" | "undo" | "reveal" | "next";
+export type Pressed = { readonly vote: Winner } | "skip" | "undo" | "reveal" | "next" | "instructions";
 
 const VOTES: Readonly<Record<string, Winner>> = {
   "1": "model_a",
@@ -20,6 +20,7 @@ const ACTS: Readonly<Record<string, Pressed>> = {
   r: "reveal",
   n: "next",
   enter: "next",
+  i: "instructions",
 };
 /** Here every key has a meaning of its own; in the others, a few have. */
 const TYPED =

@@ -44,6 +44,11 @@ export class Stage {
     return Number(this.element.dataset["ballot"] ?? 0);
   }
 
+  /** Whether somebody says to know a model by its response. */
+  get recognized(): boolean {
+    return this.element.querySelector<HTMLInputElement>('input[name="recognized"]')?.checked ?? false;
+  }
+
   slot(name: string): HTMLElement | null {
     return this.element.querySelector<HTMLElement>(`[data-slot="${name}"]`);
   }

@@ -1,6 +1,6 @@
-"""Accounts: voters' sessions, the operator, API tokens, and the audit log of changes.
+"""Accounts: voters' sessions, operators' sign-ins, API tokens, and the audit log of changes.
 
-Secrets are shown once and stored as hashes: SHA-256 for random tokens, argon2 for passwords.
+A voter's session is a random number in a signed cookie. It has a row only if it was revoked. Secrets are shown once and stored as hashes: SHA-256 for random tokens, argon2 for passwords.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import secrets
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
 
+from tiltyard.arena.operator_roles import ALL_RIGHTS, OperatorGrants
+from tiltyard.caches import BoundedCache
+from tiltyard.compute_once import SingleFlight
 from tiltyard.errors import BadOption, NotAllowed, NotFound
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
@@ -29,31 +33,103 @@ if TYPE_CHECKING:
 
     from tiltyard.postgres.connection_pool import ConnectionPool
 
-__all__ = ["OPERATOR_LINK_LIFETIME", "SCOPES", "Accounts", "VoterSession", "hash_token", "write_audit_entry"]
+__all__ = [
+    "OPERATOR_LINK_LIFETIME",
+    "SCOPES",
+    "Accounts",
+    "OperatorSession",
+    "RevokedSessions",
+    "SessionOrigin",
+    "TokenRights",
+    "check_password",
+    "check_person_name",
+    "hash_password",
+    "hash_token",
+    "new_session_number",
+    "open_operator_session",
+    "password_matches",
+    "session_number_from",
+    "write_audit_entry",
+]
 
 #: Scopes of tokens. ``admin`` includes read, import and metrics, but not judge.
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 OPERATOR_LINK_LIFETIME = timedelta(hours=1)
 OPERATOR_SESSION_LIFETIME = timedelta(days=7)
+#: For how long a code of the second factor may be typed after the password.
+_CODE_LIFETIME = timedelta(minutes=10)
 
 _TOKEN_PREFIX = "tyt_"  # noqa: S105 - not a secret: lets scanners recognise our tokens
 _LINK_USED_MESSAGE = (
-    "this link has been used or is more than an hour old; create another: tiltyard token operator"
+    "this link has been used or revoked, or has expired; ask whoever sent it for another, or create one:"
+    " tiltyard token operator"
 )
+#: Seconds for which a process relies on the revoked sessions that it has read.
+_REVOKED_CACHE_SECONDS = 5.0
+#: Smaller numbers are given out in order: to judges, and to voters before sessions were random numbers.
+_FIRST_RANDOM_SESSION = 2**32
 _MIN_PASSWORD_CHARACTERS, _MAX_PASSWORD_CHARACTERS = 12, 1024
+#: Longer names of browsers are cut.
+_MAX_BROWSER_CHARACTERS = 300
 
 
 @dataclass(frozen=True, slots=True)
-class VoterSession:
-    """A voter's session, or a judge's."""
+class SessionOrigin:
+    """Where an operator signs in from, as the list of sessions shows it."""
 
+    address: str = ""
+    browser: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSession:
+    """An operator who is signed in."""
+
+    operator: int
+    name: str
     session: int
-    source: int
+    #: Whether a second factor is set up.
+    second_factor: bool
+    #: Whether it signed in at an identity provider, whose matter a second factor is then.
+    external: bool
+    grants: OperatorGrants
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRights:
+    """A token that is valid, the number of its operator if it has one, and the roles that it acts with."""
+
+    token: Token
+    operator: int | None
+    grants: OperatorGrants
+
+
+_UNKNOWN_ORIGIN = SessionOrigin()
+
+
+def new_session_number() -> int:
+    """A random number for a voter's session, of 63 bits. Numbers below 2**32 are left to sessions that have rows."""
+    return _FIRST_RANDOM_SESSION + secrets.randbelow(2**63 - _FIRST_RANDOM_SESSION)
+
+
+def session_number_from(digest: bytes) -> int:
+    """The number of a session that is derived from a keyed hash, in the same range."""
+    return _FIRST_RANDOM_SESSION + int.from_bytes(digest[:16]) % (2**63 - _FIRST_RANDOM_SESSION)
 
 
 def hash_token(token: str) -> bytes:
     """The hash under which a random token is stored."""
     return hashlib.sha256(token.encode()).digest()
+
+
+async def hash_password(password: str) -> str:
+    """The hash under which a password or a passcode is stored."""
+    return await asyncio.to_thread(_hasher().hash, password)
+
+
+async def password_matches(kept: str | None, password: str) -> bool:
+    """Whether a password has this hash. Without a hash, none matches, after the same time."""
+    return await asyncio.to_thread(_matches, _unmatched_hash() if kept is None else kept, password)
 
 
 async def write_audit_entry(
@@ -67,6 +143,58 @@ async def write_audit_entry(
     """Add an entry to the audit log, in the connection's current transaction."""
     values = {"arena": arena, "actor": actor, "action": action, "detail": Jsonb(dict(detail))}
     await connection.execute(statement("write_audit"), values)
+
+
+async def open_operator_session(
+    connection: AsyncConnection,
+    operator: int,
+    origin: SessionOrigin,
+    *,
+    awaits_code: bool = False,
+    life: timedelta = OPERATOR_SESSION_LIFETIME,
+) -> str:
+    """Sign an operator in, in the connection's current transaction; return the token of the session."""
+    token = secrets.token_urlsafe(32)
+    values = {
+        "token": hash_token(token),
+        "operator": operator,
+        "life": _CODE_LIFETIME if awaits_code else life,
+        "address": origin.address,
+        "browser": origin.browser[:_MAX_BROWSER_CHARACTERS].replace("\0", ""),
+        "awaits_code": awaits_code,
+    }
+    row = await (await connection.execute(statement("make_operator_session"), values)).fetchone()
+    if row is None:
+        raise NotAllowed("this operator was removed; ask an owner")
+    session, name = row
+    if not awaits_code:
+        detail = {"session": session, "address": origin.address, "signed_in": [False, True]}
+        await write_audit_entry(connection, f"operator:{name}", "sign in", detail)
+    return token
+
+
+async def _claim(connection: AsyncConnection, link: Sequence[Any], name: str, digest: str) -> None:
+    """Do what a link is for: set the password of its operator, or make a new one with its role."""
+    number, operator, role, arena, arena_name = link
+    own = operator is None and role is None
+    found = await (await connection.execute(statement("lock_operator"), {"name": name})).fetchone()
+    if found is not None and not own and operator is None:
+        raise BadOption(f"there is an operator {name!r}, or was one; choose another name")
+    if found is not None and found[1] is not None:
+        raise BadOption(f"the operator {name!r} was removed; choose another name")
+    values = {"name": name, "password": digest, "role": role or "owner", "arena": arena}
+    detail: dict[str, object] = {"link": number, "password": ["old", "new"]}
+    if found is not None:
+        await connection.execute(statement("set_password"), {**values, "operator": found[0]})
+        await connection.execute(statement("end_sessions_of"), {"operator": found[0], "kept": None})
+        if own:
+            await connection.execute(statement("grant_role"), {**values, "operator": found[0]})
+    else:
+        made = await (await connection.execute(statement("make_operator"), values)).fetchone()
+        assert made is not None
+        await connection.execute(statement("grant_role"), {**values, "operator": made[0]})
+        detail = {"link": number, "arena": arena_name, "role": [None, values["role"]]}
+    await write_audit_entry(connection, f"operator:{name}", "claim", detail, arena=arena)
 
 
 class Accounts:
@@ -89,36 +217,43 @@ class Accounts:
 
     # Voters' sessions
 
-    async def make_session(self) -> tuple[str, VoterSession]:
-        """Create a voter's session; return the token for its cookie and the session."""
-        token = secrets.token_urlsafe(24)
-        row = await self._one("make_session", token=hash_token(token), source=0, name=None)
-        assert row is not None
-        return token, VoterSession(int(row[0]), 0)
-
-    async def find_session(self, token: str) -> VoterSession | None:
-        """The session of a cookie's token; ``None`` if it is unknown or revoked."""
-        row = await self._one("find_session", token=hash_token(token))
-        return None if row is None else VoterSession(int(row[0]), int(row[1]))
-
-    async def judge_session(self, token: Token) -> VoterSession:
+    async def judge_session(self, token: Token) -> int:
         """The voting session of a judge's token; always the same one."""
-        own = hashlib.sha256(f"judge's session of token {token.api_token}".encode()).digest()
-        made = await self._one("make_session", token=own, source=1, name=f"token:{token.api_token}")
-        found = made or await self._one("find_session", token=own)
+        name = f"token:{token.api_token}"
+        found = await self._one("make_judge_session", name=name) or await self._one(
+            "find_judge_session", name=name
+        )
         if found is None:
             raise NotAllowed("the session of this judge was revoked; create another token", known=True)
-        return VoterSession(int(found[0]), 1)
+        return int(found[0])
 
-    # The operator
+    async def revoke_session(self, actor: str, session: int) -> None:
+        """Revoke a session, a voter's or a judge's. Revoking it again has no effect. Its votes are not excluded."""
+        if not 0 < session < 2**63:
+            raise BadOption(f"session is {session}; expected a number from the operator's list of voters")
+        values = {"session": session, "random": session >= _FIRST_RANDOM_SESSION}
+        async with self._connected("revoke a session") as connection, connection.transaction():
+            row = await connection.execute(statement("revoke_session"), values)
+            if await row.fetchone() is None:
+                raise NotFound(f"no such session: {session}; the operator's page of voters lists them")
+            detail = {"session": session, "revoked": [False, True]}
+            await write_audit_entry(connection, actor, "revoke session", detail)
+
+    async def revoked_sessions(self, within: timedelta) -> frozenset[int]:
+        """Voters' sessions that were revoked within this time."""
+        async with self._connected("read revoked sessions") as connection:
+            rows = await connection.execute(statement("revoked_sessions"), {"within": within})
+            return frozenset(int(session) for (session,) in await rows.fetchall())
+
+    # Operators
 
     async def has_operator(self) -> bool:
-        """Whether the operator account exists."""
+        """Whether the installation has an owner."""
         row = await self._one("has_operator")
         return row is not None and bool(row[0])
 
     async def make_operator_link(self) -> str:
-        """Create a token that allows setting the operator's name and password, once, within an hour."""
+        """Create a token that makes an owner of the installation, or sets an operator's password; once, within an hour."""
         token = secrets.token_urlsafe(32)
         async with self._connected("make an operator link") as connection:
             await connection.execute(
@@ -128,57 +263,73 @@ class Accounts:
 
     async def link_is_open(self, token: str) -> bool:
         """Whether the link is unused and has not expired."""
-        row = await self._one("operator_link_is_open", token=hash_token(token))
-        return row is not None and bool(row[0])
+        return await self._one("find_operator_link", token=hash_token(token)) is not None
 
-    async def claim(self, token: str, name: str, password: str) -> None:
-        """Set the operator's name and password; end all operator sessions."""
-        _check_operator(name, password)
+    async def link_operator(self, token: str) -> str | None:
+        """The name of the operator whose password a link sets; ``None`` if the link is for a new one."""
+        row = await self._one("find_operator_link", token=hash_token(token))
+        return None if row is None or row[0] is None else str(row[0])
+
+    async def claim(self, token: str, name: str, password: str) -> str:
+        """Use a link: become an operator, or set the password of one and end its sessions. Returns the name."""
+        check_password(password)
         if not await self.link_is_open(token):
             raise NotAllowed(_LINK_USED_MESSAGE)
-        digest = await asyncio.to_thread(_hasher().hash, password)
-        async with self._connected("claim the operator's account") as connection, connection.transaction():
+        name = await self.link_operator(token) or check_person_name(name)
+        digest = await hash_password(password)
+        async with self._connected("claim an operator's account") as connection, connection.transaction():
             await connection.execute(statement("lock_operators"))
             used = await connection.execute(statement("use_operator_link"), {"token": hash_token(token)})
-            if await used.fetchone() is None:
+            link = await used.fetchone()
+            if link is None:
                 raise NotAllowed(_LINK_USED_MESSAGE)
-            values = {"name": name, "password": digest}
-            changed = await connection.execute(statement("change_operator"), values)
-            if await changed.fetchone() is None:
-                await connection.execute(statement("make_operator"), values)
-            await connection.execute(statement("end_operator_sessions"))
-            await write_audit_entry(connection, f"operator:{name}", "claim", {})
+            await _claim(connection, link, name, digest)
+        return name
 
-    async def sign_in(self, name: str, password: str) -> str:
-        """Check the password and return the token of a new operator session."""
+    async def sign_in(self, name: str, password: str, origin: SessionOrigin = _UNKNOWN_ORIGIN) -> str:
+        """Check the password and return the token of a new operator session.
+
+        If the operator has a second factor, the session waits for its code, and is none until then.
+        """
         row = await self._one("find_operator", name=name)
         kept = _unmatched_hash() if row is None else str(row[1])
-        right = await asyncio.to_thread(_matches, kept, password)
+        right = await password_matches(kept, password)
         if row is None or not right:
             raise NotAllowed("name or password is wrong")
-        token = secrets.token_urlsafe(32)
         async with self._connected("sign in") as connection, connection.transaction():
             if _hasher().check_needs_rehash(kept):
-                newer = await asyncio.to_thread(_hasher().hash, password)
-                await connection.execute(
-                    statement("rehash_password"), {"operator": row[0], "password": newer}
-                )
-            await connection.execute(
-                statement("make_operator_session"),
-                {"token": hash_token(token), "operator": row[0], "life": OPERATOR_SESSION_LIFETIME},
-            )
-            await write_audit_entry(connection, f"operator:{name}", "sign in", {})
-        return token
+                newer = await hash_password(password)
+                await connection.execute(statement("set_password"), {"operator": row[0], "password": newer})
+            return await open_operator_session(connection, row[0], origin, awaits_code=row[2])
 
-    async def signed_in(self, token: str) -> str | None:
-        """The name of the operator who is signed in with this token, or ``None``."""
+    async def signed_in(self, token: str) -> OperatorSession | None:
+        """The operator who is signed in with this token, or ``None``."""
         row = await self._one("find_operator_session", token=hash_token(token))
-        return None if row is None else str(row[0])
+        if row is None:
+            return None
+        operator, name, session, second_factor, external, roles = row
+        return OperatorSession(operator, name, session, second_factor, external, OperatorGrants.of(roles))
+
+    async def note_session(self, session: int) -> None:
+        """Remember that an operator session is used, to the minute."""
+        async with self._connected("note a session") as connection:
+            await connection.execute(statement("note_operator_session"), {"session": session})
 
     async def sign_out(self, token: str) -> None:
         """End an operator session."""
-        async with self._connected("sign out") as connection:
-            await connection.execute(statement("end_operator_session"), {"token": hash_token(token)})
+        async with self._connected("sign out") as connection, connection.transaction():
+            row = await (
+                await connection.execute(statement("end_operator_session"), {"token": hash_token(token)})
+            ).fetchone()
+            if row is not None:
+                detail = {"session": row[0], "signed_in": [True, False]}
+                await write_audit_entry(connection, f"operator:{row[1]}", "sign out", detail)
+
+    async def list_owners(self, arena: str | None) -> list[str]:
+        """Who can grant roles in an arena, or for the installation: a few names."""
+        async with self._connected("list owners") as connection:
+            rows = await connection.execute(statement("list_owners"), {"arena": arena})
+            return [str(name) for (name,) in await rows.fetchall()]
 
     # API tokens
 
@@ -190,8 +341,12 @@ class Accounts:
         *,
         arena: str | None = None,
         life: timedelta | None = None,
+        operator: int | None = None,
     ) -> tuple[str, Token]:
-        """Create a token; return the secret, which cannot be shown again, and the token's record."""
+        """Create a token; return the secret, which cannot be shown again, and the token's record.
+
+        It has the rights of the operator or, without one, all rights; and no more than its scopes.
+        """
         _check_token(name, scopes, life)
         token = _TOKEN_PREFIX + secrets.token_urlsafe(32)
         values = {
@@ -200,6 +355,7 @@ class Accounts:
             "scopes": sorted(set(scopes)),
             "arena": arena,
             "life": life,
+            "operator": operator,
         }
         async with self._connected("make a token") as connection, connection.transaction():
             row = await (await connection.execute(statement("make_api_token"), values)).fetchone()
@@ -208,37 +364,76 @@ class Accounts:
                     f"no such arena: {arena!r}; without --arena, tiltyard token create makes a token for all arenas"
                 )
             made = _api_token(row)
-            detail = {"token": made.api_token, "name": name, "scopes": list(made.scopes), "arena": arena}
+            detail = {
+                "token": made.api_token,
+                "name": name,
+                "arena": arena,
+                "operator": made.operator,
+                "scopes": [None, list(made.scopes)],
+            }
             await write_audit_entry(connection, actor, "make token", detail)
         return token, made
 
-    async def find_token(self, token: str) -> Token | None:
-        """The record of a token; ``None`` if it is unknown, revoked or expired."""
+    async def find_token(self, token: str) -> TokenRights | None:
+        """A token and its rights; ``None`` if it is unknown, revoked or expired, or its operator was removed."""
         row = await self._one("find_api_token", token=hash_token(token))
-        return None if row is None else _api_token(row)
+        if row is None:
+            return None
+        *record, operator, roles = row
+        grants = ALL_RIGHTS if operator is None else OperatorGrants.of(roles)
+        return TokenRights(_api_token(record), operator, grants)
 
-    async def list_tokens(self) -> list[Token]:
-        """All tokens, including revoked and expired ones."""
+    async def list_tokens(self, operator: int | None = None) -> list[Token]:
+        """All tokens, or those of one operator, including revoked and expired ones."""
         async with self._connected("list tokens") as connection:
-            rows = await connection.execute(statement("list_api_tokens"))
+            rows = await connection.execute(statement("list_api_tokens"), {"operator": operator})
             return [_api_token(row) for row in await rows.fetchall()]
 
-    async def revoke_token(self, actor: str, api_token: int) -> None:
-        """Revoke a token. Revoking it again has no effect."""
+    async def revoke_token(self, actor: str, api_token: int, *, operator: int | None = None) -> None:
+        """Revoke a token; with an operator, only one of its own. Revoking it again has no effect."""
+        values = {"api_token": api_token, "operator": operator}
         async with self._connected("revoke a token") as connection, connection.transaction():
-            row = await connection.execute(statement("revoke_api_token"), {"api_token": api_token})
-            if await row.fetchone() is None:
+            row = await (await connection.execute(statement("revoke_api_token"), values)).fetchone()
+            if row is None:
                 raise NotFound(f"no such token: {api_token}; list tokens with: tiltyard token list")
-            await write_audit_entry(connection, actor, "revoke token", {"token": api_token})
+            before, after = (None if at is None else at.isoformat(timespec="seconds") for at in row)
+            detail = {"token": api_token, "revoked_at": [before, after]}
+            await write_audit_entry(connection, actor, "revoke token", detail)
+
+
+class RevokedSessions:
+    """The revoked sessions of voters as one process knows them: read again, on demand, after some seconds."""
+
+    def __init__(self, accounts: Accounts, within: timedelta) -> None:
+        self._accounts = accounts
+        #: The lifetime of a cookie: a session that was revoked before that cannot come back.
+        self._within = within
+        self._reading = SingleFlight()
+        self._known: BoundedCache[str, frozenset[int]] = BoundedCache(1, seconds=_REVOKED_CACHE_SECONDS)
+
+    def forget(self) -> None:
+        """Read them again at the next question."""
+        self._known.clear()
+
+    async def has(self, session: int) -> bool:
+        """Whether this session was revoked, as of a few seconds ago at most."""
+        known = self._known.get("all")
+        if known is None:
+            known = await self._reading("all", self._read)
+        return session in known
+
+    async def _read(self) -> frozenset[int]:
+        read_at = time.monotonic()
+        return self._known.put("all", await self._accounts.revoked_sessions(self._within), read_at=read_at)
 
 
 def _api_token(row: Sequence[Any]) -> Token:
-    number, name, scopes, arena, created_at, expires_at, revoked_at = row
-    return Token(int(number), name, tuple(scopes), arena, created_at, expires_at, revoked_at)
+    number, name, scopes, arena, created_at, expires_at, revoked_at, operator = row
+    return Token(int(number), name, tuple(scopes), arena, created_at, expires_at, revoked_at, operator)
 
 
 def _check_token(name: str, scopes: Sequence[str], life: timedelta | None) -> None:
-    _check_name("token's name", name)
+    _check_label("token's name", name)
     unknown = sorted(set(scopes) - set(SCOPES))
     if unknown or not scopes:
         stated = ", ".join(map(repr, unknown)) or "empty"
@@ -247,17 +442,24 @@ def _check_token(name: str, scopes: Sequence[str], life: timedelta | None) -> No
         raise BadOption("the lifetime of a token must be positive and at most ten years")
 
 
-def _check_operator(name: str, password: str) -> None:
-    _check_name("operator's name", name)
+def check_person_name(name: str) -> str:
+    """Check the name of an operator; return it."""
+    return _check_label("operator's name", name)
+
+
+def check_password(password: str) -> str:
+    """Check that a password is long enough; return it."""
     if not _MIN_PASSWORD_CHARACTERS <= len(password) <= _MAX_PASSWORD_CHARACTERS:
         raise BadOption(
             f"the password has {len(password)} characters; expected {_MIN_PASSWORD_CHARACTERS} or more"
         )
+    return password
 
 
-def _check_name(what: str, name: str) -> None:
+def _check_label(what: str, name: str) -> str:
     if not 1 <= len(name) <= 100 or not name.isprintable() or name != name.strip():
         raise BadOption(f"the {what} is {name[:120]!r}; expected 1 to 100 printable characters")
+    return name
 
 
 @cache

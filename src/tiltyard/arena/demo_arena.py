@@ -10,15 +10,16 @@ import tempfile
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Protocol
+from uuid import UUID
 
 import numpy as np
 
-from tiltyard.arena.accounts import Accounts
+from tiltyard.arena.accounts import Accounts, new_session_number
 from tiltyard.arena.content.answer_import import create_arena, import_answers
 from tiltyard.arena.content.arenas import find_arena
 from tiltyard.arena.log.event_log import HUMAN, JUDGE
@@ -27,12 +28,11 @@ from tiltyard.arena.operators.arena_changes import exclude, set_enabled
 from tiltyard.arena.operators.exclusions import VoteSelection, list_exclusions
 from tiltyard.arena.rating.rater_process import rate_arenas
 from tiltyard.arena.registry import ArenaRegistry
-from tiltyard.arena.voting.matchup_ids import parse_matchup_id
 from tiltyard.arena.voting.response_kinds import ResponseKinds
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.core.battles import Kind
-from tiltyard.errors import Conflict, NotFound, TiltyardError
+from tiltyard.errors import Closed, Conflict, NotFound, TiltyardError
 from tiltyard.files.answers import Answer, write_answers
 from tiltyard.postgres.connection_pool import connect_from_pool
 from tiltyard.settings.arena_settings import ArenaSettings
@@ -166,8 +166,7 @@ class _DemoRun:
     async def _person(self, rng: np.random.Generator, left: Iterator[int]) -> None:
         """Simulate people one after another, each with a session of their own, until no votes are left."""
         while True:
-            _, session = await self._accounts.make_session()
-            voter = Voter(session.session)
+            voter = Voter(new_session_number())
             for _ in range(min(int(rng.geometric(1.0 / _MEAN_SESSION_MATCHUPS)), _MAX_SESSION_MATCHUPS)):
                 if next(left, None) is None:
                     await self._voting_queue.finish(voter)
@@ -188,11 +187,13 @@ class _DemoRun:
             mood > 1.0 - _UNDO_PROBABILITY,
             said and mood < _SKIP_PROBABILITY + _REMARK_PROBABILITY,
         )
-        ballot = 0
-        if undoes:
-            await self._voting_queue.vote(voter, matchup, Kind.WIN_B if kind is Kind.WIN_A else Kind.WIN_A)
-            ballot = (await self._voting_queue.undo(voter, matchup)).ballot
-        ended = await self._voting_queue.vote(voter, matchup, kind, ballot=ballot)
+        first = (Kind.WIN_B if kind is Kind.WIN_A else Kind.WIN_A) if undoes else kind
+        ended = await self._voting_queue.vote(voter, matchup, first)
+        # The last vote of a session reveals the names, and is final.
+        if undoes and not ended.revealed:
+            with suppress(Closed):  # the time to undo it may be over
+                ballot = (await self._voting_queue.undo(voter, matchup)).ballot
+                ended = await self._voting_queue.vote(voter, matchup, kind, ballot=ballot)
         if remarks and not ended.revealed:
             tags, comment = said[int(rng.integers(len(said)))]
             await self._voting_queue.remark(voter, matchup, tags, comment)
@@ -220,7 +221,7 @@ class _DemoRun:
         if not known:
             _, made = await self._accounts.make_token("cli", name, ["judge"], arena=self._demo_script.arena)
             known = [made]
-        return (await self._accounts.judge_session(known[0])).session
+        return await self._accounts.judge_session(known[0])
 
     async def _push(self, votes: int) -> None:
         """Simulate a voter who always votes for one model, files a complaint, and is excluded."""
@@ -229,16 +230,15 @@ class _DemoRun:
             arena = await find_arena(connection, script.arena)
             if await list_exclusions(connection, arena.arena):
                 return
-        _, session = await self._accounts.make_session()
-        voter, rng = Voter(session.session), np.random.default_rng([self._seed, self.people])
+        voter, rng = Voter(new_session_number()), np.random.default_rng([self._seed, self.people])
         for k in count():
             matchup, kind = await self._asked(voter, _pushing(script.pushed), rng)
             if k == 0:
                 await ResponseKinds(self._registry.pool).complain(
                     self._voting_queue.arena,
-                    parse_matchup_id(matchup),
+                    matchup,
                     HUMAN,
-                    session.session,
+                    voter.session,
                     *script.complaint,
                 )
             if k >= votes:
@@ -250,18 +250,18 @@ class _DemoRun:
             await exclude(
                 self._registry.pool,
                 script.arena,
-                VoteSelection(sessions=[session.session]),
+                VoteSelection(sessions=[voter.session]),
                 reason,
                 actor="cli",
             )
 
     async def _asked(
         self, voter: Voter, decide: VotePreference, rng: np.random.Generator
-    ) -> tuple[str, Kind | None]:
+    ) -> tuple[UUID, Kind | None]:
         """Request a matchup; return its id and the voter's choice."""
         offered = await self._voting_queue.next_matchup(voter)
         state = self._voting_queue.state
-        one = None if state is None else state.open.get(parse_matchup_id(offered.matchup))
+        one = None if state is None else state.open.get(offered.matchup)
         if state is None or one is None:
             raise TiltyardError(
                 f"arena {self._demo_script.arena} was changed by another process; start again"

@@ -6,23 +6,29 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from tiltyard.arena.boards.board_cache import BoardCache
-from tiltyard.arena.content.arenas import find_arena, list_arenas, prompt_text
+from tiltyard.arena.content.arenas import find_arena, find_arenas, prompt_text
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import open_configured_storage
+from tiltyard.arena.log.event_announcer import EventAnnouncer
 from tiltyard.arena.tasks import cancel_and_wait
+from tiltyard.arena.voting.arena_ownership import ArenaOwnership
 from tiltyard.arena.voting.matchup_arenas import MatchupArenas
-from tiltyard.arena.voting.matchup_ids import parse_matchup_id
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.caches import BoundedCache
+from tiltyard.compute_once import SingleFlight
 from tiltyard.postgres.connection_pool import connect_from_pool
 from tiltyard.postgres.connections import connect, open_pool
+from tiltyard.postgres.poolers import check_same_database
 from tiltyard.postgres.schema_migrations import check_schema, use_custom_plans
 from tiltyard.retries import Backoff, Retries
 
 if TYPE_CHECKING:
+    from tiltyard.arena.secret_keys import SecretKeys
     from tiltyard.core.policy.state.strengths import Strengths
     from tiltyard.postgres.connection_pool import ConnectionPool
     from tiltyard.settings.environment import Environment
@@ -34,29 +40,45 @@ _LOG = logging.getLogger(__name__)
 
 #: Prompts whose text is kept in memory.
 _CACHED_PROMPT_LIMIT = 10_000
-#: Seconds between reads of the arenas' settings, which another process may have changed.
+#: Arenas that are loaded at the same time: a large one holds up few others, and many do not take all connections.
+_LOADED_AT_ONCE_LIMIT = 4
+#: Seconds without a request after which an arena is unloaded, and after which one that another process owns is.
+_UNLOAD_SECONDS = 600.0
+_UNLOAD_FOREIGN_SECONDS = 10.0
+#: Seconds between reads of the loaded arenas' settings, which another process may have changed.
 _SETTINGS_POLL_SECONDS = 5.0
 _MAX_SETTINGS_RETRY_SECONDS = 30.0
 #: Seconds to wait for the first connection.
 _OPEN_SECONDS = 15.0
 
 
-def check_database(url: str) -> None:
-    """Raise unless the database answers and has this version's schema; set the plan mode that our queries need."""
+def check_database(url: str, pooler_url: str | None = None) -> None:
+    """Raise unless the database answers and has this version's schema; set the plan mode that our queries need.
+
+    A pooler must lead to the same database.
+    """
     with connect(url, name="tiltyard serve") as connection:
         check_schema(connection)
         use_custom_plans(connection)
+        if pooler_url is not None:
+            check_same_database(connection, pooler_url)
 
 
 @asynccontextmanager
 async def open_registry(
-    url: str, environment: Environment, settings: ServingSettings
+    url: str, environment: Environment, settings: ServingSettings, keys: SecretKeys | None = None
 ) -> AsyncIterator[ArenaRegistry]:
-    """Open a registry with its own connection pool and blob storage; close the pool at the end."""
-    pool = open_pool(url, most=settings.connections, name="tiltyard web")
+    """Open a registry with its own connection pool and blob storage; close the pool at the end.
+
+    The pool may go through a pooler that shares sessions. ``url`` is the database itself, for what needs a session.
+    With keys, it shares the arenas with other processes: each arena is decided for by one of them.
+    """
+    pooler = environment.pooler_url
+    pool = open_pool(pooler or url, most=settings.connections, name="tiltyard web", pooled=pooler is not None)
     await pool.open(within=_OPEN_SECONDS)
     try:
-        yield ArenaRegistry(settings, url, pool, BlobStore(pool, open_configured_storage(environment)))
+        blobs = BlobStore(pool, open_configured_storage(environment))
+        yield ArenaRegistry(settings, url, pool, blobs, keys)
     finally:
         await pool.close()
 
@@ -64,7 +86,14 @@ async def open_registry(
 class ArenaRegistry:
     """Voting queues by arena name, opened on first use, and the resources that they share."""
 
-    def __init__(self, settings: ServingSettings, url: str, pool: ConnectionPool, blobs: BlobStore) -> None:
+    def __init__(
+        self,
+        settings: ServingSettings,
+        url: str,
+        pool: ConnectionPool,
+        blobs: BlobStore,
+        keys: SecretKeys | None = None,
+    ) -> None:
         self.settings = settings
         self.url = url
         self.pool = pool
@@ -72,8 +101,11 @@ class ArenaRegistry:
         self.boards = BoardCache(url, pool, self.on_new_snapshot)
         self._queues: dict[str, VotingQueue] = {}
         self._arenas = MatchupArenas(pool)
-        self._opening = asyncio.Lock()
+        self._opening = SingleFlight()
+        self._loading = asyncio.Semaphore(_LOADED_AT_ONCE_LIMIT)
         self._looking: asyncio.Task[None] | None = None
+        self._announcer = EventAnnouncer(pool)
+        self.ownership = None if keys is None else ArenaOwnership(pool, keys, self._voting_queue_by_number)
         self._retries = Retries(
             _LOG, "reading the arenas' settings", Backoff(_SETTINGS_POLL_SECONDS, _MAX_SETTINGS_RETRY_SECONDS)
         )
@@ -83,35 +115,36 @@ class ArenaRegistry:
 
     async def start(self) -> None:
         """Start to watch for new boards and changed settings."""
-        await self.settings_changed()
         await self.boards.start()
+        if self.ownership is not None:
+            await self.ownership.start(self.settings.internal_host)
+        self._announcer.start()
         self._looking = asyncio.create_task(self._follow(), name="settings")
 
     async def stop(self) -> None:
         """Stop watching and close every voting queue."""
         await cancel_and_wait(self._looking)
+        await self._opening.stop()
+        if self.ownership is not None:
+            await self.ownership.stop()
         await self.boards.stop()
         voting_queues, self._queues = list(self._queues.values()), {}
         await asyncio.gather(*(queue.close() for queue in voting_queues))
+        await self._announcer.stop()
 
     @property
     def voting_queues(self) -> tuple[VotingQueue, ...]:
         """The voting queues that are open."""
-        return tuple(self._queues.values())
+        return tuple(queue for queue in self._queues.values() if queue.opened)
 
     async def voting_queue(self, name: str) -> VotingQueue:
         """The voting queue of an arena; opens it if needed."""
         found = self._queues.get(name)
-        if found is not None:
-            return found
-        async with self._opening:
-            return self._queues.get(name) or await self._open(name)
+        return await self._opening(name, partial(self._open, name)) if found is None else found
 
-    async def voting_queue_of(self, matchup: str) -> VotingQueue:
+    async def voting_queue_of(self, matchup: UUID) -> VotingQueue:
         """The voting queue of the arena that a matchup belongs to."""
-        return await self.voting_queue(
-            await self._arenas.find(parse_matchup_id(matchup), self._queues.values())
-        )
+        return await self.voting_queue(await self._arenas.find(matchup))
 
     async def prompt_text(self, arena: int, prompt: int) -> str:
         """The text of a prompt, cached."""
@@ -129,10 +162,10 @@ class ArenaRegistry:
                 queue.rank(source, generation, strengths)
 
     async def settings_changed(self) -> None:
-        """Read the settings of all arenas and apply them to the open voting queues."""
+        """Read the settings of the arenas that are in use and apply them to their voting queues."""
+        numbers = [queue.arena for queue in self._queues.values()]
         async with connect_from_pool(self.pool) as connection:
-            arenas = await list_arenas(connection)
-        self._arenas.learn(arenas)
+            arenas = await find_arenas(connection, numbers)
         for arena in arenas:
             queue = self._queues.get(arena.name)
             if queue is not None:
@@ -145,26 +178,47 @@ class ArenaRegistry:
             pause = _SETTINGS_POLL_SECONDS
             if self._queues:
                 try:
+                    await self._unload_idle()
                     await self.settings_changed()
                 except Exception as error:  # noqa: BLE001 - retried at the next poll
                     pause = self._retries.failed(error)
                 else:
                     self._retries.succeeded()
 
+    async def _unload_idle(self) -> None:
+        """Free the memory of arenas without requests, and of those that another process owns now."""
+        for queue in list(self._queues.values()):
+            owned = self.ownership is None or self.ownership.ring.owns(queue.arena)
+            if queue.idle_seconds() > (_UNLOAD_SECONDS if owned else _UNLOAD_FOREIGN_SECONDS):
+                await queue.unload()
+                if queue.idle_seconds() > _UNLOAD_SECONDS:
+                    del self._queues[queue.name]
+
+    async def _voting_queue_by_number(self, number: int) -> VotingQueue:
+        return await self.voting_queue(await self._arenas.name_of(number))
+
     async def _open(self, name: str) -> VotingQueue:
         async with connect_from_pool(self.pool) as connection:
             arena = await find_arena(connection, name)
-        queue = VotingQueue(self.pool, arena.arena, arena.name, arena.settings)
-        for snapshot in self.boards.newest(arena.arena):
-            queue.rank(snapshot.source, snapshot.generation, snapshot.strengths)
-        try:
-            await queue.open()
-        except Exception as error:
-            self._retries_of(name).report(error)
-            raise
+        queue = VotingQueue(self.pool, arena.arena, arena.name, arena.settings, shard=self.settings.shard)
+        queue.before_loading = self._pass_ratings
+        queue.on_events = self._announcer.add
+        if self.ownership is not None:
+            queue.owner_calls = self.ownership.calls
+        if self.ownership is None or self.ownership.ring.owns(arena.arena):
+            try:
+                async with self._loading:
+                    await queue.ensure_open()
+            except Exception as error:
+                self._retries_of(name).report(error)
+                raise
         self._unopened.pop(name, None)
         self._queues[name] = queue
         return queue
+
+    async def _pass_ratings(self, queue: VotingQueue) -> None:
+        for snapshot in await self.boards.follow(queue.arena):
+            queue.rank(snapshot.source, snapshot.generation, snapshot.strengths)
 
     def _retries_of(self, name: str) -> Retries:
         """Logs the failures to open an arena. The next request for the arena is the next attempt."""

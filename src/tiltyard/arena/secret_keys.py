@@ -8,7 +8,6 @@ verify. To rotate, put a new key first, restart, and remove the old one when its
 from __future__ import annotations
 
 import base64
-import hashlib
 import hmac
 import os
 import secrets
@@ -42,19 +41,27 @@ class SecretKeys:
                 "python -c 'import secrets; print(secrets.token_urlsafe(32))'"
             )
         self._keys = tuple(secret.encode() for secret in secrets_)
+        #: Derived keys by purpose; there are few purposes, and none comes from outside.
+        self._derived: dict[str, tuple[bytes, ...]] = {}
 
     def sign(self, purpose: str, message: bytes) -> bytes:
         """Sign a message with the newest key. A signature is valid for its purpose only."""
-        return _signature(self._keys[0], purpose, message)
+        return hmac.digest(self._keys_for(purpose)[0], message, "sha256")
 
-    def verify(self, purpose: str, message: bytes, signature: bytes) -> bool:
+    def sign_with_all(self, purpose: str, message: bytes) -> tuple[bytes, ...]:
+        """The signature of every key, the newest first: for what was derived before a rotation."""
+        return tuple(hmac.digest(key, message, "sha256") for key in self._keys_for(purpose))
+
+    def verify(
+        self, purpose: str, message: bytes, signature: bytes, *, shortest: int = _MIN_SIGNATURE_BYTES
+    ) -> bool:
         """Whether any of the keys signed the message for this purpose.
 
-        A signature may be truncated to 16 bytes or more.
+        A signature may be truncated to ``shortest`` bytes or more.
         """
         found = False
-        for key in self._keys:
-            own = _signature(key, purpose, message)[: max(len(signature), _MIN_SIGNATURE_BYTES)]
+        for key in self._keys_for(purpose):
+            own = hmac.digest(key, message, "sha256")[: max(len(signature), shortest)]
             found |= hmac.compare_digest(own, signature)
         return found
 
@@ -64,8 +71,16 @@ class SecretKeys:
         It depends on the newest key: after a rotation, the same release gives other pseudonyms.
         """
         message = f"{len(release)}:{release}:{session}".encode()
-        digest = _signature(self._keys[0], "pseudonym", message)[:12]
+        digest = self.sign("pseudonym", message)[:12]
         return "v" + base64.urlsafe_b64encode(digest).decode()
+
+    def _keys_for(self, purpose: str) -> tuple[bytes, ...]:
+        """The keys for one purpose, each derived from one of the secrets."""
+        found = self._derived.get(purpose)
+        if found is None:
+            label = b"tiltyard " + purpose.encode()
+            found = self._derived[purpose] = tuple(hmac.digest(key, label, "sha256") for key in self._keys)
+        return found
 
 
 def open_keys(home: Path, stated: str | None = None) -> SecretKeys:
@@ -79,12 +94,6 @@ def open_keys(home: Path, stated: str | None = None) -> SecretKeys:
     except (OSError, UnicodeDecodeError) as error:
         problem = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise UnreadableFile(f"{path}: {problem}; make the folder writable or set {KEY_VARIABLE}") from None
-
-
-def _signature(key: bytes, purpose: str, message: bytes) -> bytes:
-    """HMAC with a key derived for each purpose."""
-    own = hmac.digest(key, b"tiltyard " + purpose.encode(), hashlib.sha256)
-    return hmac.digest(own, message, hashlib.sha256)
 
 
 def _parts(text: str) -> list[str]:

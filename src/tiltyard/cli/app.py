@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import gc
 import os
 import sys
 from collections.abc import Callable
+from copy import copy
 from functools import cache
 from typing import Annotated, Any
 
@@ -13,6 +16,8 @@ from typer.core import TyperGroup
 
 from tiltyard._version import __version__
 from tiltyard.cli import (
+    ab,
+    arena,
     backup,
     compare,
     demo,
@@ -21,9 +26,15 @@ from tiltyard.cli import (
     init,
     judge,
     migrate,
+    models,
+    operator,
+    panel,
     place,
     plan,
+    probe,
+    publish,
     rate,
+    read,
     run,
     serve,
     simulate,
@@ -31,10 +42,14 @@ from tiltyard.cli import (
     verify,
 )
 from tiltyard.cli.exit_codes import JUDGE_UNUSABLE_EXIT_CODE
+from tiltyard.cli.fetch_progress import show_fetches
 from tiltyard.errors import JudgeUnusable, TiltyardError
+from tiltyard.option_names import command_line_spelling
 from tiltyard.report.terminal_escape import escape_controls
 
 __all__ = ["app", "main"]
+
+_BUG_EXIT_CODE = 70
 
 
 class _Commands(TyperGroup):
@@ -61,11 +76,15 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.command("ab")(ab.ab)
 app.command("rate")(rate.rate)
 app.command("compare")(compare.compare)
+app.command("read")(read.read)
 app.command("verify")(verify.verify)
+app.command("publish")(publish.publish)
 app.command("init")(init.init)
-app.command("plan")(plan.plan)
+app.command("models")(models.models)
+app.command("plan", cls=plan.PlanCommand)(plan.plan)
 app.command("run")(run.run)
 app.command("work")(run.work)
 app.command("generate")(generate.generate)
@@ -78,6 +97,10 @@ app.command("restore")(backup.restore)
 app.command("migrate")(migrate.migrate)
 app.command("upgrade-database")(migrate.upgrade_database)
 app.command("doctor")(doctor.doctor)
+app.command("probe")(probe.probe)
+app.add_typer(arena.app, name="arena")
+app.add_typer(operator.app, name="operator")
+app.add_typer(panel.app, name="panel")
 app.add_typer(token.app, name="token")
 app.add_typer(demo.app, name="demo")
 
@@ -98,27 +121,45 @@ def _options(
 
 
 @cache
-def _command() -> Callable[..., object]:
-    """All commands with their options, read from the functions' signatures once: that takes a tenth of a second."""
-    return typer.main.get_command(app)
+def _command(name: str) -> Callable[..., object]:
+    """The command of this name; all commands if there is none, for help and errors.
+
+    Reading the options of all from their signatures takes longer than rating a small file.
+    """
+    named = [command for command in app.registered_commands if command.name == name]
+    chosen = copy(app)
+    if named:
+        chosen.registered_commands, chosen.registered_groups = named, []
+    return typer.main.get_command(chosen)
 
 
 def main() -> None:
     """Run a command; every error ends in one message and an exit code."""
+    if (failure := _failure()) is not None:
+        message, code = failure
+        # What the error's traceback held is dropped here, with its readers: a reader's thread that still runs when
+        # the interpreter ends would abort the process.
+        gc.collect()
+        typer.echo(f"tiltyard: {escape_controls(message)}", err=True)
+        if code == _BUG_EXIT_CODE:
+            typer.echo(
+                "This is a bug. Set TILTYARD_DEBUG=1 to see where it happened, and please report it.",
+                err=True,
+            )
+        sys.exit(code)
+
+
+def _failure() -> tuple[str, int] | None:
+    """Run a command; what went wrong, and the exit code for it."""
     try:
-        _command()(prog_name="tiltyard")
+        with command_line_spelling(), show_fetches():
+            _command("".join(sys.argv[1:2]))(prog_name="tiltyard")
     except TiltyardError as error:
-        _fail(str(error))
-        sys.exit(JUDGE_UNUSABLE_EXIT_CODE if isinstance(error, JudgeUnusable) else 2)
+        return str(error), JUDGE_UNUSABLE_EXIT_CODE if isinstance(error, JudgeUnusable) else 2
     except Exception as error:
         if os.environ.get("TILTYARD_DEBUG"):
             raise
-        _fail(f"internal error: {type(error).__name__}: {error}")
-        typer.echo(
-            "This is a bug. Set TILTYARD_DEBUG=1 to see where it happened, and please report it.", err=True
-        )
-        sys.exit(70)
-
-
-def _fail(message: str) -> None:
-    typer.echo(f"tiltyard: {escape_controls(message)}", err=True)
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return f"cannot write: {error.strerror}", 2
+        return f"internal error: {type(error).__name__}: {error}", _BUG_EXIT_CODE
+    return None

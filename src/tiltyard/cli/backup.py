@@ -81,6 +81,7 @@ def _access_lines(restored: RestoreResult) -> Iterator[str]:
     for count, what in (
         (access.operator_sessions, "operator sessions"),
         (access.operator_links, "operator links"),
+        (access.invitations, "invitations and passcodes of private arenas"),
     ):
         credentials += [f"{count:,} {what}"] if count else []
     if restored.revoked:

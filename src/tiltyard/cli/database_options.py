@@ -1,22 +1,42 @@
-"""Options and database access shared by the maintenance commands."""
+"""Options, typed values and database access shared by the maintenance commands."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from tiltyard.errors import BadOption
+
 if TYPE_CHECKING:
+    from tiltyard.postgres.connection_pool import ConnectionPool
     from tiltyard.settings.environment import Environment
 
-__all__ = ["AsUser", "WaitNotice", "database"]
+__all__ = [
+    "AsUser",
+    "BaseUrl",
+    "WaitNotice",
+    "database",
+    "moment_text",
+    "parse_duration",
+    "read_secret",
+    "run_with_pool",
+]
+
+T = TypeVar("T")
 
 AsUser = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="When run as root: the user that runs the embedded database."),
 ]
+
+BaseUrl = Annotated[str | None, typer.Option(help="Public URL of the server.")]
+
+_UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 
 
 class WaitNotice:
@@ -39,3 +59,39 @@ def database(environment: Environment, as_user: str | None, *, migrating: bool =
 
     with open_database(environment, as_user=as_user, on_wait=WaitNotice(), migrating=migrating) as url:
         yield url
+
+
+def run_with_pool(
+    environment: Environment, as_user: str | None, work: Callable[[ConnectionPool], Awaitable[T]]
+) -> T:
+    """Run something on a pool with one connection to the database of this environment."""
+    import asyncio
+
+    from tiltyard.postgres.connections import open_pool
+
+    async def working(url: str) -> T:
+        async with open_pool(url, most=1, name="tiltyard arena") as pool:
+            return await work(pool)
+
+    with database(environment, as_user, migrating=False) as url:
+        return asyncio.run(working(url))
+
+
+def read_secret(name: str) -> str:
+    """A line from standard input; what a person types is hidden, and asked for twice."""
+    if not sys.stdin.isatty():
+        return sys.stdin.readline()
+    return str(typer.prompt(name, hide_input=True, confirmation_prompt=True))
+
+
+def moment_text(moment: datetime | None) -> str:
+    """A moment to the minute, in UTC."""
+    return "" if moment is None else f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}"
+
+
+def parse_duration(text: str) -> timedelta:
+    """A number of days, hours or minutes."""
+    number, unit = text[:-1], text[-1:]
+    if unit not in _UNITS or not (number.isascii() and number.isdigit()) or len(number) > 6:
+        raise BadOption(f"--expires is {text[:100]!r}; expected a number and d, h or m, such as 14d")
+    return int(number) * _UNITS[unit]

@@ -28,7 +28,12 @@ __all__ = ["app"]
 
 _ARENA = "demo"
 #: Variables that point to external resources. The demo ignores them.
-_EXTERNAL_VARIABLES = ("DATABASE_URL", "TILTYARD_RESPONSES_URL", "TILTYARD_JUDGE_ROUNDS")
+_EXTERNAL_VARIABLES = (
+    "DATABASE_URL",
+    "TILTYARD_SESSION_DATABASE_URL",
+    "TILTYARD_RESPONSES_URL",
+    "TILTYARD_JUDGE_ROUNDS",
+)
 
 app = typer.Typer(invoke_without_command=True, rich_markup_mode=None)
 
@@ -75,7 +80,7 @@ def battles(
 ) -> None:
     """Write a sample file of battles between invented models."""
     from tiltyard.files import write_battles
-    from tiltyard.simulate.demo import demo_battles
+    from tiltyard.simulation.demo import demo_battles
 
     write_battles(file, demo_battles(n, seed))
     typer.echo(f"Wrote {n:,} battles to {file}. Next: tiltyard rate {file}", err=True)
@@ -155,7 +160,7 @@ async def _filled(
 
 def _demo_script() -> DemoScript:
     from tiltyard.arena.demo_arena import DemoScript
-    from tiltyard.simulate import demo as content
+    from tiltyard.simulation import demo as content
 
     return DemoScript(
         arena=_ARENA,

@@ -50,6 +50,8 @@ def _database(environment: Environment, as_user: str | None) -> list[HealthCheck
         ]
     try:
         with database(environment, as_user, migrating=False) as url:
-            return examine_database(url, embedded=environment.database_url is None)
+            return examine_database(
+                url, embedded=environment.database_url is None, pooler_url=environment.pooler_url
+            )
     except StoreFault as error:
         return [HealthCheck("database", "bad", "does not start", str(error))]

@@ -14,7 +14,7 @@ from tiltyard.cli.run import Budget, Config, ConfigOption, config_path
 from tiltyard.report.terminal_escape import escape_controls
 
 if TYPE_CHECKING:
-    from tiltyard.tournament.answer_generation import GenerationResult
+    from tiltyard.tournaments.answer_generation import GenerationResult
 
 __all__ = ["generate", "tell_incomplete"]
 
@@ -32,7 +32,7 @@ def generate(
     """
     from tiltyard.cli.judging_progress import JudgingProgress
     from tiltyard.settings.tournament_config import load_config
-    from tiltyard.tournament.answer_generation import generate_answers
+    from tiltyard.tournaments.answer_generation import generate_answers
 
     path = config_path(config, config_option)
     loaded = load_config(path, {"budget_usd": budget_usd}, stated_prices(price))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 import time
@@ -50,6 +49,8 @@ def judge(
 
     Each matchup is judged in both orders and becomes one battle, on a separate board.
     """
+    import asyncio
+
     from tiltyard.arena.judging.judge_panel import open_panel
 
     tokens = token or [part for part in os.environ.get("TILTYARD_TOKEN", "").split(",") if part.strip()]

@@ -16,7 +16,7 @@ from tiltyard.settings.prices import format_dollars
 if TYPE_CHECKING:
     from tiltyard.judges.judging_run import RunProgress
 
-__all__ = ["JudgingProgress"]
+__all__ = ["JudgingProgress", "QuietProgress"]
 
 #: Seconds between progress lines in a log.
 _LOG_LINE_SECONDS = 10.0
@@ -52,10 +52,14 @@ class JudgingProgress:
         self._close_bar()
         self._total, self._spent, self._cap = calls, spent, cap
         self._printed_at = self._began = time.monotonic()
-        verb = "Resuming" if resumed else "Writing to"
-        typer.echo(f"{verb} {escape_controls(str(out))}: {calls:,} calls to make{self._limit()}.", err=True)
+        self._tell_begin(out, resumed)
         if calls and sys.stderr.isatty():
             self._open_bar(calls)
+
+    def _tell_begin(self, out: Path, resumed: bool) -> None:
+        verb = "Resuming" if resumed else "Writing to"
+        place = escape_controls(str(out))
+        typer.echo(f"{verb} {place}: {self._total:,} calls to make{self._limit()}.", err=True)
 
     def _limit(self) -> str:
         if self._cap is None:
@@ -100,9 +104,30 @@ class JudgingProgress:
         )
         return f"{states or 'none yet'}; {money}"
 
+    def note(self, sentence: str) -> None:
+        self.tell(f"{sentence}.")
+
+    def tell(self, line: str) -> None:
+        """Print a line, above the bar if there is one."""
+        if self._bar is not None:
+            self._bar.console.print(escape_controls(line), markup=False, highlight=False, soft_wrap=True)
+        else:
+            typer.echo(escape_controls(line), err=True)
+
     def rating(self) -> None:
         if self._bar is not None:
             self._bar.update(self._task, description="rating")
+
+
+class QuietProgress(JudgingProgress):
+    """The progress of a run that is made of many short ones: only the first says where it is written."""
+
+    _told = False
+
+    def _tell_begin(self, out: Path, resumed: bool) -> None:
+        if not self._told:
+            self._told = True
+            super()._tell_begin(out, resumed)
 
 
 def _duration(seconds: float) -> str:

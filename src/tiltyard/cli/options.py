@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,27 +9,63 @@ import typer
 from tiltyard.errors import BadOption
 
 if TYPE_CHECKING:
+    from tiltyard.files.read_options import ReadOptions
     from tiltyard.settings.prices import PriceEntry
 
 __all__ = [
+    "By",
     "Columns",
     "Files",
     "Format",
+    "JudgeAddress",
+    "JudgeKey",
+    "JudgeProvider",
+    "Judges",
     "Level",
     "MaxShare",
+    "Outcomes",
     "PriceOption",
     "PriorSd",
-    "column_map",
+    "Rubrics",
+    "SkipInvalid",
+    "Style",
+    "Where",
     "comma_list",
+    "joined_conditions",
+    "read_options",
     "stated_prices",
 ]
 
 Files = Annotated[
-    list[Path], typer.Argument(help="Files of battles in any supported format; - for standard input.")
+    list[str],
+    typer.Argument(help="Files of battles in any supported format, hf:// or https://; - for standard input."),
+]
+By = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COLUMN", help="Rate each group of a column separately; may be repeated."),
 ]
 Columns = Annotated[
-    str | None,
+    list[str] | None,
     typer.Option(metavar="NAME=HEADER,…", help="Map fields to column headers: model_a=left,winner=who."),
+]
+Outcomes = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="WORD=OUTCOME,…", help="What words of the winner column mean: left=a,right=b,0.5=tie."
+    ),
+]
+SkipInvalid = Annotated[
+    bool, typer.Option("--skip-invalid", help="Leave out rows that are no battles, and count them.")
+]
+Style = Annotated[
+    str | None,
+    typer.Option(metavar="NAME,…", help="Control for style: length, markdown, position, or a column."),
+]
+Where = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="CONDITION", help="Use only battles that meet a condition: 'turn = 1'; may be repeated."
+    ),
 ]
 Level = Annotated[
     float, typer.Option(min=0.01, max=0.9999, help="Confidence level of intervals and rank ranges.")
@@ -41,6 +76,20 @@ PriceOption = Annotated[
         metavar="NAME=INPUT,OUTPUT",
         help="A model's price in dollars per million tokens; may be repeated.",
     ),
+]
+Judges = Annotated[
+    list[str] | None, typer.Option("--judge", metavar="MODEL", help="Let this model judge; may be repeated.")
+]
+Rubrics = Annotated[
+    list[str] | None,
+    typer.Option("--rubric", metavar="NAME|FILE", help="What the judge compares; may be repeated."),
+]
+JudgeProvider = Annotated[
+    str | None, typer.Option("--provider", help="The judge's protocol: anthropic or openai.")
+]
+JudgeAddress = Annotated[str | None, typer.Option("--base-url", help="The judge's address.")]
+JudgeKey = Annotated[
+    str | None, typer.Option("--api-key-env", help="The environment variable that holds the judge's key.")
 ]
 PriorSd = Annotated[
     float | None,
@@ -53,15 +102,26 @@ MaxShare = Annotated[
 Format = Annotated[str | None, typer.Option(help="Format of the files; default: detect it.")]
 
 
-def column_map(text: str | None) -> dict[str, str]:
-    """Parse ``model_a=left,winner=who`` into a mapping."""
-    columns: dict[str, str] = {}
+def _pairs(text: str | None, option: str, form: str) -> dict[str, str]:
+    pairs: dict[str, str] = {}
     for part in comma_list(text):
-        name, equals, header = part.partition("=")
-        if not equals or not name or not header:
-            raise BadOption(f"--columns: {part!r} is not of the form name=header")
-        columns[name] = header
-    return columns
+        left, equals, right = part.partition("=")
+        if not equals or not left or not right:
+            raise BadOption(f"{option}: {part!r} is not of the form {form}")
+        pairs[left] = right
+    return pairs
+
+
+def read_options(
+    format: str | None, columns: list[str] | None, outcomes: list[str] | None, *, skip_invalid: bool
+) -> ReadOptions:
+    """How files are read, as the options of a command say."""
+    from tiltyard.files.read_options import ReadOptions
+
+    words = _pairs(",".join(outcomes or ()), "--outcomes", "word=outcome")
+    return ReadOptions(
+        format, _pairs(",".join(columns or ()), "--columns", "name=header"), words, skip_invalid
+    )
 
 
 def comma_list(text: str | None) -> list[str]:
@@ -78,3 +138,10 @@ def stated_prices(options: list[str] | None) -> dict[str, PriceEntry]:
         if prices.setdefault(model, entry) != entry:
             raise BadOption(f"--price gives two prices for {model}; keep one")
     return prices
+
+
+def joined_conditions(conditions: list[str] | None) -> str | None:
+    """Several conditions as one: all must be met."""
+    if not conditions:
+        return None
+    return conditions[0] if len(conditions) == 1 else " and ".join(f"({one})" for one in conditions)

@@ -54,7 +54,7 @@ def place(
     rated; 4 means that the judge gives no verdicts. The output says what to do.
     """
     from tiltyard.cli.judging_progress import JudgingProgress
-    from tiltyard.tournament.placement import (
+    from tiltyard.tournaments.placement import (
         MODE,
         PlacementJudge,
         PlacementRequest,
@@ -62,7 +62,7 @@ def place(
         prepare_placement,
         remaining_budget,
     )
-    from tiltyard.tournament.tournament_run import RunRequest, prepare_run, run_tournament
+    from tiltyard.tournaments.tournament_run import RunRequest, prepare_run, run_tournament
 
     folder = new_folder(model) if output_dir is None else output_dir.with_name(f"{output_dir.name}.inputs")
     with JudgingProgress() as watcher:

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from tiltyard.cli.options import Columns, Files, Format, Level, MaxShare, PriorSd, column_map, comma_list
+from tiltyard.cli.options import (
+    By,
+    Columns,
+    Files,
+    Format,
+    Level,
+    MaxShare,
+    Outcomes,
+    PriorSd,
+    SkipInvalid,
+    Style,
+    Where,
+    joined_conditions,
+    read_options,
+)
+from tiltyard.cli.rate_output import BoardOutput, chosen_form, print_notes
 from tiltyard.cli.read_progress import show_read_progress
 from tiltyard.errors import BadOption
 from tiltyard.report.terminal_escape import escape_controls
 
 if TYPE_CHECKING:
-    from tiltyard.core.board import RatedGroup
-    from tiltyard.runs import RateSettings
+    from tiltyard.runs.rate_options import RateOptions
 
 __all__ = ["rate"]
 
@@ -32,12 +47,9 @@ class TieHandling(StrEnum):
     DROP = "drop"
 
 
-class Grouping(StrEnum):
-    DIMENSION = "dimension"
-    CATEGORY = "category"
-    LANGUAGE = "language"
-    SOURCE = "source"
-    JUDGE = "judge"
+class BothBad(StrEnum):
+    DROP = "drop"
+    TIE = "tie"
 
 
 class IntervalMethod(StrEnum):
@@ -46,42 +58,39 @@ class IntervalMethod(StrEnum):
     NONE = "none"
 
 
-#: Options that only some methods use.
-_TAKEN_BY = {
-    "style": {MethodName.BRADLEY_TERRY},
-    "intervals": {MethodName.BRADLEY_TERRY, MethodName.ELO},
-    "bootstrap": {MethodName.BRADLEY_TERRY},
-    "n_bootstraps": {MethodName.BRADLEY_TERRY, MethodName.ELO},
-    "level": {MethodName.BRADLEY_TERRY, MethodName.ELO},
-    "seed": {MethodName.BRADLEY_TERRY, MethodName.ELO},
-    "soft": {MethodName.BRADLEY_TERRY, MethodName.ELO},
-    "prior_sd": {MethodName.BRADLEY_TERRY},
-    "max_share": {MethodName.BRADLEY_TERRY},
-    "anchor": {MethodName.BRADLEY_TERRY},
-    "scale": {MethodName.BRADLEY_TERRY, MethodName.ELO},
-    "k": {MethodName.ELO},
-    "n_perms": {MethodName.ELO},
-}
+#: Options that say how battles are rated; the others say where they come from and what is written.
+_RATING = (
+    "method", "preset", "by", "overlapping", "style", "where", "ties", "both_bad", "intervals", "bootstrap", "n_bootstraps", "level", "seed", "soft",
+    "prior_sd", "max_share", "anchor", "baseline", "scale", "k", "n_perms",
+)  # fmt: skip
 
 
-def _refuse_unused(context: typer.Context, method: MethodName) -> None:
-    """Reject an option that would have no effect."""
-    for name, methods in _TAKEN_BY.items():
+def _given(context: typer.Context) -> RateOptions:
+    """The rating options on the command line; enumerations as plain text."""
+    given = {}
+    for name in _RATING:
         source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE" and method not in methods:
-            takers = " or ".join(sorted(methods))
-            raise BadOption(f"--{name.replace('_', '-')} has no effect with {method}; use it with {takers}")
+        if source is not None and source.name == "COMMANDLINE":
+            value = context.params[name]
+            if name == "where":
+                value = joined_conditions(value)
+            given[name] = value.value if isinstance(value, StrEnum) else value
+    return cast("RateOptions", given)
 
 
 def rate(
     context: typer.Context,
     files: Files,
     method: Annotated[MethodName, typer.Option(help="Rating method.")] = MethodName.BRADLEY_TERRY,
-    by: Annotated[Grouping | None, typer.Option(help="Rate each group of battles separately.")] = None,
-    style: Annotated[
-        str | None,
-        typer.Option(metavar="NAME,…", help="Control for style: length, markdown, position, or a column."),
+    preset: Annotated[
+        str | None, typer.Option(help="Count as a published board does: lmarena. Other options win.")
     ] = None,
+    by: By = None,
+    overlapping: Annotated[
+        bool, typer.Option("--overlapping", help="With --by: a battle of 'a+b' counts in a and in b.")
+    ] = False,
+    style: Style = None,
+    where: Where = None,
     out: Annotated[Path | None, typer.Option(help="Write artifacts and a report to this folder.")] = None,
     jsonl: Annotated[
         bool, typer.Option("--jsonl", help="With --out: write battles.jsonl even above 1,000,000 battles.")
@@ -89,6 +98,9 @@ def rate(
     ties: Annotated[
         TieHandling, typer.Option(help="Count ties as half a win, model them (Davidson), or drop them.")
     ] = TieHandling.HALF,
+    both_bad: Annotated[
+        BothBad, typer.Option(help="Drop battles whose outcome is both_bad, or count them as ties.")
+    ] = BothBad.DROP,
     intervals: Annotated[
         IntervalMethod,
         typer.Option(help="Uncertainty to cover: new prompts like these, or new battles on these."),
@@ -110,6 +122,9 @@ def rate(
         str | None,
         typer.Option(metavar="MODEL[=RATING]", help="Shift all ratings so that this model has this rating."),
     ] = None,
+    baseline: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="Also give win rates against this model.")
+    ] = None,
     scale: Annotated[
         float, typer.Option(min=1, max=1e6, help="Rating points that mean odds of ten to one.")
     ] = 400.0,
@@ -120,101 +135,39 @@ def rate(
     arena: Annotated[str | None, typer.Option(help="Arena name to record in the artifacts.")] = None,
     model: Annotated[str | None, typer.Option(help="Model under test, to record in the artifacts.")] = None,
     columns: Columns = None,
+    outcomes: Outcomes = None,
+    skip_invalid: SkipInvalid = False,
     format: Format = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the board as JSON.")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Print the board as CSV, unrounded.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the board in Markdown.")] = False,
+    latex: Annotated[bool, typer.Option("--latex", help="Print the board in LaTeX.")] = False,
+    top: Annotated[int | None, typer.Option(min=1, help="Print only the first N models.")] = None,
 ) -> None:
     """Rate models from battles, with confidence intervals."""
-    from tiltyard.runs.battle_rating import RateSettings, method_of, open_all, rate_files
+    from tiltyard.runs.battle_rating import choose_baseline, chosen_battles, open_all, rate_files
+    from tiltyard.runs.rate_options import rate_settings
 
-    _refuse_unused(context, method)
+    output = BoardOutput(chosen_form({"json": json, "csv": csv, "markdown": markdown, "latex": latex}), top)
+    settings = rate_settings(_given(context))
     if jsonl and out is None:
         raise BadOption("--jsonl has no effect without --out; name a folder")
-    styles = tuple(comma_list(style))
-    options: dict[str, object] = {"ties": ties.value}
-    if method is not MethodName.GLICKO_2:
-        interval = "none" if intervals is IntervalMethod.NONE else "bootstrap"
-        clusters = "battle" if intervals is IntervalMethod.BATTLES else "auto"
-        options |= {
-            "soft": soft,
-            "clusters": clusters,
-            "level": level,
-            "seed": seed,
-            "n_bootstraps": n_bootstraps,
-        }
-        if method is MethodName.ELO:
-            options |= {"k": k, "n_permutations": n_perms, "spread": scale, "interval": interval}
-        else:
-            kind = interval if bootstrap or interval == "none" else "sandwich"
-            options |= {"interval": kind, "prior_sd": prior_sd, "max_share": max_share}
-            options |= {"scale": scale, "style": bool(styles)}
-            options |= _anchored(anchor)
-    settings = RateSettings(
-        method=method_of(method.value, options),
-        by=None if by is None else by.value,
-        style=styles,
-        n_bootstraps=n_bootstraps
-        if out is not None and method is MethodName.BRADLEY_TERRY and not styles
-        else 0,
-        arena=arena,
-        model=model,
-    )
-    sources = open_all(files, format=format, columns=column_map(columns))
+    replicates = n_bootstraps if out is not None and method is MethodName.BRADLEY_TERRY else 0
+    settings = replace(settings, n_bootstraps=0 if settings.style else replicates, arena=arena, model=model)
+    reading = replace(read_options(format, columns, outcomes, skip_invalid=skip_invalid), baseline=baseline)
+    sources = chosen_battles(open_all(files, reading), settings)
+    settings = choose_baseline(settings, sources)
     with show_read_progress([source.rows for source in sources]) as progress:
         if out is None:
-            groups, left_out = rate_files(sources, settings, progress=progress), ""
+            groups, evaluated = rate_files(sources, settings, progress=progress), None
         else:
             from tiltyard.runs.run_folder import write_run
 
             run = write_run(out, sources, settings, lines=jsonl, progress=progress)
-            groups, left_out = run.groups, run.without_lines
-    _show(groups, settings)
-    _notes([(source.path, source.notes) for source in sources])
+            groups, evaluated = run.groups, run.evaluated
+    output.print_boards(groups, settings, evaluated)
+    print_notes(sources)
     if out is not None:
-        if left_out:
-            typer.echo(escape_controls(f"\nbattles.jsonl was not written: {left_out}"), err=True)
-        typer.echo(f"\nWritten to {out}: tiltyard verify {out}")
-
-
-def _anchored(text: str | None) -> dict[str, object]:
-    if text is None:
-        return {}
-    name, equals, rating = text.rpartition("=")
-    if not equals:
-        return {"anchor": text}
-    try:
-        anchor_rating = float(rating)
-    except ValueError:
-        return {"anchor": text}
-    if not -1e6 <= anchor_rating <= 1e6:
-        raise BadOption(f"--anchor {text}: the rating must lie between -1e6 and 1e6")
-    return {"anchor": name, "anchor_rating": anchor_rating}
-
-
-def _show(groups: list[RatedGroup], settings: RateSettings) -> None:
-    from tiltyard.report.terminal import Terminal, board_table, findings_list, flip_sentence
-
-    console = Terminal()
-    for rated in groups:
-        console.print()
-        console.print(board_table(rated.board, rated.name, width=console.width))
-        if rated.flip is not None:
-            console.print(f"\n{flip_sentence(rated.flip)}")
-        if settings.style and "style" in rated.ratings.extras:
-            console.print(f"\n{escape_controls(_style_line(rated))}")
-        if rated.board.findings:
-            console.print()
-            console.print(findings_list(rated.board.findings))
-
-
-def _style_line(rated: RatedGroup) -> str:
-    errors = rated.ratings.extras.get("style_se", {})
-    parts = [
-        f"{name} {value:+.2f}" + (f" ± {1.96 * errors[name]:.2f}" if name in errors else "")
-        for name, value in rated.ratings.extras["style"].items()
-    ]
-    return f"Style, in logits per unit of its spread: {', '.join(parts)}."
-
-
-def _notes(read: list[tuple[str, Any]]) -> None:
-    for path, notes in read:
-        for reason, count in notes:
-            typer.echo(f"{path}: {count} left out: {reason}", err=True)
+        if run.without_lines:
+            typer.echo(escape_controls(f"\nbattles.jsonl was not written: {run.without_lines}"), err=True)
+        output.print_message(f"\nWritten to {out}: tiltyard verify {out}")

@@ -11,15 +11,24 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tiltyard.cli.exit_codes import INCOMPLETE_EXIT_CODE, JUDGE_UNUSABLE_EXIT_CODE
-from tiltyard.cli.options import PriceOption, stated_prices
+from tiltyard.cli.options import (
+    JudgeAddress,
+    JudgeKey,
+    JudgeProvider,
+    Judges,
+    PriceOption,
+    Rubrics,
+    stated_prices,
+)
 from tiltyard.errors import BadOption
 from tiltyard.report.terminal_escape import escape_controls
 
 if TYPE_CHECKING:
     from tiltyard.core.judging.judged_question import JudgedQuestion
     from tiltyard.core.judging.verdict import Reply
-    from tiltyard.tournament.tournament_plan import TournamentPlan
-    from tiltyard.tournament.tournament_run import FinishedRun
+    from tiltyard.settings.quick_tournament import QuickJudge
+    from tiltyard.tournaments.tournament_plan import TournamentPlan
+    from tiltyard.tournaments.tournament_run import FinishedRun
 
 __all__ = [
     "Budget",
@@ -28,6 +37,7 @@ __all__ = [
     "JudgeModel",
     "LimitPairs",
     "Mode",
+    "SamplePairs",
     "config_path",
     "run",
     "work",
@@ -51,6 +61,10 @@ JudgeModel = Annotated[str | None, typer.Option(help="Use this judge model inste
 LimitPairs = Annotated[
     int | None, typer.Option(min=1, help="Judge only the first N pairs of each dimension.")
 ]
+SamplePairs = Annotated[
+    int | None,
+    typer.Option(min=1, help="Judge only N pairs of each dimension, spread over prompts and models."),
+]
 Budget = Annotated[float | None, typer.Option(min=0, help="Spending limit of the run, in dollars.")]
 
 
@@ -73,26 +87,46 @@ def run(
     judge_model: JudgeModel = None,
     n_perms: Annotated[int | None, typer.Option(min=1, help="Elo's permutations.")] = None,
     limit_pairs: LimitPairs = None,
+    sample_pairs: SamplePairs = None,
     skip_judging: Annotated[
         bool, typer.Option("--skip-judging", help="Call no judge; rate the cached replies.")
     ] = False,
     budget_usd: Budget = None,
     price: PriceOption = None,
+    answers: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE", help="Answers or logs, instead of a configuration; may be repeated."),
+    ] = None,
+    judge: Judges = None,
+    rubric: Rubrics = None,
+    provider: JudgeProvider = None,
+    base_url: JudgeAddress = None,
+    api_key_env: JudgeKey = None,
 ) -> None:
     """Run a tournament: judge pairs and rate the models.
 
-    Writes a run folder that `tiltyard verify` can check. Exit code 3 means that calls to a provider failed or
+    Without a configuration, --answers and --judge are enough: the configuration is written beside the run. Writes a run folder that `tiltyard verify` can check. Exit code 3 means that calls to a provider failed or
     that no battle was rated; 4 means that a judge gives no verdicts. The output says what to do.
     """
     from tiltyard.cli.judging_progress import JudgingProgress
-    from tiltyard.tournament.tournament_run import RunRequest, prepare_run, run_tournament
+    from tiltyard.tournaments.tournament_run import RunRequest, prepare_run, run_tournament
 
+    if answers:
+        if config is not None or config_option is not None or judge_model is not None or mode != "pilot":
+            raise BadOption("--answers takes the place of CONFIG, --mode and --judge-model")
+        judges = _quick_judges(judge, provider, base_url, api_key_env)
+        folder = _quick_folder(answers, judges, rubric or [], budget_usd, price)
+        config, mode = folder / "tournament.yaml", "quick"
+        output_dir = output_dir or folder / "run"
+    elif judge or rubric or provider or base_url or api_key_env:
+        raise BadOption("--judge, --rubric, --provider, --base-url and --api-key-env need --answers FILE")
     request = RunRequest(
         config_path=config_path(config, config_option),
         mode=mode,
         judge_model=judge_model,
         n_perms=n_perms,
         limit_pairs=limit_pairs,
+        sample_pairs=sample_pairs,
         budget_usd=budget_usd,
         prices=stated_prices(price),
     )
@@ -103,6 +137,33 @@ def run(
     show_summary(finished)
 
 
+def _quick_judges(
+    models: list[str] | None, provider: str | None, base_url: str | None, api_key_env: str | None
+) -> list[QuickJudge]:
+    from tiltyard.settings.quick_tournament import QuickJudge
+
+    if not models:
+        raise BadOption("--answers needs --judge MODEL")
+    return [QuickJudge(model, provider, base_url, api_key_env) for model in models]
+
+
+def _quick_folder(
+    answers: list[str],
+    judges: list[QuickJudge],
+    rubrics: list[str],
+    budget_usd: float | None,
+    price: list[str] | None,
+) -> Path:
+    """Write the tournament that was asked for in options; return its folder."""
+    from tiltyard.tournaments.quick_inputs import quick_run_inputs
+
+    folder = quick_run_inputs(
+        answers, judges, rubrics, parent=Path("runs"), budget_usd=budget_usd, prices=stated_prices(price)
+    )
+    typer.echo(f"Wrote the configuration to {escape_controls(str(folder / 'tournament.yaml'))}.", err=True)
+    return folder
+
+
 def work(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run in progress.")],
 ) -> None:
@@ -111,7 +172,7 @@ def work(
     Stops when everything is judged.
     """
     from tiltyard.cli.judging_progress import JudgingProgress
-    from tiltyard.tournament.tournament_run import join_run
+    from tiltyard.tournaments.tournament_run import join_run
 
     with JudgingProgress() as watcher:
         session = join_run(folder, watcher)
@@ -120,12 +181,15 @@ def work(
         typer.echo(f"{shown}: {escape_controls(problem)}", err=True)
     if session.failures:
         raise typer.Exit(INCOMPLETE_EXIT_CODE if session.unusable is None else JUDGE_UNUSABLE_EXIT_CODE)
+    if not session.shards:
+        typer.echo(f"{shown} has no work to join: start it with tiltyard run.", err=True)
+        raise typer.Exit(INCOMPLETE_EXIT_CODE)
     typer.echo(f"Everything in {shown} has been judged: {session.shards['done']} shards done.", err=True)
 
 
 def tell_missing(plan: TournamentPlan, *, retired: bool = True) -> None:
     """Report pairs left out because of missing responses, truncated answers, and retired judges."""
-    from tiltyard.tournament.cost_estimate import retirement_note
+    from tiltyard.tournaments.cost_estimate import retirement_note
 
     matches = plan.matches
     if matches.dropped:

@@ -146,7 +146,7 @@ def _greet(settings: ServingSettings, prepared: StartupResult, port: int | None)
         typer.echo(f"Arenas: {escape_controls(', '.join(prepared.arenas))}.")
     else:
         typer.echo(
-            "There is no arena yet. Stop the server and start it with a file: tiltyard serve answers.jsonl"
+            "There is no arena yet. Create one on the operator's pages, or start with a file: tiltyard serve answers.jsonl"
         )
     if prepared.link is not None:
         typer.echo(f"Create the operator account within the hour: {address}/claim/{prepared.link}")
@@ -155,7 +155,12 @@ def _greet(settings: ServingSettings, prepared: StartupResult, port: int | None)
 
 
 def _warn(imported: ImportResult) -> None:
-    """Warn about responses that mention a model's name."""
+    """Warn about responses that mention a model's name, are empty or look cut off."""
+    for suspect in imported.suspects:
+        typer.echo(f"Warning: {escape_controls(str(suspect))}.")
+    if imported.suspect > len(imported.suspects):
+        more = imported.suspect - len(imported.suspects)
+        typer.echo(f"Warning: {more:,} more responses are empty or look cut off.")
     for mention in imported.mentions:
         typer.echo(f"Warning: {escape_controls(str(mention))}.")
     if imported.mentioned > len(imported.mentions):

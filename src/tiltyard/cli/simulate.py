@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Mapping
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from tiltyard.cli.simulate_like import read_like, world_like
 from tiltyard.cli.simulation_output import document_json, prepare_folder, simulation_progress, write_files
-from tiltyard.errors import BadOption
 
 if TYPE_CHECKING:
-    from tiltyard.simulate.simulated_arena import SimulationSettings
-    from tiltyard.simulate.world_settings import WorldSettings
+    from tiltyard.simulation.arena_simulation import SimulateOptions
+    from tiltyard.simulation.simulated_arena import SimulationSettings
 
 __all__ = ["simulate"]
 
@@ -39,28 +38,6 @@ class RaterName(StrEnum):
     LITERAL = "literal"
 
 
-#: Initial volatilities of Glicko-2: our default, and the paper's.
-_VOLATILITY = {RaterName.SETTLING: 0.003, RaterName.LITERAL: 0.06}
-#: Simulated worlds in a forecast.
-_WORLD_COUNT = 16
-#: Limit of models × prompts; beyond it a simulation takes too long.
-_CELL_LIMIT = 2_000_000
-#: Options that have no effect unless another one is given.
-_NEEDS = {
-    "rigged_rank": "riggers",
-    "newcomers_after": "newcomers",
-    "retired_after": "retired",
-    "drift": "drifting",
-    "voter_sd": "voters",
-    "voter_pareto": "voters",
-    "drift_after": "drifting",
-    "drift_over": "drifting",
-    "drifting": "drift",
-    "newcomers": "newcomers_after",
-    "retired": "retired_after",
-}
-
-
 def _share(help: str) -> Any:
     return typer.Option(min=0.0, max=1.0, help=help)
 
@@ -77,9 +54,7 @@ def simulate(
     votes: Annotated[
         int | None, typer.Option(min=1, max=1_000_000, help="Number of votes to simulate.")
     ] = None,
-    seeds: Annotated[
-        int, typer.Option(min=1, max=100_000, help="Number of worlds to simulate.")
-    ] = _WORLD_COUNT,
+    seeds: Annotated[int, typer.Option(min=1, max=100_000, help="Number of worlds to simulate.")] = 16,
     seed: Annotated[int, typer.Option(min=0, max=2**31, help="Seed of the first world.")] = 0,
     processes: Annotated[
         int | None, typer.Option(min=0, max=256, help="Worker processes; 0: use only this process.")
@@ -137,145 +112,52 @@ def simulate(
 ) -> None:
     """Forecast when an arena's board will be official."""
     from tiltyard.report.terminal import Terminal
-    from tiltyard.simulate.world_settings import WorldSettings
+    from tiltyard.simulation.arena_simulation import forecast, forecast_settings, stated_world
 
     given = _given(context)
-    _refuse_unused(given)
-    if "fairness" in given and matchmaker is not Matchmaker.POLICY and not compare:
-        raise BadOption(f"--fairness has no effect with --matchmaker {matchmaker}; remove one of them")
-    _refuse_size(models, prompts)
-    cores = os.cpu_count() or 1 if processes is None else processes
-    world = WorldSettings(
-        models=models,
-        prompts=prompts,
-        strength_sd=strength_sd,
-        close_top=not even_top,
-        effect_sd=effect_sd,
-        ties=ties,
-        both_bad=both_bad,
-        lazy=lazy,
-        position_bias=position_bias,
-        dead=dead,
-        riggers=riggers,
-        rigged_rank=min(rigged_rank, models) if riggers == 0.0 else rigged_rank,
-        newcomers=newcomers,
-        newcomers_after=newcomers_after,
-        retired=retired,
-        retired_after=retired_after,
-        drifting=drifting,
-        drift=drift,
-        drift_after=drift_after,
-        drift_over=drift_over,
-        voters=voters,
-        voter_sd=voter_sd,
-        voter_pareto=voter_pareto,
-    )
-    log = None
+    options = cast("SimulateOptions", given)
+    world, log = stated_world(options), None
     if like is not None:
         log = read_like(like, seed)
         world = world_like(log.profile, world, given)
-        _refuse_size(world.models, world.prompts)
         console = Terminal()
         for line in log.lines():
             console.print(line)
-    settings = _settings(
-        world,
-        fairness=fairness.value,
-        matchmaker=matchmaker.value,
-        votes=votes,
-        volatility=_VOLATILITY[rater],
-        skips=skips,
-        expiries=expiries,
-        sessions=sessions,
-    )
-    worlds = range(seed, seed + seeds)
-    _forecast(settings, worlds, votes_per_day, compare, "fairness" not in given, cores, out)
-    if out is not None and log is not None:
-        write_files(out, {"log_forecast.json": document_json(log.to_dict())})
-
-
-def _given(context: typer.Context) -> set[str]:
-    """Names of the options given on the command line."""
-    sources = {name: context.get_parameter_source(name) for name in context.params}
-    return {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
-
-
-def _refuse_unused(given: set[str]) -> None:
-    """Reject an option that would have no effect."""
-    for name, needed in _NEEDS.items():
-        if name in given and needed not in given:
-            raise BadOption(f"{_option(name)} has no effect without {_option(needed)}; give both, or neither")
-
-
-def _option(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
-
-
-def _refuse_size(models: int, prompts: int) -> None:
-    if models * prompts > _CELL_LIMIT:
-        raise BadOption(
-            f"{models:,} models on {prompts:,} prompts are too many to simulate: the product may be at most "
-            f"{_CELL_LIMIT:,}. Use fewer prompts: the votes until official grow about in proportion"
-        )
-
-
-def _settings(
-    world: WorldSettings, *, fairness: Any, votes: int | None, **options: Any
-) -> SimulationSettings:
-    from tiltyard.core.policy.state.policy import Policy
-    from tiltyard.simulate.arena_forecast import default_votes
-    from tiltyard.simulate.simulated_arena import SimulationSettings
-
-    policy = Policy(fairness=fairness)
-    least = policy.evaluated_every * policy.evaluations
-    if votes is not None and votes < least:
-        raise BadOption(
-            f"--votes is {votes}; no board can be official before {least}: {policy.evaluations} evaluations, "
-            f"one every {policy.evaluated_every} votes. Use a larger number"
-        )
-    bound = votes or default_votes(world.models, world.prompts)
-    return SimulationSettings(world=world, policy=policy, votes=bound, until_official=True, **options)
-
-
-def _forecast(
-    settings: SimulationSettings,
-    seeds: range,
-    votes_per_day: int,
-    compare: bool,
-    both: bool,
-    cores: int,
-    out: Path | None,
-) -> None:
-    from tiltyard.report.simulation import (
-        simulation_markdown,
-        simulation_page,
-        simulation_svgs,
-        simulation_tables,
-    )
-    from tiltyard.report.terminal import Terminal
-    from tiltyard.simulate.arena_forecast import ForecastsBeside, make_simulation, mix_feasible
-    from tiltyard.simulate.result_cache import lab_folder
-
-    mixed = settings.matchmaker == "policy" and not mix_feasible(settings.policy, settings.world.models)
+    settings = forecast_settings(world, options)
     prepare_folder(out)
     with simulation_progress() as on_progress:
-        document = make_simulation(
-            settings,
-            seeds,
-            votes_per_day,
-            ForecastsBeside(matchmakers=compare, other_fairness=both and mixed),
-            folder=lab_folder(),
-            processes=cores,
-            on_progress=partial(on_progress, "worlds"),
-        ).to_dict()
-    Terminal().print(simulation_tables(document))
+        document = forecast(settings, options, partial(on_progress, "worlds")).to_dict()
+    _show(document)
     if out is not None:
-        files = {"simulation.md": simulation_markdown(document), "simulation.html": simulation_page(document)}
-        lanes = settings.matchmaker == "policy"
-        report = _validity_files(settings, seeds[0], votes_per_day) if lanes else {}
-        write_files(
-            out, {"simulation.json": document_json(document), **files, **report, **simulation_svgs(document)}
-        )
+        _write(out, settings, document)
+        if log is not None:
+            write_files(out, {"log_forecast.json": document_json(log.to_dict())})
+
+
+def _given(context: typer.Context) -> dict[str, object]:
+    """The options given on the command line; enumerations as plain text."""
+    given = {}
+    for name, value in context.params.items():
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE" and name not in ("out", "like"):
+            given[name] = value.value if isinstance(value, StrEnum) else value
+    return given
+
+
+def _show(document: Mapping[str, Any]) -> None:
+    from tiltyard.report.simulation import simulation_tables
+    from tiltyard.report.terminal import Terminal
+
+    Terminal().print(simulation_tables(document))
+
+
+def _write(out: Path, settings: SimulationSettings, document: Mapping[str, Any]) -> None:
+    from tiltyard.report.simulation import simulation_markdown, simulation_page, simulation_svgs
+
+    files = {"simulation.md": simulation_markdown(document), "simulation.html": simulation_page(document)}
+    if settings.matchmaker == "policy":
+        files |= _validity_files(settings, document["seed"], document["votes_per_day"])
+    write_files(out, {"simulation.json": document_json(document), **files, **simulation_svgs(document)})
 
 
 def _validity_files(settings: SimulationSettings, seed: int, votes_per_day: int) -> dict[str, str]:
@@ -284,7 +166,7 @@ def _validity_files(settings: SimulationSettings, seed: int, votes_per_day: int)
     from tiltyard.core.policy.validity.report import validity_report
     from tiltyard.core.ratings.glicko2 import Glicko2
     from tiltyard.report.validity import validity_markdown, validity_page
-    from tiltyard.simulate.simulated_log import arena_log
+    from tiltyard.simulation.simulated_log import arena_log
 
     log = arena_log(settings, seed, votes_per_day=votes_per_day)
     glicko2 = Glicko2(kernel="plain", initial_volatility=settings.volatility)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, replace
@@ -17,9 +16,9 @@ from tiltyard.errors import BadOption
 
 if TYPE_CHECKING:
     from tiltyard.core.battles import Table
-    from tiltyard.simulate.fitted_log import ClusterProfile, LogProfile
-    from tiltyard.simulate.log_forecast import Backtest, LogForecast
-    from tiltyard.simulate.world_settings import WorldSettings
+    from tiltyard.simulation.fitted_log import ClusterProfile, LogProfile
+    from tiltyard.simulation.log_forecast import Backtest, LogForecast
+    from tiltyard.simulation.world_settings import WorldSettings
 
 __all__ = ["LikeLog", "read_like", "world_like"]
 
@@ -106,6 +105,8 @@ def _read_table(path: Path) -> Table:
 
 def _export(arena: str, path: Path) -> None:
     """Write the final votes of an arena, under pseudonyms that are used only here."""
+    import asyncio
+
     from tiltyard.arena.content.arenas import find_arena
     from tiltyard.arena.log.battle_export import export_battles, open_export
     from tiltyard.arena.secret_keys import SecretKeys
@@ -130,7 +131,7 @@ def _export(arena: str, path: Path) -> None:
 
 
 def _like(table: Table, seed: int) -> LikeLog:
-    from tiltyard.simulate.log_forecast import backtest, current_figures, forecast_log, profile_log
+    from tiltyard.simulation.log_forecast import backtest, current_figures, forecast_log, profile_log
 
     n = len(table.log())
     if n > _LONG_BATTLES:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -76,6 +75,21 @@ def revoke(
     typer.echo(f"Token {api_token} is revoked; running servers reject it within five seconds.")
 
 
+@app.command("revoke-session")
+def revoke_session(
+    session: Annotated[
+        int, typer.Argument(metavar="NUMBER", help="Number of the session of a voter or judge.")
+    ],
+    home: Home = None,
+    as_user: AsUser = None,
+) -> None:
+    """Revoke the session of a voter or a judge. Its votes stay; exclude them if they must not count."""
+    _with_accounts(
+        serving_environment(home), as_user, lambda accounts: accounts.revoke_session("cli", session)
+    )
+    typer.echo(f"Session {session} is revoked; running servers reject it within five seconds.")
+
+
 @app.command("operator")
 def operator(
     base_url: Annotated[str | None, typer.Option(help="Public URL of the server.")] = None,
@@ -97,6 +111,8 @@ def operator(
 def _with_accounts(
     environment: Environment, as_user: str | None, work: Callable[[Accounts], Awaitable[T]]
 ) -> T:
+    import asyncio
+
     from tiltyard.arena.accounts import Accounts
     from tiltyard.postgres.connections import open_pool
     from tiltyard.postgres.database_url import open_database

@@ -21,8 +21,10 @@ from tiltyard.errors import (
     InputError,
     MissingExtra,
     NoMatchup,
+    NotAdmitted,
     NotAllowed,
     NotFound,
+    Paused,
     StoreFault,
     TiltyardError,
     UnreadableFile,
@@ -208,12 +210,13 @@ def error_from_problem(answer: httpx2.Response) -> TiltyardError:
     told = _told(answer)
     where = f"{answer.request.method} {answer.request.url.path}"
     text = f"{where}: {told['detail'] or told['title'] or answer.reason_phrase}"
-    named = _BY_NAME.get(told["type"].rsplit("/", 1)[-1].rsplit(":", 1)[-1])
+    name = told["type"].rsplit("/", 1)[-1].rsplit(":", 1)[-1]
+    named = _BY_NAME.get(name)
     if named is not None and named is not NotAllowed:
         return named(text)
     status = answer.status_code
     if status in (401, 403):
-        return NotAllowed(text, known=status == 403)
+        return _not_allowed(text, name, told["arena"], known=status == 403)
     if status in _BY_STATUS:
         return _BY_STATUS[status](text)
     if status in _RETRY_STATUSES:
@@ -223,14 +226,23 @@ def error_from_problem(answer: httpx2.Response) -> TiltyardError:
     return TiltyardError(f"{text} (status {status})")
 
 
+def _not_allowed(text: str, name: str, arena: str, *, known: bool) -> NotAllowed:
+    if name in _ENTRIES:
+        return NotAdmitted(text, arena=arena or None, entry=_ENTRIES[name])
+    return NotAllowed(text, known=known)
+
+
 def _told(answer: httpx2.Response) -> dict[str, str]:
-    """Type, title and detail, as far as there are any; another server's page is no detail."""
+    """Type, title, detail and arena, as far as there are any; another server's page is no detail."""
     try:
         document = json.loads(answer.content) if "json" in answer.headers.get("content-type", "") else {}
     except ValueError:
         document = {}
     said = document if isinstance(document, dict) else {}
-    return {name: str(said.get(name) or "")[:_MAX_DETAIL_CHARACTERS] for name in ("type", "title", "detail")}
+    return {
+        name: str(said.get(name) or "")[:_MAX_DETAIL_CHARACTERS]
+        for name in ("type", "title", "detail", "arena")
+    }
 
 
 def _said(error: Exception) -> str:
@@ -249,7 +261,10 @@ _BY_NAME: Mapping[str, type[TiltyardError]] = {
     "expired": Expired,
     "conflict": Conflict,
     "no-matchup": NoMatchup,
+    "paused": Paused,
     "too-many": Busy,
 }
+#: What lets in to a private arena, likewise.
+_ENTRIES = {f"{entry}-required": entry for entry in ("invitation", "passcode", "sign-in", "group")}
 #: Where the type says nothing.
 _BY_STATUS: Mapping[int, type[TiltyardError]] = {404: NotFound, 409: Conflict, 410: Expired}

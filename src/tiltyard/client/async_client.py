@@ -30,6 +30,9 @@ class AsyncClient(AsyncTransport):
     async def open_matchups(self, arena: str) -> list[Matchup]:
         return await self.call(voter_calls.open_matchups(arena))
 
+    async def show(self, matchup: str) -> Matchup:
+        return await self.call(voter_calls.show(matchup))
+
     async def response(self, matchup: str, side: Side) -> bytes:
         return await self.call(voter_calls.response(matchup, side))
 
@@ -41,6 +44,7 @@ class AsyncClient(AsyncTransport):
         ballot: int = 0,
         reveal: bool = False,
         shown: Mapping[str, float] | None = None,
+        recognized: bool = False,
         label: str | None = None,
         both_bad: bool | None = None,
         pref: float | None = None,
@@ -53,6 +57,7 @@ class AsyncClient(AsyncTransport):
                 ballot=ballot,
                 reveal=reveal,
                 shown=shown,
+                recognized=recognized,
                 label=label,
                 both_bad=both_bad,
                 pref=pref,
@@ -63,8 +68,8 @@ class AsyncClient(AsyncTransport):
     async def undo(self, matchup: str, *, ballot: int = 0) -> Ended:
         return await self.call(voter_calls.undo(matchup, ballot=ballot))
 
-    async def skip(self, matchup: str) -> Ended:
-        return await self.call(voter_calls.skip(matchup))
+    async def skip(self, matchup: str, *, reason: str | None = None, recognized: bool = False) -> Ended:
+        return await self.call(voter_calls.skip(matchup, reason=reason, recognized=recognized))
 
     async def reveal(self, matchup: str) -> Revealed:
         return await self.call(voter_calls.reveal(matchup))

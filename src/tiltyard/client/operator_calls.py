@@ -33,8 +33,8 @@ def claim(token: str, name: str, password: str) -> Call[Me]:
     return Call("POST", api_path("operator", "claim"), decode_value(Me), body=body, repeatable=False)
 
 
-def sign_in(name: str, password: str) -> Call[Me]:
-    body = body_of(SignInRequest(name=name, password=password))
+def sign_in(name: str, password: str, code: str | None = None) -> Call[Me]:
+    body = body_of(SignInRequest(name=name, password=password, code=code))
     return Call("POST", api_path("operator", "sign-in"), decode_value(Me), body=body)
 
 

@@ -101,8 +101,19 @@ def snapshots(
     return Call("GET", api_path("arenas", arena, "snapshots"), decode_list(SnapshotInfo, "snapshots"), query)
 
 
-def snapshot(arena: str, sha256: str) -> Call[JsonDocument]:
-    return Call("GET", api_path("arenas", arena, "snapshots", sha256), _document(sha256), raw=True)
+def snapshot(
+    arena: str,
+    sha256: str,
+    *,
+    category: str | None = None,
+    language: str | None = None,
+    excluded: str = "left-out",
+) -> Call[JsonDocument]:
+    query = {"category": category, "language": language, "excluded": excluded}
+    whole = category is None and language is None and excluded == "left-out"
+    # The hash is that of the whole board.
+    found = _document(sha256) if whole else _document()
+    return Call("GET", api_path("arenas", arena, "snapshots", sha256), found, query, raw=True)
 
 
 def model(arena: str, name: str, *, source: str = "human") -> Call[JsonDocument]:

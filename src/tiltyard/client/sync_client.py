@@ -51,12 +51,16 @@ class Client(Transport):
     # Voters
 
     def next_matchup(self, arena: str, *, ahead: bool = False) -> Matchup:
-        """The matchup that waits for this voter, or a new one; ``ahead``: a second one, to be shown next."""
+        """The matchup to show to this voter now; ``ahead``: a further one, to be shown next."""
         return self.call(voter_calls.next_matchup(arena, ahead=ahead))
 
     def open_matchups(self, arena: str) -> list[Matchup]:
         """What this voter was served and has not answered."""
         return self.call(voter_calls.open_matchups(arena))
+
+    def show(self, matchup: str) -> Matchup:
+        """Say that a matchup that was requested with ``ahead`` is shown now; otherwise it expires within minutes."""
+        return self.call(voter_calls.show(matchup))
 
     def response(self, matchup: str, side: Side) -> bytes:
         """What stands on a side of an open matchup."""
@@ -70,6 +74,7 @@ class Client(Transport):
         ballot: int = 0,
         reveal: bool = False,
         shown: Mapping[str, float] | None = None,
+        recognized: bool = False,
         label: str | None = None,
         both_bad: bool | None = None,
         pref: float | None = None,
@@ -78,7 +83,8 @@ class Client(Transport):
         """Settle a matchup: ``model_a``, ``model_b``, ``tie`` or ``both_bad``. The last four are for judges.
 
         After an undo ``ballot`` is the one that `undo` returned. ``shown`` says how many seconds before a
-        person's vote each response (``a``, ``b``) was first on screen.
+        person's vote each response (``a``, ``b``) was first on screen. Who ``recognized`` a model by its response says
+        so: such a vote is not rated.
         """
         return self.call(
             voter_calls.vote(
@@ -87,6 +93,7 @@ class Client(Transport):
                 ballot=ballot,
                 reveal=reveal,
                 shown=shown,
+                recognized=recognized,
                 label=label,
                 both_bad=both_bad,
                 pref=pref,
@@ -98,9 +105,9 @@ class Client(Transport):
         """Undo the vote on a ballot, soon after it and before the names were shown: the matchup is open again."""
         return self.call(voter_calls.undo(matchup, ballot=ballot))
 
-    def skip(self, matchup: str) -> Ended:
-        """Pass a matchup over."""
-        return self.call(voter_calls.skip(matchup))
+    def skip(self, matchup: str, *, reason: str | None = None, recognized: bool = False) -> Ended:
+        """Pass a matchup over; a person may say why."""
+        return self.call(voter_calls.skip(matchup, reason=reason, recognized=recognized))
 
     def reveal(self, matchup: str) -> Revealed:
         """The names; from now on the vote is final."""
@@ -159,9 +166,19 @@ class Client(Transport):
         """Published boards, newest first; ``before`` is the last one of the page before."""
         return self.call(reader_calls.snapshots(arena, source=source, before=before, limit=limit))
 
-    def snapshot(self, arena: str, sha256: str) -> JsonDocument:
-        """A published board by its hash, which is checked."""
-        return self.call(reader_calls.snapshot(arena, sha256))
+    def snapshot(
+        self,
+        arena: str,
+        sha256: str,
+        *,
+        category: str | None = None,
+        language: str | None = None,
+        excluded: str = "left-out",
+    ) -> JsonDocument:
+        """A published board by its hash, which is checked; or that of some of its votes, as `board` filters them."""
+        return self.call(
+            reader_calls.snapshot(arena, sha256, category=category, language=language, excluded=excluded)
+        )
 
     def model(self, arena: str, name: str, *, source: str = "human") -> JsonDocument:
         """One model: its row and neighbours, head to head, results by prompt, history."""
@@ -322,9 +339,9 @@ class Client(Transport):
         """Become the operator with a link's token, which works once, and sign in."""
         return self.call(operator_calls.claim(token, name, password))
 
-    def sign_in(self, name: str, password: str) -> Me:
+    def sign_in(self, name: str, password: str, code: str | None = None) -> Me:
         """Sign in as the operator; this client stays signed in by its cookie."""
-        return self.call(operator_calls.sign_in(name, password))
+        return self.call(operator_calls.sign_in(name, password, code))
 
     def sign_out(self) -> None:
         """End this sign-in."""

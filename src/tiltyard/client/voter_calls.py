@@ -9,7 +9,7 @@ from tiltyard.client.api_call import Call, api_path
 from tiltyard.client.decoder import decode_list, decode_nothing, decode_value
 from tiltyard.errors import BadOption
 from tiltyard.wire.records import body_of
-from tiltyard.wire.vocabulary import ComplaintReason, Label, Tag, Winner
+from tiltyard.wire.vocabulary import ComplaintReason, Label, SkipReason, Tag, Winner
 from tiltyard.wire.voting import (
     BoardPlace,
     BoardPlaces,
@@ -25,6 +25,7 @@ from tiltyard.wire.voting import (
     ShownPrompt,
     ShownResponse,
     ShownTimes,
+    SkipRequest,
     UndoRequest,
     VoteRequest,
 )
@@ -47,6 +48,7 @@ __all__ = [
     "report",
     "response",
     "reveal",
+    "show",
     "skip",
     "undo",
     "vote",
@@ -64,6 +66,10 @@ def open_matchups(arena: str) -> Call[list[Matchup]]:
     return Call("GET", api_path("arenas", arena, "matchups"), decode_list(Matchup, "matchups"))
 
 
+def show(matchup: str) -> Call[Matchup]:
+    return Call("POST", api_path("matchups", matchup, "show"), decode_value(Matchup))
+
+
 def response(matchup: str, side: Side) -> Call[bytes]:
     path = api_path("m", matchup, side).removeprefix("/api/v1")
     return Call("GET", path, bytes, raw=True)
@@ -76,6 +82,7 @@ def vote(
     ballot: int = 0,
     reveal: bool = False,
     shown: Mapping[str, float] | None = None,
+    recognized: bool = False,
     label: str | None = None,
     both_bad: bool | None = None,
     pref: float | None = None,
@@ -86,6 +93,7 @@ def vote(
         ballot=ballot,
         shown=None if shown is None else _times(shown),
         reveal=reveal,
+        recognized=recognized,
         label=cast("Label | None", label),
         both_bad=both_bad,
         pref=pref,
@@ -103,8 +111,11 @@ def undo(matchup: str, *, ballot: int = 0) -> Call[Ended]:
     )
 
 
-def skip(matchup: str) -> Call[Ended]:
-    return Call("POST", api_path("matchups", matchup, "skip"), decode_value(Ended))
+def skip(matchup: str, *, reason: str | None = None, recognized: bool = False) -> Call[Ended]:
+    request = SkipRequest(reason=cast("SkipReason | None", reason), recognized=recognized)
+    # A server that knows of no reasons is not told of none.
+    body = None if request == SkipRequest() else body_of(request)
+    return Call("POST", api_path("matchups", matchup, "skip"), decode_value(Ended), body=body)
 
 
 def reveal(matchup: str) -> Call[Revealed]:
@@ -136,8 +147,10 @@ def _times(shown: Mapping[str, float]) -> ShownTimes:
 
 
 def _on_ballot(request: VoteRequest | UndoRequest) -> dict[str, object]:
-    """A server that knows of no other ballots is not told of the first."""
+    """A server that knows of no other ballots is not told of the first, nor one that knows of no recognition of none."""
     body = body_of(request)
     if not request.ballot:
         del body["ballot"]
+    if not body.get("recognized", True):
+        del body["recognized"]
     return body

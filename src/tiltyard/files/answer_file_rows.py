@@ -29,6 +29,8 @@ _FIELDS = frozenset({"prompt_id", "prompt", "model", "response", "kind", "catego
     "maker",
     "truncated",
 }
+#: Columns that are read of a Parquet file.
+_READ_COLUMNS = _FIELDS | {"messages", "trace", "system", "scores", "repeat", "finish_reason", "stop_reason"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ def _parquet_rows(file: InputFile, most: int) -> Iterator[tuple[str, dict[str, o
     opened, number = ParquetRecords.opened(file), 0
     if opened.unpacked() > most:
         raise _unfolding(most)
-    columns = [name for name in opened.columns if name in _FIELDS]
+    columns = [name for name in opened.columns if name in _READ_COLUMNS]
     for batch in opened.batches(columns, _BATCH_ROWS, columns):
         for k in range(batch.num_rows):
             number += 1

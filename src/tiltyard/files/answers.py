@@ -1,78 +1,138 @@
-"""The answers file: one response of one model to one prompt per line."""
+"""Answer files: our own, with one response of one model to one prompt in each record, and those of other tools."""
 
 from __future__ import annotations
 
-import dataclasses
+import json
+import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
 
-from tiltyard.errors import UnreadableFile
+from tiltyard.errors import BadOption, UnknownFormat, UnreadableFile
+from tiltyard.files.answer import KINDS, SCORES_ONLY, Answer, AnswerUsage, read_flag
+from tiltyard.files.answer_formats.answer_notes import UNSCORED_NOTE
+from tiltyard.files.answer_formats.answer_tables import AnswerTable
+from tiltyard.files.answer_formats.inspect_logs import (
+    INSPECT_HEADERS,
+    inspect_archive_answers,
+    inspect_document_answers,
+)
+from tiltyard.files.answer_formats.lm_eval import is_lm_eval, lm_eval_answers
+from tiltyard.files.answer_formats.model_answers import is_model_answers, model_answers
+from tiltyard.files.answer_formats.promptfoo import (
+    is_promptfoo,
+    promptfoo_answers,
+    promptfoo_document_answers,
+)
+from tiltyard.files.answer_formats.score_columns import read_scores, score_columns
+from tiltyard.files.arrow_records import ArrowRecords, is_saved_dataset
 from tiltyard.files.battle_writer import write_rows
-from tiltyard.files.format_detection import open_records
+from tiltyard.files.format_detection import open_input_records
+from tiltyard.files.input_address import address_of, fetch_address
+from tiltyard.files.input_file import InputFile, open_input, translate_read_errors
+from tiltyard.files.json_scanner import JsonScanner
+from tiltyard.files.records import Records
+from tiltyard.files.xlsx_records import WORKBOOK, XlsxRecords
+from tiltyard.files.zip_members import open_zip
 
-__all__ = ["KINDS", "Answer", "drop_replaced_answers", "read_answers", "read_flag", "write_answers"]
+__all__ = [
+    "KINDS",
+    "LOG_FORMATS",
+    "OWN_FORMAT",
+    "SCORES_ONLY",
+    "Answer",
+    "AnswerSource",
+    "AnswerUsage",
+    "answer_columns",
+    "drop_replaced_answers",
+    "open_answers",
+    "read_answers",
+    "read_flag",
+    "write_answers",
+]
 
-#: Kinds of responses; all but text are given as a path or a URL.
-KINDS = ("text", "image", "audio", "app")
+OWN_FORMAT = "tiltyard"
+#: Formats whose files contain the prompts of a task and nothing else that could be meant.
+LOG_FORMATS = frozenset({"inspect", "lm-eval", "promptfoo", "model-answers"})
 
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
+_BLANK = b" \t\r\n"
+_BOM = b"\xef\xbb\xbf"
+#: The columns that make a table our own; a response or messages are needed as well.
+_OWN_NAMES = frozenset({"prompt_id", "model"})
+_OWN_RESPONSES = frozenset({"response", "messages", "scores"})
+#: Containers whose columns may be models.
+_WIDE_KINDS = frozenset({"csv", "xlsx", "parquet", "arrow"})
+#: Files of a folder that are answers; the first pattern that any file matches counts.
+_FOLDER_PATTERNS = ("*.eval", "samples_*.jsonl", "*.parquet", "*.jsonl")
+_FIRST_LINE_CHARACTERS = 1 << 20
+#: Members of promptfoo's ``results``.
+_PROMPTFOO_NAMES = frozenset({"version", "timestamp", "results", "prompts", "stats", "table"})
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """One answer. ``extra`` keeps unknown fields, so that they are written back."""
-
-    prompt_id: str
-    prompt: str
-    model: str
-    response: str
-    kind: str = "text"
-    category: str | None = None
-    language: str | None = None
-    gold: str | None = None
-    expected_behavior: str | None = None
-    source: str | None = None
-    #: Aliases of the model's family and its maker.
-    family: str | None = None
-    maker: str | None = None
-    #: Whether the response was cut off at the token limit.
-    truncated: bool = False
-    extra: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
-
-    @classmethod
-    def from_dict(cls, row: Mapping[str, object], where: str) -> Answer:
-        """Read one row; errors name ``where``."""
-        kind = row.get("kind", "text")
-        if kind not in KINDS:
-            raise UnreadableFile(f"{where}: kind is {kind!r}; expected one of {', '.join(KINDS)}")
-        given: dict[str, Any] = {name: _text(row, name, where) for name in _TEXTS}
-        for name in _REQUIRED:
-            if given[name] is None:
-                raise UnreadableFile(f"{where}: {name} is missing; expected text")
-        unknown = {key: value for key, value in row.items() if key not in _FIELDS}
-        truncated = read_flag(row, "truncated", where)
-        return cls(kind=kind, truncated=truncated, extra=MappingProxyType(unknown), **given)
-
-    def to_dict(self) -> dict[str, object]:
-        """The row as written: the fields that are set, then the unknown ones."""
-        known = {name: getattr(self, name) for name in _FIELDS} | {"truncated": self.truncated or None}
-        return {name: value for name, value in known.items() if value is not None} | dict(self.extra)
+_Reader = Callable[[Counter[str]], Iterator[Answer]]
 
 
-_FIELDS = tuple(one.name for one in dataclasses.fields(Answer) if one.name != "extra")
-_TEXTS = tuple(name for name in _FIELDS if name not in ("kind", "truncated"))
-_REQUIRED = ("prompt_id", "prompt", "model", "response")
-#: Spellings of true and false; CSV has only text.
-_FLAGS = {"true": True, "1": True, "false": False, "0": False, "": False}
+@dataclass(frozen=True)
+class AnswerSource:
+    """Answers in a file, opened but not yet read. ``format`` is the tool that wrote it."""
+
+    path: str
+    format: str
+    #: The name that the file's only model is given.
+    model: str | None
+    _reader: _Reader = field(repr=False)
+    _tally: Counter[str] = field(default_factory=Counter, repr=False, compare=False)
+
+    def answers(self) -> Iterator[Answer]:
+        """The answers, from the start of the file."""
+        self._tally.clear()
+        found = self._reader(self._tally)
+        return found if self.model is None else self._renamed(found, self.model)
+
+    @property
+    def notes(self) -> tuple[tuple[str, int], ...]:
+        """What the current or last read has left out so far: the reason and the number of records."""
+        return tuple((reason, count) for reason, count in self._tally.most_common() if count)
+
+    def _renamed(self, answers: Iterator[Answer], name: str) -> Iterator[Answer]:
+        only: str | None = None
+        for answer in answers:
+            only = answer.model if only is None else only
+            if answer.model != only:
+                raise BadOption(
+                    f"{self.path}: has the answers of {only} and of {answer.model}; "
+                    "a name can be given to the only model of a file"
+                )
+            yield replace(answer, model=name)
 
 
-def read_answers(path: str | os.PathLike[str]) -> Iterator[Answer]:
-    """All answers of a file: JSON Lines (optionally compressed), CSV or Parquet."""
-    for where, record in open_records(path).records():
-        yield Answer.from_dict(record, where)
+def open_answers(path: str | os.PathLike[str], *, model: str | None = None) -> AnswerSource:
+    """Open a file of answers and detect its format. ``model`` renames the file's only model.
+
+    The formats: our own (JSON Lines, JSON lists, CSV and Parquet, compressed or not), Inspect logs,
+    samples of lm-evaluation-harness, results of promptfoo, answers of arena-hard and MT-bench,
+    alpaca_eval's outputs, and tables (also Excel) with a column for each model or a row for each
+    answer. ``path`` may be a folder: a data set saved by ``datasets``, or files of one format; or an address:
+    ``hf://datasets/OWNER/NAME`` or ``https://HOST/FILE``.
+    """
+    address = address_of(path)
+    if address is not None:
+        fetched = fetch_address(address)
+        name, reader = _detected_together(fetched.path, [_detected(file) for file in fetched.files])
+        return AnswerSource(fetched.path, name, model, reader)
+    text = os.fspath(path)
+    folder = Path(text)
+    with translate_read_errors(text):
+        is_folder = text != "-" and folder.is_dir()
+    name, reader = _detected_folder(folder) if is_folder else _detected(open_input(path))
+    return AnswerSource(text, name, model, reader)
+
+
+def read_answers(path: str | os.PathLike[str], *, model: str | None = None) -> Iterator[Answer]:
+    """All answers of a file in any known format; ``model`` renames the file's only model."""
+    yield from open_answers(path, model=model).answers()
 
 
 def write_answers(path: str | os.PathLike[str], answers: Iterable[Answer]) -> None:
@@ -83,29 +143,161 @@ def write_answers(path: str | os.PathLike[str], answers: Iterable[Answer]) -> No
 def drop_replaced_answers(answers: Iterable[Answer]) -> Iterator[Answer]:
     """Drop truncated answers for which there is a complete or later answer to the same prompt."""
     found = list(answers)
-    whole = {(one.model, one.prompt_id) for one in found if not one.truncated}
-    last = {(one.model, one.prompt_id): number for number, one in enumerate(found) if one.truncated}
-    for number, one in enumerate(found):
-        place = one.model, one.prompt_id
+    places = [(one.model, one.prompt_id, one.repeat) for one in found]
+    whole = {place for place, one in zip(places, found, strict=True) if not one.truncated}
+    last = {place: number for number, place in enumerate(places) if found[number].truncated}
+    for number, (place, one) in enumerate(zip(places, found, strict=True)):
         if not one.truncated or (place not in whole and last[place] == number):
             yield one
 
 
-def read_flag(row: Mapping[str, object], name: str, where: str) -> bool:
-    """A boolean field; false if missing."""
-    value = row.get(name)
-    if value is None or isinstance(value, bool):
-        return bool(value)
-    flag = _FLAGS.get(str(value).lower())
-    if flag is None:
-        raise UnreadableFile(f"{where}: {name} is {str(value)[:40]!r}; expected true or false")
-    return flag
+def _detected(file: InputFile) -> tuple[str, _Reader]:
+    """The name of the format and its reader."""
+    start = _start(file)
+    if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return _detected_archive(file.decompressed())
+    if start.startswith(b"{"):
+        document = _document_format(file)
+        if document is not None:
+            return document, partial(_DOCUMENTS[document], file)
+        _reject_document(file)
+    return _detected_records(open_input_records(file))
 
 
-def _text(row: Mapping[str, object], name: str, where: str) -> str | None:
-    value = row.get(name)
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    raise UnreadableFile(f"{where}: {name} is {type(value).__name__}; expected text")
+def _detected_records(records: Records) -> tuple[str, _Reader]:
+    names = frozenset(records.columns)
+    if not names >= _OWN_NAMES or _OWN_RESPONSES.isdisjoint(names):
+        for name, recognises, read in _RECORDS:
+            if recognises(names):
+                return name, partial(read, records)
+        table = AnswerTable.of(records.columns, wide=records.kind in _WIDE_KINDS)
+        if table is not None:
+            return _table_name(records, table), partial(table.answers, records)
+    return OWN_FORMAT, partial(_own_answers, records)
+
+
+def _table_name(records: Records, table: AnswerTable) -> str:
+    if table.models:
+        return "model-columns"
+    return "alpaca-eval" if {"instruction", "output"} <= set(records.columns) else "table"
+
+
+def _detected_folder(folder: Path) -> tuple[str, _Reader]:
+    """A saved data set, or the files of one format in a folder."""
+    if is_saved_dataset(folder):
+        return _detected_records(ArrowRecords.opened(folder))
+    with translate_read_errors(str(folder)):
+        paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    for pattern in _FOLDER_PATTERNS:
+        found = [_detected(open_input(path)) for path in paths if path.match(pattern)]
+        if found:
+            return _detected_together(str(folder), found)
+    raise UnreadableFile(f"{folder}: no files of answers in this folder ({', '.join(_FOLDER_PATTERNS)})")
+
+
+def _detected_together(where: str, found: Sequence[tuple[str, _Reader]]) -> tuple[str, _Reader]:
+    """Files of one format as one."""
+    names = sorted({name for name, _ in found})
+    if len(names) > 1:
+        raise UnreadableFile(
+            f"{where}: the files have different formats ({', '.join(names)}); name a single file"
+        )
+    return names[0], partial(_chained, [reader for _, reader in found])
+
+
+def _chained(readers: Sequence[_Reader], tally: Counter[str]) -> Iterator[Answer]:
+    for reader in readers:
+        yield from reader(tally)
+
+
+def _own_answers(records: Records, tally: Counter[str]) -> Iterator[Answer]:
+    columns = {} if "scores" in records.columns else score_columns(records.columns, usual=True)
+    for where, record in records.records():
+        scores = record.get("scores")
+        if isinstance(scores, Mapping):
+            tally[UNSCORED_NOTE] += sum(_is_missing(value) for value in scores.values())
+        stated = read_scores(record, columns, tally)
+        yield Answer.from_dict({**record, "scores": stated} if stated else record, where)
+
+
+def _is_missing(score: object) -> bool:
+    return score is None or (isinstance(score, float) and not math.isfinite(score))
+
+
+def answer_columns(path: str | os.PathLike[str]) -> tuple[str, ...]:
+    """The columns or fields of a table of answers; none of other files."""
+    if not Path(path).is_file() or open_answers(path).format in LOG_FORMATS:
+        return ()
+    return tuple(open_input_records(open_input(path)).columns)
+
+
+def _detected_archive(file: InputFile) -> tuple[str, _Reader]:
+    with open_zip(file) as archive:
+        if any(name in archive for name in INSPECT_HEADERS):
+            return "inspect", partial(inspect_archive_answers, file)
+        if WORKBOOK in archive:
+            return _detected_records(XlsxRecords.opened(file))
+    raise UnreadableFile(
+        f"{file.name}: a zip archive that is neither a log of Inspect (.eval) nor an Excel workbook"
+    )
+
+
+_DOCUMENTS = {"inspect": inspect_document_answers, "promptfoo": promptfoo_document_answers}
+_RECORDS = (
+    ("lm-eval", is_lm_eval, lm_eval_answers),
+    ("promptfoo", is_promptfoo, promptfoo_answers),
+    ("model-answers", is_model_answers, model_answers),
+)
+
+
+def _start(file: InputFile) -> bytes:
+    with translate_read_errors(file.name), file.open() as stream:
+        start = stream.read(4).removeprefix(_BOM)
+        while start and not start.strip(_BLANK):
+            start = stream.read(4096)
+    return start.lstrip(_BLANK)
+
+
+def _reject_document(file: InputFile) -> None:
+    """Raise if the file is one JSON object in several lines: no tool that is known writes that."""
+    try:
+        with translate_read_errors(file.name), file.open_text() as stream:
+            if not _is_json_start(stream.readline(_FIRST_LINE_CHARACTERS)):
+                return
+        with translate_read_errors(file.name), file.open_text() as stream:
+            scanner, names = JsonScanner(file.name, stream), []
+            for name in scanner.members():
+                names.append(name)
+                scanner.value(file.name)
+            if scanner.peek():
+                return
+    except UnreadableFile:
+        return
+    raise UnknownFormat(
+        f"{file.name}: is one JSON object of no known tool; its fields are: {', '.join(names[:20])[:400]}"
+    )
+
+
+def _is_json_start(line: str) -> bool:
+    """Whether a line begins an object and does not end it."""
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return len(line) < _FIRST_LINE_CHARACTERS
+    return False
+
+
+def _document_format(file: InputFile) -> str | None:
+    """Whose document the file is, if it is one JSON object; ``None`` for objects in lines."""
+    try:
+        with translate_read_errors(file.name), file.open_text() as stream:
+            scanner = JsonScanner(file.name, stream)
+            for name in scanner.members():
+                if name == "results" and scanner.peek() == "{":
+                    return "promptfoo" if next(scanner.members(), None) in _PROMPTFOO_NAMES else None
+                _, value = scanner.value(file.name)
+                if name == "eval" and isinstance(value, dict) and "task" in value:
+                    return "inspect"
+    except UnreadableFile:
+        pass
+    return None

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tiltyard.files.battle_source import BattleSource, open_battles
+from tiltyard.files.battle_source import BattleSource, explain_invalid, open_battles
 from tiltyard.files.battle_tables import style_columns
 from tiltyard.files.battle_writer import write_batches
 from tiltyard.files.canonical_columns import RESPONSES
@@ -25,7 +25,8 @@ def copy_battles(path: Path, sources: Sequence[BattleSource], style: Sequence[st
     All fields are copied, and so are the columns of the ``style`` covariates if they are
     measured in answers that are not fields of the battles.
     """
-    write_batches(path, _batches(sources, style))
+    with explain_invalid(sources):
+        write_batches(path, _batches(sources, style))
     return open_battles(path)
 
 

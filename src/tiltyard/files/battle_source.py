@@ -5,35 +5,72 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from tiltyard.core.battles.battle import Battle
-from tiltyard.errors import BadOption, UnknownFormat, UnreadableFile
+from tiltyard.errors import BadBattle, BadOption, UnknownFormat, UnreadableFile
 from tiltyard.files.canonical_columns import CANONICAL, OTHER_NAMES, REQUIRED, STYLE, TYPES
+from tiltyard.files.conditions import Condition
+from tiltyard.files.csv_reader import CsvReader, csv_records
 from tiltyard.files.format import BattleFormat
-from tiltyard.files.format_detection import detect, find_format, open_records
-from tiltyard.files.input_file import translate_read_errors
+from tiltyard.files.format_detection import (
+    column_option,
+    detect,
+    find_format,
+    foreign_formats,
+    open_input_records,
+)
+from tiltyard.files.frame_records import FrameRecords
+from tiltyard.files.header_names import RenamedColumns, respelled
+from tiltyard.files.input_address import address_of, fetch_address
+from tiltyard.files.input_file import InputFile, open_input, translate_read_errors
+from tiltyard.files.invalid_rows import InvalidRows
 from tiltyard.files.native import native_format
-from tiltyard.files.native_parquet import ParquetReader
+from tiltyard.files.native_columns import ColumnReader
 from tiltyard.files.parquet_records import ParquetRecords
+from tiltyard.files.read_options import ReadOptions
 from tiltyard.files.records import Records
 from tiltyard.files.row_reader import RowReader
 
-__all__ = ["BLIND", "BattleSource", "open_battles", "read_battles"]
+__all__ = [
+    "BLIND",
+    "COLUMN_ALIASES",
+    "BattleSource",
+    "explain_invalid",
+    "open_battles",
+    "open_memory",
+    "open_path",
+    "read_battles",
+    "require_column",
+]
 
 #: The column of an arena's export that says whether the vote was blind; other votes are not rated.
 BLIND = "blind"
 #: The spellings of false: spreadsheets write capitals.
 _NOT_BLIND = frozenset({"false", "0"})
+#: Names by which people call columns.
+COLUMN_ALIASES = {"judge": "judge_model"}
+#: Records that can be read by column.
+_BY_COLUMN = (ParquetRecords, FrameRecords, RenamedColumns)
+#: What rating reads of a battle, and may find invalid.
+_RATED = ("model_a", "model_b", "winner", "label", "both_bad", "pref", "weight")
 _KNEW = "the voter knew the name of a model (blind is false)"
 
 
 class BattleReader(Protocol):
     """One file, read as one format."""
+
+    @property
+    def records(self) -> Records: ...
+    @property
+    def invalid(self) -> InvalidRows | None:
+        """What collects invalid rows instead of raising."""
+        ...
 
     @property
     def rows(self) -> int | None: ...
@@ -55,6 +92,19 @@ class BattleReader(Protocol):
     @property
     def types(self) -> Mapping[str, pa.DataType]:
         """The types of unknown columns, if the file fixes them."""
+        ...
+
+    @property
+    def keepable(self) -> tuple[str, ...]:
+        """Headers that the format does not use, but that `choosing` can keep as columns."""
+        ...
+
+    def collecting(self, invalid: InvalidRows, /) -> BattleReader:
+        """The same reader, which collects invalid rows instead of raising."""
+        ...
+
+    def choosing(self, condition: Condition | None, columns: Sequence[str], /) -> BattleReader:
+        """The same reader, for the battles that meet the condition, and with these columns kept."""
         ...
 
     def batches(
@@ -84,6 +134,8 @@ class BattleSource:
     columns: tuple[str, ...]
     rereadable: bool
     readers: tuple[BattleReader, ...] = field(repr=False)
+    #: The files that were fetched from an address; their names say how to fetch the same bytes.
+    fetched: tuple[InputFile, ...] = field(default=(), repr=False, compare=False)
     _tally: Counter[str] = field(default_factory=Counter, repr=False, compare=False)
 
     def batches(
@@ -96,12 +148,12 @@ class BattleSource:
         have the same columns.
         """
         chosen = self._chosen(columns)
-        self._tally.clear()
+        self._clear()
         return self._aligned(chosen, batch_size)
 
     def battles(self) -> Iterator[Battle]:
         """The battles, each validated."""
-        self._tally.clear()
+        self._clear()
         return (
             battle
             for reader in self.readers
@@ -117,7 +169,45 @@ class BattleSource:
     @property
     def notes(self) -> tuple[tuple[str, int], ...]:
         """The reason and number of records skipped so far by the current or last read."""
-        return tuple(self._tally.most_common())
+        invalid = [note for reader in self.readers if reader.invalid for note in reader.invalid.notes()]
+        return (*self._tally.most_common(), *invalid)
+
+    def column_name(self, name: str) -> str | None:
+        """The column that a user means by this name, if there is one."""
+        known = self.column_names
+        alias = COLUMN_ALIASES.get(name, name)
+        return alias if alias in known else name if name in known else None
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The names of all columns of the files, also of those that their format does not use."""
+        return tuple(_union(reader.stored + reader.keepable for reader in self.readers))
+
+    def choosing(self, condition: Condition | None, columns: Sequence[str] = ()) -> BattleSource:
+        """The same source, with these columns kept, for the battles that meet the condition.
+
+        Names are those that `column_name` knows; others are missing in all battles.
+        """
+        names = {name: self.column_name(name) or name for name in (condition.columns if condition else ())}
+        chosen = condition.renamed(names) if condition else None
+        kept = [*names.values(), *(self.column_name(name) or name for name in columns)]
+        readers = tuple(reader.choosing(chosen, kept) for reader in self.readers)
+        named = tuple(_union(reader.stored + reader.countable for reader in readers))
+        return replace(self, readers=readers, columns=named, _tally=Counter())
+
+    def find_invalid(self) -> InvalidRows:
+        """Read all rows, and return those that are no battles."""
+        invalid = InvalidRows()
+        readers = tuple(reader.collecting(invalid) for reader in self.readers)
+        for _ in replace(self, readers=readers, _tally=Counter()).batches(_RATED):
+            pass
+        return invalid
+
+    def _clear(self) -> None:
+        self._tally.clear()
+        for reader in self.readers:
+            if reader.invalid is not None:
+                reader.invalid.clear()
 
     def _chosen(self, columns: Sequence[str] | None) -> list[str]:
         if columns is None:
@@ -164,31 +254,73 @@ def open_battles(
     *,
     format: str | None = None,
     columns: Mapping[str, str] | None = None,
+    outcomes: Mapping[Any, str] | None = None,
+    skip_invalid: bool = False,
 ) -> BattleSource:
     """Open a file and detect its format, without reading all of it.
 
-    ``path`` is a file, ``-`` for standard input, or a folder of Parquet or JSON Lines files of
-    a single format. ``format`` names the format instead of detecting it; ``columns`` maps
-    canonical names to the headers of a file in no known format.
+    ``path`` is a file, ``-`` for standard input, a folder of Parquet or JSON Lines files of
+    a single format, or an address: ``hf://datasets/OWNER/NAME`` or ``https://HOST/FILE``.
+    ``format`` names the format instead of detecting it; ``columns`` maps canonical names to the
+    headers of a file in no known format. ``outcomes`` says what words of
+    the winner column mean, such as ``{"left": "a"}``. ``skip_invalid`` leaves out rows that are no
+    battles and counts them in ``notes``; otherwise the first one raises.
     """
+    return open_path(path, ReadOptions(format, columns, outcomes, skip_invalid))
+
+
+def open_path(path: str | os.PathLike[str], options: ReadOptions) -> BattleSource:
+    """Open a file with these options."""
+    address = address_of(path)
+    if address is not None:
+        fetched = fetch_address(address)
+        return replace(_together(fetched.path, fetched.files, options), fetched=fetched.files)
     text = os.fspath(path)
-    mapped = dict(columns or {})
-    for name in mapped:
-        if name not in CANONICAL:
-            raise BadOption(
-                f"--columns: {name!r} is not a column of a battle; choose from {', '.join(CANONICAL)}"
-            )
-    opened = [_opened(part, format, mapped) for part in _parts(text)]
+    return _together(text, [open_input(part) for part in _parts(text)], options)
+
+
+def _together(text: str, files: Sequence[InputFile], options: ReadOptions) -> BattleSource:
+    """Files of one format as one source."""
+    opened = [_opened(open_input_records(file), options) for file in files]
     names = sorted({name for name, _ in opened})
     if len(names) > 1:
         raise UnknownFormat(
             f"{text}: the files have different formats ({', '.join(names)}); name a single file"
         )
-    readers = tuple(reader for _, reader in opened)
+    return _source(text, names[0], tuple(reader for _, reader in opened))
+
+
+def open_memory(records: Records, options: ReadOptions) -> BattleSource:
+    """Open records that are in memory as `open_battles` opens those of a file."""
+    name, reader = _opened(records, options)
+    return _source(records.name, name, (reader,))
+
+
+@contextmanager
+def explain_invalid(sources: Sequence[BattleSource]) -> Iterator[None]:
+    """Say of an invalid row how many others there are, of what kinds, and what to do about them."""
+    try:
+        yield
+    except BadBattle:
+        for source in sources:
+            invalid = source.find_invalid()
+            if invalid.problems:
+                raise invalid.error() from None
+        raise
+
+
+def require_column(sources: Sequence[BattleSource], name: str, option: str) -> None:
+    """Raise `BadOption`, which names the option, unless a source has a column of this name."""
+    if not any(source.column_name(name) for source in sources):
+        columns = dict.fromkeys(column for source in sources for column in source.column_names)
+        raise BadOption(f"{option}: the battles have no column {name}; they have {', '.join(columns)}")
+
+
+def _source(path: str, format: str, readers: tuple[BattleReader, ...]) -> BattleSource:
     counts = [reader.rows for reader in readers]
     return BattleSource(
-        path=text,
-        format=names[0],
+        path=path,
+        format=format,
         rows=None if None in counts else sum(filter(None, counts)),
         columns=tuple(_union(reader.stored + reader.countable for reader in readers)),
         rereadable=True,
@@ -222,45 +354,47 @@ def _parts(text: str) -> list[str]:
     raise UnreadableFile(f"{text}: no .parquet or .jsonl files in this folder")
 
 
-def _opened(path: str, name: str | None, mapped: Mapping[str, str]) -> tuple[str, BattleReader]:
-    records = open_records(path)
+def _opened(records: Records, options: ReadOptions) -> tuple[str, BattleReader]:
+    name, mapped = options.format, options.mapped
+    if not foreign_formats(records):
+        records = respelled(records, mapped)
     if name is not None:
         found = find_format(name, records)
     elif mapped and records.kind != "empty":
         found = native_format(records.kind)
     else:
         found = detect(records)
+    if options.baseline is not None and found.with_baseline is not None:
+        found = found.with_baseline(options.baseline)
     _check_columns(records, found, mapped)
-    if isinstance(records, ParquetRecords) and not found.reads:
-        return found.name, ParquetReader(records, mapped)
-    return found.name, RowReader(records, found, mapped)
+    invalid = InvalidRows() if options.skip_invalid else None
+    if isinstance(records, _BY_COLUMN) and not found.reads:
+        return found.name, ColumnReader(records, mapped, options.meanings, invalid)
+    by_rows = CsvReader if csv_records(records) is not None and not found.reads else RowReader
+    return found.name, by_rows(records, found, mapped, options.meanings, invalid)
 
 
 def _check_columns(records: Records, found: BattleFormat, mapped: Mapping[str, str]) -> None:
     """Check that the records have every required column and every mapped header."""
     seen = ", ".join(records.columns)
-    fixed = records.kind in ("csv", "parquet")
+    fixed = records.kind in ("csv", "parquet", "frame")
     for name, header in mapped.items():
         if header not in records.columns and (fixed or name in REQUIRED):
-            raise BadOption(
-                f"--columns {name}={header}: {records.name} has no column {header!r}; it has: {seen}"
-            )
+            option = column_option({name: header})
+            raise BadOption(f"{option}: {records.name} has no column {header!r}; it has: {seen}")
     if found.reads or records.kind == "empty":
         return
-    present = {
-        *mapped,
-        *records.columns,
-        *(OTHER_NAMES[name] for name in records.columns if name in OTHER_NAMES),
-    }
-    if records.kind == "parquet" and {"winner", "outcome"} <= set(records.columns) and "winner" not in mapped:
-        raise UnknownFormat(
-            f"{records.name}: has both winner and outcome; choose one with --columns winner=…"
-        )
+    free = [name for name in records.columns if name not in mapped.values()]
+    present = {*mapped, *free, *(OTHER_NAMES[name] for name in free if name in OTHER_NAMES)}
+    by_column = isinstance(records, _BY_COLUMN)
+    if by_column and {"winner", "outcome"} <= set(records.columns) and "winner" not in mapped:
+        option = column_option(["winner"])
+        raise UnknownFormat(f"{records.name}: has both winner and outcome; choose one with {option}")
     missing = [name for name in REQUIRED if name not in present]
     if missing:
         raise UnknownFormat(
             f"{records.name}: no column for {', '.join(missing)} among: {seen}; "
-            f"name the headers with --columns {','.join(f'{name}=…' for name in missing)}"
+            f"name the headers with {column_option(missing)}"
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,19 +11,20 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tiltyard.core.battles import BattleBatch, Kind, NameColumn, Table, TableBuilder, tables_by_group
+from tiltyard.core.battles import BattleBatch, GroupTableBuilder, Kind, NameColumn, Table, TableBuilder
 from tiltyard.core.battles.batch import TAGS
 from tiltyard.core.battles.battle import MAX_WEIGHT, TIE_PREF_TOLERANCE
 from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys, hash_buffer
 from tiltyard.core.battles.outcome import kind_of, parse_label, parse_outcome
 from tiltyard.errors import BadBattle, BadOption
-from tiltyard.files.battle_source import BattleSource
+from tiltyard.files.battle_source import BattleSource, explain_invalid, require_column
+from tiltyard.option_names import option_name
 
 __all__ = [
-    "GROUPINGS",
     "STYLES",
     "Progress",
     "count_by_group",
+    "count_groups",
     "count_table",
     "models_by_group",
     "style_columns",
@@ -33,21 +35,16 @@ Floats = npt.NDArray[np.float64]
 #: Called with the number of battles read since the last call, and with 0 when all are read.
 Progress = Callable[[int], None]
 
-#: What battles can be grouped by, and the column that holds it.
-GROUPINGS = {
-    "dimension": "dimension",
-    "category": "category",
-    "language": "language",
-    "source": "source",
-    "judge": "judge_model",
-}
-
 #: Styles by name, and the traits each controls.
 STYLES = {"markdown": ("headers", "lists", "bold")}
 
 #: The largest log, in battles, that is kept in memory; larger Parquet files are read again.
 _IN_MEMORY_ROWS = 20_000_000
 _NOWHERE = "(none)"
+#: The most groups of one column that are rated.
+_MAX_GROUPS_COUNT = 300
+#: Joins the names of groups that overlap, as readers of categories write them.
+_SEPARATOR = "+"
 
 
 def count_table(
@@ -63,28 +60,68 @@ def count_table(
     ``clusters=False`` skips prompts and voters. ``log=False`` keeps only counts, so that memory
     does not grow with the number of battles.
     """
-    reader = _Reader(sources, clusters, style_columns(sources, style), None)
+    reader = _Reader(sources, clusters, style_columns(sources, style))
     rows = [source.rows for source in sources]
     large = all(count is not None for count in rows) and sum(filter(None, rows)) > _IN_MEMORY_ROWS
     builder = TableBuilder(keep_log=log and not large, covariates=reader.covariates)
-    for batch, _ in reader.batches(progress):
-        builder.add(batch)
+    with explain_invalid(sources):
+        for batch, _ in reader.batches(progress):
+            builder.add(batch)
     reread = (lambda: (batch for batch, _ in reader.batches(None))) if log and large else None
     return builder.table(reread)
 
 
 def count_by_group(
-    sources: Sequence[BattleSource], by: str, *, style: Sequence[str] = (), progress: Progress | None = None
+    sources: Sequence[BattleSource],
+    by: str,
+    *,
+    overlapping: bool = False,
+    style: Sequence[str] = (),
+    progress: Progress | None = None,
 ) -> Mapping[str, Table]:
-    """One table per group; battles without a group are under ``(none)``."""
-    if by not in GROUPINGS:
-        raise BadOption(f"--by {by}: expected one of {', '.join(GROUPINGS)}")
-    column = GROUPINGS[by]
-    if not any(column in source.columns for source in sources):
-        raise BadOption(f"--by {by}: the battles have no column {column}")
-    reader = _Reader(sources, True, style_columns(sources, style), column)
-    pairs = ((batch, groups) for batch, groups in reader.batches(progress) if groups is not None)
-    return tables_by_group(pairs, covariates=reader.covariates)
+    """One table per group of one column, as `count_groups`."""
+    return count_groups(sources, [by], overlapping=overlapping, style=style, progress=progress)[by]
+
+
+def count_groups(
+    sources: Sequence[BattleSource],
+    by: Sequence[str],
+    *,
+    overlapping: bool = False,
+    style: Sequence[str] = (),
+    progress: Progress | None = None,
+    each: Callable[[BattleBatch], None] | None = None,
+) -> dict[str, dict[str, Table]]:
+    """One table per group of each of these columns, in one pass; battles without a group are under ``(none)``.
+
+    ``overlapping``: a battle counts in every group that its value joins by ``+``. ``each`` is called
+    with every batch that is read.
+    """
+    for name in by:
+        require_column(sources, name, option_name("by", name))
+    reader = _Reader(sources, True, style_columns(sources, style), tuple(by))
+    separator = _SEPARATOR if overlapping else None
+    grouped = {name: GroupTableBuilder(covariates=reader.covariates, separator=separator) for name in by}
+    with explain_invalid(sources):
+        for batch, columns in reader.batches(progress):
+            if each is not None:
+                each(batch)
+            for (name, builder), groups in zip(grouped.items(), columns, strict=True):
+                builder.add(batch, groups)
+                _refuse_many(name, builder.names)
+    return {name: builder.tables() for name, builder in grouped.items()}
+
+
+def _refuse_many(by: str, names: Sequence[str]) -> None:
+    if len(names) <= _MAX_GROUPS_COUNT:
+        return
+    # The + of a time, as in 09:00+00:00, joins nothing.
+    joined = len({part for name in names for part in name.split(_SEPARATOR)}) < len(names)
+    overlapping = f", or let values joined by + overlap with {option_name('overlapping')}" if joined else ""
+    raise BadOption(
+        f"{option_name('by', by)}: the column has more than {_MAX_GROUPS_COUNT} values; choose battles with "
+        f"{option_name('where')}{overlapping}, or group by a column with fewer values"
+    )
 
 
 def models_by_group(sources: Sequence[BattleSource], column: str) -> dict[str, frozenset[str]]:
@@ -116,7 +153,7 @@ def style_columns(sources: Sequence[BattleSource], style: Sequence[str]) -> dict
             found[trait] = (trait,)
         else:
             raise BadOption(
-                f"--style {trait}: the battles have neither {pair[0]} and {pair[1]}, nor a column {trait}, "
+                f"{option_name('style', trait)}: the battles have neither {pair[0]} and {pair[1]}, nor a column {trait}, "
                 "nor responses to measure it in"
             )
     return found
@@ -127,25 +164,28 @@ class _Reader:
     sources: Sequence[BattleSource]
     clusters: bool
     style: Mapping[str, tuple[str, ...]]
-    group: str | None
+    groups: tuple[str, ...] = ()
 
     @property
     def covariates(self) -> tuple[str, ...]:
         return tuple(self.style)
 
-    def batches(self, progress: Progress | None) -> Iterator[tuple[BattleBatch, NameColumn | None]]:
+    def batches(self, progress: Progress | None) -> Iterator[tuple[BattleBatch, list[NameColumn]]]:
         wanted = ["model_a", "model_b", "winner", "label", "both_bad", "pref", "weight"]
         wanted += TAGS
         wanted += ["question_id", "voter"] if self.clusters else []
-        wanted += [] if self.group is None else [self.group]
         wanted += [column for columns in self.style.values() for column in columns]
         for source in self.sources:
             row, keyed = 0, _Keyed()
-            for batch in source.batches(wanted):
+            named = {name: source.column_name(name) for name in self.groups}
+            for batch in source.batches([*wanted, *filter(None, named.values())]):
                 columns = dict(zip(batch.schema.names, batch.columns, strict=True))
                 where = _Place(source.path, row)
                 made = self._batch(columns, batch.num_rows, where, keyed)
-                yield made, None if self.group is None else _groups(columns, self.group, batch.num_rows)
+                yield (
+                    made,
+                    [_groups(by, columns.get(name or ""), batch.num_rows) for by, name in named.items()],
+                )
                 row += batch.num_rows
                 if progress is not None:
                     progress(batch.num_rows)
@@ -183,13 +223,22 @@ def _encoded(column: pa.Array) -> tuple[npt.NDArray[np.int32], pa.Array, npt.NDA
     """Codes, dictionary, and the null mask of a column."""
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
-    indices = column.indices
+    missing = _flags(column.is_null()) if column.null_count else None
+    return _numbers(column.indices, 0), column.dictionary, missing
+
+
+def _numbers(column: pa.Array, absent: float) -> npt.NDArray[Any]:
+    """A column of numbers; Arrow's own ``to_numpy`` and ``fill_null`` load pandas where it is installed."""
     if not column.null_count:
-        return indices.to_numpy(), column.dictionary, None
-    missing = column.is_null().to_numpy(zero_copy_only=False)
-    stored = np.frombuffer(indices.buffers()[1], dtype=indices.type.to_pandas_dtype())
-    codes = np.where(missing, 0, stored[indices.offset : indices.offset + len(indices)])
-    return codes, column.dictionary, missing
+        return np.from_dlpack(column)
+    stored = pa.Array.from_buffers(
+        column.type, len(column), [None, column.buffers()[1]], offset=column.offset
+    )
+    return np.where(_flags(column.is_null()), absent, np.from_dlpack(stored))
+
+
+def _flags(column: pa.Array) -> npt.NDArray[np.bool_]:
+    return _numbers(column.cast(pa.uint8()), 0).view(np.bool_)
 
 
 def _names(column: pa.Array, field: str, where: _Place) -> NameColumn:
@@ -231,8 +280,7 @@ def _flagged(kind: npt.NDArray[np.uint8], both_bad: pa.Array | None) -> npt.NDAr
     """The kinds, with the flag set where the column is true."""
     if both_bad is None or not both_bad.true_count:
         return kind
-    flag = both_bad.fill_null(False).to_numpy(zero_copy_only=False)
-    return np.where(flag, _WITH_FLAG[kind], kind)
+    return np.where(_flags(both_bad), _WITH_FLAG[kind], kind)
 
 
 def _kind_lookup(
@@ -260,8 +308,7 @@ def _kind_lookup(
 def _weights(column: pa.Array | None, where: _Place) -> Floats | None:
     if column is None or column.null_count == len(column):
         return None
-    weight = column.to_numpy(zero_copy_only=False)
-    weight = np.where(column.is_null().to_numpy(zero_copy_only=False), 1.0, weight)
+    weight = _numbers(column, 1.0)
     wrong = ~((weight >= 0.0) & (weight <= MAX_WEIGHT))
     if wrong.any():
         row = int(np.argmax(wrong))
@@ -275,8 +322,8 @@ def _prefs(column: pa.Array | None, kind: npt.NDArray[np.uint8], where: _Place) 
     """Stated preferences, each validated against its winner; NaN where none is stated."""
     if column is None or column.null_count == len(column):
         return None
-    stated = column.is_valid().to_numpy(zero_copy_only=False)
-    pref = column.to_numpy(zero_copy_only=False)
+    stated = _flags(column.is_valid())
+    pref = _numbers(column, math.nan)
     wrong = stated & ~((pref >= 0.0) & (pref <= 1.0))
     kind = _PLAIN[kind]
     wrong |= np.isin(kind, (Kind.WIN_A, Kind.LEAN_A)) & (pref < 0.5)
@@ -291,17 +338,21 @@ def _prefs(column: pa.Array | None, kind: npt.NDArray[np.uint8], where: _Place) 
     return np.asarray(pref)
 
 
-def _groups(columns: Mapping[str, pa.Array], name: str, n: int) -> NameColumn:
-    column = columns.get(name)
+def _groups(by: str, column: pa.Array | None, n: int) -> NameColumn:
     if column is None:
         return NameColumn(np.zeros(n, dtype=np.int32), (_NOWHERE,))
-    return _group_names(column, _NOWHERE)
+    try:
+        return _group_names(column, _NOWHERE)
+    except pa.ArrowNotImplementedError:
+        raise BadOption(
+            f"{option_name('by', by)}: the column has type {column.type}; group by text, numbers, or true and false"
+        ) from None
 
 
 def _group_names(column: pa.Array, absent: str) -> NameColumn:
     """A column with missing or empty values, which get the name ``absent``."""
     codes, dictionary, missing = _encoded(column)
-    values = [value or absent for value in dictionary.to_pylist()]
+    values = [_group_name(value) or absent for value in dictionary.to_pylist()]
     if missing is not None:
         codes = np.where(missing, len(values), codes)
         values.append(absent)
@@ -310,13 +361,22 @@ def _group_names(column: pa.Array, absent: str) -> NameColumn:
     return NameColumn(place[codes], unique)
 
 
+def _group_name(value: object) -> str:
+    """A value as the name of a group; empty if it is missing. Whole numbers have no fraction, however they are stored."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return "" if value != value else str(int(value)) if value.is_integer() else str(value)
+    return "" if value is None else str(value)
+
+
 def _covariate(trait: str, columns: list[pa.Array], n: int) -> Floats:
     if not columns:
         return np.ones(n)
     try:
-        values = [c.cast(pa.float64()).to_numpy(zero_copy_only=False) for c in columns]
+        values = [_numbers(c.cast(pa.float64()), math.nan) for c in columns]
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise BadOption(f"--style {trait}: the column is not numeric") from None
+        raise BadOption(f"{option_name('style', trait)}: the column is not numeric") from None
     if len(values) == 1:
         return np.asarray(values[0], dtype=np.float64)
     a, b = values

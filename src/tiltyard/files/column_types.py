@@ -12,7 +12,7 @@ import pyarrow.types as pt
 from tiltyard.errors import BadBattle, UnreadableFile
 from tiltyard.files.canonical_columns import REQUIRED, TEXT, TIME, TYPES
 
-__all__ = ["canonical_array", "style_array"]
+__all__ = ["canonical_array", "style_array", "text_array"]
 
 _MICROSECONDS_PER_SECOND = 1_000_000
 #: The range of Python's datetime: the years 1 to 9999.
@@ -59,15 +59,33 @@ def _text(file: str, name: str, array: pa.Array) -> pa.Array:
     kind = array.type.value_type if pt.is_dictionary(array.type) else array.type
     if kind == pa.string():
         return array
+    if array.null_count == len(array):
+        return pa.nulls(len(array), pa.string())
+    if pt.is_dictionary(array.type):
+        return pa.DictionaryArray.from_arrays(array.indices, _text(file, name, array.dictionary))
+    if pt.is_floating(kind) and name not in REQUIRED:
+        array, kind = _whole_numbers(file, name, array), pa.int64()
     is_text = pt.is_large_string(kind) or pt.is_string_view(kind) or pt.is_null(kind)
-    is_number = pt.is_integer(kind) and name not in REQUIRED
+    is_number = pt.is_integer(kind) and name != "winner"
     if not (is_text or is_number):
         raise UnreadableFile(f"{file}: column {name} has type {kind}; expected text")
-    plain = array.dictionary_decode() if pt.is_dictionary(array.type) else array
+    return text_array(array)
+
+
+def text_array(array: pa.Array) -> pa.Array:
+    """An array as plain strings."""
     try:
-        return plain.cast(pa.string())
+        return array.cast(pa.string())
     except pa.ArrowNotImplementedError:  # pragma: no cover - Arrow 17 cannot cast string views
-        return pa.array(plain.to_pylist(), pa.string())
+        return pa.array(array.to_pylist(), pa.string())
+
+
+def _whole_numbers(file: str, name: str, array: pa.Array) -> pa.Array:
+    """Integers that became floating-point numbers because other values of the column are missing."""
+    try:
+        return array.cast(pa.int64())
+    except pa.ArrowException:
+        raise UnreadableFile(f"{file}: column {name} has type {array.type}; expected text") from None
 
 
 def _converter(kind: pa.DataType) -> Callable[[pa.Array, pa.DataType], pa.Array]:

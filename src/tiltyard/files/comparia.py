@@ -64,7 +64,7 @@ def _convert_turn(record: Mapping[str, object]) -> Converted:
         return SkippedRecord("the voter did not know")
     if _is_true(record.get("excluded")):
         return SkippedRecord("excluded by the arena")
-    if choice not in _CHOICES:
+    if not isinstance(choice, str) or choice not in _CHOICES:
         raise BadBattle(f"choice is {choice!r}; expected {', '.join(_CHOICES)} or idk")
     return {
         "model_a": record.get("model_a"),

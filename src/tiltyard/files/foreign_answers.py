@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from tiltyard.errors import UnreadableFile
+from tiltyard.files.answer_formats.model_answers import model_answers, read_questions
 from tiltyard.files.answers import Answer, drop_replaced_answers
 from tiltyard.files.format_detection import open_records
 from tiltyard.files.prompt_id import prompt_id
@@ -49,21 +51,9 @@ def _entrant_answers(bank: str | os.PathLike[str], responses: Paths) -> Iterator
 
 def arena_hard_answers(answers: Paths, questions: str | os.PathLike[str] | None = None) -> Iterator[Answer]:
     """Read arena-hard's ``model_answer/*.jsonl``; ``question.jsonl`` adds the categories."""
-    asked = {} if questions is None else _by_key(questions, "uid")
+    asked = None if questions is None else read_questions(Path(questions))
     for path in answers:
-        for where, record in open_records(path).records():
-            uid = record.get("uid")
-            question = _found(asked, uid, where, questions) if questions is not None else {}
-            messages = _messages(record, where)
-            row = {
-                "prompt_id": uid,
-                "prompt": question.get("prompt") or _first_question(messages),
-                "model": record.get("model"),
-                "response": _last_answer(messages),
-                "category": question.get("category"),
-                "source": "arena-hard",
-            }
-            yield Answer.from_dict(row, where)
+        yield from model_answers(open_records(path), Counter(), asked)
 
 
 def autoarena_answers(path: str | os.PathLike[str], model: str | None = None) -> Iterator[Answer]:
@@ -96,21 +86,3 @@ def _found(
             f"{where}: prompt {name!r} is not in {os.fspath(path)}; give the prompt bank of these responses"
         )
     return prompts[str(name)]
-
-
-def _messages(record: Mapping[str, object], where: str) -> list[Mapping[str, object]]:
-    messages = record.get("messages")
-    if isinstance(messages, list) and messages and all(isinstance(one, Mapping) for one in messages):
-        return messages
-    raise UnreadableFile(
-        f"{where}: messages is not a list of messages; older arena-hard answers cannot be read"
-    )
-
-
-def _first_question(messages: list[Mapping[str, object]]) -> Any:
-    return next((one.get("content") for one in messages if one.get("role") == "user"), None)
-
-
-def _last_answer(messages: list[Mapping[str, object]]) -> Any:
-    content = messages[-1].get("content")
-    return content.get("answer") if isinstance(content, Mapping) else content

@@ -31,8 +31,10 @@ class BattleFormat:
     ``gives`` are the canonical columns that ``convert`` fills, each with the header that it needs;
     a file without that header lacks the column. ``also_reads`` are the other headers it uses.
     Native formats list none: they read every header and keep unknown ones. ``answers`` returns the
-    two answers of a record, ``answers_in`` names their headers. ``settle`` gets all converted
-    records at once, for formats in which a battle spans several records.
+    two answers of a record, ``answers_in`` names their headers. ``style`` returns the style columns
+    of records that state them, under the headers ``style_in``: then no answer is measured. ``settle``
+    gets all converted records at once, for formats in which a battle spans several records.
+    ``with_baseline`` returns the same format for records that do not name the baseline themselves.
     """
 
     name: str
@@ -43,7 +45,10 @@ class BattleFormat:
     also_reads: tuple[str, ...] = ()
     answers: Callable[[Mapping[str, object]], tuple[str, str]] | None = None
     answers_in: tuple[str, ...] = ()
+    style: Callable[[Mapping[str, object]], Mapping[str, float]] | None = None
+    style_in: tuple[str, ...] = ()
     settle: Callable[[Iterator[Settled]], Iterator[Settled]] | None = None
+    with_baseline: Callable[[str], BattleFormat] | None = None
 
     @property
     def reads(self) -> frozenset[str]:

@@ -22,7 +22,7 @@ import pyarrow as pa
 from tiltyard.errors import UnreadableFile
 from tiltyard.settings.regular_files import SpecialFile, check_no_device
 
-__all__ = ["InputFile", "open_input", "translate_read_errors"]
+__all__ = ["InputFile", "open_input", "spool_input", "translate_read_errors"]
 
 STDIN = "standard input"
 
@@ -72,11 +72,11 @@ class InputFile:
         if self.compression is None:
             return self
         with translate_read_errors(self.name), self.open() as stream:
-            return _spooled(self.name, stream)
+            return spool_input(self.name, stream)
 
 
-def open_input(path: str | os.PathLike[str]) -> InputFile:
-    """Open a path; ``-`` is standard input.
+def open_input(path: str | os.PathLike[str], *, name: str | None = None) -> InputFile:
+    """Open a path; ``-`` is standard input. ``name`` replaces the path in messages.
 
     A source that can be read only once (a pipe) is copied to a temporary file, which is
     deleted with the returned object.
@@ -84,14 +84,14 @@ def open_input(path: str | os.PathLike[str]) -> InputFile:
     text = os.fspath(path)
     if text == "-":
         with translate_read_errors(STDIN):
-            return _spooled(STDIN, sys.stdin.buffer)
+            return spool_input(STDIN, sys.stdin.buffer)
     with translate_read_errors(text):
         place = Path(text)
         if place.is_file():
-            return InputFile(text, place, _compression(place))
+            return InputFile(name or text, place, _compression(place))
         check_no_device(place)
         with place.open("rb") as stream:
-            return _spooled(text, stream)
+            return spool_input(text, stream)
 
 
 @contextmanager
@@ -121,7 +121,8 @@ def _compression(place: Path) -> str | None:
     return next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), None)
 
 
-def _spooled(name: str, stream: BinaryIO) -> InputFile:
+def spool_input(name: str, stream: BinaryIO) -> InputFile:
+    """Copy a stream to a temporary file, which is deleted with the returned object."""
     descriptor, text = tempfile.mkstemp(prefix="tiltyard-", suffix=".spool")
     place = Path(text)
     try:

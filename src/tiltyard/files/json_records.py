@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import itertools
 import json
-import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, TextIO
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from tiltyard.errors import UnreadableFile
 from tiltyard.files.input_file import InputFile, translate_read_errors
+from tiltyard.files.json_scanner import JsonScanner
 from tiltyard.files.records import Record
 
-__all__ = ["JsonLinesRecords", "JsonListRecords", "parse_json"]
+__all__ = ["JsonLinesRecords", "JsonListRecords", "load_json", "parse_json"]
 
 #: The columns of a JSON file are those of this many records at its start.
 SAMPLE_ROWS = 100
 
 _BOM = b"\xef\xbb\xbf"
-_CHUNK_CHARACTERS = 1 << 16
-_BLANK = re.compile(r"[ \t\r\n]*")
 
 
 @dataclass(frozen=True)
@@ -69,15 +67,14 @@ class JsonListRecords:
 
     def records(self, columns: Collection[str] | None = None, /) -> Iterator[Record]:
         with translate_read_errors(self.name), self.file.open_text() as stream:
-            scanner = _Scanner(self.name, stream, columns)
-            scanner.take("[")
-            if scanner.peek() != "]":
-                yield scanner.record()
-                while scanner.peek() == ",":
-                    scanner.take(",")
-                    yield scanner.record()
-            scanner.take("]")
-            scanner.finish()
+            scanner = JsonScanner(self.name, stream)
+            for where in scanner.elements():
+                if scanner.peek() != "{":
+                    raise UnreadableFile(f"{where}: not a JSON object; expected a list of objects")
+                text, value = scanner.value(where)
+                yield where, _object(where, text, value, columns)
+            if scanner.peek():
+                raise UnreadableFile(f"{self.name}: more text after the list of {scanner.number} records")
 
 
 def parse_json(where: str, line: bytes) -> Any:
@@ -85,6 +82,11 @@ def parse_json(where: str, line: bytes) -> Any:
     text, value = _parsed(where, line)
     _check_characters(where, text, value)
     return value
+
+
+def load_json(where: str, data: bytes) -> Any:
+    """Parse one JSON value, which may contain lone surrogates; raises if it is not JSON."""
+    return _parsed(where, data)[1]
 
 
 def _parsed(where: str, line: bytes) -> tuple[str, Any]:
@@ -99,64 +101,6 @@ def _parsed(where: str, line: bytes) -> tuple[str, Any]:
         raise UnreadableFile(f"{where}: nested too deeply to be read") from None
     except ValueError as error:
         raise UnreadableFile(f"{where}: cannot be read ({error})") from None
-
-
-@dataclass
-class _Scanner:
-    """Scans the text of a JSON list, with one object in memory at a time."""
-
-    name: str
-    stream: TextIO
-    columns: Collection[str] | None
-    text: str = ""
-    at: int = 0
-    number: int = field(default=0, init=False)
-
-    def peek(self) -> str:
-        """The next non-blank character; empty at the end of the file."""
-        while True:
-            found = _BLANK.match(self.text, self.at)
-            self.at = found.end() if found else self.at
-            if self.at < len(self.text):
-                return self.text[self.at]
-            self.text, self.at = self.stream.read(_CHUNK_CHARACTERS), 0
-            if not self.text:
-                return ""
-
-    def take(self, character: str) -> None:
-        found = self.peek()
-        if found != character:
-            seen = repr(found) if found else "the end of the file"
-            raise UnreadableFile(
-                f"{self.name}, after record {self.number}: expected {character!r}, found {seen}"
-            )
-        self.at += 1
-
-    def record(self) -> Record:
-        self.number += 1
-        where = f"{self.name}, record {self.number}"
-        if self.peek() != "{":
-            raise UnreadableFile(f"{where}: not a JSON object; expected a list of objects")
-        decoder = json.JSONDecoder()
-        while True:
-            try:
-                value, end = decoder.raw_decode(self.text, self.at)
-            except json.JSONDecodeError as error:
-                more = self.stream.read(max(_CHUNK_CHARACTERS, len(self.text)))
-                if not more:
-                    raise UnreadableFile(f"{where}: not JSON ({error.msg})") from None
-                self.text, self.at = self.text[self.at :] + more, 0
-                continue
-            except RecursionError:
-                raise UnreadableFile(f"{where}: nested too deeply to be read") from None
-            except ValueError as error:
-                raise UnreadableFile(f"{where}: cannot be read ({error})") from None
-            text, self.at = self.text[self.at : end], end
-            return where, _object(where, text, value, self.columns)
-
-    def finish(self) -> None:
-        if self.peek():
-            raise UnreadableFile(f"{self.name}: more text after the list of {self.number} records")
 
 
 def _sampled_columns(records: Iterator[Record]) -> tuple[str, ...]:

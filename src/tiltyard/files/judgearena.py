@@ -10,8 +10,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from tiltyard.core.battles.outcome import parse_outcome
-from tiltyard.core.judging.reconciliation import reconcile_outcomes
+from tiltyard.core.battles.outcome import parse_outcome, reconcile_outcomes
 from tiltyard.errors import BadBattle
 from tiltyard.files.format import UNREADABLE, BattleFormat, Converted, Settled, SkippedRecord
 

@@ -15,6 +15,11 @@ __all__ = ["LMARENA_55K", "LMARENA_100K", "LMARENA_140K"]
 _ONE_HOT = {"winner_model_a": "model_a", "winner_model_b": "model_b", "winner_tie": "tie"}
 _CONVERSATIONS = ("conversation_a", "conversation_b")
 _ALL_KINDS = frozenset({"csv", "json", "jsonl", "parquet"})
+#: A prompt is hard if it meets so many of the seven criteria, and long from so many tokens on.
+_HARD_COUNT = 6
+_LONG_QUERY_TOKENS = 500
+#: Where the counts of each style trait are stated.
+_COUNTS = {"headers": "header_count", "lists": "list_count", "bold": "bold_count"}
 
 
 def _convert_55k(record: Mapping[str, object]) -> Mapping[str, object]:
@@ -70,15 +75,52 @@ def _is_one(key: str, value: Any) -> bool:
 
 
 def _category(record: Mapping[str, object]) -> str | None:
-    """Code, creative writing and maths, joined by ``+`` if a prompt belongs to several."""
-    tags = record.get("category_tag")
-    found = ["code"] if record.get("is_code") is True else []
-    if isinstance(tags, Mapping):
-        for group in ("creative_writing", "math"):
-            tag = tags.get(f"{group}_v0.1")
-            if isinstance(tag, Mapping) and tag.get(group) is True:
-                found.append(group)
-    return "+".join(found) or None
+    """The categories of LMArena's boards that a prompt belongs to, joined by ``+``."""
+    tags, counts = record.get("category_tag"), record.get("conv_metadata")
+    criteria = _part(tags, "criteria_v0.1")
+    belongs = {
+        "code": record.get("is_code") is True,
+        "creative_writing": _part(tags, "creative_writing_v0.1").get("creative_writing") is True,
+        "hard": sum(met is True for met in criteria.values()) >= _HARD_COUNT,
+        "instruction_following": _part(tags, "if_v0.1").get("if") is True,
+        "long_query": _number(_part(counts, None).get("sum_user_tokens")) >= _LONG_QUERY_TOKENS,
+        "math": _part(tags, "math_v0.1").get("math") is True,
+        "multi_turn": max(_number(record.get("turn")), _number(_part(counts, None).get("turns"))) > 1,
+    }
+    return "+".join(name for name, is_member in belongs.items() if is_member) or None
+
+
+def _style(record: Mapping[str, object]) -> dict[str, float]:
+    """The counts that LMArena controls for: tokens of the responses, headers, lists and bold text."""
+    counts = _part(record, "conv_metadata")
+    found: dict[str, float] = {}
+    for side in "ab":
+        stated = {"length": counts.get(f"sum_assistant_{side}_tokens")}
+        stated |= {trait: _sum(counts.get(f"{key}_{side}")) for trait, key in _COUNTS.items()}
+        for trait, value in stated.items():
+            if not isinstance(value, int | float):
+                raise BadBattle(
+                    f"conv_metadata states no {trait} of response {side}; without conv_metadata the responses are measured"
+                )
+            found[f"{trait}_{side}"] = float(value)
+    return found
+
+
+def _sum(counts: object) -> float | None:
+    """The total of counts by kind, such as headers by level."""
+    if not isinstance(counts, Mapping):
+        return None
+    return float(sum(_number(value) for value in counts.values()))
+
+
+def _part(record: object, name: str | None) -> Mapping[str, Any]:
+    """A part of a record, or the record itself; empty if there is none."""
+    part = record.get(name) if name is not None and isinstance(record, Mapping) else record
+    return part if isinstance(part, Mapping) else {}
+
+
+def _number(value: object) -> float:
+    return value if isinstance(value, int | float) else 0
 
 
 def _has(*names: str) -> Any:
@@ -120,9 +162,11 @@ LMARENA_100K = BattleFormat(
         "voter": "judge_hash",
         "time": "tstamp",
     },
-    also_reads=("is_code",),
+    also_reads=("is_code", "conv_metadata", "turn"),
     answers=answers_in(*_CONVERSATIONS),
     answers_in=_CONVERSATIONS,
+    style=_style,
+    style_in=("conv_metadata",),
 )
 LMARENA_140K = BattleFormat(
     name="lmarena-140k",
@@ -140,7 +184,9 @@ LMARENA_140K = BattleFormat(
         "voter": "evaluation_session_id",
         "time": "timestamp",
     },
-    also_reads=("is_code",),
+    also_reads=("is_code", "conv_metadata", "turn"),
     answers=answers_in(*_CONVERSATIONS),
     answers_in=_CONVERSATIONS,
+    style=_style,
+    style_in=("conv_metadata",),
 )

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from tiltyard.core.battles.outcome import Outcome
-from tiltyard.core.judging.reconciliation import reconcile_outcomes
+from tiltyard.core.battles.outcome import Outcome, reconcile_outcomes
 from tiltyard.errors import BadBattle
 from tiltyard.files.format import UNREADABLE, BattleFormat, Converted, SkippedRecord
 

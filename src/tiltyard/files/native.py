@@ -65,7 +65,10 @@ def _own(kind: str) -> BattleFormat:
 
 OWN = tuple(_own(kind) for kind in ("jsonl", "json", "csv", "parquet"))
 
+#: Battles in memory; no file has this format.
+_FRAME = _own("frame")
+
 
 def native_format(kind: str) -> BattleFormat:
     """The native format in the given container."""
-    return next(one for one in OWN if kind in one.kinds)
+    return next(one for one in (*OWN, _FRAME) if kind in one.kinds)

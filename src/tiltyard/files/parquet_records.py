@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,12 +11,9 @@ import pyarrow.parquet as pq
 
 from tiltyard.errors import UnreadableFile
 from tiltyard.files.input_file import InputFile, translate_read_errors
-from tiltyard.files.records import Record, reject_duplicate_columns
+from tiltyard.files.records import RECORD_BATCH_ROWS, Record, numbered_rows, reject_duplicate_columns
 
 __all__ = ["ParquetRecords"]
-
-#: Rows converted to Python objects at a time: conversations are large.
-_BATCH_ROWS = 1024
 
 
 @dataclass(frozen=True)
@@ -46,6 +43,10 @@ class ParquetRecords:
     def columns(self) -> tuple[str, ...]:
         return tuple(self.schema.names)
 
+    @property
+    def column_types(self) -> Mapping[str, pa.DataType]:
+        return {field.name: field.type for field in self.schema}
+
     def unpacked(self) -> int:
         """The uncompressed size in bytes that the file declares; repeated values count once."""
         with translate_read_errors(self.name), pq.ParquetFile(self.file.path) as parquet:
@@ -54,13 +55,7 @@ class ParquetRecords:
 
     def records(self, columns: Collection[str] | None = None, /) -> Iterator[Record]:
         wanted = [name for name in self.columns if columns is None or name in columns]
-        number = 0
-        for batch in self.batches(wanted, _BATCH_ROWS):
-            with translate_read_errors(f"{self.name}, rows {number + 1} to {number + batch.num_rows}"):
-                rows = batch.to_pylist()
-            for row in rows:
-                number += 1
-                yield f"{self.name}, row {number}", {k: v for k, v in row.items() if v is not None}
+        return numbered_rows(self.name, self.batches(wanted, RECORD_BATCH_ROWS))
 
     def batches(
         self, columns: Sequence[str], batch_size: int, codes: Collection[str] = ()

@@ -1,13 +1,26 @@
-"""The interface of all record containers (JSON, CSV, Parquet)."""
+"""The interface of all record containers (JSON, CSV, Parquet, frames)."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from tiltyard.errors import UnreadableFile
+import pyarrow as pa
 
-__all__ = ["Record", "Records", "reject_duplicate_columns"]
+from tiltyard.errors import UnreadableFile
+from tiltyard.files.input_file import translate_read_errors
+
+__all__ = [
+    "RECORD_BATCH_ROWS",
+    "ColumnRecords",
+    "Record",
+    "Records",
+    "numbered_rows",
+    "reject_duplicate_columns",
+]
+
+#: Rows converted to Python objects at a time: conversations are large.
+RECORD_BATCH_ROWS = 1024
 
 #: A record and its location (``votes.jsonl, line 12``).
 Record = tuple[str, dict[str, object]]
@@ -30,6 +43,21 @@ class Records(Protocol):
         ...
 
 
+class ColumnRecords(Records, Protocol):
+    """Records that can be read by column."""
+
+    @property
+    def column_types(self) -> Mapping[str, pa.DataType]:
+        """The types of the columns, as far as they are known before reading."""
+        ...
+
+    def batches(
+        self, columns: Sequence[str], batch_size: int, codes: Collection[str] = (), /
+    ) -> Iterator[pa.RecordBatch]:
+        """The named columns with their own types; those in ``codes`` may come dictionary-encoded."""
+        ...
+
+
 def reject_duplicate_columns(where: str, columns: Sequence[str]) -> None:
     """Raise if two columns have the same name."""
     seen: set[str] = set()
@@ -37,3 +65,14 @@ def reject_duplicate_columns(where: str, columns: Sequence[str]) -> None:
         if name in seen:
             raise UnreadableFile(f"{where}: duplicate column {name!r}; rename one")
         seen.add(name)
+
+
+def numbered_rows(name: str, batches: Iterable[pa.RecordBatch]) -> Iterator[Record]:
+    """The rows of batches as records, each with its number in what ``name`` names."""
+    number = 0
+    for batch in batches:
+        with translate_read_errors(f"{name}, rows {number + 1} to {number + batch.num_rows}"):
+            rows = batch.to_pylist()
+        for row in rows:
+            number += 1
+            yield f"{name}, row {number}", {k: v for k, v in row.items() if v is not None}

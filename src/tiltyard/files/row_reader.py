@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -14,14 +14,18 @@ import pyarrow as pa
 from tiltyard.core.battles.battle import Battle
 from tiltyard.errors import BadBattle
 from tiltyard.files.canonical_columns import CANONICAL, OTHER_NAMES, STYLE, TYPES
+from tiltyard.files.conditions import Condition
 from tiltyard.files.format import BattleFormat, Settled, SkippedRecord
+from tiltyard.files.invalid_rows import InvalidRows
+from tiltyard.files.outcome_words import named_winner, outcome_word
 from tiltyard.files.records import Records
 from tiltyard.files.style_text import style_row
+from tiltyard.option_names import option_name
 
 __all__ = ["RowReader", "parse_battle"]
 
 #: Appended if a preference contradicts the winner: JudgeArena's early files look like native ones.
-_OTHER_WAY_ROUND = "; if pref is the probability that B is better, read the file with --format judgearena"
+_OTHER_WAY_ROUND = "; if pref is the probability that B is better, read the file with "
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,26 @@ class RowReader:
     records: Records
     format: BattleFormat
     mapped: Mapping[str, str] = field(default_factory=dict)
+    #: What words of the file's own mean, and what collects invalid rows; without it, the first one raises.
+    outcomes: Mapping[str, str] = field(default_factory=dict)
+    invalid: InvalidRows | None = field(default=None, compare=False)
+    #: Which battles are read, and headers that the format does not use but that are kept.
+    condition: Condition | None = None
+    kept: tuple[str, ...] = ()
+
+    def collecting(self, invalid: InvalidRows, /) -> RowReader:
+        return replace(self, invalid=invalid)
+
+    def choosing(self, condition: Condition | None, columns: Sequence[str], /) -> RowReader:
+        kept = tuple(name for name in columns if name in self.keepable)
+        return replace(self, condition=condition, kept=kept)
+
+    @property
+    def keepable(self) -> tuple[str, ...]:
+        if not self.format.reads:
+            return ()
+        given = {*CANONICAL, *OTHER_NAMES, *self.stored}
+        return tuple(name for name in self._names if name not in given)
 
     @property
     def rows(self) -> int | None:
@@ -39,7 +63,8 @@ class RowReader:
     @property
     def stored(self) -> tuple[str, ...]:
         if self.format.reads:
-            return tuple(name for name, header in self.format.gives.items() if header in self._names)
+            given = (name for name, header in self.format.gives.items() if header in self._names)
+            return (*given, *self.kept)
         headers = [OTHER_NAMES.get(name, name) for name in self._names]
         known = [name for name in CANONICAL if name in headers]
         return (*known, *(name for name in dict.fromkeys(headers) if name not in CANONICAL))
@@ -52,9 +77,20 @@ class RowReader:
 
     @property
     def countable(self) -> tuple[str, ...]:
-        if self.format.answers is None or not set(self._names).issuperset(self.format.answers_in):
+        if self._style is None:
             return ()
         return tuple(name for name in STYLE if name not in self._names)
+
+    @property
+    def _style(self) -> tuple[Callable[[Mapping[str, object]], Mapping[str, float]], tuple[str, ...]] | None:
+        """What makes the style columns of a record, from which headers: stated counts, else the answers."""
+        names, given = set(self._names), self.format
+        if given.style is not None and names.issuperset(given.style_in):
+            return given.style, given.style_in
+        if given.answers is not None and names.issuperset(given.answers_in):
+            answers = given.answers
+            return lambda record: style_row(*answers(record)), given.answers_in
+        return None
 
     @property
     def types(self) -> Mapping[str, pa.DataType]:
@@ -67,8 +103,17 @@ class RowReader:
     def batches(
         self, columns: Sequence[str], batch_size: int, tally: Counter[str], /
     ) -> Iterator[pa.RecordBatch]:
-        style = not set(columns).isdisjoint(self.countable)
-        located = self._located(tally, style=style)
+        located = self._located(tally, style=self._measures(columns))
+        return self._row_batches(located, columns, batch_size)
+
+    def _measures(self, columns: Sequence[str]) -> bool:
+        """Whether style must be measured for these columns."""
+        return not set(columns).isdisjoint(self.countable)
+
+    @staticmethod
+    def _row_batches(
+        located: Iterator[tuple[str, Battle]], columns: Sequence[str], batch_size: int
+    ) -> Iterator[pa.RecordBatch]:
         while chunk := list(itertools.islice(located, batch_size)):
             arrays = [_column(name, chunk) for name in columns]
             yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
@@ -77,26 +122,57 @@ class RowReader:
         for where, row in self._settled(style=style):
             if isinstance(row, SkippedRecord):
                 tally[row.reason] += 1
+                continue
+            try:
+                battle = self._battle(where, row)
+            except BadBattle as error:
+                if not self._chooses(row.get, tally):
+                    continue
+                if self.invalid is None:
+                    raise
+                self.invalid.add(where, error.problem, row)
             else:
-                yield where, parse_battle(where, row)
+                if self._chooses(battle.value, tally):
+                    yield where, battle
+
+    def _chooses(self, value: Callable[[str], object], tally: Counter[str]) -> bool:
+        """Whether the condition holds for these values; if not, the battle is counted."""
+        if self.condition is None or self.condition.holds(value):
+            return True
+        tally[self.condition.reason] += 1
+        return False
+
+    def _battle(self, where: str, row: Mapping[str, object]) -> Battle:
+        key = "winner" if row.get("winner") is not None else "outcome"
+        if self.outcomes:
+            meaning = self.outcomes.get(outcome_word(row.get(key)))
+            row = row if meaning is None else {**row, key: meaning}
+        if not self.format.reads:
+            named = named_winner(row.get(key), row.get("model_a"), row.get("model_b"))
+            row = row if named is None else {**row, key: named}
+        return parse_battle(where, row)
 
     def _settled(self, *, style: bool) -> Iterator[Settled]:
         settled = self._converted(style=style)
         return self.format.settle(settled) if self.format.settle else settled
 
     def _converted(self, *, style: bool) -> Iterator[Settled]:
-        reads = (
-            {*self.format.reads, *(self.format.answers_in if style else ())} if self.format.reads else None
-        )
+        measure, style_in = self._style if style and self._style is not None else (None, ())
+        reads = {*self.format.reads, *style_in, *self.kept} if self.format.reads else None
         for where, record in self.records.records(self._headers(reads)):
             renamed = self._renamed(record)
             try:
                 row = self.format.convert(renamed)
-                if style and self.format.answers and not isinstance(row, SkippedRecord):
-                    row = {**style_row(*self.format.answers(renamed)), **row}
+                if measure is not None and not isinstance(row, SkippedRecord):
+                    row = {**measure(renamed), **row}
+                if self.kept and not isinstance(row, SkippedRecord):
+                    row = {**{name: renamed[name] for name in self.kept if name in renamed}, **row}
             except BadBattle as error:
-                raise BadBattle(error.problem, where=where) from None
-            yield where, row
+                if self.invalid is None:
+                    raise BadBattle(error.problem, where=where) from None
+                self.invalid.add(where, error.problem, {})
+            else:
+                yield where, row
 
     @property
     def _names(self) -> tuple[str, ...]:
@@ -121,9 +197,8 @@ def parse_battle(where: str, row: Mapping[str, object]) -> Battle:
     try:
         return Battle.from_dict(row)
     except BadBattle as error:
-        hint = (
-            _OTHER_WAY_ROUND if error.problem.startswith("pref ") and "contradicts" in error.problem else ""
-        )
+        contradicts = error.problem.startswith("pref ") and "contradicts" in error.problem
+        hint = _OTHER_WAY_ROUND + option_name("format", "judgearena") if contradicts else ""
         raise BadBattle(error.problem + hint, where=where) from None
 
 

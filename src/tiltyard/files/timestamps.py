@@ -27,5 +27,8 @@ def parse_arena_time(moment: Any) -> Any:
     if isinstance(moment, str):
         moment = parse_time_text(moment)
     if isinstance(moment, int | float) and abs(moment) >= _MAX_TIMESTAMP_SECONDS:
-        return moment / 1000
+        try:
+            return moment / 1000
+        except OverflowError:
+            return moment
     return moment

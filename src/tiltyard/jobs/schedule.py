@@ -24,7 +24,7 @@ from tiltyard.jobs.engine import Engine, open_engine
 from tiltyard.jobs.shard import Shard
 from tiltyard.retries import Backoff, Retries
 
-__all__ = ["RUN", "Schedule", "run_schedules"]
+__all__ = ["RUN", "JobFailure", "Schedule", "run_schedules"]
 
 #: The run that all ticks belong to.
 RUN = "schedule"
@@ -80,17 +80,38 @@ class Schedule:
         moment: datetime = moments.get_prev(datetime)
         return moment.astimezone(UTC)
 
+    def next_due(self, now: datetime) -> datetime:
+        """The first due time after ``now``."""
+        from croniter import croniter
+
+        moments = croniter(self.cron, now.astimezone(ZoneInfo(self.timezone)), second_at_beginning=True)
+        moment: datetime = moments.get_next(datetime)
+        return moment.astimezone(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class JobFailure:
+    """Why the job of a schedule failed, and when it is tried again."""
+
+    name: str
+    due_at: datetime
+    problem: str
+    retry_at: datetime
+
 
 @contextlib.contextmanager
-def run_schedules(database: str, schedules: Sequence[Schedule]) -> Iterator[None]:
+def run_schedules(
+    database: str, schedules: Sequence[Schedule], on_failure: Callable[[JobFailure], None] | None = None
+) -> Iterator[None]:
     """Run due jobs until the block is left; retries if the database is unavailable.
 
+    ``on_failure`` is called in a thread with every job that failed.
     Raises `RuntimeError` if another engine is open in this process.
     """
     by_name = {schedule.name: schedule for schedule in schedules}
     if len(by_name) < len(schedules):
         raise BadOption("two schedules have the same name; names must be unique")
-    ticking = _ScheduleThread(database, by_name)
+    ticking = _ScheduleThread(database, by_name, on_failure)
     ticking.begin()
     try:
         yield
@@ -101,8 +122,11 @@ def run_schedules(database: str, schedules: Sequence[Schedule]) -> Iterator[None
 class _ScheduleThread:
     """A thread that enqueues due jobs."""
 
-    def __init__(self, database: str, schedules: dict[str, Schedule]) -> None:
+    def __init__(
+        self, database: str, schedules: dict[str, Schedule], on_failure: Callable[[JobFailure], None] | None
+    ) -> None:
         self._database = database
+        self._on_failure = on_failure
         self._schedules = schedules
         self._closing = threading.Event()
         self._retries = Retries(_log, "scheduled work", Backoff(_FIRST_RETRY_SECONDS, _MAX_RETRY_SECONDS))
@@ -172,8 +196,19 @@ class _ScheduleThread:
             _log.error(
                 "scheduled work %s of %s failed: %s", schedule.name, moment.isoformat(), _first_line(error)
             )
+            await asyncio.to_thread(self._report, schedule, moment, _first_line(error))
             raise TiltyardError(f"{schedule.name}: {_first_line(error)}") from None
         return {"done": 1}
+
+    def _report(self, schedule: Schedule, moment: datetime, problem: str) -> None:
+        """Pass a failure on. That this may fail too, as when the database is down, is only logged."""
+        if self._on_failure is None:
+            return
+        failure = JobFailure(schedule.name, moment, problem, schedule.next_due(datetime.now(UTC)))
+        try:
+            self._on_failure(failure)
+        except Exception as error:  # noqa: BLE001 - the job itself failed, which is stored with its tick
+            _log.error("the failure of %s could not be stored: %s", schedule.name, _first_line(error))
 
 
 def _shard(name: str, moment: datetime) -> Shard:

@@ -405,7 +405,7 @@ def _cut(
     limits = caller.provider.capabilities
     total = 0
     for count, request in enumerate(requests):
-        total += request.size + _ITEM_OVERHEAD_BYTES
+        total += request.size + request.image_bytes + _ITEM_OVERHEAD_BYTES
         if count and (count >= limits.batch_requests or total > limits.batch_bytes):
             return list(requests[:count]), list(requests[count:])
     return list(requests), []

@@ -9,20 +9,21 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 
 from tiltyard.errors import JudgeUnusable, ProviderFault
+from tiltyard.judges.providers.provider import LONGEST_WAIT_SECONDS
 
 __all__ = ["ConcurrencyLimiter"]
 
+#: Consecutive calls that failed for a reason that other calls share, none served in between, that stop the run.
+_CONSECUTIVE_REFUSED_CALLS = 8
 #: Concurrent calls at the start; doubled each round until the provider throttles.
-_INITIAL_CONCURRENT_CALLS = 16
+_INITIAL_CONCURRENT_CALLS = _CONSECUTIVE_REFUSED_CALLS
 #: Permits are taken from the shared rate limit for this long at a time.
 _PERMIT_SECONDS = 0.25
 
-#: Wrong key, no credit, missing permission, unknown model.
-_FATAL_STATUSES = frozenset({401, 402, 403, 404})
-#: Consecutive calls with such a status, none served in between, that stop the run.
-_CONSECUTIVE_REFUSED_CALLS = 8
 #: Consecutive connection failures before the first success that stop the run.
 _CONSECUTIVE_UNREACHED_CALLS = 32
+#: The same of calls whose replies were lost, which may have been billed: two rounds of those that are sent together.
+_CONSECUTIVE_LOST_CALLS = 2 * _CONSECUTIVE_REFUSED_CALLS
 
 Permits = Callable[[int, float], Awaitable[tuple[float, float]]]
 Pause = Callable[[float], Awaitable[None]]
@@ -35,8 +36,9 @@ class ConcurrencyLimiter:
     the provider throttles, and grows by one each round otherwise. A Retry-After pauses all workers
     with the same key.
 
-    If no call can succeed (wrong key, no credit, unknown model, server unreachable), or a judge is
-    unusable, the limiter closes, and `enter` raises the reason.
+    If no call can succeed (wrong key, no credit, unknown or retired model, server unreachable, all replies lost, throttled for
+    long), or a judge is unusable, the limiter closes, and `enter` raises the reason. After a refused call no
+    more are in flight than are needed to be sure of it.
     """
 
     def __init__(
@@ -62,12 +64,14 @@ class ConcurrencyLimiter:
         self._cut_at = 0.0
         self._served = False
         self._consecutive_failures = 0
+        self._refused = False
+        self._throttled_since: float | None = None
         self._closed: ProviderFault | JudgeUnusable | None = None
         self._empty = asyncio.Event()
 
     async def enter(self) -> None:
         """Wait until a call may be sent."""
-        if self.in_flight >= int(self.allowed) or self._waiting:
+        if self.in_flight >= self._limit() or self._waiting:
             waiter = asyncio.get_running_loop().create_future()
             self._waiting.append(waiter)
             try:
@@ -107,17 +111,37 @@ class ConcurrencyLimiter:
 
     def tell(self, fault: ProviderFault | None) -> None:
         """Report how a call ended: ``None`` for success. Consecutive fatal faults close the limiter."""
+        if fault is None or not fault.throttled:
+            self._throttled_since = None
         if fault is None:
-            self._served, self._consecutive_failures = True, 0
+            self._served, self._consecutive_failures, self._refused = True, 0, False
             return
-        unreached = fault.status is None and not fault.billed and not self._served
-        self._consecutive_failures = (
-            self._consecutive_failures + 1 if unreached or fault.status in _FATAL_STATUSES else 0
-        )
-        if self._consecutive_failures >= (
-            _CONSECUTIVE_UNREACHED_CALLS if unreached else _CONSECUTIVE_REFUSED_CALLS
-        ):
+        if fault.throttled:
+            self._tell_throttled(fault)
+        unreached = fault.status is None and not self._served
+        self._refused = fault.fatal
+        self._consecutive_failures = self._consecutive_failures + 1 if unreached or fault.fatal else 0
+        most = _CONSECUTIVE_LOST_CALLS if fault.billed else _CONSECUTIVE_UNREACHED_CALLS
+        if self._consecutive_failures >= (most if unreached else _CONSECUTIVE_REFUSED_CALLS):
             self._closed = fault
+
+    def _tell_throttled(self, fault: ProviderFault) -> None:
+        """Close the limiter if nothing but throttled calls came back for long."""
+        now = time.monotonic()
+        self._throttled_since = self._throttled_since or now
+        if now - self._throttled_since > LONGEST_WAIT_SECONDS:
+            minutes = LONGEST_WAIT_SECONDS / 60
+            self._closed = ProviderFault(
+                f"{fault}; every call was throttled for {minutes:.0f} minutes: run the command again later, or lower "
+                "requests_per_minute",
+                status=fault.status,
+            )
+
+    def _limit(self) -> int:
+        """How many calls may be in flight now."""
+        if not self._refused:
+            return int(self.allowed)
+        return max(1, min(int(self.allowed), _CONSECUTIVE_REFUSED_CALLS - self._consecutive_failures))
 
     def leave(self, *, well: bool) -> None:
         """A call has ended. ``well``: the provider served it."""
@@ -146,7 +170,7 @@ class ConcurrencyLimiter:
             self._empty.clear()
         else:
             self._empty.set()
-        while self._waiting and self.in_flight < int(self.allowed):
+        while self._waiting and self.in_flight < self._limit():
             waiter = self._waiting.popleft()
             if not waiter.done():
                 self.in_flight += 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -16,10 +16,15 @@ from tiltyard.judges.reply_limits import ReplyLimits
 from tiltyard.judges.requests import JudgeRequest
 from tiltyard.judges.token_estimate import token_upper_bound
 from tiltyard.settings.environment import Environment
-from tiltyard.settings.prices import ModelRetirement, ModelTraits, Price, PriceBook, open_prices
+from tiltyard.settings.model_traits import ModelTraits
+from tiltyard.settings.prices import ModelRetirement, Price, PriceBook, open_prices
 from tiltyard.settings.tournament_config import JudgeSettings, RunMode, TournamentConfig
 
-__all__ = ["JudgeSetup", "choose_form", "judge_price", "open_judge", "open_judges", "open_model"]
+__all__ = ["JudgeSetup", "judge_price", "open_judge", "open_judges", "open_model", "possible_forms"]
+
+
+def _closed() -> Provider:
+    raise AssertionError("opened without a way to open it again")
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,8 @@ class JudgeSetup:
     retirement: ModelRetirement | None = None
     #: The date of its price, if it is a shipped one.
     price_date: str | None = None
+    #: Opens its provider again, for calls on another event loop.
+    reopen: Callable[[], Provider] = field(default=_closed, compare=False)
     #: Whether its replies are verdicts: a reply without one is retried, and too many end the run.
     judges: ClassVar[bool] = True
 
@@ -59,13 +66,20 @@ class JudgeSetup:
         return [
             self.name,
             self.provider.name,
-            self.provider.base_url,
+            self.provider.address,
             self.provider.adapter_version,
             self.settings.model,
-            self.form.value,
+            # The first choice, even if a preflight found that another form works.
+            possible_forms(self.settings, self.provider, self.traits)[0].value,
             self.settings.max_tokens,
             dict(self.options),
         ]
+
+    def with_form(self, form: VerdictForm) -> JudgeSetup:
+        """The same judge, asked in this form; it is noted if it is not the first choice."""
+        first = possible_forms(self.settings, self.provider, self.traits)[0]
+        found = None if form is first else form.value
+        return replace(self, form=form, settings=replace(self.settings, found_form=found))
 
     @property
     def limits(self) -> ReplyLimits:
@@ -112,10 +126,16 @@ def open_judge(
     """A judge with its provider, price and model traits."""
     provider, price = open_model(settings, environment, prices, asking=asking)
     traits = prices.traits(settings.provider, settings.model)
-    retirement = prices.retirement(settings.provider, settings.model, provider.base_url)
-    price_date = prices.date_of(settings.provider, settings.model, provider.base_url)
+    forms = possible_forms(settings, provider, traits)
     return JudgeSetup(
-        settings, provider, choose_form(settings, provider), price, traits, retirement, price_date
+        settings,
+        provider,
+        forms[0] if settings.found_form is None else VerdictForm(settings.found_form),
+        price,
+        traits,
+        prices.retirement(settings.provider, settings.model, provider.base_url),
+        prices.date_of(settings.provider, settings.model, provider.base_url),
+        lambda: open_model(settings, environment, prices, asking=asking)[0],
     )
 
 
@@ -124,7 +144,8 @@ def open_model(
 ) -> tuple[Provider, Price | None]:
     """The provider of a model, and the price of the model there."""
     key = environment.api_key(settings) if asking else None
-    provider = open_provider(settings.provider, settings.base_url, key, settings.timeout_seconds)
+    route = environment.route(settings, asking=asking)
+    provider = open_provider(settings.provider, settings.base_url, key, settings.timeout_seconds, route)
     return provider, prices.price(settings.provider, settings.model, provider.base_url)
 
 
@@ -133,13 +154,16 @@ def judge_price(seat: JudgeSetup, prices: PriceBook) -> Price | None:
     return prices.price(seat.settings.provider, seat.settings.model, seat.provider.base_url)
 
 
-def choose_form(settings: JudgeSettings, provider: Provider) -> VerdictForm:
-    """The configured form, or the strictest one that the provider supports."""
+def possible_forms(
+    settings: JudgeSettings, provider: Provider, traits: ModelTraits
+) -> tuple[VerdictForm, ...]:
+    """The configured form; or those that the model accepts and the provider supports, the strictest first."""
     can = provider.capabilities
     if settings.batch and not can.batch:
         raise BadConfig(
             f"judge {settings.name}: {settings.provider} does not support batches; set batch: false"
         )
-    if settings.form == "auto":
-        return VerdictForm.SCHEMA if can.schema else VerdictForm.TOOL if can.tool else VerdictForm.TEXT
-    return VerdictForm(settings.form)
+    if settings.form != "auto":
+        return (VerdictForm(settings.form),)
+    able = {VerdictForm.SCHEMA: can.schema, VerdictForm.TOOL: can.tool, VerdictForm.TEXT: True}
+    return tuple(form for form in map(VerdictForm, traits.forms or able) if able[form]) or (VerdictForm.TEXT,)

@@ -97,7 +97,7 @@ class RequestPlan(Protocol):
         ...
 
     def trial(self) -> Iterator[JudgeRequest]:
-        """A few requests for each judge that is called live, on different prompts.
+        """A few requests for each judge that is called live, on several prompts.
 
         They are sent first, to detect an unusable judge before much is spent.
         """

@@ -116,12 +116,18 @@ class Ledger:
             if held[place] is ReservationResult.YES:
                 by_run[intent.run].append(place)
         for run, places in by_run.items():
-            if self._hold(run, sum(intents[place].reserved for place in places)):
+            wanted = [intents[place] for place in places]
+            headroom = max(intent.headroom for intent in wanted)
+            if self._hold(run, sum(intent.reserved for intent in wanted), headroom):
                 continue
-            refused = [place for place in places if not self._hold(run, intents[place].reserved)]
+            refused = [
+                place
+                for place in places
+                if not self._hold(run, intents[place].reserved, intents[place].headroom)
+            ]
             row, behind = self.run(run), self._behind(run, now)
             for place in refused:
-                held[place] = _refusal(row, behind, intents[place].reserved)
+                held[place] = _refusal(row, behind, intents[place].reserved + intents[place].headroom)
                 self._database.change(self._sql["drop_intent"], {"attempt_id": intents[place].attempt_id})
         return held
 
@@ -167,8 +173,9 @@ class Ledger:
             found.update((key, ask) for key, ask in rows)
         return found
 
-    def _hold(self, run: str, amount: int) -> bool:
-        return self._database.change(self._sql["hold"], {"run": run, "amount": amount}) == 1
+    def _hold(self, run: str, amount: int, headroom: int = 0) -> bool:
+        values = {"run": run, "amount": amount, "headroom": headroom}
+        return self._database.change(self._sql["hold"], values) == 1
 
     def settle(self, settlements: Sequence[Settlement]) -> None:
         """Record results, replies and costs of attempts. Settling twice has no effect."""
@@ -227,6 +234,10 @@ class Ledger:
             self._lock_runs(run for _, run, _, _ in rows)
             self._settle([_lost(*row) for row in rows], time.time())
         return len(rows)
+
+    def unpriced_calls(self, run: str) -> int:
+        """How many calls of a run were made at an unknown price."""
+        return int(self._database.rows(self._sql["unpriced_attempts"], {"run": run})[0][0])
 
     def attempts(self, run: str) -> Iterator[Attempt]:
         """All attempts of a run, by question and time."""
@@ -383,12 +394,12 @@ def _lost(attempt_id: str, run: str, reserved: int, priced: int) -> Settlement:
     )
 
 
-def _refusal(row: RunRow, behind: int, reserved: int) -> ReservationResult:
+def _refusal(row: RunRow, behind: int, wanted: int) -> ReservationResult:
     """Why nothing was reserved: WAIT if calls in flight may release enough, else NO.
 
     ``behind`` is reserved for batches whose lease has expired: it is not released meanwhile.
     """
-    possible = row.cap is not None and row.spent + behind + reserved <= row.cap
+    possible = row.cap is not None and row.spent + behind + wanted <= row.cap
     return ReservationResult.WAIT if row.held > behind and possible else ReservationResult.NO
 
 

@@ -33,6 +33,9 @@ class LedgerBatcher:
         self._settlements: list[tuple[Settlement, asyncio.Future[None]]] = []
         self._withdrawn: list[AttemptIntent] = []
         self._flushing: asyncio.Task[None] | None = None
+        #: Held by the first of those that wait for money which calls in flight hold. The others wait in line: if each
+        #: looked for itself, the last money would go to random questions and leave matches half judged.
+        self.money_line = asyncio.Lock()
 
     async def begin(self, intent: AttemptIntent) -> ReservationResult:
         """Record an attempt and reserve its cost. If cancelled, the intent is withdrawn."""

@@ -40,6 +40,8 @@ class AttemptIntent:
     batch: str | None = None
     place: int | None = None
     priced: bool = True
+    #: Picodollars that must be left in the budget after ``reserved``.
+    headroom: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import uuid
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Any, TypeVar
 
+from tiltyard.core.judging.matches import Match
 from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.errors import ProviderFault
 from tiltyard.judges.ledger import AttemptIntent, ReservationResult, Settlement
@@ -48,18 +50,34 @@ OnSettled = Callable[[str, int | None], None]
 class LiveCalls:
     """Sends each request as one call, many concurrently."""
 
-    def __init__(self, run: str, worker: str, books: LedgerBatcher, heard: OnSettled) -> None:
+    def __init__(
+        self,
+        run: str,
+        worker: str,
+        books: LedgerBatcher,
+        heard: OnSettled,
+        *,
+        fault: Callable[[ProviderFault], None] = lambda _fault: None,
+    ) -> None:
         self._run = run
         self._worker = worker
         self._books = books
         self._heard = heard
+        self._fault = fault
+        #: The smallest amount that the budget did not cover: it will not cover more, so nothing else is tried.
+        self._refused = math.inf
+        #: Matches of which an order has been sent.
+        self._opened: set[Match] = set()
 
     async def ask(self, requests: Sequence[JudgeRequest], caller: JudgeCaller) -> Counter[str]:
         """Send the requests that are not cached; count all requests by final state."""
         known = await self._books.replies(request.key for request in requests)
         distinct = {request.key: request for request in requests}
         endings = await gather_or_cancel(
-            [self._ask(request, caller, known.get(key, [])) for key, request in distinct.items()]
+            [
+                self._ask(request, caller, known.get(request.key, []))
+                for request in _with_headroom(distinct.values(), known, caller)
+            ]
         )
         return Counter(endings)
 
@@ -109,23 +127,49 @@ class LiveCalls:
     ) -> AttemptIntent | ReservationResult:
         """Wait for a free slot and reserve the worst-case cost; returns the intent, or why there is none.
 
-        ``patient``: wait for money that others hold, as long as it may be released.
+        ``patient``: wait in line for money that others hold, as long as it may be released.
         """
-        for looks in count():
-            await caller.gate.enter()
-            intent = make_intent(request, self._run, self._worker, ask)
-            try:
-                held = await self._books.begin(intent)
-            except BaseException:
-                caller.gate.leave(well=False)
-                raise
-            if held is ReservationResult.YES:
-                return intent
-            caller.gate.leave(well=False)
-            if held is not ReservationResult.WAIT or not patient:
-                return held
-            await _poll_delay(looks)
+        line = self._books.money_line
+        held = await self._reserved(request, caller, ask, overtaking=not patient)
+        if held is not ReservationResult.WAIT or not patient:
+            return held
+        async with line:
+            for looks in count():
+                held = await self._reserved(request, caller, ask, overtaking=True)
+                if held is not ReservationResult.WAIT:
+                    return held
+                await _poll_delay(looks)
         raise AssertionError
+
+    async def _reserved(
+        self, request: JudgeRequest, caller: JudgeCaller, ask: int, *, overtaking: bool
+    ) -> AttemptIntent | ReservationResult:
+        """Try to reserve once, with a free slot. Unless ``overtaking``, WAIT if others wait in line for money."""
+        if (request.worst or 0) + self._headroom(request) >= self._refused:
+            return ReservationResult.NO
+        await caller.gate.enter()
+        # The other order may have been sent meanwhile.
+        request = replace(request, headroom=self._headroom(request))
+        intent = make_intent(request, self._run, self._worker, ask)
+        held = ReservationResult.WAIT
+        try:
+            if overtaking or not self._books.money_line.locked():
+                held = await self._books.begin(intent)
+        except BaseException:
+            caller.gate.leave(well=False)
+            raise
+        if held is ReservationResult.YES:
+            if request.match is not None:
+                self._opened.add(request.match)
+            return intent
+        caller.gate.leave(well=False)
+        if held is ReservationResult.NO:
+            self._refused = min(self._refused, intent.reserved + intent.headroom)
+        return held
+
+    def _headroom(self, request: JudgeRequest) -> int:
+        """What must be left for the other order of a match, unless one has been sent."""
+        return 0 if request.match in self._opened else request.headroom
 
     async def _attempt(
         self, request: JudgeRequest, caller: JudgeCaller, intent: AttemptIntent
@@ -140,6 +184,7 @@ class LiveCalls:
             await self._books.settle(settlement)
         except ProviderFault as fault:
             caller.gate.tell(fault)
+            self._fault(fault)
             await self._failed(intent, caller, fault)
             return fault
         finally:
@@ -223,7 +268,25 @@ def make_intent(
         batch=batch,
         place=place,
         priced=request.worst is not None,
+        headroom=request.headroom,
     )
+
+
+def _with_headroom(
+    requests: Iterable[JudgeRequest], known: Mapping[str, Sequence[Body]], caller: JudgeCaller
+) -> list[JudgeRequest]:
+    """The requests, each with what the other order of its match may cost, if that must be sent too."""
+    whole: Counter[Match] = Counter()
+    listed = [(one, caller.due(one, known.get(one.key, [])) is not None) for one in requests]
+    for request, due in listed:
+        if request.match is not None and due:
+            whole[request.match] += request.worst or 0
+    return [
+        replace(request, headroom=whole[request.match] - (request.worst or 0))
+        if request.match is not None and due
+        else request
+        for request, due in listed
+    ]
 
 
 def settle_reply(intent: AttemptIntent, caller: JudgeCaller, body: Body) -> Settlement:

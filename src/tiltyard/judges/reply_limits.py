@@ -32,8 +32,9 @@ class ReplyLimits:
 
     max_output: int | None = None
     context: int | None = None
-    #: Whether to retry a truncated reply with a larger limit.
+    #: Whether to retry a truncated reply with a larger limit, and one that cannot be parsed with the same.
     raised: bool = True
+    repeated: bool = True
 
     def next_limit(self, states: Sequence[QuestionState], planned: int, size: int) -> int | None:
         """The limit of the next attempt after replies with these states; ``None`` if none is needed.
@@ -46,7 +47,7 @@ class ReplyLimits:
         if len(states) >= ASK_LIMIT:
             return None
         if states[0] is QuestionState.UNPARSEABLE:
-            return planned
+            return planned if self.repeated else None
         if states[0] is not QuestionState.TRUNCATED or not self.raised:
             return None
         room = math.inf if self.context is None else self.context - expected_tokens(size)

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from tiltyard.core.judging.matches import Match
 from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.errors import JudgeUnusable
 from tiltyard.judges.concurrency_limiter import ConcurrencyLimiter
@@ -29,11 +30,17 @@ class JudgeRequest:
     judge: str
     dimension: str
     body: Body
-    #: Size of the request in bytes.
+    #: Size of the request in bytes, but of an image what it may cost in tokens.
     size: int
     worst: int | None
     #: The prompt of the question.
     prompt_id: str = ""
+    #: The bytes of images beyond what ``size`` counts for them.
+    image_bytes: int = 0
+    #: The match that it is an order of; ``None`` for checks.
+    match: Match | None = None
+    #: Picodollars that must be left for the other order of the match, so that it is not left half judged.
+    headroom: int = 0
 
 
 @dataclass(frozen=True)
@@ -108,7 +115,7 @@ def request_key(provider: Provider, body: Body, replicate: int) -> tuple[str, in
     """
     text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     sent = text.encode("utf-8", "surrogatepass")
-    name, address = json.dumps(provider.name), json.dumps(provider.base_url)
+    name, address = json.dumps(provider.name), json.dumps(provider.address)
     digest = hashlib.sha256()
     digest.update(f'{{"adapter_version":{provider.adapter_version},"base_url":{address},"body":'.encode())
     digest.update(sent)

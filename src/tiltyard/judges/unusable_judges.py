@@ -7,12 +7,14 @@ from collections import Counter
 from tiltyard.core.judging.verdict import QuestionState, VerdictForm
 from tiltyard.errors import JudgeUnusable
 
-__all__ = ["UNUSABLE", "UnusableReplies"]
+__all__ = ["FIRST_UNUSABLE_REPLY_COUNT", "UNUSABLE", "UnusableReplies"]
 
 #: Prefix of the reason, by which it is recognised among the failures of other workers.
 UNUSABLE = "judge unusable: "
 #: Consecutive replies without a verdict, retries included, and finished prompts among them.
 _UNUSABLE_REPLY_COUNT, _UNUSABLE_PROMPT_COUNT = 10, 3
+#: The replies that are enough where a judge has given no verdict yet, and is asked one question after the other.
+FIRST_UNUSABLE_REPLY_COUNT = 6
 _WITHOUT_VERDICT = (QuestionState.TRUNCATED, QuestionState.UNPARSEABLE, QuestionState.REFUSED)
 
 
@@ -23,8 +25,11 @@ class UnusableReplies:
     their first replies may be truncated although the retries, with a larger limit, are not.
     """
 
-    def __init__(self, judge: str, form: VerdictForm, max_tokens: int) -> None:
+    def __init__(
+        self, judge: str, form: VerdictForm, max_tokens: int, replies: int = _UNUSABLE_REPLY_COUNT
+    ) -> None:
         self._judge = judge
+        self._replies = replies
         self._advice = {
             QuestionState.TRUNCATED: f"raise max_tokens ({max_tokens:,} now), or choose a judge that thinks less",
             QuestionState.UNPARSEABLE: f"use another reply form ({form} now), or choose another judge",
@@ -36,7 +41,7 @@ class UnusableReplies:
     @property
     def has_long_streak(self) -> bool:
         """Whether the last verdict was many replies ago."""
-        return self._states.total() >= _UNUSABLE_REPLY_COUNT
+        return self._states.total() >= self._replies
 
     def add(self, prompt_id: str, state: str, *, ended: bool) -> JudgeUnusable | None:
         """Record the state of a reply; return the reason once the judge is unusable.

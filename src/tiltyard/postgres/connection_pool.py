@@ -18,6 +18,7 @@ from psycopg import AsyncConnection
 from psycopg.pq import PipelineStatus, TransactionStatus
 
 from tiltyard.errors import Crowded, StoreFault
+from tiltyard.instruments import POOL_REFUSED
 from tiltyard.postgres.connections import connect_async, translate_errors
 from tiltyard.retries import Backoff
 
@@ -42,16 +43,19 @@ class ConnectionPool:
     An arena needs at most two connections for voting at a time: one for a batch and one for a lookup.
     """
 
-    def __init__(self, url: str, *, most: int, name: str) -> None:
+    def __init__(self, url: str, *, most: int, name: str, pooled: bool = False) -> None:
         self.most = most
         self.closed = True
         #: Connections in use now.
         self.in_use = 0
+        #: Callers that wait for one.
+        self.waiting = 0
         #: Acquired by background work, such as loading an arena in which nobody votes. After a database outage
         #: all arenas are reloaded, and those with voters must come first.
         self.unhurried = asyncio.Semaphore(BACKGROUND_CONNECTION_LIMIT)
         self._url = url
         self._name = name
+        self._pooled = pooled
         share = most - most // 4
         self._slots = asyncio.Semaphore(most)
         self._general, self._voting = asyncio.Semaphore(share), asyncio.Semaphore(share)
@@ -124,11 +128,14 @@ class ConnectionPool:
 
     async def _acquired(self, semaphore: asyncio.Semaphore, deadline: float) -> None:
         if semaphore.locked():
+            self.waiting += 1
             try:
                 async with asyncio.timeout(deadline - time.monotonic()):
                     await semaphore.acquire()
             except TimeoutError:
                 raise self._crowded() from None
+            finally:
+                self.waiting -= 1
         else:
             await semaphore.acquire()
 
@@ -146,7 +153,7 @@ class ConnectionPool:
                     return connection
                 await connection.close()
             try:
-                return await connect_async(self._url, name=self._name)
+                return await connect_async(self._url, name=self._name, pooled=self._pooled)
             except StoreFault:
                 if not self.in_use:
                     raise
@@ -154,11 +161,14 @@ class ConnectionPool:
 
     async def _wait_for_return(self, deadline: float) -> None:
         self._returned.clear()
+        self.waiting += 1
         try:
             async with asyncio.timeout(deadline - time.monotonic()):
                 await self._returned.wait()
         except TimeoutError:
             raise self._crowded() from None
+        finally:
+            self.waiting -= 1
 
     async def _give_back(self, connection: Connection) -> None:
         if self.closed or not _is_reusable(connection):
@@ -170,6 +180,7 @@ class ConnectionPool:
             await self._idle.popleft()[1].close()
 
     def _crowded(self) -> Crowded:
+        POOL_REFUSED.record()
         return Crowded(
             f"{self.in_use} of {self.most} connections of this process are in use, and none became free within"
             f" {WAIT_SECONDS:.0f} s; try again in a moment"

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypedDict
 
 from tiltyard.errors import BadOption, StoreFault
+from tiltyard.traces import is_tracing
 
 if TYPE_CHECKING:
     import psycopg
@@ -50,22 +51,40 @@ def connect(url: str, *, name: str = "tiltyard") -> psycopg.Connection:
     import psycopg
 
     with translate_errors("connect to the database"):
-        return psycopg.connect(_checked(url), autocommit=True, **_options(name))
+        made = psycopg.connect(_checked(url), autocommit=True, **_options(name))
+        if is_tracing():
+            from tiltyard.postgres.traced_cursors import TracedCursor
+
+            made.cursor_factory = TracedCursor
+        return made
 
 
-async def connect_async(url: str, *, name: str = "tiltyard") -> psycopg.AsyncConnection:
-    """Like `connect`, for asynchronous code."""
+async def connect_async(url: str, *, name: str = "tiltyard", pooled: bool = False) -> psycopg.AsyncConnection:
+    """Like `connect`, for asynchronous code.
+
+    ``pooled``: by a pooler that shares sessions. No statement is prepared then: what is prepared belongs to a session.
+    """
     import psycopg
 
     with translate_errors("connect to the database"):
-        return await psycopg.AsyncConnection.connect(_checked(url), autocommit=True, **_options(name))
+        connection = await psycopg.AsyncConnection.connect(_checked(url), autocommit=True, **_options(name))
+    if is_tracing():
+        from tiltyard.postgres.traced_cursors import TracedAsyncCursor
+
+        connection.cursor_factory = TracedAsyncCursor
+    if pooled:
+        connection.prepare_threshold = None
+    return connection
 
 
-def open_pool(url: str, *, most: int = 8, name: str = "tiltyard") -> ConnectionPool:
-    """A pool that connects when it is opened: ``async with pool`` or ``await pool.open()``."""
+def open_pool(url: str, *, most: int = 8, name: str = "tiltyard", pooled: bool = False) -> ConnectionPool:
+    """A pool that connects when it is opened: ``async with pool`` or ``await pool.open()``.
+
+    ``pooled``: see `connect_async`.
+    """
     from tiltyard.postgres.connection_pool import ConnectionPool
 
-    return ConnectionPool(_checked(url), most=most, name=name)
+    return ConnectionPool(_checked(url), most=most, name=name, pooled=pooled)
 
 
 def is_broken(connection: psycopg.Connection | psycopg.AsyncConnection) -> bool:

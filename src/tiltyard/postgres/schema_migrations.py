@@ -73,8 +73,8 @@ def migrate(
 def use_custom_plans(connection: psycopg.Connection) -> None:
     """Make custom plans the default of our role.
 
-    A generic plan would lock the partitions of all arenas. A default of the role also works behind a
-    connection pooler, where a session setting would not.
+    Arenas of different sizes share tables, and a generic plan is made for the average one. A default of the role
+    also works behind a connection pooler, where a session setting would not.
     """
     from psycopg import sql
 

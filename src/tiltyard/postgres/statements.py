@@ -8,25 +8,42 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
-__all__ = ["arena_statement", "load_statements", "statement", "statements"]
+__all__ = ["bucket_statement", "bucket_table", "is_bucketed", "load_statements", "statement", "statements"]
 
 _HEAD = re.compile(r"^-- name: (\w+)\n((?:--.*\n)+)", re.MULTILINE)
-#: Tables that are partitioned by arena.
-_PARTITIONED = re.compile(r"\b(events|matchups|endings)\b")
+#: Tables that are partitioned by bucket; a parameter may have the name of one.
+_BUCKETED = re.compile(r"(?<!%\()\b(events|matchups|endings|battles)\b")
 
 
 def statement(name: str) -> str:
-    """A statement by its name."""
+    """A statement by its name; `ValueError` if it must be made for a bucket by `bucket_statement`."""
+    if is_bucketed(name):
+        raise ValueError(f"{name} reads or writes tables of a bucket, and none was named")
     return statements()[name]
 
 
 @lru_cache(maxsize=10_000)
-def arena_statement(name: str, arena: int) -> str:
-    """A statement on the partitions of one arena instead of the partitioned tables.
+def bucket_statement(name: str, bucket: int) -> str:
+    """A statement on the partitions of one bucket instead of the partitioned tables.
 
-    Its plan can be cached and does not touch the partitions of other arenas.
+    It cannot touch or lock the partitions of another bucket, however it is planned.
     """
-    return _PARTITIONED.sub(lambda table: f"{table[1]}_{arena}", statement(name))
+    return _BUCKETED.sub(lambda table: bucket_table(table[1], bucket), statements()[name])
+
+
+def bucket_table(table: str, bucket: int) -> str:
+    """The partition of a table for a bucket."""
+    return f"{table}_b{bucket}"
+
+
+def is_bucketed(name: str) -> bool:
+    """Whether a statement reads or writes tables that are partitioned by bucket."""
+    return name in _bucketed_names()
+
+
+@cache
+def _bucketed_names() -> frozenset[str]:
+    return frozenset(name for name, text in statements().items() if _BUCKETED.search(text))
 
 
 @cache

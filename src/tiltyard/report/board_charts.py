@@ -21,6 +21,7 @@ __all__ = [
     "charts_available",
     "javascript",
     "need_charts",
+    "ratings_chart",
     "spec_of",
     "thin_evenly",
 ]
@@ -31,6 +32,8 @@ One = TypeVar("One")
 
 #: The number of models that a heatmap shows, best first; more would be unreadable.
 HEATMAP_MODELS = 40
+#: The largest number of models for which the cells of a heatmap have numbers.
+_NUMBERED_MODELS = 16
 ACCENT = "#2f6f8f"
 _WIDTH_PIXELS = 640
 
@@ -82,16 +85,15 @@ def thin_evenly(rows: Sequence[One], most: int) -> Sequence[One]:
 
 
 def chart_specs(rated: RatedGroup) -> dict[str, Spec]:
-    """Title and spec of every chart available for these ratings."""
+    """Title and spec of every chart that a page draws by script; they are as wide as their place on the page."""
     need_charts()
     rows = [row for row in rated.board.rows if row.group == 0]
     specs: dict[str, Spec] = {}
-    if rows:
-        specs["Rating with interval" if rated.board.level else "Rating"] = _ratings(rows)
     shown = [row.model for row in rows[:HEATMAP_MODELS]]
-    if len(shown) > 1:
-        specs["Score of row against column"] = _scores(rated, shown)
-        specs["Battles by pair"] = _battles(rated, shown)
+    if len(shown) > 2:
+        cells = _cells(rated, shown)
+        specs["Score of row against column"] = _scores(cells, shown)
+        specs["Battles by pair"] = _battles(cells, shown)
     if rated.sweep:
         specs["Elo under other values of K"] = _sweep(rated)
     if rated.prediction is not None:
@@ -99,7 +101,9 @@ def chart_specs(rated: RatedGroup) -> dict[str, Spec]:
     return specs
 
 
-def _ratings(rows: list[Row]) -> Spec:
+def ratings_chart(rows: Sequence[Row]) -> Any:
+    """Ratings with their intervals, as a chart of Altair."""
+    need_charts()
     import altair as alt
 
     values = [
@@ -128,7 +132,7 @@ def _ratings(rows: list[Row]) -> Spec:
             x=alt.X("low:Q", scale=scale, title="rating"), x2="high:Q"
         )
         chart = bars + dots
-    return spec_of(chart.properties(width=_WIDTH_PIXELS, height=alt.Step(22)))
+    return chart.properties(width=_WIDTH_PIXELS, height=alt.Step(22))
 
 
 def _rounded(value: float | None) -> float | None:
@@ -137,48 +141,51 @@ def _rounded(value: float | None) -> float | None:
 
 
 def _cells(rated: RatedGroup, shown: list[str]) -> list[dict[str, object]]:
+    """A cell for each pair that met, both ways; models by their place in ``shown``, since names may be long."""
     cells: list[dict[str, object]] = []
-    known = set(shown)
-    for pair in pair_rows(rated.table):
-        if {pair.model_a, pair.model_b} <= known and pair.a_score is not None:
-            for a, b, score in (
-                (pair.model_a, pair.model_b, pair.a_score),
-                (pair.model_b, pair.model_a, 1.0 - pair.a_score),
-            ):
-                cells.append({"row": a, "column": b, "score": round(score, 4), "battles": pair.battles})
+    place = {model: k for k, model in enumerate(shown)}
+    for pair in pair_rows(rated.table, rated.ratings.method):
+        if {pair.model_a, pair.model_b} <= place.keys() and pair.a_score is not None:
+            a, b, score = place[pair.model_a], place[pair.model_b], round(pair.a_score, 4)
+            cells.append({"a": a, "b": b, "score": score, "battles": pair.battles})
+            cells.append({"a": b, "b": a, "score": round(1.0 - pair.a_score, 4), "battles": pair.battles})
     return cells
 
 
-def _heatmap(rated: RatedGroup, shown: list[str], color: Any, text: str, format_: str) -> Any:
+def _heatmap(cells: list[dict[str, object]], shown: list[str], color: Any, text: str, format_: str) -> Spec:
     import altair as alt
 
-    step = 46 if len(shown) <= 16 else 20
-    base = alt.Chart(chart_data(_cells(rated, shown))).encode(
-        x=alt.X(
-            "column:N", sort=shown, title=None, axis=alt.Axis(orient="top", labelAngle=-40, labelLimit=160)
-        ),
-        y=alt.Y("row:N", sort=shown, title=None, axis=alt.Axis(labelLimit=200)),
-        tooltip=["row:N", "column:N", alt.Tooltip("score:Q", format=".2f"), "battles:Q"],
+    base = (
+        alt.Chart(chart_data([]))
+        .transform_calculate(row="models[datum.a]", column="models[datum.b]")
+        .encode(
+            x=alt.X("column:N", sort=shown, title=None, axis=alt.Axis(orient="top", labelAngle=-40)),
+            y=alt.Y("row:N", sort=shown, title=None),
+            tooltip=["row:N", "column:N", alt.Tooltip("score:Q", format=".2f"), "battles:Q"],
+        )
     )
     chart: Any = base.mark_rect().encode(color=color)
-    if len(shown) <= 16:
+    if len(shown) <= _NUMBERED_MODELS:
         chart = chart + base.mark_text(fontSize=11, color="#111").encode(text=alt.Text(text, format=format_))
-    return chart.properties(width=alt.Step(step), height=alt.Step(min(step, 26)))
+    step = 26 if len(shown) <= _NUMBERED_MODELS else 18
+    chart = chart.add_params(alt.param(name="models", value=shown))
+    # Altair would check each of the cells.
+    return spec_of(chart.properties(width="container", height=alt.Step(step))) | {"data": {"values": cells}}
 
 
-def _scores(rated: RatedGroup, shown: list[str]) -> Spec:
+def _scores(cells: list[dict[str, object]], shown: list[str]) -> Spec:
     import altair as alt
 
     scale = alt.Scale(domain=[0, 0.5, 1], range=["#d98a5f", "#f4f1ea", "#5f9fbf"])
     color = alt.Color("score:Q", scale=scale, title="score")
-    return spec_of(_heatmap(rated, shown, color, "score:Q", ".2f"))
+    return _heatmap(cells, shown, color, "score:Q", ".2f")
 
 
-def _battles(rated: RatedGroup, shown: list[str]) -> Spec:
+def _battles(cells: list[dict[str, object]], shown: list[str]) -> Spec:
     import altair as alt
 
     scale = alt.Scale(range=["#f4f1ea", "#6fa08a"], zero=True)
-    return spec_of(_heatmap(rated, shown, alt.Color("battles:Q", scale=scale), "battles:Q", ",d"))
+    return _heatmap(cells, shown, alt.Color("battles:Q", scale=scale), "battles:Q", ",d")
 
 
 def _sweep(rated: RatedGroup) -> Spec:
@@ -195,14 +202,12 @@ def _sweep(rated: RatedGroup) -> Spec:
         .mark_line(point=True)
         .encode(
             x=alt.X("K:Q", scale=alt.Scale(type="log", base=2), title="K"),
-            y=alt.Y("rating:Q", scale=alt.Scale(zero=False), title="Elo, mean over orders"),
-            color=alt.Color(
-                "model:N", sort=best, title=None, legend=alt.Legend(labelLimit=220, symbolLimit=12)
-            ),
+            y=alt.Y("rating:Q", scale=alt.Scale(zero=False), title="Elo"),
+            color=alt.Color("model:N", sort=best, title=None, legend=alt.Legend(symbolLimit=12)),
             tooltip=["model:N", "K:Q", "rating:Q"],
         )
     )
-    return spec_of(chart.properties(width=_WIDTH_PIXELS - 120, height=300))
+    return spec_of(chart.properties(width="container", height=300))
 
 
 def _calibration(rated: RatedGroup) -> Spec:
@@ -225,4 +230,4 @@ def _calibration(rated: RatedGroup) -> Spec:
             tooltip=["predicted:Q", "observed:Q", "battles:Q"],
         )
     )
-    return spec_of((line.encode(x="v:Q", y="v:Q") + points).properties(width=320, height=320))
+    return spec_of((line.encode(x="v:Q", y="v:Q") + points).properties(width="container", height=320))

@@ -2,50 +2,134 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tiltyard.core.board import Board, RatedGroup, Row, pair_rows
+from tiltyard.report.baseline_table import baseline_html
+from tiltyard.report.board_cells import (
+    flip_sentence,
+    interval_text,
+    method_title,
+    rank_range,
+    settled_sentence,
+    title_parts,
+)
 from tiltyard.report.board_charts import HEATMAP_MODELS, chart_specs, charts_available
-from tiltyard.report.html_parts import findings_html, text_html
+from tiltyard.report.group_matrix import matrix_html, section_mark
+from tiltyard.report.html_parts import findings_html, section_html, sentence_html, text_html
+from tiltyard.report.interval_chart import NARROW, WIDE, chart_title, interval_chart
+from tiltyard.report.methods_text import RunFacts, bibtex_entry, methods_text
 from tiltyard.report.page_shell import charts_note, figure_html, offline_page
-from tiltyard.report.terminal import flip_sentence, method_title
 
-__all__ = ["render_page"]
+__all__ = ["PAGE_FOOTER", "boards_html", "render_page"]
+
+PairAddress = Callable[[str | None, str, str], str | None]
 
 _PAIR_LIMIT = 200
-_FOOTER = (
+#: What every page of a run folder says at its end.
+PAGE_FOOTER = (
     "Every number follows from the files beside this file: <code>tiltyard verify</code> recomputes them."
 )
 
 
-def render_page(title: str, groups: Sequence[RatedGroup], *, lede: str = "", sections: str = "") -> str:
-    """Render the page. It depends only on the arguments and the installed versions.
+def render_page(title: str, groups: Sequence[RatedGroup], facts: RunFacts | None = None) -> str:
+    """Render a page of its own. It depends only on the arguments and the installed versions."""
+    facts = facts or RunFacts()
+    several = len(groups) > 1
+    overview = f"{matrix_html(groups, facts.by or 'group')}{_contents(groups)}" if several else ""
+    body = (
+        f"{overview}{boards_html(groups, fold_charts=several)}{_methods(title, groups, facts)}{charts_note()}"
+    )
+    return offline_page(title, body, footer=PAGE_FOOTER)
 
-    ``lede`` and ``sections`` are HTML placed before and after the groups.
+
+def boards_html(
+    groups: Sequence[RatedGroup], *, fold_charts: bool = False, pair_address: PairAddress = lambda *_: None
+) -> str:
+    """The boards with their charts and tables, one after the other.
+
+    ``fold_charts`` closes the charts, so that what draws them is needed only when a reader opens them.
+    ``pair_address`` is where the inconsistent matches of a pair can be read: group, both models.
     """
-    charts = charts_available()
-    ratings = "".join(_section(rated, index, charts=charts) for index, rated in enumerate(groups))
-    return offline_page(title, f"{lede}{ratings}{charts_note()}{sections}", footer=_FOOTER)
+    return "".join(_section(rated, index, fold_charts, pair_address) for index, rated in enumerate(groups))
 
 
-def _section(rated: RatedGroup, index: int, *, charts: bool) -> str:
+def _contents(groups: Sequence[RatedGroup]) -> str:
+    links = "".join(
+        f'<li><a href="#{section_mark(index)}">{text_html(rated.name or "")}</a></li>\n'
+        for index, rated in enumerate(groups)
+    )
+    return f'<nav aria-label="Contents"><ul>\n{links}<li><a href="#methods">Methods</a></li>\n</ul></nav>\n'
+
+
+def _section(rated: RatedGroup, index: int, fold_charts: bool, pair_address: PairAddress) -> str:
+    """What is settled, the board and its chart come first, details after them."""
+    mark = section_mark(index)
     heading = "" if rated.name is None else f"<h2>{text_html(rated.name)}</h2>\n"
+    settled = settled_sentence(rated)
+    flip = "" if rated.flip is None else f"<p>{text_html(flip_sentence(rated.flip))}</p>\n"
+    charts = _charts(rated, index) if charts_available() else ""
+    if charts and fold_charts:
+        charts = f'<details class="charts"><summary>Charts</summary>\n{charts}</details>\n'
     parts = [
         heading,
+        f'<p class="settled">{sentence_html(settled)}</p>\n' if settled else "",
         _lede(rated.board),
-        findings_html(rated.board.findings),
-        _table(rated.board),
+        _findings_link(rated.board, mark),
+        f'<div class="first">\n<div>{_table(rated.board)}</div>\n{_intervals(rated, mark)}</div>\n',
+        flip,
+        baseline_html(rated.board.baseline, f"{mark}-baseline"),
+        f'<div id="{mark}-findings">{findings_html(rated.board.findings)}</div>\n',
+        charts,
+        *(_pairs(rated, pair_address), _sweep(rated), _prediction(rated), _method(rated)),
     ]
-    if rated.flip is not None:
-        parts.append(f"<p>{text_html(flip_sentence(rated.flip))}</p>\n")
-    parts.append(_charts(rated, index) if charts else "")
-    parts += [_pairs(rated), _sweep(rated), _prediction(rated), _method(rated)]
-    return "".join(parts)
+    return f'<section class="rated" id="{mark}">\n{"".join(parts)}</section>\n'
+
+
+def _findings_link(board: Board, mark: str) -> str:
+    count = len(board.findings)
+    if not count:
+        return ""
+    words = "1 finding" if count == 1 else f"{count} findings"
+    return f'<p class="noted"><a href="#{mark}-findings">{words} to read before you trust these numbers</a></p>\n'
+
+
+def _intervals(rated: RatedGroup, mark: str) -> str:
+    """The chart twice, as wide screens and phones need it; the style shows one."""
+    board = rated.board
+    shapes = [interval_chart(board, layout) for layout in (WIDE, NARROW)]
+    if not shapes[0]:
+        return ""
+    wide, narrow = (
+        shape.replace("<svg ", f'<svg class="{name}" ', 1)
+        for shape, name in zip(shapes, ("broad", "slim"), strict=True)
+    )
+    apart = sum(row.rating is not None and row.group != 0 for row in board.rows)
+    note = (
+        f"<p><small>Not drawn, since they are not comparable with these: {apart:,} models.</small></p>\n"
+        if apart
+        else ""
+    )
+    return (
+        f'<figure class="intervals" data-name="intervals-{mark}"><figcaption>{text_html(chart_title(board))}</figcaption>\n'
+        f"{wide}{narrow}{note}</figure>\n"
+    )
+
+
+def _methods(title: str, groups: Sequence[RatedGroup], facts: RunFacts) -> str:
+    """How the ratings were made, ready to be quoted."""
+    entry = "\n".join(map(text_html, bibtex_entry(title, groups, facts).splitlines()))
+    return section_html(
+        "methods",
+        "Methods",
+        f"<p>{text_html(methods_text(groups, facts))}</p>\n",
+        "<p>To cite this run, add who made it, when, and where it can be found:</p>\n"
+        f'<pre class="copied">{entry}</pre>\n',
+    )
 
 
 def _lede(board: Board) -> str:
-    rated = sum(row.rank is not None for row in board.rows)
-    parts = [method_title(board.method.name), f"{board.n_battles:,} battles", f"{rated} models"]
+    parts = title_parts(board)
     if board.level is not None:
         level = "battle-level " if board.clusters == "battle" else ""
         parts.append(f"{100 * board.level:g}% {level}intervals for {board.scope} ({board.basis})")
@@ -53,17 +137,9 @@ def _lede(board: Board) -> str:
 
 
 def _table(board: Board) -> str:
-    heads = ["", "Model", "Rating"]
-    if board.level is not None:
-        heads += [f"{100 * board.level:g}% interval", "", "Ranks", "Tier"]
-    if any(row.rd is not None for row in board.rows):
-        heads.append("RD")
-    heads += ["Won", "Lost", "Tied", "Both bad"]
-    head = "".join(
-        f"<th{'' if name in ('Model', '') else ' class=n'}>{text_html(name)}</th>" for name in heads
-    )
-    ends = [end for row in board.rows for end in (row.low, row.high) if end is not None]
-    span = (min(ends), max(ends)) if ends else (0.0, 1.0)
+    """The board. On a phone the columns of class ``more`` are shown on request."""
+    heads = _heads(board)
+    head = "".join(f"<th{_class_of(kind)}>{text_html(name)}</th>" for name, kind in heads)
     body: list[str] = []
     group: int | None = 0
     tier: int | None = 1
@@ -74,42 +150,62 @@ def _table(board: Board) -> str:
             body.append(f'<tr class="apart"><td></td><td colspan="{len(heads) - 1}">{text}</td></tr>\n')
         mark = ' class="tier"' if row.tier is not None and row.tier != tier else ""
         tier = row.tier
-        body.append(f"<tr{mark}>{_row(row, board, heads, span)}</tr>\n")
-    return f'<div class="wide"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{"".join(body)}</tbody>\n</table></div>\n'
+        cells = "".join(
+            f"<td{_class_of(kind)}>{cell}</td>"
+            for cell, (_, kind) in zip(_cells(row, board), heads, strict=True)
+        )
+        body.append(f"<tr{mark}>{cells}</tr>\n")
+    return (
+        f'<div class="wide"><table class="board">\n<thead><tr>{head}</tr></thead>\n<tbody>\n{"".join(body)}</tbody>\n'
+        '</table></div>\n<label class="all"><input type="checkbox"> All columns</label>\n'
+    )
 
 
-def _row(row: Row, board: Board, heads: list[str], span: tuple[float, float]) -> str:
-    cells = [_n(row.rank), f'<td class="m">{text_html(row.model)}</td>', _n(row.rating, "{:.0f}")]
+def _heads(board: Board) -> list[tuple[str, str]]:
+    """Headings, and the class of their columns: name, number, or number that a phone leaves out."""
+    heads = [("", "n"), ("Model", "m"), ("Rating", "n")]
     if board.level is not None:
-        interval = "" if row.low is None or row.high is None else f"{row.low:.0f} – {row.high:.0f}"
-        cells += [f'<td class="n">{interval}</td>', f"<td>{_bar(row, span)}</td>"]
-        ranks = "" if row.rank_low is None else f"{row.rank_low}–{row.rank_high}"
-        if row.rank_low is not None and row.rank_low == row.rank_high:
-            ranks = str(row.rank_low)
-        cells += [f'<td class="n">{ranks}</td>', _n(row.tier)]
-    if "RD" in heads:
-        cells.append(_n(row.rd, "{:.0f}"))
-    cells += [_n(row.wins), _n(row.losses), _n(row.ties)]
-    rate = row.both_bad_rate
-    cells.append(f'<td class="n">{row.both_bad} <small>{"" if rate is None else f"{rate:.0%}"}</small></td>')
-    return "".join(cells)
+        heads += [(f"{100 * board.level:g}% interval", "n"), ("Ranks", "n"), ("Tier", "n more")]
+    if _has_rd(board):
+        heads.append(("RD", "n"))
+    return heads + [(name, "n more") for name in ("Won", "Lost", "Tied", "Both bad")]
+
+
+def _has_rd(board: Board) -> bool:
+    return any(row.rd is not None for row in board.rows)
+
+
+def _class_of(kind: str) -> str:
+    return f' class="{kind}"'
+
+
+def _cells(row: Row, board: Board) -> list[str]:
+    label = "" if row.placed is None else f" <small>({row.placed})</small>"
+    cells = [_number(row.rank), f"{text_html(row.model)}{label}", _number(row.rating, "{:.0f}")]
+    if board.level is not None:
+        cells += [interval_text(row), rank_range(row.rank_low, row.rank_high), _number(row.tier)]
+    if _has_rd(board):
+        cells.append(_number(row.rd, "{:.0f}"))
+    rate = "" if row.both_bad_rate is None else f"{row.both_bad_rate:.0%}"
+    return [
+        *cells,
+        *map(_number, (row.wins, row.losses, row.ties)),
+        f"{row.both_bad:,} <small>{rate}</small>",
+    ]
+
+
+def _number(value: float | None, form: str = "{:,}") -> str:
+    return "–" if value is None else form.format(value)
 
 
 def _n(value: float | None, form: str = "{:,}") -> str:
-    return f'<td class="n">{"–" if value is None else form.format(value)}</td>'
+    return f'<td class="n">{_number(value, form)}</td>'
 
 
-def _bar(row: Row, span: tuple[float, float]) -> str:
-    """The interval drawn to scale, as a line and a dot."""
-    if row.low is None or row.high is None or row.rating is None:
-        return ""
-    scale = 190.0 / max(span[1] - span[0], 1e-9)
-    low, dot, high = (5.0 + (value - span[0]) * scale for value in (row.low, row.rating, row.high))
-    return (
-        '<svg class="bar" viewBox="0 0 200 16" preserveAspectRatio="none" aria-hidden="true">'
-        f'<line x1="{low:.1f}" x2="{high:.1f}" y1="8" y2="8" stroke="currentColor" stroke-width="2"/>'
-        f'<circle cx="{dot:.1f}" cy="8" r="4" fill="currentColor"/></svg>'
-    )
+def _linked(count: int, address: str | None) -> str:
+    if not count or address is None:
+        return _n(count)
+    return f'<td class="n"><a href="{text_html(address)}">{count:,}</a></td>'
 
 
 def _charts(rated: RatedGroup, index: int) -> str:
@@ -119,16 +215,17 @@ def _charts(rated: RatedGroup, index: int) -> str:
     )
     many = sum(row.group == 0 for row in rated.board.rows) > HEATMAP_MODELS
     note = f"<p><small>Heatmaps show the first {HEATMAP_MODELS} models.</small></p>\n" if many else ""
-    return figures + note
+    return f'<div class="figures">{figures}</div>\n{note}'
 
 
-def _pairs(rated: RatedGroup) -> str:
-    rows = sorted(pair_rows(rated.table), key=lambda row: -row.battles)
+def _pairs(rated: RatedGroup, pair_address: PairAddress) -> str:
+    rows = sorted(pair_rows(rated.table, rated.ratings.method), key=lambda row: -row.battles)
     heads = ("A", "B", "A won", "B won", "Tied", "Inconsistent", "Both bad", "A's score")
     body = "".join(
         f"<tr><td class=m>{text_html(row.model_a)}</td><td class=m>{text_html(row.model_b)}</td>"
-        + "".join(_n(n) for n in (row.a_wins, row.b_wins, row.ties, row.inconsistent, row.both_bad))
-        + f"{_n(row.a_score, '{:.2f}')}</tr>\n"
+        + "".join(_n(n) for n in (row.a_wins, row.b_wins, row.ties))
+        + _linked(row.inconsistent, pair_address(rated.name, row.model_a, row.model_b))
+        + f"{_n(row.both_bad)}{_n(row.a_score, '{:.2f}')}</tr>\n"
         for row in rows[:_PAIR_LIMIT]
     )
     shown = (

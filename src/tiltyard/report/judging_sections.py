@@ -8,9 +8,11 @@ from typing import Literal
 from tiltyard.core.judging.diagnostics.judge_diagnostics import JudgeDocument
 from tiltyard.core.judging.match_battles import MatchCounts
 from tiltyard.core.judging.proportions import ShareDocument
+from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.core.ratings import Finding
-from tiltyard.report.html_parts import findings_html, section_html, table_html, text_html
+from tiltyard.report.html_parts import Cell, LinkedText, findings_html, section_html, table_html, text_html
 from tiltyard.report.run_documents import ChoiceDocument, ChoiceRating, DiagnosticsDocument, JudgeAgreement
+from tiltyard.report.verdict_browser import browser_address
 
 __all__ = ["choices_section", "judges_section", "questions_section", "tournament_lede"]
 
@@ -43,6 +45,15 @@ SHARES: Mapping[ShareName, tuple[str, str]] = {
     "truncated": ("Saw a truncated response", "100 %"),
     "garbage": ("Saw a garbage response", "100 %"),
 }
+#: The shares whose matches or checks can be read, and the filter that shows them.
+_READ: Mapping[str, str] = {
+    "flips": "flips",
+    "inconsistent": "flips",
+    "self_agreement": "checks",
+    "identical": "checks",
+    "truncated": "checks",
+    "garbage": "checks",
+}
 #: The shares that are shown by dimension, too.
 _BY_DIMENSION: tuple[ShareName, ...] = (
     "flips",
@@ -51,7 +62,8 @@ _BY_DIMENSION: tuple[ShareName, ...] = (
     "longer_wins",
     "self_agreement",
 )
-_MATCH_COUNTS: tuple[Literal["matches", "settled", "incomplete", "decisive", "both_bad"], ...] = (
+_MatchCount = Literal["matches", "settled", "incomplete", "decisive", "both_bad"]
+_MATCH_COUNTS: tuple[_MatchCount, ...] = (
     "matches",
     "settled",
     "incomplete",
@@ -117,13 +129,22 @@ def judges_section(diagnostics: DiagnosticsDocument) -> str:
 
 def _judge(one: JudgeDocument) -> str:
     rows = [
-        [title, _share(share), f"{share['n']:,}", f"{share['clusters']:,}", without]
+        [title, _read_share(one, name), f"{share['n']:,}", f"{share['clusters']:,}", without]
         for name, (title, without) in SHARES.items()
         if (share := one[name]) is not None
     ]
     heads = ("Over all dimensions", "Share, 95% interval", "Of", "Prompts", "Without the habit")
     heading = f"<h3>{text_html(one['judge_model'])}</h3>\n"
     return heading + (table_html(heads, rows) if rows else "<p>Nothing to say: no verdicts.</p>\n")
+
+
+def _read_share(one: JudgeDocument, name: ShareName) -> Cell:
+    """A share, linked to the matches or checks that it counts."""
+    text = _share(one[name])
+    if name not in _READ or one[name] is None:
+        return text
+    address = browser_address(_READ[name], dimension=one["dimension"], judge=one["judge_model"])
+    return LinkedText(text, address)
 
 
 def _share(share: ShareDocument | None) -> str:
@@ -135,7 +156,7 @@ def _share(share: ShareDocument | None) -> str:
 
 def _dimensions(judges: Sequence[JudgeDocument]) -> str:
     rows = [
-        [one["judge_model"], one["dimension"], *(_share(one[name]) for name in _BY_DIMENSION)]
+        [one["judge_model"], one["dimension"], *(_read_share(one, name) for name in _BY_DIMENSION)]
         for one in judges
         if one["dimension"] is not None
     ]
@@ -178,20 +199,32 @@ def _states(judges: Sequence[JudgeDocument]) -> str:
     """Questions by state; states without questions are not shown."""
     met = {state: None for one in judges for state, n in one["states"].items() if n}
     states = [state for one in judges[:1] for state in one["states"] if state in met]
-    rows = [
-        [one["judge_model"], one["dimension"] or "", f"{one['questions']:,}"]
-        + [f"{one['states'][state]:,}" for state in states]
+    rows: list[list[Cell]] = [
+        [
+            one["judge_model"],
+            one["dimension"] or "",
+            f"{one['questions']:,}",
+            *(_state_count(one, state) for state in states),
+        ]
         for one in judges
     ]
     heads = ("Judge", "Dimension", "Questions", *(state.replace("_", " ") for state in states))
     return f"<h3>Questions</h3>\n{table_html(heads, rows, words=2)}"
 
 
+def _state_count(one: JudgeDocument, state: str) -> Cell:
+    """A count of questions, linked to those without a verdict."""
+    text = f"{one['states'][state]:,}"
+    if state == QuestionState.OK or not one["states"][state]:
+        return text
+    return LinkedText(text, browser_address("none", dimension=one["dimension"], judge=one["judge_model"]))
+
+
 def _matches(matches: Mapping[str, MatchCounts]) -> str:
-    rows = [
+    rows: list[list[Cell]] = [
         [
             dimension,
-            *(f"{one[name]:,}" for name in _MATCH_COUNTS),
+            *(_match_count(dimension, one, name) for name in _MATCH_COUNTS),
             *(f"{n:,}" for n in one["labels"].values()),
         ]
         for dimension, one in matches.items()
@@ -203,6 +236,13 @@ def _matches(matches: Mapping[str, MatchCounts]) -> str:
         *(name.replace("_", " ") for name in labels),
     )
     return f"<h3>Matches</h3>\n{table_html(heads, rows)}"
+
+
+def _match_count(dimension: str, one: MatchCounts, name: _MatchCount) -> Cell:
+    text = f"{one[name]:,}"
+    if name != "incomplete" or not one[name]:
+        return text
+    return LinkedText(text, browser_address("none", dimension=dimension))
 
 
 def _dropped(diagnostics: DiagnosticsDocument) -> str:

@@ -108,10 +108,25 @@ def _tokens(estimate: EstimateDocument) -> str:
         f"{escape_controls(judge)} {ratio:.2f}" for judge, ratio in estimate["bytes_per_token"].items()
     )
     return (
-        f"Tokens by {estimate['tokens_by']} (bytes in a token: {ratios}); output is estimated from typical verdicts: "
-        "250 tokens, or 2,000 if the model thinks or this is not known. "
+        f"Tokens by {estimate['tokens_by']} (bytes in a token: {ratios}). {_output(estimate)} "
         f"{_dated(estimate['prices_as_of'])}"
     )
+
+
+def _output(estimate: EstimateDocument) -> str:
+    """Which output was measured, and which is assumed."""
+    measured = [
+        f"{escape_controls(line['judge'])}, {escape_controls(line['dimension'])}: "
+        f"{line['output_tokens'] // line['calls']:,} tokens, the mean of {line['measured']:,}"
+        for line in estimate["lines"]
+        if line["calls"] and line.get("measured")
+    ]
+    assumed = any(line["calls"] and not line.get("measured") for line in estimate["lines"])
+    parts = [f"Measured output of a reply: {'; '.join(measured)}."] if measured else []
+    if assumed:
+        rest = "The other output" if measured else "Output"
+        parts.append(f"{rest} is assumed: 250 tokens, or 2,000 if the model thinks or this is not known.")
+    return " ".join(parts)
 
 
 def _dated(day: str | None) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+from dataclasses import replace
 from itertools import groupby
 
 from rich.cells import cell_len
@@ -9,18 +11,28 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tiltyard.core.board import Board, Row
+from tiltyard.core.board import Board, RatedGroup, Row
 from tiltyard.core.ratings import Finding
-from tiltyard.core.ratings.flips import Flip
+from tiltyard.report.baseline_table import baseline_lines
+from tiltyard.report.board_cells import (
+    flip_sentence,
+    interval_text,
+    left_out_sentence,
+    model_text,
+    rank_range,
+    rating_text,
+    title_parts,
+)
 from tiltyard.report.terminal_escape import escape_controls
 
 __all__ = [
     "Terminal",
     "board_table",
     "findings_list",
-    "flip_sentence",
     "interval_bar",
-    "method_title",
+    "rated_lines",
+    "rated_text",
+    "short_names",
 ]
 
 #: The bar uses the width left by the other columns, within these limits.
@@ -28,40 +40,81 @@ _MAX_BAR_CHARACTERS, _MIN_BAR_CHARACTERS = 32, 8
 #: Columns too wide for the line are wrapped, but never narrower than this.
 _MIN_NAME_CHARACTERS = 8
 _COLUMN_GAP_CHARACTERS = 2
-_TITLES = {"bradley-terry": "Bradley–Terry", "elo": "Elo", "glicko-2": "Glicko-2"}
+#: Names up to this length are worth more than the record; longer ones are shortened before it gives way.
+_WHOLE_NAME_CHARACTERS = 60
+#: How much of a shortened name is its beginning; the next is tried where two names would become the same.
+_HEAD_SHARES = (0.5, 0.7, 0.3, 0.9, 0.1)
+_RECORD = "won/lost/tied"
 
 
 class Terminal(Console):
-    """Standard output. Text is printed literally: a model's name is not markup."""
+    """Standard output or error. Text is printed literally: a model's name is not markup."""
 
-    def __init__(self) -> None:
-        super().__init__(highlight=False, markup=False, emoji=False)
+    def __init__(self, *, stderr: bool = False) -> None:
+        super().__init__(stderr=stderr, highlight=False, markup=False, emoji=False)
 
     def on_broken_pipe(self) -> None:
         """Leave the exit code to the command line."""
         raise BrokenPipeError
 
 
-def method_title(name: str) -> str:
-    return _TITLES.get(name, name)
+def rated_lines(rated: RatedGroup, *, width: int, top: int | None = None) -> RenderableType:
+    """The board or its first ``top`` rows, how firm its first place is, the effects of style, and the findings."""
+    parts: list[RenderableType] = [board_table(rated.board, rated.name, width=width, top=top)]
+    if rated.flip is not None:
+        parts += ["", flip_sentence(rated.flip)]
+    if "style" in rated.ratings.extras:
+        parts += ["", escape_controls(_style_line(rated))]
+    if rated.board.baseline is not None:
+        parts += ["", baseline_lines(rated.board.baseline, top)]
+    if rated.board.findings:
+        parts += ["", findings_list(rated.board.findings)]
+    return Group(*parts)
 
 
-def board_table(board: Board, name: str | None = None, *, width: int = 100) -> RenderableType:
+def rated_text(rated: RatedGroup, *, width: int = 100) -> str:
+    """The same as plain text."""
+    console = Console(
+        file=io.StringIO(), width=width, highlight=False, markup=False, emoji=False, color_system=None
+    )
+    with console.capture() as captured:
+        console.print(rated_lines(rated, width=width))
+    return "\n".join(line.rstrip() for line in captured.get().splitlines())
+
+
+def _style_line(rated: RatedGroup) -> str:
+    errors = rated.ratings.extras.get("style_se", {})
+    parts = [
+        f"{name} {value:+.2f}" + (f" ± {1.96 * errors[name]:.2f}" if name in errors else "")
+        for name, value in rated.ratings.extras["style"].items()
+    ]
+    return f"Style, in logits per unit of its spread: {', '.join(parts)}."
+
+
+def board_table(
+    board: Board, name: str | None = None, *, width: int = 100, top: int | None = None
+) -> RenderableType:
     """Rating, interval as a bar, rank range, record, both-bad rate: one row per model."""
-    columns = _columns(board)
-    left = width - sum(_widths(columns).values()) - _COLUMN_GAP_CHARACTERS * len(columns)
-    if "interval" in columns and left - _COLUMN_GAP_CHARACTERS >= _MIN_BAR_CHARACTERS:
-        columns = _with_bar(columns, board, min(left - _COLUMN_GAP_CHARACTERS, _MAX_BAR_CHARACTERS))
+    title, left_out = _title(board, name), left_out_sentence(board, top)
+    board = replace(board, rows=board.rows[:top])
+    columns = _fitting_columns(board, width)
+    left = _room(columns, width)
+    bar = left - _COLUMN_GAP_CHARACTERS
+    if {"interval", _RECORD} <= set(columns) and bar >= _MIN_BAR_CHARACTERS:
+        columns = _with_bar(columns, board, min(bar, _MAX_BAR_CHARACTERS))
     widths = _widths(columns)
     if left < 0:
         widths["model"] = max(widths["model"] + left, min(widths["model"], _MIN_NAME_CHARACTERS))
-    parts: list[RenderableType] = [Text(_title(board, name), style="bold"), "", _rows({}, widths)]
+        columns["model"] = short_names(columns["model"], widths["model"])
+    parts: list[RenderableType] = [Text(title, style="bold"), "", _rows({}, widths)]
     for group, rows in groupby(range(len(board.rows)), key=lambda k: board.rows[k].group):
         if group != 0:
             indent = " " * (widths["#"] + _COLUMN_GAP_CHARACTERS)
             parts.append(Text(f"{indent}{_group_heading(group)}", style="dim italic"))
         chosen = list(rows)
         parts.append(_rows({head: [cells[k] for k in chosen] for head, cells in columns.items()}, widths))
+    if left_out:
+        parts.append(Text(left_out, style="dim italic"))
     return Group(*parts)
 
 
@@ -87,17 +140,69 @@ def _columns(board: Board) -> dict[str, list[str]]:
     rows = board.rows
     columns = {
         "#": ["" if row.rank is None else str(row.rank) for row in rows],
-        "model": [escape_controls(row.model) for row in rows],
-        "rating": ["–" if row.rating is None else f"{row.rating:.0f}" for row in rows],
+        "model": [escape_controls(model_text(row)) for row in rows],
+        "rating": [rating_text(row.rating) for row in rows],
     }
     if board.level is not None:
-        columns["interval"] = [_interval(row) for row in rows]
-        columns["ranks"] = [_ranks(row) for row in rows]
+        columns["interval"] = [interval_text(row) for row in rows]
+        columns["ranks"] = [rank_range(row.rank_low, row.rank_high) for row in rows]
     if any(row.rd is not None for row in rows):
-        columns["RD"] = ["–" if row.rd is None else f"{row.rd:.0f}" for row in rows]
-    columns["won/lost/tied"] = [f"{row.wins}/{row.losses}/{row.ties}" for row in rows]
+        columns["RD"] = [rating_text(row.rd) for row in rows]
+    columns[_RECORD] = [f"{row.wins}/{row.losses}/{row.ties}" for row in rows]
     columns["bad"] = ["–" if row.both_bad_rate is None else f"{row.both_bad_rate:.0%}" for row in rows]
     return columns
+
+
+def _fitting_columns(board: Board, width: int) -> dict[str, list[str]]:
+    """The columns that leave room for the names: the record gives way first, then the both-bad rate."""
+    columns = _columns(board)
+    counted = {
+        "battles" if head == _RECORD else head: [str(row.battles) for row in board.rows]
+        if head == _RECORD
+        else cells
+        for head, cells in columns.items()
+    }
+    smaller = [_without(columns, _RECORD), _without(columns, _RECORD, "bad")]
+    for tried in (columns, counted, *smaller):
+        excess = max(_widths(tried)["model"] - _WHOLE_NAME_CHARACTERS, 0)
+        if _room(tried, width) + excess >= 0:
+            return tried
+    return smaller[-1]
+
+
+def _without(columns: dict[str, list[str]], *heads: str) -> dict[str, list[str]]:
+    return {head: cells for head, cells in columns.items() if head not in heads}
+
+
+def _room(columns: dict[str, list[str]], width: int) -> int:
+    """What the columns leave of the line; negative if they do not fit."""
+    return width - sum(_widths(columns).values()) - _COLUMN_GAP_CHARACTERS * len(columns)
+
+
+def short_names(names: list[str], width: int) -> list[str]:
+    """The names within this many cells, shortened in the middle; whole if two would become the same."""
+    for head_share in _HEAD_SHARES:
+        short = [_shortened(name, width, head_share) for name in names]
+        if len(set(short)) == len(set(names)):
+            return short
+    return names
+
+
+def _shortened(name: str, width: int, head_share: float) -> str:
+    if cell_len(name) <= width:
+        return name
+    head = round((width - 1) * head_share)
+    return f"{_prefix(name, head)}…{_prefix(name[::-1], width - 1 - head)[::-1]}"
+
+
+def _prefix(text: str, width: int) -> str:
+    """As many characters from the start as fit into this many cells."""
+    taken = 0
+    for place, character in enumerate(text):
+        taken += cell_len(character)
+        if taken > width:
+            return text[:place]
+    return text
 
 
 def _with_bar(columns: dict[str, list[str]], board: Board, width: int) -> dict[str, list[str]]:
@@ -117,8 +222,7 @@ def _widths(columns: dict[str, list[str]]) -> dict[str, int]:
 
 
 def _title(board: Board, name: str | None) -> str:
-    rated = sum(row.rank is not None for row in board.rows)
-    parts = [method_title(board.method.name), f"{board.n_battles:,} battles", f"{rated} models"]
+    parts = title_parts(board)
     if board.scope is not None:
         level = "battle-level " if board.clusters == "battle" else ""
         basis = "" if board.clusters == "battle" else f": {board.basis}"
@@ -129,18 +233,6 @@ def _title(board: Board, name: str | None) -> str:
 
 def _group_heading(group: int | None) -> str:
     return "no rating" if group is None else "not comparable with those above:"
-
-
-def _interval(row: Row) -> str:
-    if row.low is None or row.high is None:
-        return ""
-    return f"{row.low:.0f} – {row.high:.0f}"
-
-
-def _ranks(row: Row) -> str:
-    if row.rank_low is None:
-        return ""
-    return str(row.rank_low) if row.rank_low == row.rank_high else f"{row.rank_low}–{row.rank_high}"
 
 
 def interval_bar(row: Row, lowest: float, highest: float, width: int) -> str:
@@ -167,12 +259,3 @@ def findings_list(findings: tuple[Finding, ...]) -> RenderableType:
         text.append(escape_controls(finding.advice), style="italic")
         lines.append(text)
     return Group(*lines)
-
-
-def flip_sentence(flip: Flip) -> str:
-    """How many battles the first place depends on."""
-    share = flip.votes / flip.of
-    return (
-        f"First place: leaving out {flip.votes:,} of {flip.of:,} battles ({share:.2%}) "
-        f"would put {escape_controls(flip.rival)} above {escape_controls(flip.first)}."
-    )

@@ -95,9 +95,9 @@ def _ratings(groups: Sequence[RatedGroup]) -> RenderableType:
 def _cell(row: Row | None) -> str:
     if row is None or row.rating is None:
         return "–"
-    if row.low is None or row.high is None:
-        return f"{row.rating:.0f}"
-    return f"{row.rating:.0f} [{row.low:.0f}, {row.high:.0f}]"
+    interval = "" if row.low is None or row.high is None else f" [{row.low:.0f}, {row.high:.0f}]"
+    label = "" if row.placed is None else f" ({row.placed})"
+    return f"{row.rating:.0f}{interval}{label}"
 
 
 def _matches(diagnostics: DiagnosticsDocument) -> RenderableType:

@@ -2,22 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from tiltyard.core.battles import Table
+from tiltyard.core.battles import BattleBatch, Table, TableBuilder
+from tiltyard.core.battles.battle import JUDGMENT_WEIGHT
 from tiltyard.core.board import RatedGroup, make_board
-from tiltyard.core.ratings import BradleyTerry, Elo, Glicko2, RatingMethod
+from tiltyard.core.board.baseline_win_rates import (
+    LENGTHS,
+    BaselineChoice,
+    BaselineRule,
+    BaselineWinRates,
+    baseline_findings,
+    baseline_win_rates,
+    find_baseline,
+)
+from tiltyard.core.ratings import BradleyTerry, Elo, Glicko2, RatingMethod, Ratings
 from tiltyard.core.ratings.fit_check import check_fit, predict_ahead
 from tiltyard.core.ratings.flips import votes_to_flip
 from tiltyard.core.ratings.ranks import rank_models
 from tiltyard.errors import BadOption, CannotRate
-from tiltyard.files import BattleSource, open_battles
-from tiltyard.files.battle_tables import Progress, count_by_group, count_table
+from tiltyard.files import BattleSource
+from tiltyard.files.battle_source import open_path, require_column
+from tiltyard.files.battle_tables import Progress, count_groups, count_table, style_columns
+from tiltyard.files.conditions import parse_condition
+from tiltyard.files.read_options import ReadOptions
+from tiltyard.option_names import option_name
 
-__all__ = ["K_SWEEP", "METHODS", "RateSettings", "method_of", "open_all", "rate_files", "rate_table"]
+__all__ = [
+    "K_SWEEP",
+    "METHODS",
+    "RateSettings",
+    "baseline_columns",
+    "choose_baseline",
+    "chosen_battles",
+    "count_named",
+    "method_of",
+    "open_all",
+    "rate_files",
+    "rate_table",
+    "rate_whole_and_groups",
+    "with_checks",
+]
 
 METHODS: dict[str, type[BradleyTerry | Elo | Glicko2]] = {
     "bradley-terry": BradleyTerry,
@@ -25,10 +55,12 @@ METHODS: dict[str, type[BradleyTerry | Elo | Glicko2]] = {
     "glicko-2": Glicko2,
 }
 
-#: The values of K that a report compares.
+#: The values of K that a report of Elo compares.
 K_SWEEP = (4.0, 8.0, 16.0, 32.0, 64.0)
-#: The largest number of battles for which a report compares values of K; larger runs skip this illustration.
+#: The largest number of battles for which a report compares values of K; larger runs skip it.
 _SWEEP_BATTLES = 200_000
+#: The largest number of orders over which such a comparison takes the mean.
+_SWEEP_ORDER_COUNT = 20
 
 
 @dataclass(frozen=True)
@@ -36,13 +68,25 @@ class RateSettings:
     """The settings of a rating run; together with the battles they determine every number."""
 
     method: RatingMethod = field(default_factory=BradleyTerry)
-    by: str | None = None
+    #: The column, or the columns, whose values are rated separately.
+    by: str | tuple[str, ...] | None = None
+    #: A battle counts in every group that its value of ``by`` joins by ``+``.
+    overlapping: bool = False
     style: tuple[str, ...] = ()
+    #: The condition that the battles meet; `chosen_battles` applies it, and a run folder holds only these battles.
+    where: str | None = None
     #: The number of bootstrap refits to write; 0 if no folder is written.
     n_bootstraps: int = 0
     #: The name of the arena, and the model under test, if any.
     arena: str | None = None
     model: str | None = None
+    #: The model whose win rates the others have beside their ratings, and the rule by which battles count.
+    baseline: BaselineChoice | None = None
+
+    @property
+    def groupings(self) -> tuple[str, ...]:
+        """The columns of ``by``."""
+        return (self.by,) if isinstance(self.by, str) else (self.by or ())
 
     @property
     def clusters(self) -> bool:
@@ -51,9 +95,22 @@ class RateSettings:
         return wanted and (getattr(self.method, "interval", "none") != "none" or bool(self.n_bootstraps))
 
     @property
+    def names_matter(self) -> bool:
+        """Whether prompts and voters matter even where they are not clusters.
+
+        Bradley–Terry limits what each weighs; Elo's intervals say whose votes they are for.
+        """
+        if isinstance(self.method, BradleyTerry):
+            return self.method.max_share is not None and self.method.max_share < 1.0
+        return isinstance(self.method, Elo) and self.method.interval != "none"
+
+    @property
     def log(self) -> bool:
         """Whether the method needs the individual battles, not only counts."""
-        return self.clusters or bool(self.style) or not isinstance(self.method, BradleyTerry)
+        method = self.method
+        if not isinstance(method, BradleyTerry):
+            return True
+        return self.clusters or bool(self.style) or method.even_pairs is not None
 
     @property
     def draws(self) -> bool:
@@ -81,37 +138,67 @@ def rate_table(
     fit, flip, bootstrap = None, None, None
     if isinstance(method, BradleyTerry) and not settings.style:
         if method.ties != "davidson" and method.prior_sd is None:
-            fit = check_fit(table, method.scoring())
+            weighted = _weighted(table, ratings)
+            fit = check_fit(weighted, method.scoring())
             # Counted where every battle weighs the same: not where some weigh less.
-            if not any(finding.name == "weight-limited" for finding in ratings.findings):
-                flip = votes_to_flip(table, method.scoring())
+            flip = votes_to_flip(weighted, method.scoring())
         if settings.n_bootstraps:
             bootstrap = replace(method, interval="bootstrap", n_bootstraps=settings.n_bootstraps)(table)
     board = make_board(ratings, ranks, findings=() if fit is None else fit.findings)
     rated = RatedGroup(name, table, ratings, ranks, board, fit, flip, bootstrap)
-    return _with_checks(rated) if checks else rated
+    return with_checks(rated) if checks else rated
 
 
-def _with_checks(rated: RatedGroup) -> RatedGroup:
-    """Add what a report shows besides the ratings: predictive accuracy and the effect of K."""
-    table = rated.table
+def with_checks(rated: RatedGroup) -> RatedGroup:
+    """Add what a report shows besides the ratings: predictive accuracy and, of Elo, the effect of K."""
+    table, method = rated.table, rated.ratings.method
     if not table.has_log:
         return rated
-    sweep = (
-        Elo(n_permutations=20, interval="none").sweep(table, K_SWEEP)
-        if table.n_battles <= _SWEEP_BATTLES
-        else {}
-    )
-    return replace(rated, prediction=predict_ahead(table), sweep=sweep)
+    sweep = {}
+    if isinstance(method, Elo) and table.n_battles <= _SWEEP_BATTLES:
+        orders = min(method.n_permutations, _SWEEP_ORDER_COUNT)
+        sweep = replace(method, n_permutations=orders, interval="none").sweep(table, K_SWEEP)
+    scoring = method.scoring() if isinstance(method, BradleyTerry) else None
+    return replace(rated, prediction=predict_ahead(_weighted(table, rated.ratings), scoring), sweep=sweep)
 
 
-def open_all(
-    files: Sequence[str | Path], *, format: str | None = None, columns: Mapping[str, str] | None = None
-) -> list[BattleSource]:
+def _weighted(table: Table, ratings: Ratings) -> Table:
+    """The table with the weights that the ratings are based on, so that checks speak of the same fit."""
+    method = ratings.method
+    limited = any(finding.name == "weight-limited" for finding in ratings.findings)
+    return method.limited(table).table if limited and isinstance(method, BradleyTerry) else table
+
+
+def open_all(files: Sequence[str | Path], options: ReadOptions | None = None) -> list[BattleSource]:
     """Open every file and detect its format before any is read."""
     if not files:
         raise BadOption("name at least one file of battles")
-    return [open_battles(file, format=format, columns=columns) for file in files]
+    places = [str(file) if "://" in str(file) else os.path.realpath(file) for file in files]
+    if twice := next((file for k, file in enumerate(files) if places[k] in places[:k]), None):
+        raise BadOption(f"{twice} is named twice; its battles would count twice")
+    return [open_path(file, options or ReadOptions()) for file in files]
+
+
+def chosen_battles(sources: Sequence[BattleSource], settings: RateSettings) -> list[BattleSource]:
+    """The sources with the battles and the columns that the settings ask for; unknown columns raise `BadOption`."""
+    condition = None if settings.where is None else parse_condition(settings.where)
+    for column in () if condition is None else condition.columns:
+        require_column(sources, column, option_name("where"))
+    for column in settings.groupings:
+        _refuse_joined_columns(sources, column)
+        require_column(sources, column, option_name("by", column))
+    return [source.choosing(condition, settings.groupings) for source in sources]
+
+
+def _refuse_joined_columns(sources: Sequence[BattleSource], name: str) -> None:
+    """Refuse ``category,language`` where these are two columns; elsewhere a comma may be part of a name."""
+    columns = [part.strip() for part in name.split(",")]
+    held = [any(source.column_name(column) for source in sources) for column in (name, *columns)]
+    if len(columns) > 1 and all(held[1:]) and not held[0]:
+        raise BadOption(
+            f"{option_name('by', name)}: the battles have no column of this name; name each of several columns: "
+            f"{option_name('by', columns)}"
+        )
 
 
 def rate_files(
@@ -123,18 +210,136 @@ def rate_files(
 ) -> list[RatedGroup]:
     """Rate opened files: one group, or one per value of ``settings.by``."""
     if settings.by is None:
-        weighted = any({"weight", "pref"} & set(source.stored) for source in sources)
-        log = settings.log or (settings.draws and weighted)
-        table = count_table(
-            sources, clusters=settings.clusters, style=settings.style, log=log, progress=progress
-        )
-        _refuse_empty([table], sources)
-        return [rate_table(table, settings, checks=checks)]
-    tables = count_by_group(sources, settings.by, style=settings.style, progress=progress)
-    _refuse_empty(list(tables.values()), sources)
-    return [rate_table(table, settings, name=name, checks=checks) for name, table in tables.items()]
+        clusters, log = _needed(sources, settings)
+        table = count_table(sources, clusters=clusters, style=settings.style, log=log, progress=progress)
+        _refuse_empty([table], sources, settings)
+        return _with_win_rates([rate_table(table, settings, checks=checks)], sources, settings)
+    tables = count_named(sources, settings, progress=progress)
+    _refuse_empty(list(tables.values()), sources, settings)
+    rated = [rate_table(table, settings, name=name, checks=checks) for name, table in tables.items()]
+    return _with_win_rates(rated, sources, settings)
 
 
-def _refuse_empty(tables: Sequence[Table], sources: Sequence[BattleSource]) -> None:
+#: Formats whose programs publish win rates against a baseline, and the rule of each.
+_PUBLISHED: Mapping[str, BaselineRule] = {"arena-hard": "arena-hard", "alpaca-eval": "alpaca-eval"}
+
+
+def choose_baseline(settings: RateSettings, sources: Sequence[BattleSource]) -> RateSettings:
+    """Add the rule of the files' format, which has a baseline of its own, unless files of other formats are among them."""
+    rules = {_PUBLISHED.get(source.format, "battles") for source in sources}
+    rule = rules.pop() if len(rules) == 1 else "battles"
+    model = None if settings.baseline is None else settings.baseline.model
+    if model is None and rule == "battles":
+        return settings
+    return replace(settings, baseline=BaselineChoice(model, rule))
+
+
+def baseline_columns(sources: Sequence[BattleSource], settings: RateSettings) -> tuple[str, ...]:
+    """The columns that win rates use beside those of the ratings, if all files have them."""
+    if settings.baseline is None:
+        return ()
+    weight = (JUDGMENT_WEIGHT,) if settings.baseline.rule == "arena-hard" else ()
+    return tuple(
+        name
+        for names in (weight, LENGTHS)
+        for name in names
+        if all(set(names) <= set(source.columns) for source in sources)
+    )
+
+
+def _with_win_rates(
+    groups: list[RatedGroup], sources: Sequence[BattleSource], settings: RateSettings
+) -> list[RatedGroup]:
+    """Add win rates against the baseline, which are counted in a reading of their own: ratings need no lengths."""
+    if settings.baseline is None:
+        return groups
+    columns = baseline_columns(sources, settings)
+    tables: Mapping[str, Table]
+    if settings.by is None:
+        tables = {"": count_table(sources, style=columns)}
+    else:
+        tables = count_named(sources, replace(settings, style=columns))
+    _refuse_unknown_baseline(settings.baseline.model, list(tables.values()))
+    rated = []
+    for group in groups:
+        table, board = tables[group.name or ""], group.board
+        rates = _win_rates(table, settings.baseline, settings.method)
+        findings = (*board.findings, *baseline_findings(table, settings.baseline))
+        rated.append(replace(group, board=replace(board, baseline=rates, findings=findings)))
+    return rated
+
+
+def _win_rates(table: Table, choice: BaselineChoice, method: RatingMethod) -> BaselineWinRates | None:
+    baseline = find_baseline(table, choice)
+    return None if baseline is None else baseline_win_rates(table, baseline, choice.rule, method)
+
+
+def _refuse_unknown_baseline(baseline: str | None, tables: Sequence[Table]) -> None:
+    names = sorted({name for table in tables for name in table.models})
+    if baseline is None or baseline in names:
+        return
+    near = get_close_matches(baseline, names, n=5, cutoff=0.4)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"the models are {', '.join(names[:20])}"
+    raise BadOption(f"baseline {baseline!r}: no battle names it; {hint}")
+
+
+def rate_whole_and_groups(
+    sources: Sequence[BattleSource], settings: RateSettings
+) -> tuple[RatedGroup, list[RatedGroup]]:
+    """Rate all battles together, and each group of ``settings.by`` separately; the files are read once."""
+    if settings.by is None:
+        return rate_files(sources, settings)[0], []
+    clusters, log = _needed(sources, settings)
+    builder = TableBuilder(keep_log=log, covariates=tuple(style_columns(sources, settings.style)))
+    tables = count_named(
+        sources,
+        settings,
+        each=lambda batch: builder.add(batch if clusters else replace(batch, prompt=None, voter=None)),
+    )
+    whole = builder.table()
+    _refuse_empty([whole], sources, settings)
+    groups = [rate_table(table, settings, name=name) for name, table in tables.items()]
+    rated = _with_win_rates([rate_table(whole, settings)], sources, replace(settings, by=None))[0]
+    return rated, _with_win_rates(groups, sources, settings)
+
+
+def _needed(sources: Sequence[BattleSource], settings: RateSettings) -> tuple[bool, bool]:
+    """Whether a table of all battles needs prompts and voters, and whether it needs the single battles."""
+    weighted = any({"weight", "pref"} & set(source.stored) for source in sources)
+    named = any({"question_id", "voter"} & set(source.columns) for source in sources)
+    clusters = settings.clusters or (settings.names_matter and named)
+    return clusters, settings.log or clusters or (settings.draws and weighted)
+
+
+def count_named(
+    sources: Sequence[BattleSource],
+    settings: RateSettings,
+    *,
+    progress: Progress | None = None,
+    each: Callable[[BattleBatch], None] | None = None,
+) -> dict[str, Table]:
+    """The tables of all groups; if there are several columns, a group is called ``column=value``."""
+    counted = count_groups(
+        sources,
+        settings.groupings,
+        overlapping=settings.overlapping,
+        style=settings.style,
+        progress=progress,
+        each=each,
+    )
+    if len(counted) == 1:
+        return next(iter(counted.values()))
+    tables: dict[str, Table] = {}
+    for by, groups in counted.items():
+        for value, table in groups.items():
+            name = f"{by}={value}"
+            if name in tables:
+                raise BadOption(f"{option_name('by')}: two groups would be called {name}; rename a column")
+            tables[name] = table
+    return tables
+
+
+def _refuse_empty(tables: Sequence[Table], sources: Sequence[BattleSource], settings: RateSettings) -> None:
     if not any(table.n_battles for table in tables):
-        raise CannotRate(f"no battles in {', '.join(source.path for source in sources)}")
+        condition = "" if settings.where is None else f" for which {settings.where}"
+        raise CannotRate(f"no battles in {', '.join(source.path for source in sources)}{condition}")

@@ -61,6 +61,7 @@ def _mode(config: Mapping[str, Any], manifest: TournamentManifest) -> Iterator[_
     yield "quorum", mode["quorum"], manifest.quorum
     yield "seed of the mode", mode["seed"], manifest.pilot_seed
     yield "limit_pairs", mode.get("limit_pairs", manifest.limit_pairs), manifest.limit_pairs
+    yield "sample_pairs", mode.get("sample_pairs"), manifest.sample_pairs
 
 
 def _methods(config: Mapping[str, Any], manifest: TournamentManifest) -> Iterator[_Compared]:

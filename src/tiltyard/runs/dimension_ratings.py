@@ -10,13 +10,14 @@ import numpy as np
 from tiltyard.core.battles import Kind, Table
 from tiltyard.core.battles.cluster_keys import MISSING_KEY
 from tiltyard.core.battles.outcome import DECISIVE, SPELLED
-from tiltyard.core.board import RatedGroup, make_board
+from tiltyard.core.board import RatedGroup, Row, make_board
 from tiltyard.core.ratings import BradleyTerry, Elo, Ratings
 from tiltyard.files import BattleSource
 from tiltyard.files.battle_tables import count_by_group
 from tiltyard.report.run_documents import ChoiceDocument
 from tiltyard.runs.battle_rating import RateSettings, rate_table
 from tiltyard.runs.judged_run import OVERALL
+from tiltyard.runs.placement_ratings import placement_rows, rate_placement
 from tiltyard.runs.tournament_manifest import TournamentManifest
 
 __all__ = [
@@ -39,11 +40,13 @@ def rate_dimensions(battles: BattleSource, manifest: TournamentManifest) -> list
 
     The overall group contains the battles of the weighted dimensions, each battle's weight
     multiplied by its dimension's, and the human battles. A prompt is one cluster in all of them.
+    For a placement, it contains the human ratings, with the new model placed among them.
     """
     if "dimension" not in battles.columns:
         return []
     counted = count_by_group([battles], "dimension")
     tables = {name: _without_voters(table) for name, table in counted.items()}
+    placed = rate_placement(tables, battles, manifest)
     pooled = _pooled(tables, manifest.overall)
     if pooled is not None:
         tables[OVERALL] = pooled
@@ -51,7 +54,12 @@ def rate_dimensions(battles: BattleSource, manifest: TournamentManifest) -> list
     others = [name for name in tables if name not in own and name != OVERALL]
     last = [OVERALL] if OVERALL in tables and OVERALL not in own else []
     settings = manifest.settings()
-    return [rate_table(tables[name], settings, name=name, checks=True) for name in (*own, *others, *last)]
+    return [
+        placed
+        if placed is not None and name == OVERALL
+        else rate_table(tables[name], settings, name=name, checks=True)
+        for name in (*own, *others, *last)
+    ]
 
 
 def _without_voters(table: Table) -> Table:
@@ -95,7 +103,7 @@ class ScoringChoice:
 
     name: str
     method: BradleyTerry
-    ratings: Ratings
+    rows: tuple[Row, ...]
 
     def to_dict(self) -> ChoiceDocument:
         return {
@@ -112,7 +120,7 @@ class ScoringChoice:
                     "rank": row.rank,
                     "group": row.group,
                 }
-                for row in make_board(self.ratings, None).rows
+                for row in self.rows
             ],
         }
 
@@ -127,8 +135,14 @@ def scoring_choices(rated: RatedGroup, settings: RateSettings) -> list[ScoringCh
         "inconsistent left out": replace(method, inconsistent=None),
         "ties and inconsistent left out": replace(method, ties="drop"),
     }
-    first = ScoringChoice("as rated", method, rated.ratings)
-    return [first, *(ScoringChoice(name, other, other(rated.table)) for name, other in others.items())]
+    first = ScoringChoice("as rated", method, rated.board.rows)
+    return [first, *(ScoringChoice(name, other, _rows(rated, other)) for name, other in others.items())]
+
+
+def _rows(rated: RatedGroup, method: BradleyTerry) -> tuple[Row, ...]:
+    if rated.placed is not None:
+        return placement_rows(rated.placed, method)
+    return make_board(method(rated.table), None).rows
 
 
 @dataclass(frozen=True)

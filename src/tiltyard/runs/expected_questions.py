@@ -48,9 +48,13 @@ class ResponseTexts(Mapping[tuple[str, str], str]):
                 place += len(line)
 
     def __getitem__(self, key: tuple[str, str]) -> str:
+        return self.answer(*key).response
+
+    def answer(self, model: str, prompt_id: str) -> Answer:
+        """A response with its prompt."""
         with self._path.open("rb") as file:
-            file.seek(self._places[key])
-            return _answer(file.readline()).response
+            file.seek(self._places[model, prompt_id])
+            return _answer(file.readline())
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         return iter(self._places)

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypedDict
 
+from tiltyard.core.battles import Battle
 from tiltyard.core.judging.judged_question import JudgedQuestion
+from tiltyard.core.judging.match_battles import build_match_battles
 from tiltyard.core.judging.matches import MatchList, Prompt
 from tiltyard.core.judging.rubric import Rubric
 from tiltyard.errors import BadOption
@@ -90,6 +92,7 @@ class JudgedRun:
     bank_size: int
     pilot_seed: int
     limit_pairs: int | None = None
+    sample_pairs: int | None = None
     #: The selected prompts, in bank order.
     prompts: Sequence[Prompt]
     #: Every response that was judged: prompts in bank order, then models by name.
@@ -138,6 +141,15 @@ class JudgedRun:
     @property
     def dimensions(self) -> tuple[str, ...]:
         return tuple(self.rubrics)
+
+    def battles(self) -> Iterator[Battle]:
+        """The judged battles by dimension, as far as their questions have verdicts."""
+        tags = {prompt.prompt_id: prompt for prompt in self.prompts}
+        for name in self.dimensions:
+            matches = (match for match in self.matches.matches if match.dimension == name)
+            for settled in build_match_battles(matches, self.judged(name), self.judges, self.quorum, tags):
+                if settled.battle is not None:
+                    yield settled.battle
 
     @property
     def weights(self) -> dict[str, float]:

@@ -6,18 +6,23 @@ import hashlib
 import json
 import platform
 import sys
+from collections.abc import Mapping
+from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
+from tiltyard.core.board.baseline_win_rates import BaselineChoice, BaselineRule
 from tiltyard.core.board.board_rows import parameters_of
 from tiltyard.errors import BrokenArtifact, InputError
+from tiltyard.files.battle_source import BattleSource
 from tiltyard.runs.battle_rating import RateSettings, method_of
 from tiltyard.settings.regular_files import open_regular, read_regular
 
 __all__ = [
+    "BATTLES",
     "MANIFEST",
     "MANIFEST_HASH",
     "ManifestDocument",
@@ -28,13 +33,16 @@ __all__ = [
     "bytes_hash_line",
     "file_hash",
     "hash_line",
+    "locate_run",
     "manifest_kind",
     "read_manifest",
     "read_manifest_as",
+    "run_identity",
 ]
 
 MANIFEST = "manifest.json"
 MANIFEST_HASH = "manifest.sha256"
+BATTLES = "battles.parquet"
 _LIBRARIES = ("tiltyard", "numpy", "scipy", "pyarrow", "numba", "altair", "vl-convert-python")
 
 
@@ -55,11 +63,23 @@ _Model = TypeVar("_Model", bound="ManifestDocument")
 
 
 class ManifestInput(ManifestModel):
-    """A file that the battles were read from; ``-`` is standard input."""
+    """A file that the battles were read from; ``-`` is standard input.
+
+    The path of a file that was fetched is its address; of a dataset, with the commit.
+    """
 
     path: str
     format: str
     sha256: str | None
+
+    @classmethod
+    def of(cls, source: BattleSource) -> list[ManifestInput]:
+        """The files of a source."""
+        named = [(file.name, file.path) for file in source.fetched] or [(source.path, Path(source.path))]
+        return [
+            cls(path=name, format=source.format, sha256=file_hash(path) if path.is_file() else None)
+            for name, path in named
+        ]
 
 
 class Platform(ManifestModel):
@@ -86,6 +106,13 @@ class Platform(ManifestModel):
         )
 
 
+class ManifestBaseline(ManifestModel):
+    """The baseline of win rates; ``model`` is ``None`` if it is the one that the battles share."""
+
+    model: str | None
+    rule: BaselineRule
+
+
 class RunManifest(ManifestDocument):
     """Everything needed to make the folder again, and a hash of every file in it."""
 
@@ -95,12 +122,17 @@ class RunManifest(ManifestDocument):
     inputs: list[ManifestInput]
     method: str
     parameters: dict[str, object]
-    by: str | None
+    by: str | list[str] | None
+    overlapping: bool = False
     style: list[str]
+    where: str | None = None
     n_bootstraps: int
     arena: str | None
     model: str | None
+    baseline: ManifestBaseline | None = None
     evaluated: list[str]
+    #: What identifies the run: see `run_identity`; ``None`` in folders of 0.1.
+    identity: str | None = None
     files: dict[str, str]
 
     @classmethod
@@ -113,20 +145,21 @@ class RunManifest(ManifestDocument):
         evaluated: frozenset[str],
         files: dict[str, str],
     ) -> RunManifest:
+        stated = _stated(settings)
         return cls(
             created_at=created_at,
             platform=Platform.here(),
             inputs=inputs,
-            method=settings.method.name,
-            parameters=parameters_of(settings.method),
-            by=settings.by,
-            style=list(settings.style),
-            n_bootstraps=settings.n_bootstraps,
-            arena=settings.arena,
-            model=settings.model,
+            **stated,
             evaluated=sorted(evaluated),
+            identity=_hash_stated(stated, files[BATTLES]),
             files=files,
         )
+
+    def has_own_identity(self) -> bool:
+        """Whether the identity is that of the battles and settings which this manifest states."""
+        stated = self.model_dump(mode="json", include=set(_STATED_NAMES))
+        return self.identity == _hash_stated(stated, self.files[BATTLES])
 
     def settings(self) -> RateSettings:
         """The settings of the original run."""
@@ -134,17 +167,69 @@ class RunManifest(ManifestDocument):
         TypeAdapter(type(method)).validate_python(self.parameters)
         return RateSettings(
             method=method,
-            by=self.by,
+            by=tuple(self.by) if isinstance(self.by, list) else self.by,
+            overlapping=self.overlapping,
             style=tuple(self.style),
+            where=self.where,
             n_bootstraps=self.n_bootstraps,
             arena=self.arena,
             model=self.model,
+            baseline=None
+            if self.baseline is None
+            else BaselineChoice(self.baseline.model, self.baseline.rule),
         )
+
+
+_STATED_NAMES = (
+    "method",
+    "parameters",
+    "by",
+    "overlapping",
+    "style",
+    "where",
+    "n_bootstraps",
+    "arena",
+    "model",
+    "baseline",
+)
+
+
+def _stated(settings: RateSettings) -> dict[str, Any]:
+    """The settings as a manifest states them."""
+    special = {
+        "method": settings.method.name,
+        "parameters": parameters_of(settings.method),
+        "style": list(settings.style),
+        "by": list(settings.by) if isinstance(settings.by, tuple) else settings.by,
+        "baseline": None if settings.baseline is None else asdict(settings.baseline),
+    }
+    return {name: special[name] if name in special else getattr(settings, name) for name in _STATED_NAMES}
+
+
+def run_identity(settings: RateSettings, battles_sha256: str) -> str:
+    """The SHA-256 of what determines every number: the hash of the file of battles, and the settings.
+
+    A report can state it; it cannot state the hash of the manifest, which lists the report's own hash. It depends on
+    neither versions nor the date.
+    """
+    return _hash_stated(_stated(settings), battles_sha256)
+
+
+def _hash_stated(stated: Mapping[str, object], battles_sha256: str) -> str:
+    known = {name: value for name, value in stated.items() if value is not None}
+    text = json.dumps({**known, BATTLES: battles_sha256}, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def read_manifest(folder: Path) -> RunManifest:
     """Read the manifest of a folder written by `rate`; raises `BrokenArtifact` if it is invalid."""
     return read_manifest_as(RunManifest, folder)
+
+
+def locate_run(folder: Path) -> Path:
+    """The folder of a run: that of `ab`, and of a tournament from answers, is inside the one they name."""
+    inner = folder / "run"
+    return inner if not (folder / MANIFEST).exists() and (inner / MANIFEST).is_file() else folder
 
 
 def manifest_kind(folder: Path) -> str | None:

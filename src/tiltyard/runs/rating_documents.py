@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -12,17 +14,41 @@ import numpy as np
 from tiltyard.core.board import RatedGroup, Row, pair_rows
 from tiltyard.core.board.board_rows import parameters_of
 from tiltyard.core.ratings import Ratings
+from tiltyard.core.ratings.judge_placement import JudgePlacement
+from tiltyard.core.ratings.variance import these_prompts_interval
+from tiltyard.report.board_formats import boards_csv, boards_latex, boards_markdown
+from tiltyard.report.interval_chart import interval_chart
 from tiltyard.runs.battle_rating import RateSettings
+from tiltyard.runs.plain_names import plain_names
 
-__all__ = ["BOOTSTRAP_COLUMNS", "bootstrap_columns", "ratings_document", "winrates_csv"]
+__all__ = [
+    "BOARD_CSV",
+    "BOARD_TEXTS",
+    "BOOTSTRAP_COLUMNS",
+    "FIGURES",
+    "board_documents",
+    "bootstrap_columns",
+    "figure_documents",
+    "ratings_document",
+    "ratings_json",
+    "winrates_csv",
+]
 
+#: The board for spreadsheets, and for documents.
+BOARD_CSV = "board.csv"
+BOARD_TEXTS = ("board.md", "board.tex")
+#: The folder of the figures.
+FIGURES = "figures"
 BOOTSTRAP_COLUMNS = ("group", "replicate", "model", "rating")
 
 
 def ratings_document(
-    groups: Sequence[RatedGroup], settings: RateSettings, evaluated: frozenset[str]
+    groups: Sequence[RatedGroup], settings: RateSettings, evaluated: frozenset[str] | None
 ) -> dict[str, object]:
-    """`elo_ratings.json`: run metadata and the rows of every group, highest first."""
+    """`elo_ratings.json`: run metadata and the rows of every group, highest first.
+
+    ``evaluated`` are the models under test; ``None`` leaves out which they are.
+    """
     judges = sorted({judge for rated in groups for judge in rated.table.tags.get("judge_model", ())})
     document: dict[str, object] = {
         "schema": 1,
@@ -34,19 +60,41 @@ def ratings_document(
         "seed": getattr(settings.method, "seed", None),
         "method": settings.method.name,
         "parameters": parameters_of(settings.method),
-        "by": settings.by,
+        "by": list(settings.by) if isinstance(settings.by, tuple) else settings.by,
         "style": list(settings.style),
+        "where": settings.where,
     }
     if settings.by is None:
         return document | _group(groups[0], evaluated)
     return document | {"groups": {rated.name: _group(rated, evaluated) for rated in groups}}
 
 
-def _group(rated: RatedGroup, evaluated: frozenset[str]) -> dict[str, object]:
+def ratings_json(
+    groups: Sequence[RatedGroup],
+    settings: RateSettings,
+    evaluated: frozenset[str] | None = None,
+    *,
+    top: int | None = None,
+) -> str:
+    """The document as text; with ``top``, only the first models of each group, and how many are left out."""
+    document = ratings_document(groups, settings, evaluated)
+    if top is not None:
+        found = document.get("groups")
+        boards: list[dict[str, Any]] = list(found.values()) if isinstance(found, dict) else [document]
+        for board in boards:
+            ratings = board["ratings"]
+            board["ratings"], board["models_left_out"] = ratings[:top], len(ratings[top:])
+            if "baseline" in board:
+                board["baseline"]["rows"] = board["baseline"]["rows"][:top]
+    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def _group(rated: RatedGroup, evaluated: frozenset[str] | None) -> dict[str, object]:
     board, ratings = rated.board, rated.ratings
+    rows = [*board.rows, *_own_rows(rated)]
     document: dict[str, object] = {
-        "n_battles": sum(row.battles for row in board.rows) // 2,
-        "n_both_bad": sum(row.both_bad for row in board.rows) // 2,
+        "n_battles": sum(row.battles for row in rows) // 2,
+        "n_both_bad": sum(row.both_bad for row in rows) // 2,
         "interval": None
         if ratings.interval is None
         else {
@@ -56,12 +104,16 @@ def _group(rated: RatedGroup, evaluated: frozenset[str]) -> dict[str, object]:
             "n_clusters": ratings.interval.n_clusters,
             "scope": ratings.interval.scope,
             "n_voters": ratings.interval.n_voters,
-            "largest_share": ratings.interval.largest_share,
+            "largest_shares": dict(ratings.interval.largest_shares),
         },
         "ratings": [_entry(row, rated, evaluated) for row in board.rows],
         "findings": [finding.to_dict() for finding in board.findings],
         "kernel": ratings.extras.get("kernel"),
     }
+    if board.baseline is not None:
+        document["baseline"] = asdict(board.baseline)
+    if rated.placed is not None:
+        document["placement"] = _placement(rated.placed.placement, ratings)
     if "tie_parameter" in ratings.extras:
         document["tie_parameter"] = ratings.extras["tie_parameter"]
     if "style" in ratings.extras:
@@ -82,14 +134,37 @@ def _group(rated: RatedGroup, evaluated: frozenset[str]) -> dict[str, object]:
     return document
 
 
-def _entry(row: Row, rated: RatedGroup, evaluated: frozenset[str]) -> dict[str, object]:
+def _own_rows(rated: RatedGroup) -> list[Row]:
+    """The placed model's row: its opponents' rows do not count its battles, so its own counts twice."""
+    placed = rated.placed
+    return [] if placed is None else [row for row in rated.board.rows if row.model == placed.placement.model]
+
+
+def _placement(found: JudgePlacement, ratings: Ratings) -> dict[str, object]:
+    differences = zip(ratings.models, found.difference.tolist(), found.half_width.tolist(), strict=False)
+    return {
+        "model": found.model,
+        "label": found.label if found.group >= 0 else None,
+        "bias_sd": found.bias_sd,
+        "upper_bias_sd": found.upper_bias_sd,
+        "n_opponents": found.opponents,
+        "n_battles": found.battles,
+        "differences": [
+            {"model": model, "difference": difference, "half_width": _finite(half_width)}
+            for model, difference, half_width in differences
+            if np.isfinite(difference)
+        ],
+    }
+
+
+def _entry(row: Row, rated: RatedGroup, evaluated: frozenset[str] | None) -> dict[str, object]:
     entry: dict[str, object] = {
         "model": row.model,
         "rating": row.rating,
         "ci_low": row.low,
         "ci_high": row.high,
         "n_battles": row.battles,
-        "source": "evaluated" if row.model in evaluated else "human",
+        **({} if evaluated is None else {"source": "evaluated" if row.model in evaluated else "human"}),
         "group": row.group,
         "rank": row.rank,
         "rank_low": row.rank_low,
@@ -102,9 +177,16 @@ def _entry(row: Row, rated: RatedGroup, evaluated: frozenset[str]) -> dict[str, 
     }
     if row.rd is not None:
         entry["rd"] = row.rd
+    if row.placed is not None:
+        entry["placed"] = row.placed
+    if row.model not in rated.ratings.models:
+        return entry
     k = rated.ratings.models.index(row.model)
     if "order_noise" in rated.ratings.extras:
         entry["order_noise"] = _finite(float(rated.ratings.extras["order_noise"][k]))
+    these = these_prompts_interval(rated.ratings)
+    if these is not None:
+        entry["these_prompts_low"], entry["these_prompts_high"] = (_finite(float(end[k])) for end in these)
     if rated.bootstrap is not None and rated.bootstrap.interval is not None:
         entry["bootstrap_low"] = _finite(float(rated.bootstrap.interval.low[k]))
         entry["bootstrap_high"] = _finite(float(rated.bootstrap.interval.high[k]))
@@ -141,9 +223,25 @@ def winrates_csv(groups: Sequence[RatedGroup]) -> str:
     names = ("a_wins", "b_wins", "ties", "inconsistent", "both_bad")
     writer.writerow(["group", "model_a", "model_b", *names, "a_score"])
     for rated in groups:
-        for row in pair_rows(rated.table):
+        for row in pair_rows(rated.table, rated.ratings.method):
             score = "" if row.a_score is None else repr(row.a_score)
             writer.writerow(
                 [rated.name or "", row.model_a, row.model_b, *(getattr(row, name) for name in names), score]
             )
     return text.getvalue()
+
+
+def board_documents(groups: Sequence[RatedGroup]) -> dict[str, str]:
+    """The boards as CSV, Markdown and LaTeX, by file name."""
+    markdown, latex = BOARD_TEXTS
+    return {BOARD_CSV: boards_csv(groups), markdown: boards_markdown(groups), latex: boards_latex(groups)}
+
+
+def figure_documents(groups: Sequence[RatedGroup]) -> dict[str, str]:
+    """The chart of each group that has one, by file name: ``figures/intervals.svg``, or one named after each group."""
+    names = plain_names(["" if rated.name is None else rated.name for rated in groups], otherwise="group")
+    charts = {
+        "intervals" if rated.name is None else f"intervals-{name}": interval_chart(rated.board)
+        for name, rated in zip(names, groups, strict=True)
+    }
+    return {f"{FIGURES}/{name}.svg": chart for name, chart in charts.items() if chart}

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
+from tiltyard.atomic_files import replace_folder
 from tiltyard.core.board import RatedGroup
 from tiltyard.errors import BadBattle, BadOption
 from tiltyard.files import BattleSource, write_battles
@@ -16,9 +16,25 @@ from tiltyard.files.battle_copy import copy_battles
 from tiltyard.files.battle_tables import Progress, models_by_group
 from tiltyard.files.column_parquet import write_columns
 from tiltyard.report.board_page import render_page
-from tiltyard.runs.battle_rating import RateSettings, rate_files
-from tiltyard.runs.manifest import MANIFEST, MANIFEST_HASH, ManifestInput, RunManifest, file_hash, hash_line
-from tiltyard.runs.rating_documents import bootstrap_columns, ratings_document, winrates_csv
+from tiltyard.report.methods_text import RunFacts
+from tiltyard.runs.battle_rating import RateSettings, baseline_columns, rate_files
+from tiltyard.runs.manifest import (
+    BATTLES,
+    MANIFEST,
+    MANIFEST_HASH,
+    ManifestInput,
+    RunManifest,
+    file_hash,
+    hash_line,
+    run_identity,
+)
+from tiltyard.runs.rating_documents import (
+    board_documents,
+    bootstrap_columns,
+    figure_documents,
+    ratings_document,
+    winrates_csv,
+)
 
 __all__ = [
     "BATTLES",
@@ -32,9 +48,9 @@ __all__ = [
     "evaluated_models",
     "render_report",
     "write_run",
+    "written_files",
 ]
 
-BATTLES = "battles.parquet"
 RATINGS = "elo_ratings.json"
 BOOTSTRAP = "bootstrap_ratings.parquet"
 WINRATES = "pairwise_winrates.csv"
@@ -46,9 +62,10 @@ MAX_BATTLE_LINES = 1_000_000
 
 @dataclass(frozen=True)
 class WrittenRun:
-    """The rated groups, and the reason why no JSON Lines file was written (empty if it was)."""
+    """The rated groups, the models under test, and why no JSON Lines file was written (empty if it was)."""
 
     groups: list[RatedGroup]
+    evaluated: frozenset[str]
     without_lines: str = ""
 
 
@@ -67,13 +84,8 @@ def write_run(
     """
     try:
         _refuse_foreign(out)
-        place = out.resolve()
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(prefix=f".{place.name}.", dir=place.parent) as workshop:
-            draft = Path(workshop) / "new"
-            draft.mkdir()
+        with replace_folder(out) as draft:
             run = _write_draft(draft, sources, settings, lines, progress)
-            _put(draft, place, Path(workshop) / "old")
     except OSError as error:
         raise BadOption(f"cannot write {out}: {error.strerror or error}") from None
     return run
@@ -86,13 +98,15 @@ def _write_draft(
     lines: bool,
     progress: Progress | None,
 ) -> WrittenRun:
-    copied = copy_battles(draft / BATTLES, sources, settings.style)
+    wanted = dict.fromkeys((*settings.style, *baseline_columns(sources, settings)))
+    copied = copy_battles(draft / BATTLES, sources, tuple(wanted))
     groups = rate_files([copied], settings, checks=True, progress=progress)
     evaluated = evaluated_models(copied, settings)
     _write_documents(draft, groups, settings, evaluated)
     without_lines = _write_lines(draft / BATTLE_LINES, copied, lines)
-    _write_manifest(draft, settings, [_input(source) for source in sources], evaluated)
-    return WrittenRun(groups, without_lines)
+    inputs = [one for source in sources for one in ManifestInput.of(source)]
+    _write_manifest(draft, settings, inputs, evaluated)
+    return WrittenRun(groups, evaluated, without_lines)
 
 
 def _write_lines(path: Path, copied: BattleSource, wanted: bool) -> str:
@@ -111,19 +125,6 @@ def _write_lines(path: Path, copied: BattleSource, wanted: bool) -> str:
             raise
         return str(error)
     return ""
-
-
-def _put(draft: Path, place: Path, old: Path) -> None:
-    """Move the draft to its place; an earlier run is moved to ``old``, and restored if that fails."""
-    earlier = place.exists()
-    if earlier:
-        place.replace(old)
-    try:
-        draft.replace(place)
-    except BaseException:
-        if earlier:
-            old.replace(place)
-        raise
 
 
 def _refuse_foreign(out: Path) -> None:
@@ -150,26 +151,36 @@ def _write_documents(
     (folder / WINRATES).write_bytes(winrates_csv(groups).encode())
     if settings.n_bootstraps:
         write_columns(folder / BOOTSTRAP, bootstrap_columns(groups))
-    (folder / REPORT).write_bytes(render_report(groups, settings).encode())
+    texts = board_documents(groups) | figure_documents(groups)
+    for name, text in texts.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(text.encode())
+    (folder / REPORT).write_bytes(render_report(groups, settings, file_hash(folder / BATTLES)).encode())
 
 
-def render_report(groups: Sequence[RatedGroup], settings: RateSettings) -> str:
-    """Render the report: a pure function of the rated groups."""
-    title = settings.arena or "Ratings"
-    return render_page(title, groups)
-
-
-def _input(source: BattleSource) -> ManifestInput:
-    path = Path(source.path)
-    return ManifestInput(
-        path=source.path, format=source.format, sha256=file_hash(path) if path.is_file() else None
+def render_report(groups: Sequence[RatedGroup], settings: RateSettings, battles_sha256: str) -> str:
+    """Render the report: a pure function of the rated groups, the settings, and the hash of the file of battles."""
+    facts = RunFacts(
+        by=" and ".join(settings.groupings) or None,
+        overlapping=settings.overlapping,
+        style=settings.style,
+        where=settings.where,
+        battles_sha256=battles_sha256,
+        identity=run_identity(settings, battles_sha256),
     )
+    return render_page(settings.arena or "Ratings", groups, facts)
+
+
+def written_files(folder: Path) -> list[str]:
+    """The files and links of a folder and of the folders inside it, by their path in it."""
+    found = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
+    return sorted(path.relative_to(folder).as_posix() for path in found)
 
 
 def _write_manifest(
     folder: Path, settings: RateSettings, inputs: list[ManifestInput], evaluated: frozenset[str]
 ) -> None:
-    files = {path.name: file_hash(path) for path in sorted(folder.iterdir())}
+    files = {name: file_hash(folder / name) for name in written_files(folder)}
     created = datetime.now(UTC).isoformat(timespec="seconds")
     manifest = RunManifest.of(settings, created_at=created, inputs=inputs, evaluated=evaluated, files=files)
     (folder / MANIFEST).write_bytes(_json(manifest.model_dump(mode="json")))

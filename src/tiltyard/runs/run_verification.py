@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from tiltyard.errors import TiltyardError, UnreadableFile
 from tiltyard.files import BattleSource, open_battles
 from tiltyard.runs.battle_lines import first_difference
 from tiltyard.runs.battle_rating import rate_files
-from tiltyard.runs.manifest import MANIFEST, MANIFEST_HASH, RunManifest, manifest_kind, read_manifest
-from tiltyard.runs.rating_documents import bootstrap_columns, ratings_document, winrates_csv
+from tiltyard.runs.manifest import (
+    MANIFEST,
+    MANIFEST_HASH,
+    RunManifest,
+    locate_run,
+    manifest_kind,
+    read_manifest,
+)
+from tiltyard.runs.rating_documents import (
+    BOARD_CSV,
+    BOARD_TEXTS,
+    FIGURES,
+    board_documents,
+    bootstrap_columns,
+    figure_documents,
+    ratings_document,
+    winrates_csv,
+)
 from tiltyard.runs.run_folder import (
     BATTLE_LINES,
     BATTLES,
@@ -20,6 +39,7 @@ from tiltyard.runs.run_folder import (
     WINRATES,
     evaluated_models,
     render_report,
+    written_files,
 )
 from tiltyard.runs.tournament_verification import verify_tournament
 from tiltyard.runs.verification_checks import (
@@ -33,19 +53,33 @@ from tiltyard.runs.verification_checks import (
     page_check,
     read_json,
     read_parquet,
+    read_table,
     read_text_lines,
+    table_values,
 )
 
-__all__ = ["TOLERANCE_POINTS", "RunCheck", "Verification", "verify_run"]
+__all__ = ["TOLERANCE_POINTS", "RunCheck", "Verification", "verify", "verify_run"]
 
 
-def verify_run(folder: Path) -> Verification:
-    """Check a folder written by `tiltyard rate --out` or a tournament; its manifest says which."""
+def verify(folder: str | os.PathLike[str]) -> Verification:
+    """Check a run folder: the hash of every file, then every number, recomputed from the battles.
+
+    The result has ``passed``, ``exact`` (to the last bit), ``summary`` and ``checks``.
+    """
+    return verify_run(Path(folder))
+
+
+def verify_run(folder: Path, *, recompute: bool = True) -> Verification:
+    """Check a folder written by `tiltyard rate --out` or a tournament; its manifest says which.
+
+    Without ``recompute`` only the hashes are checked, and that no file is missing or foreign.
+    """
+    folder = locate_run(folder)
     if manifest_kind(folder) == "tournament":
-        return verify_tournament(folder)
+        return verify_tournament(folder, recompute=recompute)
     manifest = read_manifest(folder)
     checks = list(_hashes(folder, manifest))
-    if all(check.passed for check in checks if check.name == BATTLES):
+    if recompute and all(check.passed for check in checks if check.name == BATTLES):
         try:
             checks += _recomputed(folder, manifest)
         except (TiltyardError, ValueError, ArithmeticError, MemoryError) as error:
@@ -59,9 +93,14 @@ def _hashes(folder: Path, manifest: RunManifest) -> Iterator[RunCheck]:
     expected = [BATTLES, RATINGS, WINRATES, REPORT, *([BOOTSTRAP] if manifest.n_bootstraps else [])]
     # These are optional; a file of that name without an entry is not part of the run.
     expected += [BATTLE_LINES] if BATTLE_LINES in manifest.files else []
+    if manifest.identity is not None:
+        # Which figures there must be follows from the battles.
+        figures = (name for name in manifest.files if name.startswith(f"{FIGURES}/"))
+        expected += [BOARD_CSV, *BOARD_TEXTS, *figures]
     for name in expected:
         yield hash_check(folder, name, manifest.files.get(name))
-    present = {path.name for path in folder.iterdir()} | set(manifest.files)
+    folders = {path.name for path in folder.iterdir() if path.is_dir()} - {FIGURES}
+    present = set(written_files(folder)) | set(manifest.files) | folders
     for name in sorted(present - {MANIFEST, MANIFEST_HASH, *expected}):
         yield RunCheck(name, passed=False, detail="is not a file of this run")
 
@@ -80,7 +119,32 @@ def _recomputed(folder: Path, manifest: RunManifest) -> Iterator[RunCheck]:
     yield comparison_check(WINRATES, read_text_lines(folder / WINRATES), winrates_csv(groups).split("\n"))
     if manifest.n_bootstraps:
         yield comparison_check(BOOTSTRAP, read_parquet(folder / BOOTSTRAP), bootstrap_columns(groups))
-    yield page_check(folder / REPORT, manifest.platform, lambda: render_report(groups, settings))
+    battles_sha256 = manifest.files[BATTLES]
+    if manifest.identity is not None:
+        same = manifest.has_own_identity()
+        detail = "of these battles and settings" if same else "of other battles or settings"
+        yield RunCheck("identity", same, detail)
+        boards, figures = board_documents(groups), figure_documents(groups)
+        yield comparison_check(BOARD_CSV, read_table(folder / BOARD_CSV), table_values(boards.pop(BOARD_CSV)))
+        for name, text in boards.items():
+            yield page_check(folder / name, manifest.platform, partial(str, text))
+        yield _figures_check(folder, manifest, figures)
+    yield page_check(
+        folder / REPORT, manifest.platform, lambda: render_report(groups, settings, battles_sha256)
+    )
+
+
+def _figures_check(folder: Path, manifest: RunManifest, figures: Mapping[str, str]) -> RunCheck:
+    listed = {name for name in manifest.files if name.startswith(f"{FIGURES}/")}
+    if listed != figures.keys():
+        return RunCheck(FIGURES, passed=False, detail="the battles give other figures")
+    checks = [
+        page_check(folder / name, manifest.platform, partial(str, text)) for name, text in figures.items()
+    ]
+    failed = next((check for check in checks if not check.passed), None)
+    if failed is not None or not checks:
+        return failed or RunCheck(FIGURES, passed=True, detail="none")
+    return replace(checks[0], name=FIGURES)
 
 
 def _lines_check(path: Path, source: BattleSource) -> RunCheck:

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from tiltyard.core.battles import Kind, Table
+from tiltyard.core.battles import Kind
 from tiltyard.core.board import RatedGroup
+from tiltyard.core.board.win_rates import scoring_of
 from tiltyard.core.ratings import Ratings
 from tiltyard.report.run_documents import ChoiceDocument
 from tiltyard.runs.dimension_ratings import EloRatings, scoring_choices
@@ -20,6 +21,7 @@ from tiltyard.runs.tournament_manifest import TournamentManifest
 
 __all__ = [
     "PAIR_COLUMNS",
+    "ZIP_EPOCH",
     "dimension_winrates",
     "elo_archive",
     "elo_document",
@@ -32,7 +34,7 @@ PAIR_COLUMNS = (
     *("both_bad", "a_leans", "b_leans"),
 )
 #: The earliest date of a zip entry. All entries have it, so that equal numbers make equal bytes.
-_EPOCH = (1980, 1, 1, 0, 0, 0)
+ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def group_choices(
@@ -107,7 +109,7 @@ def elo_archive(elos: Sequence[EloRatings]) -> bytes:
 def _put(archive: zipfile.ZipFile, name: str, values: np.ndarray[Any, Any]) -> None:
     entry = io.BytesIO()
     np.lib.format.write_array(entry, np.ascontiguousarray(values), version=(1, 0), allow_pickle=False)
-    archive.writestr(zipfile.ZipInfo(f"{name}.npy", _EPOCH), entry.getvalue())
+    archive.writestr(zipfile.ZipInfo(f"{name}.npy", ZIP_EPOCH), entry.getvalue())
 
 
 def dimension_winrates(groups: Sequence[RatedGroup]) -> str:
@@ -116,7 +118,7 @@ def dimension_winrates(groups: Sequence[RatedGroup]) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(PAIR_COLUMNS)
     for rated in groups:
-        for (a, b), cell in sorted(_pairs(rated.table).items()):
+        for (a, b), cell in sorted(_pairs(rated).items()):
             writer.writerow([rated.name, a, b, *(cell[name] for name in PAIR_COLUMNS[3:])])
     return text.getvalue()
 
@@ -134,7 +136,8 @@ _ADDS = {
 _EXCHANGED = {"a_wins": "b_wins", "b_wins": "a_wins", "a_leans": "b_leans", "b_leans": "a_leans"}
 
 
-def _pairs(table: Table) -> dict[tuple[str, str], dict[str, int]]:
+def _pairs(rated: RatedGroup) -> dict[tuple[str, str], dict[str, int]]:
+    table, kinds = rated.table, scoring_of(rated.ratings.method).counted_kinds()
     counts, found = table.counts, dict[tuple[str, str], dict[str, int]]()
     cells = (counts.a.tolist(), counts.b.tolist(), counts.kind.tolist(), counts.n.tolist())
     for a, b, kind, n in zip(*cells, strict=True):
@@ -142,8 +145,8 @@ def _pairs(table: Table) -> dict[tuple[str, str], dict[str, int]]:
             continue
         pair = (table.models[min(a, b)], table.models[max(a, b)])
         cell = found.setdefault(pair, dict.fromkeys(PAIR_COLUMNS[3:], 0))
-        for name in _ADDS[Kind(kind).plain]:
+        for name in _ADDS[kinds[kind].plain]:
             cell[name if a < b else _EXCHANGED.get(name, name)] += n
-        if Kind(kind).flagged:
+        if kinds[kind].flagged:
             cell["both_bad"] += n
     return found

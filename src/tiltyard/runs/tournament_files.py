@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tiltyard.core.board import RatedGroup
-from tiltyard.report.board_page import render_page
+from tiltyard.report.board_page import PAGE_FOOTER, boards_html
 from tiltyard.report.costs_section import costs_section
 from tiltyard.report.judging_sections import (
     choices_section,
@@ -15,7 +15,18 @@ from tiltyard.report.judging_sections import (
     questions_section,
     tournament_lede,
 )
+from tiltyard.report.page_shell import charts_note, offline_page
 from tiltyard.report.run_documents import ChoiceDocument, CostsDocument, DiagnosticsDocument
+from tiltyard.report.verdict_browser import (
+    CHARTS_NAME,
+    REPORT_DATA,
+    BrowserHead,
+    browser_address,
+    browser_head,
+    browser_scripts,
+    browser_section,
+)
+from tiltyard.report.verdict_parts import PART_KINDS, part_name
 from tiltyard.runs.dimension_ratings import EloRatings, elo_ratings
 from tiltyard.runs.rating_documents import bootstrap_columns
 from tiltyard.runs.tournament_documents import (
@@ -25,7 +36,7 @@ from tiltyard.runs.tournament_documents import (
     group_choices,
     tournament_ratings,
 )
-from tiltyard.runs.tournament_manifest import TournamentManifest
+from tiltyard.runs.tournament_manifest import ReportDataEntry, TournamentManifest
 
 __all__ = [
     "ANSWERS",
@@ -44,6 +55,7 @@ __all__ = [
     "WINRATES",
     "ComputedFiles",
     "expected_files",
+    "report_data_file",
     "rubric_file",
     "verdict_file",
 ]
@@ -72,6 +84,10 @@ def verdict_file(dimension: str) -> str:
     return f"verdicts/{dimension}.jsonl"
 
 
+def report_data_file(part: str) -> str:
+    return f"{REPORT_DATA}/{part}.js"
+
+
 def expected_files(manifest: TournamentManifest) -> Iterator[str]:
     """Every file of the folder except the manifest and its hash, by relative path."""
     yield from (CONFIG, ANSWERS)
@@ -82,6 +98,14 @@ def expected_files(manifest: TournamentManifest) -> Iterator[str]:
     if manifest.n_bootstraps:
         yield BOOTSTRAP
     yield from (WINRATES, DIAGNOSTICS, REPORT)
+    yield from map(report_data_file, _report_parts(manifest.report_data))
+
+
+def _report_parts(written: ReportDataEntry) -> Iterator[str]:
+    if written.charts:
+        yield CHARTS_NAME
+    for kind in PART_KINDS:
+        yield from (part_name(kind, number) for number in range(getattr(written, kind)))
 
 
 @dataclass(frozen=True)
@@ -95,6 +119,8 @@ class ComputedFiles:
     choices: Mapping[str, Sequence[ChoiceDocument]]
     diagnostics: DiagnosticsDocument
     costs: CostsDocument
+    #: The categories of the prompts.
+    categories: Sequence[str]
 
     @classmethod
     def of(
@@ -103,11 +129,12 @@ class ComputedFiles:
         groups: Sequence[RatedGroup],
         diagnostics: DiagnosticsDocument,
         costs: CostsDocument,
+        categories: Sequence[str],
     ) -> ComputedFiles:
         elos = [elo_ratings(rated, manifest.elo_method(), manifest.k_sweep) for rated in groups]
         choices = group_choices(groups, manifest)
         ratings = tournament_ratings(groups, manifest, choices)
-        return cls(manifest, groups, elos, ratings, choices, diagnostics, costs)
+        return cls(manifest, groups, elos, ratings, choices, diagnostics, costs, categories)
 
     def documents(self) -> Iterator[tuple[str, Mapping[str, object]]]:
         """JSON files by name."""
@@ -128,14 +155,32 @@ class ComputedFiles:
     def page(self) -> str:
         """The report. Only its last section depends on attempts."""
         manifest = self.manifest
+        head = BrowserHead(
+            manifest.judges,
+            manifest.entrants,
+            manifest.dimensions,
+            self.categories,
+            manifest.report_data.index,
+        )
         sections = (
+            tournament_lede(
+                manifest.judges, manifest.quorum, manifest.entrants, manifest.selected_prompt_count
+            ),
+            boards_html(self.groups, fold_charts=True, pair_address=self._pair_address),
+            charts_note(),
+            browser_section(head),
             choices_section(self.choices),
             judges_section(self.diagnostics),
             questions_section(self.diagnostics),
             costs_section(self.costs),
         )
         title = manifest.arena or f"Tournament ({manifest.mode})"
-        lede = tournament_lede(
-            manifest.judges, manifest.quorum, manifest.entrants, manifest.selected_prompt_count
+        return offline_page(
+            title, "".join(sections), footer=PAGE_FOOTER, head=browser_head(), scripts=browser_scripts()
         )
-        return render_page(title, self.groups, lede=lede, sections="".join(sections))
+
+    def _pair_address(self, group: str | None, model_a: str, model_b: str) -> str:
+        """Where the inconsistent matches of a pair can be read: with several judges, among all of the pair."""
+        dimension = group if group in self.manifest.rubrics else None
+        show = "flips" if len(self.manifest.judges) == 1 else None
+        return browser_address(show, dimension=dimension, a=model_a, b=model_b)

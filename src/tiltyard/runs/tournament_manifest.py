@@ -8,10 +8,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, TypeAdapter
+from pydantic import AfterValidator, Field, TypeAdapter
 
 from tiltyard.core.board.board_rows import parameters_of
 from tiltyard.core.judging.matches import Prompt
@@ -20,10 +19,11 @@ from tiltyard.errors import BadOption
 from tiltyard.files.answers import Answer
 from tiltyard.runs.battle_rating import RateSettings, method_of
 from tiltyard.runs.judged_run import JudgedRun
-from tiltyard.runs.manifest import ManifestDocument, ManifestInput, ManifestModel, Platform, file_hash
+from tiltyard.runs.manifest import ManifestDocument, ManifestInput, ManifestModel, Platform
 
 __all__ = [
     "RatingParameters",
+    "ReportDataEntry",
     "RubricEntry",
     "TournamentManifest",
     "draft_manifest",
@@ -46,6 +46,8 @@ def safe_dimension(name: str) -> str:
 
 
 Dimension = Annotated[str, AfterValidator(safe_dimension)]
+#: Bounded, because the files are looked for one by one.
+PartCount = Annotated[int, Field(ge=0, le=1_000_000)]
 
 
 class RubricEntry(ManifestModel):
@@ -53,6 +55,15 @@ class RubricEntry(ManifestModel):
 
     version: str
     sha256: str
+
+
+class ReportDataEntry(ManifestModel):
+    """The files beside the report: how many of each kind, and whether charts are among them."""
+
+    index: PartCount = 0
+    texts: PartCount = 0
+    verdicts: PartCount = 0
+    charts: bool = False
 
 
 class TournamentManifest(ManifestDocument):
@@ -80,6 +91,8 @@ class TournamentManifest(ManifestDocument):
     families: dict[str, str | None]
     quorum: int
     limit_pairs: int | None
+    #: Earlier versions did not sample.
+    sample_pairs: int | None = None
     rubrics: dict[Dimension, RubricEntry]
     prompt_set: str
     unanswered: list[str]
@@ -98,6 +111,8 @@ class TournamentManifest(ManifestDocument):
     estimate: dict[str, object]
     prompt_cache_asked: bool
     platform: Platform
+    #: Zero in runs of versions that wrote only the page.
+    report_data: ReportDataEntry = ReportDataEntry()
     files: dict[str, str]
 
     @property
@@ -186,6 +201,7 @@ def draft_manifest(run: JudgedRun) -> TournamentManifest:
         families={name: run.families.get(name) for name in run.entrants},
         quorum=run.quorum,
         limit_pairs=run.limit_pairs,
+        sample_pairs=run.sample_pairs,
         rubrics={
             name: RubricEntry(version=rubric.version, sha256=rubric.sha256)
             for name, rubric in run.rubrics.items()
@@ -194,7 +210,7 @@ def draft_manifest(run: JudgedRun) -> TournamentManifest:
         unanswered=[prompt.prompt_id for prompt in run.prompts if prompt.prompt_id not in answered],
         dropped=run.matches.dropped,
         missing=dict(run.matches.missing),
-        anchors=[_input(source.path, source.format) for source in run.anchors],
+        anchors=[one for source in run.anchors for one in ManifestInput.of(source)],
         anchor_battles=0,
         overall=run.weights,
         bradley_terry=parameters_of(bradley_terry),
@@ -246,11 +262,6 @@ def rating_methods(run: JudgedRun | RatingParameters) -> tuple[BradleyTerry, Elo
         n_bootstraps=max(run.n_bootstraps, 2),
     )
     return bradley_terry, elo
-
-
-def _input(path: str, format: str) -> ManifestInput:
-    file = Path(path)
-    return ManifestInput(path=path, format=format, sha256=file_hash(file) if file.is_file() else None)
 
 
 def prompt_of(answer: Answer) -> Prompt:

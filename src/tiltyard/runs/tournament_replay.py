@@ -10,11 +10,13 @@ from tiltyard.core.battles import Battle
 from tiltyard.core.judging.canaries import CheckCounts
 from tiltyard.core.judging.judged_question import JudgedQuestion, reparse
 from tiltyard.core.judging.matches import MatchList, Prompt, all_pairs
+from tiltyard.core.judging.pair_spread import sample_pairs
 from tiltyard.core.judging.rubric import parse_rubric
 from tiltyard.core.judging.verdict import PARSER_VERSION
 from tiltyard.errors import BadBattle, TiltyardError, UnreadableFile
 from tiltyard.files import BattleSource
 from tiltyard.files.answers import Answer
+from tiltyard.report.verdict_parts import VerdictParts
 from tiltyard.runs.battle_lines import first_difference
 from tiltyard.runs.expected_questions import ExpectedQuestions, ResponseTexts, configured_checks
 from tiltyard.runs.json_files import json_line, parse_document, read_lines
@@ -64,10 +66,10 @@ def rubrics_check(folder: Path, manifest: TournamentManifest) -> RunCheck:
     return RunCheck("rubrics", passed=True, detail=f"{len(manifest.rubrics)}, as in the manifest")
 
 
-def read_responses(folder: Path, manifest: TournamentManifest) -> ResponseIndex:
-    """Read and measure the answers; their texts are not kept."""
+def read_responses(folder: Path, manifest: TournamentManifest, parts: VerdictParts) -> ResponseIndex:
+    """Read and measure the answers, and show them to ``parts``; their texts are not kept."""
     rows = (Answer.from_dict(row, where) for where, row in read_lines(folder / ANSWERS))
-    return ResponseIndex(rows, manifest.entrants, manifest.families)
+    return ResponseIndex(parts.texts(rows), manifest.entrants, manifest.families)
 
 
 def prompts_check(responses: ResponseIndex, manifest: TournamentManifest) -> RunCheck:
@@ -90,6 +92,7 @@ def matches_check(
     matches = all_pairs(
         prompts, manifest.entrants, manifest.dimensions, has, manifest.limit_pairs, manifest.model
     )
+    matches = sample_pairs(matches, manifest.sample_pairs, manifest.pilot_seed)
     if (matches.dropped, dict(matches.missing)) != (manifest.dropped, manifest.missing):
         detail = "the missing responses in the manifest differ from those of the answers"
         return matches, RunCheck(MATCHES, passed=False, detail=detail)
@@ -105,21 +108,26 @@ def matches_check(
 
 
 def battles_check(
-    folder: Path, manifest: TournamentManifest, gathering: VerdictPass, matches: MatchList
+    folder: Path,
+    manifest: TournamentManifest,
+    gathering: VerdictPass,
+    matches: MatchList,
+    texts: ResponseTexts,
+    parts: VerdictParts,
 ) -> Iterator[RunCheck]:
     """Parse every reply again, reconcile every pair of orders again, and compare the resulting battles."""
     number, problem = 0, ""
-    checks, texts = configured_checks(manifest), ResponseTexts(folder / ANSWERS)
+    checks = configured_checks(manifest)
     yield _planted_check(checks)
     with (folder / BATTLE_LINES).open("rb") as file:
-        for name in manifest.dimensions:
+        for place, name in enumerate(manifest.dimensions):
             where = verdict_file(name)
             mine = [match for match in matches.matches if match.dimension == name]
             verdicts = _Verdicts(
                 folder / where, manifest, ExpectedQuestions(mine, manifest.judges, checks, texts)
             )
             try:
-                for battle in gathering.battles(mine, verdicts.read()):
+                for battle in gathering.battles(mine, parts.verdicts(place, verdicts.read())):
                     number += 1
                     if next(file, b"") != json_line(battle.to_dict()) and not problem:
                         problem = f"line {number} is not the result of the verdicts on {battle.question_id}"

@@ -12,12 +12,16 @@ import numpy as np
 
 from tiltyard.errors import TiltyardError
 from tiltyard.files import open_battles
+from tiltyard.report.verdict_browser import REPORT_DATA
 from tiltyard.runs.config_check import configured_check
 from tiltyard.runs.dimension_ratings import rate_dimensions
+from tiltyard.runs.expected_questions import ResponseTexts
 from tiltyard.runs.manifest import MANIFEST, MANIFEST_HASH, read_manifest_as
+from tiltyard.runs.report_data import ReportDataCheck
 from tiltyard.runs.run_costs import costs_document, read_attempts
 from tiltyard.runs.run_folder import evaluated_models
 from tiltyard.runs.tournament_files import (
+    ANSWERS,
     ATTEMPTS,
     BATTLE_LINES,
     BATTLES,
@@ -65,14 +69,14 @@ __all__ = ["verify_tournament"]
 _COMPUTED = (COSTS, ELO, PER_PERM, RATINGS, BOOTSTRAP, WINRATES, DIAGNOSTICS, REPORT)
 
 
-def verify_tournament(folder: Path) -> Verification:
-    """Check the folder of a tournament."""
+def verify_tournament(folder: Path, *, recompute: bool = True) -> Verification:
+    """Check the folder of a tournament; without ``recompute`` its hashes only."""
     manifest = read_manifest_as(TournamentManifest, folder)
     checks = [manifest_check(folder), _finished(manifest)]
     if manifest.finished_at is None:
         return Verification(tuple(checks))
     checks += _files(folder, manifest)
-    if all(check.passed for check in checks if check.name not in _COMPUTED):
+    if recompute and all(check.passed for check in checks if not _is_computed(check.name)):
         step = "manifest"
         try:
             for check in _recomputed(folder, manifest):
@@ -82,6 +86,10 @@ def verify_tournament(folder: Path) -> Verification:
             # Forged data can raise anything, or request more than any machine can compute.
             checks.append(RunCheck(f"after {step}", passed=False, detail=str(error)))
     return Verification(tuple(checks))
+
+
+def _is_computed(name: str) -> bool:
+    return name in _COMPUTED or name.startswith(f"{REPORT_DATA}/")
 
 
 def _finished(manifest: TournamentManifest) -> RunCheck:
@@ -112,14 +120,17 @@ def _recomputed(folder: Path, manifest: TournamentManifest) -> Iterator[RunCheck
     yield config_file_check(folder / CONFIG, manifest)
     yield configured_check(manifest)
     yield rubrics_check(folder, manifest)
-    responses = read_responses(folder, manifest)
+    texts = ResponseTexts(folder / ANSWERS)
+    report_data = ReportDataCheck(folder, manifest, texts)
+    parts = report_data.parts
+    responses = read_responses(folder, manifest, parts)
     yield prompts_check(responses, manifest)
     matches, found = matches_check(folder, manifest, responses)
     yield found
     source = open_battles(folder / BATTLES)
     anchors = islice(source.battles(), max((source.rows or 0) - manifest.anchor_battles, 0), None)
     gathering = VerdictPass(manifest, responses, HumanVotes(anchors, manifest.entrants))
-    yield from battles_check(folder, manifest, gathering, matches)
+    yield from battles_check(folder, manifest, gathering, matches, texts, parts)
     yield same_battles_check(folder / BATTLE_LINES, source)
     yield attempts_check(folder / ATTEMPTS, gathering.asked)
     costs = costs_document(manifest, gathering.asked, read_attempts(folder / ATTEMPTS))
@@ -127,7 +138,9 @@ def _recomputed(folder: Path, manifest: TournamentManifest) -> Iterator[RunCheck
     same = sorted(evaluated) == manifest.evaluated
     yield RunCheck("evaluated models", same, "as the battles say" if same else "differ from the battles")
     groups = rate_dimensions(source, manifest)
-    yield from _documents(folder, ComputedFiles.of(manifest, groups, gathering.document(), costs))
+    computed = ComputedFiles.of(manifest, groups, gathering.document(), costs, parts.categories)
+    yield from _documents(folder, computed)
+    yield report_data.finish()
 
 
 def _documents(folder: Path, computed: ComputedFiles) -> Iterator[RunCheck]:

@@ -19,10 +19,13 @@ from tiltyard.files.battle_copy import copy_battles
 from tiltyard.files.column_parquet import write_columns
 from tiltyard.files.row_parquet import write_row_table
 from tiltyard.report.run_documents import CostsDocument, DiagnosticsDocument
+from tiltyard.report.verdict_browser import REPORT_DATA
+from tiltyard.report.verdict_parts import VerdictParts
 from tiltyard.runs.dimension_ratings import rate_dimensions
 from tiltyard.runs.json_files import json_bytes, json_line, parse_document, write_bytes, write_lines
 from tiltyard.runs.judged_run import ATTEMPT_COLUMNS, JudgedRun
 from tiltyard.runs.manifest import MANIFEST, MANIFEST_HASH, bytes_hash_line, file_hash
+from tiltyard.runs.report_data import ReportDataWriter
 from tiltyard.runs.response_index import ResponseIndex, answers_of
 from tiltyard.runs.run_costs import costs_document, read_attempts
 from tiltyard.runs.run_folder import evaluated_models
@@ -149,7 +152,7 @@ def write_judged_run(out: Path, run: JudgedRun) -> list[RatedGroup]:
             "the run has no finished_at; the folder can be written only after judging has finished"
         )
     try:
-        _prepare(out, "matches", "verdicts", "rubrics")
+        _prepare(out, "matches", "verdicts", "rubrics", REPORT_DATA)
         manifest, computed = _write_files(out, run)
         files = {name: file_hash(out / name) for name in expected_files(manifest)}
     except OSError as error:
@@ -177,18 +180,29 @@ def _write_files(out: Path, run: JudgedRun) -> tuple[TournamentManifest, Compute
     for name, rubric in run.rubrics.items():
         write_bytes(out / rubric_file(name), rubric.file_text().encode())
     write_matches(out, run.matches)
+    report_data = ReportDataWriter(
+        out, manifest, {(one.model, one.prompt_id): one.response for one in run.answers}
+    )
+    parts = report_data.parts
     with atomic_write(str(out / ANSWERS)) as file:
-        responses = ResponseIndex(_noted(file, answers_of(run)), manifest.entrants, manifest.families)
+        answers = _noted(file, parts.texts(answers_of(run)))
+        responses = ResponseIndex(answers, manifest.entrants, manifest.families)
     human = HumanVotes(_anchors(run), manifest.entrants)
     gathering = VerdictPass(manifest, responses, human)
-    battles, anchors = _write_battles(out, run, gathering)
+    battles, anchors = _write_battles(out, run, gathering, parts)
     write_row_table(out / ATTEMPTS, ATTEMPT_COLUMNS, run.attempts())
     costs = costs_document(manifest, gathering.asked, read_attempts(out / ATTEMPTS))
     settings = manifest.settings()
     evaluated = evaluated_models(battles, settings) if battles.rows else frozenset[str]()
-    manifest = manifest.model_copy(update={"anchor_battles": anchors, "evaluated": sorted(evaluated)})
+    manifest = manifest.model_copy(
+        update={
+            "anchor_battles": anchors,
+            "evaluated": sorted(evaluated),
+            "report_data": report_data.finish(),
+        }
+    )
     groups = rate_dimensions(battles, manifest)
-    computed = ComputedFiles.of(manifest, groups, gathering.document(), costs)
+    computed = ComputedFiles.of(manifest, groups, gathering.document(), costs, parts.categories)
     _write_computed(out, computed)
     return manifest, computed
 
@@ -204,14 +218,17 @@ def _anchors(run: JudgedRun) -> Iterator[Battle]:
     return as_anchor_battles(chain.from_iterable(source.battles() for source in run.anchors))
 
 
-def _write_battles(out: Path, run: JudgedRun, gathering: VerdictPass) -> tuple[BattleSource, int]:
+def _write_battles(
+    out: Path, run: JudgedRun, gathering: VerdictPass, parts: VerdictParts
+) -> tuple[BattleSource, int]:
     """Write `verdicts/`, `battles.jsonl` and its Parquet copy; return the copy and the number of anchors."""
     anchors = 0
     with atomic_write(str(out / BATTLE_LINES)) as file:
-        for name in run.dimensions:
+        for number, name in enumerate(run.dimensions):
             matches = (match for match in run.matches.matches if match.dimension == name)
             with atomic_write(str(out / verdict_file(name))) as verdicts:
-                for battle in gathering.battles(matches, _noted(verdicts, run.judged(name))):
+                judged = _noted(verdicts, parts.verdicts(number, run.judged(name)))
+                for battle in gathering.battles(matches, judged):
                     file.write(json_line(battle.to_dict()))
         for battle in _anchors(run):
             file.write(json_line(battle.to_dict()))

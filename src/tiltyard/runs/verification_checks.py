@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import math
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +24,7 @@ __all__ = [
     "RunCheck",
     "Verification",
     "comparison_check",
+    "drawn_alike",
     "hash_check",
     "json_round_trip",
     "manifest_check",
@@ -28,12 +32,17 @@ __all__ = [
     "read_bytes",
     "read_json",
     "read_parquet",
+    "read_table",
     "read_text_lines",
+    "table_values",
 ]
 
 #: The tolerance in rating points of a recomputed number: processors, numbers of threads and
 #: library versions round differently.
 TOLERANCE_POINTS = 1e-6
+
+#: A number with a fraction, as Python writes it; other cells, such as a model called ``7``, are compared as texts.
+_DECIMAL = re.compile(r"-?\d{1,20}\.\d{1,30}")
 
 #: The libraries that draw the report; other versions may draw it differently.
 _DRAWN_BY = ("tiltyard", "altair", "vl-convert-python")
@@ -97,10 +106,14 @@ def hash_check(folder: Path, name: str, stated: str | None) -> RunCheck:
     return RunCheck(name, same, "hash matches" if same else "changed since it was written")
 
 
+def drawn_alike(made_on: Platform, here: Platform) -> bool:
+    """Whether the same library versions drew the report."""
+    return all(made_on.libraries.get(name) == here.libraries.get(name) for name in _DRAWN_BY)
+
+
 def page_check(path: Path, made_on: Platform, page: Callable[[], str]) -> RunCheck:
     """The report is text: it is compared as a whole, if the same library versions draw it."""
-    there, here = made_on.libraries, Platform.here().libraries
-    if any(there.get(name) != here.get(name) for name in _DRAWN_BY):
+    if not drawn_alike(made_on, Platform.here()):
         return RunCheck(
             path.name,
             passed=True,
@@ -185,6 +198,26 @@ def read_text_lines(path: Path) -> Any:
         return read_bytes(path).decode().split("\n")
     except UnicodeDecodeError:
         return None
+
+
+def read_table(path: Path) -> Any:
+    """A table in CSV, as `table_values` gives it."""
+    lines = read_text_lines(path)
+    return None if lines is None else table_values("\n".join(lines))
+
+
+def table_values(text: str) -> list[list[float | str]]:
+    """The cells of a table in CSV: numbers by their value, so that they can be compared within the tolerance."""
+    try:
+        return [[_cell_value(cell) for cell in row] for row in csv.reader(io.StringIO(text))]
+    except csv.Error:
+        return [[text]]
+
+
+def _cell_value(cell: str) -> float | str:
+    if _DECIMAL.fullmatch(cell) is None:
+        return cell
+    return float(cell)
 
 
 def read_parquet(path: Path) -> Any:

@@ -4,23 +4,44 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
 from tiltyard.errors import BadOption
 
-__all__ = ["MAX_SESSION_VOTES", "ArenaSettings", "Reveal", "Visibility"]
+__all__ = [
+    "EMBED_SITE_LIMIT",
+    "MAX_SESSION_VOTES",
+    "ArenaSettings",
+    "Entry",
+    "Reveal",
+    "Stage",
+    "Visibility",
+]
 
 #: ``open``: everybody may vote and read the board. ``closed``: readers need a token.
 Visibility = Literal["open", "closed"]
+#: Who may come in to an arena that is not closed. ``open``: everybody. ``invitation``: whoever has used an invitation
+#: link. ``passcode``: whoever has typed its passcode. ``sign-in``: whoever is signed in through the installation's
+#: identity provider or gateway.
+Entry = Literal["open", "invitation", "passcode", "sign-in"]
 #: When voters see the names behind the responses they voted on. ``session``: all together, after a
 #: number of votes or on request. ``vote``: after each vote. ``never``: not at all.
 Reveal = Literal["session", "vote", "never"]
+#: ``draft``: for the operator only; its votes are test votes. ``open``: people vote. ``paused``: nothing new is served.
+#: ``archived``: no votes, and no entry on the home page. ``deleting``: hidden until it is deleted. ``deleted``: gone.
+Stage = Literal["draft", "open", "paused", "archived", "deleting", "deleted"]
 
+_MAX_GROUPS_CHARACTERS = 2_000
 
 #: The names of one session are revealed in one transaction.
 MAX_SESSION_VOTES = 200
+#: Sites that may show the board of one arena.
+EMBED_SITE_LIMIT = 20
+_HOST_CHARACTERS = 253
+_PORT_DIGITS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +49,17 @@ class ArenaSettings:
     """How an arena is run. Nothing here changes the meaning of a log, except the order of its board."""
 
     visibility: Visibility = "open"
+    #: Who may come in. Without entry, nothing of the arena is shown: neither votes nor boards nor exports.
+    entry: Entry = "open"
+    #: Names of groups with commas between them: if `entry` is ``sign-in``, only their members may come in. Empty: everybody
+    #: who is signed in.
+    entry_groups: str = ""
     #: How long a vote can be undone, if the names have not been revealed.
     undo_seconds: float = 10.0
     #: How long a matchup stays open for a vote.
     expiry_seconds: float = 7200.0
+    #: How long a prefetched matchup waits to be shown; it is open for ``expiry_seconds`` from then on.
+    unseen_seconds: float = 300.0
     #: The minimum time between two snapshots, apart from those at evaluations.
     snapshot_seconds: float = 10.0
     #: Defines when the weeks of the validity report begin.
@@ -44,6 +72,10 @@ class ArenaSettings:
     reveal: Reveal = "session"
     #: The number of votes after which names are revealed, if `reveal` is ``session``.
     session_votes: int = 20
+    #: Where the arena is in its life. Changed by `tiltyard.arena.operators.arena_stages` alone.
+    stage: Stage = "open"
+    #: The sites that may show the board in a frame: origins, separated by spaces.
+    embed_sites: str | None = None
 
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
@@ -68,6 +100,34 @@ class ArenaSettings:
                 f"session_votes is {self.session_votes!r}; expected a number of votes from 1 to {MAX_SESSION_VOTES}"
             )
         _check_timezone(self.timezone)
+        _check_groups(self.entry_groups)
+        if self.embed_sites is not None:
+            _check_sites(self.embed_sites)
+
+    @property
+    def hidden(self) -> bool:
+        """Whether the arena exists only for the operator and for tokens with access."""
+        return self.visibility == "closed" or self.stage in ("draft", "deleting", "deleted")
+
+    @property
+    def public(self) -> bool:
+        """Whether everybody may read the arena."""
+        return not self.hidden and self.entry == "open"
+
+    @property
+    def serves(self) -> bool:
+        """Whether new matchups are served."""
+        return self.stage in ("draft", "open")
+
+    @property
+    def accepts_votes(self) -> bool:
+        """Whether matchups that are open may be voted on."""
+        return self.serves or self.stage == "paused"
+
+    def admits_groups(self, groups: AbstractSet[str]) -> bool:
+        """Whether somebody who is signed in and belongs to these groups may come in."""
+        allowed = frozenset(_split_groups(self.entry_groups))
+        return not allowed or not allowed.isdisjoint(groups)
 
     def to_dict(self) -> dict[str, object]:
         """Plain values."""
@@ -91,12 +151,15 @@ class ArenaSettings:
 
 _CHOICES = {
     "visibility": ("open", "closed"),
+    "entry": ("open", "invitation", "passcode", "sign-in"),
     "order": ("conservative", "bradley-terry"),
     "reveal": ("session", "vote", "never"),
+    "stage": ("draft", "open", "paused", "archived", "deleting", "deleted"),
 }
 _SPANS = {
     "undo_seconds": (0.0, 600.0),
     "expiry_seconds": (1.0, 86400.0),
+    "unseen_seconds": (1.0, 3600.0),
     "snapshot_seconds": (0.05, 86400.0),
 }
 
@@ -105,8 +168,54 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
+def _check_sites(sites: object) -> None:
+    """Each site becomes a part of a header, so nothing but a plain origin is accepted."""
+    if not isinstance(sites, str):
+        raise BadOption(f"embed_sites is {sites!r}; expected text such as https://example.org")
+    origins = sites.split()
+    if len(origins) > EMBED_SITE_LIMIT:
+        raise BadOption(f"embed_sites has {len(origins)} sites; the maximum is {EMBED_SITE_LIMIT}")
+    for origin in origins:
+        if not _is_origin(origin):
+            raise BadOption(
+                f"embed_sites has {origin[:100]!r}; expected origins such as https://example.org, separated by spaces"
+            )
+
+
+def _is_origin(text: str) -> bool:
+    """Whether a text is http or https, a host and perhaps a port, and nothing else."""
+    scheme, separator, place = text.partition("://")
+    host, colon, port = place.partition(":")
+    labels = host.split(".")
+    plain = all(label and label.isascii() and label.replace("-", "").isalnum() for label in labels)
+    numbered = not colon or (port.isascii() and port.isdigit() and len(port) <= _PORT_DIGITS)
+    return (
+        scheme in ("http", "https")
+        and bool(separator)
+        and plain
+        and numbered
+        and len(host) <= _HOST_CHARACTERS
+    )
+
+
 def _check_timezone(name: object) -> None:
     try:
         ZoneInfo(name)  # type: ignore[arg-type]
     except Exception:  # noqa: BLE001 - the library has several, and any means the same
         raise BadOption(f"timezone is {name!r}; expected a name such as UTC or Europe/Berlin") from None
+
+
+def _split_groups(stated: str) -> list[str]:
+    return [one.strip() for one in stated.split(",") if one.strip()]
+
+
+def _check_groups(stated: object) -> None:
+    if not isinstance(stated, str) or len(stated) > _MAX_GROUPS_CHARACTERS or not stated.isprintable():
+        raise BadOption(
+            f"entry_groups is {str(stated)[:100]!r}; expected names of groups with commas between them, at most"
+            f" {_MAX_GROUPS_CHARACTERS:,} characters"
+        )
+    if stated.strip() and not _split_groups(stated):
+        raise BadOption(
+            f"entry_groups is {stated!r}, which names no group; leave it empty to let in everybody who is signed in"
+        )

@@ -10,13 +10,15 @@ from types import MappingProxyType
 from typing import Protocol
 
 from tiltyard.errors import BadConfig, BadOption, MissingExtra
+from tiltyard.settings.endpoint_routes import EndpointRoute
 from tiltyard.settings.tournament_sections import KEY_VARIABLES
 
-__all__ = ["ONE_THREAD", "Environment", "ModelEndpoint", "read_environment"]
+__all__ = ["ONE_THREAD", "SESSION_URL_VARIABLE", "Environment", "ModelEndpoint", "read_environment"]
+
+SESSION_URL_VARIABLE = "TILTYARD_SESSION_DATABASE_URL"
 
 #: Variables that limit linear algebra to one thread. The libraries read them when they are loaded, so they apply only
-#: to processes started with them. Results with several threads differ in their last bits, and an arena's matrices
-#: are too small to benefit from threads.
+#: to processes started with them. An arena's matrices are too small to benefit from threads.
 ONE_THREAD: Mapping[str, str] = MappingProxyType(
     dict.fromkeys(
         (
@@ -42,6 +44,18 @@ class ModelEndpoint(Protocol):
     def base_url(self) -> str | None: ...
     @property
     def api_key_env(self) -> str | None: ...
+    @property
+    def path(self) -> str | None: ...
+    @property
+    def query(self) -> Mapping[str, str]: ...
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+    @property
+    def query_env(self) -> Mapping[str, str]: ...
+    @property
+    def headers_env(self) -> Mapping[str, str]: ...
+    @property
+    def api_key_header(self) -> str | None: ...
 
 
 @dataclass(frozen=True)
@@ -50,8 +64,11 @@ class Environment:
 
     #: The folder for data that outlives a run.
     home: Path
+    #: The database, without a pooler that shares sessions; ``None`` for the embedded server.
     database_url: str | None = field(repr=False)
     variables: Mapping[str, str] = field(repr=False)
+    #: A pooler before the same database, for the connection pools of web processes; ``None`` if there is none.
+    pooler_url: str | None = field(default=None, repr=False)
 
     def api_key(self, served: ModelEndpoint) -> str | None:
         """The API key of a judge; ``None`` if no key should be sent.
@@ -64,13 +81,34 @@ class Environment:
             name = KEY_VARIABLES.get(served.provider)
         if name is None or served.provider == "replay":
             return None
-        key = self.variables.get(name, "").strip()
-        if not key:
+        return self._secret(served, name, "a key")
+
+    def route(self, served: ModelEndpoint, *, asking: bool) -> EndpointRoute:
+        """How a model is reached. ``asking``: it will be called, so the variables of its secrets are required."""
+        secrets = {
+            setting: {field: self._secret(served, name, field) for field, name in names.items()}
+            for setting, names in (("headers", served.headers_env), ("query", served.query_env))
+            if asking
+        }
+        return EndpointRoute(
+            served.path,
+            served.query,
+            served.headers,
+            served.api_key_header,
+            secrets.get("query", {}),
+            secrets.get("headers", {}),
+        )
+
+    def _secret(self, served: ModelEndpoint, name: str, what: str) -> str:
+        value = self.variables.get(name, "").strip()
+        if not value:
             raise BadConfig(
-                f"{served.model} at {served.provider} needs a key: set the variable {name}, or add "
+                f"{served.model} at {served.provider} needs {what}: set the variable {name}, or add "
                 f"{name}=… to a .env file in the working folder or next to the configuration"
             )
-        return key
+        if not (value.isascii() and value.isprintable()):
+            raise BadConfig(f"the variable {name} has characters that cannot be sent; set it again")
+        return value
 
 
 def read_environment(
@@ -89,7 +127,18 @@ def read_environment(
         if folder is not None:
             merged.update(_dotenv(folder / ".env"))
     merged.update(os.environ if variables is None else variables)
-    return Environment(_home(merged, here), merged.get("DATABASE_URL") or None, MappingProxyType(merged))
+    database_url, pooler_url = _database_urls(merged)
+    return Environment(_home(merged, here), database_url, MappingProxyType(merged), pooler_url)
+
+
+def _database_urls(variables: Mapping[str, str]) -> tuple[str | None, str | None]:
+    """The database, and the pooler before it: if there is a URL for sessions, DATABASE_URL is that of a pooler."""
+    stated, session = variables.get("DATABASE_URL") or None, variables.get(SESSION_URL_VARIABLE) or None
+    if session is not None and stated is None:
+        raise BadOption(
+            f"{SESSION_URL_VARIABLE} is set, but DATABASE_URL is not; set both, or DATABASE_URL only"
+        )
+    return session or stated, None if session in {None, stated} else stated
 
 
 def _home(variables: Mapping[str, str], here: Path) -> Path:

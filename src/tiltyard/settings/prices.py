@@ -12,7 +12,7 @@ from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Decimal, InvalidOperation
 from fractions import Fraction
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Protocol, TypeVar
+from typing import Annotated, Any, Literal, Protocol, TypeVar
 
 from pydantic import AfterValidator, Field
 
@@ -26,18 +26,20 @@ from tiltyard.settings.config_section import (
     Text,
     YesNo,
     expecting,
+    one_of,
     validate_section,
 )
-from tiltyard.settings.yaml_file import parse_yaml, read_yaml
+from tiltyard.settings.model_traits import ModelTraits
+from tiltyard.settings.yaml_file import YamlFile, parse_yaml, read_yaml
 
 __all__ = [
     "FREE",
     "OWN_ADDRESSES",
     "ModelRetirement",
-    "ModelTraits",
     "Price",
     "PriceBook",
     "PriceEntry",
+    "ReplyForm",
     "ShippedEntry",
     "TokenUsage",
     "format_dollars",
@@ -45,6 +47,7 @@ __all__ = [
     "open_prices",
     "parse_price_option",
     "price_option",
+    "read_prices",
     "to_picodollars",
 ]
 
@@ -76,6 +79,9 @@ Dollars = Annotated[
 ]
 
 
+ReplyForm = Annotated[Literal["schema", "tool", "text"], one_of("schema", "tool", "text")]
+
+
 class PriceEntry(ConfigSection):
     """The prices of one model, as written: dollars per million tokens.
 
@@ -105,6 +111,16 @@ class PriceEntry(ConfigSection):
     #: Limits in tokens: the longest reply, and request and reply together.
     max_output: Count | None = None
     context: Count | None = None
+    #: The reply forms that the model accepts, the best first.
+    forms: Annotated[tuple[ReplyForm, ...], Many, Field(min_length=1)] | None = None
+    #: Request fields that the model rejects: always, and while it thinks.
+    refuses: Annotated[tuple[Text, ...], Many] | None = None
+    refuses_thinking: Annotated[tuple[Text, ...], Many] | None = None
+    #: The values of ``effort`` that the model accepts; an empty list if it has none.
+    efforts: Annotated[tuple[Text, ...], Many] | None = None
+    #: The request fields that switch thinking on and off, where that is possible.
+    thinking_on: Mapping[Text, Any] | None = None
+    thinking_off: Mapping[Text, Any] | None = None
 
     def over(self, other: PriceEntry | None) -> PriceEntry:
         """This entry, with missing values (except the addresses) taken from another."""
@@ -128,6 +144,8 @@ class ShippedEntry(PriceEntry):
     #: The date of the newest source of the price, and the names of the sources.
     as_of: Day
     source: Annotated[tuple[Text, ...], Many]
+    #: The names of the sources of forms, refused fields, efforts and thinking.
+    traits_source: Annotated[tuple[Text, ...], Many] = ()
     #: The date from which the provider no longer serves the model, and the replacement it recommends.
     retired: Day | None = None
     successor: Name | None = None
@@ -214,27 +232,6 @@ class Price:
         return -(-whole * share.numerator // share.denominator)
 
 
-#: Default output limits, in tokens, of models that think and of those that do not.
-_THINKING_TOKENS, _PLAIN_TOKENS = 16_384, 4_096
-#: Request fields that make a model think.
-_THINKING_OPTIONS = frozenset({"thinking", "reasoning", "reasoning_effort"})
-
-
-@dataclass(frozen=True, slots=True)
-class ModelTraits:
-    """What is known about a model besides its price; ``None`` means unknown."""
-
-    thinks: bool | None = None
-    max_output: int | None = None
-    context: int | None = None
-
-    def default_limit(self, options: Mapping[str, object]) -> int:
-        """The default limit of a reply, in tokens. Unknown models count as thinking."""
-        thinks = self.thinks is not False or not _THINKING_OPTIONS.isdisjoint(options)
-        limit = _THINKING_TOKENS if thinks else _PLAIN_TOKENS
-        return limit if self.max_output is None else min(limit, self.max_output)
-
-
 #: The price of a recorded reply.
 FREE = Price(0, 0, 0, 0, 0)
 
@@ -284,6 +281,17 @@ class PriceBook:
         known = self._shipped_at(provider, model, base_url)
         return None if known is None or _entry(self.own, provider, model) is not None else known.as_of
 
+    def known(self) -> list[dict[str, Any]]:
+        """All models that are known, each with what is known about it."""
+        names = dict.fromkeys((*self.own, *self.shipped))
+        return [{"model": name, **self._known(name).model_dump(mode="json")} for name in names]
+
+    def _known(self, model: str) -> PriceEntry:
+        shipped, own = self.shipped.get(model), self.own.get(model)
+        if own is None or shipped is None:
+            return own or self.shipped[model]
+        return shipped.model_copy(update=own.over(shipped).model_dump())
+
     def _shipped_at(self, provider: str, model: str, base_url: str | None) -> ShippedEntry | None:
         known = _entry(self.shipped, provider, model)
         return known if known is not None and _is_at(known, provider, base_url) else None
@@ -295,7 +303,7 @@ class PriceBook:
         known = _entry(self.shipped, provider, model)
         stated = _entry(self.own, provider, model)
         entry = known if stated is None else stated.over(known)
-        return ModelTraits() if entry is None else ModelTraits(entry.thinks, entry.max_output, entry.context)
+        return ModelTraits() if entry is None else _traits(entry)
 
 
 def open_prices(
@@ -323,6 +331,11 @@ def merged_prices(
     """A configuration's prices, read from a file if it names one, overridden by the ones given."""
     own = open_prices(stated, folder).own
     return {**own, **{model: entry.over(own.get(model)) for model, entry in given.items()}}
+
+
+def read_prices(stated: Mapping[str, Mapping[str, Any]]) -> Mapping[str, PriceEntry]:
+    """Check prices that a program states: the fields of each model, as in a configuration."""
+    return validate_section(_PriceFile, YamlFile("prices", {"models": dict(stated)}, {(): 1}), {}).models
 
 
 def parse_price_option(text: str) -> tuple[str, PriceEntry]:
@@ -369,6 +382,20 @@ def _entry(table: Mapping[str, _Entry], provider: str, model: str) -> _Entry | N
         if entry is not None and entry.provider in (None, provider):
             return entry
     return None
+
+
+def _traits(entry: PriceEntry) -> ModelTraits:
+    return ModelTraits(
+        thinks=entry.thinks,
+        max_output=entry.max_output,
+        context=entry.context,
+        forms=entry.forms,
+        refuses=entry.refuses or (),
+        refuses_thinking=entry.refuses_thinking or (),
+        efforts=entry.efforts,
+        thinking_on=entry.thinking_on,
+        thinking_off=entry.thinking_off,
+    )
 
 
 def _price(entry: PriceEntry) -> Price | None:

@@ -10,14 +10,24 @@ from urllib.parse import urlsplit
 
 from tiltyard.errors import BadOption
 
-__all__ = ["ROLES", "SERVING_VARIABLES", "ServingSettings", "is_loopback", "read_serving"]
+__all__ = [
+    "ROLES",
+    "SECOND_FACTOR_ROLES",
+    "SERVING_VARIABLES",
+    "ServingSettings",
+    "is_loopback",
+    "read_serving",
+]
 
 #: The role of a machine: everything, only the web processes, or only the rater.
 ROLES = ("all", "web", "rater")
+#: Roles of operators of whom a second factor may be required.
+SECOND_FACTOR_ROLES = ("owner", "operator")
 
 #: The minimum and maximum of numeric settings, and those for which 0 means no limit.
 _RANGES = {
     "workers": (1, 64),
+    "shard": (0, 4095),
     "connections": (4, 1000),
     "header_seconds": (1, 3600),
     "body_seconds": (1, 3600),
@@ -41,6 +51,8 @@ class ServingSettings:
     trusted_proxies: tuple[str, ...] = ()
     #: Web processes that share the port.
     workers: int = 1
+    #: The number of this database among several behind one address. Ids of matchups begin with it.
+    shard: int = 0
     #: ``all``, ``web`` or ``rater``.
     role: str = "all"
     #: A separate port for /metrics, which then needs no token there.
@@ -56,10 +68,14 @@ class ServingSettings:
     connections: int = 12
     #: Concurrent connections from one address to one web process, except trusted proxies; 0: no limit.
     connections_per_address: int = 1000
+    #: Address at which the web processes of this machine listen to those of other machines.
+    internal_host: str = "127.0.0.1"
     #: Timeout in seconds for receiving the request line and headers.
     header_seconds: int = 15
     #: Timeout in seconds between two parts of a request's body.
     body_seconds: int = 30
+    #: Roles of operators who must have a second factor: ``owner``, ``operator``. They set it up at their next sign-in.
+    second_factor: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _check_port("port", self.port, least=0)
@@ -68,6 +84,10 @@ class ServingSettings:
         self._check_numbers()
         if self.role not in ROLES:
             raise BadOption(f"role is {self.role!r}; expected {', '.join(ROLES)}")
+        if not set(self.second_factor) <= set(SECOND_FACTOR_ROLES):
+            raise BadOption(
+                f"second_factor is {', '.join(self.second_factor)!r}; expected some of {', '.join(SECOND_FACTOR_ROLES)}"
+            )
         for proxy in self.trusted_proxies:
             _check_network(proxy)
         if self.base_url is not None:
@@ -108,12 +128,16 @@ class ServingSettings:
 
     def to_dict(self) -> dict[str, object]:
         """As plain values, for another process."""
-        return asdict(self) | {"trusted_proxies": list(self.trusted_proxies)}
+        return asdict(self) | {
+            "trusted_proxies": list(self.trusted_proxies),
+            "second_factor": list(self.second_factor),
+        }
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> ServingSettings:
         """The inverse of `to_dict`."""
-        return cls(**{**values, "trusted_proxies": tuple(values["trusted_proxies"])})
+        lists = {name: tuple(values[name]) for name in ("trusted_proxies", "second_factor")}
+        return cls(**{**values, **lists})
 
 
 def is_loopback(host: str) -> bool:
@@ -171,6 +195,7 @@ SERVING_VARIABLES: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "base_url": ("TILTYARD_BASE_URL", lambda text: text.rstrip("/")),
     "trusted_proxies": ("TILTYARD_TRUSTED_PROXIES", _list),
     "workers": ("TILTYARD_WORKERS", _whole),
+    "shard": ("TILTYARD_SHARD", _whole),
     "role": ("TILTYARD_ROLE", str),
     "metrics_port": ("TILTYARD_METRICS_PORT", _whole),
     "metrics_host": ("TILTYARD_METRICS_HOST", str),
@@ -178,8 +203,10 @@ SERVING_VARIABLES: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "new_sessions_per_minute": ("TILTYARD_NEW_SESSIONS_PER_MINUTE", _whole),
     "connections": ("TILTYARD_CONNECTIONS", _whole),
     "connections_per_address": ("TILTYARD_CONNECTIONS_PER_ADDRESS", _whole),
+    "internal_host": ("TILTYARD_INTERNAL_HOST", str),
     "header_seconds": ("TILTYARD_HEADER_SECONDS", _whole),
     "body_seconds": ("TILTYARD_BODY_SECONDS", _whole),
+    "second_factor": ("TILTYARD_SECOND_FACTOR", _list),
 }
 
 

@@ -25,10 +25,13 @@ from tiltyard.settings.config_section import (
     section_error,
     validate_section,
 )
+from tiltyard.settings.model_traits import request_fields
 from tiltyard.settings.prices import PriceBook, PriceEntry, merged_prices, open_prices
 from tiltyard.settings.tournament_sections import (
     DEFAULT_MODES,
     KEY_VARIABLES,
+    MODEL_SETTINGS,
+    ROUTE_SETTINGS,
     Budget,
     CachesSection,
     ChecksSection,
@@ -106,7 +109,14 @@ class TournamentConfig(ConfigSection):
             where = self.where("modes", name, "quorum")
             raise BadConfig(f"{where}: expected at most the number of judges, {len(judges)}, found {quorum}")
         return RunMode(
-            name, judges, quorum, settings.prompts, settings.seed, settings.prewarm, settings.limit_pairs
+            name,
+            judges,
+            quorum,
+            settings.prompts,
+            settings.seed,
+            settings.prewarm,
+            settings.limit_pairs,
+            settings.sample_pairs,
         )
 
     def _judges(self, name: str, mode: ModeSettings, model: str | None) -> tuple[JudgeSettings, ...]:
@@ -136,9 +146,14 @@ class TournamentConfig(ConfigSection):
         """A judge's own settings over the defaults. Another provider's address and key are never inherited."""
         defaults = self.judge.model_dump(include=set(JudgeSection.model_fields))
         stated = judge.model_dump(exclude_unset=True)
+        dropped: tuple[str, ...] = ()
+        if stated.get("base_url", self.judge.base_url) != self.judge.base_url:
+            dropped = ROUTE_SETTINGS
         if judge.provider != self.judge.provider and "provider" in stated:
-            for field in ("base_url", "api_key_env", "prompt_cache", "family", "options"):
-                defaults[field] = JudgeSection.model_fields[field].get_default(call_default_factory=True)
+            own = ("base_url", "api_key_env", "prompt_cache", "family", "options")
+            dropped = (*own, *MODEL_SETTINGS, *ROUTE_SETTINGS)
+        for field in dropped:
+            defaults[field] = JudgeSection.model_fields[field].get_default(call_default_factory=True)
         whole = {**defaults, **stated, "name": judge.name or judge.model}
         if whole["api_key_env"] is None and whole["base_url"] is None:
             whole["api_key_env"] = KEY_VARIABLES.get(whole["provider"])
@@ -183,6 +198,17 @@ class JudgeSettings:
     timeout_seconds: float
     family: str | None
     options: Mapping[str, Any]
+    #: The reply form that a preflight found to work, where ``form`` is ``auto``.
+    found_form: str | None = None
+    path: str | None = None
+    query: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    #: The environment variables with further secrets, by query field and header.
+    query_env: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    headers_env: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    api_key_header: str | None = None
+    #: Whether the model sees images.
+    images: bool = False
 
     @property
     def ttl(self) -> str | None:
@@ -191,11 +217,17 @@ class JudgeSettings:
 
 
 def complete_judge(fields: Mapping[str, Any], prices: PriceBook) -> JudgeSettings:
-    """Settings in which only ``max_tokens`` may be missing: the model's default is used then."""
+    """Settings in which ``max_tokens`` may be missing, by what is known about the model.
+
+    ``effort``, ``thinking`` and ``temperature`` become request fields among the ``options``.
+    """
+    traits = prices.traits(fields["provider"], fields["model"])
+    options = request_fields(fields, traits, model=fields["model"], provider=fields["provider"])
     limit = fields["max_tokens"]
     if limit is None:
-        limit = prices.traits(fields["provider"], fields["model"]).default_limit(fields["options"])
-    return JudgeSettings(**{**fields, "max_tokens": limit})
+        limit = traits.default_limit(options)
+    plain = {name: value for name, value in fields.items() if name not in MODEL_SETTINGS}
+    return JudgeSettings(**{**plain, "options": options, "max_tokens": limit})
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +242,8 @@ class RunMode:
     prewarm: bool
     #: Judge only this many pairs of each dimension, from the start.
     limit_pairs: int | None = None
+    #: Judge only this many pairs of each dimension, drawn by the seed and spread over prompts and models.
+    sample_pairs: int | None = None
 
 
 def load_config(
@@ -236,7 +270,8 @@ def resolve_config(config: TournamentConfig, mode: RunMode, beside: Path | None 
     result will be written to. It never contains a key, only the name of its variable.
     """
     document = config.model_dump(mode="json")
-    judges = [dataclasses.asdict(judge) for judge in mode.judges]
+    # Settings that became options must not be read from the section `judge` again.
+    judges = [{**dataclasses.asdict(judge), **dict.fromkeys(MODEL_SETTINGS)} for judge in mode.judges]
     if beside is not None:
         _move(document, judges, config.folder, beside)
     document["modes"] = {
@@ -247,6 +282,7 @@ def resolve_config(config: TournamentConfig, mode: RunMode, beside: Path | None 
             "seed": mode.seed,
             "prewarm": mode.prewarm,
             "limit_pairs": mode.limit_pairs,
+            "sample_pairs": mode.sample_pairs,
         }
     }
     return document

@@ -26,11 +26,14 @@ from tiltyard.settings.config_section import (
     one_of,
     section_error,
 )
-from tiltyard.settings.prices import PriceEntry
+from tiltyard.settings.endpoint_routes import HeaderName, HeaderValue, UrlPath, route_problems
+from tiltyard.settings.prices import PriceEntry, ReplyForm
 
 __all__ = [
     "DEFAULT_MODES",
     "KEY_VARIABLES",
+    "MODEL_SETTINGS",
+    "ROUTE_SETTINGS",
     "Budget",
     "CachesSection",
     "ChecksSection",
@@ -53,6 +56,12 @@ __all__ = [
 #: The default environment variable of each provider's key.
 KEY_VARIABLES: Mapping[str, str] = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}
 
+#: Settings of a model that become request fields.
+MODEL_SETTINGS = ("effort", "thinking", "temperature")
+
+#: Settings that belong to an address: another address never inherits them.
+ROUTE_SETTINGS = ("path", "query", "query_env", "headers", "headers_env", "api_key_header")
+
 _Provider = Annotated[Literal["anthropic", "openai", "replay"], one_of("anthropic", "openai", "replay")]
 _Form = Annotated[Literal["auto", "schema", "tool", "text"], one_of("auto", "schema", "tool", "text")]
 _Cache = Annotated[Literal["off", "5m", "1h"], one_of("off", "5m", "1h")]
@@ -63,7 +72,17 @@ class _Serving(ConfigSection):
 
     provider: _Provider = "anthropic"
     base_url: Text | None = None
+    #: Replaces the path after ``base_url``: ``/chat/completions``, or ``/v1/messages``.
+    path: UrlPath | None = None
+    #: Added to every URL and every request. They are part of a cache key, because they may decide who answers.
+    query: Annotated[Mapping[Text, Text], default_if_empty({})] = Field(default_factory=dict)
+    headers: Annotated[Mapping[HeaderName, HeaderValue], default_if_empty({})] = Field(default_factory=dict)
+    #: The same with the names of environment variables: for keys. Their values are never stored.
+    query_env: Annotated[Mapping[Text, Variable], default_if_empty({})] = Field(default_factory=dict)
+    headers_env: Annotated[Mapping[HeaderName, Variable], default_if_empty({})] = Field(default_factory=dict)
     api_key_env: Variable | None = None
+    #: The header of the key, if not the provider's own; ``Authorization`` gets ``Bearer`` before the key.
+    api_key_header: HeaderName | None = None
     #: By default depends on the model: more for those that think.
     max_tokens: Count | None = None
     batch: YesNo = False
@@ -71,7 +90,18 @@ class _Serving(ConfigSection):
     requests_per_minute: Positive | None = None
     retries: NonNegative = 5
     timeout_seconds: Positive = 600.0
+    #: How much the model thinks or writes, in its provider's own words.
+    effort: Text | None = None
+    #: Whether the model thinks before it answers; by default its provider decides.
+    thinking: YesNo | None = None
+    temperature: Annotated[float, Field(ge=0, le=2), expecting("a number from 0 to 2")] | None = None
     options: Annotated[Mapping[str, Any], default_if_empty({})] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _routed(self) -> Self:
+        for field, problem in route_problems(self.headers, self.headers_env, self.query, self.query_env):
+            raise section_error(problem, field)
+        return self
 
 
 def address_problem(provider: str, base_url: str | None) -> str | None:
@@ -112,8 +142,12 @@ class Entrant(ConfigSection):
 
 class JudgeSection(_Serving):
     form: _Form = "auto"
+    #: Written by a run: the form that a preflight found to work, where ``form`` is ``auto``.
+    found_form: ReplyForm | None = None
     prompt_cache: _Cache = "off"
     family: Name | None = None
+    #: Whether the model sees images.
+    images: YesNo = False
 
 
 class JudgeDefaults(JudgeSection):
@@ -168,6 +202,8 @@ class ModeSettings(ConfigSection):
     seed: Seed = 0
     prewarm: YesNo = False
     limit_pairs: Count | None = None
+    #: Judge only this many pairs of each dimension, spread over prompts and models.
+    sample_pairs: Count | None = None
 
 
 DEFAULT_MODES: Mapping[str, Mapping[str, Any]] = {

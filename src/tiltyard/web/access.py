@@ -1,25 +1,57 @@
-"""Authentication and authorization: voters and the operator by cookie, programs by token."""
+"""Authentication and authorization: voters and operators by cookie, programs by token."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Depends, Request
 from fastapi.security import APIKeyCookie, HTTPBearer
 
-from tiltyard.arena.accounts import SCOPES, Accounts
+from tiltyard.arena.accounts import (
+    SCOPES,
+    Accounts,
+    OperatorSession,
+    RevokedSessions,
+    SessionOrigin,
+    new_session_number,
+)
+from tiltyard.arena.log.event_log import HUMAN, JUDGE
+from tiltyard.arena.operator_roles import (
+    OPERATOR_ROLES,
+    SCOPE_ROLES,
+    OperatorGrants,
+    OperatorRole,
+    greater_role,
+    includes_role,
+)
+from tiltyard.arena.operators.invitations import LiveInvitations
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.caches import BoundedCache
-from tiltyard.errors import NotAllowed, NotFound
+from tiltyard.errors import NotAllowed, NotFound, RoleMissing, SecondFactorMissing
+from tiltyard.instruments import SESSIONS
+from tiltyard.settings.arena_settings import Entry
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.context import context_of
-from tiltyard.web.cookies import OPERATOR_COOKIE, VOTER_COOKIE, VOTER_COOKIE_LIFETIME, Cookies, read_cookie
+from tiltyard.web.cookies import (
+    OPERATOR_COOKIE,
+    VOTER_COOKIE,
+    VOTER_COOKIE_LIFETIME,
+    Cookies,
+    make_voter_token,
+    read_cookie,
+    read_voter_token,
+)
+from tiltyard.web.declared_skills import SkillCookies
+from tiltyard.web.entry_grants import EntryGrants
+from tiltyard.web.identities import Identities
 from tiltyard.web.rate_limits import SessionRateLimit, SignInThrottle, client_address
+from tiltyard.web.route_roles import RouteNeed, route_need
 from tiltyard.wire.operators import Token
+from tiltyard.wire.vocabulary import Scope
 
 if TYPE_CHECKING:
     from tiltyard.arena.registry import ArenaRegistry
@@ -28,24 +60,27 @@ __all__ = [
     "Access",
     "Actor",
     "CurrentActor",
+    "ScopeCheck",
     "access_of",
+    "authorize",
     "current_actor",
     "keys_of",
+    "origin_of",
     "registry_of",
     "require_scope",
 ]
 
-#: Cache lifetimes in seconds: of a voter, and of an operator or a token.
-_VOTER_CACHE_SECONDS = 30.0
+#: Cache lifetimes in seconds: of a cookie whose signature was verified, and of an operator or a token.
+_COOKIE_CACHE_SECONDS = 60.0
 _ACTOR_CACHE_SECONDS = 5.0
 _CACHED_ENTRY_LIMIT = 50_000
 #: Scopes that ``admin`` includes.
-_OPERATOR_SCOPES = frozenset({"read", "import", "admin", "metrics"})
+_OPERATOR_SCOPES: frozenset[Scope] = frozenset({"read", "import", "admin", "metrics"})
 
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """A signed-in identity: the operator, or a program with a token."""
+    """A signed-in identity: an operator, or a program with a token."""
 
     #: The name in the audit log: ``operator:NAME`` or ``token:NAME``.
     name: str
@@ -53,32 +88,94 @@ class Actor:
     #: The only arena it has access to; ``None`` for all arenas.
     arena: str | None = None
     token: Token | None = None
+    #: The number of the operator: its own, or of the operator whose token it is.
+    operator: int | None = None
+    #: The operator's session, unless it is a program.
+    session: OperatorSession | None = None
+    #: The roles of the operator: its own, or those of the operator whose token it is.
+    grants: OperatorGrants = field(kw_only=True)
 
-    def may(self, scope: str, arena: str | None = None) -> bool:
-        """Whether it has the scope in this arena or, without an arena, in all arenas."""
-        covers = scope in self.scopes or ("admin" in self.scopes and scope in _OPERATOR_SCOPES)
-        return covers and (self.arena is None or self.arena == arena)
+    def may(self, scope: Scope, arena: str | None = None, role: OperatorRole = "analyst") -> bool:
+        """Whether it has the scope and the role in this arena or, without an arena, for the installation."""
+        return (
+            self._covers(scope)
+            and (self.arena is None or self.arena == arena)
+            and self.grants.allow(_role_for(scope, role), arena)
+        )
 
-    def require(self, scope: str, arena: str | None = None) -> None:
-        """Raise unless it `may`."""
-        if not self.may(scope, self.arena):
-            raise NotAllowed(f"this needs the scope {scope}, which {self.name} does not have", known=True)
-        if not self.may(scope, arena):
+    def may_somewhere(self, scope: Scope, role: OperatorRole) -> bool:
+        """Whether it has the scope in no single arena only, and the role in some arena."""
+        return (
+            self._covers(scope)
+            and self.arena is None
+            and includes_role(self.grants.greatest, _role_for(scope, role))
+        )
+
+    def require(self, scope: Scope, arena: str | None = None, role: OperatorRole = "analyst") -> None:
+        """Raise unless it `may`. Without any role in an arena, the arena looks as if it did not exist."""
+        self._require_scope(scope)
+        if self.arena is not None and self.arena != arena:
             raise NotAllowed(f"{self.name} is for the arena {self.arena} only", known=True)
+        if self.may(scope, arena, role):
+            return
+        if arena is not None and self.grants.role_in(arena) is None:
+            raise NotFound("no such arena; see the list of arenas")
+        raise RoleMissing(_needs(_role_for(scope, role), arena, self.grants.role_in(arena)))
+
+    def require_somewhere(self, scope: Scope, role: OperatorRole) -> None:
+        """Raise unless it `may_somewhere`."""
+        self._require_scope(scope)
+        if self.arena is not None:
+            raise NotAllowed(f"{self.name} is for the arena {self.arena} only", known=True)
+        if not self.may_somewhere(scope, role):
+            raise RoleMissing(_needs(_role_for(scope, role), None, self.grants.greatest))
+
+    def _covers(self, scope: Scope) -> bool:
+        return scope in self.scopes or ("admin" in self.scopes and scope in _OPERATOR_SCOPES)
+
+    def _require_scope(self, scope: Scope) -> None:
+        if not self._covers(scope):
+            raise NotAllowed(f"this needs the scope {scope}, which {self.name} does not have", known=True)
+
+
+def _role_for(scope: Scope, role: OperatorRole) -> OperatorRole:
+    return greater_role(SCOPE_ROLES[scope], role) or role
+
+
+def _needs(role: OperatorRole, arena: str | None, held: OperatorRole | None) -> str:
+    where = "for the installation" if arena is None else f"in the arena {arena}"
+    has = "you have no role there" if held is None else f"your role there is {held}"
+    return f"this needs the role {role} {where}; {has}"
 
 
 class Access:
     """Identifies voters, operators and tokens, with caches, in one process."""
 
-    def __init__(self, accounts: Accounts, keys: SecretKeys, settings: ServingSettings) -> None:
+    def __init__(
+        self,
+        accounts: Accounts,
+        live: LiveInvitations,
+        keys: SecretKeys,
+        settings: ServingSettings,
+        identities: Identities | None = None,
+    ) -> None:
         self.accounts = accounts
         self.keys = keys
+        self._second_factor = [role for role in OPERATOR_ROLES if role in settings.second_factor]
         self.cookies = Cookies(keys, secure=settings.secure)
+        #: Who is signed in as a person; ``None`` if nobody can be.
+        self.identities = identities
+        self.entry = EntryGrants(live, self.cookies, settings.shard, identities)
+        self.skills = SkillCookies(self.cookies, settings.shard)
         self.sign_in_throttle = SignInThrottle()
+        #: Attempts to come in to private arenas; whoever guesses passcodes does not keep the operator waiting.
+        self.entry_throttle = SignInThrottle()
         self.session_rate_limit = SessionRateLimit(settings.new_sessions_per_minute)
+        #: Voters by cookie; saves the verification.
         self._voters: BoundedCache[str, Voter] = BoundedCache(
-            _CACHED_ENTRY_LIMIT, seconds=_VOTER_CACHE_SECONDS
+            _CACHED_ENTRY_LIMIT, seconds=_COOKIE_CACHE_SECONDS
         )
+        self._revoked = RevokedSessions(accounts, VOTER_COOKIE_LIFETIME)
         self._actors: BoundedCache[str, Actor] = BoundedCache(
             _CACHED_ENTRY_LIMIT, seconds=_ACTOR_CACHE_SECONDS
         )
@@ -88,7 +185,10 @@ class Access:
 
     def forget(self) -> None:
         """Clear the caches, because something was revoked."""
-        self._voters.clear()
+        self._revoked.forget()
+        self.entry.forget()
+        if self.identities is not None:
+            self.identities.forget()
         self._actors.clear()
         self._judges.clear()
 
@@ -97,25 +197,32 @@ class Access:
         stated = request.headers.get("authorization")
         if stated is not None:
             return await self._bearer(stated)
+        token = self.operator_token(request)
+        session = None if token is None else await self.accounts.signed_in(token)
+        return None if session is None else self.operator(session)
+
+    def operator_token(self, request: Request) -> str | None:
+        """The token in an operator's cookie, if its signature is valid."""
         cookie = read_cookie(request, OPERATOR_COOKIE)
-        token = None if cookie is None else self.cookies.unseal(OPERATOR_COOKIE, cookie)
-        if token is None:
-            return None
-        known = self._actors.get(f"operator {token}")
-        if known is None:
-            name = await self.accounts.signed_in(token)
-            if name is None:
-                return None
-            known = self.operator(name)
-            self._actors.put(f"operator {token}", known)
-        return known
+        return None if cookie is None else self.cookies.unseal(OPERATOR_COOKIE, cookie)
+
+    def lacks_second_factor(self, actor: Actor) -> bool:
+        """Whether an operator must set up a second factor before anything else."""
+        session = actor.session
+        if session is None or session.second_factor or session.external:
+            return False
+        return any(includes_role(session.grants.greatest, role) for role in self._second_factor)
 
     @staticmethod
-    def operator(name: str) -> Actor:
-        """The operator, who may do everything but judge."""
-        return Actor(f"operator:{name}", _OPERATOR_SCOPES)
+    def operator(session: OperatorSession) -> Actor:
+        """An operator who is signed in. It may do what its roles allow, and never judge."""
+        name = f"operator:{session.name}"
+        return Actor(
+            name, _OPERATOR_SCOPES, operator=session.operator, session=session, grants=session.grants
+        )
 
     async def _bearer(self, stated: str) -> Actor:
+        """The actor of a token. A token of an operator is looked up each time: it ends with the operator's rights."""
         scheme, _, token = stated.partition(" ")
         token = token.strip()
         known = self._actors.get(f"token {token}")
@@ -126,60 +233,84 @@ class Access:
             found = await self.accounts.find_token(token)
         if found is None:
             raise NotAllowed("the token is unknown, revoked or expired; ask the operator for another")
-        actor = Actor(f"token:{found.name}", frozenset(found.scopes), found.arena, found)
-        self._actors.put(f"token {token}", actor)
+        record = found.token
+        actor = Actor(
+            f"token:{record.name}",
+            frozenset(record.scopes),
+            record.arena,
+            record,
+            found.operator,
+            grants=found.grants,
+        )
+        if found.operator is None:
+            self._actors.put(f"token {token}", actor)
         return actor
 
-    async def voter(self, request: Request, queue: VotingQueue | None = None) -> Voter | None:
+    async def voter(
+        self, request: Request, queue: VotingQueue | None = None, *, entry: Entry | None = None
+    ) -> Voter | None:
         """The voter: a judge by its token, else a person by cookie; ``None`` if there is no session yet.
 
-        With a queue, also check that they may vote in its arena.
+        With a queue, also check that they may vote in its arena. If people sign in to the arena (``entry``), whoever is
+        signed in is the same voter with any browser.
         """
+        entry = entry if queue is None else queue.settings.entry
         actor = None
-        if "authorization" in request.headers or (
-            queue is not None and queue.settings.visibility == "closed"
-        ):
+        if "authorization" in request.headers or (queue is not None and not queue.settings.public):
             actor = await self.actor(request)
         if queue is not None:
-            self._check_may_vote(actor, queue)
+            await self._check_may_vote(request, actor, queue)
         if actor is not None and actor.token is not None and "judge" in actor.scopes:
             return await self._judge(actor.token)
+        if entry == "sign-in":
+            person = await self.entry.person(request)
+            if person is not None:
+                return Voter(person.session, HUMAN)
         cookie = read_cookie(request, VOTER_COOKIE)
-        if cookie is None:
-            return None
-        known = self._voters.get(cookie)
-        if known is None:
-            token = self.cookies.unseal(VOTER_COOKIE, cookie)
-            session = None if token is None else await self.accounts.find_session(token)
-            if session is None or session.source != 0:
-                return None
-            known = Voter(session.session, 0)
-            self._voters.put(cookie, known)
-        return known
+        known = None if cookie is None else self._voters.get(cookie) or self._verified(cookie)
+        return None if known is None or await self._revoked.has(known.session) else known
+
+    def _verified(self, cookie: str) -> Voter | None:
+        """The voter of a cookie, if its signature is valid."""
+        token = self.cookies.unseal(VOTER_COOKIE, cookie)
+        session = None if token is None else read_voter_token(token, time.time())
+        return None if session is None else self._voters.put(cookie, Voter(session, HUMAN))
+
+    async def _check_may_vote(self, request: Request, actor: Actor | None, queue: VotingQueue) -> None:
+        """Anyone may vote in an open arena. A closed one requires the scope judge or read; a private one that or entry."""
+        if actor is not None and (actor.may("judge", queue.name) or actor.may("read", queue.name)):
+            return
+        if queue.settings.hidden:
+            raise NotFound("no such arena; see the list of arenas")
+        if not await self.entry.admit(request, queue.arena, queue.settings):
+            raise await self.entry.refusal(request, queue.name, queue.settings)
+        if actor is not None:
+            self._require_voting_scope(actor, queue.name)
 
     @staticmethod
-    def _check_may_vote(actor: Actor | None, queue: VotingQueue) -> None:
-        """Anyone may vote in an open arena; a closed one requires the scope judge or read."""
-        allowed = actor is not None and (actor.may("judge", queue.name) or actor.may("read", queue.name))
-        if queue.settings.visibility == "closed" and not allowed:
-            raise NotFound("no such arena; see the list of arenas")
-        if actor is not None and not allowed:
-            actor.require("judge" if "judge" in actor.scopes else "read", queue.name)
+    def _require_voting_scope(actor: Actor, arena: str) -> None:
+        """A program must have been given the scope; an operator without a role in the arena votes like anybody."""
+        if actor.session is None:
+            actor.require("judge" if "judge" in actor.scopes else "read", arena)
 
-    async def new_voter(self, request: Request) -> tuple[Voter, str]:
+    def new_voter(self, request: Request) -> tuple[Voter, str]:
         """Create a voter session and its cookie; `Busy` if the address exceeds its rate limit."""
         self.session_rate_limit.admit(client_address(request))
-        token, session = await self.accounts.make_session()
-        voter = Voter(session.session, 0)
-        self._voters.put(self.cookies.seal(VOTER_COOKIE, token), voter)
+        voter = Voter(new_session_number(), HUMAN)
+        token = make_voter_token(voter.session, time.time())
+        SESSIONS.record()
         return voter, self.cookies.header(VOTER_COOKIE, token, VOTER_COOKIE_LIFETIME)
+
+    def rater_cookie(self, session: int) -> str:
+        """The ``Set-Cookie`` header for a browser in which a rater of an expert panel votes from now on."""
+        token = make_voter_token(session, time.time())
+        return self.cookies.header(VOTER_COOKIE, token, VOTER_COOKIE_LIFETIME)
 
     async def _judge(self, token: Token) -> Voter:
         key = str(token.api_token)
         known = self._judges.get(key)
         if known is None:
-            session = await self.accounts.judge_session(token)
-            known = Voter(session.session, 1)
+            known = Voter(await self.accounts.judge_session(token), JUDGE)
             self._judges.put(key, known)
         return known
 
@@ -218,14 +349,44 @@ async def current_actor(
 CurrentActor = Annotated[Actor | None, Depends(current_actor)]
 
 
-def require_scope(scope: str) -> Callable[..., Awaitable[Actor]]:
-    """A dependency that requires this scope, in the arena of the path or, without one, everywhere."""
-    assert scope in SCOPES
+class ScopeCheck:
+    """A dependency that requires a scope and the role of its route; see `tiltyard.web.route_roles`."""
 
-    async def checked(request: Request, actor: CurrentActor) -> Actor:
+    def __init__(self, scope: Scope) -> None:
+        assert scope in SCOPES
+        self._scope = scope
+
+    async def __call__(self, request: Request, actor: CurrentActor) -> Actor:
         if actor is None:
-            raise NotAllowed(f"sign in as the operator, or send a token with the scope {scope}")
-        actor.require(scope, request.path_params.get("arena"))
+            raise NotAllowed(f"sign in as an operator, or send a token with the scope {self._scope}")
+        await authorize(request, actor, self._scope, route_need(request.method, request.scope["route"].path))
         return actor
 
-    return checked
+
+def require_scope(scope: Scope) -> ScopeCheck:
+    """A dependency that requires this scope, and the role that the table of routes names."""
+    return ScopeCheck(scope)
+
+
+async def authorize(request: Request, actor: Actor, scope: Scope, need: RouteNeed) -> None:
+    """Raise unless the actor has the scope and the role that a route needs; the message names who can grant it."""
+    if need.where == "own":
+        return
+    arena = request.path_params.get("arena") if need.where == "arena" else None
+    if access_of(request).lacks_second_factor(actor):
+        raise SecondFactorMissing(
+            "your role needs a second factor; set it up at /operator/account, and then try again"
+        )
+    try:
+        if need.where == "anywhere":
+            actor.require_somewhere(scope, need.role)
+        else:
+            actor.require(scope, arena, need.role)
+    except RoleMissing as error:
+        owners = ", ".join(await access_of(request).accounts.list_owners(arena))
+        raise RoleMissing(f"{error}. An owner can grant it: {owners or 'there is none'}") from None
+
+
+def origin_of(request: Request) -> SessionOrigin:
+    """Where a request comes from, as the list of an operator's sessions shows it."""
+    return SessionOrigin(client_address(request), request.headers.get("user-agent", ""))

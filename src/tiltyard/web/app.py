@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from tiltyard._version import __version__
 from tiltyard.arena.accounts import Accounts
 from tiltyard.arena.boards.model_profiles import ModelProfiles
-from tiltyard.arena.content.catalog import read_arenas
+from tiltyard.arena.operators.invitations import LiveInvitations
+from tiltyard.arena.operators.people import People
+from tiltyard.arena.operators.service_status import ServiceStatusReader
 from tiltyard.arena.rating.rater_lag import check_reachable
 from tiltyard.arena.secret_keys import SecretKeys
+from tiltyard.arena.tasks import cancel_and_wait
+from tiltyard.arena.voting.matchup_ids import MatchupIds
 from tiltyard.arena.voting.personal_boards import PersonalBoards
 from tiltyard.arena.voting.response_kinds import ResponseKinds
-from tiltyard.errors import TiltyardError
+from tiltyard.instruments import recording
 from tiltyard.settings.serving_settings import ServingSettings
+from tiltyard.settings.sign_in_settings import SignInSettings
 from tiltyard.web import assets
-from tiltyard.web.access import Access
+from tiltyard.web.access import Access, ScopeCheck
 from tiltyard.web.assets import load_assets
 from tiltyard.web.context import Context, put_context
-from tiltyard.web.cookies import VOTER_COOKIE
+from tiltyard.web.cookies import VOTER_COOKIE, Cookies
 from tiltyard.web.fast_routes import FastRouter
-from tiltyard.web.logs import log_failure
+from tiltyard.web.gateway_headers import PeerAddressMiddleware
+from tiltyard.web.identities import Identities
 from tiltyard.web.metrics import ProcessMetrics
 from tiltyard.web.middleware import EdgeMiddleware
 from tiltyard.web.pages import page_routers
@@ -34,8 +44,12 @@ from tiltyard.web.pages.board_data import BoardPageCache
 from tiltyard.web.pages.layout import PageTemplates, problem_page
 from tiltyard.web.pages.matchup_view import RenderCache
 from tiltyard.web.pages.model import ModelPageCache
+from tiltyard.web.pages.operator.operator_access import OperatorRoute
 from tiltyard.web.problem_details import PROBLEM_TYPE, OpenApi, add_problem_handlers
+from tiltyard.web.process_monitor import watch_process
+from tiltyard.web.route_roles import check_route_table
 from tiltyard.web.routes import admin, arenas, battles, boards, health, matchups, moderation, operators
+from tiltyard.web.sign_in_attempts import SignInAttempts
 from tiltyard.wire.problems import FieldProblem, Problem
 from tiltyard.wire.records import reader_of
 
@@ -43,10 +57,6 @@ if TYPE_CHECKING:
     from tiltyard.arena.registry import ArenaRegistry
 
 __all__ = ["ArenasApp", "make_app"]
-
-
-#: Arenas loaded at startup; others are loaded at their first request.
-_PRELOADED_ARENA_LIMIT = 50
 
 
 class ArenasApp(FastAPI):
@@ -57,12 +67,15 @@ class ArenasApp(FastAPI):
     def wrap_with_middleware(self, settings: ServingSettings, metrics: ProcessMetrics) -> None:
         """Wrap the application in the edge middleware and the fast router for voters' routes."""
         inner = FastRouter(super().__call__, application=self, routes=matchups.router.routes)
-        self._outermost = EdgeMiddleware(
+        outer: Any = EdgeMiddleware(
             inner,
             settings=settings,
             metrics=metrics,
             dressed=lambda scope, refusal: problem_page(Request({**scope, "app": self}), refusal),
         )
+        if settings.trusted_proxies:
+            outer = ProxyHeadersMiddleware(outer, trusted_hosts=list(settings.trusted_proxies))
+        self._outermost = PeerAddressMiddleware(outer)
 
     def openapi(self) -> OpenApi:
         if self.openapi_schema is None:
@@ -76,17 +89,27 @@ class ArenasApp(FastAPI):
             await self._outermost(scope, receive, send)
 
 
-def make_app(registry: ArenaRegistry, keys: SecretKeys) -> FastAPI:
-    """The application. It starts and stops the arenas with the server."""
+def make_app(
+    registry: ArenaRegistry,
+    keys: SecretKeys,
+    *,
+    home: Path | None = None,
+    sign_in: SignInSettings | None = None,
+) -> FastAPI:
+    """The application. It starts and stops the arenas with the server. ``home`` is the data folder."""
+
+    context = _make_context(registry, keys, home, sign_in or SignInSettings())
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        await registry.start()
-        await _load_arenas(registry)
-        try:
-            yield
-        finally:
-            await registry.stop()
+        with recording(context.metrics):
+            await registry.start()
+            watching = asyncio.create_task(watch_process(registry), name="process monitor")
+            try:
+                yield
+            finally:
+                await cancel_and_wait(watching)
+                await registry.stop()
 
     app = ArenasApp(
         title="Tiltyard",
@@ -100,39 +123,49 @@ def make_app(registry: ArenaRegistry, keys: SecretKeys) -> FastAPI:
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
     )
-    context = _make_context(registry, keys)
     put_context(app, context)
-    for module in (matchups, operators, health, arenas, boards, battles, admin, moderation):
-        app.include_router(module.router)
-    for router in (assets.router, *page_routers()):
+    modules = (matchups, operators, health, arenas, boards, battles, admin, moderation)
+    routers = (*(module.router for module in modules), assets.router, *page_routers())
+    for router in routers:
         app.include_router(router)
+    check_route_table(_guarded_routes(routers))
     add_problem_handlers(app, problem_page)
     app.wrap_with_middleware(registry.settings, context.metrics)
     return app
 
 
-def _make_context(registry: ArenaRegistry, keys: SecretKeys) -> Context:
+def _make_context(
+    registry: ArenaRegistry, keys: SecretKeys, home: Path | None, sign_in: SignInSettings
+) -> Context:
+    settings, cookies = registry.settings, Cookies(keys, secure=registry.settings.secure)
+    identities = Identities(People(registry.pool, keys), cookies, sign_in, settings.shard)
     return Context(
         registry=registry,
-        access=Access(Accounts(registry.pool), keys, registry.settings),
+        matchup_ids=MatchupIds(keys, registry.settings.shard),
+        access=Access(
+            Accounts(registry.pool), LiveInvitations(registry.pool), keys, settings, identities=identities
+        ),
         response_kinds=ResponseKinds(registry.pool),
         metrics=ProcessMetrics(),
+        service_status=ServiceStatusReader(registry.url, home),
         readiness=health.Readiness(lambda: check_reachable(registry.url)),
         pages=PageTemplates(load_assets()),
         board_pages=BoardPageCache(),
         model_pages=ModelPageCache(ModelProfiles(registry.pool, registry.boards)),
         personal_boards=PersonalBoards(registry.pool, registry.boards),
         render_cache=RenderCache(),
+        sign_in_attempts=SignInAttempts(keys, cookies, settings.shard),
     )
 
 
-async def _load_arenas(registry: ArenaRegistry) -> None:
-    """Load arenas at startup; one that fails is retried at its first request."""
-    for arena in (await read_arenas(registry.pool))[:_PRELOADED_ARENA_LIMIT]:
-        try:
-            await registry.voting_queue(arena.name)
-        except TiltyardError as error:
-            log_failure("an arena cannot be loaded", error)
+def _guarded_routes(routers: Iterable[APIRouter]) -> Iterator[str]:
+    """Routes for operators: their pages, and those of the API that require a scope."""
+    for route in (route for router in routers for route in router.routes):
+        if isinstance(route, APIRoute):
+            checked = any(isinstance(one.call, ScopeCheck) for one in route.dependant.dependencies)
+            if checked or isinstance(route, OperatorRoute):
+                for method in route.methods or ():
+                    yield f"{method} {route.path}"
 
 
 def _described(app: FastAPI) -> OpenApi:

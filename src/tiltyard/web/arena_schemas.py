@@ -38,7 +38,7 @@ class BoardOut(_Open):
 
 
 class FilteredBoardOut(_Open):
-    """A board of some prompts, or with excluded votes: batch Bradley–Terry on the votes there."""
+    """A board of some prompts, or with excluded votes: made from the votes there by the method of the whole board."""
 
     format: str
     arena: str

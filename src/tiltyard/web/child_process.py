@@ -24,6 +24,8 @@ from tiltyard.arena.secret_keys import KEY_VARIABLE, open_keys
 from tiltyard.errors import TiltyardError
 from tiltyard.settings.environment import Environment, read_environment
 from tiltyard.settings.serving_settings import ServingSettings
+from tiltyard.settings.sign_in_settings import read_sign_in
+from tiltyard.traces import tracing
 from tiltyard.web.logs import configure_logging, log_event, log_failure
 
 if TYPE_CHECKING:
@@ -68,10 +70,8 @@ def main() -> None:
     config = ChildConfig.from_line(sys.stdin.buffer.readline())
     try:
         environment = read_environment()
-        if config.part == "web":
-            _run_web(config, environment)
-        else:
-            _run_rater(config, environment)
+        with tracing(environment.variables, config.part):
+            (_run_web if config.part == "web" else _run_rater)(config, environment)
     except TiltyardError as error:
         log_failure(f"{config.part} failed", error)
         _say(FAILED + str(error).replace("\n", " "))
@@ -114,8 +114,9 @@ async def _serve(config: ChildConfig, environment: Environment) -> None:
     settings = config.settings
     keys = open_keys(environment.home, environment.variables.get(KEY_VARIABLE))
     assert config.descriptor is not None
-    async with open_registry(config.url, environment, settings) as registry:
-        app = make_app(registry, keys)
+    async with open_registry(config.url, environment, settings, keys) as registry:
+        sign_in = read_sign_in(environment.variables)
+        app = make_app(registry, keys, home=environment.home, sign_in=sign_in)
         uvicorn_config = uvicorn.Config(
             app,
             lifespan="on",
@@ -124,8 +125,8 @@ async def _serve(config: ChildConfig, environment: Environment) -> None:
             log_config=None,
             access_log=False,
             server_header=False,
-            proxy_headers=bool(settings.trusted_proxies),
-            forwarded_allow_ips=list(settings.trusted_proxies),
+            # The application does it, which must know the address of the proxy as well.
+            proxy_headers=False,
             timeout_keep_alive=30,
             timeout_graceful_shutdown=_REQUEST_DRAIN_SECONDS,
         )
@@ -152,14 +153,18 @@ async def _report_ready(server: Server) -> None:
 def _run_rater(config: ChildConfig, environment: Environment) -> None:
     from tiltyard.arena.operators.scheduled_jobs import run_scheduled_jobs
     from tiltyard.arena.rating.rater_process import rate_arenas
+    from tiltyard.instruments import recording
+    from tiltyard.web.heartbeats import FOLDER_VARIABLE, Heartbeat
+    from tiltyard.web.metrics import ProcessMetrics
 
     stop = threading.Event()
     stop_by_signals(stop.set)
     _watch_lifeline(stop.set)
-    with run_scheduled_jobs(config.url, environment):
+    heartbeat = Heartbeat(os.environ.get(FOLDER_VARIABLE))
+    with recording(ProcessMetrics()), run_scheduled_jobs(config.url, environment):
         log_event("rater ready")
         _say(READY)
-        rate_arenas(config.url, stop)
+        rate_arenas(config.url, stop, heartbeat.beat)
 
 
 def stop_by_signals(stop: Callable[[], None]) -> None:

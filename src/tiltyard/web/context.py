@@ -10,7 +10,9 @@ from fastapi import Request
 from starlette.applications import Starlette
 
 if TYPE_CHECKING:
+    from tiltyard.arena.operators.service_status import ServiceStatusReader
     from tiltyard.arena.registry import ArenaRegistry
+    from tiltyard.arena.voting.matchup_ids import MatchupIds
     from tiltyard.arena.voting.personal_boards import PersonalBoards
     from tiltyard.arena.voting.response_kinds import ResponseKinds
     from tiltyard.web.access import Access
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from tiltyard.web.pages.matchup_view import RenderCache
     from tiltyard.web.pages.model import ModelPageCache
     from tiltyard.web.routes.health import Readiness
+    from tiltyard.web.sign_in_attempts import SignInAttempts
 
 __all__ = ["Context", "app_context", "context_of", "put_context"]
 
@@ -32,15 +35,18 @@ class Context:
     """The objects that all requests share."""
 
     registry: ArenaRegistry
+    matchup_ids: MatchupIds
     access: Access
     response_kinds: ResponseKinds
     metrics: ProcessMetrics
+    service_status: ServiceStatusReader
     readiness: Readiness
     pages: PageTemplates
     board_pages: BoardPageCache
     model_pages: ModelPageCache
     personal_boards: PersonalBoards
     render_cache: RenderCache
+    sign_in_attempts: SignInAttempts
     #: Held during a battle export.
     exports: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_CONCURRENT_EXPORT_LIMIT))
 

@@ -1,26 +1,87 @@
-"""Cookies of voters and the operator: a random token and its signature.
+"""Cookies of voters and the operator, and of entry to private arenas: a token and its signature.
 
-Cookies without a valid signature are rejected without a database query. The token's hash has a row in
-the database, which can be revoked.
+Cookies without a valid signature are rejected without a database query. An operator's token is random, and its hash
+has a row in the database. A voter's token is the number of the session and the time when it was issued; it has no row,
+so that a visit costs no query, and is valid for every database that is served with the same key. A token of entry is the
+number of an invitation and the time; shard and arena are in the name of its cookie, and thereby in what is signed.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import struct
 from datetime import timedelta
 
 from starlette.requests import HTTPConnection
 
+from tiltyard.arena.operators.invitations import EntryGrant
 from tiltyard.arena.secret_keys import SecretKeys
 
-__all__ = ["OPERATOR_COOKIE", "VOTER_COOKIE", "Cookies", "read_cookie"]
+__all__ = [
+    "ENTRY_COOKIE_LIFETIME",
+    "OPERATOR_COOKIE",
+    "VOTER_COOKIE",
+    "VOTER_COOKIE_LIFETIME",
+    "Cookies",
+    "entry_cookie",
+    "make_entry_token",
+    "make_voter_token",
+    "read_cookie",
+    "read_entry_token",
+    "read_voter_token",
+]
 
 VOTER_COOKIE = "tiltyard_session"
 OPERATOR_COOKIE = "tiltyard_operator"
 
 VOTER_COOKIE_LIFETIME = timedelta(days=400)
+ENTRY_COOKIE_LIFETIME = timedelta(days=400)
 _SIGNATURE_BYTES = 16
+_MAX_COOKIE_CHARACTERS = 200
+#: A token: version, number of the session or of the invitation, and the second in which it was issued.
+_NUMBERED_TOKEN = struct.Struct(">BQI")
+_NUMBERED_TOKEN_VERSION = 1
+_NUMBERED_TOKEN_CHARACTERS = 18
+
+
+def make_voter_token(session: int, issued: float) -> str:
+    """The token of a voter's session, to be signed by `Cookies`. ``issued`` is a Unix time."""
+    return _make_numbered_token(session, int(issued))
+
+
+def read_voter_token(token: str, now: float) -> int | None:
+    """The session's number in a token; ``None`` if it is no such token or older than a cookie may be."""
+    found = _read_numbered_token(token, now, VOTER_COOKIE_LIFETIME)
+    return None if found is None else found[0]
+
+
+def entry_cookie(shard: int, arena: int) -> str:
+    """The name of the cookie of those who came in to a private arena."""
+    return f"tiltyard_entry_{shard}_{arena}"
+
+
+def make_entry_token(grant: EntryGrant) -> str:
+    """The token of a grant, to be signed by `Cookies` for the cookie of its arena."""
+    return _make_numbered_token(grant.invitation, grant.issued)
+
+
+def read_entry_token(token: str, now: float) -> EntryGrant | None:
+    """The grant in a token; ``None`` if it is no such token or older than a cookie may be."""
+    found = _read_numbered_token(token, now, ENTRY_COOKIE_LIFETIME)
+    return None if found is None else EntryGrant(*found)
+
+
+def _make_numbered_token(number: int, issued: int) -> str:
+    return _shown(_NUMBERED_TOKEN.pack(_NUMBERED_TOKEN_VERSION, number, issued))
+
+
+def _read_numbered_token(token: str, now: float, life: timedelta) -> tuple[int, int] | None:
+    if len(token) != _NUMBERED_TOKEN_CHARACTERS:
+        return None
+    version, number, issued = _NUMBERED_TOKEN.unpack(base64.urlsafe_b64decode(token + "=="))
+    valid = version == _NUMBERED_TOKEN_VERSION and now - issued < life.total_seconds()
+    return (number, issued) if valid else None
 
 
 class Cookies:
@@ -35,22 +96,26 @@ class Cookies:
         signature = self._keys.sign(f"cookie {name}", token.encode())[:_SIGNATURE_BYTES]
         return f"{token}.{_shown(signature)}"
 
-    def unseal(self, name: str, value: str) -> str | None:
+    def unseal(self, name: str, value: str, *, longest: int = _MAX_COOKIE_CHARACTERS) -> str | None:
         """The token in the cookie with this name; ``None`` if the signature is invalid."""
         token, dot, signed = value.partition(".")
-        if not dot or len(value) > 200 or not value.isascii():
+        if not dot or len(value) > longest or not value.isascii():
             return None
         try:
             signature = base64.urlsafe_b64decode(signed + "==")
         except (ValueError, binascii.Error):
             return None
-        # Accept only the canonical encoding, because the cookie is also the key of its voter in the cache.
+        # Accept only the canonical encoding: a cookie has one spelling.
         known = _shown(signature) == signed and self._keys.verify(f"cookie {name}", token.encode(), signature)
         return token if known else None
 
     def header(self, name: str, token: str, life: timedelta) -> str:
         """The ``Set-Cookie`` header that sets a token."""
         return self._text(name, self.seal(name, token), int(life.total_seconds()))
+
+    def plain_header(self, name: str, value: str, life: timedelta) -> str:
+        """The ``Set-Cookie`` header for a value that needs no signature, because it gives no access."""
+        return self._text(name, value, int(life.total_seconds()))
 
     def clear_header(self, name: str) -> str:
         """The ``Set-Cookie`` header that deletes the cookie."""

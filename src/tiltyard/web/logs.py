@@ -14,6 +14,8 @@ import traceback
 from datetime import UTC, datetime
 from typing import TextIO
 
+from tiltyard.web.request_ids import current_request_id
+
 __all__ = ["JsonLogFormatter", "configure_logging", "log_event", "log_failure", "redact"]
 
 _LOG = logging.getLogger("tiltyard.web")
@@ -47,6 +49,8 @@ class JsonLogFormatter(logging.Formatter):
             "event": record.getMessage() if own else redact(record.getMessage()),
             **getattr(record, _FACTS, {}),
         }
+        if (request := current_request_id()) is not None:
+            line["request"] = request
         if record.exc_info and record.exc_info[1] is not None and "error" not in line:
             line.update(_error_facts(record.exc_info[1]))
         return json.dumps(line, ensure_ascii=True, default=str)

@@ -1,6 +1,6 @@
 """Metrics for Prometheus.
 
-Web processes that share a port also share their metrics: each writes its own to a file in the folder
+Processes of one server share their metrics: each writes its own to a file in the folder
 ``PROMETHEUS_MULTIPROC_DIR`` (set by `tiltyard serve`), and the process that is scraped adds them up.
 A single process keeps them in memory.
 """
@@ -8,120 +8,179 @@ A single process keeps them in memory.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.metrics_core import Metric
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from prometheus_client.registry import Collector
 
-from tiltyard.arena.rating.rater_lag import RaterLag, read_current_rater_lags
-from tiltyard.errors import StoreFault
+from tiltyard import instruments
+from tiltyard.arena.operators.service_status import ServiceStatus
+from tiltyard.arena.rating.rater_lag import RaterLag
+from tiltyard.instruments import INSTRUMENTS, OTHER, Instrument
+from tiltyard.web.heartbeats import FOLDER_VARIABLE
 
 __all__ = [
-    "FOLDER_VARIABLE",
     "METRICS_TYPE",
     "ProcessMetrics",
-    "RaterLagCollector",
+    "ServiceStatusCollector",
+    "all_metrics",
+    "forget_process",
     "metrics_page",
-    "serve_metrics",
 ]
 
-FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-_LATENCY_BUCKET_SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+#: Time series that one metric may have in one process; further label values are counted as `OTHER`.
+_SERIES_LIMIT_COUNT = 500
+#: Arenas that are named; all others are one series.
+_NAMED_ARENA_LIMIT = 20
+
+#: Read at a scrape and not recorded by processes.
+_SCRAPED = frozenset(
+    {
+        instruments.DATABASE_UP,
+        instruments.ARENAS,
+        instruments.ARENAS_BEHIND,
+        instruments.UNRATED_EVENTS,
+        instruments.RATER_SILENT_SECONDS,
+        instruments.DATABASE_BYTES,
+        instruments.DATA_FOLDER_FREE_BYTES,
+        instruments.DATA_FOLDER_TOTAL_BYTES,
+    }
+)
+
+_Series = Counter | Gauge | Histogram
 
 
 class ProcessMetrics:
-    """The metrics of one web process."""
+    """The metrics of one process: a recorder of instruments."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self._requests = Counter(
-            "tiltyard_requests",
-            "Requests that were answered.",
-            ["route", "method", "status"],
-            registry=self.registry,
-        )
-        self._seconds = Histogram(
-            "tiltyard_request_seconds",
-            "How long requests took.",
-            ["route"],
-            buckets=_LATENCY_BUCKET_SECONDS,
-            registry=self.registry,
-        )
-        self._refused = Counter(
-            "tiltyard_refused_connections",
-            "Connections that were closed for what they sent, for how slowly, or for their number.",
-            ["reason"],
-            registry=self.registry,
-        )
-        self._counters: dict[tuple[str, str, int], Counter] = {}
-        self._histograms: dict[str, Histogram] = {}
+        self._metrics = {
+            instrument: _metric(instrument, self.registry)
+            for instrument in INSTRUMENTS
+            if instrument not in _SCRAPED
+        }
+        self._series: dict[tuple[Instrument, tuple[str, ...]], _Series] = {}
+        self._counts = dict.fromkeys(self._metrics, 0)
+
+    def __call__(self, instrument: Instrument, amount: float, values: tuple[str, ...]) -> None:
+        """Record an amount; see `tiltyard.instruments.Recorder`."""
+        series = self._series.get((instrument, values))
+        if series is None:
+            series = self._add(instrument, values)
+        if isinstance(series, Counter):
+            series.inc(amount)
+        elif isinstance(series, Gauge):
+            series.set(amount)
+        else:
+            series.observe(amount)
 
     def answered(self, route: str, method: str, status: int, seconds: float) -> None:
         """Count a request. The route is the name of its function, so that there are few labels."""
-        key = (route, method, status)
-        counter = self._counters.get(key)
-        if counter is None:
-            counter = self._counters[key] = self._requests.labels(route, method, str(status))
-            self._histograms.setdefault(route, self._seconds.labels(route))
-        counter.inc()
-        self._histograms[route].observe(seconds)
+        self(instruments.REQUESTS, 1.0, (route, method, str(status)))
+        self(instruments.REQUEST_SECONDS, seconds, (route,))
 
     def refused(self, reason: str) -> None:
         """Count a connection that was closed because of ``headers``, ``deadline`` or ``connections``."""
-        self._refused.labels(reason).inc()
+        self(instruments.REFUSED_CONNECTIONS, 1.0, (reason,))
+
+    def _add(self, instrument: Instrument, values: tuple[str, ...]) -> _Series:
+        if self._counts[instrument] >= _SERIES_LIMIT_COUNT:
+            # Not kept: what is unbounded must not be held in memory either.
+            return self._child(instrument, (OTHER,) * len(values))
+        self._counts[instrument] += 1
+        series = self._series[instrument, values] = self._child(instrument, values)
+        return series
+
+    def _child(self, instrument: Instrument, values: tuple[str, ...]) -> _Series:
+        metric = self._metrics[instrument]
+        return metric.labels(*values) if values else metric
 
 
-class RaterLagCollector(Collector):
-    """Progress of the raters, read from the database at every scrape."""
+def _metric(instrument: Instrument, registry: CollectorRegistry) -> _Series:
+    name, text, labels = instrument.name, instrument.help, instrument.labels
+    if instrument.kind == "counter":
+        return Counter(name, text, labels, registry=registry)
+    if instrument.kind == "gauge":
+        return Gauge(name, text, labels, registry=registry, multiprocess_mode="livesum")
+    return Histogram(name, text, labels, registry=registry, buckets=instrument.buckets)
 
-    def __init__(self, read: Callable[[], Iterable[RaterLag]]) -> None:
+
+class ServiceStatusCollector(Collector):
+    """What is read from database and disk at every scrape, with few arenas named."""
+
+    def __init__(self, read: Callable[[], ServiceStatus]) -> None:
         self._read = read
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        up = GaugeMetricFamily("tiltyard_database_up", "Whether the database answers.")
-        head = GaugeMetricFamily("tiltyard_log_head", "The last position of the log.", labels=["arena"])
-        rated = GaugeMetricFamily("tiltyard_rated", "The last position that was rated.", labels=["arena"])
-        silent = GaugeMetricFamily(
-            "tiltyard_rater_silent_seconds", "Seconds since the rater last wrote.", labels=["arena"]
-        )
-        try:
-            lags = list(self._read())
-        except StoreFault:
-            up.add_metric([], 0)
-            lags = []
-        else:
-            up.add_metric([], 1)
-        for lag in lags:
-            head.add_metric([lag.arena], lag.head)
-            rated.add_metric([lag.arena], lag.position)
-            silent.add_metric([lag.arena], lag.seconds)
-        yield from (up, head, rated, silent)
+        status = self._read()
+        lags, disk = status.lags or (), status.disk
+        behind = sorted((lag for lag in lags if lag.unrated), key=lambda lag: -lag.unrated)
+        yield _gauge(instruments.DATABASE_UP, 0 if status.lags is None else 1)
+        yield _gauge(instruments.ARENAS, len(lags))
+        yield _gauge(instruments.ARENAS_BEHIND, len(behind))
+        yield _by_arena(instruments.UNRATED_EVENTS, behind, lambda lag: lag.unrated, sum)
+        yield _by_arena(instruments.RATER_SILENT_SECONDS, behind, lambda lag: lag.seconds, max)
+        yield _gauge(instruments.DATABASE_BYTES, status.database_bytes)
+        yield _gauge(instruments.DATA_FOLDER_FREE_BYTES, None if disk is None else disk.free)
+        yield _gauge(instruments.DATA_FOLDER_TOTAL_BYTES, None if disk is None else disk.total)
 
 
-def metrics_page(own: CollectorRegistry | None, read: Callable[[], Iterable[RaterLag]]) -> bytes:
-    """All metrics in Prometheus's text format; of all processes if there are several."""
+def _gauge(instrument: Instrument, value: float | None) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(instrument.name, instrument.help, labels=instrument.labels)
+    if value is not None:
+        family.add_metric([], value)
+    return family
+
+
+def _by_arena(
+    instrument: Instrument,
+    lags: Sequence[RaterLag],
+    value: Callable[[RaterLag], float],
+    together: Callable[[list[float]], float],
+) -> GaugeMetricFamily:
+    """The first arenas by name, and the others as one."""
+    family = GaugeMetricFamily(instrument.name, instrument.help, labels=instrument.labels)
+    for lag in lags[:_NAMED_ARENA_LIMIT]:
+        family.add_metric([lag.arena], value(lag))
+    others = [value(lag) for lag in lags[_NAMED_ARENA_LIMIT:]]
+    if others:
+        family.add_metric([OTHER], together(others))
+    return family
+
+
+def all_metrics(own: CollectorRegistry | None, read: Callable[[], ServiceStatus]) -> CollectorRegistry:
+    """The metrics of the service and of all processes; of this process if it is the only one."""
     registry = CollectorRegistry()
-    registry.register(RaterLagCollector(read))
+    registry.register(ServiceStatusCollector(read))
     if os.environ.get(FOLDER_VARIABLE):
         MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-        return generate_latest(registry)
-    return generate_latest(registry) + (b"" if own is None else generate_latest(own))
+    elif own is not None:
+        registry.register(_Joined(own))
+    return registry
 
 
-def serve_metrics(host: str, port: int, url: str) -> Callable[[], None]:
-    """Serve metrics on a separate port in a thread; return a function that stops it."""
-    registry = CollectorRegistry()
-    registry.register(RaterLagCollector(lambda: read_current_rater_lags(url)))
-    MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-    server, thread = start_http_server(port, host, registry)
+class _Joined(Collector):
+    """The metrics of another registry."""
 
-    def stop() -> None:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
 
-    return stop
+    def collect(self) -> Iterable[Metric]:
+        return self._registry.collect()
+
+
+def metrics_page(own: CollectorRegistry | None, read: Callable[[], ServiceStatus]) -> bytes:
+    """All metrics in Prometheus's text format."""
+    return generate_latest(all_metrics(own, read))
+
+
+def forget_process(pid: int) -> None:
+    """Remove the gauges of a process that has ended."""
+    if os.environ.get(FOLDER_VARIABLE):
+        mark_process_dead(pid)  # type: ignore[no-untyped-call]

@@ -17,10 +17,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tiltyard.arena.content.uploads import MAX_UPLOAD_BYTES
 from tiltyard.settings.serving_settings import ServingSettings, is_loopback
+from tiltyard.traces import describe_span, span
 from tiltyard.web.cookies import OPERATOR_COOKIE
 from tiltyard.web.logs import log_event
 from tiltyard.web.metrics import ProcessMetrics
 from tiltyard.web.problem_details import ANSWERED_KEY, problem, problem_for_unexpected
+from tiltyard.web.request_ids import RequestScope, make_request_id
 
 __all__ = ["MAX_BODY_BYTES", "MAX_IMPORT_BYTES", "MAX_UPLOAD_FORM_BYTES", "EdgeMiddleware"]
 
@@ -69,6 +71,14 @@ class EdgeMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        headers = _Headers(scope["headers"])
+        request_id = make_request_id(headers.request_id)
+        with RequestScope(request_id), span("request"):
+            await self._answer(scope, receive, send, headers, request_id)
+
+    async def _answer(
+        self, scope: Scope, receive: Receive, send: Send, headers: _Headers, request_id: str
+    ) -> None:
         started = time.perf_counter()
         status = 0
 
@@ -78,10 +88,11 @@ class EdgeMiddleware:
                 status = message["status"]
                 present = {name for name, _ in message["headers"]}
                 message["headers"] += [item for item in self._headers.items() if item[0] not in present]
+                message["headers"].append((b"x-request-id", request_id.encode()))
             await send(message)
 
         try:
-            refusal, receiving = self._checked(scope, receive)
+            refusal, receiving = self._checked(scope, receive, headers)
             if refusal is None:
                 await self._app(scope, receiving, sending)
             else:
@@ -98,12 +109,12 @@ class EdgeMiddleware:
         route = getattr(scope.get("endpoint"), "__name__", "none")
         method = scope["method"] if scope["method"] in _METHODS else "OTHER"
         self._metrics.answered(route, method, status, seconds)
+        describe_span(f"{method} {route}", http__response__status_code=status)
         if self._settings.log_requests:
             log_event("request", route=route, method=method, status=status, ms=round(seconds * 1000, 1))
 
-    def _checked(self, scope: Scope, receive: Receive) -> tuple[Response | None, Receive]:
+    def _checked(self, scope: Scope, receive: Receive, headers: _Headers) -> tuple[Response | None, Receive]:
         """An error response, or ``None`` and how the body may be read."""
-        headers = _Headers(scope["headers"])
         if not self._host_is_ours(scope, headers):
             return problem(
                 403, "This server accepts requests from its own machine only; set base_url to open it."
@@ -173,7 +184,7 @@ def _too_large(scope: Scope, limit: int) -> Response:
 class _Headers:
     """The headers that are checked here."""
 
-    __slots__ = ("authorization", "host", "length", "operator", "origin", "site")
+    __slots__ = ("authorization", "host", "length", "operator", "origin", "request_id", "site")
 
     def __init__(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
         self.authorization: str | None = None
@@ -182,6 +193,7 @@ class _Headers:
         #: Whether there is an operator cookie; it is verified later.
         self.operator = False
         self.origin: str | None = None
+        self.request_id: str | None = None
         self.site: str | None = None
         for name, value in headers:
             slot = _SLOTS.get(name)
@@ -197,6 +209,7 @@ _SLOTS = {
     b"host": "host",
     b"origin": "origin",
     b"sec-fetch-site": "site",
+    b"x-request-id": "request_id",
 }
 
 

@@ -17,13 +17,17 @@ from starlette.exceptions import HTTPException
 from tiltyard.errors import (
     Busy,
     Closed,
+    CodeNeeded,
     Conflict,
     Crowded,
     Expired,
     InputError,
     NoMatchup,
+    NotAdmitted,
     NotAllowed,
     NotFound,
+    Paused,
+    RoleMissing,
     StoreFault,
     TiltyardError,
 )
@@ -81,10 +85,13 @@ _TITLES = {
 }
 #: Our own errors: status, and name and title if the defaults do not fit.
 _ERRORS: tuple[tuple[type[TiltyardError], int, str | None, str | None], ...] = (
+    (CodeNeeded, 401, "code-needed", "A code is needed"),
+    (RoleMissing, 403, "role-needed", "Your role does not allow this"),
     (NotAllowed, 401, None, None),
     (NotFound, 404, None, None),
     (Closed, 409, "closed", "No longer open"),
     (Expired, 410, None, None),
+    (Paused, 409, "paused", "Voting is paused"),
     (Conflict, 409, None, None),
     (Busy, 429, None, None),
     (Crowded, 503, "crowded", "Server too busy"),
@@ -106,6 +113,7 @@ def problem(
     title: str | None = None,
     headers: Mapping[str, str] | None = None,
     errors: Sequence[FieldProblem] | None = None,
+    arena: str | None = None,
 ) -> Response:
     """A problem document as a response."""
     usual = _TITLES.get(status, ("other", "The request was refused"))
@@ -116,6 +124,7 @@ def problem(
         detail=detail,
         instance=f"urn:tiltyard:occurrence:{secrets.token_hex(8)}",
         errors=errors,
+        arena=arena,
     )
     body = json.dumps(body_of(document), ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
     return Response(body, status, {"Cache-Control": "no-store", **(headers or {})}, PROBLEM_TYPE)
@@ -125,6 +134,10 @@ def problem_for_error(error: TiltyardError) -> Response:
     """The response for one of our own errors."""
     if isinstance(error, StoreFault) and not isinstance(error, Crowded):
         return _unavailable(error)
+    if isinstance(error, NotAdmitted):
+        return problem(
+            403, str(error), name=f"{error.entry}-required", title="This arena is private", arena=error.arena
+        )
     found = next((row for row in _ERRORS if isinstance(error, row[0])), None)
     if found is None:
         return problem_for_unexpected(error)

@@ -1,4 +1,4 @@
-"""Read access: only to visible arenas, and 304 Not Modified for what the client has cached."""
+"""Read access: only to arenas that the client may see, and 304 Not Modified for what the client has cached."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.log.event_log import SOURCES
 from tiltyard.arena.voting.personal_boards import PersonalBoards
 from tiltyard.errors import NotFound
-from tiltyard.web.access import Actor, CurrentActor, registry_of
+from tiltyard.web.access import Actor, CurrentActor, access_of, registry_of
 from tiltyard.web.context import context_of
 from tiltyard.wire.vocabulary import Plain, SourceName
 
@@ -55,19 +55,25 @@ def source_number(source: SourceName) -> int:
     return SOURCES.index(source)
 
 
-def may_read(actor: Actor | None, arena: Arena) -> bool:
-    """Anyone may read an open arena; a closed one requires the scope read or judge."""
-    if arena.settings.visibility == "open":
+async def may_read(request: Request, actor: Actor | None, arena: Arena) -> bool:
+    """Anyone may read an open arena. A closed one requires the scope read or judge; a private one that or entry."""
+    if arena.settings.public:
         return True
-    return actor is not None and (actor.may("read", arena.name) or actor.may("judge", arena.name))
+    if actor is not None and (actor.may("read", arena.name) or actor.may("judge", arena.name)):
+        return True
+    if arena.settings.hidden:
+        return False
+    return await access_of(request).entry.admit(request, arena.arena, arena.settings)
 
 
 async def readable_arena(arena: ArenaName, request: Request, actor: CurrentActor) -> Arena:
-    """The arena in the path; `NotFound` if the client may not read it."""
+    """The arena in the path; `NotFound` or `NotAdmitted` if the client may not read it."""
     found = await boards_of(request).arena(arena)
-    if not may_read(actor, found):
+    if await may_read(request, actor, found):
+        return found
+    if found.settings.hidden:
         raise NotFound("no such arena; see the list of arenas")
-    return found
+    raise await access_of(request).entry.refusal(request, found.name, found.settings)
 
 
 ReadableArena = Annotated[Arena, Depends(readable_arena)]
@@ -84,7 +90,7 @@ def send_cacheable(
     media_type: str = "application/json",
 ) -> Response:
     """A response with a strong ETag, or 304 if the client has it. Shared caches may store it if the arena is open."""
-    shared = "public" if arena.settings.visibility == "open" else "private"
+    shared = "public" if arena.settings.public else "private"
     age = "max-age=31536000, immutable" if for_ever else "max-age=5, must-revalidate"
     sent = {"ETag": f'"{etag}"', "Cache-Control": f"{shared}, {age}", **(headers or {})}
     if shared == "private":

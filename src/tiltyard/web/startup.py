@@ -11,6 +11,7 @@ from tiltyard.arena.secret_keys import KEY_VARIABLE, open_keys
 from tiltyard.errors import NotFound
 from tiltyard.settings.environment import Environment
 from tiltyard.settings.serving_settings import ServingSettings
+from tiltyard.settings.sign_in_settings import read_sign_in
 
 if TYPE_CHECKING:
     from tiltyard.arena.content.answer_import import ImportResult
@@ -50,7 +51,8 @@ async def prepare_server(
     from tiltyard.arena.content.catalog import read_arena, read_arenas
     from tiltyard.arena.registry import check_database, open_registry
 
-    check_database(url)
+    read_sign_in(environment.variables)
+    check_database(url, environment.pooler_url)
     open_keys(environment.home, environment.variables.get(KEY_VARIABLE))
     async with open_registry(url, environment, settings) as registry:
         accounts = Accounts(registry.pool)

@@ -12,16 +12,20 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from tiltyard.errors import BadOption, StoreFault, TiltyardError
+from tiltyard.instruments import CHILD_RESTARTS, recording
 from tiltyard.postgres.database_url import OpenedDatabase
 from tiltyard.retries import Backoff
-from tiltyard.settings.environment import ONE_THREAD
+from tiltyard.settings.environment import ONE_THREAD, read_environment
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.child_process import FAILED, READY, ChildConfig
+from tiltyard.web.heartbeats import FOLDER_VARIABLE
 from tiltyard.web.logs import log_event, log_failure
+from tiltyard.web.supervisor_health import SupervisorHealth
+from tiltyard.web.systemd_notify import notify_systemd, watchdog_seconds
 
 __all__ = ["Supervisor", "listening_socket"]
 
@@ -36,6 +40,8 @@ _STOP_GRACE_SECONDS = 20.0
 #: Seconds between checks of the embedded database server.
 _DATABASE_CHECK_SECONDS = 1.0
 _LISTEN_BACKLOG_COUNT = 2048
+#: Seconds between signs of life of the supervisor.
+_BEAT_SECONDS = 2.0
 
 
 @contextmanager
@@ -73,6 +79,7 @@ class Supervisor:
         self._stopping = asyncio.Event()
         self._children: set[asyncio.subprocess.Process] = set()
         self._signals = 0
+        self.health = SupervisorHealth()
 
     async def run(self, on_ready: Callable[[], None]) -> None:
         """Start the children, call ``on_ready`` when all are ready, and stop at SIGTERM or SIGINT.
@@ -82,17 +89,19 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop)
-        with _metrics_folder(), _metrics_port(self._database.url, self._settings):
+        with _metrics_folder() as folder, self._monitored(folder):
             ready = [asyncio.Event() for _ in self._parts()]
             tasks = [
                 asyncio.create_task(self._keep_child_running(part, event))
                 for part, event in zip(self._parts(), ready, strict=True)
             ]
             tasks.append(asyncio.create_task(self._keep_database_running()))
-            said = asyncio.create_task(_say_ready(ready, on_ready))
+            tasks.append(asyncio.create_task(self._beat()))
+            said = asyncio.create_task(self._say_ready(ready, on_ready))
             try:
                 await asyncio.gather(*tasks)
             finally:
+                notify_systemd("STOPPING=1")
                 said.cancel()
                 self._stopping.set()
                 self._signal_all(signal.SIGTERM)
@@ -136,9 +145,11 @@ class Supervisor:
         while not self._stopping.is_set():
             born = time.monotonic()
             child = await self._spawn(part)
-            reading = asyncio.create_task(_read_message(child, ready))
+            reading = asyncio.create_task(self._read_message(child, ready))
             code = await self._ended(child)
             message = await reading
+            self.health.child_ended(child.pid, was_ready=message == READY)
+            _forget(child.pid)
             if self._stopping.is_set():
                 return
             failures += 1
@@ -148,6 +159,7 @@ class Supervisor:
             if time.monotonic() - born > _HEALTHY_SECONDS:
                 backoff.reset()
             delay = backoff.next()
+            CHILD_RESTARTS.record(1, part)
             log_event("child ended", part=part, code=code, again_in=round(delay, 2))
             await self._stops_within(delay)
 
@@ -165,6 +177,7 @@ class Supervisor:
             start_new_session=True,
         )
         self._children.add(child)
+        self.health.child_started(part, child.pid)
         config = ChildConfig(
             part, self._database.url, self._settings, descriptors[0] if descriptors else None
         )
@@ -173,6 +186,41 @@ class Supervisor:
         with contextlib.suppress(ConnectionError):
             await child.stdin.drain()
         return child
+
+    async def _read_message(self, child: asyncio.subprocess.Process, ready: asyncio.Event) -> str:
+        """The one line that a child writes to standard output."""
+        assert child.stdout is not None
+        try:
+            message = (await child.stdout.readline()).decode("utf-8", "replace").rstrip("\n")
+        except ValueError:
+            return ""
+        if message == READY:
+            self.health.child_ready()
+            ready.set()
+        return message
+
+    async def _say_ready(self, ready: Sequence[asyncio.Event], on_ready: Callable[[], None]) -> None:
+        for event in ready:
+            await event.wait()
+        notify_systemd("READY=1")
+        on_ready()
+
+    async def _beat(self) -> None:
+        """Tell probes that this event loop runs, and systemd that everything works."""
+        seconds = min(_BEAT_SECONDS, (watchdog_seconds() or _BEAT_SECONDS) / 2)
+        while not await self._stops_within(seconds):
+            self.health.beat()
+            if not self.health.problems():
+                notify_systemd("WATCHDOG=1")
+
+    @contextmanager
+    def _monitored(self, folder: Path) -> Iterator[None]:
+        """Metrics, heartbeats and probes of the child processes."""
+        from tiltyard.web.metrics import ProcessMetrics
+
+        self.health.watch(folder, len(self._parts()))
+        with recording(ProcessMetrics()), _monitoring_port(self._database, self._settings, self.health):
+            yield
 
     async def _ended(self, child: asyncio.subprocess.Process) -> int:
         """Wait for a child and return its exit code; when stopping, kill it after the grace period."""
@@ -194,57 +242,48 @@ class Supervisor:
                 child.stdin.close()
 
 
-async def _read_message(child: asyncio.subprocess.Process, ready: asyncio.Event) -> str:
-    """The one line that a child writes to standard output."""
-    assert child.stdout is not None
-    try:
-        message = (await child.stdout.readline()).decode("utf-8", "replace").rstrip("\n")
-    except ValueError:
-        return ""
-    if message == READY:
-        ready.set()
-    return message
+def _forget(pid: int) -> None:
+    """Remove the gauges of a process that has ended."""
+    from tiltyard.web.metrics import forget_process
 
-
-async def _say_ready(ready: Sequence[asyncio.Event], on_ready: Callable[[], None]) -> None:
-    for event in ready:
-        await event.wait()
-    on_ready()
+    forget_process(pid)
 
 
 @contextmanager
-def _metrics_folder() -> Iterator[None]:
-    """A folder in which the web processes keep their metrics, so that any of them can report all."""
-    variable = "PROMETHEUS_MULTIPROC_DIR"
+def _metrics_folder() -> Iterator[Path]:
+    """A folder in which the processes keep their metrics and heartbeats, so that any of them can report all."""
     folder = Path(tempfile.mkdtemp(prefix="tiltyard-metrics-"))
-    before = os.environ.get(variable)
-    os.environ[variable] = str(folder)
+    before = os.environ.get(FOLDER_VARIABLE)
+    os.environ[FOLDER_VARIABLE] = str(folder)
     try:
-        yield
+        yield folder
     finally:
         if before is None:
-            del os.environ[variable]
+            del os.environ[FOLDER_VARIABLE]
         else:
-            os.environ[variable] = before
+            os.environ[FOLDER_VARIABLE] = before
         shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
-def _metrics_port(url: str, settings: ServingSettings) -> Iterator[None]:
-    """/metrics on a port of its own, if one is set."""
+def _monitoring_port(
+    database: OpenedDatabase, settings: ServingSettings, health: SupervisorHealth
+) -> Iterator[None]:
+    """Metrics and probes on a port of their own, if one is set."""
     if settings.metrics_port is None:
         yield
         return
-    from tiltyard.web.metrics import serve_metrics
+    from tiltyard.arena.operators.service_status import ServiceStatusReader
+    from tiltyard.web.monitoring_port import serve_monitoring
 
+    reader = ServiceStatusReader(database.url, read_environment().home)
     try:
-        stop = serve_metrics(settings.metrics_host, settings.metrics_port, url)
+        serving = ExitStack()
+        serving.enter_context(serve_monitoring(settings.metrics_host, settings.metrics_port, reader, health))
     except OSError as error:
         raise BadOption(
             f"cannot listen on {settings.metrics_host} port {settings.metrics_port}: {error.strerror or error}; "
             "choose another with --metrics-port"
         ) from None
-    try:
+    with serving:
         yield
-    finally:
-        stop()

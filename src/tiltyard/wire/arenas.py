@@ -109,6 +109,10 @@ class Imported:
         tuple[str, ...],
         Field(description="The first of them: where it is, which name it says, and whose that is."),
     ] = ()
+    suspect: Annotated[int, Field(description="Answers whose responses are empty or look cut off.")] = 0
+    suspects: Annotated[
+        tuple[str, ...], Field(description="The first of them: where it is, and what is wrong with it.")
+    ] = ()
 
 
 @answer

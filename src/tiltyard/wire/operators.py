@@ -38,10 +38,14 @@ class ClaimRequest:
 @request
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignInRequest:
-    """The operator's name and password."""
+    """An operator's name and password, and a code if it has a second factor."""
 
     name: Annotated[Text, StringConstraints(min_length=1, max_length=100)]
     password: Annotated[Text, StringConstraints(min_length=1, max_length=1024)] = field(repr=False)
+    code: Annotated[
+        Annotated[Text, StringConstraints(max_length=40)] | None,
+        Field(description="A code of the second factor, or a recovery code."),
+    ] = field(default=None, repr=False)
 
 
 @answer
@@ -80,6 +84,9 @@ class Token:
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None
+    operator: Annotated[
+        str | None, Field(description="The operator whose rights it has; null: made on the command line.")
+    ] = None
 
 
 @answer

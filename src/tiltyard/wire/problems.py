@@ -31,3 +31,9 @@ class Problem:
     detail: Annotated[str, Field(description="What was wrong this time, and what to do.")]
     instance: Annotated[str, Field(description="A name of this occurrence; the server's log has it too.")]
     errors: Annotated[Sequence[FieldProblem] | None, Field(description="Each field that is wrong.")] = None
+    arena: Annotated[
+        str | None,
+        Field(
+            description="The private arena that has to be entered first, by a link, a passcode or a sign-in."
+        ),
+    ] = None

@@ -11,11 +11,13 @@ __all__ = [
     "COMPLAINT_REASONS",
     "MAX_COMMENT_CHARACTERS",
     "REMARK_TAG_LIMIT",
+    "SKIP_REASONS",
     "TAGS",
     "ComplaintReason",
     "Ending",
     "Label",
     "Moment",
+    "OperatorRole",
     "Plain",
     "ResponseKind",
     "SaidEnding",
@@ -24,6 +26,7 @@ __all__ = [
     "SaidScope",
     "SaidWinner",
     "Scope",
+    "SkipReason",
     "SourceName",
     "Tag",
     "Text",
@@ -31,6 +34,8 @@ __all__ = [
 ]
 
 Scope = Literal["read", "judge", "import", "admin", "metrics"]
+#: From the one that may do everything to the one that may do least.
+OperatorRole = Literal["owner", "operator", "moderator", "analyst"]
 SourceName = Literal["human", "llm-judge"]
 Winner = Literal["model_a", "model_b", "tie", "both_bad"]
 Label = Literal["win", "lean", "tie", "both_bad", "inconsistent"]
@@ -38,6 +43,9 @@ Ending = Literal["vote", "skip", "expire", "undo"]
 ResponseKind = Literal["text", "image", "audio", "app"]
 ComplaintReason = Literal["broken", "identifies-model", "harmful", "personal-data", "copyright", "other"]
 COMPLAINT_REASONS: Final[tuple[ComplaintReason, ...]] = get_args(ComplaintReason)
+#: Why somebody skipped a matchup.
+SkipReason = Literal["cannot-judge", "language", "unclear-prompt", "too-long", "broken", "other"]
+SKIP_REASONS: Final[tuple[SkipReason, ...]] = get_args(SkipReason)
 #: Why somebody decided so: what was good about the better response, or bad about both.
 Tag = Literal[
     "accurate",

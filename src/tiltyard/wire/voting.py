@@ -19,6 +19,7 @@ from tiltyard.wire.vocabulary import (
     SaidLabel,
     SaidResponseKind,
     SaidWinner,
+    SkipReason,
     Tag,
     Text,
     Winner,
@@ -41,6 +42,7 @@ __all__ = [
     "ShownPrompt",
     "ShownResponse",
     "ShownTimes",
+    "SkipRequest",
     "UndoRequest",
     "VoteRequest",
 ]
@@ -62,7 +64,7 @@ Seconds = Annotated[float, Field(ge=0, le=604_800, allow_inf_nan=False)]
 class NextMatchupRequest:
     """How a matchup is asked for."""
 
-    ahead: Annotated[bool, Field(description="Also a second one, to be shown next.")] = False
+    ahead: Annotated[bool, Field(description="A further one, to be shown next.")] = False
 
 
 @strict_request
@@ -77,7 +79,7 @@ class ShownTimes:
 @strict_request
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoteRequest:
-    """A vote. ``shown`` is for people, the last four are for judges."""
+    """A vote. ``shown`` and ``recognized`` are for people, the last four are for judges."""
 
     winner: Winner
     ballot: Ballot = 0
@@ -91,6 +93,12 @@ class VoteRequest:
             description="Show the names at once; the vote is final then. Refused to people unless the arena's reveal is vote."
         ),
     ] = False
+    recognized: Annotated[
+        bool,
+        Field(
+            description="Whether the voter knows a model by its response: the vote is not blind, and not rated."
+        ),
+    ] = False
     label: Annotated[Label | None, Field(description="How firmly a judge decided.")] = None
     both_bad: Annotated[
         bool | None,
@@ -102,6 +110,15 @@ class VoteRequest:
         float | None, Field(ge=0, le=1, description="A judge's probability that A is better.")
     ] = None
     judge_model: Annotated[Text, StringConstraints(min_length=1, max_length=200)] | None = None
+
+
+@strict_request
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkipRequest:
+    """Why a person skips a matchup; the log keeps it."""
+
+    reason: SkipReason | None = None
+    recognized: Annotated[bool, Field(description="Whether the voter knows a model by its response.")] = False
 
 
 @strict_request
@@ -212,7 +229,11 @@ class Ended:
 class BoardPlace:
     """Where a model stands on the newest board; null where the votes do not support a number."""
 
-    rank: int | None
+    rank: Annotated[
+        int | None, Field(description="Its place in the order of the board, which claims nothing.")
+    ]
+    rank_low: Annotated[int | None, Field(description="The best rank that the votes do not rule out.")]
+    rank_high: Annotated[int | None, Field(description="The worst rank that the votes do not rule out.")]
     score: Annotated[float | None, Field(description="What the board is ordered by.")]
     badge: str | None
 

@@ -9,23 +9,24 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from live_arenas import answers_file, make_arena
+from live_arenas import answers_file, make_arena, voting_queue_of
 from tiltyard.arena.boards.board_cache import BoardCache
 from tiltyard.arena.content.answer_import import import_answers
 from tiltyard.arena.content.arenas import find_arena
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.log.battle_export import export_battles, open_export
-from tiltyard.arena.operators.arena_changes import exclude
+from tiltyard.arena.operators.arena_changes import exclude, set_enabled
 from tiltyard.arena.operators.exclusions import VoteSelection
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.core.battles import Kind
 from tiltyard.core.board.document import canonical_json, document_hash
 from tiltyard.core.board.filtered import FILTERED_FORMAT
+from tiltyard.core.policy.state.policy import Policy
 from tiltyard.errors import NotFound, StoreFault
 from tiltyard.files.battle_source import open_battles
 from tiltyard.postgres.connections import connect, open_pool
-from voted_arenas import close_window, lay_votes, rate, voted
+from voted_arenas import cast, close_window, lay_votes, rate, voted
 
 KEYS = SecretKeys(["k" * 40])
 
@@ -91,13 +92,14 @@ def test_without_announcements_it_looks(database):
     voted(database, votes=10)
 
     async def scene():
-        async with some_boards(database, look=0.2) as (boards, _):
+        async with some_boards(database, look=0.2) as (boards, arena):
+            assert await boards.follow(arena.arena) == []
             with connect(database) as connection:
                 connection.execute(
                     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tiltyard boards'"
                 )
             await asyncio.to_thread(rate, database)
-            await until(lambda: (1, 0) in boards._newest)
+            await until(lambda: boards.newest(arena.arena))
 
     asyncio.run(scene())
 
@@ -118,7 +120,7 @@ def test_an_older_board_never_takes_the_place_of_a_newer(database):
     asyncio.run(scene())
 
 
-def test_a_filtered_board_is_bradley_terry_of_the_battles_there(database, tmp_path):
+def test_a_filtered_board_is_made_of_the_battles_there(database, tmp_path):
     arena_of(database, votes=1500)
     categorised(database)
     asyncio.run(excluding(database))
@@ -150,7 +152,7 @@ def test_a_filtered_board_is_bradley_terry_of_the_battles_there(database, tmp_pa
 
 def check_ratings(board, battles):
     """An independent fit: the scores that the ratings expect are those that were had."""
-    rating = {row["model"]: row["rating"] for row in board["rows"]}
+    rating = {row["model"]: row["bradley_terry"] for row in board["rows"]}
     had, expected = dict.fromkeys(rating, 0.0), dict.fromkeys(rating, 0.0)
     for battle in battles:
         if battle.kind == Kind.BOTH_BAD:
@@ -164,6 +166,114 @@ def check_ratings(board, battles):
     np.testing.assert_allclose([had[m] for m in rating], [expected[m] for m in rating], atol=1e-5)
 
 
+@pytest.mark.parametrize("phase", [2, 4])
+@pytest.mark.parametrize("source", [0, 1])
+def test_a_filter_that_leaves_every_vote_makes_the_board_that_was_published(database, source, phase):
+    """The same method: ratings, intervals clustered by prompt and voter, and every claim."""
+    # Few evaluations: a rater makes boards only as often as a share of its time allows.
+    asyncio.run(make_arena(database, 5, 12, policy=Policy(phase=phase, evaluated_every=500)))
+    lay_votes(database, 1, 2500, 5, 12, sessions=60, strengths=[0.0, 0.1, 0.9, 1.0, -1.0])
+    with connect(database) as connection:
+        connection.execute("UPDATE prompts SET category = 'all'")
+    if source:
+        asyncio.run(judged(database))
+    asyncio.run(retiring(database, "model-3"))
+    close_window(database)
+    rate(database)
+
+    async def scene():
+        async with some_boards(database) as (boards, arena):
+            newest = await boards.latest(1, source)
+            return json.loads(newest.document), json.loads(
+                (await boards.filtered(arena, source, "all", None)).data
+            )
+
+    whole, filtered = asyncio.run(scene())
+    assert (filtered["votes"], filtered["prompts"]) == (whole["votes"], 12)
+    assert filtered["settled"] == whole["settled"]
+    assert (source == 1) is (filtered["settled"]["values"]["case"] == "nothing")
+    own = {"badge", "waiting", "official", "proven", "delta"}
+    for row, there in zip(filtered["rows"], whole["rows"], strict=True):
+        assert {name: row[name] for name in row if name not in own} == {
+            name: there[name] for name in there if name not in own
+        }
+        assert (row["badge"], row["official"]) == (None, False)
+    assert filtered["cross_check"]["rows"] == whole["cross_check"]["rows"]
+    assert filtered["method"] == whole["method"]
+
+
+async def judged(url):
+    async with open_pool(url, most=2) as pool, voting_queue_of(url, await arena_named(pool)) as queue:
+        await cast(queue, 60, source=1)
+
+
+async def arena_named(pool):
+    async with pool.connection() as connection:
+        return await find_arena(connection, "arena")
+
+
+async def retiring(url, model):
+    async with open_pool(url, most=1) as pool:
+        await set_enabled(pool, "arena", model, enabled=False, actor="cli")
+
+
+def test_a_filtered_board_of_a_snapshot_stays_as_it_was(database, tmp_path):
+    """Votes, models, prompts, exclusions and retirements that come later change nothing."""
+    arena_of(database, votes=600)
+    categorised(database)
+    close_window(database)
+    rate(database)
+
+    async def look(sha256=None):
+        async with some_boards(database) as (boards, arena):
+            once = await (boards.latest(1, 0) if sha256 is None else boards.published(1, sha256))
+            return once.sha256, (await boards.filtered(arena, 0, "maths", None, snapshot=once)).data
+
+    async def later():
+        # The times of laid votes reach 600 ms into the future.
+        await asyncio.sleep(1.0)
+        async with open_pool(database, most=2) as pool:
+            path = answers_file(tmp_path / "more.jsonl", 7, 14)
+            rows = [json.loads(line) for line in path.read_text().splitlines()]
+            new = [row for row in rows if row["prompt_id"] in ("prompt-12", "prompt-13")]
+            for row in new:
+                row["category"] = "maths"
+            path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+            assert len(new) == 14
+            await import_answers(pool, BlobStore(pool, FolderStorage(tmp_path)), "arena", path)
+            async with voting_queue_of(database, await arena_named(pool)) as queue:
+                await cast(queue, 40)
+            await exclude(pool, "arena", VoteSelection(sessions=[3]), "a bot", actor="cli")
+            await set_enabled(pool, "arena", "model-1", enabled=False, actor="cli")
+
+    sha256, before = asyncio.run(look())
+    asyncio.run(later())
+    close_window(database)
+    rate(database)
+    newest, after = asyncio.run(look())
+    assert (newest != sha256, after != before) == (True, True)
+    assert asyncio.run(look(sha256)) == (sha256, before)
+
+
+def test_models_imported_while_a_board_was_made_are_not_on_its_filtered_boards(database, tmp_path):
+    """Their responses bear the time at which the import began, which may be before the last event of the board."""
+    arena_of(database, votes=60)
+    categorised(database)
+    close_window(database)
+    rate(database)
+
+    async def scene():
+        async with open_pool(database, most=2) as pool:
+            path = answers_file(tmp_path / "more.jsonl", 7, 12)
+            await import_answers(pool, BlobStore(pool, FolderStorage(tmp_path)), "arena", path)
+        with connect(database) as connection:
+            connection.execute("UPDATE responses SET added_at = (SELECT min(at) FROM events)")
+        async with some_boards(database) as (boards, arena):
+            return json.loads((await boards.filtered(arena, 0, "maths", None)).data)
+
+    assert len(asyncio.run(scene())["rows"]) == 5
+
+
 def arena_of(url, votes):
     asyncio.run(make_arena(url, 5, 12))
     lay_votes(url, 1, votes, 5, 12, sessions=20)
@@ -174,7 +284,7 @@ async def excluding(url):
         await exclude(pool, "arena", VoteSelection(sessions=[3]), "a bot", actor="cli")
 
 
-def test_a_category_without_votes_has_a_board_without_rows(database, tmp_path):
+def test_a_category_without_votes_has_a_board_that_claims_nothing(database, tmp_path):
     voted(database, votes=10)
 
     async def grown():
@@ -195,7 +305,9 @@ def test_a_category_without_votes_has_a_board_without_rows(database, tmp_path):
             return json.loads((await boards.filtered(arena, 0, "art", None)).data)
 
     board = asyncio.run(scene())
-    assert (board["rows"], board["votes"], board["prompts"]) == ([], 0, 1)
+    assert (board["votes"], board["prompts"]) == (0, 1)
+    assert board["settled"]["values"]["case"] == "nothing"
+    assert {row["bradley_terry"] for row in board["rows"]} == {None}
 
 
 def test_the_page_of_a_model_counts_what_the_battles_say(database, tmp_path):

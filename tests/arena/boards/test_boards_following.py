@@ -18,7 +18,7 @@ def test_what_cannot_be_taken_does_not_end_the_following(monkeypatch, caplog):
         async def nothing():
             await asyncio.sleep(0)
 
-        async def look():
+        async def look(_announced):
             fault = faults.pop(0)
             if fault is not None:
                 raise fault

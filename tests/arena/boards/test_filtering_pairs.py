@@ -15,13 +15,14 @@ from shown_boards import NAMES, shown_board
 from tiltyard.arena.boards.board_cache import BoardCache
 from tiltyard.arena.boards.filtered_boards import VoteSubset, count_consecutive_passes, pair_results
 from tiltyard.arena.log.battle_export import export_battles, open_export
+from tiltyard.arena.log.partitions import shared_bucket
 from tiltyard.arena.log.votes import VoteTally, limit_statement_time, read_pairs, read_tally
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.core.battles import Kind
 from tiltyard.errors import NotFound
 from tiltyard.files.battle_source import open_battles
 from tiltyard.postgres.connections import connect, open_pool
-from tiltyard.postgres.statements import statement
+from tiltyard.postgres.statements import bucket_statement
 from voted_arenas import lay_votes
 
 KEYS = SecretKeys(["k" * 40])
@@ -258,7 +259,7 @@ def test_votes_that_nobody_has_analysed_yet_are_joined_by_hash(database, named):
     }
 
     async def planned(connection):
-        rows = await connection.execute(f"EXPLAIN {statement(named)}", values)
+        rows = await connection.execute(f"EXPLAIN {bucket_statement(named, shared_bucket(1))}", values)
         return "\n".join(line for (line,) in await rows.fetchall())
 
     async def scene():

@@ -256,7 +256,7 @@ def test_a_profile_is_made_once_for_a_snapshot(database, monkeypatch):
             assert all(other is one for other in others)
             assert await model_profiles.of(arena, 0, "model-2") is not one
             newest = replace(one.snapshot, sha256="f" * 64)
-            model_profiles._boards._newest[1, 0] = newest
+            model_profiles._boards._newest.put((1, 0), newest)
             again = await model_profiles.of(arena, 0, "model-1")
             assert again is not one
             assert again.snapshot is newest
@@ -291,7 +291,7 @@ def test_a_profile_that_took_long_is_not_made_again_at_once(database, monkeypatc
     async def scene():
         async with profiles_of(database) as (model_profiles, arena):
             one = await model_profiles.of(arena, 0, "model-1")
-            model_profiles._boards._newest[1, 0] = replace(one.snapshot, sha256="f" * 64)
+            model_profiles._boards._newest.put((1, 0), replace(one.snapshot, sha256="f" * 64))
             assert await model_profiles.of(arena, 0, "model-1") is one
             assert (await model_profiles.of(arena, 0, "model-2")).snapshot.sha256 == "f" * 64
 

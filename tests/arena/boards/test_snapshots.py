@@ -43,7 +43,9 @@ def snapshot(position, *, source=0, generation=0, text=None, evaluated=False, ar
 def connection(database):
     with connect(database) as made:
         for name in ("one", "two"):
-            made.execute("INSERT INTO arenas (name, title, settings) VALUES (%s, '', '{}')", (name,))
+            made.execute(
+                "INSERT INTO arenas (name, title, settings, bucket) VALUES (%s, '', '{}', 1)", (name,)
+            )
         yield made
 
 

@@ -23,6 +23,7 @@ from tiltyard.arena.content.arenas import (
     reserve_arena_number,
 )
 from tiltyard.arena.content.takedowns import find_open_matchups, open_matchups_with
+from tiltyard.arena.log.partitions import shared_bucket
 from tiltyard.errors import Conflict, NotFound
 from tiltyard.postgres.connections import connect, connect_async
 from tiltyard.settings.arena_settings import ArenaSettings
@@ -72,6 +73,13 @@ def test_names_lead_to_numbers_and_broken_ones_to_nothing(database, arena):
                 await find_arena(connection, name)
         with pytest.raises(NotFound):
             await find_model(connection, 99, "model-2")
+        with pytest.raises(NotFound, match="no such arena"):
+            await read_policy(connection, 99)
+        await connection.execute(
+            "INSERT INTO arenas (arena, name, title, settings, bucket) OVERRIDING SYSTEM VALUE"
+            " VALUES (99, 'bare', '', '{}', %s)",
+            (shared_bucket(arena.arena),),
+        )
         with pytest.raises(NotFound, match="no policy"):
             await read_policy(connection, 99)
 
@@ -139,7 +147,7 @@ async def looked(connection, before, after, responses, late):
 
     async def end(serial):
         await connection.execute(
-            "INSERT INTO endings (arena, source, serial, position, at, kind) VALUES (1, 0, %s, 9999, %s, 2)",
+            "INSERT INTO endings_b1 (arena, source, serial, position, at, kind) VALUES (1, 0, %s, 9999, %s, 2)",
             (serial, now),
         )
 
@@ -149,18 +157,19 @@ async def looked(connection, before, after, responses, late):
             # Whatever shows a response is on its prompt.
             shown = (a + 10 * prompt, b + 10 * prompt)
             await connection.execute(
-                "INSERT INTO matchups VALUES "
+                "INSERT INTO matchups_b1 VALUES "
                 "(1, 0, %s, gen_random_uuid(), %s, 1, 0, 1, %s, %s, %s, 0, 0, '', 1, 0, %s, %s)",
                 (serial, serial + 1, prompt, *shown, now, now + timedelta(seconds=left)),
             )
             await connection.execute(
-                "INSERT INTO events (arena, position, at, kind, source, serial) VALUES (1, %s, %s, 0, 0, %s)",
+                "INSERT INTO events_b1 (arena, position, at, kind, source, serial) VALUES (1, %s, %s, 0, 0, %s)",
                 (serial + 1, now, serial),
             )
             if ended:
                 await end(serial)
 
     async with connection.transaction(force_rollback=True):
+        await connection.execute("SET LOCAL session_replication_role = replica")
         await connection.execute("DELETE FROM events")
         await serve(before)
         seen = await find_open_matchups(connection, 1, 0, None)

@@ -310,7 +310,7 @@ def test_ranges_are_made_before_they_are_needed(database, monkeypatch):
             row[0]
             for row in connection.execute("SELECT relname FROM pg_class WHERE relispartition").fetchall()
         }
-    assert {f"events_{arena}_5", f"matchups_{arena}_2", f"endings_{arena}_2"} <= names
+    assert {f"events_b{arena}_5", f"matchups_b{arena}_2", f"endings_b{arena}_2"} <= names
 
 
 def test_a_matchup_is_found_by_its_id_with_its_ending(database):

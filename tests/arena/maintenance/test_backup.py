@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import io
 import json
-import os
+import random
 import stat
 import tarfile
 import threading
@@ -16,6 +16,7 @@ import pytest
 
 from bare_arenas import append, make_arena
 from postgres_servers import fresh_database
+from rewritten_logs import allow_rewriting
 from tiltyard.arena.accounts import Accounts
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.maintenance import backup
@@ -26,7 +27,7 @@ from tiltyard.errors import InputError, NotAllowed, StoreFault, UnreadableFile
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.postgres.schema_migrations import check_schema, migrate
 
-BULKY = [b"<svg>\xff\x00large</svg>" * 5_000, os.urandom(100_000)]
+BULKY = [b"<svg>\xff\x00large</svg>" * 5_000, random.Random(1).randbytes(100_000)]
 
 
 @pytest.fixture
@@ -140,6 +141,10 @@ def test_access_that_was_ended_after_the_backup_is_told_and_can_be_revoked(
 
     session, token = with_accounts(filled, before)
     with connect(filled) as connection:
+        connection.execute(
+            "INSERT INTO invitations (arena, batch, code_sha256, uses_allowed, expires_at, revoked_at)"
+            " VALUES (1, 'one', 'a', 1, now(), NULL), (1, 'other', 'b', 1, now(), now())"
+        )
         connection.execute("INSERT INTO models (arena, model, name) VALUES (1, 0, 'm'), (1, 1, 'n')")
         connection.execute(
             "INSERT INTO prompts (arena, prompt, name, text, sha256) VALUES (1, 0, 'p', '', '')"
@@ -159,6 +164,7 @@ def test_access_that_was_ended_after_the_backup_is_told_and_can_be_revoked(
                 ("Ada",),
                 1,
                 0,
+                1,
                 (RestoredResponses("first", 1, 1),),
             )
             assert restored.revoked == revoke_all
@@ -181,6 +187,7 @@ def test_access_that_was_ended_after_the_backup_is_told_and_can_be_revoked(
                 left = read_access(connection)
             if revoke_all:
                 assert (left.tokens, left.operators, left.operator_sessions) == ({}, (), 0)
+                assert left.invitations == 0
 
                 async def again(accounts):
                     await accounts.claim(await accounts.make_operator_link(), "Ada", "another password")
@@ -309,7 +316,7 @@ def test_nothing_is_replaced(filled, home, object_storage, empty, tmp_path):
 def test_bytes_that_are_missing_or_damaged_make_no_backup(filled, home, object_storage):
     damaged_file = next((home / "responses").iterdir())
     whole = damaged_file.read_bytes()
-    damaged_file.write_bytes(b"x" + whole[1:])
+    damaged_file.write_bytes(bytes([whole[0] ^ 1]) + whole[1:])
     with pytest.raises(StoreFault, match="cannot be backed up: they do not have that hash"):
         back_up(filled, home, object_storage)
     damaged_file.unlink()
@@ -363,6 +370,7 @@ def test_a_full_disk_leaves_no_half_of_a_backup(filled, home, object_storage, mo
 
 def test_a_hole_in_a_log_is_found(filled):
     with connect(filled) as connection:
+        allow_rewriting(connection)
         assert check_logs(connection) == {"empty": 0, "first": 500}
         with pytest.raises(StoreFault, match="the backup states"):
             check_logs(connection, {"empty": 0, "first": 501})

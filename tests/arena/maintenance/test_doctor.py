@@ -1,19 +1,14 @@
 """The doctor: each thing that may be wrong is found, and nothing else is called wrong."""
 
-import os
 import shutil
-import socket
-import subprocess
-import tempfile
-import time
-from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
 from bare_arenas import append, make_arena
-from postgres_servers import account, fresh_database
+from bouncers import bouncer
+from postgres_servers import fresh_database
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.maintenance import doctor
 from tiltyard.arena.maintenance.backup import back_up
@@ -248,50 +243,6 @@ def test_a_key_that_others_can_read_is_bad(tmp_path):
     assert state() == "ok"
 
 
-@contextmanager
-def bouncer(url, mode):
-    """A real PgBouncer before the server of ``url``."""
-    program = os.environ.get("TILTYARD_TEST_PGBOUNCER") or shutil.which(
-        "pgbouncer", path="/usr/sbin:/usr/bin"
-    )
-    if program is None:
-        assert "TILTYARD_TEST_NEEDS_DEBIAN" not in os.environ
-        pytest.skip("pgbouncer is not installed; apt install pgbouncer to test with it")
-    folder = Path(tempfile.mkdtemp(prefix="tiltyard-bouncer-"))
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    (folder / "users").write_text('"tiltyard" ""\n')
-    (folder / "ini").write_text(
-        f"[databases]\n* = host=127.0.0.1 port={urlsplit(url).port}\n[pgbouncer]\nlisten_addr = 127.0.0.1\n"
-        f"listen_port = {port}\nunix_socket_dir =\nauth_type = trust\nauth_file = {folder}/users\n"
-        f"pool_mode = {mode}\n"
-    )
-    owner = account()
-    other = {}
-    if owner is not None:
-        other = {"user": owner.pw_uid, "group": owner.pw_gid, "extra_groups": []}
-        for path in (folder, *folder.iterdir()):
-            os.chown(path, owner.pw_uid, owner.pw_gid)
-    process = subprocess.Popen(
-        [program, folder / "ini"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **other
-    )
-    try:
-        end = time.monotonic() + 60
-        while True:
-            with closing(socket.socket()) as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            assert process.poll() is None
-            assert time.monotonic() < end
-            time.sleep(0.02)
-        yield url.replace(f":{urlsplit(url).port}/", f":{port}/")
-    finally:
-        process.kill()
-        process.wait()
-        shutil.rmtree(folder)
-
-
 @pytest.mark.parametrize(
     ("mode", "state", "value"), [("session", "ok", "by session"), ("transaction", "bad", "by transaction")]
 )
@@ -300,3 +251,23 @@ def test_a_pooler_is_recognised_by_what_it_does(database, mode, state, value):
         for _ in range(3):
             check = by_name(examine_database(url))["pooling"]
             assert (check.state, check.value) == (state, value)
+
+
+def test_a_pooler_beside_the_database_itself_is_what_web_processes_may_use(server, database):
+    with bouncer(database, "transaction") as pooler:
+        checks = by_name(examine_database(database, pooler_url=pooler))
+        assert (checks["pooling"].state, checks["pooling"].value) == (
+            "ok",
+            "none: connected to the server itself",
+        )
+        assert (checks["pooler"].state, checks["pooler"].value) == (
+            "ok",
+            "by transaction, before the same database",
+        )
+        elsewhere = by_name(examine_database(server, pooler_url=pooler))["pooler"]
+        assert elsewhere.state == "bad"
+        assert "different databases" in elsewhere.advice
+    direct = by_name(examine_database(database, pooler_url=database))["pooler"]
+    assert (direct.state, direct.advice.split(":")[0]) == ("look", "unset TILTYARD_SESSION_DATABASE_URL")
+    gone = by_name(examine_database(database, pooler_url=pooler))["pooler"]
+    assert (gone.state, gone.value) == ("bad", "the check failed")

@@ -31,7 +31,6 @@ from tiltyard.arena.operators.exclusions import (
     settle_exclusion,
 )
 from tiltyard.arena.secret_keys import SecretKeys
-from tiltyard.arena.voting.matchup_ids import parse_matchup_id
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state.policy import Policy
@@ -87,7 +86,7 @@ def test_a_retired_model_is_served_no_more_and_open_matchups_stay_valid(database
                 one = await queue.next_matchup(Voter(voter))
                 with connect(database) as connection:
                     pair = connection.execute(
-                        "SELECT a, b FROM matchups WHERE matchup = %s", (parse_matchup_id(one.matchup),)
+                        "SELECT a, b FROM matchups WHERE matchup = %s", (one.matchup,)
                     ).fetchone()
                 assert set(pair) == {1, 2}
             assert (await actions(pool))[:3] == ["enable model", "retire model", "retire model"]
@@ -189,7 +188,7 @@ def test_votes_are_excluded_by_whatever_is_said_of_them(database, tmp_path):
             for selection, votes in (
                 (VoteSelection(sessions=[1]), 7),
                 (VoteSelection(sessions=[1, 2, 99]), 14),
-                (VoteSelection(matchups=[parse_matchup_id(one) for one in matchups[:3]]), 3),
+                (VoteSelection(matchups=matchups[:3]), 3),
                 (VoteSelection(since=middle), 8 + 3),
                 (VoteSelection(until=middle), 20),
                 (VoteSelection(since=middle, sessions=[3]), 2),
@@ -207,7 +206,7 @@ def test_votes_are_excluded_by_whatever_is_said_of_them(database, tmp_path):
             before = head(database), counted(database, "exclusions"), counted(database, "audit")
             for selection in (
                 VoteSelection(sessions=[99]),
-                VoteSelection(matchups=[parse_matchup_id(undone.matchup)]),
+                VoteSelection(matchups=[undone.matchup]),
                 VoteSelection(since=datetime.now(tz=UTC) + timedelta(days=1)),
                 VoteSelection(until=datetime(1990, 1, 1, tzinfo=UTC)),
             ):

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from live_arenas import make_arena, voting_queue_of
+from rewritten_logs import allow_rewriting
 from tiltyard.arena.log.event_log import LogKind, append_batch
 from tiltyard.arena.operators import exclusions
 from tiltyard.arena.operators.exclusions import VoteSelection, draft_exclusion, settle_exclusion
@@ -25,6 +26,7 @@ async def six_votes(url, queue):
     """The first is cast at the start, each of the others a second later."""
     await cast(queue, VOTES, voters=1)
     with connect(url) as connection:
+        allow_rewriting(connection)
         for table in ("events", "endings"):
             connection.execute(
                 f"UPDATE {table} AS t SET at = %(start)s + (v.k - 1) * interval '1 second' "
@@ -104,5 +106,10 @@ def test_a_draft_follows_the_log_before_the_lock_is_taken(monkeypatch, heads, up
         return next(left)
 
     monkeypatch.setattr(exclusions, "read_log_head", read_log_head)
+
+    async def find_statement(*_):
+        return "SELECT 1"
+
+    monkeypatch.setattr(exclusions, "find_statement", find_statement)
     draft = asyncio.run(draft_exclusion(_Counted(), 1, VoteSelection(source=0), "a test"))
     assert (draft.upto, list(left)) == (upto, [])

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rewritten_logs import allow_rewriting
 from tiltyard.arena.log.rosters import Roster
 from tiltyard.arena.log.votes import VoteTally, read_names, read_votes
 from tiltyard.arena.operators.arena_changes import exclude, restore
@@ -56,7 +57,7 @@ def naive(url, arena, leave_out=()):
 def preview(url, arena, session):
     async def run():
         async with open_pool(url, most=2) as pool:
-            return await preview_exclusion(pool, arena, session, 0)
+            return await preview_exclusion(pool, arena, VoteSelection(sessions=[session]), 0)
 
     return asyncio.run(run())
 
@@ -109,6 +110,7 @@ def test_what_was_previewed_is_what_happens_and_it_can_be_taken_back(database):
 def test_without_its_only_voter_an_arena_has_no_order_left(database):
     arena = voted(database, votes=40, models=3, prompts=2)
     with connect(database) as connection:
+        allow_rewriting(connection)
         connection.execute("UPDATE matchups SET session = 1")
     found = preview(database, arena, 1)
     assert found.votes == found.among == 40
@@ -184,6 +186,7 @@ def test_names_do_not_matter():
 def test_a_large_arena_is_previewed_in_seconds(database):
     arena = voted(database, votes=1, models=100, prompts=20)
     with connect(database) as connection:
+        allow_rewriting(connection)
         connection.execute("TRUNCATE matchups, endings; DELETE FROM events WHERE kind IN (0, 1, 9)")
     lay_votes(database, arena.arena, 300_000, 100, 20)
     found = preview(database, arena, 7)

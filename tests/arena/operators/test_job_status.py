@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from live_arenas import make_arena
+from rewritten_logs import allow_rewriting
 from tiltyard.arena.boards.weekly_reports import ReportSummary
 from tiltyard.arena.content.arenas import find_arena
 from tiltyard.arena.operators.job_status import (
@@ -17,8 +19,9 @@ from tiltyard.arena.operators.job_status import (
     list_jobs,
     report_is_late,
 )
-from tiltyard.arena.operators.schedule_status import ScheduledRun
+from tiltyard.arena.operators.schedule_status import ScheduledRun, keep_failure, read_failures
 from tiltyard.core.policy.state.policy import Policy
+from tiltyard.jobs.schedule import JobFailure
 from tiltyard.postgres.connections import connect, connect_async
 
 NOW = datetime(2026, 11, 18, 12, 30, tzinfo=UTC)
@@ -28,7 +31,7 @@ LAST = datetime(2026, 11, 18, 12, 7, tzinfo=UTC)
 @pytest.mark.parametrize("state", ["done", "failed", "running", "waiting"])
 def test_work_that_was_begun_in_time_is_told_as_it_went(state: str):
     ticks = {"weekly-reports": ScheduledRun("weekly-reports", LAST, state)}
-    assert list_jobs("arena", ticks, NOW)[0] == ScheduledJob("weekly-reports", LAST, state)
+    assert list_jobs("arena", ticks, {}, NOW)[0] == ScheduledJob("weekly-reports", LAST, state)
 
 
 @pytest.mark.parametrize(
@@ -41,17 +44,39 @@ def test_work_that_was_begun_in_time_is_told_as_it_went(state: str):
     ],
 )
 def test_work_is_late_once_nobody_has_begun_it_for_a_while(now: datetime, moment: datetime, state: str):
-    job = list_jobs("arena", {"weekly-reports": ScheduledRun("weekly-reports", moment, "done")}, now)[0]
+    job = list_jobs("arena", {"weekly-reports": ScheduledRun("weekly-reports", moment, "done")}, {}, now)[0]
     assert (job.state, job.due) == (state, LAST if state == "late" else moment)
 
 
 def test_work_that_was_never_done_is_late_and_other_arenas_judges_are_not_told():
     judges = {f"judges-{name}": ScheduledRun(f"judges-{name}", LAST, "failed") for name in ("one", "two")}
-    found = list_jobs("one", judges, NOW)
+    found = list_jobs("one", judges, {}, NOW)
     assert [(one.name, one.state) for one in found] == [(name, "late") for name in JOB_SCHEDULES] + [
         ("judges", "failed")
     ]
     assert found[1].due == datetime(2026, 11, 18, 3, 23, tzinfo=UTC)
+
+
+def test_a_failure_says_why_and_when_it_is_tried_again(database: str):
+    later = LAST + timedelta(hours=1)
+    failure = JobFailure("weekly-reports", LAST, "the disk is full\0; free some", later)
+    for _ in range(2):
+        keep_failure(database, failure)
+
+    async def read() -> dict[str, JobFailure]:
+        async with await connect_async(database) as connection:
+            return await read_failures(connection)
+
+    failures = asyncio.run(read())
+    ticks = {"weekly-reports": ScheduledRun("weekly-reports", LAST, "failed")}
+    job = list_jobs("arena", ticks, failures, NOW)[0]
+    assert (job.problem, job.retry_at) == ("the disk is full; free some", later)
+    # Neither of another run, nor of one that has succeeded since.
+    assert list_jobs(
+        "arena", {"weekly-reports": replace(ticks["weekly-reports"], state="done")}, failures, NOW
+    )[0] == ScheduledJob("weekly-reports", LAST, "done")
+    other = {"weekly-reports": replace(failures["weekly-reports"], due_at=LAST - timedelta(hours=1))}
+    assert list_jobs("arena", ticks, other, NOW)[0].problem is None
 
 
 @pytest.mark.parametrize(("phase", "late"), [(4, True), (3, False)])
@@ -70,5 +95,6 @@ def test_a_report_is_late_where_one_was_due_and_none_was_made(database: str, pha
     assert asyncio.run(told([], until + timedelta(hours=4))) == late
     assert not asyncio.run(told([made], until + timedelta(hours=4)))
     with connect(database) as connection:
+        allow_rewriting(connection)
         connection.execute("UPDATE events SET at = at + interval '8 days'")
     assert not asyncio.run(told([], until + timedelta(hours=4))), "the policy had not come so far"

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from judged_arenas import judged_arena
 from live_arenas import make_arena, voting_queue_of
+from rewritten_logs import allow_rewriting
 from served import served
 from servers.paid_llm import paid_llm
 from tiltyard.arena.boards.weekly_reports import list_reports, read_report
@@ -82,6 +83,7 @@ def vote_in(
 
     arena = asyncio.run(scene())
     with connect(database) as connection:
+        allow_rewriting(connection)
         connection.execute("UPDATE arenas SET created_at = %s WHERE arena = %s", (at, arena))
         connection.execute(
             "UPDATE events SET at = %s + (at - (SELECT min(at) FROM events WHERE arena = %s)) WHERE arena = %s",
@@ -131,7 +133,9 @@ def naive_events(database: str, arena: int, excluded: frozenset[int] = frozenset
         told = {"event": kind, "serial": serial if kind < 4 else None, "a": a, "b": b, "prompt": prompt}
         told |= {"kind": outcome if kind == 1 else 0, "time": int(at.timestamp())}
         if kind == 0:
-            told |= {"lane": lane, "nominal": nominal, "session": session}
+            told |= {"lane": lane, "nominal": nominal}
+        if kind in (0, 1):
+            told |= {"session": session}
         if kind == 1 and serial in excluded:
             told |= {"event": Event.SKIP, "kind": 0}
         events.append({name: value for name, value in told.items() if value is not None})

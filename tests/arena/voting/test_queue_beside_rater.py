@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from live_arenas import make_arena, voting_queue_of
+from rewritten_logs import allow_rewriting
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.log.event_log import HUMAN, LogKind
@@ -36,6 +37,7 @@ def rating(url):
 
 
 def catch_up(rater_process):
+    rater_process.search()
     for _ in range(200):
         if not rater_process.turn() and rater_process.raters:
             return
@@ -45,6 +47,7 @@ def catch_up(rater_process):
 def let_a_minute_pass(url):
     """Whatever is not rated yet happened more than a minute ago."""
     with connect(url) as connection:
+        allow_rewriting(connection)
         connection.execute(
             "UPDATE events e SET at = e.at - interval '61 seconds' FROM raters r "
             "WHERE r.arena = e.arena AND e.position > r.position"
@@ -63,6 +66,7 @@ async def some_votes(queue, voters, each, seed):
 def counts(standing):
     """A standing without what ratings bring to it."""
     standing.rank(Strengths.unknown(len(standing.models)))
+    standing.forget_votes()  # as the queue does
     return save(standing).digest()
 
 

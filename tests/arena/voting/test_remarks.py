@@ -3,6 +3,7 @@
 import asyncio
 import json
 from datetime import timedelta
+from uuid import uuid4
 
 import pytest
 
@@ -194,7 +195,7 @@ def test_a_remark_goes_with_a_vote_of_ones_own_before_the_names(database):
             with pytest.raises(NotFound):
                 await queue.remark(stranger, matchup, [], "mine")
         with pytest.raises(NotFound):
-            await queue.remark(ANN, "x", [], "of nothing")
+            await queue.remark(ANN, uuid4(), [], "of nothing")
         await queue.reveal(ANN, matchup)
         with pytest.raises(Closed, match="names have been revealed"):
             await queue.remark(ANN, matchup, ["wrong"], None)
@@ -274,7 +275,16 @@ def test_places_are_those_of_the_newest_board(database):
     places, newest = run(look())
     rows = json.loads(newest.document)["rows"]
     assert places == {
-        row["model"]: ModelRank(row["rank"], row["conservative"], row["badge"], row["votes"]) for row in rows
+        row["model"]: ModelRank(
+            rank=row["rank"],
+            rank_low=row["rank_low"],
+            rank_high=row["rank_high"],
+            score=row["conservative"],
+            badge=row["badge"],
+            votes=row["votes"],
+            unordered=True,
+        )
+        for row in rows
     }
     assert sorted(place.rank for place in places.values()) == [1, 2, 3, 4]
     for order, name in (("bradley-terry", "bradley_terry"), ("legacy-elo", "legacy_elo")):

@@ -91,6 +91,11 @@ def test_a_flag_that_is_neither_true_nor_false_is_refused(given):
     assert problem(row(both_bad=given)) == f"both_bad is {given!r}; expected true or false"
 
 
+def test_a_field_by_its_name():
+    battle = Battle.from_dict({"model_a": "a", "model_b": "b", "winner": "tie", "turn": 3})
+    assert [battle.value(name) for name in ("model_b", "language", "turn", "other")] == ["b", None, 3, None]
+
+
 def test_unknown_fields_are_kept_and_written_back():
     battle = Battle.from_dict(row(mood={"a": 1}))
     assert battle.extra == {"mood": {"a": 1}}
@@ -114,7 +119,7 @@ def test_a_battle_without_a_winner_is_an_error():
     assert problem(PAIR) == "winner is None; expected model_a, model_b, tie or both_bad"
 
 
-@pytest.mark.parametrize("name", [None, "", "  ", 7, ["oak"]])
+@pytest.mark.parametrize("name", [None, "", "  ", 7.5, True, ["oak"]])
 @pytest.mark.parametrize("side", ["model_a", "model_b"])
 def test_both_models_need_a_name(side, name):
     assert problem(row(**{side: name})) == f"{side} is {name!r}; expected the name of a model"

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from tiltyard.core.battles import (
     BattleBatch,
     CodedBattles,
+    GroupTableBuilder,
     NameColumn,
     Table,
     TableBuilder,
-    tables_by_group,
     to_batches,
 )
 from tiltyard.core.battles.table import _code_type
@@ -149,7 +149,11 @@ def test_tables_by_group_are_the_tables_of_each_group():
         (next(iter(to_batches(told_rows[first : first + 3]))), NameColumn.of(groups[first : first + 3]))
         for first in (0, 3)
     ]
-    found = tables_by_group(batches)
+    builder = GroupTableBuilder()
+    for part, column in batches:
+        builder.add(part, column)
+    assert set(builder.names) == {"x", "y", "z"}
+    found = builder.tables()
     assert list(found) == ["x", "y", "z"]
     for name, part in found.items():
         alone = Table.from_battles(row for row, group in zip(told_rows, groups, strict=True) if group == name)

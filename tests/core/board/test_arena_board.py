@@ -13,7 +13,6 @@ from tiltyard.core.board.cross_check import batch_ratings
 from tiltyard.core.policy.validity.badges import Badge
 from tiltyard.core.policy.validity.evaluation import EvaluationHistory, evaluate
 from tiltyard.core.policy.validity.proven_orders import proven_orders
-from tiltyard.core.ratings import Finding
 from tiltyard.errors import BadOption
 
 LOOKS = (250, 500, 750)
@@ -42,7 +41,9 @@ def models_of(board):
 
 
 def test_rows_come_by_conservative_score_with_ranks_from_one():
-    board = make_arena_board(arena([1500, 1700, 1600], rd=[60, 200, 60]), EvaluationHistory())
+    board = make_arena_board(
+        arena([1500, 1700, 1600], [(0, 1, 0, BAD)], rd=[60, 200, 60]), EvaluationHistory()
+    )
     assert models_of(board) == ["m2", "m0", "m1"]
     assert [row.rank for row in board.rows] == [1, 2, 3]
     assert [row.conservative for row in board.rows] == [1480.0, 1380.0, 1300.0]
@@ -96,12 +97,11 @@ def test_phase_1_shows_what_a_board_showed_before_and_nothing_new():
         assert all(value in (None, (), False) for value in values.values())
 
 
-def test_phase_1_still_shows_findings_that_it_was_given():
-    mine = Finding("x", {}, "X.", "Do.")
-    board = make_arena_board(
-        arena([1, 2], phase=1), EvaluationHistory(), legacy_elo=np.zeros(2), findings=(mine,)
-    )
-    assert board.findings == (mine,)
+def test_phase_1_still_says_that_the_family_was_outgrown():
+    standing = arena([1, 2, 3], phase=1)
+    board = make_arena_board(standing, EvaluationHistory(), legacy_elo=np.zeros(3), family=2)
+    assert named(board) == ["family-outgrown"]
+    assert not make_arena_board(standing, EvaluationHistory(), legacy_elo=np.zeros(3), family=3).findings
 
 
 def test_phase_2_keeps_the_old_order_and_shows_diagnostics():
@@ -127,7 +127,7 @@ def test_phases_3_and_4_show_the_same_board():
 
 
 def test_a_model_without_a_score_has_no_rank_and_comes_after_those_that_have():
-    standing = arena([1500, 1700, 1600, 1400], retired=[3])
+    standing = arena([1500, 1700, 1600, 1400], [(0, 1, 0, BAD)], retired=[3])
     board = make_arena_board(
         standing,
         EvaluationHistory(),
@@ -179,8 +179,23 @@ def test_what_cannot_be_ordered_is_refused(policy, options, message):
         make_arena_board(arena([1500, 1700, 1600], **policy), EvaluationHistory(), **options)
 
 
+def test_a_board_without_votes_has_no_ranks_and_no_caveats():
+    for phase in (1, 4):
+        standing = arena([1500, 1700, 1600], phase=phase)
+        board = make_arena_board(
+            standing, EvaluationHistory(), legacy_elo=np.arange(3.0), batch=batch_ratings(standing)
+        )
+        assert {(row.rank, row.rank_low, row.rank_high, row.tier) for row in board.rows} == {(None,) * 4}
+        assert (board.cross_check.findings if board.cross_check else ()) == ()
+        assert len(board.rows) == 3
+    assert board.settled.text == "No model can be told apart from another yet."
+    assert {(row.rank, row.rank_low, row.tier) for row in board.cross_check.rows} == {(None,) * 3}
+
+
 def test_retired_models_are_listed_after_and_unranked():
-    board = make_arena_board(arena([1900, 1700, 1600, 1950], retired=[0, 3]), EvaluationHistory())
+    board = make_arena_board(
+        arena([1900, 1700, 1600, 1950], [(1, 2, 0, BAD)], retired=[0, 3]), EvaluationHistory()
+    )
     assert [(row.model, row.rank) for row in board.rows] == [("m1", 1), ("m2", 2), ("m3", None), ("m0", None)]
     gone = board.rows[-1]
     assert (gone.badge, gone.waiting, gone.consistency, gone.pair_coverage) == (None, (), None, None)
@@ -193,7 +208,8 @@ def test_a_row_holds_everything_that_is_shown_of_a_model():
     row = make_arena_board(arena([1600, 1500], votes, rd=70.0), EvaluationHistory()).rows[0]
     assert (row.rank, row.model, row.rating, row.rd) == (1, "m0", 1600.0, 70.0)
     assert row.conservative == 1460.0
-    assert row.confidence == pytest.approx(80.0)
+    assert row.confidence == 140.0
+    assert row.rating - row.confidence == row.conservative
     assert (row.coverage.strict, row.coverage.adjusted, row.coverage.exhausted) == (1 / 6, 1 / 6, 0)
     assert row.pair_coverage == pytest.approx(7 / 12)
     assert (row.record.wins, row.record.losses, row.record.ties) == (6, 1, 1)
@@ -316,32 +332,61 @@ def test_delta_is_against_an_evaluation_ago():
     assert [row.delta for row in board.rows] == [12.0] * 3
 
 
-def test_marks_say_which_places_are_proven():
-    above = np.zeros((3, 3), dtype=bool)
-    above[0, 1] = above[0, 2] = True
+def above(m, *pairs):
+    found = np.zeros((m, m), dtype=bool)
+    for one, other in pairs:
+        found[one, other] = True
+    return found
+
+
+def test_direct_votes_are_a_second_witness_of_what_is_settled():
+    standing = noisy(1, [2.0, 0.02, 0.0, -2.0])
+    every = above(4, (0, 1), (1, 2), (2, 3))
     board = make_arena_board(
-        settled(),
+        standing,
         EvaluationHistory(),
-        proven={"these prompts": above, "prompts like these": np.zeros_like(above)},
+        batch=batch_ratings(standing),
+        proven={"these prompts": every, "prompts like these": above(4, (2, 3))},
     )
-    assert [row.proven for row in board.rows] == [("these prompts",), (), ()]
+    assert [bool(row.settled) for row in board.rows] == [True, False, True, False]
+    assert [row.proven for row in board.rows] == [
+        ("these prompts",),
+        (),
+        ("these prompts", "prompts like these"),
+        (),
+    ]
+
+
+def test_direct_votes_prove_nothing_that_is_not_settled():
+    """All votes are one person's: each of their marks may be true for nobody else."""
+    standing = arena([1700, 1600, 1500])
+    for prompt in [*range(6)] * 20:
+        for a, b in ((0, 1), (0, 2), (1, 2)):
+            standing.vote(a, b, prompt, A, 7)
+    marks = proven_orders(standing)
+    assert marks["these prompts"].any()
+    for batch in (batch_ratings(standing), None):
+        board = make_arena_board(standing, EvaluationHistory(), batch=batch, proven=marks)
+        assert not any(row.proven for row in board.rows)
+        reverse = {scope: mark.T for scope, mark in marks.items()}
+        board = make_arena_board(standing, EvaluationHistory(), batch=batch, proven=reverse)
+        assert "order-disproven" not in named(board)
 
 
 def test_a_mark_against_the_order_shown_is_a_finding():
-    above = np.zeros((3, 3), dtype=bool)
-    above[1, 0] = above[2, 0] = above[1, 2] = True
-    board = make_arena_board(settled(), EvaluationHistory(), proven={"these prompts": above})
-    assert named(board) == ["order-disproven"]
-    assert "m1 above m0 on these prompts, m2 above m0 on these prompts." in board.findings[0].text
+    standing = noisy(8, [0.0, 2.0, 1.0], rating=[1900, 1700, 1500])
+    marks = {"these prompts": above(3, (1, 0), (2, 0), (1, 2))}
+    board = make_arena_board(standing, EvaluationHistory(), batch=batch_ratings(standing), proven=marks)
+    (found,) = (one for one in board.findings if one.name == "order-disproven")
+    assert "m1 above m0 on these prompts, m2 above m0 on these prompts." in found.text
     assert [row.proven for row in board.rows] == [(), ("these prompts",), ()]
 
 
 def test_marks_of_retired_models_contradict_nothing():
-    above = np.zeros((3, 3), dtype=bool)
-    above[1, 0] = True
-    assert (
-        named(make_arena_board(arena([3, 2, 1], retired=[1]), EvaluationHistory(), proven={"x": above})) == []
-    )
+    standing = noisy(8, [0.0, 2.0, 1.0], rating=[1900, 1700, 1500], retired=[1])
+    marks = {"these prompts": above(3, (1, 0))}
+    board = make_arena_board(standing, EvaluationHistory(), batch=batch_ratings(standing), proven=marks)
+    assert "order-disproven" not in named(board)
 
 
 def test_votes_that_prove_the_other_order_are_found_by_marks_and_by_the_batch():
@@ -354,9 +399,8 @@ def test_votes_that_prove_the_other_order_are_found_by_marks_and_by_the_batch():
 
 
 def test_findings_of_quality_and_of_others_are_shown():
-    mine = Finding("x", {}, "X.", "Do.")
-    board = make_arena_board(arena([1, 2], [(0, 1, 0, BAD)] * 20), EvaluationHistory(), findings=(mine,))
-    assert [finding.name for finding in board.findings] == ["both-bad-models", "both-bad-prompts", "x"]
+    board = make_arena_board(arena([1, 2, 3], [(0, 1, 0, BAD)] * 20), EvaluationHistory(), family=1)
+    assert named(board) == ["both-bad-models", "both-bad-prompts", "family-outgrown"]
 
 
 def test_an_arena_without_models_has_an_empty_board():
@@ -375,7 +419,8 @@ def test_every_model_has_one_row_and_no_number_is_nan(data):
     retired = data.draw(st.sets(st.integers(0, m - 1))) if m else ()
     board = make_arena_board(arena(rating, votes, retired=retired), EvaluationHistory())
     assert sorted(models_of(board)) == [f"m{k}" for k in range(m)]
-    assert [row.rank for row in board.rows if row.rank] == list(range(1, m - len(retired) + 1))
+    ranked = m - len(retired) if votes else 0
+    assert [row.rank for row in board.rows if row.rank] == list(range(1, ranked + 1))
     for row in board.rows:
         for field in fields(row):
             value = getattr(row, field.name)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tiltyard.core.battles import Battle, Kind, Table
 from tiltyard.core.board import PairRow, Row, make_board, pair_rows
+from tiltyard.core.board.baseline_win_rates import baseline_win_rates
 from tiltyard.core.ratings import BradleyTerry, Elo, Finding, Glicko2
 from tiltyard.core.ratings.ranks import rank_models
 from worlds import drawn, names, table, told
@@ -41,6 +42,17 @@ def test_a_row_is_its_models_entry_in_the_ratings():
         )
         assert (row.rank_low, row.rank_high, row.tier) == (ranks.low[k], ranks.high[k], ranks.tier[k])
         assert row.battles == row.wins + row.losses + row.ties == ratings.record.battles[k]
+
+
+def test_win_rates_against_a_baseline_are_further_columns():
+    some = table(drawn(4, 200))
+    rates = baseline_win_rates(some, some.models[0], "battles", BradleyTerry())
+    columns = replace(board_of(some), baseline=rates).to_columns()
+    assert set(columns) - set(board_of(some).to_columns()) == {
+        *("win_rate", "win_rate_low", "win_rate_high", "baseline_battles", "baseline_prompts")
+    }
+    by_model = dict(zip(columns["model"], columns["win_rate"], strict=True))
+    assert by_model == {some.models[0]: None, **{row.model: row.win_rate for row in rates.rows}}
 
 
 def test_each_group_has_its_own_ranks():
@@ -121,7 +133,7 @@ def test_a_judges_flag_counts_as_both_bad_and_changes_no_rating():
     assert (plain.n_battles, flagged.n_battles) == (10, 10)
 
 
-def naive_pairs(some: list[Battle]) -> list[PairRow]:
+def naive_pairs(some: list[Battle], both_bad: str = "drop") -> list[PairRow]:
     cells = Counter()
     for battle in some:
         if battle.model_a == battle.model_b:
@@ -135,6 +147,7 @@ def naive_pairs(some: list[Battle]) -> list[PairRow]:
         }[battle.kind.plain]
         cells[a, b, column] += 1
         cells[a, b, "both_bad"] += column != "both_bad" and bool(battle.both_bad)
+        cells[a, b, "ties"] += column == "both_bad" and both_bad == "tie"
     columns = ("a_wins", "b_wins", "ties", "inconsistent", "both_bad")
     pairs = sorted({(a, b) for a, b, _ in cells})
     return [PairRow(a, b, *(cells[a, b, column] for column in columns)) for a, b in pairs]
@@ -160,26 +173,72 @@ rows = st.builds(
 )
 
 
-@given(st.lists(rows, max_size=40))
-def test_pairs_are_those_of_counting_by_hand(some):
-    assert pair_rows(Table.from_battles(some)) == naive_pairs(some)
+@given(st.lists(rows, max_size=40), st.sampled_from(["drop", "tie"]))
+def test_pairs_are_those_of_counting_by_hand(some, both_bad):
+    assert pair_rows(Table.from_battles(some), BradleyTerry(both_bad=both_bad)) == naive_pairs(some, both_bad)
+
+
+#: Three of four battles end as both_bad.
+MOSTLY_BAD = "a>b*11 b>a*5 a!b*35 b!a*20"
+
+
+def test_where_both_bad_is_a_tie_pairs_and_rows_are_those_that_the_ratings_rest_on():
+    some, method = told(MOSTLY_BAD), BradleyTerry(both_bad="tie")
+    (pair,) = pair_rows(some, method)
+    assert (pair.battles, pair.a_wins, pair.b_wins, pair.ties, pair.both_bad) == (71, 11, 5, 55, 55)
+    assert pair.a_score == (11 + 55 / 2) / 71
+    board = board_of(some, method)
+    first, second = board.rows
+    assert 1 / (1 + 10 ** ((second.rating - first.rating) / 400)) == pytest.approx(pair.a_score)
+    assert [(row.battles, row.wins, row.losses, row.ties) for row in board.rows] == [
+        (71, 11, 5, 55),
+        (71, 5, 11, 55),
+    ]
+    assert [(row.both_bad, row.unrated, row.both_bad_rate) for row in board.rows] == [(55, 0, 55 / 71)] * 2
+    assert board.n_battles == 71
+    assert "few-battles" not in {finding.name for finding in board.findings}
+
+
+@pytest.mark.parametrize(
+    "method", [BradleyTerry(), BradleyTerry(both_bad="tie", ties="drop"), Elo(), Glicko2()]
+)
+def test_where_both_bad_rates_nobody_pairs_and_rows_leave_it_out(method):
+    some = told(MOSTLY_BAD)
+    (pair,) = pair_rows(some, method)
+    assert (pair.battles, pair.a_score, pair.both_bad) == (16, 11 / 16, 55)
+    board = board_of(some, method)
+    assert [(row.battles, row.unrated, row.both_bad) for row in board.rows] == [(16, 55, 55)] * 2
+    assert board.n_battles == 71
+    assert "few-battles" in {finding.name for finding in board.findings}
 
 
 def test_a_score_needs_a_battle_that_rates_skill():
-    (pair,) = pair_rows(told("b!a*2"))
+    (pair,) = pair_rows(told("b!a*2"), BradleyTerry())
     assert (pair.battles, pair.both_bad, pair.a_score) == (0, 2, None)
 
 
 def test_a_tie_is_half_a_point():
-    (pair,) = pair_rows(told("a>b b>a*2 a=b"))
+    (pair,) = pair_rows(told("a>b b>a*2 a=b"), BradleyTerry())
     assert (pair.battles, pair.a_score) == (4, 0.375)
 
 
 def test_pair_counts_are_plain_integers():
-    (pair,) = pair_rows(table(drawn(2, 50)))
+    (pair,) = pair_rows(table(drawn(2, 50)), BradleyTerry())
     assert not any(isinstance(getattr(pair, name), np.generic) for name in ("a_wins", "ties", "both_bad"))
 
 
 def test_an_inconsistent_result_counts_half_as_a_tie_does():
     pair = PairRow("a", "b", a_wins=2, b_wins=1, ties=2, inconsistent=3, both_bad=0)
     assert (pair.battles, pair.a_score) == (8, 4.5 / 8)
+
+
+def test_columns_are_the_fields_of_the_rows():
+    board = board_of(table(drawn(4, 200)))
+    columns = board.to_columns()
+    assert columns["model"] == [row.model for row in board.rows]
+    assert columns["ci_low"] == [row.low for row in board.rows]
+    assert columns["rank_high"] == [row.rank_high for row in board.rows]
+    assert {"rd", "placed"}.isdisjoint(columns)
+    bare = board_of(table(drawn(4, 200)), Glicko2(kernel="plain")).to_columns()
+    assert {"ci_low", "ci_high", "rank_low", "rank_high", "tier"}.isdisjoint(bare)
+    assert all(value > 0 for value in bare["rd"])

@@ -61,14 +61,15 @@ def test_the_table_holds_every_vote_under_its_prompt():
     assert table.models == ("a", "z")
     assert table.n_battles == 6
     assert len(np.unique(log.prompt)) == 3
-    assert sorted(zip(log.a.tolist(), log.kind.tolist(), strict=True)) == [
+    assert list(zip(log.a.tolist(), log.kind.tolist(), strict=True)) == [
+        (0, Kind.WIN_A),
         (1, Kind.WIN_A),
-        (1, Kind.WIN_A),
-        (1, Kind.WIN_B),
         (1, Kind.TIE),
-        (1, Kind.BOTH_BAD),
-        (1, Kind.BOTH_BAD),
+        (0, Kind.BOTH_BAD),
+        (0, Kind.BOTH_BAD),
+        (0, Kind.WIN_B),
     ]
+    assert log.voter is None
 
 
 def test_rows_follow_the_published_order_with_rating_interval_and_places():
@@ -81,6 +82,7 @@ def test_rows_follow_the_published_order_with_rating_interval_and_places():
     assert all(row.rank_low <= row.rank <= row.rank_high for row in check.rows)
     assert [(row.rank_low, row.rank_high) for row in check.rows] == [(1, 1), (2, 3), (2, 3), (4, 4)]
     assert (check.level, check.scope, check.n_clusters) == (0.95, "prompts like these", 40)
+    assert check.ranks_hold == "at one look"
     first, second, third, last = (row.above_next for row in check.rows)
     assert first > 0.999
     assert 0.01 < second < 0.99

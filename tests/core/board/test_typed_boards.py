@@ -9,18 +9,17 @@ import pytest
 from boarded_arenas import noisy
 from test_document import document, published, whole_board
 
-from tiltyard.core.board.board_rows import make_board
-from tiltyard.core.board.cross_check import votes_table
 from tiltyard.core.board.document import BoardDocument, canonical_json
 from tiltyard.core.board.filtered import FilteredBoard, PromptFilter
-from tiltyard.core.ratings import BradleyTerry
-from tiltyard.core.ratings.ranks import rank_models
 from tiltyard.errors import BadOption, InputError
 
 HERE = Path(__file__).parent
-#: Documents as they are published, and as they were before findings and rules had values.
+#: Documents as they are published; as they were before boards said what is settled; before findings and rules had values.
 STORED = sorted((HERE / "published").glob("*.json"))
+WITHOUT_CLAIMS = sorted((HERE / "without_claims").glob("*.json"))
 EARLIER = sorted((HERE / "earlier").glob("*.json"))
+#: Fields that were left out since: 100·(1 − RD/350), which now stands for 2·RD and follows from RD.
+GONE = ("confidence",)
 
 
 @pytest.mark.parametrize("path", STORED, ids=lambda path: path.stem)
@@ -30,22 +29,38 @@ def test_a_stored_document_is_written_again_byte_for_byte(path):
     assert BoardDocument.from_json(written.decode()) == BoardDocument.from_json(written)
 
 
-def without_values(part):
+def known_then(part, then):
+    """What an earlier version wrote of this part, without what was left out since."""
     if isinstance(part, list):
-        return [without_values(one) for one in part]
+        return [known_then(one, other) for one, other in zip(part, then, strict=True)]
     if not isinstance(part, dict):
         return part
-    return {
-        name: without_values(one) for name, one in part.items() if name not in ("values", "detail_values")
-    }
+    return {name: known_then(one, then[name]) for name, one in part.items() if name in then}
+
+
+def still_there(part):
+    if isinstance(part, list):
+        return [still_there(one) for one in part]
+    if not isinstance(part, dict):
+        return part
+    return {name: still_there(one) for name, one in part.items() if name not in GONE}
+
+
+@pytest.mark.parametrize(
+    "path", [*WITHOUT_CLAIMS, *EARLIER], ids=lambda path: f"{path.parent.name}-{path.stem}"
+)
+def test_an_earlier_document_keeps_everything_that_is_still_told(path):
+    written = path.read_bytes()
+    board = BoardDocument.from_json(written)
+    assert known_then(board.to_dict(), json.loads(written)) == still_there(json.loads(written))
+    assert board.settled is None
+    assert not any(row.settled or row.tier for row in board.rows)
 
 
 @pytest.mark.parametrize("path", EARLIER, ids=lambda path: path.stem)
-def test_a_document_from_before_there_were_values_keeps_every_other_byte(path):
-    written = path.read_bytes()
-    board = BoardDocument.from_json(written)
-    assert canonical_json(without_values(board.to_dict())) == written
-    newer = BoardDocument.from_json((HERE / "published" / path.name).read_bytes())
+def test_findings_from_before_there_were_values_keep_their_sentences(path):
+    board = BoardDocument.from_json(path.read_bytes())
+    newer = BoardDocument.from_json((HERE / "without_claims" / path.name).read_bytes())
     assert [finding.text for finding in board.findings] == [finding.text for finding in newer.findings]
     assert not any(finding.values for finding in board.findings)
 
@@ -121,36 +136,35 @@ def test_what_is_no_board_is_refused(written):
 
 
 def filtered_board():
-    standing = noisy(1, np.linspace(-1, 1, 6), n=2500, prompts=20)
-    ratings = BradleyTerry()(votes_table(standing))
-    board = make_board(ratings, rank_models(ratings))
+    whole = published()
     return FilteredBoard(
-        arena="poems",
-        source="human",
+        arena=whole.arena,
+        source=whole.source,
         snapshot="0" * 64,
-        position=77,
-        generation=2,
+        position=whole.position,
+        generation=whole.generation,
         filter=PromptFilter("maths", None),
         excluded="left-out",
         prompts=20,
-        votes=2500,
-        order="bradley-terry",
-        level=board.level,
-        scope=board.scope,
-        clusters=board.clusters,
-        n_clusters=board.n_clusters,
-        rows=board.rows,
-        findings=board.findings,
-        method=BradleyTerry(),
+        votes=whole.votes,
+        order=whole.order,
+        phase=whole.phase,
+        settled=whole.settled,
+        cross_check=whole.cross_check,
+        rows=whole.rows,
+        findings=whole.findings,
+        method=whole.method,
     )
 
 
 def test_a_filtered_board_is_read_as_it_was_made():
     board = filtered_board()
     plain = json.loads(board.to_json())
-    assert plain["format"] == "tiltyard-filtered-board/1"
+    assert plain["format"] == "tiltyard-filtered-board/2"
     assert plain["filter"] == {"category": "maths", "language": None}
-    assert plain["method"]["name"] == "bradley-terry"
+    assert plain["method"]["cross_check"]["name"] == "bradley-terry"
+    assert plain["rows"] == document()["rows"]
+    assert plain["settled"]["name"] == "order-settled"
     assert FilteredBoard.from_json(board.to_json()) == board
 
 

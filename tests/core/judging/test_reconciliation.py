@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiltyard.core.battles import Battle, Label, Outcome
+from tiltyard.core.battles.outcome import reconcile_outcomes
 from tiltyard.core.judging import (
     MatchResult,
     Verdict,
     VerdictStep,
     panel_result,
     reconcile,
-    reconcile_outcomes,
 )
 
 A, B, TIE = Outcome.MODEL_A, Outcome.MODEL_B, Outcome.TIE

@@ -375,6 +375,22 @@ def test_options_that_make_no_sense_are_refused(options):
 
 
 @pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"level": 95}, "level is 95; expected a number between 0 and 1"),
+        ({"level": "0.9"}, "level is '0.9'; expected a number between 0 and 1"),
+        ({"scale": -1}, "scale is -1; expected a number above 0"),
+        ({"n_bootstraps": 1}, "n_bootstraps is 1; expected a number, 2 or more"),
+        ({"max_share": "all"}, "max_share is 'all'; expected a share above 0, up to 1"),
+    ],
+)
+def test_the_message_names_the_parameter(options, message):
+    with pytest.raises(BadOption) as raised:
+        BradleyTerry(**options)
+    assert str(raised.value) == message
+
+
+@pytest.mark.parametrize(
     ("options", "problem"),
     [
         ({"lean": 0.4}, "lean must lie"),

@@ -1,16 +1,18 @@
 import math
 from collections import defaultdict
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy.stats import norm, t
 
-from tiltyard.core.battles import Kind
+from tiltyard.core.battles import Kind, Table
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.core.ratings.comparison import compare_models
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.errors import BadOption, CannotRate
-from worlds import counted, drawn, table, told
+from worlds import battles, counted, drawn, table, told
 
 
 def test_the_difference_and_its_interval_come_from_the_ratings():
@@ -76,6 +78,12 @@ def test_direct_battles_and_prompts_are_counted_one_by_one():
     assert found.prompts_behind == sum(margin < 0 for margin in margins.values())
 
 
+def test_a_both_bad_that_counts_as_a_tie_is_among_the_ties():
+    world = told("a>b*11 b>a*5 a=b a!b*30 b!a*25 a!c*4 a>c c>a")
+    found = compare_models(world, "a", "b", BradleyTerry(both_bad="tie"))
+    assert (found.wins, found.losses, found.ties, found.both_bad) == (11, 5, 56, 55)
+
+
 def test_prompts_are_unknown_where_the_log_names_none():
     for world in (told("a>b*3 b>a"), counted("a>b*3 b>a")):
         found = compare_models(world, "a", "b")
@@ -114,6 +122,19 @@ def test_where_nothing_differs_nothing_is_claimed():
         compare_models(told("a=b*40"), "a", "b")
 
 
+def test_a_clone_with_the_same_battles_is_not_compared():
+    """Rows entered under two names: the two never met, and move together whichever prompt is left out."""
+    prompts = [f"q{k % 26}" for k in range(91)]
+    shared = battles("c>d*20 d>c*15 a>c*20 c>a*15 a>d*9 d>a*12", question_id=prompts)
+    clones = [replace(row, model_a="b") for row in shared if row.model_a == "a"]
+    clones += [replace(row, model_b="b") for row in shared if row.model_b == "a"]
+    world = Table.from_battles([*shared, *clones])
+    with pytest.raises(CannotRate, match=r"a and b cannot be compared .* listed under both names"):
+        compare_models(world, "a", "b")
+    found = compare_models(world, "a", "c")
+    assert found.low < found.difference < found.high
+
+
 @pytest.mark.parametrize(
     ("pair", "error", "problem"),
     [
@@ -134,3 +155,25 @@ def test_what_cannot_be_compared_is_refused_with_its_reason(pair, error, problem
 def test_without_an_interval_nothing_is_compared(method):
     with pytest.raises(CannotRate, match="cannot be compared"):
         compare_models(told("a>b b>a"), "a", "b", method)
+
+
+def test_a_prior_leaves_the_interval_of_models_that_win_and_lose_symmetric():
+    battles = told("a>b*30 b>a*25", question_id=[f"q{k % 11}" for k in range(55)])
+    found = compare_models(battles, "a", "b", BradleyTerry(prior_sd=200.0))
+    assert found.high - found.difference == pytest.approx(found.difference - found.low)
+
+
+def test_a_notebook_shows_the_sentence():
+    found = compare_models(table(drawn(4, 400, 2, prompts=40)), "ab", "ad")
+    shown = []
+    found._repr_pretty_(SimpleNamespace(text=shown.append), cycle=False)
+    assert shown == [found.sentence]
+
+
+def test_a_comparison_as_plain_values():
+    found = compare_models(told("a>b*9 b>a*6"), "a", "b")
+    plain = found.to_dict()
+    assert plain["difference"] == found.difference
+    assert plain["sentence"] == found.sentence
+    assert plain["findings"] == [finding.to_dict() for finding in found.findings]
+    assert set(plain) >= {"model_a", "model_b", "low", "high", "level", "scope", "confidence", "wins"}

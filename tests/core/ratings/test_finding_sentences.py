@@ -26,7 +26,7 @@ def said(finding, part="text", language=STRANGE):
 
 def test_a_finding_says_its_values():
     finding = Finding("few-prompts", {"prompts": 7, "least": 20})
-    assert finding.text == "Only 7 prompts: intervals for prompts like these are unreliable."
+    assert finding.text == "Only 7 prompts stand for all prompts like these."
     assert finding.advice == "Use at least 20 prompts before trusting small differences."
     assert str(finding) == f"{finding.text} {finding.advice}"
     one = Finding("few-prompts", {"case": "one", "prompts": 1, "least": 20})

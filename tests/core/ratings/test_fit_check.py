@@ -105,7 +105,41 @@ def test_battles_of_no_weight_are_not_checked():
     assert len(check.residuals) == 2
 
 
+def test_weights_count_in_the_score_and_squared_in_its_variance():
+    """Every battle twice at half the weight has the same fit, and half the variance."""
+    once = check_fit(told(RING))
+    twice = check_fit(told(f"{RING} {RING}", weight=[0.5] * 192))
+    for one, two in zip(once.residuals, twice.residuals, strict=True):
+        assert (two.observed, two.expected) == pytest.approx((one.observed, one.expected))
+        assert two.z == pytest.approx(one.z * math.sqrt(2.0))
+    assert twice.dispersion == pytest.approx(2.0 * once.dispersion)
+    light = check_fit(told(RING, weight=[0.1] * 96))
+    assert light.dispersion == pytest.approx(once.dispersion)
+    assert light.cycles == once.cycles
+
+
+def test_limited_weights_are_those_of_the_fit_that_is_checked():
+    codes = drawn(4, 600, 1, prompts=20)
+    codes.prompt[:300] = 1
+    codes.kind[:300] = Kind.WIN_A
+    limited = BradleyTerry().limited(table(codes)).table
+    rating = BradleyTerry(interval="none")(table(codes)).rating
+    for residual in check_fit(limited).residuals:
+        i, j = (limited.models.index(model) for model in (residual.model_a, residual.model_b))
+        assert residual.expected == pytest.approx(1.0 / (1.0 + 10.0 ** ((rating[j] - rating[i]) / 400.0)))
+
+
 # Prediction
+
+
+def test_predictions_use_the_weights_of_battles():
+    codes = drawn(4, 200, 5)
+    weight = np.where(np.arange(200) % 2, 1.0, 0.0)
+    without = predict_ahead(table(CodedBattles(codes.a, codes.b, codes.kind, weight=weight)), prior_sd=1.0)
+    assert without.battles == predict_ahead(table(codes)).battles
+    assert without.log_loss != pytest.approx(predict_ahead(table(codes), prior_sd=1.0).log_loss)
+    same = predict_ahead(table(CodedBattles(codes.a, codes.b, codes.kind, weight=np.ones(200))), prior_sd=1.0)
+    assert same.log_loss == pytest.approx(predict_ahead(table(codes), prior_sd=1.0).log_loss)
 
 
 def test_every_battle_is_predicted_from_those_before_its_block():

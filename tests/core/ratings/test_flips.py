@@ -103,3 +103,13 @@ def test_none_where_no_removal_is_found(world):
 def test_battles_beyond_the_first_guess_are_taken():
     flip = votes_to_flip(told("a>b*30 b>a*2 b>c*30 c>b*2 a>c*3 c>a*3"))
     assert (flip.first, flip.rival) == ("a", "b")
+
+
+@pytest.mark.parametrize("champion", ["0", "z"])
+def test_no_first_place_is_named_where_an_unrated_model_won_everything(champion):
+    assert votes_to_flip(told(f"a>b*50 b>a*49 {champion}>a*9")) is None
+    assert votes_to_flip(told(f"a>b*50 b>a*49 {champion}<a*9")) == Flip("a", "b", 2, 99)
+
+
+def test_battles_of_other_groups_are_not_counted():
+    assert votes_to_flip(told("a>b*50 b>a*49 c>d*20 d>c*20 e>e*7")) == Flip("a", "b", 2, 99)

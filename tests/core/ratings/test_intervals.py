@@ -16,7 +16,7 @@ from tiltyard.core.ratings.ranks import rank_models
 from tiltyard.core.ratings.result import basis_text
 from tiltyard.core.ratings.sandwich import distinct_keys, two_way_keys
 from tiltyard.core.ratings.scoring import Scoring
-from tiltyard.core.ratings.variance import critical_value
+from tiltyard.core.ratings.variance import critical_value, these_prompts_interval
 from tiltyard.errors import CannotRate
 from worlds import batch, counted, drawn, names, rows, table, told
 
@@ -318,7 +318,7 @@ def test_without_two_prompts_intervals_are_battle_level_and_say_so(method, named
     assert (result.interval.clusters, result.interval.n_clusters) == ("battle", 150)
     assert result.interval.scope == "these prompts only"
     assert result.uncertainty.dof.tolist() == [np.inf] * M
-    assert "battle-level" in next(said.text for said in result.findings if said.name == finding)
+    assert "these prompts only" in next(said.text for said in result.findings if said.name == finding)
     with pytest.raises(CannotRate, match="clustering by prompt needs"):
         replace(method, clusters="prompt")(table(codes))
 
@@ -505,11 +505,37 @@ def test_a_prior_keeps_davidson_replicates_that_have_no_ring_of_wins():
 @pytest.mark.parametrize(
     ("interval", "basis"),
     [
-        (("prompt × voter", 120, 150, 0.1), "120 prompts × 150 voters, none above 10%"),
-        (("prompt", 1200, None, 0.034), "1,200 prompts, none above 3%"),
-        (("prompt", 1, None, None), "1 prompt"),
-        (("battle", 3000, None, 0.2), "3,000 battles"),
+        (
+            ("prompt × voter", 120, 150, {"prompt": 0.02, "voter": 0.1}),
+            "120 prompts × 150 voters, none above 10%",
+        ),
+        (("prompt", 1200, None, {"prompt": 0.034, "voter": 0.21}), "1,200 prompts, none above 4%"),
+        (("voter", 40, 40, {"prompt": 1.0, "voter": 0.05}), "40 voters, none above 5%"),
+        (("prompt", 9000, None, {"prompt": 0.0004}), "9,000 prompts, none above 1%"),
+        (("prompt", 900, None, {"prompt": 0.1001}), "900 prompts, none above 10%"),
+        (("prompt × voter", 30, 40, {}), "30 prompts × 40 voters"),
+        (("prompt", 1, None, {}), "1 prompt"),
+        (("battle", 3000, None, {"prompt": 0.2}), "3,000 battles"),
     ],
 )
 def test_an_interval_says_what_it_rests_on(interval, basis):
     assert basis_text(*interval) == basis
+
+
+def test_on_these_prompts_voters_alone_are_a_sample():
+    codes = drawn(4, 2000, 3, prompts=30)
+    by_prompt = BradleyTerry()(table(codes))
+    low, high = these_prompts_interval(by_prompt)
+    battles = BradleyTerry(clusters="battle", max_share=None)(table(codes))
+    np.testing.assert_allclose(low, battles.interval.low, rtol=1e-12)
+    np.testing.assert_allclose(high, battles.interval.high, rtol=1e-12)
+    assert these_prompts_interval(battles) is None
+    assert these_prompts_interval(BradleyTerry(interval="none")(table(codes))) is None
+    voted = replace(codes, voter=np.random.default_rng(1).integers(1, 40, 2000).astype(np.uint64))
+    both = BradleyTerry()(table(voted))
+    as_prompts = BradleyTerry()(table(replace(codes, prompt=voted.voter)))
+    np.testing.assert_allclose(these_prompts_interval(both)[0], as_prompts.interval.low, rtol=1e-9)
+    few = BradleyTerry()(
+        table(replace(voted, voter=np.where(voted.voter < 30, voted.voter % 2 + 1, voted.voter)))
+    )
+    assert (np.isnan(these_prompts_interval(few)[0]) == (few.these_prompts.dof < 3.0)).all()

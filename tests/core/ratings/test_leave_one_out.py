@@ -11,7 +11,7 @@ from tiltyard.core.battles import CodedBattles, Table, TableBuilder
 from tiltyard.core.battles.cluster_keys import MISSING_KEY
 from tiltyard.core.ratings import BradleyTerry, Elo, leave_one_out
 from tiltyard.core.ratings.bootstrap import cluster_numbers
-from tiltyard.core.ratings.elo import _by_prompt
+from tiltyard.core.ratings.elo import _reliability
 from tiltyard.core.ratings.group_fit import fit_with_style
 from tiltyard.core.ratings.leave_one_out import leave_one_out as left_out
 from tiltyard.core.ratings.ranks import rank_models
@@ -33,8 +33,22 @@ def uneven(seed=1, n=300, prompts=12, **options):
     return codes
 
 
-def test_each_cluster_is_left_out_as_loops_do_it(monkeypatch):
-    monkeypatch.setattr(leave_one_out, "_EXACT_LEVERAGE_SHARE", 0.0)
+@pytest.fixture
+def one_by_one(monkeypatch):
+    """As for large problems: a series for small clusters, exact solutions for large ones."""
+    monkeypatch.setattr(leave_one_out, "_EXACT_WORK_LIMIT", 0)
+
+
+@pytest.fixture(params=["at once", "one by one"])
+def either_way(request, monkeypatch):
+    """Small problems are solved at once; both ways of large ones must give the same."""
+    if request.param == "one by one":
+        monkeypatch.setattr(leave_one_out, "_EXACT_WORK_LIMIT", 0)
+        monkeypatch.setattr(leave_one_out, "_EXACT_LEVERAGE_SHARE", 0.0)
+
+
+@pytest.mark.usefixtures("either_way")
+def test_each_cluster_is_left_out_as_loops_do_it():
     for options in ({}, {"weighted": True}, {"ties": 0.0}):
         codes = uneven(**options)
         fit = fitted(table(codes))
@@ -46,8 +60,8 @@ def test_each_cluster_is_left_out_as_loops_do_it(monkeypatch):
         np.testing.assert_allclose(found.dof, dof, rtol=1e-6)
 
 
-def test_davidsons_tie_parameter_moves_with_the_cluster_that_is_left_out(monkeypatch):
-    monkeypatch.setattr(leave_one_out, "_EXACT_LEVERAGE_SHARE", 0.0)
+@pytest.mark.usefixtures("either_way")
+def test_davidsons_tie_parameter_moves_with_the_cluster_that_is_left_out():
     codes = uneven(ties=0.3)
     fit = fitted(table(codes), davidson=True)
     found = left_out(table(codes), fit.row_scores(Scoring()), fit.row_information(), prompt_key, fit.bread)
@@ -56,8 +70,8 @@ def test_davidsons_tie_parameter_moves_with_the_cluster_that_is_left_out(monkeyp
     np.testing.assert_allclose(found.dof, dof, rtol=1e-5)
 
 
-def test_style_moves_with_the_cluster_that_is_left_out(monkeypatch):
-    monkeypatch.setattr(leave_one_out, "_EXACT_LEVERAGE_SHARE", 0.0)
+@pytest.mark.usefixtures("either_way")
+def test_style_moves_with_the_cluster_that_is_left_out():
     codes = uneven()
     covariates = np.random.default_rng(2).normal(size=(len(codes), 2)) * [1.0, 3.0]
     world = styled(codes, covariates)
@@ -75,6 +89,7 @@ def both(codes, **options):
     return left_out(table(codes), fit.row_scores(Scoring()), fit.row_information(), prompt_key, fit.bread)
 
 
+@pytest.mark.usefixtures("one_by_one")
 def test_small_clusters_need_one_term_of_the_series(monkeypatch):
     codes = uneven(n=3000, prompts=300)
     quick = both(codes)
@@ -85,6 +100,7 @@ def test_small_clusters_need_one_term_of_the_series(monkeypatch):
     np.testing.assert_allclose(quick.dof, exact.dof, rtol=1e-3)
 
 
+@pytest.mark.usefixtures("either_way")
 @pytest.mark.parametrize("davidson", [False, True])
 def test_clusters_may_be_taken_a_few_at_a_time(monkeypatch, davidson):
     codes = uneven(n=600, prompts=40)
@@ -95,6 +111,7 @@ def test_clusters_may_be_taken_a_few_at_a_time(monkeypatch, davidson):
     np.testing.assert_allclose(apart.dof, together.dof, rtol=1e-9)
 
 
+@pytest.mark.usefixtures("either_way")
 @pytest.mark.parametrize("davidson", [False, True])
 def test_a_long_log_is_read_again_instead_of_held(monkeypatch, davidson):
     codes = uneven(n=600, prompts=40)
@@ -105,6 +122,7 @@ def test_a_long_log_is_read_again_instead_of_held(monkeypatch, davidson):
     np.testing.assert_array_equal(read_again.dof, held.dof)
 
 
+@pytest.mark.usefixtures("one_by_one")
 def test_many_even_clusters_need_no_exact_solution_and_a_dominant_one_does(monkeypatch):
     """Each of 40 prompts has about a sixth of one direction's worth of information, but of no direction much."""
     even = drawn(8, 4000, 2, prompts=40)
@@ -121,7 +139,7 @@ def test_many_even_clusters_need_no_exact_solution_and_a_dominant_one_does(monke
     np.testing.assert_allclose(
         np.sqrt(np.diag(quick.covariance)), np.sqrt(np.diag(whole.covariance)), rtol=2e-3
     )
-    monkeypatch.undo()
+    monkeypatch.setattr(leave_one_out, "_EXACT_LEVERAGE_SHARE", 0.1)
     one = uneven(n=600, prompts=40)
     np.testing.assert_allclose(
         np.diag(both(one).covariance), np.diag(with_exact(monkeypatch, one).covariance), rtol=5e-3
@@ -133,6 +151,16 @@ def with_exact(monkeypatch, codes):
     return both(codes)
 
 
+@pytest.mark.usefixtures("one_by_one")
+def test_where_all_clusters_are_small_no_large_one_is_looked_for(monkeypatch):
+    small = drawn(4, 4000, 2, prompts=400)
+    quick = both(small)
+    monkeypatch.setattr(leave_one_out, "_EXACT_LEVERAGE_SHARE", 0.0)
+    exact = both(small)
+    np.testing.assert_allclose(np.diag(quick.covariance), np.diag(exact.covariance), rtol=1e-3)
+
+
+@pytest.mark.usefixtures("one_by_one")
 def test_some_small_clusters_stand_for_all_in_the_degrees_of_freedom(monkeypatch):
     codes = uneven(n=6000, prompts=1500)
     every = both(codes)
@@ -143,6 +171,7 @@ def test_some_small_clusters_stand_for_all_in_the_degrees_of_freedom(monkeypatch
     np.testing.assert_allclose(some.dof, every.dof, rtol=0.1)
 
 
+@pytest.mark.usefixtures("either_way")
 def test_a_cluster_that_alone_informs_a_model_tells_nothing_of_its_spread():
     """Left out, e has no battles left: its shift is not made up, and the others' is as without e."""
     codes = drawn(4, 200, 3, prompts=10)
@@ -276,9 +305,10 @@ def test_elos_replicates_vary_too_little_by_the_largest_share(sizes, factor):
     clusters = cluster_numbers(
         np.repeat(np.arange(1, len(sizes) + 1), sizes).astype(np.uint64), np.arange(sum(sizes))
     )
-    found = _by_prompt(np.eye(2), clusters, findings := [])
+    dof, found = _reliability(clusters, "prompt", findings := [])
     share = sizes[0] / sum(sizes)
-    np.testing.assert_allclose(found.covariances[0], np.eye(2) * factor / (1.0 - share) ** 2)
+    assert found == pytest.approx(factor / (1.0 - share) ** 2)
+    assert dof > 20.0
     assert findings == []
 
 

@@ -150,7 +150,9 @@ def test_a_step_that_went_too_far_is_halved():
         np.ones(6, np.uint16), np.zeros(6, np.uint16), np.array([0, 0, 1, 1, 2, 1], np.uint8)
     )
     scaled = z / np.sqrt((z**2).mean(axis=0))
-    fit = style_control.fit_style(replace(codes, covariates=z), Scoring().of(codes), 2, 0.0, "plain")
+    fit = style_control.fit_style(
+        replace(codes, covariates=z), Scoring().of(codes), 2, style_control.StylePrior(), "plain"
+    )
     assert fit.converged
     gradient, _ = gradient_vectors(
         codes.a, codes.b, Scoring().of(codes), np.ones(1), scaled, fit.theta, fit.beta, False

@@ -105,7 +105,7 @@ def test_a_single_prompt_or_voter_weighs_what_it_weighs():
     world = table(replace(drawn(M, 100, prompts=1), voter=np.ones(100, np.uint64)))
     found = limit_shares(world, Scoring(), MOST)
     assert found.table is world
-    assert found.largest == 1.0
+    assert found.largest == {"prompt": 1.0, "voter": 1.0}
 
 
 # Both ways
@@ -124,7 +124,7 @@ def test_no_prompt_and_no_voter_exceeds_its_limit(seed, weighted, skew):
         assert told_shares.count == len(before) == len(after)
         assert told_shares.largest_before == pytest.approx(max(before.values()))
         assert told_shares.largest == pytest.approx(max(after.values()), rel=1e-4)
-    assert found.largest == max(way.largest for way in found.shares.values())
+        assert found.largest[kind] == told_shares.largest
 
 
 def test_a_battles_factor_is_the_product_of_its_prompts_and_its_voters():
@@ -231,13 +231,13 @@ def test_keys_that_are_all_missing_limit_nothing():
     nothing = replace(codes, kind=np.full(50, Kind.BOTH_BAD, np.uint8))
     for world in (table(codes), table(nothing), Table.from_battles([])):
         found = limit_shares(world, Scoring(), MOST)
-        assert (found.table is world, found.shares, found.largest) == (True, {}, None)
+        assert (found.table is world, found.shares, found.largest) == (True, {}, {})
 
 
 def test_counts_alone_pass_through():
     world = counted("a>b*30 b>a*20")
     found = limit_shares(world, Scoring(), MOST)
-    assert (found.table is world, found.shares, found.largest) == (True, {}, None)
+    assert (found.table is world, found.shares, found.largest) == (True, {}, {})
     assert BradleyTerry()(world).rating[0] > 1500.0
 
 

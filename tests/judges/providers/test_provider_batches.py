@@ -204,7 +204,8 @@ def test_polling_through_a_bad_hour(name):
                 await provider.poll(batch)
             except ProviderFault as error:
                 faults.append(error)
-        assert {error.status for error in faults} == {529, 500, None}
+        # A lost connection is tried once more by itself, because a poll costs nothing.
+        assert {529, 500} <= {error.status for error in faults} <= {529, 500, None}
         assert all(error.retryable and not error.billed for error in faults)
 
     with paid_llm(poll_fault_every=3) as server:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from functools import cache
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from servers.paid_llm import paid_llm
+from servers.scripted import http, overheard
 from tiltyard.core.judging.question import TOOL_NAME, VERDICT_SCHEMA
 from tiltyard.core.judging.verdict import VerdictForm
 from tiltyard.errors import BadOption, MissingExtra, ProviderFault, UnreadableFile
@@ -180,9 +182,10 @@ def test_names_of_providers_are_checked():
 
 
 @pytest.mark.parametrize("name", SDKS)
-def test_a_missing_sdk_names_the_extra(name, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, name, None)
-    monkeypatch.delitem(__import__("sys").modules, f"tiltyard.judges.providers.{name}")
+def test_a_missing_http_library_names_the_extra(name, monkeypatch):
+    for module in [module for module in sys.modules if module.startswith("tiltyard.judges.providers.")]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "aiohttp", None)
     with pytest.raises(MissingExtra, match=r"tiltyard\[judges\]"):
         open_provider(name, None, "key")
 
@@ -205,9 +208,11 @@ def test_without_a_key_the_providers_own_address_is_never_asked(name, monkeypatc
 def test_a_key_of_the_environment_does_not_reach_other_addresses(name, monkeypatch):
     monkeypatch.setenv(f"{name.upper()}_API_KEY", "secret")
 
-    async def go(url):
-        async with opened(name, url, key=None) as provider:
+    async def go():
+        async with overheard(http(200, b"{}")) as (url, heads), opened(name, url, key=None) as provider:
             await provider.complete(provider.body("m", ask(), {}))
+            return heads
 
-    with paid_llm(key="no-key") as server:
-        run(go(server.base_url(name)))
+    (head,) = run(go())
+    assert "secret" not in head
+    assert "no-key" in head

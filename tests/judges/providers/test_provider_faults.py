@@ -131,6 +131,50 @@ def test_only_a_refusal_proves_that_no_batch_was_created_and_looking_costs_nothi
 
 
 @pytest.mark.parametrize("name", SDKS)
+@pytest.mark.parametrize("status", [401, 402, 403, 404, 410])
+def test_what_every_other_call_would_meet_too_is_fatal_and_names_the_model(name, status):
+    error = fault(name, http(status, b"{}"))
+    assert error.fatal
+    assert ", model m: status" in str(error)
+
+
+@pytest.mark.parametrize("name", SDKS)
+@pytest.mark.parametrize("status", [400, 413, 422, 429, 500, 503])
+def test_what_is_about_one_call_is_not_fatal(name, status):
+    assert not fault(name, http(status, b"{}")).fatal
+
+
+@pytest.mark.parametrize(
+    ("status", "document", "said"),
+    [
+        (
+            400,
+            {
+                "type": "invalid_request_error",
+                "message": "Your credit balance is too low to access this API.",
+            },
+            "the account has no credit",
+        ),
+        (400, {"code": "model_decommissioned", "message": "It is gone."}, "or the model was retired"),
+        (403, {"code": "model_not_found", "message": "No such model."}, "or the model was retired"),
+    ],
+)
+def test_the_same_in_the_words_of_other_providers(status, document, said):
+    error = fault("openai", http(status, json.dumps({"error": document}).encode()))
+    assert error.fatal
+    assert not error.retryable
+    assert said in str(error)
+
+
+@pytest.mark.parametrize("name", SDKS)
+@pytest.mark.parametrize("status", [429, 503, 529])
+def test_a_wait_of_an_hour_is_for_the_user_to_wait(name, status):
+    error = fault(name, http(status, b"{}", "retry-after: 3600\r\n"))
+    assert (error.fatal, error.retryable, error.throttled) == (True, False, False)
+    assert "it asks to wait for 60 minutes: run the command again after that" in str(error)
+
+
+@pytest.mark.parametrize("name", SDKS)
 def test_a_wrong_key_says_which_variable(name):
     assert "api_key_env" in str(fault(name, http(401, b"{}")))
 
@@ -156,7 +200,6 @@ def test_an_empty_account_is_not_a_crowd():
         b"null",
         b"7",
         b'"x"',
-        b"<html>",
         b"\xff\xfe",
         b'{"a": NaN}',
         b"[" * 50_000,
@@ -166,6 +209,14 @@ def test_a_reply_that_is_no_object_may_have_been_paid(name, body):
     error = fault(name, http(200, body))
     assert error.retryable
     assert error.billed
+
+
+@pytest.mark.parametrize("name", SDKS)
+@pytest.mark.parametrize("body", [b"<html>login</html>", b"\n <!DOCTYPE html>"])
+def test_a_page_of_a_website_costs_nothing_and_is_not_asked_for_again(name, body):
+    error = fault(name, http(200, body))
+    assert "the reply is HTML, not JSON: check base_url" in str(error)
+    assert (error.retryable, error.billed, error.fatal) == (False, False, True)
 
 
 @pytest.mark.parametrize("name", SDKS)
@@ -222,6 +273,25 @@ def test_an_error_in_the_place_of_a_reply_is_a_fault(code, retryable):
     error = fault("openai", http(200, json.dumps({"error": {"code": code, "message": "behind"}}).encode()))
     assert error.retryable == retryable
     assert "behind" in str(error)
+
+
+def test_an_error_in_the_place_of_a_choice_is_a_fault():
+    choice = {
+        "finish_reason": "error",
+        "error": {"code": 502, "message": "behind"},
+        "message": {"content": ""},
+    }
+    error = fault("openai", http(200, json.dumps({"choices": [choice]}).encode()))
+    assert (error.status, error.retryable, error.billed) == (502, True, True)
+    kept = {**choice, "message": {"content": "a whole answer"}}
+    assert fault("openai", http(200, json.dumps({"choices": [kept]}).encode())) is None
+
+
+@pytest.mark.parametrize(
+    "body", [b'[{"error": {"message": "as Gemini"}}]', b'{"message": "as vLLM"}', b'{"error": "as vLLM"}']
+)
+def test_errors_of_other_shapes_are_told(body):
+    assert "status 400, as " in str(fault("openai", http(400, body)))
 
 
 @pytest.mark.parametrize("name", SDKS)

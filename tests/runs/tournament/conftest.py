@@ -3,8 +3,8 @@
 from contextlib import contextmanager
 
 import pytest
-from judged_runs import anchored_run, copied, written
 
+from judged_runs import anchored_run, copied, written
 from tiltyard.runs.run_verification import verify_run
 
 
@@ -12,7 +12,7 @@ from tiltyard.runs.run_verification import verify_run
 def quick_pages():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tiltyard.report.board_charts.find_spec", lambda _: None)
-        patch.setattr("tiltyard.runs.battle_rating._with_checks", lambda rated: rated)
+        patch.setattr("tiltyard.runs.battle_rating.with_checks", lambda rated: rated)
         yield
 
 

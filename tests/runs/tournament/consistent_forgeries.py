@@ -3,9 +3,9 @@
 import json
 from dataclasses import replace
 
-from judged_runs import anchored_run
 from tournament_forgeries import edit
 
+from judged_runs import anchored_run
 from tiltyard.core.judging.question import QuestionPurpose
 from tiltyard.runs.tournament_writer import write_judged_run
 from tiltyard.settings.yaml_file import write_yaml
@@ -81,6 +81,7 @@ CONFIGURED = {
     "a judge more": configured(lambda config: config["modes"]["pilot"]["judges"].append({"name": "j", "model": "j", "family": None})),
     "the configured quorum": setting("modes", "pilot", "quorum", value=1),
     "the configured limit": setting("modes", "pilot", "limit_pairs", value=3),
+    "the configured sample": setting("modes", "pilot", "sample_pairs", value=3),
     "the configured seed": setting("modes", "pilot", "seed", value=7),
     "another mode": configured(lambda config: config["modes"].update(headline=config["modes"].pop("pilot"))),
     "modes that are none": setting("modes", value=[]),

@@ -8,8 +8,8 @@ from decimal import Decimal, localcontext
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from judged_runs import attempts_of, made_run, written
 
+from judged_runs import attempts_of, made_run, written
 from tiltyard.errors import UnreadableFile
 from tiltyard.files.row_parquet import read_rows
 from tiltyard.report.costs_section import costs_section

@@ -9,7 +9,7 @@ import pytest
 from tiltyard.runs.judged_run import ATTEMPT_COLUMNS
 from tiltyard.runs.tournament_documents import PAIR_COLUMNS
 from tiltyard.runs.tournament_files import expected_files
-from tiltyard.runs.tournament_manifest import RubricEntry, TournamentManifest
+from tiltyard.runs.tournament_manifest import ReportDataEntry, RubricEntry, TournamentManifest
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "artifacts.md"
 
@@ -47,7 +47,11 @@ def test_every_field_of_a_document_is_described(name, original, documented):
 
 
 def test_every_field_of_the_manifest_is_described(documented):
-    assert {*TournamentManifest.model_fields, *RubricEntry.model_fields} - documented == set()
+    assert {
+        *TournamentManifest.model_fields,
+        *RubricEntry.model_fields,
+        *ReportDataEntry.model_fields,
+    } - documented == set()
 
 
 @pytest.mark.parametrize("name", ["matches/matches.jsonl", "verdicts/factuality.jsonl", "battles.jsonl"])
@@ -64,5 +68,8 @@ def test_every_column_is_described(documented):
 
 def test_every_file_is_described(original, documented):
     manifest = TournamentManifest.model_validate_json((original / "manifest.json").read_bytes())
-    names = {re.sub(r"factuality|calibration", "<dimension>", name) for name in expected_files(manifest)}
+    names = {
+        re.sub(r"-\d{4}\.", "-<n>.", re.sub(r"factuality|calibration", "<dimension>", name))
+        for name in expected_files(manifest)
+    }
     assert names - documented == set()

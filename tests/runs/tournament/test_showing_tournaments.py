@@ -6,9 +6,9 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
-from judged_runs import anchored_run, made_run, written
 from rich.console import Console
 
+from judged_runs import anchored_run, made_run, written
 from tiltyard.core.ratings import Finding
 from tiltyard.report.judging_sections import SHARES, choices_section, judges_section, questions_section
 from tiltyard.report.tournament_summary import tournament_summary
@@ -23,7 +23,7 @@ class Balance(HTMLParser):
         self.open, self.sections = [], []
 
     def handle_starttag(self, tag, attrs):
-        if tag != "meta":
+        if tag not in ("meta", "input"):
             self.open.append(tag)
         if tag == "section":
             self.sections.append(dict(attrs)["id"])
@@ -52,13 +52,15 @@ def test_the_page_is_whole_and_has_each_section_once(original):
     parser = Balance()
     parser.feed((original / "report.html").read_text())
     assert parser.open == []
-    assert parser.sections == ["choices", "judges", "questions", "costs"]
+    boards = ["board-0", "board-1", "board-2"]
+    assert parser.sections == [*boards, "said", "choices", "judges", "questions", "costs"]
 
 
 def test_no_name_can_leave_its_place(tmp_path):
     out = written(tmp_path, made_run(prompts=3, models=HOSTILE, judges=("<img src=x>",), arena="</title><b>"))
     page = (out / "report.html").read_text()
-    assert "<script" not in page
+    assert page.count("<script") == 2
+    assert "<script>alert" not in page
     assert "<img" not in page
     assert "\x1b" not in page
     parser = Balance()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from judged_runs import (
     STRENGTH,
     failed,
@@ -16,7 +17,6 @@ from judged_runs import (
     made_run,
     written,
 )
-
 from tiltyard.core.battles import Label, Table
 from tiltyard.core.judging.judged_question import JudgedQuestion, match_id_of, reparse
 from tiltyard.core.judging.question import Question
@@ -24,7 +24,10 @@ from tiltyard.core.judging.reconciliation import reconcile
 from tiltyard.core.judging.verdict import QuestionState, Reply, VerdictForm
 from tiltyard.core.ratings import BradleyTerry, Elo
 from tiltyard.files import open_battles, read_battles
+from tiltyard.runs.battle_rating import RateSettings, rate_table
 from tiltyard.runs.run_verification import verify_run
+from tiltyard.runs.tournament_documents import dimension_winrates
+from worlds import told
 
 
 def document(run: Path, name: str):
@@ -242,6 +245,13 @@ def test_a_judge_that_is_consistent_on_hard_prompts_rates_the_models(tmp_path):
     elo = document(run, "elo_results.json")["primary"]["factuality"]
     order = sorted(STRENGTH, key=lambda name: elo[name]["mean"])
     assert order == sorted(STRENGTH, key=STRENGTH.__getitem__)
+
+
+def test_pairs_count_both_bad_as_the_ratings_do():
+    some = told("a>b*3 b!a*2 b>a")
+    for both_bad, ties in (("drop", 0), ("tie", 2)):
+        one = rate_table(some, RateSettings(BradleyTerry(both_bad=both_bad)))
+        assert dimension_winrates([one]).splitlines()[1] == f",a,b,3,1,{ties},0,2,0,0"
 
 
 def test_pairs_count_anchors_from_the_side_of_the_first_by_name(original):

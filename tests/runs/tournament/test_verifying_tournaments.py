@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from consistent_forgeries import CONFIGURED, LEFT_OUT
-from judged_runs import JUDGE, copied, failed, made_run, rehash, written
 from tournament_forgeries import FORGERIES, UNUSABLE, edit, trace
 
+from judged_runs import JUDGE, copied, failed, made_run, rehash, written
 from sizes import sized
 from special_files import put_special, within_seconds
 from tiltyard.core.judging.verdict import PARSER_VERSION
@@ -27,7 +27,16 @@ FILES = [
     *("config.yaml", "answers.jsonl", "rubrics/factuality.txt", "matches/matches.jsonl"),
     *("verdicts/calibration.jsonl", "attempts.parquet", "costs.json", "battles.jsonl", "battles.parquet"),
     *("elo_results.json", "elo_per_perm.npz", "elo_ratings.json", "bootstrap_ratings.parquet"),
-    *("pairwise_winrates.csv", "diagnostics.json", "report.html", "manifest.json", "manifest.sha256"),
+    *(
+        "pairwise_winrates.csv",
+        "diagnostics.json",
+        "report.html",
+        "report_data/index-0000.js",
+        "report_data/texts-0000.js",
+        "report_data/verdicts-0001.js",
+        "manifest.json",
+        "manifest.sha256",
+    ),
 ]
 
 
@@ -235,8 +244,47 @@ def test_a_report_that_other_versions_drew_is_not_compared(run, monkeypatch):
     assert (result.passed, result.exact) == (True, False)
     assert result.summary == (
         "Verified: every number recomputed from the battles, equal to the last bit. "
-        "NOT checked: the page report.html, which was drawn with other versions."
+        "NOT checked: the page report.html, which was drawn with other versions; the folder report_data, which "
+        "was made with other versions."
     )
+
+
+@pytest.mark.parametrize("name", ["index-0000", "texts-0000", "verdicts-0001"])
+def test_a_forged_part_of_the_report_is_noticed(name, run):
+    path = run / "report_data" / f"{name}.js"
+    path.write_bytes(path.read_bytes().replace(b"0", b"1", 1))
+    rehash(run)
+    assert failed(verify_run(run)) == [
+        f"report_data: report_data/{name}.js differs from the answers and verdicts"
+    ]
+
+
+def test_another_number_of_parts_is_noticed(run):
+    def more(manifest):
+        manifest["report_data"]["texts"] += 1
+
+    (run / "report_data" / "texts-0001.js").write_bytes(b"")
+    edit(MANIFEST, more)(run)
+    rehash(run)
+    assert failed(verify_run(run)) == ["report_data: the manifest gives another number of files"]
+
+
+def test_too_many_parts_are_not_looked_for(run):
+    edit(MANIFEST, lambda manifest: manifest["report_data"].update(texts=10**9))(run)
+    rehash(run)
+    assert is_refused(run)
+
+
+def test_the_script_of_the_charts_is_compared(tmp_path, monkeypatch):
+    monkeypatch.setattr("tiltyard.runs.report_data.charts_available", lambda: True)
+    monkeypatch.setattr("tiltyard.runs.report_data.charts_script", lambda: "draw()")
+    run = written(tmp_path, made_run(prompts=3))
+    assert (run / "report_data" / "charts.js").read_text() == "draw()"
+    assert failed(verify_run(run)) == []
+    monkeypatch.setattr("tiltyard.runs.report_data.charts_script", lambda: "draw(1)")
+    assert failed(verify_run(run)) == [
+        "report_data: report_data/charts.js differs from the answers and verdicts"
+    ]
 
 
 def test_the_configuration_may_be_spelled_otherwise(run):

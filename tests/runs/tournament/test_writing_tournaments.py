@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from judged_runs import (
     JUDGE,
     STRENGTH,
@@ -17,7 +18,6 @@ from judged_runs import (
     prompts_of,
     written,
 )
-
 from tiltyard.core.judging.question import Question
 from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.errors import BadOption
@@ -93,6 +93,7 @@ def test_the_same_run_twice_gives_the_same_bytes(tmp_path):
 def test_a_folder_can_be_written_over_itself(run, tmp_path):
     before = files(run)
     (run / "verdicts" / ".factuality.jsonl.0123456789ab.part").write_text("half")
+    (run / "report_data" / "texts-0007.js").write_text("left by a longer draft")
     write_judged_run(run, anchored_run(tmp_path))
     after = files(run)
     assert {name for name in after if after[name] != before[name]} <= {"manifest.json", "manifest.sha256"}
@@ -122,6 +123,7 @@ def test_only_one_section_of_the_report_depends_on_attempts(tmp_path):
         {"judges": ("x", "y", "z"), "quorum": 3},
         {"limit_pairs": 7},
         {"limit_pairs": 0},
+        {"sample_pairs": 7},
         {"checks": 0, "price": None},
         {"n_bootstraps": 0},
         {"n_perms": 1, "k_sweep": ()},

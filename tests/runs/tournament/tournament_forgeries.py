@@ -4,8 +4,8 @@ import json
 import shutil
 
 import numpy as np
-from judged_runs import STEPS
 
+from judged_runs import STEPS
 from tiltyard.core.judging.judged_question import JudgedQuestion
 from tiltyard.core.judging.question import Question, QuestionPurpose
 from tiltyard.core.judging.verdict import QuestionState, VerdictForm
@@ -322,6 +322,7 @@ FORGERIES = {
     "the dropped pairs": manifest(dropped=0),
     "the missing responses": manifest(missing={}),
     "the limit of pairs": manifest(limit_pairs=1),
+    "the sample of pairs": manifest(sample_pairs=1),
     "the configuration": edit("manifest.json", lambda document: document["config"].update(note="n")),
     "the permutations": manifest(n_perms=5),
     "the shuffle seed": manifest(shuffle_seed=5),
@@ -358,6 +359,7 @@ UNUSABLE = {
     "an impossible number of replicates": manifest(n_bootstraps=10**15),
     "an entrant twice": manifest(entrants=["ash", "ash", "birch", "cedar", "<b>dill"]),
     "a limit below nothing": manifest(limit_pairs=-1),
+    "a sample below nothing": manifest(sample_pairs=-1),
     "anchors below nothing": manifest(anchor_battles=-3),
     "no object": lambda run: (run / "manifest.json").write_text("[]"),
     "no JSON": lambda run: (run / "manifest.json").write_text("{"),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from tiltyard.arena.boards.document_cache import DocumentCache, HashedDocument
 from tiltyard.arena.boards.filtered_boards import (
     BoardOrigin,
+    FilterRoster,
     PairsDocument,
     VoteSubset,
     count_consecutive_passes,
@@ -27,13 +28,17 @@ from tiltyard.arena.boards.snapshots import (
     read_rule_history,
     read_scores,
 )
+from tiltyard.arena.boards.styled_ratings import styled_ratings
 from tiltyard.arena.content.arenas import Arena, find_arena, find_model, list_prompt_names, read_prompt_keys
-from tiltyard.arena.log.event_log import SOURCES
-from tiltyard.arena.log.rosters import read_roster
+from tiltyard.arena.content.response_details import read_styles
+from tiltyard.arena.log.event_log import HUMAN, SOURCES
+from tiltyard.arena.log.rosters import read_answered, read_roster
 from tiltyard.arena.log.votes import (
     count_excluded,
     count_not_blind,
     limit_statement_time,
+    read_arrivals,
+    read_ballots,
     read_pairs,
     read_tally,
 )
@@ -58,6 +63,10 @@ _STATEMENT_SECONDS = 20.0
 #: Seconds for which an arena's settings are cached.
 _SETTINGS_CACHE_SECONDS = 2.0
 _CACHED_ARENA_LIMIT = 10_000
+#: Arenas whose new boards are fetched when they appear; those of others when they are asked for.
+_FOLLOWED_ARENA_LIMIT = 1_000
+#: Size of the documents of the newest boards that are kept.
+_CACHED_BOARD_BYTES = 64_000_000
 #: Seconds before the first retry after a fault.
 _RETRY_SECONDS = 1.0
 
@@ -70,7 +79,7 @@ class HistoryDocument(BoardOrigin):
 
 
 class BoardCache:
-    """The newest snapshot of every arena and source, updated by notifications and by polling."""
+    """The newest snapshots of the arenas that were asked for lately, updated by notifications and by polling."""
 
     def __init__(
         self, url: str, pool: ConnectionPool, on_snapshot: OnSnapshot | None = None, *, look: float = 5.0
@@ -78,7 +87,10 @@ class BoardCache:
         self._pool = pool
         self._tell = on_snapshot
         self._news = SnapshotNotifications(url, look=look)
-        self._newest: dict[tuple[int, int], Snapshot] = {}
+        #: By arena and source.
+        self._newest: BoundedCache[tuple[int, int], Snapshot] = BoundedCache(_CACHED_BOARD_BYTES)
+        #: Arenas whose new boards are fetched when they appear.
+        self._followed: BoundedCache[int, bool] = BoundedCache(_FOLLOWED_ARENA_LIMIT)
         self._arenas: BoundedCache[str, Arena] = BoundedCache(
             _CACHED_ARENA_LIMIT, seconds=_SETTINGS_CACHE_SECONDS
         )
@@ -87,8 +99,7 @@ class BoardCache:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Load the newest boards, and start to listen for new ones."""
-        await self._look()
+        """Start to listen for new boards."""
         self._task = asyncio.create_task(self._follow(), name="boards")
 
     async def stop(self) -> None:
@@ -107,7 +118,19 @@ class BoardCache:
 
     def newest(self, arena: int) -> list[Snapshot]:
         """The newest cached snapshot of each source of an arena."""
-        return [snapshot for (of, _), snapshot in self._newest.items() if of == arena]
+        cached = (self._newest.get((arena, source)) for source in range(len(SOURCES)))
+        return [snapshot for snapshot in cached if snapshot is not None]
+
+    async def follow(self, arena: int) -> list[Snapshot]:
+        """The newest snapshot of each source of an arena; from now on, new ones are passed on."""
+        self._begin_following(arena)
+        for source in range(len(SOURCES)):
+            if self._newest.get((arena, source)) is None:
+                async with connect_from_pool(self._pool) as connection:
+                    found = await latest_snapshot(connection, arena, source)
+                if found is not None:
+                    self._take(found)
+        return self.newest(arena)
 
     def forget(self, name: str) -> None:
         """Drop an arena from the cache, because it was changed."""
@@ -115,6 +138,7 @@ class BoardCache:
 
     async def latest(self, arena: int, source: int) -> Snapshot:
         """The newest board of a source; `NotFound` before there is any."""
+        self._begin_following(arena)
         found = self._newest.get((arena, source))
         if found is None:
             async with connect_from_pool(self._pool) as connection:
@@ -145,15 +169,19 @@ class BoardCache:
         language: str | None,
         *,
         counted: bool = False,
+        snapshot: Snapshot | None = None,
     ) -> HashedDocument:
-        """The board of the prompts of a category and a language, as of the newest snapshot or shortly before.
+        """The board of the prompts of a category and a language; with ``counted``, excluded votes are included.
 
-        With ``counted``, excluded votes are included.
+        It is that of a snapshot; without one, of the newest or one shortly before.
         """
-        newest = await self.latest(arena.arena, source)
+        of = await self.latest(arena.arena, source) if snapshot is None else snapshot
         part = VoteSubset(source, category, language, counted)
         return await self._documents(
-            (arena.arena, "board", part), newest, lambda: self._filter(arena, newest, part)
+            (arena.arena, "board", part),
+            of,
+            lambda: self._filter(arena, of, part),
+            exact=snapshot is not None,
         )
 
     async def pairs(
@@ -174,6 +202,13 @@ class BoardCache:
         key = (arena.arena, source, "history", top)
         return await self._documents(
             key, of, lambda: self._recall(arena, of, _first(of, top)), exact=snapshot is not None
+        )
+
+    async def styled(self, arena: Arena, source: int) -> HashedDocument:
+        """Ratings at equal style beside those without, as of the newest snapshot or one shortly before."""
+        newest = await self.latest(arena.arena, source)
+        return await self._documents(
+            (arena.arena, source, "styled"), newest, lambda: self._style(arena, newest)
         )
 
     async def held(self, snapshot: Snapshot, *, every: int, most: int) -> int | None:
@@ -209,20 +244,33 @@ class BoardCache:
 
         return await self._documents((arena.arena, source, "model", name), newest, make)
 
+    def _begin_following(self, arena: int) -> None:
+        """Follow an arena. What is cached of one that was not followed may be old."""
+        if self._followed.get(arena) is None:
+            for source in range(len(SOURCES)):
+                self._newest.pop((arena, source))
+            self._followed.put(arena, True)
+
     async def _follow(self) -> None:
         while True:
-            await self._news.next()
+            announced = await self._news.next()
             try:
-                await self._look()
+                await self._look(announced)
             except Exception as error:  # noqa: BLE001 - retried at the next poll
                 await asyncio.sleep(self._retries.failed(error))
             else:
                 self._retries.succeeded()
 
-    async def _look(self) -> None:
-        """Fetch every board that is newer than the cached one."""
+    async def _look(self, announced: Collection[tuple[int, int]] | None = None) -> None:
+        """Fetch new boards of the followed arenas: those announced; with ``None``, look for all."""
+        arenas = set(self._followed.keys())
+        if announced is not None:
+            arenas &= {arena for arena, _ in announced}
+        if not arenas:
+            return
         async with connect_from_pool(self._pool) as connection:
-            for (arena, source), place in (await read_newest_positions(connection)).items():
+            places = await read_newest_positions(connection, arenas)
+            for (arena, source), place in places.items():
                 known = self._newest.get((arena, source))
                 if known is None or (known.generation, known.position) != place:
                     found = await latest_snapshot(connection, arena, source)
@@ -237,7 +285,7 @@ class BoardCache:
             snapshot.position,
         ):
             return
-        self._newest[key] = snapshot
+        self._newest.put(key, snapshot, len(snapshot.document))
         if self._tell is not None:
             self._tell(snapshot.arena, snapshot.source, snapshot.generation, snapshot.strengths)
 
@@ -250,7 +298,12 @@ class BoardCache:
             if not prompts:
                 raise NotFound(_promptless(part))
             roster = await read_roster(connection, arena.arena)
-            tally = await read_tally(
+            published = board_of(newest)
+            arrivals = await read_arrivals(connection, arena.arena, upto=newest.position)
+            answered = await read_answered(connection, arena.arena, list(prompts), published.at)
+            # An import that began before the last event, and ended after it, adds models that the board does not know.
+            answered = answered[answered[:, 0] < len(published.rows)]
+            ballots = await read_ballots(
                 connection,
                 arena.arena,
                 newest.source,
@@ -259,7 +312,12 @@ class BoardCache:
                 counted=part.counted,
             )
         board = await asyncio.to_thread(
-            filtered_board, tally, roster.models, prompts, about=_about(arena, newest), part=part
+            filtered_board,
+            ballots,
+            FilterRoster(roster.models[: len(published.rows)], prompts, arrivals, answered),
+            published=published,
+            about=_about(arena, newest),
+            part=part,
         )
         return HashedDocument.of(board.to_dict())
 
@@ -287,6 +345,18 @@ class BoardCache:
             )
         pairs = pair_results(tally, names, shown)
         document: PairsDocument = {**_about(arena, of), "models": list(models), "pairs": pairs}
+        return HashedDocument.of(document)
+
+    async def _style(self, arena: Arena, newest: Snapshot) -> HashedDocument:
+        async with (
+            connect_from_pool(self._pool) as connection,
+            limit_statement_time(connection, _STATEMENT_SECONDS),
+        ):
+            names = (await read_roster(connection, arena.arena)).models[: len(board_of(newest).rows)]
+            styles = await read_styles(connection, arena.arena)
+            ballots = await read_ballots(connection, arena.arena, newest.source, upto=newest.position)
+        about, voters = _about(arena, newest), newest.source == HUMAN
+        document = await asyncio.to_thread(styled_ratings, ballots, names, styles, about, voters=voters)
         return HashedDocument.of(document)
 
     async def _recall(self, arena: Arena, of: Snapshot, models: Sequence[str]) -> HashedDocument:

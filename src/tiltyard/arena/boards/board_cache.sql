@@ -3,9 +3,9 @@
 LISTEN tiltyard_snapshot;
 
 -- name: boards_places
--- Generation and position of the newest board of each arena and source.
+-- Generation and position of the newest board of each of these arenas and source.
 SELECT a.arena, s.source, newest.generation, newest.position
-FROM arenas a
+FROM unnest(%(arenas)s::integer[]) AS a (arena)
 CROSS JOIN (VALUES (0), (1)) AS s (source)
 CROSS JOIN LATERAL (
     SELECT generation, position FROM snapshots

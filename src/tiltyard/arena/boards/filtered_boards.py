@@ -4,22 +4,31 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypedDict, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
-from tiltyard.arena.log.votes import VoteTally
+from tiltyard.arena.log.event_log import HUMAN
+from tiltyard.arena.log.votes import Ballots, VoteTally
 from tiltyard.core.battles import CodedBattles, Kind, Table
 from tiltyard.core.battles.cluster_keys import hash_texts
-from tiltyard.core.board.board_rows import Board, make_board
+from tiltyard.core.board.arena_board import make_arena_board
+from tiltyard.core.board.cross_check import batch_ratings
+from tiltyard.core.board.document import BoardDocument
 from tiltyard.core.board.filtered import FilteredBoard, PromptFilter
+from tiltyard.core.board.published_numbers import with_published_numbers
 from tiltyard.core.board.win_rates import PairScore
-from tiltyard.core.ratings import BradleyTerry, Finding
-from tiltyard.core.ratings.ranks import rank_models
+from tiltyard.core.policy.state.events import NO_SESSION, Event, Events
+from tiltyard.core.policy.state.rating_fold import Rater
+from tiltyard.core.policy.state.standing import Standing
+from tiltyard.core.policy.validity.evaluation import EvaluationHistory
+from tiltyard.core.ratings import Finding
 
 __all__ = [
     "BoardOrigin",
+    "FilterRoster",
     "OpponentResult",
     "PairsDocument",
     "PromptResult",
@@ -32,6 +41,8 @@ __all__ = [
     "prompt_results",
     "table_from_tally",
 ]
+
+Ints = npt.NDArray[np.int64]
 
 #: The result that a kind of vote means for the left model, and for the right model.
 _RESULTS = {
@@ -47,7 +58,7 @@ _RESULTS = {
 _OUTCOME = np.array([("wins", "losses", "ties", "both_bad").index(_RESULTS[kind.plain][0]) for kind in Kind])
 _FLAGGED = np.array([kind.flagged for kind in Kind])
 _COUNTED = Finding("excluded-counted")
-_ANOTHER_METHOD = Finding("filtered-board")
+_SOME_PROMPTS = Finding("filtered-board")
 
 Group = TypeVar("Group")
 #: Name, category and language of a prompt.
@@ -112,6 +123,30 @@ class VoteSubset:
         return self.category is None and self.language is None and not self.counted
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class FilterRoster:
+    """Models and prompts of a filter, as of a snapshot: what came later is not in it, or does not matter."""
+
+    #: Names by number.
+    models: Sequence[str]
+    #: Names of the filter's prompts; later ones may be among them.
+    prompts: Mapping[int, str]
+    #: The position at which each model was first enabled, in log order.
+    arrivals: Mapping[int, int]
+    #: Model and prompt of the responses that could be served.
+    answered: Ints
+
+    def prompts_with(self, ballots: Ballots) -> Ints:
+        """Numbers of the prompts that had responses or votes, in order."""
+        return np.union1d(self.answered[:, 1], ballots.prompt)
+
+    def answers_to(self, prompts: Ints) -> npt.NDArray[np.bool_]:
+        """Which model had a response to which of these prompts."""
+        cells = np.zeros((len(self.models), len(prompts)), dtype=bool)
+        cells[self.answered[:, 0], np.searchsorted(prompts, self.answered[:, 1])] = True
+        return cells
+
+
 def table_from_tally(tally: VoteTally, models: Sequence[str], prompts: Mapping[int, str]) -> Table:
     """Convert counts to a table with one row per vote, clustered by prompt."""
     names = sorted(models)
@@ -130,33 +165,82 @@ def table_from_tally(tally: VoteTally, models: Sequence[str], prompts: Mapping[i
 
 
 def filtered_board(
-    tally: VoteTally,
-    models: Sequence[str],
-    prompts: Mapping[int, str],
+    ballots: Ballots,
+    roster: FilterRoster,
     *,
+    published: BoardDocument,
     about: BoardOrigin,
     part: VoteSubset,
 ) -> FilteredBoard:
-    """The board of these votes: batch Bradley–Terry, with the findings of its own fit."""
-    board = _board(table_from_tally(tally, models, prompts)) if len(tally) else None
+    """The board of these votes, by the method of the published board that they are behind."""
+    method, prompts = published.method, roster.prompts_with(ballots)
+    standing = Standing(
+        method.policy,
+        roster.models,
+        [roster.prompts[number] for number in prompts.tolist()],
+        roster.answers_to(prompts),
+    )
+    standing.fold(_events(ballots, prompts, roster, published, source=part.source))
+    rater = Rater(method.rater, len(roster.models))
+    rater.fold(CodedBattles(ballots.a, ballots.b, ballots.kind.astype(np.uint8)))
+    standing.rank(rater.strengths(standing.enabled))
+    board = with_published_numbers(
+        make_arena_board(
+            standing,
+            EvaluationHistory.under(method.policy),
+            order=method.order,
+            legacy_elo=rater.elo,
+            batch=batch_ratings(standing, method.cross_check),
+            family=method.proven_family,
+        )
+    )
     said = [_COUNTED] if part.counted else []
     if part.category is not None or part.language is not None:
-        said.append(_ANOTHER_METHOD)
+        said.append(_SOME_PROMPTS)
+    fit = () if board.cross_check is None else board.cross_check.findings
     return FilteredBoard(
         **about,
         filter=PromptFilter(part.category, part.language),
         excluded="counted" if part.counted else "left-out",
         prompts=len(prompts),
-        votes=int(tally.count.sum()),
-        order="bradley-terry",
-        level=None if board is None else board.level,
-        scope=None if board is None else board.scope,
-        clusters=None if board is None else board.clusters,
-        n_clusters=None if board is None else board.n_clusters,
-        rows=() if board is None else board.rows,
-        findings=(*said, *(() if board is None else board.findings)),
-        method=BradleyTerry(),
+        votes=len(ballots),
+        order=board.order,
+        phase=board.phase,
+        settled=board.settled,
+        cross_check=board.cross_check,
+        rows=tuple(replace(row, badge=None, waiting=(), official=False) for row in board.rows),
+        findings=(*said, *fit),
+        method=method,
     )
+
+
+def _events(
+    ballots: Ballots, prompts: Ints, roster: FilterRoster, published: BoardDocument, *, source: int
+) -> Events:
+    """Votes in log order, between them the arrivals of models, and at the end the retirement of those that are retired."""
+    n = len(ballots)
+    nothing, small = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.uint8)
+    votes = Events(
+        event=np.full(n, Event.VOTE, dtype=np.uint8),
+        a=ballots.a,
+        b=ballots.b,
+        prompt=np.searchsorted(prompts, ballots.prompt),
+        kind=ballots.kind.astype(np.uint8),
+        lane=small,
+        nominal=small,
+        serial=nothing,
+        # Judges are no sample of voters.
+        session=ballots.session if source == HUMAN else np.full(n, NO_SESSION),
+        time=nothing,
+    )
+    parts, start = [], 0
+    for model, position in roster.arrivals.items():
+        stop = int(np.searchsorted(ballots.position, position))
+        parts += [votes[start:stop], Events.of([{"event": Event.ENABLE, "a": model}])]
+        start = stop
+    retired = {row.model for row in published.rows if not row.enabled}
+    gone = [{"event": Event.RETIRE, "a": k} for k, name in enumerate(roster.models) if name in retired]
+    return Events.joined([*parts, votes[start:], Events.of(gone)])
 
 
 def pair_results(tally: VoteTally, models: Sequence[str], shown: Sequence[int]) -> list[PairScore]:
@@ -258,9 +342,3 @@ def _outcome_counts(counts: Counter[str]) -> OutcomeCounts:
         "votes": counts["votes"],
         "score": (wins + 0.5 * ties) / rated if rated else None,
     }
-
-
-def _board(table: Table) -> Board:
-    method = BradleyTerry()
-    ratings = method(table)
-    return make_board(ratings, rank_models(ratings, level=method.level))

@@ -22,6 +22,7 @@ from tiltyard.caches import BoundedCache
 from tiltyard.compute_once import BoundedQueue
 from tiltyard.core.board.arena_board import ArenaRow
 from tiltyard.core.board.document import BoardDocument
+from tiltyard.core.board.settled_order import claims_nothing
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.validity.evaluation import ConfidencePoint
 from tiltyard.core.policy.validity.heatmap import Heatmap, coverage_heatmap
@@ -58,6 +59,8 @@ class Opponent:
 
     name: str
     rank: int | None
+    rank_low: int | None
+    rank_high: int | None
     enabled: bool
     met: OpponentRecord
 
@@ -100,6 +103,11 @@ class ModelProfile:
     def shown_policy(self) -> bool:
         """Whether the arena shows the results of its policy, which it does not in phase 1."""
         return self.board.phase > 1
+
+    @property
+    def unordered(self) -> bool:
+        """Whether the board claims no order at all, whatever badges say."""
+        return claims_nothing(self.board.settled)
 
     @property
     def size(self) -> int:
@@ -249,8 +257,8 @@ def _profile(
 
 def _opponent(models: Sequence[str], rows: Sequence[ArenaRow | None], met: OpponentRecord) -> Opponent:
     row = rows[met.model]
-    rank = None if row is None else row.rank
-    return Opponent(models[met.model], rank, row is not None and row.enabled, met)
+    ranks = (None, None, None) if row is None else (row.rank, row.rank_low, row.rank_high)
+    return Opponent(models[met.model], *ranks, row is not None and row.enabled, met)
 
 
 def _votes(tally: VoteTally) -> VoteColumns:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import psycopg
 
+from tiltyard.arena.boards.snapshots import announced_board
 from tiltyard.errors import StoreFault
 from tiltyard.postgres.connection_pool import Connection
 from tiltyard.postgres.connections import connect_async, translate_errors
@@ -34,19 +36,27 @@ class SnapshotNotifications:
         self._connection: Connection | None = None
         self._retries = Retries(_LOG, "listening for new boards", Backoff(_RETRY_SECONDS))
 
-    async def next(self) -> None:
-        """Return at a notification, or after a few seconds. After a fault it waits and returns."""
+    async def next(self) -> set[tuple[int, int]] | None:
+        """Wait for a notification; return the arenas and sources that have a new board.
+
+        Without one, after a few seconds, return ``None``: notifications may have been missed. So does a fault, after
+        a wait.
+        """
         try:
             if self._connection is None or self._connection.closed:
                 self._connection = await connect_async(self._url, name="tiltyard boards")
                 await self._connection.execute(statement("boards_listen"))
                 self._retries.succeeded()
-                return
-            async for _ in self._connection.notifies(timeout=self._look, stop_after=1):
-                pass
+                return None
+            heard = {
+                announced_board(one.payload)
+                async for one in self._connection.notifies(timeout=self._look, stop_after=1)
+            }
         except (psycopg.Error, StoreFault) as error:
             await self.close()
             await asyncio.sleep(self._retries.failed(error))
+            return None
+        return heard or None
 
     async def close(self) -> None:
         """Close the connection."""
@@ -68,10 +78,13 @@ class BoardAppearance:
     row: dict[str, Any]
 
 
-async def read_newest_positions(connection: Connection) -> dict[tuple[int, int], tuple[int, int]]:
-    """Generation and position of the newest board, by arena and source."""
+async def read_newest_positions(
+    connection: Connection, arenas: Collection[int]
+) -> dict[tuple[int, int], tuple[int, int]]:
+    """Generation and position of the newest board of these arenas, by arena and source."""
     with translate_errors("look for new boards"):
-        rows = await (await connection.execute(statement("boards_places"))).fetchall()
+        found = await connection.execute(statement("boards_places"), {"arenas": sorted(arenas)})
+        rows = await found.fetchall()
     return {(arena, source): (generation, position) for arena, source, generation, position in rows}
 
 

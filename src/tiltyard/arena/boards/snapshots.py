@@ -11,6 +11,7 @@ import numpy as np
 from psycopg import AsyncConnection, Connection
 from psycopg.types.json import Jsonb
 
+from tiltyard.arena.log.buckets import find_statement
 from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.errors import StoreFault
 from tiltyard.postgres.connections import translate_errors
@@ -23,6 +24,7 @@ __all__ = [
     "SnapshotSummary",
     "VoteAmendments",
     "add_snapshot",
+    "announced_board",
     "citable_snapshot",
     "find_snapshot",
     "latest_snapshot",
@@ -122,6 +124,12 @@ def notify_snapshot(connection: Connection, snapshot: Snapshot) -> None:
         connection.execute(statement("raters_notify"), {"payload": payload})
 
 
+def announced_board(payload: str) -> tuple[int, int]:
+    """The arena and the source of a notification."""
+    arena, source, *_ = payload.split()
+    return int(arena), int(source)
+
+
 def read_latest_position(connection: Connection, arena: int, source: int) -> tuple[int, int] | None:
     """Generation and position of a source's newest board."""
     with translate_errors("read the snapshots"):
@@ -206,7 +214,8 @@ async def read_vote_amendments(
     """Votes of an earlier board that were excluded or restored up to the newest board."""
     values = _place(snapshot) | {"upto": newest.position}
     with translate_errors("read what was excluded since a board"):
-        row = await (await connection.execute(statement("snapshots_amended"), values)).fetchone()
+        text = await find_statement(connection, "snapshots_amended", values)
+        row = await (await connection.execute(text, values)).fetchone()
     assert row is not None
     return VoteAmendments(int(row[0]), int(row[1]))
 

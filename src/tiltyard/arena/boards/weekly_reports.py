@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from psycopg import AsyncConnection, Connection
 
-from tiltyard.arena.log.rosters import read_roster_sync
+from tiltyard.arena.log.buckets import find_statement, find_statement_sync
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Connection",
-    "ReportInputs",
     "ReportSummary",
     "ReportableArena",
     "add_report",
@@ -34,7 +33,7 @@ __all__ = [
     "read_method",
     "read_method_sync",
     "read_report",
-    "read_report_inputs",
+    "relaxed_serials",
 ]
 
 Ints = npt.NDArray[np.int64]
@@ -50,18 +49,6 @@ class ReportableArena:
     created_at: datetime
     #: The position up to which votes are final.
     horizon: int
-
-
-@dataclass(frozen=True, slots=True)
-class ReportInputs:
-    """What a report needs in addition to the log: names by number, excluded votes, abandoned rules."""
-
-    models: tuple[str, ...]
-    prompts: tuple[str, ...]
-    #: Serials of the votes that are excluded now.
-    excluded: frozenset[int]
-    #: Serials of matchups for which a rule of matchmaking was relaxed.
-    given_up: Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,27 +72,20 @@ def list_reportable_arenas(connection: Connection) -> list[ReportableArena]:
     ]
 
 
-def read_report_inputs(connection: Connection, arena: int, source: int) -> ReportInputs:
-    """What a report on one source's votes needs in addition to the log."""
-    values = {"arena": arena, "source": source}
+def relaxed_serials(connection: Connection, arena: int, source: int, serials: range) -> Ints:
+    """Those serials of a range that are a source's matchups for which a rule of matchmaking was relaxed."""
+    values = {"arena": arena, "source": source, "first": serials.start, "stop": serials.stop}
     with translate_errors("read what a report needs"):
-        excluded = connection.execute(statement("roster_excluded"), values).fetchall()
-        roster = read_roster_sync(connection, arena)
-        return ReportInputs(
-            roster.models,
-            roster.prompts,
-            frozenset(serial for of, serial in excluded if of == source),
-            np.array(
-                _first(connection.execute(statement("reports_given_up"), values).fetchall()), dtype=np.int64
-            ),
-        )
+        text = find_statement_sync(connection, "reports_given_up", values)
+        return np.array(_first(connection.execute(text, values).fetchall()), dtype=np.int64)
 
 
 def is_final_until(connection: Connection, arena: ReportableArena, until: datetime) -> bool:
     """Whether all votes before ``until`` are final."""
     values = {"arena": arena.arena, "position": arena.horizon}
     with translate_errors("read an arena's log"):
-        row = connection.execute(statement("reports_next_at"), values).fetchone()
+        text = find_statement_sync(connection, "reports_next_at", values)
+        row = connection.execute(text, values).fetchone()
     return row is None or bool(row[0] >= until)
 
 
@@ -113,14 +93,16 @@ def read_method_sync(connection: Connection, arena: int, until: datetime) -> Met
     """`read_method` on a synchronous connection."""
     with translate_errors("read an arena's policy"):
         values = {"arena": arena, "until": until}
-        row = connection.execute(statement("reports_policy"), values).fetchone()
+        text = find_statement_sync(connection, "reports_policy", values)
+        row = connection.execute(text, values).fetchone()
     return None if row is None else _method(row)
 
 
 async def read_method(connection: AsyncConnection[Any], arena: int, until: datetime) -> MethodValues | None:
     """The policy and the rating settings that were in effect before ``until``, according to the log."""
     with translate_errors("read an arena's policy"):
-        found = await connection.execute(statement("reports_policy"), {"arena": arena, "until": until})
+        values = {"arena": arena, "until": until}
+        found = await connection.execute(await find_statement(connection, "reports_policy", values), values)
         row = await found.fetchone()
     return None if row is None else _method(row)
 

@@ -4,8 +4,9 @@ SELECT a.arena, a.name, a.settings, a.created_at, coalesce(r.horizon, 0)
 FROM arenas a LEFT JOIN raters r USING (arena) ORDER BY a.arena;
 
 -- name: reports_given_up
--- Serials of one source's matchups for which a rule of matchmaking had to be given up.
-SELECT serial FROM matchups WHERE arena = %(arena)s AND source = %(source)s AND given_up <> 0 ORDER BY serial;
+-- Serials, in a range, of one source's matchups for which a rule of matchmaking had to be given up.
+SELECT serial FROM matchups
+WHERE arena = %(arena)s AND source = %(source)s AND given_up <> 0 AND serial >= %(first)s AND serial < %(stop)s;
 
 -- name: reports_known
 -- Whether a span was reported already.

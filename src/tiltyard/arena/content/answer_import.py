@@ -31,16 +31,20 @@ from tiltyard.arena.content.arenas import (
     read_prompt_keys,
     read_response_keys,
     read_size,
+    require_live,
     reserve_arena_number,
 )
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.name_mentions import Mention, MentionFinder
+from tiltyard.arena.content.response_details import ResponseDetails, add_response_details
+from tiltyard.arena.content.response_warnings import ResponseWarning, WarningFinder
 from tiltyard.arena.log.event_log import LogBatch, LogKind, append_batch
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.rating_fold import RaterSettings
 from tiltyard.core.policy.validity.method_document import method_to_dict
 from tiltyard.errors import Conflict, InputError
 from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
+from tiltyard.postgres.statements import statement
 from tiltyard.settings.arena_settings import ArenaSettings
 
 __all__ = [
@@ -72,6 +76,9 @@ class ImportResult:
     #: Answers whose responses mention the name of a model, family or maker; and the first of them.
     mentioned: int = 0
     mentions: tuple[Mention, ...] = ()
+    #: Answers whose responses are empty or look cut off; and the first of them.
+    suspect: int = 0
+    suspects: tuple[ResponseWarning, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +110,18 @@ async def create_arena(
     laws = method_to_dict(policy or Policy(), rater)
     async with connect_from_pool(pool) as connection:
         number = await reserve_arena_number(connection)
+        # The arena comes first: its row says in which bucket the log lies. The batch commits both.
+        await connection.execute(statement("log_begin"))
+        made = await add_arena(connection, number, name, shown, settings)
         async with append_batch(connection, number) as batch:
-            made = await add_arena(connection, number, name, shown, settings)
             batch.add(LogKind.POLICY, detail=laws)
-            about = {"name": name, "title": shown, "settings": settings.to_dict(), **laws}
+            about = {
+                "name": name,
+                "title": shown,
+                "settings": settings.to_dict(),
+                "exists": [False, True],
+                **laws,
+            }
             await write_audit_entry(connection, actor, "create arena", about, arena=number)
     return made
 
@@ -134,9 +149,16 @@ async def import_answers(
         known = [model.name for model in await list_models(connection, found.arena)]
     stated = await asyncio.to_thread(read_named_models, path, body=body)
     lookout = MentionFinder([*known, *stated], stated)
-    answers = lookout.watching(read_checked_answers(path, body=body))
+    warnings = WarningFinder()
+    answers = warnings.watching(lookout.watching(read_checked_answers(path, body=body)))
     brought = await import_checked_answers(pool, blobs, arena, answers, enable=enable, actor=actor)
-    return replace(brought, mentioned=lookout.count, mentions=tuple(lookout.first))
+    return replace(
+        brought,
+        mentioned=lookout.count,
+        mentions=tuple(lookout.first),
+        suspect=warnings.count,
+        suspects=tuple(warnings.first),
+    )
 
 
 async def import_checked_answers(
@@ -151,6 +173,7 @@ async def import_checked_answers(
     """The same of answers that were read and checked already."""
     async with connect_from_pool(pool) as connection:
         found = await find_arena(connection, arena)
+    require_live(found)
     rows = await _kept(blobs, answers)
     async with connect_from_pool(pool) as connection:
         await _planned(connection, found.arena, rows)
@@ -197,6 +220,7 @@ class _Row:
     media_type: str
     sha256: bytes
     size: int
+    details: ResponseDetails
 
 
 @dataclass(slots=True)
@@ -214,6 +238,8 @@ class _ImportPlan:
     new_prompts: dict[str, NewPrompt] = field(default_factory=dict)
     described: dict[int, tuple[int, str | None, str | None]] = field(default_factory=dict)
     new_responses: list[NewResponse] = field(default_factory=list)
+    #: Of the new responses, by model and prompt.
+    details: dict[tuple[int, int], ResponseDetails] = field(default_factory=dict)
     unchanged: int = 0
 
     @property
@@ -229,6 +255,7 @@ class _ImportPlan:
             self.unchanged += 1
             return
         self.responses[model, prompt] = row.sha256
+        self.details[model, prompt] = row.details
         self.new_responses.append(NewResponse(model, prompt, row.kind, row.media_type, row.sha256, row.size))
 
     def _check(self, row: _Row) -> None:
@@ -318,6 +345,7 @@ def _row(one: CheckedAnswer, sha256: bytes, text: str) -> _Row:
         media_type=one.media_type,
         sha256=sha256,
         size=len(one.data),
+        details=one.details,
     )
 
 
@@ -379,6 +407,7 @@ async def _entered(
             position=batch.head,
         )
         about = {name: getattr(brought, name) for name in _COUNTED_FIELDS} | {"enabled": enable}
+        about["imported"] = [False, True]
         if plan.brings:
             await write_audit_entry(connection, actor, "import answers", about, arena=arena)
     return brought
@@ -395,8 +424,11 @@ async def _write(connection: Connection, batch: LogBatch, plan: _ImportPlan, *, 
     if plan.new_models or plan.new_prompts:
         batch.add(LogKind.WIDEN, a=plan.n_models, prompt=plan.n_prompts)
     if plan.new_responses:
-        for response, model, prompt in await add_responses(connection, arena, plan.new_responses):
+        added = await add_responses(connection, arena, plan.new_responses)
+        for response, model, prompt in added:
             batch.add(LogKind.RESPOND, a=model, prompt=prompt, serial=response)
+        details = [(response, plan.details[model, prompt]) for response, model, prompt in added]
+        await add_response_details(connection, arena, details)
     if enable:
         for model in range(first, plan.n_models):
             batch.add(LogKind.ENABLE, a=model)

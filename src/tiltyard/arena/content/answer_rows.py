@@ -6,25 +6,30 @@ import base64
 import binascii
 import hashlib
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tiltyard.arena.content.blinding import strip_metadata
+from tiltyard.arena.content.blob_store import ResponseContent
 from tiltyard.arena.content.media_types import detect_media_type
+from tiltyard.arena.content.response_details import ResponseDetails, response_details
+from tiltyard.arena.content.stored_conversations import CONVERSATION, conversation_bytes, response_text
 from tiltyard.errors import InputError
 from tiltyard.files.answer_file_rows import BadRow, answer_rows, bad_row
-from tiltyard.files.answers import Answer
+from tiltyard.files.answers import OWN_FORMAT, SCORES_ONLY, Answer, open_answers
 from tiltyard.files.format_detection import open_records
 from tiltyard.files.input_file import InputFile
 from tiltyard.files.json_records import JsonLinesRecords
 from tiltyard.files.records import Record
+from tiltyard.files.style_text import measure_style
 
 __all__ = [
     "MAX_NAME_CHARACTERS",
     "MAX_RESPONSE_BYTES",
     "BadRow",
     "CheckedAnswer",
+    "check_answers",
     "read_checked_answers",
     "read_named_models",
     "read_upload_rows",
@@ -37,6 +42,10 @@ MAX_PROMPT_BYTES = 1024 * 1024
 MAX_NAME_CHARACTERS = 200
 #: Answers in one import; their metadata stay in memory until all are read.
 ANSWER_LIMIT = 1_000_000
+
+#: What programs write where a response was cut off.
+_CUT_OFF_REASONS = frozenset({"length", "max_tokens", "max_output_tokens", "model_length", "MAX_TOKENS"})
+_REASON_FIELDS = ("finish_reason", "stop_reason")
 
 _DATA = re.compile(r"data:[\w.+-]+/[\w.+-]+;base64,", re.ASCII)
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
@@ -58,6 +67,16 @@ class CheckedAnswer:
     data: bytes
     #: The model's family and maker, as stated in the file.
     stated: frozenset[str] = frozenset()
+    #: Whether the response was cut off at the token limit, as stated in the file.
+    truncated: bool = False
+    #: What the file says about making it, and how its text is written.
+    details: ResponseDetails = field(default_factory=ResponseDetails)
+
+    def shown_text(self, most: int) -> str:
+        """The first characters of what is shown of a text, with its earlier messages and steps; at most ``most``."""
+        if self.media_type == CONVERSATION:
+            return response_text(ResponseContent(self.media_type, self.data))[:most]
+        return self.data[: 4 * most].decode("utf-8", "ignore")[:most]
 
 
 def read_checked_answers(path: Path, *, body: bool = False) -> Iterator[CheckedAnswer]:
@@ -67,15 +86,18 @@ def read_checked_answers(path: Path, *, body: bool = False) -> Iterator[CheckedA
     A ``body`` was sent in a request: it is plain JSON Lines, and must not name files.
     """
     folder = None if body else path.parent
-    for number, (where, record) in enumerate(_records(path, body), start=1):
+    for number, (where, answer) in enumerate(_answers(path, body), start=1):
         if number > ANSWER_LIMIT:
             raise InputError(f"{where}: an import may have at most {ANSWER_LIMIT} answers; split the file")
-        yield _checked(Answer.from_dict(record, where), where, folder)
+        yield _checked(answer, where, folder)
 
 
 def read_named_models(path: Path, *, body: bool = False) -> dict[str, set[str]]:
     """The models that a file or a ``body`` names, each with its stated families and makers."""
     found: dict[str, set[str]] = {}
+    source = None if body else open_answers(path)
+    if source is not None and source.format != OWN_FORMAT:
+        return {answer.model: set() for answer in source.answers()}
     for _, record in _records(path, body):
         model = record.get("model")
         if isinstance(model, str):
@@ -86,12 +108,15 @@ def read_named_models(path: Path, *, body: bool = False) -> dict[str, set[str]]:
     return found
 
 
-def read_upload_rows(path: Path, *, most: int) -> Iterator[CheckedAnswer | BadRow]:
+def read_upload_rows(
+    path: Path, *, most: int, files_beside: bool = False
+) -> Iterator[CheckedAnswer | BadRow]:
     """Read the answers of an uploaded file, and the errors of invalid rows.
 
-    As in a request body, responses that are not text must be ``data:`` URLs. Reading ends when the rows have
-    more than ``most`` bytes.
+    As in a request body, responses that are not text must be ``data:`` URLs; or, with ``files_beside``, paths of files
+    in the same folder or below. Reading ends when the rows have more than ``most`` bytes.
     """
+    folder = path.parent if files_beside else None
     for number, row in enumerate(answer_rows(path, most=most), start=1):
         if number > ANSWER_LIMIT:
             yield BadRow(
@@ -102,6 +127,24 @@ def read_upload_rows(path: Path, *, most: int) -> Iterator[CheckedAnswer | BadRo
             yield row
             continue
         where, answer = row
+        try:
+            yield _checked(answer, where, folder)
+        except InputError as error:
+            yield bad_row(where, InputError(str(error).removeprefix(f"{where}: ")))
+
+
+def check_answers(answers: Iterable[Answer]) -> Iterator[CheckedAnswer | BadRow | None]:
+    """Check the answers of another tool's file; ``None`` for those that cannot be shown beside another's."""
+    for number, answer in enumerate(answers, start=1):
+        where = f"answer {number}"
+        if number > ANSWER_LIMIT:
+            yield BadRow(
+                where, None, f"an import may have at most {ANSWER_LIMIT} answers; split it", last=True
+            )
+            return
+        if not answer.comparable:
+            yield None
+            continue
         try:
             yield _checked(answer, where, None)
         except InputError as error:
@@ -118,21 +161,39 @@ def validate_name(what: str, name: str) -> str:
     return name
 
 
+def _answers(path: Path, body: bool) -> Iterator[tuple[str, Answer]]:
+    """The answers of a file with their location. Of another tool's, the first response to each prompt."""
+    source = None if body else open_answers(path)
+    if source is None or source.format == OWN_FORMAT:
+        for where, record in _records(path, body):
+            yield where, Answer.from_dict(record, where)
+        return
+    for number, answer in enumerate(source.answers(), start=1):
+        if answer.comparable:
+            yield f"{path}, answer {number}", answer
+
+
 def _records(path: Path, body: bool) -> Iterator[Record]:
     return (JsonLinesRecords(InputFile("the body", path, None)) if body else open_records(path)).records()
 
 
 def _checked(answer: Answer, where: str, folder: Path | None) -> CheckedAnswer:
+    if answer.kind == SCORES_ONLY:
+        raise InputError(f"{where}: the response is missing; an arena shows responses, not scores")
     try:
         for what in ("category", "language", "family", "maker"):
             if getattr(answer, what) is not None:
                 validate_name(what, getattr(answer, what))
-        text = _prompt_text(answer.prompt)
-        data = _bounded(
-            answer.response.encode() if answer.kind == "text" else _bytes(answer.response, folder)
-        )
-        media = detect_media_type(answer.kind, data)
-        strip_metadata(media, data)
+        conversation = conversation_bytes(answer)
+        text = _prompt_text(_asked(answer) if conversation is None else answer.prompt)
+        if conversation is not None:
+            data, media = _bounded(conversation), CONVERSATION
+        else:
+            data = _bounded(
+                answer.response.encode() if answer.kind == "text" else _bytes(answer.response, folder)
+            )
+            media = detect_media_type(answer.kind, data)
+            strip_metadata(media, data)
         return CheckedAnswer(
             where=where,
             model=validate_name("model", answer.model),
@@ -145,9 +206,25 @@ def _checked(answer: Answer, where: str, folder: Path | None) -> CheckedAnswer:
             media_type=media,
             data=data,
             stated=frozenset(filter(None, (answer.family, answer.maker))),
+            truncated=_is_cut_off(answer),
+            details=response_details(
+                answer.usage, measure_style(answer.response) if answer.kind == "text" else None
+            ),
         )
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
+
+
+def _is_cut_off(answer: Answer) -> bool:
+    """Whether the file says that the response was cut off at the token limit."""
+    return answer.truncated or any(str(answer.extra.get(name)) in _CUT_OFF_REASONS for name in _REASON_FIELDS)
+
+
+def _asked(answer: Answer) -> str:
+    """The prompt of a response that is no text; of a conversation all of it, with its roles."""
+    if not any(part.text for message in answer.messages[:-1] for part in message.parts):
+        return answer.prompt
+    return "\n\n".join(f"{message.role.capitalize()}: {message.text}" for message in answer.messages)
 
 
 def _prompt_text(text: str) -> str:

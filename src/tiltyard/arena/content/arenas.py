@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg.types.json import Jsonb
 
+from tiltyard.arena.log.buckets import find_statement
 from tiltyard.arena.log.event_log import LogKind
-from tiltyard.arena.log.partitions import create_partitions
+from tiltyard.arena.log.partitions import create_partitions, shared_bucket
 from tiltyard.errors import Conflict, NotFound
 from tiltyard.postgres.connection_pool import Connection
 from tiltyard.postgres.connections import translate_errors
@@ -39,6 +40,7 @@ __all__ = [
     "describe_prompts",
     "find_arena",
     "find_arena_by_number",
+    "find_arenas",
     "find_model",
     "find_prompt",
     "find_response",
@@ -46,6 +48,8 @@ __all__ = [
     "list_models",
     "list_prompt_names",
     "list_prompts",
+    "lock_arena",
+    "prompt_language",
     "prompt_text",
     "read_filters",
     "read_log_head",
@@ -54,6 +58,7 @@ __all__ = [
     "read_prompt_keys",
     "read_response_keys",
     "read_size",
+    "require_live",
     "reserve_arena_number",
 ]
 
@@ -67,8 +72,6 @@ class Arena:
     title: str
     settings: ArenaSettings
     created_at: datetime
-    #: Whether the ids of its matchups contain its number. In arenas made by version 0.1 they may not.
-    ids_carry_arena: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,14 +146,17 @@ async def add_arena(
     connection: Connection, arena: int, name: str, title: str, settings: ArenaSettings
 ) -> Arena:
     """Create an arena and the partitions of its log; `Conflict` if the name is taken. Call it in a transaction."""
+    bucket = shared_bucket(arena)
     values = {"arena": arena, "name": name, "title": title, "settings": Jsonb(settings.to_dict())}
     with translate_errors("make an arena"):
-        row = await (await connection.execute(statement("arenas_add"), values)).fetchone()
+        row = await (
+            await connection.execute(statement("arenas_add"), values | {"bucket": bucket})
+        ).fetchone()
         if row is None:
             raise Conflict(f"the arena {name} exists already; choose another name")
         made = _arena(row)
         await connection.execute(statement("arenas_add_rater"), {"arena": made.arena})
-        await create_partitions(connection, made.arena)
+        await create_partitions(connection, bucket)
     return made
 
 
@@ -162,10 +168,23 @@ async def find_arena(connection: Connection, name: str) -> Arena:
     return _arena(row)
 
 
+async def lock_arena(connection: Connection, name: str) -> Arena:
+    """The same, locked: nobody else changes its title and settings until this transaction ends."""
+    row = await _named(connection, "arenas_lock", name)
+    if row is None:
+        raise NotFound("no such arena; see the list of arenas")
+    return _arena(row)
+
+
 async def find_arena_by_number(connection: Connection, number: int) -> Arena | None:
     """The arena with this number, or ``None``."""
     row = await _one(connection, "arenas_find_by_number", arena=number)
     return None if row is None else _arena(row)
+
+
+async def find_arenas(connection: Connection, numbers: Sequence[int]) -> list[Arena]:
+    """The arenas with these numbers."""
+    return [_arena(row) for row in await _all(connection, "arenas_find_by_numbers", arenas=list(numbers))]
 
 
 async def list_arenas(connection: Connection) -> list[Arena]:
@@ -200,6 +219,12 @@ async def prompt_text(connection: Connection, arena: int, prompt: int) -> str:
     if row is None:
         raise NotFound("this prompt was withdrawn; request another matchup")
     return str(row[0])
+
+
+async def prompt_language(connection: Connection, arena: int, prompt: int) -> str | None:
+    """The language of a prompt; ``None`` if unknown."""
+    row = await _one(connection, "arenas_prompt_language", arena=arena, prompt=prompt)
+    return None if row is None else row[0]
 
 
 async def list_prompt_names(
@@ -316,9 +341,15 @@ async def read_log_head(connection: Connection, arena: int) -> int:
     return int(row[0])
 
 
+def require_live(arena: Arena) -> None:
+    """Raise `Conflict` if the arena is archived or going to be deleted: its contents and policy stay as they are."""
+    if not arena.settings.accepts_votes:
+        raise Conflict(f"the arena {arena.name} is {arena.settings.stage}: it cannot change; reopen it first")
+
+
 def _arena(row: Sequence[Any]) -> Arena:
-    number, name, title, settings, created_at, ids_carry_arena = row
-    return Arena(number, name, title, ArenaSettings.kept(settings), created_at, ids_carry_arena)
+    number, name, title, settings, created_at = row
+    return Arena(number, name, title, ArenaSettings.kept(settings), created_at)
 
 
 def _columns(arena: int, names: Sequence[str], rows: Sequence[object]) -> dict[str, object]:
@@ -327,12 +358,14 @@ def _columns(arena: int, names: Sequence[str], rows: Sequence[object]) -> dict[s
 
 async def _all(connection: Connection, named: str, /, **values: object) -> list[Any]:
     with translate_errors("read an arena"):
-        return await (await connection.execute(statement(named), values)).fetchall()
+        text = await find_statement(connection, named, values)
+        return await (await connection.execute(text, values)).fetchall()
 
 
 async def _one(connection: Connection, named: str, /, **values: object) -> Any:
     with translate_errors("read an arena"):
-        return await (await connection.execute(statement(named), values)).fetchone()
+        text = await find_statement(connection, named, values)
+        return await (await connection.execute(text, values)).fetchone()
 
 
 async def _named(connection: Connection, named: str, name: str, **values: object) -> Any:

@@ -4,10 +4,10 @@ SELECT nextval(pg_get_serial_sequence('arenas', 'arena'));
 
 -- name: arenas_add
 -- A new arena; no row comes back if the name is taken.
-INSERT INTO arenas (arena, name, title, settings, ids_carry_arena) OVERRIDING SYSTEM VALUE
-VALUES (%(arena)s, %(name)s, %(title)s, %(settings)s, true)
+INSERT INTO arenas (arena, name, title, settings, bucket) OVERRIDING SYSTEM VALUE
+VALUES (%(arena)s, %(name)s, %(title)s, %(settings)s, %(bucket)s)
 ON CONFLICT (name) DO NOTHING
-RETURNING arena, name, title, settings, created_at, ids_carry_arena;
+RETURNING arena, name, title, settings, created_at;
 
 -- name: arenas_add_rater
 -- Where its rater starts.
@@ -15,15 +15,30 @@ INSERT INTO raters (arena) VALUES (%(arena)s);
 
 -- name: arenas_find
 -- One arena by name.
-SELECT arena, name, title, settings, created_at, ids_carry_arena FROM arenas WHERE name = %(name)s;
+SELECT arena, name, title, settings, created_at FROM arenas
+WHERE name = %(name)s AND settings ->> 'stage' IS DISTINCT FROM 'deleted';
+
+-- name: arenas_lock
+-- The same, whose title and settings nobody else changes until this transaction ends.
+SELECT arena, name, title, settings, created_at FROM arenas
+WHERE name = %(name)s AND settings ->> 'stage' IS DISTINCT FROM 'deleted' FOR NO KEY UPDATE;
 
 -- name: arenas_find_by_number
 -- One arena by number.
-SELECT arena, name, title, settings, created_at, ids_carry_arena FROM arenas WHERE arena = %(arena)s;
+SELECT arena, name, title, settings, created_at FROM arenas WHERE arena = %(arena)s;
+
+-- name: arenas_find_by_numbers
+-- The arenas with these numbers.
+SELECT arena, name, title, settings, created_at FROM arenas WHERE arena = ANY(%(arenas)s);
+
+-- name: arenas_prompt_language
+-- The language of a prompt.
+SELECT language FROM prompts WHERE arena = %(arena)s AND prompt = %(prompt)s;
 
 -- name: arenas_list
--- Every arena, by name.
-SELECT arena, name, title, settings, created_at, ids_carry_arena FROM arenas ORDER BY name;
+-- Every arena that is not deleted, by name.
+SELECT arena, name, title, settings, created_at FROM arenas
+WHERE settings ->> 'stage' IS DISTINCT FROM 'deleted' ORDER BY name;
 
 -- name: arenas_change
 -- Another title or other settings.

@@ -25,10 +25,13 @@ SELECT bytes FROM contents WHERE sha256 = %(sha256)s;
 SELECT sha256, media_type FROM responses WHERE response = %(response)s AND withdrawn_at IS NULL;
 
 -- name: contents_abandoned
--- Hashes that only withdrawn responses refer to, and those without a response for a day.
+-- Hashes that only withdrawn responses refer to (hidden ones may be shown again), and those without a response for a day.
 SELECT c.sha256
 FROM contents c
-WHERE NOT EXISTS (SELECT FROM responses r WHERE r.sha256 = c.sha256 AND r.withdrawn_at IS NULL)
+WHERE NOT EXISTS (
+        SELECT FROM responses r
+        WHERE r.sha256 = c.sha256 AND (r.withdrawn_at IS NULL OR r.hidden_at IS NOT NULL)
+    )
     AND (
         EXISTS (SELECT FROM responses r WHERE r.sha256 = c.sha256)
         OR c.added_at < now() - interval '1 day'
@@ -39,7 +42,10 @@ WHERE NOT EXISTS (SELECT FROM responses r WHERE r.sha256 = c.sha256 AND r.withdr
 SELECT c.sha256, c.bytes IS NULL
 FROM contents c
 WHERE c.sha256 = ANY(%(sha256)s)
-    AND NOT EXISTS (SELECT FROM responses r WHERE r.sha256 = c.sha256 AND r.withdrawn_at IS NULL);
+    AND NOT EXISTS (
+        SELECT FROM responses r
+        WHERE r.sha256 = c.sha256 AND (r.withdrawn_at IS NULL OR r.hidden_at IS NOT NULL)
+    );
 
 -- name: contents_remove
 -- These rows, and the bytes in them.

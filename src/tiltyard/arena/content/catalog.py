@@ -16,9 +16,9 @@ from tiltyard.arena.content.arenas import (
     list_arenas,
     list_models,
     list_prompts,
+    prompt_language,
     prompt_text,
     read_filters,
-    read_prompt_keys,
 )
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
@@ -81,11 +81,10 @@ async def read_prompts(pool: ConnectionPool, arena: Arena, *, after: int, limit:
         return await list_prompts(connection, arena.arena, after=after, limit=limit)
 
 
-async def read_prompt_language(pool: ConnectionPool, arena: int, prompt: str) -> str | None:
-    """The language of a prompt; ``None`` if unknown."""
+async def read_prompt_language(pool: ConnectionPool, arena: int, prompt: int) -> str | None:
+    """The language of a prompt by number; ``None`` if unknown."""
     async with connect_from_pool(pool) as connection:
-        found = await read_prompt_keys(connection, arena, [prompt])
-    return found[0].language if found else None
+        return await prompt_language(connection, arena, prompt)
 
 
 async def find_live_response(pool: ConnectionPool, arena: str, model: str, prompt: str) -> int:

@@ -144,9 +144,7 @@ class MentionFinder:
 
     def _found(self, answer: CheckedAnswer) -> Mention | None:
         """The most important mention: its own model, its family, another model, or a family that it claims."""
-        text = normalise(
-            answer.data[: 4 * _MAX_SEARCHED_CHARACTERS].decode("utf-8", "ignore")[:_MAX_SEARCHED_CHARACTERS]
-        )
+        text = normalise(answer.shown_text(_MAX_SEARCHED_CHARACTERS))
         tokens = tokenise(text)
         present = set(tokens)
         said = self._said(text, tokens) if self._models.any_in(present) else set()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tiltyard.arena.content.arenas import read_log_head
+from tiltyard.arena.log.buckets import find_statement
 from tiltyard.postgres.connection_pool import Connection
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
@@ -16,6 +17,8 @@ __all__ = [
     "ShownMatchup",
     "find_open_matchups",
     "open_matchups_with",
+    "show_responses",
+    "withdraw_hidden_responses",
     "withdraw_prompt_text",
     "withdraw_responses",
 ]
@@ -32,6 +35,8 @@ class ShownMatchup:
     b: int
     prompt: int
     ballot: int
+    #: Whether it was prefetched and has not been shown.
+    unseen: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +48,32 @@ class SeenMatchups:
 
 
 async def withdraw_responses(
-    connection: Connection, arena: int, prompt: int, model: int | None, at: datetime
+    connection: Connection, arena: int, prompt: int, model: int | None, at: datetime, *, hide: bool = False
 ) -> list[tuple[int, int]]:
-    """Withdraw the responses to a prompt, all or one model's; return their numbers and models."""
-    values = {"arena": arena, "prompt": prompt, "model": model, "at": at}
+    """Withdraw the responses to a prompt, all or one model's; return their numbers and models.
+
+    Those that are only hidden keep their bytes and can be shown again.
+    """
+    values = {"arena": arena, "prompt": prompt, "model": model, "at": at, "hide": hide}
     found = await connection.execute(statement("takedowns_responses"), values)
+    return sorted((int(response), int(by)) for response, by in await found.fetchall())
+
+
+async def withdraw_hidden_responses(
+    connection: Connection, arena: int, prompt: int, model: int | None
+) -> list[int]:
+    """Withdraw hidden responses for good; return their numbers."""
+    values = {"arena": arena, "prompt": prompt, "model": model}
+    found = await connection.execute(statement("takedowns_hidden"), values)
+    return sorted(int(response) for (response,) in await found.fetchall())
+
+
+async def show_responses(
+    connection: Connection, arena: int, prompt: int, model: int | None
+) -> list[tuple[int, int]]:
+    """Make hidden responses live again; return their numbers and models."""
+    values = {"arena": arena, "prompt": prompt, "model": model}
+    found = await connection.execute(statement("takedowns_show"), values)
     return sorted((int(response), int(by)) for response, by in await found.fetchall())
 
 
@@ -64,7 +90,7 @@ async def find_open_matchups(
     upto = await read_log_head(connection, arena)
     values = {"arena": arena, "prompt": prompt, "model": model, "upto": upto}
     with translate_errors("look for open matchups"):
-        found = await connection.execute(statement("takedowns_open"), values)
+        found = await connection.execute(await find_statement(connection, "takedowns_open", values), values)
         return SeenMatchups(
             upto, tuple((int(source), int(serial)) for source, serial in await found.fetchall())
         )
@@ -85,5 +111,5 @@ async def open_matchups_with(
         "after": seen.upto,
         "now": now,
     }
-    found = await connection.execute(statement("takedowns_shown"), values)
+    found = await connection.execute(await find_statement(connection, "takedowns_shown", values), values)
     return [ShownMatchup(*each) for each in await found.fetchall()]

@@ -1,9 +1,31 @@
 -- name: takedowns_responses
--- Live responses to a prompt, all or one model's, are withdrawn.
-UPDATE responses SET withdrawn_at = %(at)s
+-- Live responses to a prompt, all or one model's, are withdrawn, or only hidden.
+UPDATE responses SET withdrawn_at = %(at)s, hidden_at = CASE WHEN %(hide)s::boolean THEN %(at)s::timestamptz END
 WHERE arena = %(arena)s AND prompt = %(prompt)s AND (%(model)s::integer IS NULL OR model = %(model)s)
     AND withdrawn_at IS NULL
 RETURNING response, model;
+
+-- name: takedowns_hidden
+-- Hidden responses to a prompt, all or one model's, are withdrawn for good.
+UPDATE responses SET hidden_at = NULL
+WHERE arena = %(arena)s AND prompt = %(prompt)s AND (%(model)s::integer IS NULL OR model = %(model)s)
+    AND hidden_at IS NOT NULL
+RETURNING response;
+
+-- name: takedowns_show
+-- Hidden responses to a prompt, all or one model's, are live again: the last of each model that has no other.
+UPDATE responses r SET withdrawn_at = NULL, hidden_at = NULL
+FROM (
+    SELECT model, max(response) AS response FROM responses
+    WHERE arena = %(arena)s AND prompt = %(prompt)s AND (%(model)s::integer IS NULL OR model = %(model)s)
+        AND hidden_at IS NOT NULL
+    GROUP BY model
+) last
+WHERE r.response = last.response AND NOT EXISTS (
+    SELECT FROM responses o
+    WHERE o.arena = %(arena)s AND o.prompt = %(prompt)s AND o.model = last.model AND o.withdrawn_at IS NULL
+)
+RETURNING r.response, r.model;
 
 -- name: takedowns_prompt
 -- A prompt's text goes; its hash and its name stay. No row comes back if it was gone already.
@@ -26,9 +48,9 @@ WHERE m.arena = %(arena)s AND m.prompt = %(prompt)s AND m.expires_at > now() AND
 WITH looked_at (source, serial) AS (
     SELECT * FROM unnest(%(sources)s::smallint[], %(serials)s::bigint[])
     UNION
-    SELECT source, serial FROM events WHERE arena = %(arena)s AND position > %(after)s AND kind IN (0, 8)
+    SELECT source, serial FROM events WHERE arena = %(arena)s AND position > %(after)s AND kind IN (0, 8, 14)
 )
-SELECT m.source, m.serial, m.session, m.a, m.b, m.prompt, m.ballot
+SELECT m.source, m.serial, m.session, m.a, m.b, m.prompt, m.ballot, m.unseen
 FROM looked_at JOIN matchups m USING (source, serial)
 WHERE m.arena = %(arena)s AND m.expires_at > %(now)s
     AND (m.response_a = ANY(%(responses)s) OR m.response_b = ANY(%(responses)s))

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from uuid import UUID
 
 from tiltyard.arena.content.answer_import import (
@@ -15,10 +13,12 @@ from tiltyard.arena.content.answer_import import (
     import_checked_answers,
     plan_import,
 )
-from tiltyard.arena.content.answer_rows import BadRow, CheckedAnswer, read_upload_rows
+from tiltyard.arena.content.answer_rows import BadRow, CheckedAnswer
 from tiltyard.arena.content.arenas import Arena, list_models
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.name_mentions import Mention, MentionFinder
+from tiltyard.arena.content.response_warnings import ResponseWarning, WarningFinder
+from tiltyard.arena.content.uploaded_files import read_uploaded_file
 from tiltyard.arena.content.uploads import MAX_UPLOAD_BYTES, add_upload, find_upload, remove_upload
 from tiltyard.errors import Conflict, InputError
 from tiltyard.files.answer_file_rows import problem_field
@@ -79,6 +79,12 @@ class UploadPreview:
     #: Valid rows whose responses name a model, a family or a maker; the first ones are listed.
     mentioned: int
     mentions: tuple[Mention, ...]
+    #: Valid rows whose responses are empty or look cut off; the first ones are listed.
+    suspect: int = 0
+    suspects: tuple[ResponseWarning, ...] = ()
+    #: The tool that wrote the file, and what was left out of it.
+    format: str = ""
+    left_out: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +115,8 @@ async def preview_upload(pool: ConnectionPool, arena: Arena, upload: UUID, *, ac
     """What the file would add now. Changes nothing."""
     async with connect_from_pool(pool) as connection:
         found = await find_upload(connection, arena.arena, actor, upload)
-        rows = await asyncio.to_thread(_read, found.data)
+        read = await asyncio.to_thread(read_uploaded_file, found.name, found.data, most=MAX_UNPACKED_BYTES)
+        rows = read.rows
         good = [row for row in rows if isinstance(row, CheckedAnswer)]
         planned = await plan_import(connection, arena.arena, good)
         known = [model.name for model in await list_models(connection, arena.arena)]
@@ -120,6 +127,9 @@ async def preview_upload(pool: ConnectionPool, arena: Arena, upload: UUID, *, ac
     ]
     fit = [row for k, row in enumerate(good) if k not in planned.conflicts]
     finder = await asyncio.to_thread(_find_mentions, known, fit)
+    warnings = WarningFinder()
+    for row in fit:
+        warnings.look(row)
     return UploadPreview(
         upload=upload,
         name=found.name,
@@ -132,6 +142,10 @@ async def preview_upload(pool: ConnectionPool, arena: Arena, upload: UUID, *, ac
         cut_short=any(row.last for row in bad),
         mentioned=finder.count,
         mentions=tuple(finder.first),
+        suspect=warnings.count,
+        suspects=tuple(warnings.first),
+        format=read.format,
+        left_out=read.left_out,
     )
 
 
@@ -151,7 +165,8 @@ async def import_upload(
     """
     async with connect_from_pool(pool) as connection:
         found = await find_upload(connection, arena.arena, actor, upload)
-        rows = await asyncio.to_thread(_read, found.data)
+        read = await asyncio.to_thread(read_uploaded_file, found.name, found.data, most=MAX_UNPACKED_BYTES)
+        rows = read.rows
         good = [row for row in rows if isinstance(row, CheckedAnswer)]
         planned = await plan_import(connection, arena.arena, good)
     fit = [row for k, row in enumerate(good) if k not in planned.conflicts]
@@ -172,13 +187,6 @@ async def discard_upload(pool: ConnectionPool, arena: Arena, upload: UUID, *, ac
     async with connect_from_pool(pool) as connection:
         await find_upload(connection, arena.arena, actor, upload)
         await remove_upload(connection, upload)
-
-
-def _read(data: bytes) -> Sequence[CheckedAnswer | BadRow]:
-    with tempfile.NamedTemporaryFile(prefix="tiltyard-") as file:
-        file.write(data)
-        file.flush()
-        return list(read_upload_rows(Path(file.name), most=MAX_UNPACKED_BYTES))
 
 
 def _find_mentions(known: Sequence[str], rows: Sequence[CheckedAnswer]) -> MentionFinder:
@@ -202,9 +210,7 @@ def _sample(row: CheckedAnswer) -> UploadSample:
         language=row.language,
         kind=row.kind,
         size=len(row.data),
-        excerpt=row.data[: 4 * _EXCERPT_CHARACTERS].decode(errors="ignore")[:_EXCERPT_CHARACTERS]
-        if row.kind == "text"
-        else None,
+        excerpt=row.shown_text(_EXCERPT_CHARACTERS) if row.kind == "text" else None,
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tiltyard.arena.judging.judge_panel import (
@@ -32,6 +33,7 @@ from tiltyard.errors import (
     NoMatchup,
     NotAllowed,
     NotFound,
+    Paused,
     TiltyardError,
 )
 from tiltyard.jobs.worker_locks import WorkerLocks
@@ -207,6 +209,9 @@ class _JudgeVoting:
             except NoMatchup:
                 self.votes.stopped = "there is nothing to vote on"
                 return
+            except Paused:
+                self.votes.stopped = "voting in this arena is paused"
+                return
             if matchup is None:
                 if self._left is not None:
                     self._left += 1
@@ -251,8 +256,10 @@ class _JudgeVoting:
             texts = [(await client.response(matchup.matchup, side)).decode() for side in ("a", "b")]
         except UnicodeDecodeError:
             return "not text"
-        shown = [QuestionTexts(matchup.prompt.text, *pair) for pair in (texts, texts[::-1])]
-        requests = self._panel.requests(matchup.matchup, shown[0], shown[1])
+        first, second = texts
+        shown = QuestionTexts(matchup.prompt.text, first, second)
+        swapped = QuestionTexts(matchup.prompt.text, second, first)
+        requests = self._panel.requests(matchup.matchup, shown, swapped)
         verdicts = await self._asking.verdicts(requests)
         self._count_provider_failures(verdicts.values())
         return self._panel.result(requests, verdicts)
@@ -293,6 +300,9 @@ class _JudgeVoter:
                 )
             if name in self._in_progress:
                 return None
+            # Work on it begins now: it must not expire like one that is kept for later.
+            with suppress(Expired, Closed, NotFound):
+                matchup = await self.client.show(name)
             self._in_progress.add(name)
             return matchup
 

@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, TypeAlias, TypedDict, final
 if TYPE_CHECKING:
     from tiltyard.core.policy.validity.method_document import MethodValues
 
-__all__ = ["EventDetail", "ExclusionDetail", "ShownSeconds", "UndoDetail", "VoteDetail", "undo_detail"]
+__all__ = [
+    "EventDetail",
+    "ExclusionDetail",
+    "PanelClosedDetail",
+    "PanelDetail",
+    "ServedDetail",
+    "ShownSeconds",
+    "SkipDetail",
+    "UndoDetail",
+    "VoteDetail",
+    "undo_detail",
+]
 
 
 class ShownSeconds(TypedDict):
@@ -18,12 +29,30 @@ class ShownSeconds(TypedDict):
 
 
 @final
+class ServedDetail(TypedDict, total=False):
+    """For a matchup that is served or prefetched: what its voter had said to be able to judge, if anything."""
+
+    languages: list[str]
+    categories: list[str]
+
+
+@final
 class VoteDetail(TypedDict, total=False):
-    """For a vote: ``shown`` if a person cast it, the others if a judge did."""
+    """For a vote: ``shown`` and ``recognized`` if a person cast it, the others if a judge did."""
 
     shown: ShownSeconds
+    #: Whether the voter said to know a model by its response: the vote is not blind then.
+    recognized: bool
     pref: float
     judge_model: str
+
+
+@final
+class SkipDetail(TypedDict, total=False):
+    """For a skip: why, and whether the voter said to know a model by its response."""
+
+    reason: str
+    recognized: bool
 
 
 @final
@@ -42,7 +71,31 @@ class ExclusionDetail(TypedDict):
     exclusion: int
 
 
-EventDetail: TypeAlias = "VoteDetail | UndoDetail | ExclusionDetail | MethodValues"
+@final
+class PanelDetail(TypedDict):
+    """For an expert panel that was opened: from this and the responses at that position, its assignment follows."""
+
+    panel: int
+    seed: int
+    overlap: int
+    pairs_per_prompt: int | None
+    #: Numbers of prompts and models, and the raters' sessions in the order of their numbers.
+    prompts: list[int]
+    models: list[int]
+    sessions: list[int]
+
+
+@final
+class PanelClosedDetail(TypedDict):
+    """For an expert panel that was closed."""
+
+    panel: int
+
+
+EventDetail: TypeAlias = (
+    "ServedDetail | VoteDetail | SkipDetail | UndoDetail | ExclusionDetail | PanelDetail | PanelClosedDetail "
+    "| MethodValues"
+)
 
 
 def undo_detail(detail: EventDetail | None) -> UndoDetail:

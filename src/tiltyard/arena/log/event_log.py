@@ -8,6 +8,8 @@ that has seen position n has seen everything before it.
 from __future__ import annotations
 
 import enum
+import time
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -15,16 +17,18 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, AsyncPipeline
 from psycopg.pq import TransactionStatus
 
 from tiltyard.arena.log.array_literals import array_literal
-from tiltyard.arena.log.event_details import EventDetail, UndoDetail, VoteDetail
+from tiltyard.arena.log.buckets import find_statement, forget_bucket, read_bucket
+from tiltyard.arena.log.event_details import EventDetail, ServedDetail, SkipDetail, UndoDetail, VoteDetail
 from tiltyard.arena.log.matchup_endings import EndingBuffer
 from tiltyard.arena.log.partitions import PARTITION_AHEAD_ROWS, PARTITION_ROWS, ensure_partition
 from tiltyard.errors import NotFound, StoreFault
+from tiltyard.instruments import EVENTS, LOCK_WAIT_SECONDS
 from tiltyard.postgres.connections import translate_errors
-from tiltyard.postgres.statements import arena_statement, statement
+from tiltyard.postgres.statements import bucket_statement, statement
 from tiltyard.settings.arena_settings import MAX_SESSION_VOTES
 
 __all__ = [
@@ -55,7 +59,10 @@ TAIL_ROWS = 5_000
 
 
 class LogKind(enum.IntEnum):
-    """Kinds of events. The first eight are those of `core.policy.state.events.Event`."""
+    """Kinds of events. The first eight are those of `core.policy.state.events.Event`.
+
+    A matchup is either served, which shows it at once, or prefetched; a prefetched one is shown later or released.
+    """
 
     SERVED = 0
     VOTE = 1
@@ -71,13 +78,21 @@ class LogKind(enum.IntEnum):
     RESTORE = 11
     POLICY = 12
     WIDEN = 13
+    PREFETCHED = 14
+    SHOWN = 15
+    RELEASED = 16
+    PANEL_OPENED = 20
+    PANEL_CLOSED = 21
+
+
+_KIND_NAMES = {int(kind): kind.name.lower() for kind in LogKind}
 
 
 @dataclass(frozen=True, slots=True)
 class LogRow:
     """One event. Numbers that do not apply are -1.
 
-    Served matchups have ``matchup`` and ``expires_at``; served matchups and reveals have the responses.
+    Served, prefetched and shown matchups have ``matchup`` and ``expires_at``; these and reveals have the responses.
     """
 
     position: int
@@ -114,10 +129,14 @@ class OpenMatchup:
     prompt: int
     response_a: int
     response_b: int
+    nominal: int
+    lane: int
     served_at: datetime
     expires_at: datetime
     #: How often a vote on it was undone.
     ballot: int = 0
+    #: Whether it was prefetched and has not been shown.
+    unseen: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +158,10 @@ class ServedMatchup:
     propensity: float
     given_up: int
     expires_at: datetime
+    #: Whether it is prefetched: it is no exposure until it is shown.
+    unseen: bool = False
+    #: What the voter had said to be able to judge: it was chosen among those prompts.
+    detail: ServedDetail | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +230,8 @@ class _LogHead(NamedTuple):
     last: datetime | None
     clock: datetime
     horizon: int
+    #: The bucket in which the log lies, read under its lock.
+    bucket: int
 
 
 #: Numbers of an event, in the order of its columns from ``source`` to ``lane``.
@@ -219,6 +244,8 @@ class LogBatch:
     def __init__(self, connection: AsyncConnection, arena: int, place: _LogHead, tail: list[LogRow]) -> None:
         self.arena = arena
         self.connection = connection
+        #: The bucket in which the log lies. It cannot change before the end of the batch.
+        self.bucket = place.bucket
         #: The last position, including the added events.
         self.head = place.head
         #: The time of all added events; never before that of the log's last event.
@@ -255,15 +282,22 @@ class LogBatch:
         return self.head
 
     def serve(self, matchup: ServedMatchup) -> int:
-        """Add a served matchup: its event and its row. Return the position."""
+        """Add a matchup that is served or prefetched: its event and its row. Return the position."""
         m = matchup
+        kind = LogKind.PREFETCHED if m.unseen else LogKind.SERVED
         numbers = (m.source, m.serial, m.session, m.a, m.b, m.prompt, None, m.nominal, m.lane)
-        position = self._add(LogKind.SERVED, numbers, None, None)
+        position = self._add(kind, numbers, m.detail, None)
         responses = (m.response_a, m.response_b)
-        about = (m.nominal, m.lane, m.reason, m.propensity, m.given_up, m.expires_at)
+        about = (m.nominal, m.lane, m.reason, m.propensity, m.given_up, m.expires_at, m.unseen)
         models = (m.session, m.a, m.b, m.prompt)
         self._matchups.append((m.source, m.serial, m.matchup, position, *models, *responses, *about))
         return position
+
+    def show(self, one: OpenMatchup, expires_at: datetime) -> int:
+        """Add that a prefetched matchup is shown, and can be voted on until ``expires_at``. Return the position."""
+        self._endings.show((one.source, one.serial), expires_at)
+        numbers = (one.source, one.serial, one.session, one.a, one.b, one.prompt, None, one.nominal, one.lane)
+        return self._add(LogKind.SHOWN, numbers, None, None)
 
     def vote(self, one: OpenMatchup, outcome: int, *, blind: bool, detail: VoteDetail | None = None) -> int:
         """Add a vote: its event and the matchup's ending. Return the position.
@@ -277,13 +311,20 @@ class LogBatch:
         return position
 
     def end(
-        self, kind: LogKind, source: int, serial: int, *, session: int | None = None, ballot: int = 0
+        self,
+        kind: LogKind,
+        source: int,
+        serial: int,
+        *,
+        session: int | None = None,
+        ballot: int = 0,
+        detail: SkipDetail | None = None,
     ) -> int:
-        """Add a skip or an expiry: its event and the matchup's ending. Return the position.
+        """Add a skip, an expiry or a release: its event and the matchup's ending. Return the position.
 
         If ``ballot`` is above 0, a vote on the matchup was undone, and its ending is replaced.
         """
-        position = self.add(kind, source=source, serial=serial, session=session)
+        position = self.add(kind, source=source, serial=serial, session=session, detail=detail)
         key = (source, serial)
         self._endings.end(key, position, int(kind), None, blind=None, reopened=ballot > 0)
         return position
@@ -302,13 +343,18 @@ class LogBatch:
         self._endings.reveal((source, serial))
         return self.add(LogKind.REVEAL, source=source, serial=serial, session=session)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was added."""
+        return not self._events
+
     async def stands(self, source: int, serial: int, position: int) -> bool:
         """Whether the vote at this position was not undone, neither in the tables nor in this batch."""
         known = self._endings.stands((source, serial), position)
         if known is not None:
             return known
         values = {"arena": self.arena, "source": source, "serial": serial}
-        found = await self.connection.execute(arena_statement("log_ending", self.arena), values)
+        found = await self.connection.execute(bucket_statement("log_ending", self.bucket), values)
         return await found.fetchone() == (LogKind.VOTE, position, None)
 
     async def read_revealed_names(
@@ -324,11 +370,16 @@ class LogBatch:
         revealed = [ToldResponse(*row) for row in await found.fetchall()]
         if source != HUMAN:
             return revealed, []
-        found = await execute(arena_statement("log_pending_names", self.arena), values)
+        found = await execute(bucket_statement("log_pending_names", self.bucket), values)
         return revealed, [PendingNames(*row) for row in reversed(await found.fetchall())]
 
-    async def _write(self) -> list[tuple[str, Any]]:
-        """Send all rows; return the cursors of the updates, to be checked after a sync."""
+    def measure(self) -> None:
+        """Count the events by kind, after they were committed."""
+        for kind, count in Counter(row[1] for row in self._events).items():
+            EVENTS.record(count, _KIND_NAMES[kind])
+
+    async def _write(self) -> list[tuple[str, Any, int]]:
+        """Send all rows; return the cursors of the updates and their numbers of rows, to be checked after a sync."""
         if not self._events:
             return []
         await self._make_room()
@@ -340,21 +391,22 @@ class LogBatch:
             (self._endings.rows, "log_add_endings", self._endings.columns),
         ):
             if rows:
-                await execute(statement(name), same | dict(zip(columns, _columns(rows), strict=True)))
+                values = same | dict(zip(columns, _columns(rows), strict=True))
+                await execute(bucket_statement(name, self.bucket), values)
         return [
-            (name, await execute(arena_statement(name, self.arena), {**same, **values}))
-            for name, values in self._endings.changes
+            (name, await execute(bucket_statement(name, self.bucket), {**same, **values}), changed)
+            for name, values, changed in self._endings.statements()
         ]
 
     async def _make_room(self) -> None:
         """Create the next partition of tables whose last one is almost full."""
         if _crosses(self._first, self.head):
-            await ensure_partition(self.connection, "events", self.arena, self.head + PARTITION_AHEAD_ROWS)
+            await ensure_partition(self.connection, "events", self.bucket, self.head + PARTITION_AHEAD_ROWS)
         serials = [row[1] for row in self._matchups]
         if serials and _crosses(min(serials) - 1, max(serials)):
             for table in ("matchups", "endings"):
                 await ensure_partition(
-                    self.connection, table, self.arena, max(serials) + PARTITION_AHEAD_ROWS
+                    self.connection, table, self.bucket, max(serials) + PARTITION_AHEAD_ROWS
                 )
 
 
@@ -364,7 +416,7 @@ _EVENTS = (
 )  # fmt: skip
 _MATCHUPS = (
     "source", "serial", "matchup", "position", "session", "a", "b", "prompt", "response_a", "response_b",
-    "nominal", "lane", "reason", "propensity", "given_up", "expires_at",
+    "nominal", "lane", "reason", "propensity", "given_up", "expires_at", "unseen",
 )  # fmt: skip
 
 
@@ -379,27 +431,27 @@ async def append_batch(
     With ``after``, the batch has the events that others appended since that position, at most `TAIL_ROWS`.
     A caller that is further behind must read the rest with `read_tail` before it appends anything.
     """
+    asked = time.perf_counter()
     with translate_errors("append to an arena's log"):
         try:
+            bucket = await read_bucket(connection, arena)
             async with connection.pipeline() as pipeline:
-                plans = "force_custom_plan" if after is None else "auto"
-                values = {"arena": arena, "after": after, "limit": TAIL_ROWS, "plans": plans}
                 if connection.info.transaction_status is TransactionStatus.IDLE:
                     await connection.execute(statement("log_begin"))
-                await connection.execute(statement("log_lock"), values)
-                if after is None:
-                    # A new arena's partitions are created in this transaction.
-                    head, tail = await connection.execute(statement("log_head"), values), None
-                else:
-                    head = await connection.execute(arena_statement("log_head", arena), values)
-                    tail = await connection.execute(arena_statement("log_tail", arena), values)
-                # Only after a sync does the server's idle timeout run.
-                await pipeline.sync()
-                place = await head.fetchone()
-                assert place is not None
-                batch = LogBatch(connection, arena, _LogHead(*place), await _rows(tail))
+                await connection.execute(statement("log_lock"), {"arena": arena})
+                place, tail = await _read_end(connection, pipeline, arena, bucket, after)
+                if place.bucket != bucket:
+                    # The arena was moved between the two looks; its lock is held now, so this bucket stays.
+                    forget_bucket(connection, arena)
+                    place, tail = await _read_end(connection, pipeline, arena, place.bucket, after)
+                LOCK_WAIT_SECONDS.record(time.perf_counter() - asked)
+                batch = LogBatch(connection, arena, place, tail)
                 yield batch
                 changed = await batch._write()  # noqa: SLF001
+                if after is None:
+                    # A voting queue announces what it appends about once a second: each announcement costs as
+                    # much as several votes.
+                    await connection.execute(statement("log_announce"), {"arenas": str(arena)})
                 if changed:
                     await pipeline.sync()
                     _check(changed)
@@ -407,20 +459,37 @@ async def append_batch(
         except BaseException:
             await _rolled_back(connection)
             raise
+    batch.measure()
+
+
+async def _read_end(
+    connection: AsyncConnection, pipeline: AsyncPipeline, arena: int, bucket: int, after: int | None
+) -> tuple[_LogHead, list[LogRow]]:
+    """The last position of a log that is locked, and its events after a position."""
+    values = {"arena": arena, "after": after, "limit": TAIL_ROWS}
+    head = await connection.execute(bucket_statement("log_head", bucket), values)
+    tail = None if after is None else await connection.execute(bucket_statement("log_tail", bucket), values)
+    # Only after a sync does the server's idle timeout run.
+    await pipeline.sync()
+    place = await head.fetchone()
+    assert place is not None
+    return _LogHead(*place), await _rows(tail)
 
 
 async def read_tail(connection: AsyncConnection, arena: int, after: int) -> list[LogRow]:
     """Up to `TAIL_ROWS` events after a position; fewer only at the end of the log."""
     with translate_errors("read an arena's log"):
         values = {"arena": arena, "after": after, "limit": TAIL_ROWS}
-        return await _rows(await connection.execute(arena_statement("log_tail", arena), values))
+        text = await find_statement(connection, "log_tail", values)
+        return await _rows(await connection.execute(text, values))
 
 
 async def find_matchup(connection: AsyncConnection, arena: int, matchup: UUID) -> MatchupRecord | None:
     """A matchup of an arena by its id, open or ended."""
     with translate_errors("look up a matchup"):
         values = {"arena": arena, "matchup": matchup}
-        found = await connection.execute(statement("log_find_matchup"), values)
+        text = await find_statement(connection, "log_find_matchup", values)
+        found = await connection.execute(text, values)
         row = await found.fetchone()
         return None if row is None else MatchupRecord(*row)
 
@@ -442,9 +511,9 @@ def _crosses(first: int, last: int) -> bool:
     return (first + PARTITION_AHEAD_ROWS) // PARTITION_ROWS != (last + PARTITION_AHEAD_ROWS) // PARTITION_ROWS
 
 
-def _check(changed: list[tuple[str, Any]]) -> None:
-    for name, cursor in changed:
-        if cursor.rowcount != 1:
+def _check(changed: list[tuple[str, Any, int]]) -> None:
+    for name, cursor, expected in changed:
+        if cursor.rowcount != expected:
             doing = name.removeprefix("log_").replace("_", " ")
             raise StoreFault(f"cannot {doing}: the matchup is not in the expected state; try again")
 

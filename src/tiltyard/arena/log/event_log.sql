@@ -6,10 +6,9 @@ BEGIN ISOLATION LEVEL READ COMMITTED;
 -- The lock of writers of an arena's log, held until the transaction ends; but not for long, should
 -- its process be stopped in the middle. The server's idle timeout runs only while it has answered
 -- everything; servers from 17 on also bound the transaction as a whole. What is acknowledged is on disk,
--- whatever the role's default; a stricter one stays. A voting queue's statements name its arena's partitions,
--- so that a plan can be kept; others are planned each time, for the arena that they name.
+-- whatever the role's default; a stricter one stays. Plans of these short statements are kept.
 SELECT set_config('lock_timeout', '5s', true),
-       set_config('plan_cache_mode', %(plans)s, true),
+       set_config('plan_cache_mode', 'auto', true),
        CASE WHEN current_setting('synchronous_commit') = 'off'
            THEN set_config('synchronous_commit', 'on', true) END,
        set_config('idle_in_transaction_session_timeout', '10s', true),
@@ -17,25 +16,34 @@ SELECT set_config('lock_timeout', '5s', true),
            THEN set_config('transaction_timeout', '15s', true) END,
        pg_advisory_xact_lock(7205, %(arena)s);
 
+-- name: log_listen
+-- New events are announced here.
+LISTEN tiltyard_log;
+
+-- name: log_announce
+-- Announce that these arenas have new events.
+SELECT pg_notify('tiltyard_log', %(arenas)s);
+
 -- name: log_position
--- The last position of one arena's log. A query over all arenas would lock the partitions of all.
+-- The last position of one arena's log.
 SELECT coalesce(max(position), 0) FROM events WHERE arena = %(arena)s;
 
 -- name: log_head
--- The last position of a log, its time, the time now, and up to where votes are final.
+-- The last position of a log, its time, the time now, up to where votes are final, and the bucket of the log.
 SELECT coalesce(max(position), 0), max(at), clock_timestamp(),
-       coalesce((SELECT horizon FROM raters WHERE arena = %(arena)s), 0)
+       coalesce((SELECT horizon FROM raters WHERE arena = %(arena)s), 0),
+       (SELECT bucket FROM arenas WHERE arena = %(arena)s)
 FROM (SELECT position, at FROM events WHERE arena = %(arena)s ORDER BY position DESC LIMIT 1) AS last;
 
 -- name: log_tail
--- Events after a position, with the matchups of servings and reveals; absent numbers are -1.
+-- Events after a position, with the matchups that they serve, show or reveal; absent numbers are -1.
 SELECT e.position, e.at, e.kind, coalesce(e.source, -1), coalesce(e.serial, -1), coalesce(e.session, -1),
        coalesce(e.a, m.a, -1), coalesce(e.b, m.b, -1), coalesce(e.prompt, m.prompt, -1),
        coalesce(vote_kind(e.outcome, e.both_bad), -1),
        coalesce(e.nominal, -1), coalesce(e.lane, -1), e.detail, m.matchup, coalesce(m.response_a, -1),
        coalesce(m.response_b, -1), m.expires_at, coalesce(e.blind, true)
 FROM events e
-LEFT JOIN matchups m ON e.kind IN (0, 9) AND m.arena = e.arena AND m.source = e.source AND m.serial = e.serial
+LEFT JOIN matchups m ON e.kind IN (0, 9, 14, 15) AND m.arena = e.arena AND m.source = e.source AND m.serial = e.serial
 WHERE e.arena = %(arena)s AND e.position > %(after)s
 ORDER BY e.position LIMIT %(limit)s;
 
@@ -56,13 +64,18 @@ FROM unnest(%(position)s::bigint[], %(kind)s::smallint[], %(source)s::smallint[]
 -- One row for each matchup served in a batch.
 INSERT INTO matchups
     (arena, served_at, source, serial, matchup, position, session, a, b, prompt, response_a, response_b,
-     nominal, lane, reason, propensity, given_up, expires_at)
+     nominal, lane, reason, propensity, given_up, expires_at, unseen)
 SELECT %(arena)s, %(at)s, *
 FROM unnest(%(source)s::smallint[], %(serial)s::bigint[], %(matchup)s::uuid[], %(position)s::bigint[],
             %(session)s::bigint[], %(a)s::integer[], %(b)s::integer[], %(prompt)s::integer[],
             %(response_a)s::bigint[], %(response_b)s::bigint[], %(nominal)s::smallint[],
             %(lane)s::smallint[], %(reason)s::text[], %(propensity)s::double precision[],
-            %(given_up)s::smallint[], %(expires_at)s::timestamptz[]);
+            %(given_up)s::smallint[], %(expires_at)s::timestamptz[], %(unseen)s::boolean[]);
+
+-- name: log_show
+-- Prefetched matchups were shown in a batch: from now on they can be voted on as long as others.
+UPDATE matchups SET unseen = false, expires_at = %(expires_at)s
+WHERE arena = %(arena)s AND source = %(source)s AND serial = ANY(%(serials)s) AND unseen;
 
 -- name: log_add_endings
 -- One row for each matchup that ended in a batch for the first time; a second ending of a matchup fails.
@@ -153,10 +166,16 @@ SELECT m.arena, m.source, m.serial, m.session, m.a, m.b, m.prompt, m.response_a,
 FROM matchups m LEFT JOIN endings e USING (arena, source, serial)
 WHERE m.arena = %(arena)s AND m.matchup = %(matchup)s;
 
+-- name: log_serials
+-- How many matchups of each source were served or prefetched up to a position: the next serial.
+SELECT coalesce((SELECT serial + 1 FROM matchups WHERE arena = %(arena)s AND source = s AND position <= %(upto)s
+                 ORDER BY serial DESC LIMIT 1), 0)
+FROM generate_series(0, 1) AS s ORDER BY s;
+
 -- name: log_open_matchups
 -- Matchups that had not ended at a position, oldest first. One whose vote was undone is open from its serving on.
-SELECT m.matchup, m.source, m.serial, m.session, m.a, m.b, m.prompt, m.response_a, m.response_b, m.served_at,
-       m.expires_at, m.ballot
+SELECT m.matchup, m.source, m.serial, m.session, m.a, m.b, m.prompt, m.response_a, m.response_b, m.nominal,
+       m.lane, m.served_at, m.expires_at, m.ballot, m.unseen
 FROM matchups m
 WHERE m.arena = %(arena)s AND m.position <= %(upto)s
     AND m.expires_at > (

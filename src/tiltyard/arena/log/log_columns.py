@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 from psycopg import Connection
 
+from tiltyard.arena.log.buckets import find_statement_sync
 from tiltyard.arena.log.event_details import EventDetail
-from tiltyard.arena.log.event_log import LogKind
-from tiltyard.core.policy.state.events import Event, Events
+from tiltyard.arena.log.event_log import HUMAN, LogKind
+from tiltyard.core.policy.state.events import NO_SESSION, Event, Events
 from tiltyard.postgres.connections import translate_errors
-from tiltyard.postgres.statements import statement
 
 __all__ = ["LogColumns", "read_columns"]
 
@@ -86,9 +86,17 @@ class LogColumns:
         return replace(self, kind=np.where(gone, LogKind.UNDO, self.kind))
 
     def rows_of_source(self, source: int) -> Ints:
-        """Rows of the events that one source folds: its own, and those of models and responses."""
-        own = (self.kind <= LogKind.EXPIRE) & (self.source == source)
+        """Rows of the events that one source folds: its own, and those of models and responses.
+
+        Matchups that are prefetched, or released without having been shown, are not among them.
+        """
+        own = ((self.kind <= LogKind.EXPIRE) | (self.kind == LogKind.SHOWN)) & (self.source == source)
         return np.flatnonzero(own | ((self.kind > LogKind.EXPIRE) & (self.kind <= LogKind.WITHDRAW)))
+
+    def roster_size(self, models: int, prompts: int) -> tuple[int, int]:
+        """How many models and prompts the arena has after these events, if it had so many before them."""
+        rows = np.flatnonzero(self.kind == LogKind.WIDEN)
+        return (int(self.a[rows[-1]]), int(self.prompt[rows[-1]])) if len(rows) else (models, prompts)
 
     def not_blind(self, source: int, since: int) -> int:
         """The number of votes of a source, since a time in seconds, that are not blind."""
@@ -98,15 +106,20 @@ class LogColumns:
         return int(np.count_nonzero(votes & (self.blind == 0)))
 
     def events(self, source: int, dropped: Collection[int] = ()) -> Events:
-        """The events of one source. A vote whose serial is dropped, or that is not blind, becomes a skip."""
+        """The events of one source. A vote whose serial is dropped, or that is not blind, becomes a skip.
+
+        A matchup counts as served from the moment when it was shown.
+        """
         rows = self.rows_of_source(source)
         kind, serial = self.kind[rows].astype(np.uint8), self.serial[rows]
+        kind[kind == LogKind.SHOWN] = Event.SERVED
         kind[(kind == Event.VOTE) & (self.blind[rows] == 0)] = Event.SKIP
         if dropped:
             gone = (kind == Event.VOTE) & np.isin(serial, np.fromiter(dropped, dtype=np.int64))
             kind[gone] = Event.SKIP
         is_vote, is_served = kind == Event.VOTE, kind == Event.SERVED
-        session = np.where(is_served, self.session[rows], -1)
+        voted = is_vote if source == HUMAN else np.zeros_like(is_vote)
+        session = np.where(is_served | voted, self.session[rows], NO_SESSION)
         return Events(
             event=kind,
             a=np.maximum(self.a[rows], 0),
@@ -136,14 +149,16 @@ def read_columns(connection: Connection, arena: int, after: int, upto: int | Non
             last = int(rows["position"][-1]) if len(rows) else last
             full = len(rows) == _CHUNK_ROWS
         values = {"arena": arena, "after": after, "upto": last}
-        details = connection.execute(statement("log_details"), values).fetchall()
+        text = find_statement_sync(connection, "log_details", values)
+        details = connection.execute(text, values).fetchall()
     columns: dict[str, Ints] = {name: _joined(pieces.pop(name)) for name in _WIDTH_BYTES}
     return LogColumns(**columns, details={int(position): detail for position, detail in details})
 
 
 def _read_piece(connection: Connection, arena: int, after: int, upto: int) -> npt.NDArray[np.void]:
     values = {"arena": arena, "after": after, "upto": upto}
-    with connection.cursor() as cursor, cursor.copy(statement("log_columns"), values) as copy:
+    text = find_statement_sync(connection, "log_columns", values)
+    with connection.cursor() as cursor, cursor.copy(text, values) as copy:
         data = b"".join(copy)
     count = (len(data) - _HEADER_BYTES - _TRAILER_BYTES) // _ROW.itemsize
     return np.frombuffer(data, dtype=_ROW, count=count, offset=_HEADER_BYTES)

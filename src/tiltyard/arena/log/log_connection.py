@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from typing import cast
 from uuid import UUID
 
+from tiltyard.arena.log.buckets import find_statement
 from tiltyard.arena.log.event_log import (
     LogBatch,
     LogRow,
@@ -17,7 +18,15 @@ from tiltyard.arena.log.event_log import (
     find_matchup,
     read_tail,
 )
-from tiltyard.arena.log.rosters import Ints, Roster, read_excluded, read_responses, read_roster
+from tiltyard.arena.log.panel_tasks import PanelRows, read_panel_rows
+from tiltyard.arena.log.rosters import (
+    Ints,
+    Roster,
+    read_excluded,
+    read_judgeable,
+    read_responses,
+    read_roster,
+)
 from tiltyard.postgres.connection_pool import Connection, ConnectionPool
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
@@ -69,6 +78,16 @@ class LogConnection:
         async with self.connected() as connection:
             return await read_responses(connection, self.arena, roster)
 
+    async def panel_rows(self) -> PanelRows:
+        """The expert panels of this arena."""
+        async with self.connected() as connection:
+            return await read_panel_rows(connection, self.arena)
+
+    async def judgeable(self, languages: Sequence[str], categories: Sequence[str]) -> Ints:
+        """Numbers of the prompts in these languages and categories; see `read_judgeable`."""
+        async with self.connected() as connection:
+            return await read_judgeable(connection, self.arena, languages, categories)
+
     async def excluded(self) -> tuple[set[int], set[int]]:
         async with self.connected() as connection:
             return await read_excluded(connection, self.arena)
@@ -78,8 +97,19 @@ class LogConnection:
         values = {"arena": self.arena, "upto": upto, "longest": _MAX_OVERDUE_DURATION}
         async with self.connected() as connection:
             with translate_errors("read an arena's open matchups"):
-                found = await connection.execute(statement("log_open_matchups"), values)
+                text = await find_statement(connection, "log_open_matchups", values)
+                found = await connection.execute(text, values)
                 return [OpenMatchup(*row) for row in await found.fetchall()]
+
+    async def serials(self, upto: int) -> list[int]:
+        """By source: the number of matchups that were served or prefetched up to a position."""
+        values = {"arena": self.arena, "upto": upto}
+        async with self.connected() as connection:
+            with translate_errors("read an arena's matchups"):
+                found = await connection.execute(
+                    await find_statement(connection, "log_serials", values), values
+                )
+                return [serial for (serial,) in await found.fetchall()]
 
     async def clock(self) -> tuple[datetime, int]:
         """The database's time, and the position up to which votes are final."""

@@ -1,8 +1,8 @@
-"""The endings of one batch before they are written; at most one for each matchup."""
+"""What one batch changes in matchups that were served, before it is written; at most one ending for each."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import TypedDict
 
@@ -37,8 +37,9 @@ class EndingBuffer:
     """
 
     def __init__(self) -> None:
-        #: Names and values of statements to run after the rows are inserted; each changes one row.
-        self.changes: list[tuple[str, Mapping[str, object]]] = []
+        self._changes: list[tuple[str, Mapping[str, object]]] = []
+        #: Serials of matchups that were shown, by source and by when they expire.
+        self._shown: dict[tuple[int, datetime], list[int]] = {}
         self._inserted: list[_Ending] = []
         self._of_batch: dict[Key, _Ending] = {}
         self._undone: set[Key] = set()
@@ -52,6 +53,18 @@ class EndingBuffer:
     def rows(self) -> list[tuple[object, ...]]:
         """Endings to insert."""
         return [tuple(ending.values()) for ending in self._inserted]
+
+    def statements(self) -> Iterator[tuple[str, Mapping[str, object], int]]:
+        """Names and values of statements to run after the rows are inserted, and how many rows each changes."""
+        for (source, expires_at), serials in self._shown.items():
+            shown = {"source": source, "expires_at": expires_at, "serials": serials}
+            yield "log_show", shown, len(serials)
+        for name, values in self._changes:
+            yield name, values, 1
+
+    def show(self, key: Key, expires_at: datetime) -> None:
+        """Mark a prefetched matchup as shown."""
+        self._shown.setdefault((key[0], expires_at), []).append(key[1])
 
     def end(
         self,
@@ -79,7 +92,7 @@ class EndingBuffer:
                 raise StoreFault(f"matchup {key[1]} has ended already in this batch; try again")
             known.update(ending)
         elif reopened:
-            self.changes.append(("log_replace_ending", ending))
+            self._changes.append(("log_replace_ending", ending))
         else:
             self._inserted.append(ending)
 
@@ -91,12 +104,12 @@ class EndingBuffer:
             known["undone"] = position
         else:
             self._undone.add(key)
-            self.changes.append(("log_undo", matchup | {"vote": vote, "position": position}))
-        self.changes.append(("log_reopen", matchup | {"ballot": ballot, "expires_at": expires_at}))
+            self._changes.append(("log_undo", matchup | {"vote": vote, "position": position}))
+        self._changes.append(("log_reopen", matchup | {"ballot": ballot, "expires_at": expires_at}))
 
     def reveal(self, key: Key) -> None:
         """Mark the names of a matchup as revealed."""
-        self.changes.append(("log_reveal", {"source": key[0], "serial": key[1]}))
+        self._changes.append(("log_reveal", {"source": key[0], "serial": key[1]}))
 
     def stands(self, key: Key, position: int) -> bool | None:
         """Whether the vote at a position was not undone; ``None`` if this batch has not changed its matchup."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +13,15 @@ from psycopg import AsyncConnection, Connection
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
 
-__all__ = ["Roster", "read_excluded", "read_responses", "read_roster", "read_roster_sync"]
+__all__ = [
+    "Roster",
+    "read_answered",
+    "read_excluded",
+    "read_judgeable",
+    "read_responses",
+    "read_roster",
+    "read_roster_sync",
+]
 
 Ints = npt.NDArray[np.int64]
 
@@ -54,6 +64,29 @@ async def read_responses(connection: AsyncConnection, arena: int, roster: Roster
     known = (rows[:, 0] < cells.shape[0]) & (rows[:, 1] < cells.shape[1])
     cells[rows[known, 0], rows[known, 1]] = rows[known, 2]
     return cells
+
+
+async def read_answered(
+    connection: AsyncConnection, arena: int, prompts: Sequence[int], at: datetime
+) -> Ints:
+    """The cells, as rows of model and prompt, that had a live response at a time; of these prompts only."""
+    values = {"arena": arena, "prompts": list(prompts), "at": at}
+    with translate_errors("read an arena's responses"):
+        found = await connection.execute(statement("roster_answered"), values)
+        return np.array(await found.fetchall(), dtype=np.int64).reshape(-1, 2)
+
+
+async def read_judgeable(
+    connection: AsyncConnection, arena: int, languages: Sequence[str], categories: Sequence[str]
+) -> Ints:
+    """The prompts in one of these languages and one of these categories; an empty sequence stands for all.
+
+    A prompt without a language or without a category is in every one.
+    """
+    values = {"arena": arena, "languages": list(languages), "categories": list(categories)}
+    with translate_errors("read an arena's prompts"):
+        found = await connection.execute(statement("roster_judgeable"), values)
+        return np.array([prompt for (prompt,) in await found.fetchall()], dtype=np.int64)
 
 
 async def read_excluded(connection: AsyncConnection, arena: int) -> tuple[set[int], set[int]]:

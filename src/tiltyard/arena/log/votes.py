@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import psycopg
 
+from tiltyard.arena.log.buckets import find_statement, find_statement_sync
 from tiltyard.arena.log.event_details import VoteDetail
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connection_pool import Connection
@@ -23,11 +24,14 @@ from tiltyard.postgres.statements import statement
 
 __all__ = [
     "ArenaNames",
+    "Ballots",
     "Vote",
     "VoteTally",
     "count_excluded",
     "count_not_blind",
     "limit_statement_time",
+    "read_arrivals",
+    "read_ballots",
     "read_bounds",
     "read_names",
     "read_pairs",
@@ -40,6 +44,18 @@ Ints = npt.NDArray[np.int64]
 
 #: Positions in a page. A page fits in memory, and each is read in a transaction of its own.
 _PAGE_POSITIONS = 20_000
+
+_BALLOT_BYTES = {"position": 8, "session": 8, "a": 4, "b": 4, "prompt": 4, "kind": 2}
+#: All rows of a binary COPY have the same size if their fields have a fixed width and are never null.
+_BALLOT = np.dtype(
+    [("fields", ">i2")]
+    + [
+        part
+        for name, width in _BALLOT_BYTES.items()
+        for part in ((f"{name}_size", ">i4"), (name, f">i{width}"))
+    ]
+)
+_COPY_HEADER_BYTES, _COPY_TRAILER_BYTES = 19, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +99,21 @@ class VoteTally:
         return len(self.count)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Ballots:
+    """Votes one by one in log order, as columns; ``a`` was on the left, ``session`` is the voter's."""
+
+    position: Ints
+    session: Ints
+    a: Ints
+    b: Ints
+    prompt: Ints
+    kind: Ints
+
+    def __len__(self) -> int:
+        return len(self.position)
+
+
 @asynccontextmanager
 async def limit_statement_time(connection: Connection, seconds: float) -> AsyncIterator[None]:
     """A transaction with a time limit for each statement; a statement that exceeds it raises a `StoreFault`."""
@@ -103,7 +134,9 @@ def set_statement_timeout(connection: psycopg.Connection, seconds: float) -> Non
 def read_bounds(connection: psycopg.Connection, arena: int) -> tuple[int, int]:
     """The position up to which votes are final, and the log's last position."""
     with translate_errors("read an arena's log"):
-        row = connection.execute(statement("battles_bounds"), {"arena": arena}).fetchone()
+        values = {"arena": arena}
+        text = find_statement_sync(connection, "battles_bounds", values)
+        row = connection.execute(text, values).fetchone()
     if row is None:
         raise NotFound("no such arena; see the list of arenas")
     return int(row[0]), int(row[1])
@@ -137,7 +170,8 @@ def read_votes(
             "source": source,
         }
         with translate_errors("read an arena's votes"):
-            rows = connection.execute(statement("battles_votes"), values).fetchall()
+            text = find_statement_sync(connection, "battles_votes", values)
+            rows = connection.execute(text, values).fetchall()
         yield from (Vote(*row) for row in rows)
 
 
@@ -166,6 +200,42 @@ async def read_tally(
     return await _tallied(connection, "battles_tally", values)
 
 
+async def read_ballots(
+    connection: Connection,
+    arena: int,
+    source: int,
+    *,
+    upto: int,
+    prompts: Sequence[int] | None = None,
+    counted: bool = False,
+) -> Ballots:
+    """Read the votes that `read_tally` counts one by one, in log order."""
+    values = {
+        "arena": arena,
+        "source": source,
+        "upto": upto,
+        "prompts": None if prompts is None else list(prompts),
+        "counted": counted,
+    }
+    with translate_errors("read an arena's votes"):
+        await connection.execute(statement("battles_by_hash"))
+        text = await find_statement(connection, "battles_ballots", values)
+        async with connection.cursor() as cursor, cursor.copy(text, values) as copy:
+            data = b"".join([bytes(piece) async for piece in copy])
+    count = (len(data) - _COPY_HEADER_BYTES - _COPY_TRAILER_BYTES) // _BALLOT.itemsize
+    rows = np.frombuffer(data, dtype=_BALLOT, count=count, offset=_COPY_HEADER_BYTES)
+    return Ballots(**{name: rows[name].astype(np.int64) for name in _BALLOT_BYTES})
+
+
+async def read_arrivals(connection: Connection, arena: int, *, upto: int) -> dict[int, int]:
+    """The position at which each model was first enabled, as of a position; the first of them first."""
+    values = {"arena": arena, "upto": upto}
+    with translate_errors("read when an arena's models came"):
+        text = await find_statement(connection, "battles_arrivals", values)
+        rows = await (await connection.execute(text, values)).fetchall()
+    return {int(model): int(position) for model, position in rows}
+
+
 async def read_pairs(
     connection: Connection,
     arena: int,
@@ -192,7 +262,8 @@ async def count_excluded(connection: Connection, arena: int, source: int, *, upt
     """The number of votes that are excluded as of a position."""
     values = {"arena": arena, "source": source, "upto": upto}
     with translate_errors("count the excluded votes"):
-        row = await (await connection.execute(statement("battles_excluded"), values)).fetchone()
+        text = await find_statement(connection, "battles_excluded", values)
+        row = await (await connection.execute(text, values)).fetchone()
     assert row is not None
     return int(row[0])
 
@@ -201,7 +272,8 @@ async def count_not_blind(connection: Connection, arena: int, source: int, *, up
     """The number of votes up to a position that are not blind, and therefore not rated."""
     values = {"arena": arena, "source": source, "upto": upto}
     with translate_errors("count the votes that are not blind"):
-        row = await (await connection.execute(statement("battles_not_blind"), values)).fetchone()
+        text = await find_statement(connection, "battles_not_blind", values)
+        row = await (await connection.execute(text, values)).fetchone()
     assert row is not None
     return int(row[0])
 
@@ -209,6 +281,7 @@ async def count_not_blind(connection: Connection, arena: int, source: int, *, up
 async def _tallied(connection: Connection, named: str, values: Mapping[str, object]) -> VoteTally:
     with translate_errors("count an arena's votes"):
         await connection.execute(statement("battles_by_hash"))
-        rows = await (await connection.execute(statement(named), values)).fetchall()
+        text = await find_statement(connection, named, values)
+        rows = await (await connection.execute(text, values)).fetchall()
     columns = np.array(rows, dtype=np.int64).reshape(-1, 5).T
     return VoteTally(*columns)

@@ -38,6 +38,29 @@ WHERE d.arena = %(arena)s AND d.source = %(source)s AND d.kind = 1 AND d.undone 
 GROUP BY m.a, m.b, m.prompt, vote
 ORDER BY m.a, m.b, m.prompt, vote;
 
+-- name: battles_ballots
+-- The same votes one by one in log order, as fixed-width binary columns.
+COPY (
+    SELECT d.position, m.session, m.a, m.b, m.prompt, vote_kind(d.outcome, d.both_bad)::smallint
+    FROM endings d
+    JOIN matchups m USING (arena, source, serial)
+    WHERE d.arena = %(arena)s AND d.source = %(source)s AND d.kind = 1 AND d.undone IS NULL
+        AND d.blind IS NOT FALSE AND d.position <= %(upto)s
+        AND (%(prompts)s::integer[] IS NULL OR m.prompt = ANY(%(prompts)s))
+        AND NOT EXISTS (
+            SELECT FROM excluded_votes v JOIN exclusions x USING (exclusion)
+            WHERE NOT %(counted)s AND v.arena = d.arena AND v.source = d.source AND v.serial = d.serial
+                AND x.excluded <= %(upto)s AND (x.restored IS NULL OR x.restored > %(upto)s)
+        )
+    ORDER BY d.position
+) TO STDOUT (FORMAT binary);
+
+-- name: battles_arrivals
+-- When each model was first enabled.
+SELECT a, min(position) FROM events
+WHERE arena = %(arena)s AND kind = 4 AND position <= %(upto)s
+GROUP BY a ORDER BY min(position);
+
 -- name: battles_pairs
 -- The same between these models only, all prompts of the list together.
 SELECT m.a, m.b, 0, vote_kind(d.outcome, d.both_bad) AS vote, count(*)

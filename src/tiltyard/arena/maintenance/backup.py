@@ -29,7 +29,7 @@ from tiltyard.atomic_files import remove_drafts, replace_file
 from tiltyard.errors import InputError, StoreFault, UnreadableFile
 from tiltyard.postgres.binaries import Binaries, find_pg_dump_folder, without_password
 from tiltyard.postgres.connections import connect, translate_errors
-from tiltyard.postgres.statements import statement
+from tiltyard.postgres.statements import bucket_statement, statement
 from tiltyard.settings.regular_files import open_regular, read_regular
 
 if TYPE_CHECKING:
@@ -167,9 +167,19 @@ def _snapshot(connection: psycopg.Connection) -> Iterator[tuple[str, dict[str, i
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         row = connection.execute("SELECT pg_export_snapshot()").fetchone()
         assert row is not None
-        heads = {name: head for name, _, head in connection.execute(statement("backup_heads"))}
+        heads = {
+            name: _log_head(connection, arena, bucket)
+            for name, arena, bucket in connection.execute(statement("backup_arenas")).fetchall()
+        }
         hashes = [bytes(digest) for (digest,) in connection.execute(statement("backup_bulky"))]
         yield row[0], heads, hashes
+
+
+def _log_head(connection: psycopg.Connection, arena: int, bucket: int) -> int:
+    """The last position of a log in the bucket that this snapshot shows, which may differ from the present one."""
+    row = connection.execute(bucket_statement("log_position", bucket), {"arena": arena}).fetchone()
+    assert row is not None
+    return int(row[0])
 
 
 def _dump(programs: Binaries, url: str, path: Path, snapshot: str) -> None:

@@ -1,18 +1,12 @@
--- name: backup_heads
--- Every arena and the last position of its log.
-SELECT a.name, a.arena, coalesce(e.head, 0)
-FROM arenas a
-LEFT JOIN LATERAL (SELECT max(position) AS head FROM events WHERE events.arena = a.arena) e ON true
-ORDER BY a.name;
+-- name: backup_arenas
+-- Every arena, with its bucket.
+SELECT name, arena, bucket FROM arenas ORDER BY name;
 
 -- name: backup_counts
--- Every arena, the first and last position of its log, and how many there are.
-SELECT a.name, a.arena, coalesce(e.head, 0), coalesce(e.first, 1), coalesce(e.rows, 0)
-FROM arenas a
-LEFT JOIN (
-    SELECT arena, max(position) AS head, min(position) AS first, count(*) AS rows FROM events GROUP BY arena
-) e USING (arena)
-ORDER BY a.name;
+-- The last and the first position of each log in a bucket, and how many there are; not of copies that were moved away.
+SELECT e.arena, max(e.position), min(e.position), count(*)
+FROM events e JOIN arenas a ON a.arena = e.arena AND a.bucket = %(bucket)s
+GROUP BY e.arena;
 
 -- name: backup_bulky
 -- Hashes of bytes that do not lie in the database.
@@ -43,19 +37,23 @@ FROM audit WHERE action = 'backup' ORDER BY at DESC LIMIT 1;
 -- name: restored_tokens
 -- Tokens that can be used.
 SELECT t.api_token, t.name, t.scopes, a.name
-FROM api_tokens t LEFT JOIN arenas a USING (arena)
-WHERE t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > now())
+FROM api_tokens t LEFT JOIN arenas a USING (arena) LEFT JOIN operators o USING (operator)
+WHERE t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > now()) AND o.removed_at IS NULL
 ORDER BY t.api_token;
 
 -- name: restored_operators
 -- Operators with a password.
-SELECT name FROM operators WHERE password_argon2 <> '' ORDER BY name;
+SELECT name FROM operators WHERE password_argon2 <> '' AND removed_at IS NULL ORDER BY name;
 
 -- name: restored_operator_sessions
--- How many operator sessions, and links that set the operator's password, can be used.
+-- How many operator sessions, and links that make operators or set their passwords, can be used.
 SELECT
     (SELECT count(*) FROM operator_sessions WHERE revoked_at IS NULL AND expires_at > now()),
-    (SELECT count(*) FROM operator_links WHERE used_at IS NULL AND expires_at > now());
+    (SELECT count(*) FROM operator_links WHERE used_at IS NULL AND revoked_at IS NULL AND expires_at > now());
+
+-- name: restored_invitations
+-- How many invitations to private arenas let people in, or let in those who came by them.
+SELECT count(*) FROM invitations WHERE revoked_at IS NULL;
 
 -- name: restored_responses
 -- How many responses of each arena are shown, and how many were withdrawn.
@@ -67,8 +65,16 @@ FROM arenas a JOIN responses r USING (arena) GROUP BY a.name ORDER BY a.name;
 UPDATE api_tokens SET revoked_at = now() WHERE revoked_at IS NULL;
 
 -- name: revoke_restored_operator_links
--- Close links that set the operator's password.
+-- Close links that make operators or set their passwords.
 UPDATE operator_links SET used_at = now() WHERE used_at IS NULL;
+
+-- name: revoke_restored_sign_ins
+-- End every sign-in of people.
+UPDATE person_sign_ins SET ended_at = now() WHERE ended_at IS NULL;
+
+-- name: revoke_restored_invitations
+-- Revoke every invitation to a private arena, and every passcode.
+UPDATE invitations SET revoked_at = now() WHERE revoked_at IS NULL;
 
 -- name: revoke_restored_passwords
 -- A hash that no password matches.

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 import stat
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from tiltyard.arena.rating.rater_lag import RaterLag, read_rater_lags
 from tiltyard.errors import TiltyardError
 from tiltyard.postgres.connections import connect, translate_errors
+from tiltyard.postgres.poolers import check_same_database, find_pool_mode
 from tiltyard.postgres.schema_migrations import applied_migrations, migrations
 from tiltyard.postgres.security_releases import KNOWN_ON, SECURITY_RELEASES, missing_releases
 from tiltyard.postgres.statements import statement
+from tiltyard.settings.environment import SESSION_URL_VARIABLE
 
 if TYPE_CHECKING:
     import psycopg
@@ -52,10 +54,11 @@ def examine_home(home: Path, variables: Mapping[str, str]) -> list[HealthCheck]:
     return [_disk("disk of the home", home), _key(home, variables)]
 
 
-def examine_database(url: str, *, embedded: bool = False) -> list[HealthCheck]:
+def examine_database(url: str, *, embedded: bool = False, pooler_url: str | None = None) -> list[HealthCheck]:
     """Checks of the database. A check that raises an error counts as bad, and the others still run.
 
-    ``embedded`` means the server that comes with Tiltyard, which its operator cannot update.
+    ``embedded`` means the server that comes with Tiltyard, which its operator cannot update. ``pooler_url``: the pooler
+    before the database, if web processes use one.
     """
     began = time.monotonic()
     try:
@@ -74,7 +77,8 @@ def examine_database(url: str, *, embedded: bool = False) -> list[HealthCheck]:
             _durability,
             _plans,
             _connections,
-            lambda one: _pooling(one, url),
+            partial(_pooling, url=url),
+            *([] if pooler_url is None else [partial(_pooler, pooler_url=pooler_url)]),
             _clock,
             _data,
             _backup,
@@ -85,9 +89,8 @@ def examine_database(url: str, *, embedded: bool = False) -> list[HealthCheck]:
                 with translate_errors("run this check"):
                     result = look(connection)
             except TiltyardError as error:
-                result = HealthCheck(
-                    getattr(look, "__name__", "pooling").strip("_"), "bad", "the check failed", str(error)
-                )
+                name = getattr(look, "func", look).__name__.strip("_")
+                result = HealthCheck(name, "bad", "the check failed", str(error))
             found += result if isinstance(result, list) else [result]
         return found
 
@@ -157,7 +160,7 @@ def _durability(connection: psycopg.Connection) -> HealthCheck:
 def _plans(connection: psycopg.Connection) -> HealthCheck:
     if connection.execute(statement("plan_mode")).fetchone() == ("force_custom_plan",):
         return HealthCheck("plans", "ok", "statements are planned for the arena that they name")
-    advice = "run tiltyard migrate as the role in DATABASE_URL: statements may lock the tables of every arena"
+    advice = "run tiltyard migrate as the role in DATABASE_URL: statements may be planned for arenas of another size"
     return HealthCheck("plans", "look", "plan_cache_mode is not force_custom_plan", advice)
 
 
@@ -171,28 +174,28 @@ def _connections(connection: psycopg.Connection) -> HealthCheck:
 
 
 def _pooling(connection: psycopg.Connection, url: str) -> HealthCheck:
-    """Whether a session keeps its server process while another client is active.
-
-    A transaction pooler gives a client's server process to the next client, so that session locks, on
-    which leader election depends, do not work.
-    """
-    mark = secrets.token_hex(8)
-    first = connection.execute(statement("doctor_mark"), {"mark": mark}).fetchone()
-    with connect(url, name="tiltyard doctor") as other, other.transaction():
-        there = other.execute(statement("doctor_process")).fetchone()
-        second = connection.execute(statement("doctor_process")).fetchone()
-    assert first is not None
-    assert there is not None
-    if first != second or there[0] == first[0]:
+    """Leader election depends on locks that belong to a session."""
+    mode = find_pool_mode(connection, url)
+    if mode == "transaction":
         return HealthCheck(
             "pooling",
             "bad",
             "by transaction",
-            "point DATABASE_URL at the server, or pool by session: locks are lost",
+            f"locks are lost: set {SESSION_URL_VARIABLE} to the server itself, or pool by session",
         )
-    if connection.info.backend_pid != first[0]:
-        return HealthCheck("pooling", "ok", "by session")
-    return HealthCheck("pooling", "ok", "none: connected to the server itself")
+    value = "by session" if mode == "session" else "none: connected to the server itself"
+    return HealthCheck("pooling", "ok", value)
+
+
+def _pooler(connection: psycopg.Connection, pooler_url: str) -> HealthCheck:
+    """The pooler that web processes use besides the database itself."""
+    check_same_database(connection, pooler_url)
+    with connect(pooler_url, name="tiltyard doctor") as pooled:
+        mode = find_pool_mode(pooled, pooler_url)
+    if mode == "none":
+        advice = f"unset {SESSION_URL_VARIABLE}: statements are prepared only without it"
+        return HealthCheck("pooler", "look", "none: DATABASE_URL leads to the server itself", advice)
+    return HealthCheck("pooler", "ok", f"by {mode}, before the same database")
 
 
 def _clock(connection: psycopg.Connection) -> HealthCheck:

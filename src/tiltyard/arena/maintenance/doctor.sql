@@ -4,14 +4,6 @@ SELECT count(*), current_setting('max_connections')::integer - current_setting('
        count(*) FILTER (WHERE application_name LIKE 'tiltyard%' AND datname = current_database())
 FROM pg_stat_activity WHERE datid IS NOT NULL AND usesysid IS NOT NULL;
 
--- name: doctor_process
--- Which process of the server answers, and what was set in its session.
-SELECT pg_backend_pid(), current_setting('tiltyard.probe', true);
-
--- name: doctor_mark
--- Set something in this session, to see whether it lasts.
-SELECT pg_backend_pid(), set_config('tiltyard.probe', %(mark)s, false);
-
 -- name: doctor_clock
 -- The server's clock.
 SELECT clock_timestamp();

@@ -28,7 +28,7 @@ from tiltyard.errors import StoreFault
 from tiltyard.postgres.binaries import Binaries, bundled_folder, without_password
 from tiltyard.postgres.connections import connect, translate_errors
 from tiltyard.postgres.schema_migrations import use_custom_plans
-from tiltyard.postgres.statements import statement
+from tiltyard.postgres.statements import bucket_statement, statement
 
 if TYPE_CHECKING:
     import psycopg
@@ -91,14 +91,22 @@ def restore_database(path: Path, url: str, room: Path) -> None:
 def check_logs(connection: psycopg.Connection, heads: dict[str, int] | None = None) -> dict[str, int]:
     """Check that every arena's log is dense from 1, and ends at ``heads`` if given; return the last positions."""
     with translate_errors("count the logs"):
-        rows = connection.execute(statement("backup_counts")).fetchall()
-    for name, _, head, first, count in rows:
+        arenas = connection.execute(statement("backup_arenas")).fetchall()
+        counts: dict[int, tuple[int, int, int]] = {}
+        for bucket in {bucket for _, _, bucket in arenas}:
+            rows = connection.execute(
+                bucket_statement("backup_counts", bucket), {"bucket": bucket}
+            ).fetchall()
+            counts |= {arena: (head, first, count) for arena, head, first, count in rows}
+    found = {}
+    for name, arena, _ in arenas:
+        head, first, count = counts.get(arena, (0, 1, 0))
+        found[name] = head
         if first != 1 or count != head:
             raise StoreFault(
                 f"the log of arena {name} runs from {first} to {head} and has {count} events: some are"
                 " missing; restore an older backup into an empty database"
             )
-    found = {name: head for name, _, head, _, _ in rows}
     if heads is not None and found != heads:
         raise StoreFault(
             f"the logs end at {found}, and the backup states {heads}; restore it into an empty database again"

@@ -1,6 +1,6 @@
 """Access and visible responses after a restore, which are those at the time of the backup.
 
-Tokens and passwords that were revoked or changed after the backup are valid again, and responses withdrawn after it
+Tokens, invitations and passwords that were revoked or changed after the backup are valid again, and responses withdrawn after it
 are shown again.
 """
 
@@ -38,6 +38,8 @@ class RestoredAccess:
     #: How many operator sessions, and links that set a password, can be used.
     operator_sessions: int
     operator_links: int
+    #: How many invitations to private arenas are not revoked.
+    invitations: int
     responses: tuple[RestoredResponses, ...]
 
 
@@ -50,19 +52,21 @@ def read_access(connection: psycopg.Connection) -> RestoredAccess:
         }
         operators = tuple(name for (name,) in connection.execute(statement("restored_operators")))
         row = connection.execute(statement("restored_operator_sessions")).fetchone()
+        invited = connection.execute(statement("restored_invitations")).fetchone()
         assert row is not None
+        assert invited is not None
         responses = tuple(
             RestoredResponses(*found) for found in connection.execute(statement("restored_responses"))
         )
-    return RestoredAccess(tokens, operators, row[0], row[1], responses)
+    return RestoredAccess(tokens, operators, row[0], row[1], invited[0], responses)
 
 
 def revoke_access(connection: psycopg.Connection) -> None:
-    """Revoke every token, operator session and link, and void operators' passwords, all at once.
+    """Revoke every token, invitation, sign-in, operator session and link, and void operators' passwords, all at once.
 
     Voters' sessions stay valid: a voter with a new session would count as one who knows no names.
     """
     with translate_errors("revoke what was restored"), connection.transaction():
         connection.execute(statement("end_operator_sessions"))
-        for name in ("tokens", "operator_links", "passwords"):
+        for name in ("tokens", "operator_links", "invitations", "sign_ins", "passwords"):
             connection.execute(statement(f"revoke_restored_{name}"))

@@ -16,13 +16,17 @@ from tiltyard.arena.content.arenas import (
     find_arena,
     find_model,
     find_prompt,
+    lock_arena,
     read_policy,
+    require_live,
 )
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.takedowns import (
     SeenMatchups,
     find_open_matchups,
     open_matchups_with,
+    show_responses,
+    withdraw_hidden_responses,
     withdraw_prompt_text,
     withdraw_responses,
 )
@@ -52,9 +56,11 @@ __all__ = [
     "current_policy",
     "exclude",
     "find_sessions_by_pseudonym",
+    "hide",
     "restore",
     "set_enabled",
     "set_policy",
+    "show_again",
     "withdraw",
 ]
 
@@ -77,11 +83,19 @@ async def change_settings(
 ) -> Arena:
     """Change the given settings, and the title if given; return the arena."""
     async with connect_from_pool(pool) as connection, connection.transaction():
-        found = await find_arena(connection, arena)
+        found = await lock_arena(connection, arena)
         settings = ArenaSettings.from_dict(found.settings.to_dict() | dict(changed))
+        if settings.stage != found.settings.stage:
+            raise BadOption(
+                f"stage is {settings.stage!r}; it is no setting to be edited: use the operator's page Stage"
+            )
         shown = found.title if title is None else validate_name("title", title)
         await change_arena(connection, found.arena, shown, settings)
-        about = {"title": shown, "settings": settings.to_dict()}
+        before, after = found.settings.to_dict(), settings.to_dict()
+        different = {name: [before[name], after[name]] for name in after if before[name] != after[name]}
+        if shown != found.title:
+            different["title"] = [found.title, shown]
+        about = {"title": shown, "settings": after, "changed": different}
         await write_audit_entry(connection, actor, "change settings", about, arena=found.arena)
     return replace(found, title=shown, settings=settings)
 
@@ -91,13 +105,14 @@ async def set_enabled(pool: ConnectionPool, arena: str, model: str, *, enabled: 
 
     A retired model is no longer served. Its open matchups stay valid, and its battles count.
     """
-    async with _changing(pool, arena) as (connection, batch):
+    async with _changing(pool, arena, live=True) as (connection, batch):
         number, now = await find_model(connection, batch.arena, model)
         if now == enabled:
             return 0
         position = batch.add(LogKind.ENABLE if enabled else LogKind.RETIRE, a=number)
         action = "enable model" if enabled else "retire model"
-        await write_audit_entry(connection, actor, action, {"model": model}, arena=batch.arena)
+        about = {"model": model, "enabled": [now, enabled]}
+        await write_audit_entry(connection, actor, action, about, arena=batch.arena)
     return position
 
 
@@ -113,7 +128,7 @@ async def set_policy(pool: ConnectionPool, arena: str, changed: Mapping[str, Any
 
     Fields that determine what an arena stores cannot change: `BadOption` names them.
     """
-    async with _changing(pool, arena) as (connection, batch):
+    async with _changing(pool, arena, live=True) as (connection, batch):
         method = await read_policy(connection, batch.arena)
         old, _ = method_from_dict(method)
         new = apply_policy_changes(old, changed)
@@ -145,7 +160,12 @@ async def exclude(
             if not votes:
                 raise NotFound("no vote matches the selection; nothing was excluded")
             batch.add(LogKind.EXCLUDE, detail={"exclusion": draft.exclusion})
-            about = {"exclusion": draft.exclusion, "votes": votes, "reason": reason}
+            about = {
+                "exclusion": draft.exclusion,
+                "votes": votes,
+                "reason": reason,
+                "excluded": [False, True],
+            }
             await write_audit_entry(connection, actor, "exclude votes", about, arena=batch.arena)
     return Excluded(draft.exclusion, votes, position)
 
@@ -155,9 +175,8 @@ async def restore(pool: ConnectionPool, arena: str, exclusion: int, *, actor: st
     async with _changing(pool, arena) as (connection, batch):
         await restore_exclusion(connection, batch.arena, exclusion, batch.head + 1)
         position = batch.add(LogKind.RESTORE, detail={"exclusion": exclusion})
-        await write_audit_entry(
-            connection, actor, "restore votes", {"exclusion": exclusion}, arena=batch.arena
-        )
+        about = {"exclusion": exclusion, "excluded": [True, False]}
+        await write_audit_entry(connection, actor, "restore votes", about, arena=batch.arena)
     return position
 
 
@@ -186,7 +205,13 @@ async def withdraw(
             taken = await _take_down(connection, batch, number, by, seen)
             if taken is not None:
                 responses, ended = taken
-                about = {"prompt": prompt, "model": model, "responses": len(responses), "reason": reason}
+                about = {
+                    "prompt": prompt,
+                    "model": model,
+                    "responses": len(responses),
+                    "reason": reason,
+                    "withdrawn": [False, True],
+                }
                 await write_audit_entry(connection, actor, "withdraw", about, arena=batch.arena)
     blobs.forget(() if taken is None else responses)
     await _sweep(blobs)
@@ -194,6 +219,48 @@ async def withdraw(
         what = f"prompt {prompt!r}" if by is None else f"a live response of {model!r} to {prompt!r}"
         raise Conflict(f"there is no {what}; it was withdrawn already, or never existed")
     return Withdrawn(len(responses), ended, batch.head)
+
+
+async def hide(
+    pool: ConnectionPool, blobs: BlobStore, arena: str, prompt: str, model: str | None = None, *, actor: str
+) -> int:
+    """Hide a model's response to a prompt, or all responses to it; return how many.
+
+    They are served no more, and open matchups that show them end at once. Their bytes stay: `show_again` undoes it.
+    """
+    async with connect_from_pool(pool) as connection:
+        found = await find_arena(connection, arena)
+        number, _ = await find_prompt(connection, found.arena, prompt)
+        by = None if model is None else (await find_model(connection, found.arena, model))[0]
+        seen = await find_open_matchups(connection, found.arena, number, by)
+        async with append_batch(connection, found.arena) as batch:
+            responses = await withdraw_responses(connection, batch.arena, number, by, batch.now, hide=True)
+            if not responses:
+                raise Conflict(f"there is no response to {prompt!r} that could be hidden")
+            await _end_shown(connection, batch, number, responses, seen)
+            about = {"prompt": prompt, "model": model, "responses": len(responses), "hidden": [False, True]}
+            await write_audit_entry(connection, actor, "hide", about, arena=batch.arena)
+    blobs.forget(response for response, _ in responses)
+    return len(responses)
+
+
+async def show_again(
+    pool: ConnectionPool, arena: str, prompt: str, model: str | None = None, *, actor: str
+) -> int:
+    """Serve hidden responses again: one model's, or all to a prompt; return how many."""
+    async with _changing(pool, arena) as (connection, batch):
+        number, withdrawn = await find_prompt(connection, batch.arena, prompt)
+        by = None if model is None else (await find_model(connection, batch.arena, model))[0]
+        responses = [] if withdrawn else await show_responses(connection, batch.arena, number, by)
+        if not responses:
+            raise Conflict(
+                f"there is no hidden response to {prompt!r} that could be shown; it may have been replaced"
+            )
+        for response, whose in responses:
+            batch.add(LogKind.RESPOND, a=whose, prompt=number, serial=response)
+        about = {"prompt": prompt, "model": model, "responses": len(responses), "hidden": [True, False]}
+        await write_audit_entry(connection, actor, "show again", about, arena=batch.arena)
+    return len(responses)
 
 
 async def find_sessions_by_pseudonym(
@@ -235,24 +302,43 @@ async def _take_down(
     Returns the numbers of the responses, and how many matchups expired.
     """
     responses = await withdraw_responses(connection, batch.arena, prompt, model, batch.now)
+    hidden = await withdraw_hidden_responses(connection, batch.arena, prompt, model)
     if model is None:
         if not await withdraw_prompt_text(connection, batch.arena, prompt, batch.now):
             return None
-    elif not responses:
+    elif not responses and not hidden:
         return None
+    ended = await _end_shown(connection, batch, prompt, responses, seen)
+    return [*(response for response, _ in responses), *hidden], ended
+
+
+async def _end_shown(
+    connection: Connection,
+    batch: LogBatch,
+    prompt: int,
+    responses: Sequence[tuple[int, int]],
+    seen: SeenMatchups,
+) -> int:
+    """Log that responses are gone, and end the open matchups that show them; return how many these are."""
     numbers = [response for response, _ in responses]
     shown = await open_matchups_with(connection, batch.arena, numbers, seen, batch.now)
     for one in shown:
-        batch.end(LogKind.EXPIRE, one.source, one.serial, session=one.session, ballot=one.ballot)
+        kind = LogKind.RELEASED if one.unseen else LogKind.EXPIRE
+        batch.end(kind, one.source, one.serial, session=one.session, ballot=one.ballot)
     for _, by in responses:
         batch.add(LogKind.WITHDRAW, a=by, prompt=prompt)
-    return numbers, len(shown)
+    return len(shown)
 
 
 @asynccontextmanager
-async def _changing(pool: ConnectionPool, arena: str) -> AsyncIterator[tuple[Connection, LogBatch]]:
+async def _changing(
+    pool: ConnectionPool, arena: str, *, live: bool = False
+) -> AsyncIterator[tuple[Connection, LogBatch]]:
+    """A batch under the arena's lock. With ``live``, not if the arena is archived or going to be deleted."""
     async with connect_from_pool(pool) as connection:
         found = await find_arena(connection, arena)
+        if live:
+            require_live(found)
         async with append_batch(connection, found.arena) as batch:
             yield connection, batch
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
+from tiltyard.arena.log.buckets import find_statement
 from tiltyard.arena.operators.audit_and_complaints import AuditEntry
 from tiltyard.arena.rating.rater_lag import RaterLag
 from tiltyard.postgres.connection_pool import Connection
 from tiltyard.postgres.connections import translate_errors
-from tiltyard.postgres.statements import statement
 
 __all__ = [
     "DailyVotes",
@@ -105,4 +105,5 @@ async def list_actions(connection: Connection, arena: int | None) -> list[str]:
 
 async def _rows(connection: Connection, named: str, values: Mapping[str, object]) -> list[Any]:
     with translate_errors("look over the arenas"):
-        return await (await connection.execute(statement(named), values)).fetchall()
+        text = await find_statement(connection, named, values)
+        return await (await connection.execute(text, values)).fetchall()

@@ -17,9 +17,9 @@ WHERE arena = %(arena)s AND kind = 1 AND undone IS NULL AND at > now() - %(days)
 GROUP BY day ORDER BY day DESC;
 
 -- name: overviews_open
--- How many matchups wait for their vote.
+-- How many matchups that were shown wait for their vote.
 SELECT count(*) FROM matchups m
-WHERE m.arena = %(arena)s AND m.expires_at > now()
+WHERE m.arena = %(arena)s AND m.expires_at > now() AND NOT m.unseen
     AND NOT EXISTS (
         SELECT FROM endings d WHERE d.arena = m.arena AND d.source = m.source AND d.serial = m.serial
             AND d.undone IS NULL

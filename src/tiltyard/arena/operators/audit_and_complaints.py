@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tiltyard.arena.accounts import write_audit_entry
+from tiltyard.arena.log.buckets import find_statement
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connection_pool import Connection
 from tiltyard.postgres.connections import translate_errors
@@ -39,14 +40,14 @@ async def settle_complaint(connection: Connection, arena: int, complaint: int, *
     values = {"arena": arena, "complaint": complaint}
     with translate_errors("settle a complaint"):
         async with connection.transaction():
-            found = await connection.execute(statement("oversight_settle"), values)
-            if not found.rowcount:
+            row = await (await connection.execute(statement("oversight_settle"), values)).fetchone()
+            if row is None:
                 raise NotFound(f"this arena has no complaint {complaint}")
-            await write_audit_entry(
-                connection, actor, "settle complaint", {"complaint": complaint}, arena=arena
-            )
+            about = {"complaint": complaint, "settled": [row[0], True]}
+            await write_audit_entry(connection, actor, "settle complaint", about, arena=arena)
 
 
 async def _rows(connection: Connection, named: str, values: Mapping[str, object]) -> list[Any]:
     with translate_errors("read what was changed and complained of"):
-        return await (await connection.execute(statement(named), values)).fetchall()
+        text = await find_statement(connection, named, values)
+        return await (await connection.execute(text, values)).fetchall()

@@ -15,6 +15,7 @@ WHERE c.arena = %(arena)s AND c.complaint > %(after)s AND (%(all)s OR c.settled_
 ORDER BY c.complaint LIMIT %(limit)s;
 
 -- name: oversight_settle
--- A complaint was looked at.
-UPDATE complaints SET settled_at = coalesce(settled_at, now())
-WHERE arena = %(arena)s AND complaint = %(complaint)s;
+-- A complaint was looked at. Returns whether it was settled before.
+UPDATE complaints c SET settled_at = coalesce(c.settled_at, now()) FROM complaints before
+WHERE c.arena = %(arena)s AND c.complaint = %(complaint)s AND before.complaint = c.complaint
+RETURNING before.settled_at IS NOT NULL;

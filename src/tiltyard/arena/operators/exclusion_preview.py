@@ -16,7 +16,8 @@ from tiltyard.arena.boards.filtered_boards import table_from_tally
 from tiltyard.arena.content.arenas import Arena, read_log_head
 from tiltyard.arena.log.rosters import Roster, read_roster
 from tiltyard.arena.log.votes import VoteTally, limit_statement_time, read_tally
-from tiltyard.arena.operators.voter_queries import read_session_tally
+from tiltyard.arena.operators.exclusions import VoteSelection
+from tiltyard.arena.operators.voter_queries import read_selected_tally
 from tiltyard.core.battles.outcome import KIND_COUNT
 from tiltyard.core.board.board_rows import Row, make_board
 from tiltyard.core.ratings import BradleyTerry
@@ -62,9 +63,9 @@ class ExclusionEffect:
 
 @dataclass(frozen=True, slots=True)
 class ExclusionPreview:
-    """What excluding one session's votes would change."""
+    """What excluding the votes of some sessions, or some votes, would change."""
 
-    session: int
+    selection: VoteSelection
     source: int
     #: Votes that would be excluded, and all votes that count now.
     votes: int
@@ -86,21 +87,22 @@ class ExclusionPreview:
 
 
 async def preview_exclusion(
-    pool: ConnectionPool, arena: Arena, session: int, source: int
+    pool: ConnectionPool, arena: Arena, selection: VoteSelection, source: int
 ) -> ExclusionPreview:
-    """Bradley–Terry on the votes that count now, with and without those of a session. Nothing changes."""
+    """Bradley–Terry on the votes that count now, with and without the selected ones. Nothing changes.
+
+    Votes are selected by sessions and matchups.
+    """
     async with connect_from_pool(pool) as connection, limit_statement_time(connection, _STATEMENT_SECONDS):
         upto = await read_log_head(connection, arena.arena)
         whole = await read_tally(connection, arena.arena, source, upto=upto)
-        own = await read_session_tally(connection, arena.arena, source, session, upto=upto)
+        own = await read_selected_tally(connection, arena.arena, source, selection, upto=upto)
         roster = await read_roster(connection, arena.arena)
     if not len(own):
-        raise NotFound(
-            f"session {session} has no votes that count; they are already excluded, or it has none"
-        )
+        raise NotFound("the selection has no votes that count; they are already excluded, or there are none")
     found = await asyncio.to_thread(compute_effects, whole, own, roster)
     return ExclusionPreview(
-        session=session,
+        selection=selection,
         source=source,
         votes=int(own.count.sum()),
         among=int(whole.count.sum()),

@@ -8,6 +8,7 @@ from datetime import datetime
 from uuid import UUID
 
 from tiltyard.arena.content.arenas import read_log_head
+from tiltyard.arena.log.buckets import find_statement
 from tiltyard.errors import Conflict, NotFound
 from tiltyard.postgres.connection_pool import Connection
 from tiltyard.postgres.connections import translate_errors
@@ -80,6 +81,8 @@ class ExclusionDetails:
     made_by: str | None
     restored_by: str | None
     restored_at: datetime | None
+    #: Whether these are test votes, which are never restored.
+    final: bool = False
 
 
 async def draft_exclusion(
@@ -129,9 +132,8 @@ async def list_exclusions(connection: Connection, arena: int) -> list[Exclusion]
 async def read_exclusion_details(connection: Connection, arena: int) -> dict[int, ExclusionDetails]:
     """The details of all exclusions, by number."""
     with translate_errors("read whose votes are excluded"):
-        found = await connection.execute(
-            statement("exclusions_whose"), {"arena": arena, "most": _NAMED_SESSION_LIMIT}
-        )
+        values = {"arena": arena, "most": _NAMED_SESSION_LIMIT}
+        found = await connection.execute(await find_statement(connection, "exclusions_whose", values), values)
         return {row[0]: ExclusionDetails(tuple(row[1]), *row[2:]) for row in await found.fetchall()}
 
 
@@ -141,6 +143,8 @@ async def restore_exclusion(connection: Connection, arena: int, exclusion: int, 
     row = await (await connection.execute(statement("exclusions_find"), values)).fetchone()
     if row is None:
         raise NotFound(f"this arena has no exclusion {exclusion}; see the list of exclusions")
+    if row[1]:
+        raise Conflict(f"exclusion {exclusion} has the test votes of a draft, which are never rated")
     if row[0] is not None:
         raise Conflict(f"exclusion {exclusion} has already been restored")
     await connection.execute(statement("exclusions_restore"), values)
@@ -149,7 +153,9 @@ async def restore_exclusion(connection: Connection, arena: int, exclusion: int, 
 async def read_sessions(connection: Connection, arena: int) -> list[int]:
     """All sessions that were ever served a matchup in this arena."""
     with translate_errors("read the sessions of an arena"):
-        found = await connection.execute(statement("exclusions_sessions"), {"arena": arena})
+        values = {"arena": arena}
+        text = await find_statement(connection, "exclusions_sessions", values)
+        found = await connection.execute(text, values)
         return sorted(int(session) for (session,) in await found.fetchall())
 
 
@@ -165,6 +171,7 @@ async def _follow(connection: Connection, draft: ExclusionDraft, upto: int) -> i
 
 
 async def _count(connection: Connection, named: str, values: Mapping[str, object]) -> int:
-    row = await (await connection.execute(statement(named), values)).fetchone()
+    text = await find_statement(connection, named, values)
+    row = await (await connection.execute(text, values)).fetchone()
     assert row is not None
     return int(row[0])

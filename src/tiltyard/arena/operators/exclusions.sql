@@ -60,7 +60,7 @@ FROM exclusions x WHERE x.arena = %(arena)s ORDER BY x.exclusion DESC;
 
 -- name: exclusions_whose
 -- For every exclusion of an arena: the sessions with most of its votes, their number, who made it, and who restored it.
-SELECT x.exclusion, w.sessions, w.among, made.actor, back.actor, back.at
+SELECT x.exclusion, w.sessions, w.among, made.actor, back.actor, back.at, x.final
 FROM exclusions x
 CROSS JOIN LATERAL (
     SELECT coalesce(array_agg(s.session ORDER BY s.place) FILTER (WHERE s.place <= %(most)s), '{}') AS sessions,
@@ -79,7 +79,7 @@ WHERE x.arena = %(arena)s;
 
 -- name: exclusions_find
 -- One exclusion of an arena.
-SELECT restored FROM exclusions WHERE arena = %(arena)s AND exclusion = %(exclusion)s;
+SELECT restored, final FROM exclusions WHERE arena = %(arena)s AND exclusion = %(exclusion)s;
 
 -- name: exclusions_restore
 -- Its votes count again, from the event at this position on.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -11,7 +11,7 @@ from tiltyard.arena.boards.weekly_reports import ReportSummary, read_method
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.operators.schedule_status import ScheduledRun
 from tiltyard.core.policy.validity.method_document import method_from_dict
-from tiltyard.jobs.schedule import Schedule
+from tiltyard.jobs.schedule import JobFailure, Schedule
 from tiltyard.postgres.connection_pool import Connection
 
 __all__ = [
@@ -29,6 +29,7 @@ JOB_SCHEDULES: Mapping[str, str] = {
     "weekly-reports": "7 * * * *",
     "thin-snapshots": "23 3 * * *",
     "sweep-bytes": "41 3 * * *",
+    "delete-arenas": "17 * * * *",
 }
 #: The first phase of the policy that has weekly reports.
 FIRST_REPORTED_PHASE = 4
@@ -45,14 +46,23 @@ class ScheduledJob:
     name: str
     due: datetime
     state: str
+    #: Why it failed, and when it is tried again; ``None`` if it did not fail, or that was not stored.
+    problem: str | None = None
+    retry_at: datetime | None = None
 
 
-def list_jobs(arena: str, ticks: Mapping[str, ScheduledRun], now: datetime) -> list[ScheduledJob]:
+def list_jobs(
+    arena: str, ticks: Mapping[str, ScheduledRun], failures: Mapping[str, JobFailure], now: datetime
+) -> list[ScheduledJob]:
     """The server's scheduled jobs, and the arena's judging round if it has judges."""
-    found = [_job(name, cron, ticks.get(name), now) for name, cron in JOB_SCHEDULES.items()]
+    found = [
+        _explained(_job(name, cron, ticks.get(name), now), failures.get(name))
+        for name, cron in JOB_SCHEDULES.items()
+    ]
     judges = ticks.get(f"judges-{arena}")
     if judges is not None:
-        found.append(ScheduledJob("judges", judges.moment, judges.state))
+        job = ScheduledJob("judges", judges.moment, judges.state)
+        found.append(_explained(job, failures.get(f"judges-{arena}")))
     return found
 
 
@@ -83,3 +93,10 @@ def _job(name: str, cron: str, tick: ScheduledRun | None, now: datetime) -> Sche
     if tick is None or tick.moment < due:
         return ScheduledJob(name, due, "late")
     return ScheduledJob(name, tick.moment, tick.state)
+
+
+def _explained(job: ScheduledJob, failure: JobFailure | None) -> ScheduledJob:
+    """The job with the reason why it failed, if that is known of this run."""
+    if job.state != "failed" or failure is None or failure.due_at != job.due:
+        return job
+    return replace(job, problem=failure.problem, retry_at=failure.retry_at)

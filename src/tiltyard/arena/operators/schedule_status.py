@@ -6,11 +6,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from tiltyard.jobs.engine import queue_of
-from tiltyard.jobs.schedule import RUN
+from tiltyard.jobs.schedule import RUN, JobFailure
 from tiltyard.postgres.connection_pool import Connection
-from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.connections import connect, translate_errors
+from tiltyard.postgres.statements import statement
 
-__all__ = ["ScheduledRun", "read_ticks"]
+__all__ = ["ScheduledRun", "keep_failure", "read_failures", "read_ticks"]
+
+#: Characters of an error that are stored.
+_MAX_PROBLEM_CHARACTERS = 1000
 
 _KNOWN = "SELECT to_regclass('dbos.workflow_status') IS NOT NULL"
 #: Ticks of the last weeks, by the names that schedules give them. Only columns that DBOS documents: where it keeps
@@ -36,6 +40,25 @@ class ScheduledRun:
     name: str
     moment: datetime
     state: str
+
+
+def keep_failure(url: str, failure: JobFailure) -> None:
+    """Store why a job failed."""
+    values = {
+        "name": failure.name,
+        "due_at": failure.due_at,
+        "problem": failure.problem[:_MAX_PROBLEM_CHARACTERS].replace("\0", ""),
+        "retry_at": failure.retry_at,
+    }
+    with connect(url, name="tiltyard schedule") as connection, translate_errors("store why a job failed"):
+        connection.execute(statement("job_failures_keep"), values)
+
+
+async def read_failures(connection: Connection) -> dict[str, JobFailure]:
+    """Why each job failed last, by the name of its schedule."""
+    with translate_errors("read why scheduled work failed"):
+        rows = await (await connection.execute(statement("job_failures_list"))).fetchall()
+    return {row[0]: JobFailure(*row) for row in rows}
 
 
 async def read_ticks(connection: Connection) -> dict[str, ScheduledRun]:

@@ -1,4 +1,4 @@
-"""Scheduled jobs: weekly reports, thinning out snapshots, deleting unreferenced bytes, judging rounds.
+"""Scheduled jobs: weekly reports, thinning out snapshots, deleting unreferenced bytes and arenas, judging rounds.
 
 Each runs once for each time it is due, in any of the processes. The heavy part runs
 as a separate program (``python -m tiltyard.arena.operators.scheduled_jobs``): folding millions of events again
@@ -15,34 +15,21 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TypedDict
 
-import numpy as np
-import numpy.typing as npt
-
 from tiltyard.arena.boards.snapshots import thin_snapshots
-from tiltyard.arena.boards.weekly_reports import (
-    Connection,
-    ReportableArena,
-    add_report,
-    is_final_until,
-    is_reported,
-    list_reportable_arenas,
-    read_method_sync,
-    read_report_inputs,
-)
+from tiltyard.arena.boards.weekly_reports import is_reported, list_reportable_arenas
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import open_configured_storage
 from tiltyard.arena.judging.judge_panel import open_panel
 from tiltyard.arena.judging.judge_voters import judge_arena
-from tiltyard.arena.log.event_log import HUMAN, SOURCES, LogKind
-from tiltyard.arena.log.log_columns import LogColumns, read_columns
-from tiltyard.arena.operators.job_status import FIRST_REPORTED_PHASE, JOB_SCHEDULES, last_whole_week
-from tiltyard.arena.rating.rater_progress import log_head, read_undone_votes
+from tiltyard.arena.operators.arena_deletion import delete_due_arenas
+from tiltyard.arena.operators.job_status import JOB_SCHEDULES, last_whole_week
+from tiltyard.arena.operators.reported_week import report_arena
+from tiltyard.arena.operators.schedule_status import keep_failure
 from tiltyard.client import AsyncClient
-from tiltyard.core.policy.validity.method_document import method_from_dict
-from tiltyard.core.policy.validity.report import validity_report
 from tiltyard.errors import BadConfig, TiltyardError
 from tiltyard.jobs.schedule import Schedule, run_schedules
 from tiltyard.postgres.connections import connect, open_pool
@@ -53,7 +40,6 @@ __all__ = ["ROUNDS_VARIABLE", "make_weekly_reports", "run_scheduled_jobs"]
 
 #: Environment variable with the path of the file of judging rounds.
 ROUNDS_VARIABLE = "TILTYARD_JUDGE_ROUNDS"
-_VERSION = 1
 
 
 @contextmanager
@@ -74,12 +60,17 @@ def run_scheduled_jobs(url: str, environment: Environment) -> Iterator[None]:
         Schedule(
             "sweep-bytes", JOB_SCHEDULES["sweep-bytes"], lambda moment: job_processes.run("sweeping", moment)
         ),
+        Schedule(
+            "delete-arenas",
+            JOB_SCHEDULES["delete-arenas"],
+            lambda moment: job_processes.run("deleting", moment),
+        ),
     ]
     rounds = environment.variables.get(ROUNDS_VARIABLE)
     if rounds:
         schedules += [_round(one, environment, job_processes) for one in load_judge_rounds(Path(rounds))]
     try:
-        with run_schedules(url, schedules):
+        with run_schedules(url, schedules, partial(keep_failure, url)):
             try:
                 yield
             finally:
@@ -98,55 +89,8 @@ def make_weekly_reports(url: str, moment: datetime) -> int:
         for arena in list_reportable_arenas(connection):
             since, until = last_whole_week(moment, arena.settings.timezone)
             if arena.created_at < until and not is_reported(connection, arena.arena, since, until):
-                made += _report(connection, arena, since, until)
+                made += report_arena(connection, arena, since, until)
     return made
-
-
-def _report(connection: Connection, arena: ReportableArena, since: datetime, until: datetime) -> bool:
-    """Report one span of one arena, if its policy has reports and the span is final."""
-    method = read_method_sync(connection, arena.arena, until)
-    if method is None or not is_final_until(connection, arena, until):
-        return False
-    policy, rater = method_from_dict(method)
-    if policy.phase < FIRST_REPORTED_PHASE:
-        return False
-    columns = read_columns(connection, arena.arena, 0, arena.horizon)
-    end = int(np.searchsorted(columns.at, int(until.timestamp()) * 1_000_000))
-    models, prompts = (_last(columns[:end], LogKind.WIDEN, column) for column in (columns.a, columns.prompt))
-    served = read_report_inputs(connection, arena.arena, HUMAN)
-    # The undo of a vote before the horizon may come after it.
-    undone = read_undone_votes(connection, arena.arena, 0, log_head(connection, arena.arena))
-    report = validity_report(
-        columns[:end].without(undone).events(HUMAN, served.excluded),
-        served.models[:models],
-        served.prompts[:prompts],
-        policy,
-        since=int(since.timestamp()),
-        until=int(until.timestamp()),
-        answered=np.zeros((models, prompts), dtype=np.bool_),
-        rater=rater,
-        given_up=served.given_up,
-    )
-    position = int(columns.position[end - 1])
-    document = {
-        "version": _VERSION,
-        "arena": arena.name,
-        "source": SOURCES[HUMAN],
-        "since": since.isoformat(),
-        "until": until.isoformat(),
-        "timezone": arena.settings.timezone,
-        "position": position,
-        "not_blind": columns[:end].without(undone).not_blind(HUMAN, int(since.timestamp())),
-        "report": report.to_dict(),
-    }
-    text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return add_report(connection, arena.arena, since, until, position, text.encode())
-
-
-def _last(columns: LogColumns, kind: LogKind, values: npt.NDArray[np.int64]) -> int:
-    """The value of a column in the last event of a kind; 0 if there is none."""
-    rows = np.flatnonzero(columns.kind == kind)
-    return int(values[rows[-1]]) if len(rows) else 0
 
 
 class _Judging(TypedDict, total=False):
@@ -252,6 +196,19 @@ def _sweep(order: _JobOrder) -> None:
     asyncio.run(sweeping())
 
 
+def _delete(order: _JobOrder) -> None:
+    """Delete arenas whose time to be restored has passed."""
+    object_storage = open_configured_storage(read_environment())
+
+    async def deleting() -> None:
+        async with open_pool(order["url"], most=2, name="tiltyard deleting") as pool:
+            await delete_due_arenas(
+                pool, BlobStore(pool, object_storage), datetime.fromisoformat(order["moment"])
+            )
+
+    asyncio.run(deleting())
+
+
 def _report_weeks(order: _JobOrder) -> None:
     make_weekly_reports(order["url"], datetime.fromisoformat(order["moment"]))
 
@@ -260,6 +217,7 @@ _JOB_FUNCTIONS: Mapping[str, Callable[[_JobOrder], None]] = {
     "reports": _report_weeks,
     "thinning": _thin,
     "sweeping": _sweep,
+    "deleting": _delete,
     "judges": _judge,
 }
 

@@ -6,13 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 
+from tiltyard.arena.log.buckets import find_statement
 from tiltyard.arena.log.votes import VoteTally
+from tiltyard.arena.operators.exclusions import VoteSelection
 from tiltyard.postgres.connection_pool import Connection
 from tiltyard.postgres.connections import translate_errors
-from tiltyard.postgres.statements import statement
 
 __all__ = [
     "CastVote",
@@ -21,7 +23,7 @@ __all__ = [
     "list_voters",
     "read_cast_votes",
     "read_remarks",
-    "read_session_tally",
+    "read_selected_tally",
 ]
 
 
@@ -59,6 +61,7 @@ class CastVote:
     excluded: bool
     tags: Sequence[str]
     comment: str | None
+    matchup: UUID
 
     @property
     def seconds(self) -> float:
@@ -104,11 +107,24 @@ async def read_cast_votes(
     return [CastVote(*row) for row in rows]
 
 
-async def read_session_tally(
-    connection: Connection, arena: int, source: int, session: int, *, upto: int, excluded: bool = False
+async def read_selected_tally(
+    connection: Connection,
+    arena: int,
+    source: int,
+    selection: VoteSelection,
+    *,
+    upto: int,
+    excluded: bool = False,
 ) -> VoteTally:
-    """Count one session's votes as of a position; with ``excluded``, excluded ones too."""
-    values = {"arena": arena, "source": source, "session": session, "upto": upto, "excluded": excluded}
+    """Count the votes of selected sessions and matchups as of a position; with ``excluded``, excluded ones too."""
+    values = {
+        "arena": arena,
+        "source": source,
+        "sessions": None if selection.sessions is None else list(selection.sessions),
+        "matchups": None if selection.matchups is None else list(selection.matchups),
+        "upto": upto,
+        "excluded": excluded,
+    }
     rows = await _rows(connection, "voters_tally", values)
     return VoteTally(*np.array(rows, dtype=np.int64).reshape(-1, 5).T)
 
@@ -123,4 +139,5 @@ async def read_remarks(
 
 async def _rows(connection: Connection, named: str, values: Mapping[str, object]) -> list[Any]:
     with translate_errors("read what is known of voters"):
-        return await (await connection.execute(statement(named), values)).fetchall()
+        text = await find_statement(connection, named, values)
+        return await (await connection.execute(text, values)).fetchall()

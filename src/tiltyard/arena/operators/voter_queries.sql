@@ -1,15 +1,20 @@
 -- name: voters_list
 -- Sessions by how many of their votes stand, with what can be counted of each; all, or one of them.
-SELECT session, source, count(*) AS votes,
-       count(*) FILTER (WHERE outcome IN (0, 4)), count(*) FILTER (WHERE outcome IN (1, 5)),
-       count(*) FILTER (WHERE outcome IN (2, 6)), count(*) FILTER (WHERE outcome = 3 OR both_bad),
-       percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM at - served_at)::double precision),
-       min(at), max(at), count(DISTINCT (at AT TIME ZONE %(timezone)s)::date),
-       count(*) FILTER (WHERE excluded)
-FROM battles
-WHERE arena = %(arena)s AND (%(session)s::bigint IS NULL OR session = %(session)s)
-GROUP BY session, source
-ORDER BY votes DESC, session, source LIMIT %(limit)s OFFSET %(offset)s;
+SELECT m.session, m.source, count(*) AS votes,
+       count(*) FILTER (WHERE d.outcome IN (0, 4)), count(*) FILTER (WHERE d.outcome IN (1, 5)),
+       count(*) FILTER (WHERE d.outcome IN (2, 6)), count(*) FILTER (WHERE d.outcome = 3 OR d.both_bad),
+       percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM d.at - m.served_at)::double precision),
+       min(d.at), max(d.at), count(DISTINCT (d.at AT TIME ZONE %(timezone)s)::date),
+       count(*) FILTER (WHERE EXISTS (
+           SELECT FROM excluded_votes v JOIN exclusions x USING (exclusion)
+           WHERE v.arena = d.arena AND v.source = d.source AND v.serial = d.serial AND x.restored IS NULL
+       ))
+FROM matchups m
+JOIN endings d USING (arena, source, serial)
+WHERE m.arena = %(arena)s AND (%(session)s::bigint IS NULL OR m.session = %(session)s)
+    AND d.kind = 1 AND d.undone IS NULL
+GROUP BY m.session, m.source
+ORDER BY votes DESC, m.session, m.source LIMIT %(limit)s OFFSET %(offset)s;
 
 -- name: voters_votes
 -- Votes of one session, newest first, a page of them, with what was said of each.
@@ -18,7 +23,7 @@ SELECT d.position, d.at, m.served_at, d.source, a.name, b.name, p.name, d.outcom
            SELECT FROM excluded_votes v JOIN exclusions x USING (exclusion)
            WHERE v.arena = d.arena AND v.source = d.source AND v.serial = d.serial AND x.restored IS NULL
        ),
-       coalesce(r.tags, '{}'), r.comment
+       coalesce(r.tags, '{}'), r.comment, m.matchup
 FROM matchups m
 JOIN endings d USING (arena, source, serial)
 JOIN models a ON a.arena = m.arena AND a.model = m.a
@@ -30,11 +35,13 @@ WHERE m.arena = %(arena)s AND m.session = %(session)s AND d.kind = 1 AND d.undon
 ORDER BY d.position DESC LIMIT %(limit)s;
 
 -- name: voters_tally
--- How often each pair ended how in the blind votes of one session up to a position; with or without excluded ones.
+-- How often each pair ended how in blind votes of some sessions or matchups up to a position; with or without excluded ones.
 SELECT m.a, m.b, m.prompt, vote_kind(d.outcome, d.both_bad) AS vote, count(*)
 FROM matchups m
 JOIN endings d USING (arena, source, serial)
-WHERE m.arena = %(arena)s AND m.source = %(source)s AND m.session = %(session)s
+WHERE m.arena = %(arena)s AND m.source = %(source)s
+    AND (%(sessions)s::bigint[] IS NULL OR m.session = ANY(%(sessions)s))
+    AND (%(matchups)s::uuid[] IS NULL OR m.matchup = ANY(%(matchups)s))
     AND d.kind = 1 AND d.undone IS NULL AND d.blind IS NOT FALSE AND d.position <= %(upto)s
     AND (%(excluded)s OR NOT EXISTS (
         SELECT FROM excluded_votes v JOIN exclusions x USING (exclusion)

@@ -10,12 +10,13 @@ from tiltyard.arena.boards.snapshots import latest_snapshot
 from tiltyard.arena.content.arenas import Arena, read_log_head
 from tiltyard.arena.log.rosters import read_roster
 from tiltyard.arena.log.votes import VoteTally, limit_statement_time
+from tiltyard.arena.operators.exclusions import VoteSelection
 from tiltyard.arena.operators.voter_queries import (
     CastVote,
     VoterCounts,
     list_voters,
     read_cast_votes,
-    read_session_tally,
+    read_selected_tally,
 )
 from tiltyard.core.board import voter_board
 from tiltyard.core.board.voter_board import BoardAgreement, board_agreement, named_votes
@@ -91,7 +92,8 @@ async def voter_record(
         votes = await read_cast_votes(connection, arena.arena, session, before=before, limit=size + 1)
         source = max(counted, key=lambda one: one.votes).source
         upto = await read_log_head(connection, arena.arena)
-        tally = await read_session_tally(connection, arena.arena, source, session, upto=upto, excluded=True)
+        own = VoteSelection(sessions=[session])
+        tally = await read_selected_tally(connection, arena.arena, source, own, upto=upto, excluded=True)
         roster = await read_roster(connection, arena.arena)
         newest = await latest_snapshot(connection, arena.arena, source)
     ranks = {} if newest is None else board_of(newest).ranks

@@ -10,10 +10,9 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from hashlib import sha256
 
 import numpy as np
 
@@ -22,14 +21,9 @@ from tiltyard.arena.log.event_log import SOURCES, LogKind
 from tiltyard.arena.log.log_columns import LogColumns, read_columns
 from tiltyard.arena.log.rosters import Roster, read_roster_sync
 from tiltyard.arena.rating.board_publisher import BoardMoment, TimeBudget, make_snapshot, open_matchups_at
-from tiltyard.arena.rating.checkpoints import (
-    StoredCheckpoint,
-    list_checkpoints,
-    read_checkpoint,
-    thin_checkpoints,
-)
+from tiltyard.arena.rating.checkpoints import StoredCheckpoint, thin_checkpoints
 from tiltyard.arena.rating.fold_progress import FoldProgress
-from tiltyard.arena.rating.numeric_fingerprint import numeric_fingerprint
+from tiltyard.arena.rating.log_replay import active_exclusions, restore_progress
 from tiltyard.arena.rating.rater_progress import (
     Connection,
     ExclusionChange,
@@ -46,15 +40,18 @@ from tiltyard.arena.rating.rater_progress import (
     undoable_from,
 )
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
-from tiltyard.errors import BadOption, Deposed, StoreFault
+from tiltyard.errors import Deposed, StoreFault
+from tiltyard.instruments import BOARD_LAG_SECONDS, BOARDS, RATED_EVENTS
 
-__all__ = ["ArenaRater", "RaterPace", "active_exclusions"]
+__all__ = ["ArenaRater", "RaterPace"]
 
 _LOG = logging.getLogger(__name__)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: Seconds after the undo deadline at which a vote becomes final by this process's clock, whatever the log's
 #: time: a clock that was set back must not stop an arena.
 _FINALITY_GRACE_SECONDS = 1.0
+#: The shortest pause before a board is tried again that there was no time for.
+_BOARD_PAUSE_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +95,11 @@ class ArenaRater:
         self._published_at = -np.inf
         self._checked_at = clock()
         self._progress, self._checkpointed, self._known = FoldProgress(), 0, 0
+        #: When the next vote becomes final; ``None`` if no vote can be undone.
+        self._final_at: float | None = None
         #: Positions of undone votes that are not folded yet.
         self._undone: set[int] = set()
-        self._begin(self._restored(self._generation, self._target))
+        self._begin(self._restored(self._target))
         if self.position == self._target:
             self._caught_up()
 
@@ -108,6 +107,28 @@ class ArenaRater:
     def position(self) -> int:
         """The last event that is folded."""
         return self._progress.position
+
+    @property
+    def settled(self) -> bool:
+        """Whether every event that is known is folded and on a board."""
+        return self.position >= self._known and not any(self._progress.news)
+
+    @property
+    def waits_for_finality(self) -> bool:
+        """Whether nothing can be done before the next vote becomes final."""
+        return self._final_at is not None and not any(self._progress.news)
+
+    def pause_seconds(self) -> float | None:
+        """Seconds until there is something to do without new events; ``None`` if there is nothing."""
+        due = [] if self._final_at is None else [self._final_at]
+        if any(self._progress.news):
+            due.append(
+                max(
+                    self._published_at + self.arena.settings.snapshot_seconds,
+                    self._clock() + _BOARD_PAUSE_SECONDS,
+                )
+            )
+        return max(min(due) - self._clock(), 0.0) if due else None
 
     def following(self, source: int) -> ArenaFold:
         """The fold of one source."""
@@ -135,10 +156,14 @@ class ArenaRater:
     def _claim(self) -> None:
         """Move the horizon to the last final vote, and read which votes were undone."""
         head = log_head(self._connection, self.arena.arena)
-        final = self._rated.horizon
+        final, self._final_at = self._rated.horizon, None
         if head > final:
             first = undoable_from(self._connection, self.arena.arena, final, self.arena.settings.undo_seconds)
-            final = head if first is None else min(first - 1, head)
+            final = head if first is None else min(first[0] - 1, head)
+            if first is not None:
+                self._final_at = self._clock() + min(
+                    first[1], self.arena.settings.undo_seconds + _FINALITY_GRACE_SECONDS
+                )
         final = max(final, self._last_final_position(head))
         if final > self._rated.horizon:
             claim_horizon(self._connection, self.arena.arena, self.term, final)
@@ -198,12 +223,20 @@ class ArenaRater:
         return read_columns(self._connection, self.arena.arena, self.position, upto)
 
     def _fold(self, columns: LogColumns, *, show: bool = True) -> list[Snapshot]:
-        """Fold events; return the boards of the evaluations among them, as many as there is time for."""
+        """Fold events; return the boards of the evaluations among them: the newest, and as many as there is time for.
+
+        The newest is the board to cite, so it is made in any case. Time that it takes beyond the allowance is not taken
+        from other boards.
+        """
         boards: list[Snapshot] = []
         for look in self._progress.fold(columns.without(self._undone), self._excluded, self._roster):
-            if show and self._allowance.allows(self._clock()):
+            start = self._clock()
+            allowed = show and self._allowance.allows(start)
+            if allowed or (show and look.newest):
                 at = _EPOCH + timedelta(microseconds=look.at)
                 boards.append(self._snapshot(look.source, look.position, at, evaluated=True))
+            if allowed:
+                self._allowance.spend(self._clock() - start)
         self._undone = {position for position in self._undone if position > self.position}
         return boards
 
@@ -224,7 +257,7 @@ class ArenaRater:
         self._generation += 1
         self._excluded = self._excluded_at(self._generation)
         if first is not None and first <= self.position:
-            self._begin(self._restored(self._generation, self.position))
+            self._begin(self._restored(self.position))
         else:
             self._fold(row)
         self._target = position
@@ -238,23 +271,8 @@ class ArenaRater:
         active = active_exclusions(self._changes(), generation)
         return read_excluded_votes(self._connection, self.arena.arena, active)
 
-    def _restored(self, generation: int, upto: int) -> FoldProgress:
-        """The last checkpoint up to ``upto`` whose votes are not affected by other exclusions than this generation's."""
-        changes, kernel = self._changes(), numeric_fingerprint()
-        wanted = active_exclusions(changes, generation)
-        for place in list_checkpoints(self._connection, self.arena.arena):
-            if place.kernel != kernel or place.position > upto:
-                continue
-            apart = wanted ^ active_exclusions(changes, place.generation)
-            first = find_first_excluded(self._connection, self.arena.arena, apart) if apart else None
-            if first is not None and first <= place.position:
-                continue
-            try:
-                saved = read_checkpoint(self._connection, self.arena.arena, place, kernel)
-                return FoldProgress.restore(saved.state, place.position)
-            except BadOption as error:
-                _LOG.warning("checkpoint of arena %s at %s: %s", self.arena.arena, place.position, error)
-        return FoldProgress()
+    def _restored(self, upto: int) -> FoldProgress:
+        return restore_progress(self._connection, self.arena.arena, self._generation, upto)
 
     def _begin(self, progress: FoldProgress) -> None:
         """Continue from here."""
@@ -291,48 +309,36 @@ class ArenaRater:
         saved = self._checkpoint() if checkpoint else None
         commit_rated(self._connection, self.arena.arena, before, after, boards, saved)
         self._rated = after
+        RATED_EVENTS.record(max(after.position - before.position, 0))
+        BOARDS.record(len(boards))
         if saved is not None:
             self._checkpointed, self._checked_at = self.position, self._clock()
-            thin_checkpoints(self._connection, self.arena.arena, saved.kernel)
+            thin_checkpoints(self._connection, self.arena.arena)
 
     def _checkpoint(self) -> StoredCheckpoint:
         state = self._progress.save()
-        return StoredCheckpoint(
-            self.arena.arena,
-            self._generation,
-            self.position,
-            numeric_fingerprint(),
-            sha256(state).digest(),
-            state,
-        )
+        digest = ArenaFold.digest_all(state)
+        return StoredCheckpoint(self.arena.arena, self._generation, self.position, digest, state)
 
     def _changed_boards(self) -> list[Snapshot]:
         """New boards of the sources that have new events."""
         if not self._progress.followings:
             return []
         at = event_time(self._connection, self.arena.arena, self.position)
+        start = self._clock()
         boards = [
             self._snapshot(source, self.position, at)
             for source, news in enumerate(self._progress.news)
             if news
         ]
+        self._allowance.spend(self._clock() - start)
+        BOARD_LAG_SECONDS.record((datetime.now(UTC) - at).total_seconds())
         self._progress.news = [False] * len(SOURCES)
         self._published_at = self._clock()
         return boards
 
     def _snapshot(self, source: int, position: int, at: datetime, *, evaluated: bool = False) -> Snapshot:
-        start = self._clock()
         following = self.following(source)
         moment = BoardMoment(source, position, at, self._generation, evaluated)
         opened = open_matchups_at(self._connection, self.arena.arena, source, following, position)
-        made = make_snapshot(following, self.arena, moment, opened)
-        self._allowance.spend(self._clock() - start)
-        return made
-
-
-def active_exclusions(changes: Sequence[ExclusionChange], generation: int) -> frozenset[int]:
-    """The active exclusions after the first ``generation`` changes."""
-    active: set[int] = set()
-    for change in changes[:generation]:
-        (active.add if change.excluded else active.discard)(change.exclusion)
-    return frozenset(active)
+        return make_snapshot(following, self.arena, moment, opened, self._progress.batches[source])

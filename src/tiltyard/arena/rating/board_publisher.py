@@ -12,12 +12,11 @@ from tiltyard.arena.boards.snapshots import Snapshot
 from tiltyard.arena.log.event_log import SOURCES
 from tiltyard.arena.rating.rater_progress import Connection, OpenAtPosition, RatedArena, read_open_at
 from tiltyard.core.board.arena_board import make_arena_board
-from tiltyard.core.board.cross_check import batch_ratings
+from tiltyard.core.board.batch_history import BatchHistory
 from tiltyard.core.board.document import BoardDocument, BoardMethod, document_hash
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.core.policy.validity.proven_orders import proven_orders
-from tiltyard.core.ratings.findings import Finding
 
 __all__ = ["BoardMoment", "TimeBudget", "make_snapshot", "open_matchups_at"]
 
@@ -37,17 +36,21 @@ class BoardMoment:
 
 
 def make_snapshot(
-    following: ArenaFold, arena: RatedArena, moment: BoardMoment, opened: Sequence[OpenAtPosition]
+    following: ArenaFold,
+    arena: RatedArena,
+    moment: BoardMoment,
+    opened: Sequence[OpenAtPosition],
+    batches: BatchHistory | None = None,
 ) -> Snapshot:
-    """The current board of one source; the same log gives the same bytes.
+    """The current board of one source; the same log gives the same bytes, whatever ``batches`` remembers of this fold.
 
     ``opened`` are the open matchups at this position, from `open_matchups_at`. They are not counted, because a
     board that included them would reveal to voters which models are in their open matchup.
     """
     following.rank()
     standing = following.standing
-    family, findings = _family(len(standing.models), arena.settings.proven_family)
-    batch = batch_ratings(standing)
+    family = arena.settings.proven_family
+    batch = (batches or BatchHistory()).ratings(standing, following.history)
     with _without_matchups(standing, opened):
         board = make_arena_board(
             standing,
@@ -56,7 +59,7 @@ def make_snapshot(
             legacy_elo=following.rater.elo,
             batch=batch,
             proven=proven_orders(standing, family=family),
-            findings=findings,
+            family=family,
         )
     document = BoardDocument.of(
         board,
@@ -91,9 +94,14 @@ def open_matchups_at(
     connection: Connection, arena: int, source: int, following: ArenaFold, position: int
 ) -> list[OpenAtPosition]:
     """Matchups of the window that had not ended when the log was at this position."""
-    window = following.standing.window
-    serials = (max(window.served - len(window.state), 0), window.served)
-    return read_open_at(connection, arena, source, serials=serials, position=position)
+    counted = following.standing.window.serials()
+    if not len(counted):
+        return []
+    serials = (int(counted.min()), int(counted.max()) + 1)
+    found = read_open_at(connection, arena, source, serials=serials, position=position)
+    # The others wait to be shown, or were shown after this position.
+    shown = set(counted.tolist())
+    return [one for one in found if one.serial in shown]
 
 
 @contextmanager
@@ -108,14 +116,6 @@ def _without_matchups(standing: Standing, opened: Sequence[OpenAtPosition]) -> I
         yield
     finally:
         standing.window, standing.lanes = window, lanes
-
-
-def _family(models: int, planned: int | None) -> tuple[int | None, tuple[Finding, ...]]:
-    """The planned size of the family of order tests; a finding instead if the arena has more pairs."""
-    pairs = models * (models - 1) // 2
-    if planned is None or planned >= pairs:
-        return planned, ()
-    return None, (Finding("family-outgrown", {"planned": planned, "pairs": pairs}),)
 
 
 class TimeBudget:

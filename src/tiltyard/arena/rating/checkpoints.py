@@ -1,4 +1,4 @@
-"""Checkpoints: the fold of a rater up to a position, and the arithmetic it was computed with."""
+"""Checkpoints: the fold of a rater up to a position, valid on every machine for the same version of the state."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ __all__ = [
     "thin_checkpoints",
 ]
 
-#: The prefix of kernels of this version; other checkpoints cannot be read.
-STATE_VERSION = "state-3 "
+#: The version of the state. A fold has the same bits wherever it is computed, so only checkpoints of other versions
+#: cannot be read.
+STATE_VERSION = "state-6"
 #: The newest checkpoints that are always kept, and the interval at which older ones are kept.
 _KEPT_NEWEST_COUNT = 2
 _KEPT_INTERVAL_EVENTS = 1_000_000
@@ -38,19 +39,18 @@ class StoredCheckpoint:
     arena: int
     generation: int
     position: int
-    #: The versions and arithmetic with which a replay gives the same bits.
-    kernel: str
     digest: bytes
     state: bytes
+    version: str = STATE_VERSION
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointKey:
-    """The position of a checkpoint."""
+    """The position of a checkpoint, and the version of its state."""
 
     generation: int
     position: int
-    kernel: str
+    version: str = STATE_VERSION
 
 
 def add_checkpoint(connection: Connection, checkpoint: StoredCheckpoint) -> None:
@@ -67,14 +67,12 @@ def list_checkpoints(connection: Connection, arena: int) -> list[CheckpointKey]:
     return [CheckpointKey(*row) for row in rows]
 
 
-def read_checkpoint(
-    connection: Connection, arena: int, place: CheckpointKey, kernel: str
-) -> StoredCheckpoint:
-    """One checkpoint, for a rater of this kernel."""
-    if place.kernel != kernel:
+def read_checkpoint(connection: Connection, arena: int, place: CheckpointKey) -> StoredCheckpoint:
+    """One checkpoint of this version."""
+    if place.version != STATE_VERSION:
         raise StoreFault(
-            f"the checkpoint of arena {arena} at {place.position} was made by another kernel ({place.kernel}), "
-            f"so {kernel} would not continue with the same bits; replay the log instead"
+            f"the checkpoint of arena {arena} at {place.position} has the version {place.version!r}; "
+            f"expected {STATE_VERSION!r}: replay the log instead"
         )
     values = {"arena": arena, "generation": place.generation, "position": place.position}
     with translate_errors("read a checkpoint"):
@@ -87,7 +85,7 @@ def read_checkpoint(
 
 
 async def newest_checkpoint(connection: AsyncConnection, arena: int) -> StoredCheckpoint | None:
-    """The checkpoint with the latest position, of any kernel, for its counts.
+    """The checkpoint with the latest position, for its counts.
 
     While the log is folded again after an exclusion, it is one of the previous generation, whose counts match the
     boards that are shown until then.
@@ -98,9 +96,9 @@ async def newest_checkpoint(connection: AsyncConnection, arena: int) -> StoredCh
     return None if row is None else _checkpoint(row)
 
 
-def thin_checkpoints(connection: Connection, arena: int, kernel: str) -> int:
-    """Delete checkpoints that a rater of this kernel does not need; return how many."""
-    gone = removable_checkpoints(list_checkpoints(connection, arena), kernel)
+def thin_checkpoints(connection: Connection, arena: int) -> int:
+    """Delete checkpoints that no rater needs; return how many."""
+    gone = removable_checkpoints(list_checkpoints(connection, arena))
     values = {
         "arena": arena,
         "generations": [place.generation for place in gone],
@@ -110,26 +108,28 @@ def thin_checkpoints(connection: Connection, arena: int, kernel: str) -> int:
         return connection.execute(statement("checkpoints_remove"), values).rowcount
 
 
-def removable_checkpoints(places: Sequence[CheckpointKey], kernel: str) -> list[CheckpointKey]:
+def removable_checkpoints(places: Sequence[CheckpointKey]) -> list[CheckpointKey]:
     """All checkpoints but the newest two, and one for about each million events, preferably of the newest generation.
 
-    Checkpoints of other kernels are removed where this kernel has its own, except the newest of each kernel, from
-    which raters of that kernel would continue.
+    Of another version only the newest stays: a rater of that version, which an update may bring back, would continue
+    from it.
     """
     newest = sorted(places, key=lambda place: (place.generation, place.position), reverse=True)
-    own = [place for place in newest if place.kernel == kernel]
+    own = [place for place in newest if place.version == STATE_VERSION]
     million = {place.position // _KEPT_INTERVAL_EVENTS for place in own[1:_KEPT_NEWEST_COUNT]}
-    others: set[str] = set()
     gone: list[CheckpointKey] = []
-    for place in own[_KEPT_NEWEST_COUNT:] + [place for place in newest if place.kernel != kernel]:
-        first = place.kernel != kernel and place.kernel not in others
-        if not first and place.position // _KEPT_INTERVAL_EVENTS in million:
+    for place in own[_KEPT_NEWEST_COUNT:]:
+        if place.position // _KEPT_INTERVAL_EVENTS in million:
             gone.append(place)
-        others.add(place.kernel)
         million.add(place.position // _KEPT_INTERVAL_EVENTS)
+    others = {STATE_VERSION}
+    for place in newest:
+        if place.version != STATE_VERSION and place.version in others:
+            gone.append(place)
+        others.add(place.version)
     return gone
 
 
 def _checkpoint(row: Sequence[Any]) -> StoredCheckpoint:
-    arena, generation, position, kernel, digest, state = row
-    return StoredCheckpoint(arena, generation, position, kernel, bytes(digest), bytes(state))
+    arena, generation, position, digest, state, version = row
+    return StoredCheckpoint(arena, generation, position, bytes(digest), bytes(state), version)

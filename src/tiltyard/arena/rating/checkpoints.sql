@@ -1,14 +1,14 @@
 -- name: checkpoints_add
 -- Store a checkpoint.
-INSERT INTO checkpoints (arena, generation, position, kernel, digest, state)
-VALUES (%(arena)s, %(generation)s, %(position)s, %(kernel)s, %(digest)s, %(state)s)
+INSERT INTO checkpoints (arena, generation, position, digest, state, kernel)
+VALUES (%(arena)s, %(generation)s, %(position)s, %(digest)s, %(state)s, %(version)s)
 ON CONFLICT (arena, generation, position) DO UPDATE
 SET kernel = excluded.kernel, digest = excluded.digest, state = excluded.state, made_at = now();
 
 -- name: checkpoints_newest
 -- The furthest checkpoint that this version can read.
-SELECT arena, generation, position, kernel, digest, state FROM checkpoints
-WHERE arena = %(arena)s AND starts_with(kernel, %(version)s)
+SELECT arena, generation, position, digest, state, kernel FROM checkpoints
+WHERE arena = %(arena)s AND kernel = %(version)s
 ORDER BY position DESC, generation DESC LIMIT 1;
 
 -- name: checkpoints_list
@@ -18,7 +18,7 @@ ORDER BY position DESC, generation DESC;
 
 -- name: checkpoints_find
 -- One checkpoint.
-SELECT arena, generation, position, kernel, digest, state FROM checkpoints
+SELECT arena, generation, position, digest, state, kernel FROM checkpoints
 WHERE arena = %(arena)s AND generation = %(generation)s AND position = %(position)s;
 
 -- name: checkpoints_remove

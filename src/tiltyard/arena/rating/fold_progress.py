@@ -10,6 +10,7 @@ import numpy as np
 from tiltyard.arena.log.event_log import SOURCES, LogKind
 from tiltyard.arena.log.log_columns import LogColumns
 from tiltyard.arena.log.rosters import Roster
+from tiltyard.core.board.batch_history import BatchHistory
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.core.policy.validity.method_document import method_from_dict
 from tiltyard.errors import StoreFault
@@ -28,6 +29,8 @@ class RuleEvaluation:
     position: int
     #: Microseconds since 1970.
     at: int
+    #: Whether it is the last of its source among the events that are folded at once.
+    newest: bool
 
 
 class FoldProgress:
@@ -36,6 +39,8 @@ class FoldProgress:
     def __init__(self, followings: Sequence[ArenaFold] = (), position: int = 0) -> None:
         self.followings = list(followings)
         self.position = position
+        #: Batch ratings of each source that boards have needed.
+        self.batches = [BatchHistory() for _ in SOURCES]
         #: Whether each source has new events since the caller last cleared this.
         self.news = [False] * len(SOURCES)
 
@@ -55,7 +60,7 @@ class FoldProgress:
                 f"the log has a gap after position {self.position}: it is damaged; restore a backup"
             )
         start = 0
-        for row in np.flatnonzero(columns.kind >= LogKind.POLICY).tolist():
+        for row in np.flatnonzero(np.isin(columns.kind, (LogKind.POLICY, LogKind.WIDEN))).tolist():
             yield from self._fold_run(columns[start:row], dropped)
             self._change(columns, row, roster)
             start = row + 1
@@ -71,11 +76,12 @@ class FoldProgress:
                 continue
             self.news[source] = True
             rows = columns.rows_of_source(source)
-            start = 0
-            for stop in following.looks(events).tolist():
+            start, stops = 0, following.looks(events).tolist()
+            for stop in stops:
                 following.fold(events[start:stop])
                 row = rows[stop - 1]
-                yield RuleEvaluation(source, int(columns.position[row]), int(columns.at[row]))
+                position, at = int(columns.position[row]), int(columns.at[row])
+                yield RuleEvaluation(source, position, at, newest=stop == stops[-1])
                 start = stop
             following.fold(events[start:])
 

@@ -34,6 +34,7 @@ class Leadership:
         self._connection = connect(url, name="tiltyard leader")
         with translate_errors("lead an arena"):
             self._connection.execute(statement("leading_alive"))
+            self._connection.execute(statement("log_listen"))
 
     @property
     def lost(self) -> bool:
@@ -70,6 +71,13 @@ class Leadership:
             with translate_errors("resign the lead of an arena"), self._connection.transaction():
                 self._connection.execute(statement("leading_resign"), {"arena": arena, "term": term})
                 self._connection.execute(statement("leading_release"), {"arena": arena})
+
+    def wait_for_events(self, seconds: float) -> set[int]:
+        """Wait until an arena has new events, at most so many seconds; return the arenas that were announced."""
+        with translate_errors("wait for new events"):
+            heard = list(self._connection.notifies(timeout=seconds, stop_after=1))
+            heard += self._connection.notifies(timeout=0)
+        return {int(arena) for one in heard for arena in one.payload.split()}
 
     def close(self) -> None:
         """Release the leadership of all arenas and disconnect."""

@@ -1,40 +1,61 @@
-"""The rater process: rates every arena of a database that it leads.
+"""The rater process: rates the arenas of a database that are its share.
 
-Any number of rater processes may run at once, on any machines: each arena has one leader, and the
-others are on standby.
+Any number of rater processes may run at once, on any machines. They share the arenas by rendezvous hashing, and each
+arena has one leader. An arena without new events costs nothing: its rater is dropped, and an announcement of new
+events brings it back.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
+from tiltyard.arena.processes.process_leases import (
+    RENEWAL_SECONDS,
+    lease_values,
+    new_process,
+    read_processes,
+)
+from tiltyard.arena.processes.rendezvous import ProcessRing
 from tiltyard.arena.rating.arena_rater import ArenaRater, RaterPace
 from tiltyard.arena.rating.log_replay import replay_log
 from tiltyard.arena.rating.rater_leadership import Leadership
-from tiltyard.arena.rating.rater_progress import Connection, RatedArena, list_rated_arenas
+from tiltyard.arena.rating.rater_progress import Connection, RatedArena, find_unrated, read_rated_arenas
 from tiltyard.errors import StoreFault, TiltyardError
-from tiltyard.postgres.connections import connect, is_broken
+from tiltyard.instruments import LED_ARENAS
+from tiltyard.postgres.connections import connect, is_broken, translate_errors
+from tiltyard.postgres.statements import statement
 from tiltyard.retries import Backoff, Retries
 
 __all__ = ["ArenaRater", "RaterPace", "RaterProcess", "rate_arenas", "replay_log"]
 
 _LOG = logging.getLogger(__name__)
-#: Seconds between polls of the logs when there is nothing to do, between checks of arenas and locks, and
-#: before the first retry after a fault.
-_IDLE_POLL_SECONDS = 0.5
-_LEADERSHIP_POLL_SECONDS = 1.0
+#: The longest wait for an announcement, and seconds between searches for events whose announcement was lost.
+_WAIT_SECONDS = 0.5
+_SEARCH_SECONDS = 60.0
+#: Seconds of steps after which announcements are read again.
+_TURN_SECONDS = 1.0
+#: Arenas of one turn.
+_TURN_ARENA_LIMIT = 500
+#: Seconds before another attempt to lead an arena; between steps for what becomes due by itself; between steps for new
+#: events while votes wait to become final; and without events before the rater of an arena is dropped.
+_LEAD_RETRY_SECONDS = 2.0
+_LEAST_PAUSE_SECONDS = 0.1
+_ANNOUNCED_PAUSE_SECONDS = 2.0
+_DROP_SECONDS = 30.0
+#: Seconds before the first retry after a fault.
 _FAULT_RETRY_SECONDS = 1.0
 #: Seconds before a retry after an error that only a change of the log or the code can fix.
 _DAMAGE_RETRY_SECONDS = 30.0
 
 
-def rate_arenas(url: str, stop: threading.Event) -> None:
-    """Rate every arena of a database until stopped."""
-    RaterProcess(url).run(stop)
+def rate_arenas(url: str, stop: threading.Event, on_step: Callable[[], None] = lambda: None) -> None:
+    """Rate every arena of a database until stopped; call ``on_step`` between steps."""
+    RaterProcess(url, on_step=on_step).run(stop)
 
 
 class RaterProcess:
@@ -47,15 +68,25 @@ class RaterProcess:
         name: str | None = None,
         pace: RaterPace | None = None,
         clock: Callable[[], float] = time.monotonic,
+        on_step: Callable[[], None] = lambda: None,
     ) -> None:
         self._url = url
+        self._on_step = on_step
         self._name = name
         self._pace = pace
         self._clock = clock
         self._connection: Connection | None = None
         self._leadership: Leadership | None = None
-        self._arenas: list[RatedArena] = []
-        self._polled_at = -_LEADERSHIP_POLL_SECONDS
+        self._process = new_process()
+        self._ring = ProcessRing(self._process, linked=False, clock=clock)
+        self._renewed_at = self._searched_at = -math.inf
+        #: Arenas with events that are not rated yet, and when they were last announced or had something to do.
+        self._busy: dict[int, float] = {}
+        self._next_step: dict[int, float] = {}
+        #: Arenas whose announced events have not been looked at.
+        self._heard: set[int] = set()
+        #: Whether in the last turn an arena came first that was neither loaded nor announced.
+        self._others_first = True
         #: Raters of the arenas that this process leads, and the times before which failed arenas are not retried.
         self.raters: dict[int, ArenaRater] = {}
         self._not_before: dict[int, float] = {}
@@ -66,35 +97,127 @@ class RaterProcess:
         """Run until stopped; then write checkpoints and release leadership."""
         try:
             while not stop.is_set():
+                self._on_step()
                 try:
-                    pause = 0.0 if self.turn() else _IDLE_POLL_SECONDS
+                    busy = self.turn()
                     self._retries.succeeded()
+                    if not busy:
+                        self._hear(self._connected()[1].wait_for_events(_WAIT_SECONDS))
                 except TiltyardError as error:
                     self._disconnect()
-                    pause = self._retries.failed(error)
-                stop.wait(pause)
+                    stop.wait(self._retries.failed(error))
         finally:
             self.close()
 
     def turn(self) -> bool:
-        """Do one step for every arena; return whether there is more to do. Raises if the connection is lost."""
+        """Do one step for every arena that is due; return whether there is more to do. Raises if the connection is lost."""
         connection, leadership = self._connected()
-        if self._clock() - self._polled_at >= _LEADERSHIP_POLL_SECONDS:
-            self._arenas = list_rated_arenas(connection)
-            led = leadership.still_leading()
-            self.raters = {arena: rater for arena, rater in self.raters.items() if arena in led}
-            self._polled_at = self._clock()
+        now = self._clock()
+        if now - self._renewed_at >= RENEWAL_SECONDS:
+            self._renew(connection, leadership)
+        self._hear(leadership.wait_for_events(0.0))
+        if now - self._searched_at >= _SEARCH_SECONDS:
+            self.search()
+        due = self._due(now)
         busy = False
-        for arena in self._arenas:
-            if self._clock() >= self._not_before.get(arena.arena, 0.0):
-                busy |= self._step(connection, leadership, arena)
-        return busy
+        LED_ARENAS.record(len(self.raters))
+        for arena in self._read_arenas(connection, due):
+            self._on_step()
+            busy |= self._step(connection, leadership, arena)
+            if self._clock() - now >= _TURN_SECONDS:
+                return True
+        return busy or len(due) > _TURN_ARENA_LIMIT
+
+    def _read_arenas(self, connection: Connection, due: Sequence[int]) -> list[RatedArena]:
+        """The first arenas that are due, in their order."""
+        first = due[:_TURN_ARENA_LIMIT]
+        found = {one.arena: one for one in read_rated_arenas(connection, first)} if first else {}
+        for arena in set(first) - found.keys():
+            self._forget(arena)
+        return [found[arena] for arena in first if arena in found]
+
+    def search(self) -> None:
+        """Look for events that are not rated, in all arenas, and take all of these arenas now.
+
+        Their announcement may have been lost.
+        """
+        connection, _ = self._connected()
+        found = find_unrated(connection)
+        self._announced(found)
+        for arena in found:
+            self._next_step.pop(arena, None)
+        self._searched_at = self._clock()
+
+    def _hear(self, arenas: Iterable[int]) -> None:
+        """New events of these arenas were announced."""
+        self._announced(arenas)
+        self._heard.update(arena for arena in arenas if arena in self._busy)
+
+    def _announced(self, arenas: Iterable[int]) -> None:
+        """These arenas have new events. Where votes wait to become final, most events change nothing before that."""
+        now = self._clock()
+        for arena in arenas:
+            if self._ring.owns(arena):
+                self._busy[arena] = now
+                rater = self.raters.get(arena)
+                if rater is not None and rater.waits_for_finality and arena in self._next_step:
+                    self._next_step[arena] = min(self._next_step[arena], now + _ANNOUNCED_PAUSE_SECONDS)
+                else:
+                    self._next_step.pop(arena, None)
+
+    def _due(self, now: float) -> list[int]:
+        """The arenas that are due: those that were announced or are loaded, then the others, as they became due.
+
+        At a start there may be thousands to load. Votes that come in or become final meanwhile do not wait for them. In
+        every other turn one of the others comes first, so that they do not wait for ever where there is too much to do.
+        """
+        due = [
+            arena
+            for arena in self._busy
+            if now >= max(self._not_before.get(arena, 0.0), self._next_step.get(arena, 0.0))
+        ]
+        first = self._heard | self.raters.keys()
+        due.sort(key=lambda arena: (arena not in first, self._next_step.get(arena, 0.0)))
+        others = next((place for place, arena in enumerate(due) if arena not in first), 0)
+        self._others_first = not self._others_first
+        if self._others_first and others:
+            due.insert(0, due.pop(others))
+        return due
+
+    def _renew(self, connection: Connection, leadership: Leadership) -> None:
+        """Renew the lease of this process; drop the raters of arenas that it does not lead, or another should."""
+        with translate_errors("renew a process's lease"):
+            rows = connection.execute(statement("processes_renew"), lease_values(self._process, "rater"))
+            if self._ring.update(read_processes(rows.fetchall())):
+                self._searched_at = -math.inf
+        led = leadership.still_leading()
+        for arena in list(self.raters):
+            if arena not in led:
+                del self.raters[arena]
+            elif not self._ring.owns(arena):
+                self._release(leadership, arena)
+        self._renewed_at = self._clock()
+
+    def _release(self, leadership: Leadership, arena: int) -> None:
+        """Write a checkpoint, free the memory of an arena and let another process lead it."""
+        rater = self.raters.pop(arena, None)
+        if rater is not None:
+            rater.finish()
+        leadership.resign(arena)
+        self._forget(arena)
+
+    def _forget(self, arena: int) -> None:
+        self._busy.pop(arena, None)
+        self._next_step.pop(arena, None)
+        self._heard.discard(arena)
 
     def close(self) -> None:
         """Write checkpoints and release the leadership."""
         with contextlib.suppress(StoreFault):
             for rater in self.raters.values():
                 rater.finish()
+            if self._connection is not None:
+                self._connection.execute(statement("processes_remove"), lease_values(self._process, "rater"))
         self._disconnect()
 
     def _step(self, connection: Connection, leadership: Leadership, arena: RatedArena) -> bool:
@@ -103,12 +226,14 @@ class RaterProcess:
             if rater is None:
                 term = leadership.lead(arena.arena)
                 if term is None:
+                    self._next_step[arena.arena] = self._clock() + _LEAD_RETRY_SECONDS
                     return False
                 rater = ArenaRater(connection, arena, term, pace=self._pace, clock=self._clock)
                 self.raters[arena.arena] = rater
                 _LOG.info("rating arena %s from position %s", arena.name, rater.position)
             rater.arena = arena
             busy = rater.step()
+            self._plan_next_step(leadership, rater, busy=busy)
         except Exception as error:
             if is_broken(connection) or leadership.lost:
                 raise
@@ -117,6 +242,20 @@ class RaterProcess:
         if arena.arena in self._arena_retries:
             self._arena_retries[arena.arena].succeeded()
         return busy
+
+    def _plan_next_step(self, leadership: Leadership, rater: ArenaRater, *, busy: bool) -> None:
+        now, arena = self._clock(), rater.arena.arena
+        self._heard.discard(arena)
+        if busy or not rater.settled:
+            self._busy[arena] = now
+        if not busy:
+            pause = rater.pause_seconds()
+            wait = (
+                self._busy[arena] + _DROP_SECONDS - now if pause is None else max(pause, _LEAST_PAUSE_SECONDS)
+            )
+            self._next_step[arena] = now + wait
+        if now - self._busy[arena] >= _DROP_SECONDS:
+            self._release(leadership, arena)
 
     def _drop(self, leadership: Leadership, arena: RatedArena, error: Exception) -> None:
         """Restart later, or let another process take over."""
@@ -135,7 +274,7 @@ class RaterProcess:
             self._disconnect()
             self._connection = connect(self._url, name="tiltyard rater")
             self._leadership = Leadership(self._url, name=self._name)
-            self._polled_at = -_LEADERSHIP_POLL_SECONDS
+            self._renewed_at = self._searched_at = -math.inf
         return self._connection, self._leadership
 
     def _disconnect(self) -> None:

@@ -10,11 +10,12 @@ from typing import Any
 from psycopg import Connection
 
 from tiltyard.arena.boards.snapshots import Snapshot, add_snapshot, notify_snapshot
+from tiltyard.arena.log.buckets import find_statement_sync
 from tiltyard.arena.log.event_log import SOURCES
 from tiltyard.arena.rating.checkpoints import StoredCheckpoint, add_checkpoint
 from tiltyard.errors import Deposed, StoreFault
 from tiltyard.postgres.connections import translate_errors
-from tiltyard.postgres.statements import statement
+from tiltyard.postgres.statements import bucket_statement, statement
 from tiltyard.settings.arena_settings import ArenaSettings
 
 __all__ = [
@@ -27,11 +28,12 @@ __all__ = [
     "commit_rated",
     "event_time",
     "find_first_excluded",
-    "list_rated_arenas",
+    "find_unrated",
     "log_head",
     "read_excluded_votes",
     "read_exclusion_changes",
     "read_open_at",
+    "read_rated_arenas",
     "read_rater_progress",
     "read_undone_votes",
     "undoable_from",
@@ -78,11 +80,24 @@ class OpenAtPosition:
     lane: int
 
 
-def list_rated_arenas(connection: Connection) -> list[RatedArena]:
-    """Read all arenas of the database."""
+def read_rated_arenas(connection: Connection, numbers: Iterable[int]) -> list[RatedArena]:
+    """Read the arenas with these numbers."""
     with translate_errors("read the arenas"):
-        rows = connection.execute(statement("raters_arenas")).fetchall()
+        rows = connection.execute(statement("raters_arenas"), {"arenas": sorted(numbers)}).fetchall()
     return [_arena(row) for row in rows]
+
+
+def find_unrated(connection: Connection) -> set[int]:
+    """The arenas whose log is longer than what is rated."""
+    with translate_errors("look for events that are not rated"):
+        buckets = connection.execute(statement("raters_buckets")).fetchall()
+        return {
+            int(arena)
+            for (bucket,) in buckets
+            for (arena,) in connection.execute(
+                bucket_statement("raters_unrated", bucket), {"bucket": bucket}
+            ).fetchall()
+        }
 
 
 def read_rater_progress(connection: Connection, arena: int) -> RaterProgress:
@@ -109,16 +124,23 @@ def read_open_at(
     first, stop = serials
     values = {"arena": arena, "source": source, "first": first, "stop": stop, "position": position}
     with translate_errors("read an arena's open matchups"):
-        rows = connection.execute(statement("raters_open"), values).fetchall()
+        text = find_statement_sync(connection, "raters_open", values)
+        rows = connection.execute(text, values).fetchall()
     return [OpenAtPosition(*row) for row in rows]
 
 
-def undoable_from(connection: Connection, arena: int, after: int, undo_seconds: float) -> int | None:
-    """The position of the first vote after ``after`` that is young enough to be undone; ``None`` if there is none."""
+def undoable_from(
+    connection: Connection, arena: int, after: int, undo_seconds: float
+) -> tuple[int, float] | None:
+    """The first vote after ``after`` that is young enough to be undone: its position, and for how many seconds.
+
+    ``None`` if there is none.
+    """
     values = {"arena": arena, "after": after, "undo_seconds": undo_seconds}
     with translate_errors("read which votes are final"):
-        row = connection.execute(statement("raters_first_undoable"), values).fetchone()
-    return None if row is None else int(row[0])
+        text = find_statement_sync(connection, "raters_first_undoable", values)
+        row = connection.execute(text, values).fetchone()
+    return None if row is None else (int(row[0]), float(row[1]))
 
 
 def claim_horizon(connection: Connection, arena: int, term: int, horizon: int) -> None:
@@ -127,7 +149,7 @@ def claim_horizon(connection: Connection, arena: int, term: int, horizon: int) -
     This takes the arena's lock: an undo has either committed before, or will see the new horizon.
     """
     with translate_errors("claim votes as final"), connection.transaction():
-        connection.execute(statement("log_lock"), {"arena": arena, "plans": "force_custom_plan"})
+        connection.execute(statement("log_lock"), {"arena": arena})
         values = {"arena": arena, "term": term, "horizon": horizon}
         if connection.execute(statement("raters_claim"), values).rowcount != 1:
             raise _deposed_error(arena, term)
@@ -137,7 +159,8 @@ def read_undone_votes(connection: Connection, arena: int, after: int, upto: int)
     """Positions of the votes that were undone by events after ``after``, up to ``upto``."""
     values = {"arena": arena, "after": after, "upto": upto}
     with translate_errors("read an arena's log"):
-        return {position for (position,) in connection.execute(statement("raters_undone"), values).fetchall()}
+        text = find_statement_sync(connection, "raters_undone", values)
+        return {position for (position,) in connection.execute(text, values).fetchall()}
 
 
 def commit_rated(
@@ -202,7 +225,7 @@ def _arena(row: Sequence[Any]) -> RatedArena:
 
 def _one(connection: Connection, doing: str, name: str, **values: Any) -> Sequence[Any]:
     with translate_errors(doing):
-        row = connection.execute(statement(name), values).fetchone()
+        row = connection.execute(find_statement_sync(connection, name, values), values).fetchone()
     if row is None:
         raise StoreFault(
             f"cannot {doing}: arena {values['arena']} has no such row; it was removed or is damaged"

@@ -3,17 +3,27 @@
 SELECT position, horizon, generation, term FROM raters WHERE arena = %(arena)s;
 
 -- name: raters_arenas
--- Every arena, with what its operator has set.
-SELECT arena, name, settings FROM arenas ORDER BY arena;
+-- The arenas with these numbers, with what their operators have set.
+SELECT arena, name, settings FROM arenas WHERE arena = ANY(%(arenas)s) ORDER BY arena;
+
+-- name: raters_buckets
+-- All buckets that are in use.
+SELECT DISTINCT bucket FROM arenas;
+
+-- name: raters_unrated
+-- The arenas of a bucket whose log is longer than what is rated.
+SELECT a.arena FROM arenas a LEFT JOIN raters r USING (arena)
+WHERE a.bucket = %(bucket)s
+    AND EXISTS (SELECT FROM events e WHERE e.arena = a.arena AND e.position > coalesce(r.position, 0));
 
 -- name: raters_time
 -- When an event happened.
 SELECT at FROM events WHERE arena = %(arena)s AND position = %(position)s;
 
 -- name: raters_first_undoable
--- The first vote after a position that may still be undone. A subquery, so that endings are looked up
+-- The first vote after a position that may still be undone, and for how many seconds. A subquery, so that endings are looked up
 -- one by one and only as far as needed. An ending at another position has replaced that of an undone vote.
-SELECT e.position FROM events e
+SELECT e.position, %(undo_seconds)s - extract(epoch FROM clock_timestamp() - e.at) FROM events e
 WHERE e.arena = %(arena)s AND e.position > %(after)s AND e.kind = 1
     AND e.at > clock_timestamp() - make_interval(secs => %(undo_seconds)s)
     AND coalesce((

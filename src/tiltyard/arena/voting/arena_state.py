@@ -1,7 +1,7 @@
 """The state of an arena in memory: counts of both sources, open matchups, votes that can be undone.
 
-It is folded from the log, row by row, and can be discarded and rebuilt at any time. A served matchup counts
-at once; a vote counts when it can no longer be undone. An undo reopens its matchup.
+It is folded from the log, row by row, and can be discarded and rebuilt at any time. A matchup counts when it is
+shown, a vote when it can no longer be undone. An undo reopens its matchup.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from tiltyard.arena.log.event_details import undo_detail
 from tiltyard.arena.log.event_log import HUMAN, SOURCES, LogKind, LogRow, OpenMatchup
+from tiltyard.arena.voting.rater_lists import RaterLists
 from tiltyard.arena.voting.revealed_names import RevealedNames
 from tiltyard.core.policy.state.events import Events
 from tiltyard.core.policy.state.policy import Lane
@@ -50,23 +51,30 @@ class ArenaState:
 
     def __init__(self, settings: ArenaSettings, standings: Sequence[Standing], position: int) -> None:
         self.settings = settings
+        #: The shard in the ids of new matchups.
+        self.shard = 0
         #: By source.
         self.standings = tuple(standings)
         self.position = position
         #: The number of the response in each cell of model and prompt; 0 for none.
         self.responses: Ints = np.zeros((self.n_models, self.n_prompts), dtype=np.int64)
-        #: Open matchups in the order of serving, reopened ones last; and the ids of each voter's open matchups.
+        #: By source: the serial of the next matchup.
+        self.next_serial = [0] * len(SOURCES)
+        #: Open matchups; and the ids of each voter's, in the order of serving.
         self.open: dict[UUID, OpenMatchup] = {}
         self.held: dict[tuple[int, int], list[UUID]] = {}
+        #: The same in parts: prefetched and not shown; shown, by source (both in the order of expiry); and reopened.
+        self.unseen: dict[UUID, None] = {}
+        self._shown: tuple[dict[UUID, None], ...] = tuple({} for _ in SOURCES)
         self._reopened: set[UUID] = set()
-        #: Open matchups that, as far as this process knows, were shown to their voters.
-        self.shown: set[UUID] = set()
         self._by_serial: dict[tuple[int, int], UUID] = {}
         #: Votes that are not counted yet, oldest first, by source and serial; and the same by matchup.
         self.fresh: dict[tuple[int, int], UndoableVote] = {}
         self.voted: dict[UUID, UndoableVote] = {}
         #: The names revealed to recent voters of this process.
         self.revealed = RevealedNames()
+        #: The work lists of raters in expert panels.
+        self.raters = RaterLists()
         #: Excluded votes after the checkpoint that this was loaded from, by source.
         self.dropped: tuple[set[int], ...] = tuple(set() for _ in SOURCES)
         #: Whether the state must be reloaded, because of an event that cannot be folded.
@@ -126,52 +134,98 @@ class ArenaState:
         return [one for one in found if one.expires_at > now]
 
     def due(self, now: datetime, most: int = 2000) -> list[OpenMatchup]:
-        """Open matchups that have expired: first those in order of serving, then reopened ones."""
-        front = takewhile(lambda one: one.ballot or one.expires_at <= now, self.open.values())
-        reopened = (self.open[matchup] for matchup in self._reopened)
-        due = (
-            one for one in chain((one for one in front if not one.ballot), reopened) if one.expires_at <= now
+        """Open matchups that have expired, at most a number of them."""
+        parts = (
+            takewhile(lambda one: one.expires_at <= now, map(self.open.__getitem__, part))
+            for part in (self.unseen, *self._shown)
         )
-        return list(islice(due, most))
+        reopened = (self.open[matchup] for matchup in self._reopened)
+        late = (one for one in reopened if one.expires_at <= now)
+        return list(islice(chain(*parts, late), most))
+
+    @property
+    def shown_count(self) -> int:
+        """Open matchups without those that wait to be shown."""
+        return len(self.open) - len(self.unseen)
+
+    def oldest_unseen(self) -> OpenMatchup:
+        """The matchup that has waited longest to be shown."""
+        return self.open[next(iter(self.unseen))]
+
+    def oldest_shown(self, source: int) -> OpenMatchup | None:
+        """The open matchup of a source that was shown first, apart from reopened ones; ``None`` without one."""
+        return self.open[next(iter(self._shown[source]))] if self._shown[source] else None
 
     def hold(self, one: OpenMatchup) -> None:
-        """Add an open matchup that the counts already include."""
+        """Add an open matchup. If it was shown, the counts already include it."""
         self.open[one.matchup] = one
         self._by_serial[one.source, one.serial] = one.matchup
         held = self.held.setdefault((one.source, one.session), [])
         held.append(one.matchup)
+        held.sort(key=lambda matchup: self.open[matchup].serial)
         if one.ballot:
             self._reopened.add(one.matchup)
-            held.sort(key=lambda matchup: self.open[matchup].serial)
+        elif one.unseen:
+            self.unseen[one.matchup] = None
+            self.standings[one.source].reserve(one.a, one.b, one.prompt, Lane(one.lane))
+        else:
+            self._shown[one.source][one.matchup] = None
 
-    def mark_shown(self, matchup: UUID) -> None:
-        """Note that the voter sees this open matchup."""
-        if matchup in self.open:
-            self.shown.add(matchup)
+    def count_shown(self, one: OpenMatchup) -> None:
+        """Count the exposures of a matchup that is shown now."""
+        self.standings[one.source].serve(
+            one.a,
+            one.b,
+            one.prompt,
+            lane=Lane(one.lane),
+            nominal=Lane(one.nominal),
+            session=one.session,
+            serial=one.serial,
+        )
 
     def _served(self, row: LogRow) -> None:
         assert row.matchup is not None
         assert row.expires_at is not None
-        standing = self.standings[row.source]
-        served = standing.serve(
-            row.a, row.b, row.prompt, lane=Lane(row.lane), nominal=Lane(row.nominal), session=row.session
+        self.stale |= row.serial != self.next_serial[row.source]
+        self.next_serial[row.source] = row.serial + 1
+        unseen = row.kind == LogKind.PREFETCHED
+        one = OpenMatchup(
+            matchup=row.matchup,
+            source=row.source,
+            serial=row.serial,
+            session=row.session,
+            a=row.a,
+            b=row.b,
+            prompt=row.prompt,
+            response_a=row.response_a,
+            response_b=row.response_b,
+            nominal=row.nominal,
+            lane=row.lane,
+            served_at=row.at,
+            expires_at=row.expires_at,
+            unseen=unseen,
         )
-        self.stale |= served != row.serial
-        self.hold(
-            OpenMatchup(
-                matchup=row.matchup,
-                source=row.source,
-                serial=row.serial,
-                session=row.session,
-                a=row.a,
-                b=row.b,
-                prompt=row.prompt,
-                response_a=row.response_a,
-                response_b=row.response_b,
-                served_at=row.at,
-                expires_at=row.expires_at,
-            )
-        )
+        self.hold(one)
+        if not unseen:
+            self.count_shown(one)
+
+    def _show(self, row: LogRow) -> None:
+        assert row.expires_at is not None
+        matchup = self._by_serial.get((row.source, row.serial))
+        if matchup is None:
+            self.stale = True
+            return
+        one = self.open[matchup]
+        self.count_shown(one)
+        # The tables from which the open matchups were loaded may have it as shown, and even as reopened, already.
+        if one.unseen:
+            self._leave_unseen(one)
+            self.open[matchup] = replace(one, unseen=False, expires_at=row.expires_at)
+            self._shown[one.source][matchup] = None
+
+    def _leave_unseen(self, one: OpenMatchup) -> None:
+        del self.unseen[one.matchup]
+        self.standings[one.source].unreserve(one.a, one.b, one.prompt, Lane(one.lane))
 
     def _close(self, row: LogRow) -> OpenMatchup | None:
         matchup = self._by_serial.pop((row.source, row.serial), None)
@@ -180,7 +234,9 @@ class ArenaState:
             return None
         one = self.open.pop(matchup)
         self._reopened.discard(matchup)
-        self.shown.discard(matchup)
+        self._shown[one.source].pop(matchup, None)
+        if one.unseen:
+            self._leave_unseen(one)
         held = self.held[one.source, one.session]
         held.remove(matchup)
         if not held:
@@ -192,6 +248,7 @@ class ArenaState:
         if one is None:
             return
         vote = UndoableVote(one, row.position, row.at, row.outcome, blind=row.blind)
+        self.raters.vote(one)
         names = self.revealed.find(one.session)
         if names is not None and one.source == HUMAN:
             names.vote(one)
@@ -224,6 +281,7 @@ class ArenaState:
         names = self.revealed.find(one.session)
         if names is not None:
             names.undo(one.serial)
+        self.raters.undo(one)
         self.hold(_reopened(one, row))
 
     def _reveal(self, row: LogRow) -> None:
@@ -235,13 +293,19 @@ class ArenaState:
             vote.revealed = True
 
     def _skip(self, row: LogRow) -> None:
-        if self._close(row) is not None:
+        one = self._close(row)
+        if one is not None:
+            self.raters.skip(one)
             self.standings[row.source].skip()
 
     def _expire(self, row: LogRow) -> None:
         one = self._close(row)
         if one is not None:
             self.standings[one.source].expire(one.serial)
+
+    def _release(self, row: LogRow) -> None:
+        """A matchup ends that was never shown: no count has it."""
+        self._close(row)
 
     def _policy(self, row: LogRow) -> None:
         assert row.detail is not None
@@ -269,4 +333,7 @@ _FOLDS: dict[int, Callable[[ArenaState, LogRow], None]] = {
     LogKind.EXCLUDE: ArenaState._later,  # noqa: SLF001
     LogKind.RESTORE: ArenaState._later,  # noqa: SLF001
     LogKind.POLICY: ArenaState._policy,  # noqa: SLF001
+    LogKind.PREFETCHED: ArenaState._served,  # noqa: SLF001
+    LogKind.SHOWN: ArenaState._show,  # noqa: SLF001
+    LogKind.RELEASED: ArenaState._release,  # noqa: SLF001
 }

@@ -1,4 +1,9 @@
-"""Ids of matchups: the number of their arena in 32 bits, and 96 random bits that cannot be guessed."""
+"""Ids of matchups: a shard, the arena's number and random bits, signed where they leave the server.
+
+Stored, an id is 128 bits: 16 of the shard, 32 of the arena, 80 random ones. As text it is ``SHARD-REST``: the shard as
+a decimal number, by which a proxy routes, and 32 characters of base64url: arena, random bits and 80 bits of a
+signature over all of them. Without the secret key nobody makes a text that is accepted.
+"""
 
 from __future__ import annotations
 
@@ -8,38 +13,56 @@ import secrets
 from uuid import UUID
 
 from tiltyard.arena.log.event_log import matchup_not_found_error
+from tiltyard.arena.secret_keys import SecretKeys
 
-__all__ = ["format_matchup_id", "matchup_arena_number", "new_matchup_id", "parse_matchup_id"]
+__all__ = ["MatchupIds", "matchup_arena_number", "new_matchup_id"]
 
-_ID_CHARACTERS = 22
-_ARENA_BYTES, _RANDOM_BYTES = 4, 12
+_SHARD_BYTES, _ARENA_BYTES, _RANDOM_BYTES, _SIGNATURE_BYTES = 2, 4, 10, 10
+_REST_CHARACTERS = 32
+_PURPOSE = "matchup id"
 
 
-def new_matchup_id(arena: int) -> UUID:
-    """A new id, which contains the arena's number, so that the arena is found without searching all of them."""
-    return UUID(bytes=arena.to_bytes(_ARENA_BYTES) + secrets.token_bytes(_RANDOM_BYTES))
+def new_matchup_id(shard: int, arena: int) -> UUID:
+    """A new id, which contains its shard and its arena, so that neither is searched for."""
+    place = shard.to_bytes(_SHARD_BYTES) + arena.to_bytes(_ARENA_BYTES)
+    return UUID(bytes=place + secrets.token_bytes(_RANDOM_BYTES))
 
 
 def matchup_arena_number(matchup: UUID) -> int:
-    """The arena's number in an id; arbitrary if the id was guessed or made by version 0.1."""
-    return int.from_bytes(matchup.bytes[:_ARENA_BYTES])
+    """The arena's number in an id."""
+    return int.from_bytes(matchup.bytes[_SHARD_BYTES : _SHARD_BYTES + _ARENA_BYTES])
 
 
-def format_matchup_id(matchup: UUID) -> str:
-    """The id as 22 characters that are safe in URLs."""
-    return base64.urlsafe_b64encode(matchup.bytes).rstrip(b"=").decode("ascii")
+class MatchupIds:
+    """Writes ids as signed texts, and reads the texts of its own shard."""
+
+    def __init__(self, keys: SecretKeys, shard: int) -> None:
+        self._keys = keys
+        self._shard = shard.to_bytes(_SHARD_BYTES)
+        self._prefix = f"{shard}-"
+
+    def format(self, matchup: UUID) -> str:
+        """The id as text that is safe in URLs."""
+        stored = matchup.bytes
+        signature = self._keys.sign(_PURPOSE, stored)[:_SIGNATURE_BYTES]
+        rest = base64.urlsafe_b64encode(stored[_SHARD_BYTES:] + signature).decode("ascii")
+        return f"{int.from_bytes(stored[:_SHARD_BYTES])}-{rest}"
+
+    def parse(self, text: str) -> UUID:
+        """Read an id; `NotFound`, without a look at the database, if it is of another shard or was not signed here."""
+        rest = text.removeprefix(self._prefix)
+        decoded = _decoded(rest) if text.startswith(self._prefix) and len(rest) == _REST_CHARACTERS else None
+        if decoded is None:
+            raise matchup_not_found_error()
+        stored = self._shard + decoded[:-_SIGNATURE_BYTES]
+        if not self._keys.verify(_PURPOSE, stored, decoded[-_SIGNATURE_BYTES:], shortest=_SIGNATURE_BYTES):
+            raise matchup_not_found_error()
+        return UUID(bytes=stored)
 
 
-def parse_matchup_id(text: str) -> UUID:
-    """Parse an id; raise `NotFound` if the text is not an id."""
-    found = _decoded(text) if len(text) == _ID_CHARACTERS and text.isascii() else None
-    if found is None or format_matchup_id(found) != text:
-        raise matchup_not_found_error()
-    return found
-
-
-def _decoded(text: str) -> UUID | None:
+def _decoded(rest: str) -> bytes | None:
+    """The bytes of the text's second part. 32 characters are 24 bytes exactly, so that they have one spelling."""
     try:
-        return UUID(bytes=base64.b64decode(f"{text}==", altchars=b"-_", validate=True))
-    except binascii.Error:
+        return base64.b64decode(rest, altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
         return None

@@ -7,16 +7,17 @@ state does not have the matchup, and the caller must read it from the tables.
 from __future__ import annotations
 
 import enum
-from dataclasses import fields, replace
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from typing import Final, Literal
 from uuid import UUID
 
 import numpy as np
+import numpy.typing as npt
 
-from tiltyard.arena.log.event_details import UndoDetail
+from tiltyard.arena.log.event_details import SkipDetail, UndoDetail
 from tiltyard.arena.log.event_log import (
-    HUMAN,
     LogBatch,
     LogKind,
     LogRow,
@@ -26,7 +27,7 @@ from tiltyard.arena.log.event_log import (
     ServedMatchup,
 )
 from tiltyard.arena.voting.arena_state import ArenaState, UndoableVote
-from tiltyard.arena.voting.matchup_ids import format_matchup_id, new_matchup_id
+from tiltyard.arena.voting.matchup_ids import new_matchup_id
 from tiltyard.arena.voting.name_reveal import (
     check_reveal_allowed,
     end_full_session,
@@ -34,23 +35,30 @@ from tiltyard.arena.voting.name_reveal import (
     reveal_names,
     withheld_cells,
 )
+from tiltyard.arena.voting.open_matchup_limits import (
+    OPEN_MATCHUPS_PER_VOTER_LIMIT,
+    end_unanswered,
+    make_room_for_shown,
+    make_room_for_unseen,
+)
 from tiltyard.arena.voting.voter_requests import EndedMatchup, OfferedMatchup, SentVote, Voter
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.matchmaking.choice import Choice
 from tiltyard.core.policy.matchmaking.matchmaker import choose
-from tiltyard.errors import Busy, Closed, Expired
+from tiltyard.errors import Busy, Closed, Expired, Paused
 
 __all__ = [
     "NOT_IN_MEMORY",
-    "OPEN_MATCHUPS_PER_VOTER_LIMIT",
-    "OPEN_MATCHUP_LIMIT",
     "REOPENED_SECONDS",
+    "Draw",
     "NotInMemory",
     "expire_due",
     "finish",
+    "look_ahead",
     "matchup_expired_error",
     "offer",
     "reveal",
+    "show",
     "skip",
     "to_offered_matchup",
     "undo",
@@ -59,10 +67,6 @@ __all__ = [
     "wrong_ballot_error",
 ]
 
-#: Open matchups that one voter may have.
-OPEN_MATCHUPS_PER_VOTER_LIMIT = 2
-#: Open matchups in an arena above which people get no new one: each takes memory in every process.
-OPEN_MATCHUP_LIMIT = 200_000
 #: A reopened matchup stays open at least this long, or for the arena's ``expiry_seconds`` if that is shorter.
 REOPENED_SECONDS = 300.0
 _GIVEN_UP_FLAGS = {"exposure": 1, "session": 2, "blind": 4}
@@ -78,53 +82,170 @@ NOT_IN_MEMORY: Final = _Lookup.LOOK
 NotInMemory = Literal[_Lookup.LOOK]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Draw:
+    """What a new matchup is drawn with, and from: ``judgeable`` has the prompts that the voter can judge."""
+
+    rng: np.random.Generator
+    #: ``None`` for all prompts.
+    judgeable: npt.NDArray[np.int64] | None = None
+
+    def mask(self, state: ArenaState) -> npt.NDArray[np.bool_] | None:
+        """By prompt of the state, whether the voter can judge it."""
+        if self.judgeable is None:
+            return None
+        found = np.zeros(state.n_prompts, dtype=bool)
+        found[self.judgeable[self.judgeable < state.n_prompts]] = True
+        return found
+
+
 def offer(
-    state: ArenaState, batch: LogBatch, voter: Voter, arena: str, rng: np.random.Generator, *, ahead: bool
+    state: ArenaState, batch: LogBatch, voter: Voter, arena: str, draw: Draw, *, ahead: bool
 ) -> OfferedMatchup:
-    """The voter's open matchup, or a new one; with ``ahead``, a second one."""
+    """The voter's matchup to look at now: one that is open, shown if it was prefetched, or a new one.
+
+    With ``ahead``, a new one that is prefetched, to be shown next.
+    """
+    _end_unfit(state, batch, voter, draw)
     opened = state.open_matchups_of(voter.source, voter.session, batch.now)
-    if opened and (not ahead or len(opened) >= OPEN_MATCHUPS_PER_VOTER_LIMIT):
-        one = opened[-1] if ahead else opened[0]
-        _mark_shown(state, one, ahead=ahead)
-        return to_offered_matchup(one, arena)
-    if voter.source == HUMAN and len(state.open) >= OPEN_MATCHUP_LIMIT:
-        raise Busy("this arena has too many open matchups; try again later", retry_after=30)
-    standing = state.standings[voter.source]
-    withheld = withheld_cells(state, voter, opened)
-    choice = choose(standing, rng, session=voter.session, told=withheld)
-    one = _staged(state, batch, voter, choice)
-    standing.serve(one.a, one.b, one.prompt, lane=choice.lane, nominal=choice.nominal, session=voter.session)
+    shown = [one for one in opened if not one.unseen]
+    unseen = [one for one in opened if one.unseen]
+    if len(shown) >= OPEN_MATCHUPS_PER_VOTER_LIMIT or (shown and not ahead):
+        return to_offered_matchup(shown[-1] if ahead else shown[0], arena)
+    if not ahead:
+        make_room_for_shown(state, batch, voter)
+        if unseen:
+            return to_offered_matchup(_show(state, batch, unseen[0]), arena)
+    return to_offered_matchup(_serve_new(state, batch, voter, opened, draw, ahead=ahead), arena, new=True)
+
+
+def _end_unfit(state: ArenaState, batch: LogBatch, voter: Voter, draw: Draw) -> None:
+    """End the open matchups whose prompts the voter has since said not to be able to judge."""
+    mask = draw.mask(state)
+    if mask is not None:
+        for one in state.open_matchups_of(voter.source, voter.session, batch.now):
+            if not mask[one.prompt]:
+                end_unanswered(state, batch, one)
+
+
+def look_ahead(
+    state: ArenaState,
+    batch: LogBatch,
+    voter: Voter,
+    arena: str,
+    draw: Draw,
+    *,
+    shown: UUID | None,
+) -> OfferedMatchup:
+    """The matchup to load while the voter looks at the one that is ``shown``: one that waits, or a new one.
+
+    That the voter looks at it is recorded, unless the arena is too crowded: then a vote will do so.
+    """
+    if shown is not None:
+        with suppress(Busy, Expired):
+            show(state, batch, voter, shown, arena)
+    _end_unfit(state, batch, voter, draw)
+    opened = state.open_matchups_of(voter.source, voter.session, batch.now)
+    waiting = [one for one in opened if one.matchup != shown]
+    if waiting:
+        return to_offered_matchup(waiting[0], arena)
+    return offer(state, batch, voter, arena, draw, ahead=True)
+
+
+def _serve_new(
+    state: ArenaState,
+    batch: LogBatch,
+    voter: Voter,
+    opened: list[OpenMatchup],
+    draw: Draw,
+    *,
+    ahead: bool,
+) -> OpenMatchup:
+    """Choose a matchup, and serve or prefetch it; `Paused` if the arena serves none."""
+    if not state.settings.serves:
+        raise Paused("voting in this arena is paused or has ended: no new matchups; the board stays")
+    unseen = [one for one in opened if one.unseen]
+    rater = state.raters.of(voter.source, voter.session)
+    if rater is not None:
+        choice = rater.next_choice(state.responses, opened)
+    else:
+        choice = choose(
+            state.standings[voter.source],
+            draw.rng,
+            session=voter.session,
+            told=withheld_cells(state, voter, opened),
+            waiting=[(one.a, one.b, one.prompt) for one in unseen],
+            judgeable=draw.mask(state),
+        )
+    if ahead:
+        make_room_for_unseen(state, batch, unseen)
+    one = _staged(state, batch, voter, choice, ahead=ahead)
+    state.next_serial[voter.source] += 1
     state.hold(one)
-    _mark_shown(state, one, ahead=ahead)
+    if not ahead:
+        state.count_shown(one)
     state.position = batch.serve(
         ServedMatchup(
             **{name: getattr(one, name) for name in _SHARED},
-            nominal=int(choice.nominal),
-            lane=int(choice.lane),
             reason=choice.reason,
             propensity=choice.propensity,
             given_up=sum(_GIVEN_UP_FLAGS[rule] for rule in choice.given_up),
+            detail=None if draw.judgeable is None else voter.declared.detail(),
         )
     )
-    return to_offered_matchup(one, arena, new=True)
+    return one
 
 
-def _staged(state: ArenaState, batch: LogBatch, voter: Voter, choice: Choice) -> OpenMatchup:
+def _staged(state: ArenaState, batch: LogBatch, voter: Voter, choice: Choice, *, ahead: bool) -> OpenMatchup:
     """A new open matchup with the responses of the chosen models."""
-    cells = state.responses[:, choice.prompt]
+    cells, settings = state.responses[:, choice.prompt], state.settings
+    seconds = min(settings.unseen_seconds, settings.expiry_seconds) if ahead else settings.expiry_seconds
     return OpenMatchup(
-        matchup=new_matchup_id(batch.arena),
+        matchup=new_matchup_id(state.shard, batch.arena),
         source=voter.source,
-        serial=state.standings[voter.source].window.served,
+        serial=state.next_serial[voter.source],
         session=voter.session,
         a=choice.left,
         b=choice.right,
         prompt=choice.prompt,
         response_a=int(cells[choice.left]),
         response_b=int(cells[choice.right]),
+        nominal=int(choice.nominal),
+        lane=int(choice.lane),
         served_at=batch.now,
-        expires_at=batch.now + timedelta(seconds=state.settings.expiry_seconds),
+        expires_at=batch.now + timedelta(seconds=seconds),
+        unseen=ahead,
     )
+
+
+def show(
+    state: ArenaState, batch: LogBatch, voter: Voter, matchup: UUID, arena: str
+) -> OfferedMatchup | NotInMemory:
+    """Record that a prefetched matchup is shown: it is an exposure from now on. One that was shown stays as it is.
+
+    If the voter has too many other matchups on show, the oldest of them expires.
+    """
+    one = _mine(state, batch, voter, matchup)
+    if one is None:
+        return NOT_IN_MEMORY
+    if one.unseen:
+        make_room_for_shown(state, batch, voter)
+        opened = state.open_matchups_of(voter.source, voter.session, batch.now)
+        shown = [other for other in opened if not other.unseen]
+        for other in shown[: max(len(shown) - OPEN_MATCHUPS_PER_VOTER_LIMIT + 1, 0)]:
+            end_unanswered(state, batch, other)
+        one = _show(state, batch, one)
+    return to_offered_matchup(one, arena)
+
+
+def _show(state: ArenaState, batch: LogBatch, one: OpenMatchup) -> OpenMatchup:
+    """Record that a matchup is shown, if it was not; return it as it is then."""
+    if not one.unseen:
+        return one
+    expires_at = batch.now + timedelta(seconds=state.settings.expiry_seconds)
+    position = batch.show(one, expires_at)
+    state.fold(replace(_row(batch, position, LogKind.SHOWN, one), expires_at=expires_at))
+    return state.open[one.matchup]
 
 
 def vote(
@@ -135,18 +256,24 @@ def vote(
 ) -> EndedMatchup | NotInMemory:
     """Vote on an open matchup.
 
-    The vote is blind if the voter knows neither name now; what counts is the time of the vote, not of serving.
-    The last vote of a session reveals the names of all its votes.
+    The vote is blind if the voter knows neither name now; what counts is the time of the vote, not of serving. Who
+    says to have recognized a model knows a name.
+    The last vote of a session reveals the names of all its votes. Who votes on a prefetched matchup has seen it.
     """
     kind, ballot, names = cast.kind, cast.ballot, cast.reveal
+    if not state.settings.accepts_votes:
+        raise Closed("voting in this arena has ended; the board stays")
     one = _mine(state, batch, voter, cast.matchup)
     if one is None:
         return NOT_IN_MEMORY
     if one.ballot != ballot:
         raise wrong_ballot_error(ballot, one.ballot)
+    _check_panel(state, voter)
     if names:
-        check_reveal_allowed(state.settings, voter)
-    blind = state.revealed.of(voter.session).is_blind(one)
+        check_reveal_allowed(state, voter)
+    one = _show(state, batch, one)
+    recognized = cast.detail is not None and cast.detail.get("recognized", False)
+    blind = state.revealed.of(voter.session).is_blind(one) and not recognized
     position = batch.vote(one, int(kind), blind=blind, detail=cast.detail)
     row = _row(batch, position, LogKind.VOTE, one)
     state.fold(replace(row, outcome=int(kind), blind=blind))
@@ -154,7 +281,7 @@ def vote(
         reveal_names(state, batch, voter, [PendingNames.of(one)])
     names |= end_full_session(state, batch, voter)
     return EndedMatchup(
-        matchup=format_matchup_id(cast.matchup),
+        matchup=cast.matchup,
         kind=LogKind.VOTE,
         outcome=kind,
         position=position,
@@ -166,16 +293,19 @@ def vote(
     )
 
 
-def skip(state: ArenaState, batch: LogBatch, voter: Voter, matchup: UUID) -> EndedMatchup | NotInMemory:
-    """Skip an open matchup."""
+def skip(
+    state: ArenaState, batch: LogBatch, voter: Voter, matchup: UUID, detail: SkipDetail | None = None
+) -> EndedMatchup | NotInMemory:
+    """Skip an open matchup; ``detail`` says why."""
     one = _mine(state, batch, voter, matchup)
     if one is None:
         return NOT_IN_MEMORY
-    position = batch.end(LogKind.SKIP, one.source, one.serial, session=one.session, ballot=one.ballot)
-    state.fold(_row(batch, position, LogKind.SKIP, one))
-    return EndedMatchup(
-        format_matchup_id(matchup), LogKind.SKIP, None, position, batch.now, ballot=one.ballot
+    one = _show(state, batch, one)
+    position = batch.end(
+        LogKind.SKIP, one.source, one.serial, session=one.session, ballot=one.ballot, detail=detail
     )
+    state.fold(_row(batch, position, LogKind.SKIP, one))
+    return EndedMatchup(matchup, LogKind.SKIP, None, position, batch.now, ballot=one.ballot)
 
 
 def undo(
@@ -188,6 +318,7 @@ def undo(
     one = fresh.opened
     if one.ballot != ballot:
         raise wrong_ballot_error(ballot, one.ballot)
+    _check_panel(state, voter)
     if fresh.revealed:
         raise Closed("this vote is final: its names have been revealed")
     until = undo_deadline(state, fresh.at)
@@ -195,14 +326,12 @@ def undo(
         raise Closed("this vote is final: the time to undo it has passed")
     _release(state, batch, fresh)
     position = _reopen(state, batch, fresh)
-    return EndedMatchup(
-        format_matchup_id(matchup), LogKind.UNDO, Kind(fresh.kind), position, batch.now, ballot=ballot + 1
-    )
+    return EndedMatchup(matchup, LogKind.UNDO, Kind(fresh.kind), position, batch.now, ballot=ballot + 1)
 
 
 def reveal(state: ArenaState, batch: LogBatch, voter: Voter, found: MatchupRecord) -> None:
     """Reveal the names of a vote that was not undone."""
-    check_reveal_allowed(state.settings, voter)
+    check_reveal_allowed(state, voter)
     reveal_names(state, batch, voter, [PendingNames.of(found)])
 
 
@@ -215,20 +344,20 @@ def finish(state: ArenaState, batch: LogBatch, voter: Voter) -> int:
     names = state.revealed.of(voter.session)
     for one in state.open_matchups_of(voter.source, voter.session, batch.now):
         if not names.is_blind(one):
-            _expire(state, batch, one)
+            end_unanswered(state, batch, one)
     return revealed
 
 
 def expire_due(state: ArenaState, batch: LogBatch) -> None:
     """Expire the matchups whose time has passed."""
     for one in state.due(batch.now):
-        _expire(state, batch, one)
+        end_unanswered(state, batch, one)
 
 
 def to_offered_matchup(one: OpenMatchup, arena: str, *, new: bool = False) -> OfferedMatchup:
     """Convert an open matchup for its voter."""
     return OfferedMatchup(
-        matchup=format_matchup_id(one.matchup),
+        matchup=one.matchup,
         arena=arena,
         prompt=one.prompt,
         response_a=one.response_a,
@@ -262,14 +391,9 @@ def _mine(state: ArenaState, batch: LogBatch, voter: Voter, matchup: UUID) -> Op
     if one is None or _stranger(one, voter):
         return None
     if one.expires_at <= batch.now:
-        _expire(state, batch, one)
+        end_unanswered(state, batch, one)
         raise matchup_expired_error()
     return one
-
-
-def _expire(state: ArenaState, batch: LogBatch, one: OpenMatchup) -> None:
-    position = batch.end(LogKind.EXPIRE, one.source, one.serial, session=one.session, ballot=one.ballot)
-    state.fold(_row(batch, position, LogKind.EXPIRE, one))
 
 
 def _reopen(state: ArenaState, batch: LogBatch, fresh: UndoableVote) -> int:
@@ -290,29 +414,27 @@ def _reopen(state: ArenaState, batch: LogBatch, fresh: UndoableVote) -> int:
         "expires_at": expires_at.isoformat(),
     }
     state.fold(replace(_row(batch, position, LogKind.UNDO, one), detail=detail))
-    state.mark_shown(one.matchup)
     cells = state.responses[[one.a, one.b], one.prompt]
     if cells.tolist() != [one.response_a, one.response_b]:
-        _expire(state, batch, state.open[one.matchup])
+        end_unanswered(state, batch, state.open[one.matchup])
     return position
 
 
 def _release(state: ArenaState, batch: LogBatch, fresh: UndoableVote) -> None:
-    """Expire matchups that were served ahead and not seen, and those above the limit once the vote's is reopened.
-
-    A matchup counts as seen if it was served after the vote, or if this process knows that it was shown.
-    """
+    """End matchups that wait to be shown, and those above the limit once the vote's is reopened."""
     one = fresh.opened
     others = state.open_matchups_of(one.source, one.session, batch.now)
-    unseen = [other for other in others if other.served_at <= fresh.at and other.matchup not in state.shown]
-    seen = [other for other in others if other not in unseen]
-    for other in (*unseen, *seen[OPEN_MATCHUPS_PER_VOTER_LIMIT - 1 :]):
-        _expire(state, batch, other)
+    unseen = [other for other in others if other.unseen]
+    shown = [other for other in others if not other.unseen]
+    for other in (*unseen, *shown[OPEN_MATCHUPS_PER_VOTER_LIMIT - 1 :]):
+        end_unanswered(state, batch, other)
 
 
-def _mark_shown(state: ArenaState, one: OpenMatchup, *, ahead: bool) -> None:
-    if not ahead:
-        state.mark_shown(one.matchup)
+def _check_panel(state: ArenaState, voter: Voter) -> None:
+    """Raise `Closed` for a rater whose panel is closed: its figures are final."""
+    rater = state.raters.of(voter.source, voter.session)
+    if rater is not None and not rater.is_open:
+        raise Closed("this panel is closed; its votes are final")
 
 
 def _stranger(one: OpenMatchup, voter: Voter) -> bool:

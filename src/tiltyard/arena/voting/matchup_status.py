@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
 from tiltyard.arena.log.event_log import LogKind, MatchupRecord
 from tiltyard.arena.voting.arena_state import ArenaState
-from tiltyard.arena.voting.matchup_ids import format_matchup_id
 from tiltyard.arena.voting.matchup_lifecycle import matchup_expired_error, undo_deadline, wrong_ballot_error
 from tiltyard.arena.voting.voter_requests import (
     EndedMatchup,
@@ -20,6 +21,8 @@ from tiltyard.core.battles import Kind
 from tiltyard.core.battles.outcome import DECISIVE, SPELLED
 from tiltyard.core.policy.state.pair_counts import pair_key
 from tiltyard.core.policy.state.policy import Lane
+from tiltyard.core.policy.validity.pair_floors import floor_of, votes_to_floor
+from tiltyard.core.policy.validity.vote_forecast import decisive_share
 from tiltyard.errors import Closed, StoreFault
 
 __all__ = [
@@ -29,17 +32,24 @@ __all__ = [
     "require_open_matchup",
     "reveal_matchup",
     "review_matchup",
+    "votes_missing",
 ]
 
-_STATES: dict[int, State] = {LogKind.VOTE: "voted", LogKind.SKIP: "skipped", LogKind.EXPIRE: "expired"}
+_STATES: dict[int, State] = {
+    LogKind.VOTE: "voted",
+    LogKind.SKIP: "skipped",
+    LogKind.EXPIRE: "expired",
+    LogKind.RELEASED: "expired",
+}
+_UNANSWERED = (LogKind.EXPIRE, LogKind.RELEASED)
 
 
 def require_open_matchup(
-    matchup: str, arena: str, found: MatchupRecord, now: datetime, *, voted: bool
+    matchup: UUID, arena: str, found: MatchupRecord, now: datetime, *, voted: bool
 ) -> OfferedMatchup:
     """A matchup that is open or, with ``voted``, has a vote that was not undone; raises otherwise."""
     looked_at = voted and _stands(found)
-    if found.kind == LogKind.EXPIRE or ((found.is_open or looked_at) and found.expires_at <= now):
+    if found.kind in _UNANSWERED or ((found.is_open or looked_at) and found.expires_at <= now):
         raise matchup_expired_error()
     if not found.is_open and not looked_at:
         raise Closed("this matchup has ended; request another one")
@@ -56,7 +66,7 @@ def require_open_matchup(
 
 
 def review_matchup(
-    matchup: str, arena: str, found: MatchupRecord, now: datetime, undo_seconds: float
+    matchup: UUID, arena: str, found: MatchupRecord, now: datetime, undo_seconds: float
 ) -> ReviewedMatchup:
     """The current state of a voter's own matchup."""
     state = _state(found, now)
@@ -95,7 +105,7 @@ def repeat_ending(
 
     ``ballot`` is given for a vote.
     """
-    if found.kind == LogKind.EXPIRE or (found.is_open and found.expires_at <= now):
+    if found.kind in _UNANSWERED or (found.is_open and found.expires_at <= now):
         raise matchup_expired_error()
     if ballot is not None and ballot != found.ballot:
         raise wrong_ballot_error(ballot, found.ballot)
@@ -107,7 +117,7 @@ def repeat_ending(
     revealed = found.revealed_at is not None
     until = None if state is None or revealed else undo_deadline(state, found.at)
     return EndedMatchup(
-        matchup=format_matchup_id(matchup),
+        matchup=matchup,
         kind=kind,
         outcome=outcome,
         position=found.position,
@@ -119,7 +129,7 @@ def repeat_ending(
     )
 
 
-def repeat_undo(matchup: str, found: MatchupRecord, ballot: int) -> EndedMatchup:
+def repeat_undo(matchup: UUID, found: MatchupRecord, ballot: int) -> EndedMatchup:
     """The reply to a repeated undo: the same as the first time. Raises if the vote on this ballot cannot be undone."""
     if found.ballot == ballot + 1 and found.undone is not None:
         assert found.outcome is not None
@@ -134,7 +144,7 @@ def repeat_undo(matchup: str, found: MatchupRecord, ballot: int) -> EndedMatchup
     raise Closed("this vote is final: the time to undo it has passed, or its names have been revealed")
 
 
-def reveal_matchup(matchup: str, found: MatchupRecord, state: ArenaState | None) -> RevealedMatchup:
+def reveal_matchup(matchup: UUID, found: MatchupRecord, state: ArenaState | None) -> RevealedMatchup:
     """The names of both models, and why they were matched."""
     if state is None or found.outcome is None or found.position is None:
         raise StoreFault("the arena is being loaded; try again in a moment")
@@ -151,6 +161,7 @@ def reveal_matchup(matchup: str, found: MatchupRecord, state: ArenaState | None)
         position=found.position,
         decisive=decisive,
         floor=floor,
+        missing=votes_missing(state, found.source, found.a, found.b),
         blind=found.blind,
     )
 
@@ -160,6 +171,19 @@ def pair_progress(state: ArenaState, source: int, one: int, other: int) -> tuple
     standing = state.standings[source]
     counted = int(standing.meetings.decisive[one, other])
     return counted + _shown_fresh(state, source).get(pair_key(one, other), 0), standing.policy.adjacent_votes
+
+
+def votes_missing(state: ArenaState, source: int, one: int, other: int) -> int | None:
+    """About how many more votes the policy wants between two models; ``None`` if it no longer seeks them out."""
+    standing = state.standings[source]
+    floor, fresh = floor_of(standing, one, other), _shown_fresh(state, source).get(pair_key(one, other), 0)
+    votes = floor.votes + fresh
+    met = floor.prompts_needed > 0 and votes >= floor.votes_needed and floor.prompts >= floor.prompts_needed
+    share = decisive_share(standing)
+    # Before the first vote is counted nothing is known of ties.
+    overall = 1.0 if math.isnan(share) else share
+    wanted = votes_to_floor(replace(floor, votes=votes, attempts=floor.attempts + fresh, met=met), overall)
+    return math.ceil(wanted) if math.isfinite(wanted) else None
 
 
 def _shown_fresh(state: ArenaState, source: int) -> dict[int, int]:

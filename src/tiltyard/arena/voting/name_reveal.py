@@ -11,22 +11,30 @@ from tiltyard.arena.log.event_log import HUMAN, LogBatch, LogKind, LogRow, OpenM
 from tiltyard.arena.voting.arena_state import ArenaState
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.errors import Closed
-from tiltyard.settings.arena_settings import ArenaSettings
+from tiltyard.settings.arena_settings import Reveal
 
 __all__ = [
     "check_reveal_allowed",
     "end_full_session",
     "finish_session",
+    "reveal_for",
     "reveal_names",
     "withheld_cells",
 ]
 
 
-def check_reveal_allowed(settings: ArenaSettings, voter: Voter) -> None:
+def reveal_for(state: ArenaState, voter: Voter) -> Reveal:
+    """When a voter sees names: as the arena says, but never for raters of an expert panel."""
+    rater = state.raters.of(voter.source, voter.session)
+    return state.settings.reveal if rater is None else "never"
+
+
+def check_reveal_allowed(state: ArenaState, voter: Voter) -> None:
     """Raise `Closed` if people cannot see the names of a single vote in this arena."""
-    if voter.source != HUMAN or settings.reveal == "vote":
+    settings, reveal = state.settings, reveal_for(state, voter)
+    if voter.source != HUMAN or reveal == "vote":
         return
-    if settings.reveal == "never":
+    if reveal == "never":
         raise _never_revealed_error()
     raise Closed(
         f"this arena reveals the names of all your votes together: after {settings.session_votes} votes, or when you "
@@ -58,7 +66,7 @@ def reveal_names(state: ArenaState, batch: LogBatch, voter: Voter, votes: Iterab
 def end_full_session(state: ArenaState, batch: LogBatch, voter: Voter) -> bool:
     """Reveal the names if the voter's session is full; return whether they were revealed."""
     settings, pending = state.settings, state.revealed.of(voter.session).pending
-    full = settings.reveal == "session" and len(pending) >= settings.session_votes
+    full = reveal_for(state, voter) == "session" and len(pending) >= settings.session_votes
     if not full or voter.source != HUMAN:
         return False
     reveal_names(state, batch, voter, list(pending.values()))
@@ -69,7 +77,7 @@ def finish_session(state: ArenaState, batch: LogBatch, voter: Voter) -> int:
     """Reveal the names of all votes that are not revealed yet; return their number."""
     if voter.source != HUMAN:
         raise Closed("the sessions of judges do not end; request the names of each vote")
-    if state.settings.reveal == "never":
+    if reveal_for(state, voter) == "never":
         raise _never_revealed_error()
     pending = list(state.revealed.of(voter.session).pending.values())
     reveal_names(state, batch, voter, pending)
@@ -97,7 +105,7 @@ def withheld_cells(state: ArenaState, voter: Voter, opened: list[OpenMatchup]) -
 
 def _tells_before_next(state: ArenaState, voter: Voter, votes: int) -> bool:
     """Whether, after this many unrevealed votes, names are revealed before the next vote."""
-    if voter.source != HUMAN or state.settings.reveal == "never":
+    if voter.source != HUMAN or reveal_for(state, voter) == "never":
         return False
     return state.settings.reveal == "vote" or votes >= state.settings.session_votes
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from tiltyard.arena.log.buckets import find_statement
 from tiltyard.postgres.connection_pool import Connection
 from tiltyard.postgres.connections import translate_errors
-from tiltyard.postgres.statements import statement
 
 __all__ = ["OwnTotals", "OwnVote", "read_own_counts", "read_own_recent", "read_own_totals"]
 
@@ -40,7 +40,9 @@ async def read_own_totals(connection: Connection, arena: int, source: int, sessi
     """Count votes with revealed names, votes without, and skipped matchups."""
     with translate_errors("count a voter's votes"):
         values = _values(arena, source, session)
-        row = await (await connection.execute(statement("own_votes_totals"), values)).fetchone()
+        row = await (
+            await connection.execute(await find_statement(connection, "own_votes_totals", values), values)
+        ).fetchone()
     assert row is not None
     return OwnTotals(*row)
 
@@ -51,7 +53,9 @@ async def read_own_counts(
     """Blind votes with revealed names, as rows of left model, right model, prompt, outcome and count."""
     with translate_errors("count a voter's votes"):
         values = _values(arena, source, session)
-        return await (await connection.execute(statement("own_votes_counts"), values)).fetchall()
+        return await (
+            await connection.execute(await find_statement(connection, "own_votes_counts", values), values)
+        ).fetchall()
 
 
 async def read_own_recent(
@@ -60,7 +64,9 @@ async def read_own_recent(
     """The last votes with revealed names, newest first; with ``latest``, only those of the last reveal."""
     with translate_errors("read a voter's votes"):
         values = _values(arena, source, session) | {"limit": limit, "latest": latest}
-        rows = await (await connection.execute(statement("own_votes_recent"), values)).fetchall()
+        rows = await (
+            await connection.execute(await find_statement(connection, "own_votes_recent", values), values)
+        ).fetchall()
     return [OwnVote(*row) for row in rows]
 
 

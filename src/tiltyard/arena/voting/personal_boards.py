@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from uuid import UUID
 
 from tiltyard.arena.boards.board_cache import BoardCache
 from tiltyard.arena.boards.published_boards import board_of
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.log.rosters import Roster, read_roster
 from tiltyard.arena.log.votes import limit_statement_time
-from tiltyard.arena.voting.matchup_ids import format_matchup_id
 from tiltyard.arena.voting.own_votes import (
     OwnTotals,
     OwnVote,
@@ -57,7 +57,7 @@ _OUTCOMES = {
 class RecentVote:
     """A vote whose names are revealed."""
 
-    matchup: str
+    matchup: UUID
     at: datetime
     model_a: str
     model_b: str
@@ -164,7 +164,7 @@ def _recent(vote: OwnVote, roster: Roster, ranked: Mapping[str, int]) -> RecentV
     one = VoteCount(roster.models[vote.a], roster.models[vote.b], roster.prompts[vote.prompt], kind)
     outcome = next(name for name, kinds in _OUTCOMES.items() if kind in kinds)
     return RecentVote(
-        format_matchup_id(vote.matchup),
+        vote.matchup,
         vote.at,
         one.model_a,
         one.model_b,

@@ -8,8 +8,8 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 
+from tiltyard.arena.log.buckets import find_statement
 from tiltyard.postgres.connections import translate_errors
-from tiltyard.postgres.statements import statement
 
 __all__ = ["Remark", "RemarkAuthor", "count_final_votes", "find_remark", "keep_remark"]
 
@@ -45,7 +45,7 @@ async def keep_remark(
     with translate_errors("keep a remark"):
         values = author.values() | {"matchup": matchup, "tags": list(remark.tags), "comment": remark.comment}
         values["within"] = within
-        done = await connection.execute(statement("remarks_keep"), values)
+        done = await connection.execute(await find_statement(connection, "remarks_keep", values), values)
     return done.rowcount == 1
 
 
@@ -53,7 +53,8 @@ async def find_remark(connection: AsyncConnection, author: RemarkAuthor, matchup
     """A voter's remark on a matchup; an empty one if there is none."""
     with translate_errors("read a remark"):
         values = author.values() | {"matchup": matchup}
-        row = await (await connection.execute(statement("remarks_find"), values)).fetchone()
+        text = await find_statement(connection, "remarks_find", values)
+        row = await (await connection.execute(text, values)).fetchone()
     return Remark() if row is None else Remark(tuple(row[0]), row[1])
 
 
@@ -61,6 +62,7 @@ async def count_final_votes(connection: AsyncConnection, author: RemarkAuthor, f
     """The number of a voter's final votes: names revealed, or cast up to ``final``."""
     with translate_errors("count a voter's votes"):
         values = author.values() | {"final": final}
-        row = await (await connection.execute(statement("remarks_final_votes"), values)).fetchone()
+        text = await find_statement(connection, "remarks_final_votes", values)
+        row = await (await connection.execute(text, values)).fetchone()
     assert row is not None
     return int(row[0])

@@ -10,6 +10,7 @@ from tiltyard.arena.log.event_log import SOURCES, LogKind, LogRow
 from tiltyard.arena.log.log_connection import LogConnection
 from tiltyard.arena.rating.checkpoints import newest_checkpoint
 from tiltyard.arena.voting.arena_state import ArenaState
+from tiltyard.arena.voting.rater_lists import RaterLists
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.core.policy.validity.method_document import method_from_dict
@@ -18,6 +19,7 @@ from tiltyard.settings.arena_settings import ArenaSettings
 
 __all__ = ["catch_up", "fold_rows", "load_arena_state"]
 
+_PANELS = (LogKind.PANEL_OPENED, LogKind.PANEL_CLOSED)
 _ROSTER = (LogKind.ENABLE, LogKind.RETIRE, LogKind.RESPOND, LogKind.WITHDRAW)
 
 
@@ -43,7 +45,7 @@ async def catch_up(state: ArenaState, log_connection: LogConnection) -> None:
 
 
 async def fold_rows(state: ArenaState, log_connection: LogConnection, rows: Iterable[LogRow]) -> None:
-    """Fold rows; runs of model and response events at once. Reads the names of new models and prompts."""
+    """Fold rows; runs of model and response events at once. Reads the names of new models and prompts, and panels."""
     for roster, run in groupby(rows, lambda row: row.kind in _ROSTER):
         if roster:
             state.fold_roster(list(run))
@@ -51,6 +53,9 @@ async def fold_rows(state: ArenaState, log_connection: LogConnection, rows: Iter
         for row in run:
             if row.kind == LogKind.WIDEN:
                 await _widen(state, log_connection, row)
+            elif row.kind in _PANELS:
+                state.raters = RaterLists(await log_connection.panel_rows())
+                state.position = row.position
             else:
                 state.fold(row)
 
@@ -62,7 +67,10 @@ async def _widen(state: ArenaState, log_connection: LogConnection, row: LogRow) 
 
 
 def _restored(state: bytes) -> list[Standing]:
-    return [following.standing for following in ArenaFold.restore_all(state)]
+    standings = [following.standing for following in ArenaFold.restore_all(state)]
+    for standing in standings:
+        standing.forget_votes()
+    return standings
 
 
 async def _from_the_start(log_connection: LogConnection, settings: ArenaSettings) -> ArenaState:
@@ -72,14 +80,20 @@ async def _from_the_start(log_connection: LogConnection, settings: ArenaSettings
             f"the log of arena {log_connection.arena} does not start with a policy: it is damaged"
         )
     policy, _ = method_from_dict(first[0].detail)
-    return ArenaState(settings, [Standing(policy, (), ()) for _ in SOURCES], first[0].position)
+    standings = [Standing(policy, (), ()) for _ in SOURCES]
+    for standing in standings:
+        standing.forget_votes()
+    return ArenaState(settings, standings, first[0].position)
 
 
 async def _load_open_matchups(state: ArenaState, log_connection: LogConnection) -> None:
     """Load what a checkpoint does not contain: open matchups, responses, and excluded votes after it."""
-    for one in await log_connection.opened(state.position):
+    state.next_serial = await log_connection.serials(state.position)
+    opened = await log_connection.opened(state.position)
+    for one in sorted(opened, key=lambda one: one.expires_at):
         state.hold(one)
     state.dropped = await log_connection.excluded()
+    state.raters = RaterLists(await log_connection.panel_rows())
     roster = await log_connection.roster()
     cells = await log_connection.responses(roster)
     state.responses = cells[: state.n_models, : state.n_prompts].copy()

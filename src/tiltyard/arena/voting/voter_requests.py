@@ -7,12 +7,13 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 from uuid import UUID
 
-from tiltyard.arena.log.event_details import VoteDetail
+from tiltyard.arena.log.event_details import ServedDetail, VoteDetail
 from tiltyard.arena.log.event_log import LogKind
 from tiltyard.core.battles import Kind
 
 __all__ = [
     "REMARK_GRACE_SECONDS",
+    "DeclaredSkills",
     "EndedMatchup",
     "OfferedMatchup",
     "RevealedMatchup",
@@ -29,18 +30,42 @@ State = Literal["open", "voted", "skipped", "expired"]
 
 
 @dataclass(frozen=True, slots=True)
+class DeclaredSkills:
+    """The languages and the categories of prompts that a voter can judge; empty for all."""
+
+    languages: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether nothing was declared."""
+        return not self.languages and not self.categories
+
+    def detail(self) -> ServedDetail | None:
+        """What the log keeps with a matchup that was chosen by it."""
+        kept: ServedDetail = {}
+        if self.languages:
+            kept["languages"] = list(self.languages)
+        if self.categories:
+            kept["categories"] = list(self.categories)
+        return kept or None
+
+
+@dataclass(frozen=True, slots=True)
 class Voter:
     """A voter: a session, and whether it belongs to a person (0) or a judge (1)."""
 
     session: int
     source: int = 0
+    #: What this request says that the voter can judge.
+    declared: DeclaredSkills = DeclaredSkills()
 
 
 @dataclass(frozen=True, slots=True)
 class OfferedMatchup:
     """A matchup for its voter. The numbers of the prompt and the responses are never sent to the client."""
 
-    matchup: str
+    matchup: UUID
     arena: str
     prompt: int
     response_a: int
@@ -69,7 +94,7 @@ class SentVote(NamedTuple):
 class EndedMatchup:
     """How a matchup ended, or that the vote on it was undone."""
 
-    matchup: str
+    matchup: UUID
     kind: LogKind
     outcome: Kind | None
     position: int
@@ -87,7 +112,7 @@ class EndedMatchup:
 class RevealedMatchup:
     """The revealed names of a matchup, and why these models were matched."""
 
-    matchup: str
+    matchup: UUID
     model_a: str
     model_b: str
     prompt: str
@@ -98,6 +123,8 @@ class RevealedMatchup:
     #: Decisive votes between these two models, from people or from judges, and how many they need.
     decisive: int = 0
     floor: int = 0
+    #: About how many more votes the policy wants between them; ``None`` if it can tell no number.
+    missing: int | None = None
     #: Whether the voter knew neither name when the vote was cast.
     blind: bool = True
 
@@ -106,7 +133,7 @@ class RevealedMatchup:
 class ReviewedMatchup:
     """A voter's own matchup in any state, without names."""
 
-    matchup: str
+    matchup: UUID
     arena: str
     state: State
     prompt: int

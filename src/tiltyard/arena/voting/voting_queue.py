@@ -11,14 +11,14 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
 from typing import TypeVar
 from uuid import UUID
 
 import numpy as np
 
-from tiltyard.arena.log.event_details import VoteDetail
+from tiltyard.arena.log.event_details import SkipDetail, VoteDetail
 from tiltyard.arena.log.event_log import (
     HUMAN,
     TAIL_ROWS,
@@ -28,18 +28,21 @@ from tiltyard.arena.log.event_log import (
     matchup_not_found_error,
 )
 from tiltyard.arena.log.log_connection import LogConnection
+from tiltyard.arena.log.rosters import Ints
 from tiltyard.arena.tasks import cancel_and_wait
 from tiltyard.arena.voting import voter_requests
 from tiltyard.arena.voting.arena_state import ArenaState
 from tiltyard.arena.voting.ask import Ask, Look
-from tiltyard.arena.voting.matchup_ids import parse_matchup_id
 from tiltyard.arena.voting.matchup_lifecycle import (
     NOT_IN_MEMORY,
+    Draw,
     expire_due,
     finish,
+    look_ahead,
     matchup_expired_error,
     offer,
     reveal,
+    show,
     skip,
     to_offered_matchup,
     undo,
@@ -52,9 +55,11 @@ from tiltyard.arena.voting.matchup_status import (
     reveal_matchup,
     review_matchup,
 )
+from tiltyard.arena.voting.owner_calls import OwnerCalls, decided_by_owner
 from tiltyard.arena.voting.remarks import Remark, RemarkAuthor, count_final_votes, find_remark, keep_remark
 from tiltyard.arena.voting.state_loader import catch_up, fold_rows, load_arena_state
 from tiltyard.arena.voting.voter_requests import (
+    DeclaredSkills,
     EndedMatchup,
     OfferedMatchup,
     RevealedMatchup,
@@ -62,12 +67,15 @@ from tiltyard.arena.voting.voter_requests import (
     SentVote,
     Voter,
 )
+from tiltyard.caches import BoundedCache
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.errors import Closed, Crowded, StoreFault
+from tiltyard.instruments import BATCH_REQUESTS, BATCH_SECONDS
 from tiltyard.postgres.connection_pool import ConnectionPool
 from tiltyard.retries import Backoff, Retries
 from tiltyard.settings.arena_settings import ArenaSettings
+from tiltyard.traces import describe_span, span
 
 __all__ = ["VotingQueue"]
 
@@ -75,8 +83,8 @@ _LOG = logging.getLogger(__name__)
 
 #: Requests that are processed in one batch.
 _BATCH_REQUEST_LIMIT = 256
-#: Seconds between reads of the log while there are no requests.
-_IDLE_POLL_SECONDS = 2.0
+#: Seconds between reads of the log while there are no requests, to let open matchups expire.
+_IDLE_POLL_SECONDS = 30.0
 #: After a fault: seconds before the first retry, the longest wait while requests are queued, and the longest
 #: wait while none are.
 _FIRST_RETRY_SECONDS = 0.25
@@ -90,32 +98,52 @@ _IDLE_AFTER_SECONDS = 60.0
 #: a batch before that.
 _BATCH_TIMEOUT_SECONDS = 20.0
 
+#: How many sets of languages and categories are remembered with their prompts, and for how long: so much later are
+#: prompts that are added, or described, served to those who can judge them.
+_JUDGEABLE_CACHE_LIMIT = 1_000
+_JUDGEABLE_CACHE_SECONDS = 30.0
+
 Reply = TypeVar("Reply")
 
 
 class VotingQueue:
     """The voting queue of one arena in one process."""
 
-    def __init__(self, pool: ConnectionPool, arena: int, name: str, settings: ArenaSettings) -> None:
+    def __init__(
+        self, pool: ConnectionPool, arena: int, name: str, settings: ArenaSettings, *, shard: int = 0
+    ) -> None:
         self.arena = arena
         self.name = name
         self.settings = settings
         #: ``None`` while it is not loaded.
         self.state: ArenaState | None = None
+        #: Sends requests to the process that owns the arena; ``None`` if this process decides everything.
+        self.owner_calls: OwnerCalls | None = None
+        #: Called with the arena's number after events were added to its log.
+        self.on_events: Callable[[int], None] | None = None
+        #: Called before the arena is loaded, to pass the newest ratings.
+        self.before_loading: Callable[[VotingQueue], Awaitable[None]] | None = None
         #: Batches so far, and requests processed in them.
         self.batches = self.answered = 0
         self._pool = pool
+        self._shard = shard
         self._log_connection, self._reading = LogConnection(pool, arena), LogConnection(pool, arena)
         self._lookup = asyncio.Lock()
         self._line: list[Ask[object]] = []
         self._wake_event = asyncio.Event()
         self._rng = np.random.default_rng()
         #: The database's time when it was last read, and the monotonic clock at that moment.
-        self._heard = (datetime.min.replace(tzinfo=UTC), 0.0)
+        self._heard: tuple[datetime, float] | None = None
         self._asked = time.monotonic()
         self._task: asyncio.Task[None] | None = None
+        self._opening = asyncio.Lock()
+        self._closed = False
         self._silent: asyncio.TimerHandle
         self._strengths: dict[int, tuple[int, Strengths]] = {}
+        #: Prompts by what voters say that they can judge.
+        self._judgeable: BoundedCache[DeclaredSkills, Ints] = BoundedCache(
+            _JUDGEABLE_CACHE_LIMIT, seconds=_JUDGEABLE_CACHE_SECONDS
+        )
         self._retries = Retries(
             _LOG,
             f"the voting queue of arena {name}",
@@ -129,38 +157,99 @@ class VotingQueue:
         await self._sync_clock()
         self._task = asyncio.create_task(self._run_batches(), name=f"voting queue {self.name}")
 
+    async def ensure_open(self) -> None:
+        """Load the arena unless it is loaded."""
+        while self._task is None:
+            async with self._opening:
+                if self._closed:
+                    raise _stopping()
+                if self._task is None:
+                    if self.before_loading is not None:
+                        await self.before_loading(self)
+                    await self.open()
+
     async def close(self) -> None:
-        """Stop; waiting requests are refused."""
-        await cancel_and_wait(self._task)
-        _refuse(self._line, StoreFault("the server is stopping; try again in a moment"))
+        """Stop for good; waiting and later requests are refused."""
+        self._closed = True
+        await self.unload()
+
+    async def unload(self) -> None:
+        """Stop and free the memory. The next request loads the arena again."""
+        task, self._task = self._task, None
+        await cancel_and_wait(task)
+        self.state = None
+        _refuse(self._line, _stopping())
+
+    @property
+    def opened(self) -> bool:
+        """Whether this process decides requests of the arena, or has done so lately."""
+        return self._task is not None
+
+    def idle_seconds(self) -> float:
+        """Seconds since the last request that was decided here."""
+        return 0.0 if self._line else time.monotonic() - self._asked
 
     @property
     def ready(self) -> bool:
         """Whether the arena is loaded."""
         return self.state is not None
 
+    @property
+    def waiting(self) -> int:
+        """Requests that wait for a batch."""
+        return len(self._line)
+
+    @decided_by_owner
     async def next_matchup(self, voter: Voter, *, ahead: bool = False) -> OfferedMatchup:
         """The voter's open matchup, or a new one.
 
-        With ``ahead``, a second matchup, to be shown next; a voter never has a third.
+        With ``ahead``, a further one that is prefetched, to be shown next: it is no exposure until it is shown, by
+        `show`, by a request without ``ahead`` or by a vote.
         """
+        draw = await self._draw_for(voter)
         return await self._ask(
-            lambda state, batch: offer(state, batch, voter, self.name, self._rng, ahead=ahead), voter=voter
+            lambda state, batch: offer(state, batch, voter, self.name, draw, ahead=ahead), voter=voter
         )
 
+    @decided_by_owner
+    async def look_ahead(self, voter: Voter, shown: UUID | None) -> OfferedMatchup:
+        """The matchup to load while the voter looks at the one that is ``shown``, which is recorded.
+
+        One that waits already, or a new one that is prefetched.
+        """
+        draw = await self._draw_for(voter)
+        return await self._ask(
+            lambda state, batch: look_ahead(state, batch, voter, self.name, draw, shown=shown),
+            voter=voter,
+        )
+
+    @decided_by_owner
+    async def show(self, voter: Voter, matchup: UUID) -> OfferedMatchup:
+        """Record that a prefetched matchup is shown to its voter."""
+        shown = await self._ask(lambda state, batch: show(state, batch, voter, matchup, self.name))
+        if shown is not NOT_IN_MEMORY:
+            return shown
+        return require_open_matchup(
+            matchup, self.name, await self._found(voter, matchup), self._now(), voted=False
+        )
+
+    @decided_by_owner
     async def open_matchups(self, voter: Voter) -> list[OfferedMatchup]:
-        """The voter's open matchups."""
+        """The voter's open matchups: those that were shown, then those that wait to be."""
         return await self._ask(
             lambda state, batch: [
                 to_offered_matchup(one, self.name)
-                for one in state.open_matchups_of(voter.source, voter.session, batch.now)
+                for one in sorted(
+                    state.open_matchups_of(voter.source, voter.session, batch.now), key=lambda one: one.unseen
+                )
             ]
         )
 
+    @decided_by_owner
     async def vote(
         self,
         voter: Voter,
-        matchup: str,
+        matchup: UUID,
         kind: Kind,
         *,
         ballot: int = 0,
@@ -168,39 +257,40 @@ class VotingQueue:
         detail: VoteDetail | None = None,
     ) -> EndedMatchup:
         """Vote on a matchup. Repeating a vote on the same ballot returns the same reply; a different vote is refused."""
-        one = parse_matchup_id(matchup)
-        cast = SentVote(one, kind, ballot, reveal, detail)
+        cast = SentVote(matchup, kind, ballot, reveal, detail)
         ended = await self._ask(lambda state, batch: vote(state, batch, voter, cast), voter=voter)
         if ended is not NOT_IN_MEMORY:
             return ended
-        found = await self._found(voter, one)
-        return repeat_ending(one, found, self.state, self._now(), LogKind.VOTE, kind, ballot)
+        found = await self._found(voter, matchup)
+        return repeat_ending(matchup, found, self.state, self._now(), LogKind.VOTE, kind, ballot)
 
-    async def skip(self, voter: Voter, matchup: str) -> EndedMatchup:
-        """Skip a matchup: it ends without a vote."""
-        one = parse_matchup_id(matchup)
-        ended = await self._ask(lambda state, batch: skip(state, batch, voter, one))
+    @decided_by_owner
+    async def skip(self, voter: Voter, matchup: UUID, *, detail: SkipDetail | None = None) -> EndedMatchup:
+        """Skip a matchup: it ends without a vote. ``detail`` says why."""
+        ended = await self._ask(lambda state, batch: skip(state, batch, voter, matchup, detail))
         if ended is not NOT_IN_MEMORY:
             return ended
-        return repeat_ending(one, await self._found(voter, one), self.state, self._now(), LogKind.SKIP, None)
+        return repeat_ending(
+            matchup, await self._found(voter, matchup), self.state, self._now(), LogKind.SKIP, None
+        )
 
-    async def undo(self, voter: Voter, matchup: str, *, ballot: int = 0) -> EndedMatchup:
+    @decided_by_owner
+    async def undo(self, voter: Voter, matchup: UUID, *, ballot: int = 0) -> EndedMatchup:
         """Undo the vote on a ballot, while that is possible: soon after the vote and before the names are revealed.
 
         The matchup is open again, with the next ballot number.
         """
-        one = parse_matchup_id(matchup)
         ended = await self._ask(
-            lambda state, batch: undo(state, batch, voter, one, ballot=ballot), voter=voter
+            lambda state, batch: undo(state, batch, voter, matchup, ballot=ballot), voter=voter
         )
         if ended is not NOT_IN_MEMORY:
             return ended
-        return repeat_undo(matchup, await self._found(voter, one), ballot)
+        return repeat_undo(matchup, await self._found(voter, matchup), ballot)
 
-    async def reveal(self, voter: Voter, matchup: str) -> RevealedMatchup:
+    @decided_by_owner
+    async def reveal(self, voter: Voter, matchup: UUID) -> RevealedMatchup:
         """Reveal the names of the models in a matchup that was voted on. The vote becomes final."""
-        one = parse_matchup_id(matchup)
-        found = await self._voted(voter, one)
+        found = await self._voted(voter, matchup)
 
         async def look(batch: LogBatch) -> None:
             if found.position is None or not await batch.stands(found.source, found.serial, found.position):
@@ -210,74 +300,67 @@ class VotingQueue:
             await self._ask(lambda state, batch: reveal(state, batch, voter, found), look, voter=voter)
         return reveal_matchup(matchup, found, self.state)
 
+    @decided_by_owner
     async def finish(self, voter: Voter) -> int:
         """End a person's session: reveal the names of all its votes, which become final; return how many these are."""
         return await self._ask(lambda state, batch: finish(state, batch, voter), voter=voter)
 
+    @decided_by_owner
     async def unrevealed_votes(self, voter: Voter) -> int:
         """The number of this voter's votes whose names are not revealed yet."""
         return await self._ask(
             lambda state, _batch: len(state.revealed.of(voter.session).pending), voter=voter
         )
 
-    async def find(self, voter: Voter, matchup: str, *, voted: bool = False) -> OfferedMatchup:
+    async def find(self, voter: Voter, matchup: UUID, *, voted: bool = False) -> OfferedMatchup:
         """An open matchup of this voter; with ``voted``, also one that they voted on and have not undone."""
-        one = parse_matchup_id(matchup)
-        opened = None if self.state is None else self.state.open.get(one)
+        opened = None if self.state is None else self.state.open.get(matchup)
         if opened is not None and (opened.source, opened.session) == (voter.source, voter.session):
             if opened.expires_at <= self._now():
                 raise matchup_expired_error()
             return to_offered_matchup(opened, self.name)
         return require_open_matchup(
-            matchup, self.name, await self._found(voter, one), self._now(), voted=voted
+            matchup, self.name, await self._found(voter, matchup), self._now(), voted=voted
         )
 
-    async def review(self, voter: Voter, matchup: str) -> ReviewedMatchup:
+    async def review(self, voter: Voter, matchup: UUID) -> ReviewedMatchup:
         """A matchup of this voter in any state: open, voted, skipped or expired."""
-        found = await self._found(voter, parse_matchup_id(matchup))
+        found = await self._found(voter, matchup)
         return review_matchup(matchup, self.name, found, self._now(), self.settings.undo_seconds)
 
-    async def remark(self, voter: Voter, matchup: str, tags: Sequence[str], comment: str | None) -> None:
+    async def remark(self, voter: Voter, matchup: UUID, tags: Sequence[str], comment: str | None) -> None:
         """Save the reason for a vote, after the vote and before the names are revealed; replaces an earlier one."""
-        one = parse_matchup_id(matchup)
         async with self._lookup, self._reading.connected() as connection:
             kept = await keep_remark(
                 connection,
                 self._author(voter),
-                one,
+                matchup,
                 Remark(tuple(tags), comment),
                 within=self.settings.undo_seconds + voter_requests.REMARK_GRACE_SECONDS,
             )
         if not kept:
-            await self._voted(voter, one)
+            await self._voted(voter, matchup)
             raise Closed(
                 "remarks on this vote are closed: its names have been revealed, or too much time has passed"
             )
 
-    async def remarked(self, voter: Voter, matchup: str) -> Remark:
+    async def remarked(self, voter: Voter, matchup: UUID) -> Remark:
         """This voter's remark on one of their votes; empty if there is none."""
-        one = parse_matchup_id(matchup)
         async with self._lookup, self._reading.connected() as connection:
-            return await find_remark(connection, self._author(voter), one)
+            return await find_remark(connection, self._author(voter), matchup)
 
     async def final_votes(self, voter: Voter) -> int:
         """The number of this voter's final votes."""
+        async with self._lookup:
+            await self._ensure_clock()
         final = self._now() - timedelta(seconds=self.settings.undo_seconds)
         async with self._lookup, self._reading.connected() as connection:
             return await count_final_votes(connection, self._author(voter), final)
 
+    @decided_by_owner
     async def responses_by_prompt(self) -> list[int]:
         """How many enabled models have answered each prompt."""
         return await self._ask(lambda state, _batch: state.standings[HUMAN].cells.n_playing.tolist())
-
-    def mark_shown(self, matchup: str) -> None:
-        """Note that the voter sees this open matchup, so that undoing the vote before it does not close it."""
-        if self.state is not None:
-            self.state.mark_shown(parse_matchup_id(matchup))
-
-    def holds(self, matchup: UUID) -> bool:
-        """Whether this matchup is in memory: open, or voted on so recently that the vote can be undone."""
-        return self.state is not None and (matchup in self.state.open or matchup in self.state.voted)
 
     def change(self, settings: ArenaSettings) -> None:
         """Apply new settings."""
@@ -295,6 +378,7 @@ class VotingQueue:
 
     def _now(self) -> datetime:
         """An estimate of the database's time; this machine's clock may be wrong."""
+        assert self._heard is not None
         moment, steady = self._heard
         return moment + timedelta(seconds=time.monotonic() - steady)
 
@@ -305,9 +389,10 @@ class VotingQueue:
         *,
         voter: Voter | None = None,
     ) -> Reply:
+        self._asked = time.monotonic()
+        await self.ensure_open()
         ask = Ask(decide, look, voter)
         self._line.append(ask)
-        self._asked = time.monotonic()
         self._wake_event.set()
         return await ask.reply()
 
@@ -324,9 +409,10 @@ class VotingQueue:
                 _BATCH_TIMEOUT_SECONDS, self._refuse_waiting, asks
             )
             try:
-                await self._batch(asks)
+                with span("batch"):
+                    await self._batch(asks)
             except asyncio.CancelledError:
-                _refuse(asks, StoreFault("the server is stopping; try again in a moment"))
+                _refuse(asks, _stopping())
                 raise
             except Exception as fault:  # noqa: BLE001 - any error must reach the waiting requests
                 if not isinstance(fault, Crowded):
@@ -378,6 +464,7 @@ class VotingQueue:
             self._wake_event.clear()
 
     async def _batch(self, asks: list[Ask[object]]) -> None:
+        began = time.perf_counter()
         state = await self._loaded(hurried=bool(asks))
         if not asks and not await self._due(state):
             return
@@ -389,8 +476,13 @@ class VotingQueue:
             expire_due(state, batch)
             for ask in asks:
                 await ask.settle(state, batch)
+        if self.on_events is not None and not batch.is_empty:
+            self.on_events(self.arena)
         self.batches += 1
         self.answered += len(asks)
+        BATCH_REQUESTS.record(len(asks))
+        describe_span(tiltyard__requests=len(asks))
+        BATCH_SECONDS.record(time.perf_counter() - began)
         for ask in asks:
             ask.tell()
 
@@ -416,6 +508,12 @@ class VotingQueue:
         self._heard = (now, time.monotonic())
         return now, horizon
 
+    async def _ensure_clock(self) -> None:
+        """Read the database's time if this process never has."""
+        if self._heard is None:
+            now, _ = await self._reading.clock()
+            self._heard = (now, time.monotonic())
+
     def _must_load(self) -> bool:
         return self.state is None or self.state.stale
 
@@ -429,10 +527,23 @@ class VotingQueue:
 
     async def _load(self) -> ArenaState:
         state = await load_arena_state(self._log_connection, self.settings)
+        state.shard = self._shard
         for source, (_, strengths) in self._strengths.items():
             state.rank(source, strengths)
         self.state = state
         return state
+
+    async def _draw_for(self, voter: Voter) -> Draw:
+        """What the voter's next matchup is drawn from. New prompts are among them a little later."""
+        if voter.declared.is_everything:
+            return Draw(self._rng)
+        known = self._judgeable.get(voter.declared)
+        if known is None:
+            declared = voter.declared
+            async with self._lookup:
+                known = await self._reading.judgeable(declared.languages, declared.categories)
+            self._judgeable.put(declared, known)
+        return Draw(self._rng, known)
 
     def _author(self, voter: Voter) -> RemarkAuthor:
         return RemarkAuthor(self.arena, voter.source, voter.session)
@@ -440,6 +551,7 @@ class VotingQueue:
     async def _found(self, voter: Voter, matchup: UUID) -> MatchupRecord:
         async with self._lookup:
             found = await self._reading.find(matchup)
+            await self._ensure_clock()
         if found is None or (found.source, found.session) != (voter.source, voter.session):
             raise matchup_not_found_error()
         return found
@@ -455,6 +567,10 @@ def _refuse(asks: list[Ask[object]], fault: Exception) -> None:
     for ask in asks:
         ask.refuse(fault)
     asks.clear()
+
+
+def _stopping() -> StoreFault:
+    return StoreFault("the server is stopping; try again in a moment")
 
 
 def _no_vote() -> Closed:

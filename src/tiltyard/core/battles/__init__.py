@@ -9,7 +9,7 @@ from tiltyard.core.battles.batch import BattleBatch, NameColumn, to_batches
 from tiltyard.core.battles.battle import Battle
 from tiltyard.core.battles.counts import Counts
 from tiltyard.core.battles.outcome import KIND_COUNT, Kind, Label, Outcome
-from tiltyard.core.battles.table import CodedBattles, Table, TableBuilder, tables_by_group
+from tiltyard.core.battles.table import CodedBattles, GroupTableBuilder, Table, TableBuilder
 
 __all__ = [
     "KIND_COUNT",
@@ -17,12 +17,12 @@ __all__ = [
     "BattleBatch",
     "CodedBattles",
     "Counts",
+    "GroupTableBuilder",
     "Kind",
     "Label",
     "NameColumn",
     "Outcome",
     "Table",
     "TableBuilder",
-    "tables_by_group",
     "to_batches",
 ]

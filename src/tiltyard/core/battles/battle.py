@@ -12,13 +12,16 @@ from typing import Any
 from tiltyard.core.battles.outcome import Kind, Label, Outcome, kind_of, parse_label, parse_outcome
 from tiltyard.errors import BadBattle
 
-__all__ = ["MAX_WEIGHT", "TIE_PREF_TOLERANCE", "Battle", "pref_contradicts"]
+__all__ = ["JUDGMENT_WEIGHT", "MAX_WEIGHT", "TIE_PREF_TOLERANCE", "Battle", "pref_contradicts"]
 
 #: How far the preference of a tie may be from one half.
 TIE_PREF_TOLERANCE = 0.25
 
 #: The largest weight. Weights are squared, and larger ones would lose precision.
 MAX_WEIGHT = 1e12
+
+#: The field of an arena-hard judgment that says what it weighs in win rates; ratings do not use it.
+JUDGMENT_WEIGHT = "judgment_weight"
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -76,6 +79,10 @@ class Battle:
             **{name: _text(row, name) for name in _TEXT_FIELDS},
         )
 
+    def value(self, name: str) -> object:
+        """A field by its name; ``None`` if it is not set."""
+        return getattr(self, name) if name in _FIELDS else self.extra.get(name)
+
     def to_dict(self) -> dict[str, object]:
         """The row as written: required keys always, others if set, then the unknown ones."""
         row: dict[str, object] = {}
@@ -126,9 +133,10 @@ def _winner_text(row: Mapping[str, object]) -> object:
 
 def _name(row: Mapping[str, object], key: str) -> str:
     value = row.get(key)
-    if not isinstance(value, str) or not value.strip():
+    name = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+    if not name.strip():
         raise BadBattle(f"{key} is {value!r}; expected the name of a model")
-    return value
+    return name
 
 
 def _text(row: Mapping[str, object], key: str) -> str | None:

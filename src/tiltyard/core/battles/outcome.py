@@ -18,6 +18,7 @@ __all__ = [
     "kind_of",
     "parse_label",
     "parse_outcome",
+    "reconcile_outcomes",
 ]
 
 
@@ -141,3 +142,16 @@ def kind_of(outcome: Outcome, label: Label | None = None, *, both_bad: bool = Fa
     except KeyError:
         raise BadBattle(f"label {label} contradicts winner {outcome}") from None
     return kind.with_flag if both_bad else kind
+
+
+def reconcile_outcomes(first: Outcome, second: Outcome) -> tuple[Outcome, Label]:
+    """The same winner twice is a win, a tie twice a tie, a win and a tie a lean, opposite wins inconsistent.
+
+    Both outcomes are from the same ``model_a``'s side: a win of one of them, or a tie.
+    """
+    winners = [outcome for outcome in (first, second) if outcome in DECISIVE]
+    if not winners:
+        return Outcome.TIE, Label.TIE
+    if len(winners) == 1:
+        return winners[0], Label.LEAN
+    return (first, Label.WIN) if first is second else (Outcome.TIE, Label.INCONSISTENT)

@@ -14,9 +14,10 @@ from tiltyard.core.battles.batch import BattleBatch, NameColumn, to_batches
 from tiltyard.core.battles.battle import Battle
 from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys
 from tiltyard.core.battles.counts import Counts, CountsBuilder
+from tiltyard.core.battles.repeated_battles import battle_keys, count_repeats
 from tiltyard.errors import CannotRate
 
-__all__ = ["CodedBattles", "Table", "TableBuilder", "tables_by_group"]
+__all__ = ["CodedBattles", "GroupTableBuilder", "Table", "TableBuilder"]
 
 Ints = npt.NDArray[np.integer[Any]]
 Floats = npt.NDArray[np.float64]
@@ -60,10 +61,12 @@ class Table:
     keyed: frozenset[str] = frozenset()
     #: Distinct sources, dimensions and judges of the battles.
     tags: Tags = field(default_factory=dict)
+    #: How many battles repeat another: same prompt, voter or judge, models in their places, and result.
+    repeats: int = 0
     _log: tuple[CodedBattles, ...] | None = field(default=None, repr=False)
     _reread: Callable[[], Iterable[BattleBatch]] | None = field(default=None, repr=False)
-    #: The factor of each battle's weight, for a log that is read again at each scan.
-    _factor: Callable[[CodedBattles], Floats] | None = field(default=None, repr=False)
+    #: What is changed in the battles of a log that is read again at each scan.
+    _change: Callable[[CodedBattles], CodedBattles] | None = field(default=None, repr=False)
 
     @classmethod
     def from_battles(cls, battles: Iterable[Battle]) -> Table:
@@ -100,7 +103,7 @@ class Table:
             index = {name: code for code, name in enumerate(self.models)}
             for batch in self._reread():
                 run = _encode(batch, _codes_of(index, batch.model_a), _codes_of(index, batch.model_b))
-                yield run if self._factor is None else run.times(self._factor(run))
+                yield run if self._change is None else self._change(run)
         else:
             raise CannotRate(
                 "this table contains only counts, but the requested computation needs the individual battles; "
@@ -117,17 +120,34 @@ class Table:
 
     def reweighted(self, factor: Callable[[CodedBattles], Floats]) -> Table:
         """The same battles with the weight of each multiplied by a factor."""
+        return self._changed(lambda run: run.times(factor(run)))
+
+    def centred(self) -> Table:
+        """The same battles with the mean of each covariate subtracted from it."""
+        total, n = np.zeros(len(self.covariates)), 0
+        for run in self.scan():
+            assert run.covariates is not None
+            total, n = total + run.covariates.sum(axis=0), n + len(run)
+        mean = total / max(n, 1)
+
+        def centre(run: CodedBattles) -> CodedBattles:
+            assert run.covariates is not None
+            return replace(run, covariates=run.covariates - mean)
+
+        return self._changed(centre)
+
+    def _changed(self, change: Callable[[CodedBattles], CodedBattles]) -> Table:
         counts = CountsBuilder(len(self.models))
         runs: list[CodedBattles] = []
         for run in self.scan():
-            weighted = run.times(factor(run))
-            counts.add_rows(weighted.a, weighted.b, weighted.kind, weighted.weight, weighted.pref)
+            changed = change(run)
+            counts.add_rows(changed.a, changed.b, changed.kind, changed.weight, changed.pref)
             if self._log is not None:
-                runs.append(weighted)
+                runs.append(changed)
         kept = None if self._log is None else tuple(runs)
-        before = self._factor
-        both = factor if before is None else lambda run: before(run) * factor(run)
-        return replace(self, counts=counts.counts(), _log=kept, _factor=both if kept is None else None)
+        before = self._change
+        both = change if before is None else lambda run: change(before(run))
+        return replace(self, counts=counts.counts(), _log=kept, _change=both if kept is None else None)
 
     def merge(self, other: Table) -> Table:
         """Both tables as one: the union of names, counts added, logs concatenated."""
@@ -145,7 +165,8 @@ class Table:
         kept = tuple(logs) if self.has_log and other.has_log else None
         keyed = self.keyed | other.keyed if kept is not None else frozenset()
         tags = _united(self.tags, other.tags)
-        return Table(models, counts.counts(), self.covariates, keyed, tags, _log=kept)
+        repeats = self.repeats + other.repeats
+        return Table(models, counts.counts(), self.covariates, keyed, tags, repeats, _log=kept)
 
 
 class TableBuilder:
@@ -158,6 +179,7 @@ class TableBuilder:
         self._covariates = tuple(covariates)
         self._keyed: frozenset[str] = frozenset()
         self._tags: Tags = {}
+        self._battle_keys: list[Keys] = []
 
     def add(self, batch: BattleBatch) -> None:
         index = self._index
@@ -170,6 +192,8 @@ class TableBuilder:
         self._tags = _united(self._tags, {tag: names.distinct() for tag, names in batch.tags.items()})
         if self._log is not None:
             self._log.append(run)
+            if (keys := battle_keys(batch)) is not None:
+                self._battle_keys.append(keys)
 
     def table(self, reread: Callable[[], Iterable[BattleBatch]] | None = None) -> Table:
         """The table of everything added; ``reread`` yields the same batches again."""
@@ -178,18 +202,34 @@ class TableBuilder:
         codes = np.array([place[name] for name in self._index], dtype=_code_type(len(order)))
         log = None if self._log is None else tuple(_recode(run, codes) for run in self._log)
         counts = self._counts.counts().relabel(codes)
-        return Table(tuple(order), counts, self._covariates, self._keyed, self._tags, log, reread)
+        repeats = count_repeats(self._battle_keys)
+        return Table(tuple(order), counts, self._covariates, self._keyed, self._tags, repeats, log, reread)
 
 
-def tables_by_group(
-    batches: Iterable[tuple[BattleBatch, NameColumn]], *, covariates: Sequence[str] = ()
-) -> Mapping[str, Table]:
-    """One table per group, sorted, from batches with the group of each row."""
-    builders: dict[str, TableBuilder] = {}
-    for batch, groups in batches:
-        for name, part in batch.split(groups):
-            builders.setdefault(name, TableBuilder(covariates=covariates)).add(part)
-    return {name: builders[name].table() for name in sorted(builders)}
+class GroupTableBuilder:
+    """Builds one table per group, from batches with the group of each row.
+
+    With a ``separator`` a row belongs to every group that its value joins by it.
+    """
+
+    def __init__(self, *, covariates: Sequence[str] = (), separator: str | None = None) -> None:
+        self._covariates, self._separator = covariates, separator
+        self._builders: dict[str, TableBuilder] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The groups so far."""
+        return tuple(self._builders)
+
+    def add(self, batch: BattleBatch, groups: NameColumn) -> None:
+        separator = self._separator
+        for joined, part in batch.split(groups):
+            for name in [joined] if separator is None else dict.fromkeys(joined.split(separator)):
+                self._builders.setdefault(name, TableBuilder(covariates=self._covariates)).add(part)
+
+    def tables(self) -> dict[str, Table]:
+        """The tables by group, sorted."""
+        return {name: self._builders[name].table() for name in sorted(self._builders)}
 
 
 def _keyed(columns: BattleBatch | CodedBattles) -> frozenset[str]:

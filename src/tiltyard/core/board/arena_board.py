@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from tiltyard.core.board.cross_check import BatchRatings, CrossCheck, cross_check
 from tiltyard.core.board.serving_fairness import ServingFairness, measure_serving, serving_findings
-from tiltyard.core.policy.state.standing import Standing
+from tiltyard.core.board.settled_order import Claims, Settled, claims_of, settled_orders, withdrawn_orders
+from tiltyard.core.policy.state.standing import NEVER_ARRIVED_VOTES, Standing
 from tiltyard.core.policy.validity.badges import Badge, badge_of
 from tiltyard.core.policy.validity.consistency import consistency_scores
 from tiltyard.core.policy.validity.evaluation import EvaluationHistory
@@ -25,7 +26,6 @@ from tiltyard.core.policy.validity.recent_form import (
     VoteRecord,
     average_score,
     prompt_result_spread,
-    rd_confidence,
     recent_form,
     vote_record,
 )
@@ -55,7 +55,7 @@ class ArenaRow:
     In phase 1 everything that the ranking policy adds is ``None`` too, or empty.
     """
 
-    #: Place on the board, 1 first; ``None`` for a model that is retired or has no score.
+    #: Place on the board, 1 first; ``None`` for a model that is retired or has no score, and on a board without votes.
     rank: int | None
     model: str
     #: Whether it may be served; if not, it is retired.
@@ -71,8 +71,6 @@ class ArenaRow:
     conservative: float | None = None
     rating: float | None = None
     rd: float | None = None
-    #: RD for people: 100·(1 − RD/350).
-    confidence: float | None = None
     coverage: ModelCoverage | None = None
     pair_coverage: float | None = None
     quality: BothBadQuality | None = None
@@ -82,7 +80,15 @@ class ArenaRow:
     badge: Badge | None = None
     #: Rules that hold up the next badge.
     waiting: tuple[Rule, ...] = ()
-    #: In which scopes its place above the next row is proven.
+    #: Votes that were cast before it could first be served; ``None`` if it never could. What it may claim depends on it.
+    arrived: int | None = None
+    #: Ranks that the votes do not rule out, and its tier: every model of a tier is settled above every one of the next.
+    rank_low: int | None = None
+    rank_high: int | None = None
+    tier: int | None = None
+    #: In which scopes its place above the next row is settled, by all votes; and in which of these the direct votes of the
+    #: two prove it as well. Direct votes alone do not know voters: without a settled order they claim nothing.
+    settled: tuple[Scope, ...] = ()
     proven: tuple[Scope, ...] = ()
     #: Batch rating, where batch ratings were given.
     bradley_terry: float | None = None
@@ -97,6 +103,11 @@ class ArenaRow:
     @property
     def both_bad(self) -> int:
         return self.record.both_bad
+
+    @property
+    def confidence(self) -> float | None:
+        """What uncertainty takes off the rating, in points: 2·RD."""
+        return None if self.rd is None else 2.0 * self.rd
 
     def score(self, order: ShownOrder) -> float | None:
         """The number by which a board of this order ranks it."""
@@ -128,6 +139,8 @@ class ArenaBoard:
     #: Batch Bradley–Terry beside the order shown, where batch ratings were given.
     cross_check: CrossCheck | None
     findings: tuple[Finding, ...]
+    #: What is settled about the order, in one sentence; where batch ratings were given.
+    settled: Finding | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +151,12 @@ class _Given:
     history: EvaluationHistory
     legacy_elo: Floats | None
     batch: BatchRatings | None
+    #: What direct votes prove, of the orders that are settled.
     proven: Proven
+    #: The number of pairs of the largest roster that is planned.
+    family: int | None
+    #: Which model is settled above which, in each scope; empty without batch ratings.
+    settled: Settled
 
     @property
     def seen(self) -> bool:
@@ -154,7 +172,7 @@ def make_arena_board(
     legacy_elo: Floats | None = None,
     batch: BatchRatings | None = None,
     proven: Proven | None = None,
-    findings: tuple[Finding, ...] = (),
+    family: int | None = None,
 ) -> ArenaBoard:
     """The board now, in the phase that the arena's policy names.
 
@@ -163,10 +181,14 @@ def make_arena_board(
     weekly report that it adds is scheduled by whoever runs the arena.
 
     ``legacy_elo`` is by the codes of the standing; ``proven`` holds, for each scope, a matrix that says
-    which model (row) is proven above which (column).
+    which model (row) is proven above which (column) by direct votes: a second witness of what batch ratings settle, and
+    nothing without them. ``family`` is the number of pairs of the largest roster
+    that is planned.
     """
-    given = _Given(standing, history, legacy_elo, batch, proven or {})
+    settled = {} if batch is None else settled_orders(standing, batch, family=family)
+    given = _Given(standing, history, legacy_elo, batch, proven or {}, family, settled)
     _check(given, order)
+    given = replace(given, proven=_witnessed(given))
     shown, score = _ranking(given, order)
     ranked = _ranked(standing.enabled & ~np.isnan(score), score)
     board = ArenaBoard(
@@ -180,10 +202,43 @@ def make_arena_board(
         band_coverage=None,
         serving=None,
         cross_check=None,
-        findings=findings,
+        findings=_family_findings(len(standing.models), family),
+        settled=None,
     )
-    board = _with_policy(board, given, ranked) if given.seen else board
-    return replace(board, rows=_rows(given, ranked, score, official=board.status == "official"))
+    claims = _claims(given, ranked)
+    board = _with_policy(board, given, ranked, claims) if given.seen else board
+    return replace(board, rows=_rows(given, ranked, score, claims, official=board.status == "official"))
+
+
+def _witnessed(given: _Given) -> dict[Scope, Bools]:
+    """The settled orders that direct votes prove as well. Votes of one voter can prove anything, so they settle nothing."""
+    settled = given.settled
+    return {scope: above & settled[scope] for scope, above in given.proven.items() if scope in settled}
+
+
+def _family_findings(models: int, planned: int | None) -> tuple[Finding, ...]:
+    pairs = models * (models - 1) // 2
+    if planned is None or planned >= pairs:
+        return ()
+    return (Finding("family-outgrown", {"planned": planned, "pairs": pairs}),)
+
+
+def _claims(given: _Given, ranked: Ints) -> Claims | None:
+    """What may be claimed about the ranked models; ``None`` without batch ratings, or where the policy is not seen."""
+    if not given.settled or not given.seen:
+        return None
+    return claims_of(ranked, given.settled, given.standing.votes, given.standing.models)
+
+
+def _withdrawn(given: _Given) -> Finding | None:
+    """What was settled at one of the last evaluations and is not any more."""
+    standing, batch = given.standing, given.batch
+    if batch is None:
+        return None
+    before = [settled_orders(standing, one.batch, family=given.family) for one in batch.evaluated]
+    gone = withdrawn_orders(given.settled, before, standing.enabled)
+    pairs = [{"above": standing.models[above], "below": standing.models[below]} for above, below in gone]
+    return Finding("order-withdrawn", first_of("pairs", pairs)) if pairs else None
 
 
 def _check(given: _Given, order: str) -> None:
@@ -219,15 +274,19 @@ def _ranked(among: Bools, score: Floats) -> Ints:
     return codes[np.argsort(np.where(np.isnan(score), np.inf, -score)[codes], kind="stable")]
 
 
-def _with_policy(board: ArenaBoard, given: _Given, ranked: Ints) -> ArenaBoard:
+def _with_policy(board: ArenaBoard, given: _Given, ranked: Ints, claims: Claims | None) -> ArenaBoard:
     """All that the policy has to say of the board as a whole."""
     standing, history = given.standing, given.history
     rules, serving = publication_rules(standing), measure_serving(standing)
-    check = None if given.batch is None else cross_check(standing, given.batch, ranked)
+    check = None
+    if given.batch is not None:
+        check = cross_check(standing, _as_shown(given.batch, board.order, ranked), ranked)
     official = history.official and standing.n_enabled >= 2 and all(rule.holds for rule in rules)
+    alarm = None if check is None else check.alarm
     withheld = _withheld(standing, ranked) if official else None
-    official = official and withheld is None
-    alarms = (withheld, _disproven(given, ranked), None if check is None else check.alarm)
+    held = Finding("official-held") if official and alarm is not None else None
+    official = official and withheld is None and held is None
+    alarms = (withheld, held, alarm, _disproven(given, ranked), _withdrawn(given))
     return replace(
         board,
         status="official" if official else "calibrating",
@@ -239,10 +298,18 @@ def _with_policy(board: ArenaBoard, given: _Given, ranked: Ints) -> ArenaBoard:
         findings=(
             *quality_findings(standing),
             *serving_findings(serving, standing.n_enabled),
-            *(alarm for alarm in alarms if alarm is not None),
+            *(one for one in alarms if one is not None),
             *board.findings,
         ),
+        settled=None if claims is None else claims.sentence,
     )
+
+
+def _as_shown(batch: BatchRatings, order: ShownOrder, ranked: Ints) -> BatchRatings:
+    """Evaluations keep the conservative order only. If the board shows another, that one is compared with their ratings."""
+    if order == "conservative":
+        return batch
+    return replace(batch, evaluated=tuple(replace(one, order=ranked) for one in batch.evaluated))
 
 
 def _withheld(standing: Standing, ranked: Ints) -> Finding | None:
@@ -266,19 +333,30 @@ def _disproven(given: _Given, ranked: Ints) -> Finding | None:
     return Finding("order-disproven", first_of("pairs", pairs)) if pairs else None
 
 
-def _rows(given: _Given, ranked: Ints, score: Floats, *, official: bool) -> tuple[ArenaRow, ...]:
+def _rows(
+    given: _Given, ranked: Ints, score: Floats, claims: Claims | None, *, official: bool
+) -> tuple[ArenaRow, ...]:
     """Badges and neighbours are those by conservative score, whatever the order."""
     standing = given.standing
     steady = consistency_scores(standing)
     unranked = _ranked(standing.enabled & np.isnan(score), score)
     retired = _ranked(~standing.enabled, score)
     places = [*ranked.tolist(), *unranked.tolist(), *retired.tolist()]
+    n_ranked = len(ranked) if standing.votes else 0
     rows: list[ArenaRow] = []
     for n, model in enumerate(places):
-        row = _row(given, model, n + 1 if n < len(ranked) else None, steady[model])
+        row = _row(given, model, n + 1 if n < n_ranked else None, steady[model])
         if given.seen:
             below = int(ranked[n + 1]) if n + 1 < len(ranked) else None
             row = _row_with_policy(row, given, model, below, official=official)
+        if claims is not None and n < n_ranked:
+            row = replace(
+                row,
+                rank_low=claims.rank_low[n],
+                rank_high=claims.rank_high[n],
+                tier=claims.tier[n],
+                settled=claims.above_next[n],
+            )
         rows.append(row)
     return tuple(rows)
 
@@ -313,7 +391,6 @@ def _row_with_policy(
         conservative=rating - 2.0 * rd,
         rating=rating,
         rd=rd,
-        confidence=rd_confidence(rd),
         coverage=coverage_of(standing, model),
         pair_coverage=pair_coverage_score(standing, model),
         quality=model_quality(standing, model),
@@ -321,6 +398,7 @@ def _row_with_policy(
         badge=None if card is None else card.badge,
         waiting=() if card is None else card.waiting,
         proven=marks,
+        arrived=None if standing.arrived[model] == NEVER_ARRIVED_VOTES else int(standing.arrived[model]),
         bradley_terry=None if given.batch is None else float_or_none(given.batch.rating[model]),
         official=official
         and row.rank is not None

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from typing import Any
 
+from tiltyard.core.board.baseline_win_rates import BASELINE_COLUMNS, BaselineWinRates
 from tiltyard.core.ratings import Finding, RatingMethod, Ratings
+from tiltyard.core.ratings.judge_placement import PlacementLabel
 from tiltyard.core.ratings.ranks import Ranks
 
 __all__ = ["Board", "Row", "make_board"]
@@ -31,12 +34,14 @@ class Row:
     ties: int
     #: Battles whose responses were both called bad: as the outcome, or by a judge's flag beside it.
     both_bad: int
-    #: Battles that rate skill, those that a judge flagged among them.
+    #: Battles that the ratings rest on, those that a judge flagged among them.
     battles: int
-    #: Battles that rate nobody: their outcome is ``both_bad``.
+    #: Battles that rate nobody: their outcome is ``both_bad``, and the method does not count it as a tie.
     unrated: int
     #: Glicko-2's own bookkeeping of uncertainty; not an interval.
     rd: float | None = None
+    #: How a judge placed it among models that people have rated; ``None`` for a model rated like the others.
+    placed: PlacementLabel | None = None
 
     @property
     def both_bad_rate(self) -> float | None:
@@ -59,10 +64,58 @@ class Board:
     #: What the intervals rest on: ``120 prompts × 150 voters, none above 10 %``.
     basis: str | None
     findings: tuple[Finding, ...]
+    #: Win rates against one of the models, where one was chosen.
+    baseline: BaselineWinRates | None = None
 
     def parameters(self) -> dict[str, object]:
         """The method's parameters by name."""
         return parameters_of(self.method)
+
+    def to_columns(self) -> dict[str, list[Any]]:
+        """Plain columns, best first; intervals and ranks only where the method gives them.
+
+        Win rates against a baseline are further columns; those of the baseline itself are ``None``.
+        """
+        columns = {column: [getattr(row, name) for row in self.rows] for column, name in _COLUMNS.items()}
+        absent = [name for name in _OPTIONAL if all(value is None for value in columns[name])]
+        given = {name: values for name, values in columns.items() if name not in absent}
+        return given | self._baseline_columns()
+
+    def _baseline_columns(self) -> dict[str, list[Any]]:
+        if self.baseline is None:
+            return {}
+        rates = {row.model: row for row in self.baseline.rows}
+        return {
+            f"baseline_{name}" if name in ("battles", "prompts") else name: [
+                getattr(rates.get(row.model), name, None) for row in self.rows
+            ]
+            for name in BASELINE_COLUMNS
+            if name not in _NOT_SHOWN and (self.baseline.has_lengths or "length" not in name)
+        }
+
+
+#: The columns of a board as `Ratings.to_columns` and the artifacts name them, and the field of each.
+_COLUMNS = {
+    "rank": "rank",
+    "model": "model",
+    "rating": "rating",
+    "ci_low": "low",
+    "ci_high": "high",
+    "rank_low": "rank_low",
+    "rank_high": "rank_high",
+    "tier": "tier",
+    "group": "group",
+    "rd": "rd",
+    "placed": "placed",
+    "battles": "battles",
+    "wins": "wins",
+    "losses": "losses",
+    "ties": "ties",
+    "both_bad": "both_bad",
+}
+#: Of a win rate: what a board has already, and words.
+_NOT_SHOWN = ("model", "notes")
+_OPTIONAL = ("ci_low", "ci_high", "rank_low", "rank_high", "tier", "rd", "placed")
 
 
 def parameters_of(method: RatingMethod) -> dict[str, object]:

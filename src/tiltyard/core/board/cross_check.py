@@ -1,31 +1,37 @@
-"""The cross-check of a board: batch Bradley–Terry over all votes, with prompt-clustered intervals.
+"""The cross-check of a board: batch Bradley–Terry over all votes, clustered by prompt and by voter.
 
 The policy's ratings take votes one by one, in the order of their coming; a batch fit takes them all at
-once and says how sure it is for prompts like these. Where the two orders part beyond that uncertainty,
+once and says how sure it is for prompts and voters like these. Where the two orders part beyond that uncertainty,
 one of them is wrong.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.core.battles import CodedBattles, Kind, Table
-from tiltyard.core.battles.cluster_keys import hash_texts
+from tiltyard.core.battles import Table
+from tiltyard.core.board.arena_advice import with_arena_advice
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.rules import float_or_none
 from tiltyard.core.ratings import BradleyTerry, Finding, Interval
+from tiltyard.core.ratings.findings import MIN_DOF
 from tiltyard.core.ratings.ranks import rank_models, tiers_of
 from tiltyard.core.ratings.sentences import first_of
+from tiltyard.core.ratings.uncertainty import Uncertainty
+from tiltyard.errors import BadOption
 
 __all__ = [
+    "ALARM_EVALUATION_COUNT",
     "BatchRatings",
     "CrossCheck",
     "CrossCheckRow",
     "Disagreement",
+    "EvaluatedOrder",
     "batch_ratings",
     "cross_check",
     "votes_table",
@@ -35,8 +41,8 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-#: What each column of a pair's tally is, with the lower code on the left.
-_KINDS = np.array([Kind.WIN_A, Kind.WIN_B, Kind.TIE, Kind.BOTH_BAD], dtype=np.uint8)
+#: At so many evaluations in a row two orders must differ before they are said to disagree.
+ALARM_EVALUATION_COUNT = 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,11 +60,30 @@ class BatchRatings:
     #: The one-sided confidence level of "row is above column", one pair at a time; NaN where they cannot be compared.
     confidence: Floats
     findings: tuple[Finding, ...]
+    #: Variances of differences for prompts (and voters) like these, and for these prompts; ``None`` without intervals.
+    uncertainty: Uncertainty | None = None
+    these_prompts: Uncertainty | None = None
+    #: Votes of any kind behind it.
+    votes: int = 0
+    #: Whether there are voters, but too few of them to say anything of others.
+    voters_lacking: bool = False
+    #: Whether prompts are no sample: there is one, or none is named.
+    prompts_lacking: bool = False
+    #: What was published and rated at the last evaluations, oldest first.
+    evaluated: tuple[EvaluatedOrder, ...] = ()
 
     @property
     def score(self) -> Floats:
         """Ratings that belong in one order: those of the group with the most battles."""
         return np.where(self.group == 0, self.rating, np.nan)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EvaluatedOrder:
+    """The order that was published at an evaluation, best first, and batch ratings of the votes until then."""
+
+    order: Ints
+    batch: BatchRatings
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +98,11 @@ class CrossCheckRow:
     rating: float | None
     low: float | None
     high: float | None
-    #: Places not ruled out, among the same models; all ranges hold together.
+    #: Places not ruled out, among the same models; all ranges hold together, at one look. They are no claim of the board,
+    #: whose own ranges hold at every look.
     rank_low: int | None
     rank_high: int | None
-    #: Models of one tier are not told apart from its first.
+    #: Every model of a tier is proven above every model of the next, at one look.
     tier: int | None
     #: The one-sided confidence level that it is above the next of the published order, not corrected for looking at many.
     above_next: float | None
@@ -106,6 +132,8 @@ class CrossCheck:
     disagreements: tuple[Disagreement, ...]
     #: Of the fit; the alarm is apart.
     findings: tuple[Finding, ...]
+    #: What ranks and tiers of its rows hold for. Those of the board hold at every look.
+    ranks_hold: Literal["at one look"] = "at one look"
 
     @property
     def alarm(self) -> Finding | None:
@@ -116,10 +144,12 @@ class CrossCheck:
         return Finding("orders-disagree", first_of("pairs", pairs))
 
 
-def batch_ratings(standing: Standing, method: BradleyTerry | None = None) -> BatchRatings:
-    """Fit all votes of a standing at once, those of retired models too.
+def batch_ratings(
+    standing: Standing, method: BradleyTerry | None = None, *, votes: int | None = None
+) -> BatchRatings:
+    """Fit the first ``votes`` of a standing at once, or all, those of retired models too.
 
-    The default method makes sandwich intervals clustered by prompt.
+    The default method clusters its intervals by prompt, and by voter where voters are known.
     """
     method = BradleyTerry() if method is None else method
     m = len(standing.models)
@@ -127,7 +157,8 @@ def batch_ratings(standing: Standing, method: BradleyTerry | None = None) -> Bat
         return BatchRatings(
             method, np.empty(0), np.empty(0, np.int64), None, np.empty((0, 0), bool), np.empty((0, 0)), ()
         )
-    ratings = method(votes_table(standing))
+    table = votes_table(standing, votes)
+    ratings = method(table)
     place = _places(standing.models)
     ranks = rank_models(ratings, level=method.level)
     square = np.ix_(place, place)
@@ -138,44 +169,43 @@ def batch_ratings(standing: Standing, method: BradleyTerry | None = None) -> Bat
         interval=None if ratings.interval is None else _by_code(ratings.interval, place),
         above=np.zeros((m, m), dtype=bool) if ranks is None else ranks.above[square],
         confidence=np.full((m, m), np.nan) if ranks is None else ranks.confidence[square],
-        findings=ratings.findings,
+        # Without votes there is nothing to say of prompts and voters.
+        findings=tuple(map(with_arena_advice, ratings.findings)) if len(table.log()) else (),
+        uncertainty=_permuted(ratings.uncertainty, place),
+        these_prompts=_permuted(ratings.these_prompts, place),
+        votes=len(table.log()),
+        voters_lacking="voter" in table.keyed and any(one.name == "few-voters" for one in ratings.findings),
+        prompts_lacking=ratings.interval is None or "prompt" not in ratings.interval.clusters,
     )
 
 
-def votes_table(standing: Standing) -> Table:
-    """Every vote that a standing holds, pair by pair: when it was cast is not known, nor on which side."""
-    met = [(low, high, cells) for low, high, cells in standing.meetings if len(cells)]
-    sizes = np.array([len(cells) for _, _, cells in met], dtype=np.int64)
-    tally = np.concatenate([np.empty((0, 4), dtype=np.uint32), *(cells.tally for _, _, cells in met)])
-    prompt = np.concatenate([np.empty(0, dtype=np.uint32), *(cells.prompts for _, _, cells in met)])
-    narrow = np.uint16 if len(standing.models) <= 1 << 16 else np.int32
-    place: npt.NDArray[np.integer[Any]] = _places(standing.models).astype(narrow)
-    low, high = (np.repeat(np.array([pair[side] for pair in met], dtype=np.int64), sizes) for side in (0, 1))
-    counts = tally.ravel().astype(np.int64)
-    cell = np.repeat(np.arange(len(counts)) // 4, counts)
-    codes = CodedBattles(
-        place[low[cell]],
-        place[high[cell]],
-        np.repeat(np.tile(_KINDS, len(tally)), counts),
-        prompt=hash_texts(standing.prompts)[prompt[cell]],
-    )
-    return Table.from_codes(sorted(standing.models), codes)
+def votes_table(standing: Standing, votes: int | None = None) -> Table:
+    """The first votes of a standing as battles in log order, or all of them."""
+    if standing.vote_log is None:
+        raise BadOption("this standing has forgotten its votes; batch ratings need one that keeps them")
+    return standing.vote_log.table(standing.models, standing.prompts, votes)
 
 
-def cross_check(standing: Standing, batch: BatchRatings, published: Ints | None = None) -> CrossCheck:
+def cross_check(
+    standing: Standing,
+    batch: BatchRatings,
+    published: Ints | None = None,
+) -> CrossCheck:
     """Lay batch ratings beside an order: codes of its models, best first; by conservative score if not said.
 
-    The yardstick is the uncertainty of the batch ratings for all pairs at once. RD is bookkeeping
+    The orders disagree on a pair if, at both of the last two evaluations, the batch ratings put it the other way round by
+    more than a standard error; or if a rank is outside of the range that batch ratings leave it now. RD is bookkeeping
     and excuses nothing.
     """
     order = standing.order if published is None else published
     interval = batch.interval
+    rows = _rows(standing.models, batch, order)
     return CrossCheck(
-        rows=_rows(standing.models, batch, order),
+        rows=rows,
         level=batch.method.level,
         scope=None if interval is None else interval.scope,
         n_clusters=None if interval is None else interval.n_clusters,
-        disagreements=_disagreements(standing.models, batch, order),
+        disagreements=_disagreements(standing.models, batch, _ruled_out(batch, order, rows)),
         findings=batch.findings,
     )
 
@@ -184,6 +214,13 @@ def _places(names: tuple[str, ...]) -> Ints:
     """Where each code's name stands among the sorted names."""
     place = {name: k for k, name in enumerate(sorted(names))}
     return np.array([place[name] for name in names], dtype=np.int64)
+
+
+def _permuted(uncertainty: Uncertainty | None, place: Ints) -> Uncertainty | None:
+    if uncertainty is None:
+        return None
+    square = np.ix_(place, place)
+    return Uncertainty(tuple(one[square] for one in uncertainty.covariances), uncertainty.dof[place])
 
 
 def _by_code(interval: Interval, place: Ints) -> Interval:
@@ -195,7 +232,7 @@ def _rows(names: tuple[str, ...], batch: BatchRatings, order: Ints) -> tuple[Cro
     peers = (group[:, None] == group[None, :]) & (group >= 0)[:, None]
     rank = 1 + (peers & (rating[None, :] > rating[:, None])).sum(axis=1)
     low, high = 1 + above.sum(axis=0), peers.sum(axis=1) - above.sum(axis=1)
-    tier = tiers_of(np.lexsort((-rating, group)), rating, group, above)
+    tier = tiers_of(np.lexsort((-rating, group)), group, above)
     rows: list[CrossCheckRow] = []
     for k, model in enumerate(order.tolist()):
         rated = group[k] >= 0
@@ -218,11 +255,42 @@ def _rows(names: tuple[str, ...], batch: BatchRatings, order: Ints) -> tuple[Cro
     return tuple(rows)
 
 
-def _disagreements(names: tuple[str, ...], batch: BatchRatings, order: Ints) -> tuple[Disagreement, ...]:
-    """Pairs of the order whose lower model is proven above the higher, widest gap first."""
-    wrong = np.argwhere(np.triu(batch.above[np.ix_(order, order)].T, 1))
+def _ruled_out(batch: BatchRatings, order: Ints, rows: Sequence[CrossCheckRow]) -> Bools:
+    """Pairs (as published: row above column) that are proven the other way round, if a rank of theirs is ruled out."""
+    found = np.zeros(batch.above.shape, dtype=bool)
+    place: dict[int | None, int] = {}
+    outside = np.zeros(len(found), dtype=bool)
+    for model, row in zip(order.tolist(), rows, strict=True):
+        place[row.group] = place.get(row.group, 0) + 1
+        if row.rank_low is not None and row.rank_high is not None:
+            outside[model] = not row.rank_low <= place[row.group] <= row.rank_high
+    square = np.ix_(order, order)
+    found[square] = np.triu(batch.above[square].T, 1)
+    return np.asarray(found & (outside[:, None] | outside[None, :]))
+
+
+def _inverted(order: Ints, batch: BatchRatings) -> Bools:
+    """Pairs (as published: row above column) of which the batch ratings put the lower higher, beyond a standard error."""
+    found = np.zeros(batch.above.shape, dtype=bool)
+    if batch.uncertainty is None:
+        return found
+    same = (batch.group[:, None] == batch.group[None, :]) & (batch.group >= 0)[:, None]
+    known = same & (batch.uncertainty.difference_dof() >= MIN_DOF)
+    value = np.nan_to_num(batch.rating)
+    behind = value[None, :] - value[:, None] > np.sqrt(batch.uncertainty.differences())
+    square = np.ix_(order, order)
+    found[square] = np.triu((known & behind)[square], 1)
+    return found
+
+
+def _disagreements(names: tuple[str, ...], batch: BatchRatings, ruled_out: Bools) -> tuple[Disagreement, ...]:
+    """Widest gap first."""
+    wrong = ruled_out.copy()
+    last = [_inverted(one.order, one.batch) for one in batch.evaluated[-ALARM_EVALUATION_COUNT:]]
+    if len(last) == ALARM_EVALUATION_COUNT:
+        wrong |= np.logical_and.reduce(last)
     pairs = [
         Disagreement(names[above], names[below], float(batch.rating[below] - batch.rating[above]))
-        for above, below in order[wrong].tolist()
+        for above, below in np.argwhere(wrong).tolist()
     ]
     return tuple(sorted(pairs, key=lambda pair: -pair.gap))

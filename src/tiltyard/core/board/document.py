@@ -15,6 +15,7 @@ from typing import Any
 
 from tiltyard.core.board.arena_board import ArenaBoard, ArenaRow, Order
 from tiltyard.core.board.plain_values import from_plain, to_plain
+from tiltyard.core.board.published_numbers import with_published_numbers
 from tiltyard.core.board.serving_fairness import ServingFairness
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.rating_fold import RaterSettings
@@ -95,10 +96,9 @@ class BoardDocument(ArenaBoard):
         at: datetime,
         method: BoardMethod,
     ) -> BoardDocument:
-        """A board as it is published."""
-        shown = {part.name: getattr(board, part.name) for part in fields(ArenaBoard)}
+        """A board as it is published, its numbers rounded."""
         return cls(
-            **shown,
+            **_parts(with_published_numbers(board)),
             arena=arena,
             source=source,
             position=position,
@@ -120,8 +120,10 @@ class BoardDocument(ArenaBoard):
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"a board's document cannot be read: {error!r}") from None
         about = from_plain(_About, said)
-        return cls.of(
-            from_plain(ArenaBoard, said),
+        # Earlier versions did not say what is settled.
+        board = from_plain(ArenaBoard, {"settled": None, **said})
+        return cls(
+            **_parts(board),
             arena=about.arena,
             source=about.source,
             position=about.position,
@@ -177,6 +179,10 @@ class _About:
 
 #: Fields that are written as they are; rows and serving have more than their fields.
 _SHOWN = tuple(part for part in fields(ArenaBoard) if part.name not in ("rows", "serving"))
+
+
+def _parts(board: ArenaBoard) -> dict[str, Any]:
+    return {part.name: getattr(board, part.name) for part in fields(ArenaBoard)}
 
 
 def canonical_json(document: Mapping[str, object]) -> bytes:

@@ -1,19 +1,25 @@
-"""A board of some votes as one typed value: those on some prompts, or with excluded ones counted."""
+"""A board of some votes as one typed value: those on some prompts, or with excluded ones counted.
+
+It is made by the method of the whole board, from its own votes alone, and claims what these settle. It has no badges, and
+is never official.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Any, Literal
 
-from tiltyard.core.board.board_rows import Row
-from tiltyard.core.board.document import batch_from_dict, batch_to_dict, canonical_json, parsed_object
+from tiltyard.core.board.arena_board import ArenaRow, ShownOrder
+from tiltyard.core.board.cross_check import CrossCheck
+from tiltyard.core.board.document import BoardMethod, canonical_json, parsed_object, row_to_dict
 from tiltyard.core.board.plain_values import from_plain, to_plain
-from tiltyard.core.ratings import BradleyTerry, Finding
+from tiltyard.core.ratings import Finding
 from tiltyard.errors import InputError
 
 __all__ = ["FILTERED_FORMAT", "FilteredBoard", "PromptFilter"]
 
-FILTERED_FORMAT = "tiltyard-filtered-board/1"
+FILTERED_FORMAT = "tiltyard-filtered-board/2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,30 +43,30 @@ class _Counted:
     filter: PromptFilter
     #: Votes that the operator excluded.
     excluded: Literal["left-out", "counted"]
-    #: How many prompts there are of this filter, and how many votes on them.
+    #: How many prompts of this filter had responses, and how many votes they have.
     prompts: int
     votes: int
-    order: Literal["bradley-terry"]
-    level: float | None
-    scope: str | None
-    clusters: str | None
-    n_clusters: int | None
-    rows: tuple[Row, ...]
+    order: ShownOrder
+    phase: int
+    #: What is settled about the order, as one sentence; ``None`` in phase 1.
+    settled: Finding | None
+    cross_check: CrossCheck | None
+    rows: tuple[ArenaRow, ...]
     findings: tuple[Finding, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class FilteredBoard(_Counted):
-    """Batch Bradley–Terry on some of the votes behind a published board. It is never official."""
+    """A board of some of the votes behind a published board."""
 
-    method: BradleyTerry
+    method: BoardMethod
 
     @classmethod
     def from_json(cls, written: str | bytes) -> FilteredBoard:
         """Read a document; `InputError` if it is none."""
-        said = parsed_object(written, FILTERED_FORMAT)
+        said: Mapping[str, Any] = parsed_object(written, FILTERED_FORMAT)
         try:
-            method = batch_from_dict(said["method"])
+            method = BoardMethod.from_dict(said["method"])
         except (KeyError, TypeError, AttributeError) as error:
             raise InputError(f"a filtered board's document cannot be read: {error!r}") from None
         counted = from_plain(_Counted, said)
@@ -70,7 +76,12 @@ class FilteredBoard(_Counted):
     def to_dict(self) -> dict[str, object]:
         """Plain values for JSON."""
         counted = {part.name: to_plain(getattr(self, part.name)) for part in fields(_Counted)}
-        return {**counted, "format": FILTERED_FORMAT, "method": to_plain(batch_to_dict(self.method))}
+        return {
+            **counted,
+            "format": FILTERED_FORMAT,
+            "rows": [row_to_dict(row) for row in self.rows],
+            "method": to_plain(self.method.to_dict()),
+        }
 
     def to_json(self) -> bytes:
         """The bytes that are sent and hashed."""

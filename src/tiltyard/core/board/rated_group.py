@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from tiltyard.core.battles import Table
 from tiltyard.core.board.board_rows import Board
+from tiltyard.core.board.placed_board import PlacedModel
 from tiltyard.core.ratings import Ratings
 from tiltyard.core.ratings.fit_check import FitCheck, Prediction
 from tiltyard.core.ratings.flips import Flip
@@ -31,3 +32,5 @@ class RatedGroup:
     prediction: Prediction | None = None
     #: Elo ratings under several values of K, by K.
     sweep: Mapping[float, Ratings] = field(default_factory=dict)
+    #: The model that a judge placed: the ratings are of the others, by people; the board has both.
+    placed: PlacedModel | None = None

@@ -8,8 +8,10 @@ from typing import TypedDict
 import numpy as np
 
 from tiltyard.core.battles import Kind, Table
+from tiltyard.core.ratings import BradleyTerry, RatingMethod
+from tiltyard.core.ratings.scoring import Scoring
 
-__all__ = ["PairRow", "PairScore", "pair_rows"]
+__all__ = ["PairRow", "PairScore", "pair_rows", "scoring_of"]
 
 
 class PairScore(TypedDict):
@@ -32,7 +34,7 @@ class PairRow:
     b_wins: int
     ties: int
     inconsistent: int
-    #: Both responses were called bad: as the outcome, or by a judge's flag beside one of the above.
+    #: Both responses were called bad: as the outcome (a tie too, if the method counts it as one), or by a judge's flag.
     both_bad: int
 
     @property
@@ -59,14 +61,21 @@ _COLUMN = {
 }
 
 
-def pair_rows(table: Table) -> list[PairRow]:
-    """Every pair that met, in alphabetical order."""
-    counts, m = table.counts, len(table.models)
+def scoring_of(method: RatingMethod) -> Scoring:
+    """How battles are scored and counted beside the ratings of a method."""
+    if isinstance(method, BradleyTerry):
+        return method.scoring()
+    return Scoring(soft=getattr(method, "soft", False))
+
+
+def pair_rows(table: Table, method: RatingMethod) -> list[PairRow]:
+    """Every pair that met, in alphabetical order, counted as the method counts."""
+    counts, m, kinds = table.counts, len(table.models), scoring_of(method).counted_kinds()
     met = counts.a != counts.b
     a, b, n = counts.a[met], counts.b[met], counts.n[met]
     kind = counts.kind[met]
-    column = np.array([_COLUMN[kind.plain] for kind in Kind])[kind]
-    flagged = np.array([kind.flagged for kind in Kind])[kind]
+    column = np.array([_COLUMN[kind.plain] for kind in kinds])[kind]
+    flagged = np.array([kind.flagged for kind in kinds])[kind]
     swap = a > b
     column = np.where(swap & (column < 2), 1 - column, column)
     keys = np.where(swap, b * m + a, a * m + b)

@@ -14,6 +14,7 @@ from tiltyard.core.judging.match_battles import (
     panel_name,
 )
 from tiltyard.core.judging.matches import Match, MatchList, Prompt, all_pairs, pilot_subset
+from tiltyard.core.judging.pair_spread import sample_pairs, spread_order
 from tiltyard.core.judging.question import (
     TOOL_NAME,
     VERDICT_SCHEMA,
@@ -24,7 +25,7 @@ from tiltyard.core.judging.question import (
     build_chat_prompt,
     question_nonce,
 )
-from tiltyard.core.judging.reconciliation import MatchResult, panel_result, reconcile, reconcile_outcomes
+from tiltyard.core.judging.reconciliation import MatchResult, panel_result, reconcile
 from tiltyard.core.judging.rubric import Rubric, parse_rubric
 from tiltyard.core.judging.verdict import (
     PARSER_VERSION,
@@ -71,6 +72,7 @@ __all__ = [
     "question_nonce",
     "read_reply",
     "reconcile",
-    "reconcile_outcomes",
     "reparse",
+    "sample_pairs",
+    "spread_order",
 ]

@@ -10,9 +10,15 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from tiltyard.core.judging.question_context import ContextBlock, QuestionContext
 from tiltyard.core.judging.rubric import Rubric
 from tiltyard.core.judging.stable_ids import stable_id
-from tiltyard.core.judging.untrusted_text import QUOTED, mark_imitations, replace_surrogates
+from tiltyard.core.judging.untrusted_text import (
+    QUOTED,
+    mark_context_imitations,
+    mark_imitations,
+    replace_surrogates,
+)
 from tiltyard.core.judging.verdict import VerdictForm, VerdictStep
 
 __all__ = [
@@ -104,6 +110,8 @@ class QuestionTexts:
     second: str
     gold: str | None = None
     expected_behavior: str | None = None
+    #: The conversation and the steps around them; ``None`` for one question with two plain answers.
+    context: QuestionContext | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +127,8 @@ class ChatPrompt:
     max_tokens: int
     form: VerdictForm = VerdictForm.TEXT
     schema: Mapping[str, Any] | None = None
+    #: ``data:`` URLs of images, which follow the text.
+    images: tuple[str, ...] = ()
 
 
 def question_nonce(shown: QuestionTexts, rubric: Rubric) -> str:
@@ -128,7 +138,8 @@ def question_nonce(shown: QuestionTexts, rubric: Rubric) -> str:
     length, so that the boundaries between texts are unambiguous.
     """
     digest = hashlib.sha256()
-    for text in (shown.prompt, shown.first, shown.second, rubric.text):
+    context = () if shown.context is None else shown.context.texts()
+    for text in (shown.prompt, shown.first, shown.second, rubric.text, *context):
         data = text.encode("utf-8", "surrogatepass")
         digest.update(len(data).to_bytes(8, "big") + data)
     return digest.hexdigest()[:32]
@@ -137,10 +148,15 @@ def question_nonce(shown: QuestionTexts, rubric: Rubric) -> str:
 def build_chat_prompt(shown: QuestionTexts, rubric: Rubric, form: VerdictForm, max_tokens: int) -> ChatPrompt:
     """Build the request: rubric first, then the texts between delimiters with the nonce."""
     nonce = question_nonce(shown, rubric)
-    texts = (_between(name, nonce, text) for name, text in _texts(shown, rubric))
-    user = "\n\n".join((f"Nonce: {nonce}", *texts, _CLOSING))
+    if shown.context is None:
+        texts = (_between(name, nonce, text) for name, text in _texts(shown, rubric))
+        user = "\n\n".join((f"Nonce: {nonce}", *texts, _CLOSING))
+    else:
+        texts = (_block(one, nonce) for one in _blocks(shown, shown.context, rubric))
+        user = "\n\n".join((f"Nonce: {nonce}", *texts, shown.context.explanation, _CLOSING))
     schema = None if form is VerdictForm.TEXT else VERDICT_SCHEMA
-    return ChatPrompt(_system(rubric, form), user, max_tokens, form, schema)
+    images = () if shown.context is None else shown.context.images
+    return ChatPrompt(_system(rubric, form), user, max_tokens, form, schema, images)
 
 
 def _texts(shown: QuestionTexts, rubric: Rubric) -> Iterator[tuple[str, str]]:
@@ -153,6 +169,24 @@ def _texts(shown: QuestionTexts, rubric: Rubric) -> Iterator[tuple[str, str]]:
     yield "RESPONSE B", shown.second
 
 
+def _blocks(shown: QuestionTexts, context: QuestionContext, rubric: Rubric) -> Iterator[ContextBlock | str]:
+    yield from context.before()
+    for name, text in _texts(shown, rubric):
+        if name.startswith("RESPONSE"):
+            yield from context.steps(name[-1])
+        yield ContextBlock(name, text)
+
+
+def _block(block: ContextBlock | str, nonce: str) -> str:
+    """A quoted text, or a sentence of our own. What was left out is stated with the nonce."""
+    if isinstance(block, str):
+        return block
+    text = _quoted_in_context(block.text)
+    if block.left_out:
+        text += f"\n[{block.left_out} characters are left out here; nonce {nonce}]\n{_quoted_in_context(block.end)}"
+    return f"<<<BEGIN {block.name} {nonce}>>>\n{text}\n<<<END {block.name} {nonce}>>>"
+
+
 def _between(name: str, nonce: str, text: str) -> str:
     return f"<<<BEGIN {name} {nonce}>>>\n{_quoted(text)}\n<<<END {name} {nonce}>>>"
 
@@ -161,6 +195,11 @@ def _between(name: str, nonce: str, text: str) -> str:
 def _quoted(text: str) -> str:
     """Cached, because one response is shown in many questions within a short time."""
     return mark_imitations(replace_surrogates(text))
+
+
+@functools.lru_cache(maxsize=128)
+def _quoted_in_context(text: str) -> str:
+    return mark_context_imitations(_quoted(text))
 
 
 def _system(rubric: Rubric, form: VerdictForm) -> str:

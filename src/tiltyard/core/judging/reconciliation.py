@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tiltyard.core.battles.battle import TIE_PREF_TOLERANCE
-from tiltyard.core.battles.outcome import DECISIVE, Label, Outcome
+from tiltyard.core.battles.outcome import DECISIVE, Label, Outcome, reconcile_outcomes
 from tiltyard.core.judging.verdict import Verdict, VerdictStep
 
-__all__ = ["MatchResult", "panel_result", "reconcile", "reconcile_outcomes"]
+__all__ = ["MatchResult", "panel_result", "reconcile"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,19 +33,6 @@ _SLOT_PREF = {
     VerdictStep.SECOND: 0.25,
     VerdictStep.SECOND_MUCH: 0.0,
 }
-
-
-def reconcile_outcomes(first: Outcome, second: Outcome) -> tuple[Outcome, Label]:
-    """The same winner twice is a win, a tie twice a tie, a win and a tie a lean, opposite wins inconsistent.
-
-    Both outcomes are from the same ``model_a``'s side: a win of one of them, or a tie.
-    """
-    winners = [outcome for outcome in (first, second) if outcome in DECISIVE]
-    if not winners:
-        return Outcome.TIE, Label.TIE
-    if len(winners) == 1:
-        return winners[0], Label.LEAN
-    return (first, Label.WIN) if first is second else (Outcome.TIE, Label.INCONSISTENT)
 
 
 def reconcile(a_first: Verdict, b_first: Verdict) -> MatchResult:

@@ -11,7 +11,7 @@ import re
 import string
 import unicodedata
 
-__all__ = ["QUOTED", "mark_imitations", "replace_surrogates"]
+__all__ = ["QUOTED", "mark_context_imitations", "mark_imitations", "replace_surrogates"]
 
 #: The mark of an imitation inside a quoted text.
 QUOTED = "(quoted)"
@@ -118,6 +118,14 @@ def _delimiters() -> re.Pattern[str]:
     )
 
 
+@functools.cache
+def _context_delimiters() -> re.Pattern[str]:
+    return re.compile(
+        rf"(?:[{_ANGLES}][ \t{_UNSEEN}]*+){{1,8}}+(?=[ \t*_#=/\-]*+(?:{_any_word('begin', 'end')})"
+        rf"[ \t*_\-{_UNSEEN}]*+(?:{_any_word('system', 'earlier', 'step')}))"
+    )
+
+
 def mark_imitations(text: str) -> str:
     """``text`` with imitations of verdicts and delimiters marked as quoted, otherwise unchanged."""
     plain = text.isascii()
@@ -126,6 +134,13 @@ def mark_imitations(text: str) -> str:
     if not plain or "<" in text:
         text = _delimiters().sub(f"{QUOTED} ", text)
     return text
+
+
+def mark_context_imitations(text: str) -> str:
+    """``text`` with imitations of the delimiters of conversations and steps marked as quoted."""
+    if text.isascii() and "<" not in text:
+        return text
+    return _context_delimiters().sub(f"{QUOTED} ", text)
 
 
 def replace_surrogates(text: str) -> str:

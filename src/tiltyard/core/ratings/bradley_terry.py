@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -16,7 +16,14 @@ from tiltyard.core.ratings.bootstrap import battle_draws, cluster_draws, refit
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.core.ratings.group_fit import FittedStrengths, fit_groups, fit_with_style
 from tiltyard.core.ratings.groups import comparable_groups, data_findings, group_findings
+from tiltyard.core.ratings.pair_weights import weigh_pairs_evenly
 from tiltyard.core.ratings.pairs import PairScores, count_records, score_pairs
+from tiltyard.core.ratings.parameter_checks import (
+    require_above_zero,
+    require_at_least,
+    require_level,
+    require_number,
+)
 from tiltyard.core.ratings.posterior import ContrastInterval, Posterior, nearly_one_sided
 from tiltyard.core.ratings.result import Interval, RatingExtras, Ratings
 from tiltyard.core.ratings.scoring import Scoring
@@ -24,7 +31,6 @@ from tiltyard.core.ratings.uncertainty import Uncertainty
 from tiltyard.core.ratings.variance import (
     ClusterChoice,
     VarianceEstimate,
-    cluster_key,
     critical_value,
     rating_variance,
     unknown_variance,
@@ -53,8 +59,16 @@ class BradleyTerry:
     inconsistent: float | None = 0.5
     #: Use stated preferences (``pref``) instead of outcomes, if battles have them.
     soft: bool = False
+    #: The outcome ``both_bad``: ``drop`` leaves it out, ``tie`` counts it as a tie. A judge's flag is no outcome.
+    both_bad: Literal["drop", "tie"] = "drop"
+    #: Every pair with at least so many battles weighs the same, those with fewer in proportion; ``None``: by battles.
+    even_pairs: int | None = None
     #: Control for the table's style covariates.
     style: bool = False
+    #: What the square of a style coefficient costs, in units of the mean log-likelihood of a battle.
+    style_penalty: float = 0.0
+    #: Subtract the mean of each style covariate first. It makes sides unequal; LMArena does it.
+    style_centred: bool = False
     interval: Literal["sandwich", "bootstrap", "none"] = "sandwich"
     #: What is resampled: ``auto`` means prompts (and voters) if the log has them.
     clusters: ClusterChoice = "auto"
@@ -77,31 +91,43 @@ class BradleyTerry:
             raise BadOption(f"ties is {self.ties!r}; expected half, davidson or drop")
         if self.interval not in ("sandwich", "bootstrap", "none"):
             raise BadOption(f"interval is {self.interval!r}; expected sandwich, bootstrap or none")
-        if not (0.0 < self.level < 1.0 and self.scale > 0.0 and self.n_bootstraps >= 2):
-            raise BadOption("level must lie between 0 and 1, scale above 0, n_bootstraps at 2 or more")
-        if self.prior_sd is not None and not self.prior_sd > 0.0:
-            raise BadOption(f"prior_sd is {self.prior_sd}; expected rating points above 0")
-        if self.max_share is not None and not 0.0 < self.max_share <= 1.0:
-            raise BadOption(f"max_share is {self.max_share}; expected a share above 0, up to 1")
+        require_level(self.level)
+        require_above_zero("scale", self.scale)
+        require_at_least("n_bootstraps", self.n_bootstraps, 2)
+        if self.prior_sd is not None:
+            require_number("prior_sd", self.prior_sd, lambda points: points > 0.0, "rating points above 0")
+        if self.max_share is not None:
+            share = "a share above 0, up to 1"
+            require_number("max_share", self.max_share, lambda value: 0.0 < value <= 1.0, share)
+        if self.even_pairs is not None:
+            count = "a number of battles, 1 or more"
+            require_number("even_pairs", self.even_pairs, lambda battles: battles >= 1, count)
+        require_number("style_penalty", self.style_penalty, lambda cost: 0.0 <= cost < math.inf, "0 or more")
         if self.soft and self.ties == "davidson":
             raise BadOption("soft preferences have no ties for Davidson's parameter to describe")
         if self.style and (self.ties == "davidson" or self.interval == "bootstrap"):
             raise BadOption("style control takes ties as half wins (or drops them) and sandwich intervals")
+        self.scoring()
 
     @property
     def name(self) -> str:
         return "bradley-terry"
 
     def limited(self, table: Table) -> LimitedTable:
-        """The table with the weights that this method uses: no prompt and no voter exceeds `max_share`."""
-        return limit_shares(table, self.scoring(), self.max_share)
+        """The table with the weights that this method uses: pairs made even, no prompt or voter above `max_share`."""
+        scoring = self.scoring()
+        if self.style_centred and table.covariates:
+            table = table.centred()
+        if self.even_pairs is not None:
+            table = weigh_pairs_evenly(table, scoring, self.even_pairs)
+        return limit_shares(table, scoring, self.max_share)
 
     def __call__(self, table: Table) -> Ratings:
         scoring, limited = self.scoring(), self.limited(table)
         table = limited.table
         pairs = score_pairs(table.counts, len(table.models), scoring)
         group = comparable_groups(pairs, prior=self.prior_sd is not None)
-        record = count_records(table.counts, len(table.models))
+        record = count_records(table.counts, len(table.models), scoring)
         findings = data_findings(table, record, pairs.met) + limited.findings()
         findings += group_findings(table.models, pairs, group, prior=self.prior_sd is not None)
         fitted = self._fit(table, pairs, group)
@@ -119,6 +145,7 @@ class BradleyTerry:
             record=record,
             interval=interval,
             uncertainty=None if spread is None else spread.uncertainty,
+            these_prompts=None if spread is None else spread.these_prompts,
             findings=tuple(findings),
             extras=fitted.extras() | extras,
         )
@@ -126,7 +153,7 @@ class BradleyTerry:
     def scoring(self) -> Scoring:
         """The score of each kind of battle under these parameters."""
         ties: Literal["half", "drop"] = "drop" if self.ties == "drop" else "half"
-        return Scoring(ties, self.lean, self.inconsistent, self.soft)
+        return Scoring(ties, self.lean, self.inconsistent, self.soft, self.both_bad)
 
     @property
     def _unit(self) -> float:
@@ -163,6 +190,7 @@ class BradleyTerry:
                 self.scoring(),
                 group,
                 prior_precision=self._prior_precision,
+                style_penalty=self.style_penalty,
                 kernel=self.kernel,
                 bread=bread,
             )
@@ -175,13 +203,13 @@ class BradleyTerry:
         pairs: PairScores,
         fitted: FittedStrengths,
         rating: Floats,
-        largest_share: float | None,
+        largest_shares: Mapping[str, float],
         findings: list[Finding],
     ) -> tuple[VarianceEstimate | None, Interval | None, RatingExtras]:
         if self.interval == "none":
             return None, None, {}
         spread = rating_variance(table, self.scoring(), fitted, self.clusters, self._unit, findings)
-        spread = replace(spread, largest_share=largest_share)
+        spread = replace(spread, largest_shares=largest_shares)
         if self.interval == "bootstrap":
             return spread, *self._bootstrap(table, pairs, fitted, rating, spread, findings)
         low, high = self._ends(pairs, fitted, spread.uncertainty)
@@ -230,7 +258,8 @@ class BradleyTerry:
         findings: list[Finding],
     ) -> tuple[Interval, RatingExtras]:
         """Intervals from the quantiles of refits; what is claimed of an order still rests on ``spread``."""
-        kind, key = cluster_key(table, self.clusters, [], voters=False)
+        resampled = replace(spread, clustering=spread.clustering.one_way)
+        key = next(iter(resampled.clustering.keys), None)
         scoring = self.scoring()
         if key is None and table.counts.sums is None:
             draw = battle_draws(table.counts, scoring, pairs, self.seed)
@@ -254,7 +283,6 @@ class BradleyTerry:
         if fitted.prior_precision:
             below, above = self._ends(pairs, fitted, spread.uncertainty)
             low, high = np.fmin(low, rating + below), np.fmax(high, rating + above)
-        resampled = replace(spread, clusters=kind)
         return resampled.interval(low, high, self.level, "bootstrap"), {"replicates": replicates}
 
 

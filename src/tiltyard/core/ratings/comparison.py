@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtr, stdtr
 
-from tiltyard.core.battles import Table
+from tiltyard.core.battles import Kind, Table
 from tiltyard.core.battles.cluster_keys import MISSING_KEY
 from tiltyard.core.ratings.bradley_terry import BradleyTerry
 from tiltyard.core.ratings.findings import Finding
@@ -16,7 +17,7 @@ from tiltyard.core.ratings.pairs import count_records, score_pairs
 from tiltyard.core.ratings.posterior import Posterior, nearly_one_sided
 from tiltyard.core.ratings.result import Ratings
 from tiltyard.core.ratings.scoring import Scoring
-from tiltyard.core.ratings.variance import critical_value
+from tiltyard.core.ratings.variance import ZERO_VARIANCE_TOLERANCE, critical_value
 from tiltyard.errors import BadOption, CannotRate
 
 __all__ = ["Comparison", "compare_models"]
@@ -32,7 +33,8 @@ _REASONS = frozenset(
 class Comparison:
     """A compared with B. ``difference`` is A's rating minus B's, from all battles that connect them.
 
-    ``wins``, ``losses``, ``ties`` and ``both_bad`` are A's in their direct battles; ``ahead`` and
+    ``wins``, ``losses``, ``ties`` and ``both_bad`` are A's in their direct battles; a ``both_bad`` is
+    among the ties too if the method counts it as one. ``ahead`` and
     ``behind`` are the numbers of prompts on which A scored above or below one half in these.
     """
 
@@ -53,6 +55,20 @@ class Comparison:
     prompts_ahead: int | None
     prompts_behind: int | None
     findings: tuple[Finding, ...]
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What a notebook shows."""
+        del cycle
+        printer.text(self.sentence)
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values, by the names of the fields, and the sentence."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {
+            **values,
+            "findings": [finding.to_dict() for finding in self.findings],
+            "sentence": self.sentence,
+        }
 
     @property
     def sentence(self) -> str:
@@ -78,7 +94,6 @@ def compare_models(table: Table, a: str, b: str, method: BradleyTerry | None = N
     if a == b:
         raise BadOption("compare needs two different models")
     ratings = method(table)
-    table = method.limited(table).table
     i, j = table.models.index(a), table.models.index(b)
     together = ratings.group[i] >= 0 and ratings.group[i] == ratings.group[j]
     if not together or ratings.interval is None or np.isnan(ratings.interval.low[[i, j]]).any():
@@ -88,15 +103,20 @@ def compare_models(table: Table, a: str, b: str, method: BradleyTerry | None = N
     dof = float(ratings.uncertainty.difference_dof()[i, j])
     difference = float(ratings.rating[i] - ratings.rating[j])
     error = float(np.sqrt(ratings.uncertainty.differences()[i, j]))
+    if error**2 <= ZERO_VARIANCE_TOLERANCE:
+        raise CannotRate(
+            f"{a} and {b} cannot be compared by these battles. Their difference is the same whichever battles are "
+            "left out, so nothing tells how certain it is. Look for battles that are listed under both names."
+        )
     half = float(critical_value(method.level, dof)) * error
     low, high = _reach(table, ratings, method, (i, j), half)
-    t = difference / error if error > 0.0 else 0.0
+    t = difference / error
     confidence = float(ndtr(t) if np.isinf(dof) else stdtr(dof, t))
     expected = 1.0 / (1.0 + 10.0 ** (-difference / method.scale))
     ahead, behind = _prompts(table, i, j)
     return Comparison(
         a, b, difference, difference + low, difference + high, method.level, ratings.interval.scope,
-        confidence, expected, *_direct(table, i, j), ahead, behind, ratings.findings,
+        confidence, expected, *_direct(table, i, j, method.scoring()), ahead, behind, ratings.findings,
     )  # fmt: skip
 
 
@@ -107,8 +127,10 @@ def _reach(
 
     With a prior, a model with hardly a loss or a win uses its own posterior, as its rating does.
     """
-    pairs = score_pairs(table.counts, len(table.models), method.scoring())
-    if method.prior_sd is None or method.style or not nearly_one_sided(pairs)[list(pair)].any():
+    if method.prior_sd is None or method.style:
+        return -half, half
+    pairs = score_pairs(method.limited(table).table.counts, len(table.models), method.scoring())
+    if not nearly_one_sided(pairs)[list(pair)].any():
         return -half, half
     unit = method.scale / math.log(10.0)
     tie = ratings.extras.get("tie_parameter")
@@ -125,12 +147,13 @@ def _reach(
     return half * reach.low / reach.half, half * reach.high / reach.half
 
 
-def _direct(table: Table, i: int, j: int) -> tuple[int, int, int, int]:
+def _direct(table: Table, i: int, j: int, scoring: Scoring) -> tuple[int, int, int, int]:
     """A's wins, losses and ties in the direct battles, and the number of both_bad outcomes."""
     counts = table.counts
     theirs = ((counts.a == i) & (counts.b == j)) | ((counts.a == j) & (counts.b == i))
-    record = count_records(replace(counts, n=np.where(theirs, counts.n, 0)), len(table.models))
-    return int(record.wins[i]), int(record.losses[i]), int(record.ties[i]), int(record.unrated[i])
+    record = count_records(replace(counts, n=np.where(theirs, counts.n, 0)), len(table.models), scoring)
+    both_bad = counts.n[theirs & (counts.kind == Kind.BOTH_BAD)].sum()
+    return int(record.wins[i]), int(record.losses[i]), int(record.ties[i]), int(both_bad)
 
 
 def _prompts(table: Table, i: int, j: int) -> tuple[int | None, int | None]:

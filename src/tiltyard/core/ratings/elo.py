@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tiltyard.compiled_kernels import Kernel, KernelChoice, choose_kernel, compile_kernel
 from tiltyard.core.battles import KIND_COUNT, Table
 from tiltyard.core.ratings.bootstrap import ClusterNumbers, cluster_multiplicities, cluster_numbers
-from tiltyard.core.ratings.findings import MIN_PROMPTS, Finding
+from tiltyard.core.ratings.findings import MIN_PROMPTS, MIN_VOTERS, Finding
 from tiltyard.core.ratings.groups import data_findings, disconnected_finding, numbered_groups
 from tiltyard.core.ratings.kernels.elo import (
     pack_battles,
@@ -23,13 +23,15 @@ from tiltyard.core.ratings.kernels.elo import (
     play_shuffled_vectors,
 )
 from tiltyard.core.ratings.pairs import count_records, score_pairs
+from tiltyard.core.ratings.parameter_checks import require_above_zero, require_at_least, require_level
 from tiltyard.core.ratings.result import Interval, RatingExtras, Ratings
+from tiltyard.core.ratings.sandwich import prompt_key, two_way_keys, voter_key
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.core.ratings.uncertainty import Uncertainty
 from tiltyard.core.ratings.variance import (
     ClusterChoice,
     VarianceEstimate,
-    cluster_key,
+    choose_clusters,
     critical_value,
     prompt_findings,
 )
@@ -37,7 +39,7 @@ from tiltyard.errors import BadOption
 
 __all__ = ["Elo"]
 
-#: If a prompt has more than this share of the battles, replicates do not show how uncertain ratings are.
+#: If a prompt or voter has more than this share of the battles, replicates do not show how uncertain ratings are.
 _LARGEST_SHARE = 0.1
 #: Bootstrap replicates that are played in parallel in NumPy.
 _BATCH_REPLICATES = 64
@@ -54,7 +56,7 @@ class Elo:
     One pass of Elo depends on the order of its battles. Averaging over orders removes that effect;
     the remaining standard error of the mean over orders is reported as *order noise*. It shrinks with
     more permutations and is independent of the number of battles. The interval, in contrast, comes
-    from resampling the prompts (or battles).
+    from resampling the prompts and voters (or battles).
     """
 
     k: float = 16.0
@@ -77,10 +79,11 @@ class Elo:
     kernel: KernelChoice = "auto"
 
     def __post_init__(self) -> None:
-        if not (self.k > 0.0 and self.spread > 0.0 and 0.0 < self.level < 1.0):
-            raise BadOption("k and spread must be above 0, level between 0 and 1")
-        if self.n_permutations < 0 or self.n_bootstraps < 2 or self.n_orders < 2:
-            raise BadOption("n_permutations must be 0 or more, n_bootstraps and n_orders 2 or more")
+        for name in ("k", "spread"):
+            require_above_zero(name, getattr(self, name))
+        require_level(self.level)
+        for name, least in {"n_permutations": 0, "n_bootstraps": 2, "n_orders": 2}.items():
+            require_at_least(name, getattr(self, name), least)
         if self.interval not in ("bootstrap", "none"):
             raise BadOption(f"interval is {self.interval!r}; expected bootstrap or none")
         self._scoring()
@@ -92,7 +95,7 @@ class Elo:
     def __call__(self, table: Table) -> Ratings:
         games = _Games.of(table, self._scoring())
         m = len(table.models)
-        record = count_records(table.counts, m)
+        record = count_records(table.counts, m, self._scoring())
         pairs = score_pairs(table.counts, m, self._scoring())
         played = pairs.met
         findings = data_findings(table, record, played)
@@ -151,23 +154,41 @@ class Elo:
     ) -> tuple[VarianceEstimate | None, Interval | None]:
         if self.interval == "none" or not self.n_permutations or not len(games):
             return None, None
-        kind, key = cluster_key(table, self.clusters, findings, voters=False)
-        clusters = cluster_numbers(None if key is None else key(table.log()), games.rows)
-        if key is not None:
-            findings += prompt_findings(clusters.keyed, clusters.alone, len(clusters.number))
-        means, within = self._replicates(games, len(rating), clusters)
+        clustering = choose_clusters(table, self._scoring(), self.clusters, findings)
+        log, m = table.log(), len(rating)
+        if not clustering.keys:
+            battles = cluster_numbers(None, games.rows)
+            uncertainty = Uncertainty((self._covariance(games, m, battles),), np.full(m, np.inf))
+            return self._interval(VarianceEstimate(uncertainty, None, clustering, len(games)), rating)
+        ways = [cluster_numbers(key(log), games.rows) for key in clustering.keys]
+        if prompt_key in clustering.keys:
+            findings += prompt_findings(ways[0].keyed, ways[0].alone, len(games))
+        covariances, dofs = [], []
+        for key, clusters in zip(clustering.keys, ways, strict=True):
+            dof, factor = _reliability(clusters, "prompt" if key is prompt_key else "voter", findings)
+            covariances.append(factor * self._covariance(games, m, clusters))
+            dofs.append(dof)
+        if len(ways) > 1:
+            cells = cluster_numbers(two_way_keys(log), games.rows)
+            covariances.insert(0, sum(covariances) - self._covariance(games, m, cells))
+        uncertainty = Uncertainty(tuple(covariances), np.full(m, min(dofs)))
+        n_voters = ways[-1].keyed if voter_key in clustering.keys else None
+        spread = VarianceEstimate(uncertainty, None, clustering, ways[0].keyed, n_voters=n_voters)
+        return self._interval(spread, rating)
+
+    def _interval(self, spread: VarianceEstimate, rating: Floats) -> tuple[VarianceEstimate, Interval]:
+        half = critical_value(self.level, spread.uncertainty.dof) * np.sqrt(spread.uncertainty.ratings())
+        return spread, spread.interval(rating - half, rating + half, self.level, "bootstrap")
+
+    def _covariance(self, games: _Games, m: int, clusters: ClusterNumbers) -> Floats:
+        """The covariance of ratings between replicates that resample clusters."""
+        means, within = self._replicates(games, m, clusters)
         between = np.atleast_2d(np.cov(means, rowvar=False))
         # A replicate's mean still contains the noise of its few orders: subtract it, and add the noise
         # of the rating's own orders instead.
         covariance = between - within / self.n_orders
         np.fill_diagonal(covariance, np.clip(np.diag(covariance), 0.0, None))
-        covariance += within / self.n_permutations
-        uncertainty = Uncertainty((covariance,), np.full(len(rating), np.inf))
-        if key is not None:
-            uncertainty = _by_prompt(covariance, clusters, findings)
-        spread = VarianceEstimate(uncertainty, kind, clusters.keyed)
-        half = critical_value(self.level, uncertainty.dof) * np.sqrt(uncertainty.ratings())
-        return spread, spread.interval(rating - half, rating + half, self.level, "bootstrap")
+        return np.asarray(covariance + within / self.n_permutations)
 
     def _replicates(self, games: _Games, m: int, clusters: ClusterNumbers) -> tuple[Floats, Floats]:
         """Each replicate's mean over its orders, and the covariance between orders."""
@@ -198,23 +219,25 @@ class Elo:
         return list((self.start + self._unit * played).reshape(len(drawn), self.n_orders, m))
 
 
-def _by_prompt(covariance: Floats, clusters: ClusterNumbers, findings: list[Finding]) -> Uncertainty:
-    """The uncertainty of replicates that resample prompts; none if prompts are few or one has too large a share.
+def _reliability(
+    clusters: ClusterNumbers, kind: Literal["prompt", "voter"], findings: list[Finding]
+) -> tuple[float, float]:
+    """The degrees of freedom of replicates that resample prompts or voters, and a factor for their covariance.
 
-    Replicates vary too little, because each prompt's battles pulled the rating towards them: with s the largest
+    Replicates vary too little, because each cluster's battles pulled the rating towards them: with s the largest
     share of the battles, a factor 1/(1 − s)² corrects for that and for the P − 1 of P. Degrees of freedom are
-    those of prompts weighted by the square of their battles.
+    those of clusters weighted by the square of their battles: none, if clusters are few or one has too large a share.
     """
     sizes = np.bincount(clusters.number, minlength=1)[: clusters.keyed].astype(np.float64)
     share = float(sizes.max() / len(clusters.number))
     dof = float((sizes**2).sum() ** 2 / (sizes**4).sum() - 1.0)
-    if clusters.keyed < MIN_PROMPTS or share > _LARGEST_SHARE:
-        limits = {"least": MIN_PROMPTS, "most": _LARGEST_SHARE}
-        values = {"case": "elo", "prompts": clusters.keyed, "share": share, **limits}
-        findings.append(Finding("interval-withheld", values))
+    case, least = ("elo", MIN_PROMPTS) if kind == "prompt" else ("elo-voters", MIN_VOTERS)
+    if clusters.keyed < least or share > _LARGEST_SHARE:
+        values = {"case": case, f"{kind}s": clusters.keyed, "share": share, "least": least}
+        findings.append(Finding("interval-withheld", {**values, "most": _LARGEST_SHARE}))
         dof = 0.0
     factor = clusters.keyed / max(clusters.keyed - 1.0, 1.0) / (1.0 - min(share, _LARGEST_SHARE)) ** 2
-    return Uncertainty((factor * covariance,), np.full(len(covariance), dof))
+    return dof, factor
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -80,6 +80,17 @@ _BATTLES: Mapping[str, Template] = {
         _("{battles:,} battles compare a model with itself; they do not measure skill and are left out."),
         _("Check how the pairs were made."),
     ),
+    "repeated-battles": Template(
+        _(
+            "{repeats:,} of {battles:,} battles repeat another: the same prompt, voter or judge, "
+            "models in the same places, and result."
+        ),
+        _("If battles were logged or joined twice, remove the copies: they make intervals too narrow."),
+    ),
+    "several-baselines": Template(
+        _("{count} models are the baseline of some battles: {models}. No win rate against one is given."),
+        _("Rate them separately with --by category, or choose one with --baseline."),
+    ),
     "unrated": Template(
         _("{models} took part in no battle that rates skill."), _("Collect battles with these models.")
     ),
@@ -108,18 +119,26 @@ _INTERVALS: Mapping[str, Template] = {
         _SPREAD_BATTLES,
     ),
     "few-prompts": Template(
-        _("Only {prompts} prompts: intervals for prompts like these are unreliable."),
+        _("Only {prompts} prompts stand for all prompts like these."),
         _("Use at least {least} prompts before trusting small differences."),
     ),
     "few-prompts/one": Template(
-        _(
-            "The battles name only one prompt, so intervals are battle-level: they hold for these prompts only."
-        ),
+        _("The battles name only one prompt, so intervals hold for these prompts only."),
         _("Use at least {least} prompts to see whether the ranking holds for prompts like these."),
     ),
     "few-voters": Template(
         _("Only {voters} voters are known, too few to predict how others would vote."),
         _("The intervals hold for these voters only."),
+    ),
+    "few-voters/one": Template(
+        _("The battles name only one voter, so intervals hold for this voter only."),
+        _(
+            "Collect the votes of at least {least} voters to see whether the ranking holds for voters like these."
+        ),
+    ),
+    "few-voters/sampled": Template(
+        _("Only {voters} voters stand for all voters like these."),
+        _("Collect the votes of at least {least} voters before trusting small differences."),
     ),
     "interval-withheld": Template(
         _(
@@ -137,8 +156,18 @@ _INTERVALS: Mapping[str, Template] = {
             "Use at least {least} prompts with at most {most:.0%} of the battles each, or rate by Bradley–Terry."
         ),
     ),
+    "interval-withheld/elo-voters": Template(
+        _(
+            "With {voters} voters, one of them with {share:.0%} of the votes, Elo gives no reliable interval and "
+            "proves no order."
+        ),
+        _(
+            "Use at least {least} voters with at most {most:.0%} of the votes each, or rate by Bradley–Terry, which "
+            "limits what one voter weighs."
+        ),
+    ),
     "no-prompts": Template(
-        _("No battle names its prompt, so intervals are battle-level: they hold for these prompts only."),
+        _("No battle names its prompt, so intervals hold for these prompts only."),
         _("Add question_id to see whether the ranking holds for prompts like these."),
     ),
     "no-spread": Template(
@@ -198,7 +227,7 @@ _ARENA: Mapping[str, Template] = {
     ),
     "excluded-counted": Template(
         _(
-            "This board counts votes that the operator has excluded. Its order is that of batch Bradley–Terry; it "
+            "This board counts votes that the operator has excluded. It is made by the method of the whole board; it "
             "has no badges and is never official."
         ),
         _("Compare it with the board without them, on which the arena's ratings are based."),
@@ -209,8 +238,8 @@ _ARENA: Mapping[str, Template] = {
     ),
     "filtered-board": Template(
         _(
-            "This board shows only some prompts. Its order is that of batch Bradley–Terry on their votes; it has "
-            "no badges and is never official."
+            "This board shows only some prompts. It is made from their votes alone, by the method of the whole "
+            "board; it has no badges and is never official."
         ),
         _("Do not draw conclusions about the whole arena from it; use the board without a filter."),
     ),
@@ -222,6 +251,12 @@ _ARENA: Mapping[str, Template] = {
         _(
             "Fairness wins and the lane gets less. Set fairness to scoped if the best models must meet more often."
         ),
+    ),
+    "official-held": Template(
+        _(
+            "The publication rules hold, but “officially stable” is held back while the cross-check disagrees."
+        ),
+        _("Wait until the two orders agree again, or find out why they do not."),
     ),
     "official-lost": Template(
         _("The board stopped being official at {lost} votes."),
@@ -252,8 +287,49 @@ _ARENA: Mapping[str, Template] = {
         },
         items_by="scope",
     ),
+    "order-settled/contradicted": Template(
+        _(
+            "The votes settle the order of {pairs_settled} of {pairs} pairs, {contradicted} of them against the order shown."
+        ),
+        _("Trust the ranges of ranks, not the places."),
+    ),
+    "order-settled/everything": Template(
+        _("The order of all {models} models is settled."),
+        _("This holds at every look, for prompts like these."),
+    ),
+    "order-settled/first": Template(
+        _(
+            "First place is settled; {pairs_settled} of all {pairs} pairs are, and {neighbours_settled} of "
+            "{neighbours} neighbouring ones."
+        ),
+        _("Models that share a range of ranks cannot be told apart yet."),
+    ),
+    "order-settled/nothing": Template(
+        _("No model can be told apart from another yet."),
+        _("More votes, prompts or voters are needed before any order can be claimed."),
+    ),
+    "order-settled/shared-first": Template(
+        _(
+            "{first} models share first place; {pairs_settled} of all {pairs} pairs are settled, and "
+            "{neighbours_settled} of {neighbours} neighbouring ones. May be first: {sharing}."
+        ),
+        _("Models that share a range of ranks cannot be told apart yet."),
+    ),
+    "order-settled/too-few": Template(
+        _("There are fewer than two ranked models, so there is no order to settle."),
+        _("Add models, or wait for votes."),
+    ),
+    "order-withdrawn": Template(
+        _("Called settled at one of the last evaluations, and not any more: {pairs}."),
+        _(
+            "Do not repeat these claims. Of all that a board ever calls settled, at most one board in twenty is wrong."
+        ),
+        {"": _ABOVE},
+    ),
     "orders-disagree": Template(
-        _("By batch Bradley–Terry, beyond its uncertainty and unlike the board: {pairs}."),
+        _(
+            "By batch Bradley–Terry, unlike the board at two evaluations in a row, or ruling out a place on it: {pairs}."
+        ),
         _("Do not claim the order of these models; look for a burst of votes or for a change in a model."),
         {"": _ABOVE},
     ),
@@ -365,5 +441,55 @@ _TOURNAMENTS: Mapping[str, Template] = {
     ),
 }
 
+#: About a model that a judge placed among models that people have rated.
+_PLACEMENTS: Mapping[str, Template] = {
+    "already-rated": Template(
+        _(
+            "People have voted on {model} already: its overall rating is theirs, and the judge does not move it."
+        ),
+        _("Read the judge's own rating of it beside, under the judged dimension."),
+    ),
+    "judge-only/battles": Template(
+        _(
+            "People have not rated {model}. Its rating and interval are conditional on the judge: they hold if it "
+            "decides as people do. {battles} judged battles against {opponents} opponents are too few to check that, "
+            "so no rank and no order is claimed."
+        ),
+        _("Judge at least {least} battles (--n)."),
+    ),
+    "judge-only/opponents": Template(
+        _(
+            "People have not rated {model}. Its rating and interval are conditional on the judge: they hold if it "
+            "decides as people do. {opponents} opponents with a human rating are too few to check that, so no rank "
+            "and no order is claimed."
+        ),
+        _("Compare it with at least {least} models that people have rated."),
+    ),
+    "not-placed/lost": Template(
+        _("{model} lost every judged battle: its rating has no lower limit, so none is given."),
+        _("Judge more prompts (--n)."),
+    ),
+    "not-placed/opponents": Template(
+        _("{model} met no model with a human rating, so it cannot be placed among them."),
+        _("Collect human battles in which its opponents both win and lose."),
+    ),
+    "not-placed/won": Template(
+        _("{model} won every judged battle: its rating has no upper limit, so none is given."),
+        _("Judge more prompts (--n)."),
+    ),
+    "placed-by-judge": Template(
+        _(
+            "People have not rated {model}: its rating and interval are conditional on the judge. How much the judge's "
+            "bias varies by model was estimated from the human ratings of {opponents} opponents: a standard deviation "
+            "of about {bias:.0f} points, and of at most {most:.0f} with 95 % confidence. The interval allows for that. "
+            "Among the models that people have rated, {model} ranks between {low} and {high} of {models}."
+        ),
+        _(
+            "The interval does not allow for a judge that favours {model} in particular, such as one of its own "
+            "family. Judge more prompts (--n) to narrow it."
+        ),
+    ),
+}
+
 #: By name, or name and case.
-FINDINGS: Mapping[str, Template] = {**_BATTLES, **_INTERVALS, **_ARENA, **_TOURNAMENTS}
+FINDINGS: Mapping[str, Template] = {**_BATTLES, **_INTERVALS, **_ARENA, **_TOURNAMENTS, **_PLACEMENTS}

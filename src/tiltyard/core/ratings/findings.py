@@ -24,7 +24,7 @@ __all__ = [
     "FindingDocument",
 ]
 
-#: Fewer prompts than this, and intervals for "prompts like these" are unreliable.
+#: Fewer prompts than this stand poorly for all "prompts like these".
 MIN_PROMPTS = 20
 #: Fewer battles of one model than this draw a finding.
 MIN_BATTLES = 30

@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaincc
 
-from tiltyard.core.battles import Table
+from tiltyard.core.battles import Counts, Table
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.core.ratings.group_fit import FittedStrengths, fit_groups
 from tiltyard.core.ratings.groups import comparable_groups
+from tiltyard.core.ratings.index_sums import sum_by_index
 from tiltyard.core.ratings.pairs import PairScores, pairs_by_sorting, score_pairs, tie_share
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.core.ratings.sentences import first_of
@@ -64,14 +65,19 @@ class FitCheck:
 
 
 def check_fit(table: Table, scoring: Scoring | None = None) -> FitCheck:
-    """Compare every pair's score with the score that Bradley–Terry expects."""
+    """Compare every pair's score with the score that Bradley–Terry expects.
+
+    Battles count by their weights. To check ratings that limit what one prompt or voter weighs, pass the table of
+    `BradleyTerry.limited`.
+    """
     scoring = scoring or Scoring()
     m = len(table.models)
     pairs = score_pairs(table.counts, m, scoring)
     fitted = fit_groups(pairs, comparable_groups(pairs, prior=False), bread=False)
     s = fitted.expected()[pairs.i, pairs.j]
     known = ~np.isnan(s)
-    variance = _variance(pairs, s)
+    squared = _squared_weight(table.counts, pairs, scoring)
+    variance = _variance(pairs, s) * (squared / pairs.weight)
     z = (pairs.score - pairs.weight * s) / np.sqrt(variance)
     dof = int(known.sum()) - int((fitted.group >= 0).sum()) + len(np.unique(fitted.group[fitted.group >= 0]))
     chi2 = float(np.sum(z[known] ** 2))
@@ -89,21 +95,30 @@ def check_fit(table: Table, scoring: Scoring | None = None) -> FitCheck:
         )
         for k in worst
     )
-    cycles = _cycles(table.models, pairs)
+    cycles = _cycles(table.models, pairs, squared)
     return FitCheck(residuals, dispersion, p_value, cycles, _findings(residuals, dispersion, p_value, cycles))
 
 
+def _squared_weight(counts: Counts, pairs: PairScores, scoring: Scoring) -> Floats:
+    """The sum of the squared weights of each pair's battles; their number, if each counts one."""
+    weight, squared = counts.moments()[:, :2].T
+    used = ~np.isnan(scoring.by_kind()[counts.kind]) & (counts.a != counts.b) & (weight > 0.0)
+    return sum_by_index(pairs.places(counts.a[used], counts.b[used]), squared[used], len(pairs.i))
+
+
 def _variance(pairs: PairScores, s: Floats) -> Floats:
-    """The variance of each pair's score at expected score ``s``: ties reduce it by a quarter, in proportion to s(1 − s)."""
+    """The variance of each pair's score at expected score ``s``, each battle counting one: ties reduce it by a quarter, in proportion to s(1 − s)."""
     decisive = pairs.weight * s * (1.0 - s)
     known = ~np.isnan(s)
     tied = pairs.tie[known].sum() / max(4.0 * decisive[known].sum(), 1e-300)
     return np.asarray(decisive * max(1.0 - tied, 1e-3))
 
 
-def _cycles(models: tuple[str, ...], pairs: PairScores, most: int = 100) -> tuple[Cycle, ...]:
+def _cycles(
+    models: tuple[str, ...], pairs: PairScores, squared: Floats, most: int = 100
+) -> tuple[Cycle, ...]:
     """Triples that beat each other in a cycle, each pair decided by its own battles."""
-    edge = (pairs.score / np.maximum(pairs.weight, 1e-300) - 0.5) * 2.0 * np.sqrt(pairs.weight)
+    edge = (pairs.score - 0.5 * pairs.weight) * 2.0 / np.sqrt(squared)
     beats = np.zeros((pairs.n_models,) * 2, dtype=bool)
     won, lost = edge > _DECIDED_STANDARD_ERRORS, edge < -_DECIDED_STANDARD_ERRORS
     beats[pairs.i[won], pairs.j[won]] = True
@@ -160,8 +175,8 @@ def predict_ahead(
 ) -> Prediction | None:
     """One-step-ahead log-loss in log order, refitting before each of twenty blocks.
 
-    A weak normal prior (``prior_sd`` logits) rates models with few battles. Every battle
-    counts one, whatever its weight. ``None`` if there are too few battles.
+    A weak normal prior (``prior_sd`` logits) rates models with few battles. Weights count in the
+    fits; in the loss every battle counts one. ``None`` if there are too few battles.
     """
     scoring = scoring or Scoring()
     log = table.log()
@@ -170,10 +185,11 @@ def predict_ahead(
     if len(rows) < 2 * _REFIT_BLOCK_COUNT:
         return None
     a, b, y, m = log.a[rows].astype(np.int64), log.b[rows].astype(np.int64), y[rows], len(table.models)
+    weight = np.ones(len(rows)) if log.weight is None else log.weight[rows]
     bounds = np.linspace(0, len(rows), _REFIT_BLOCK_COUNT + 1).astype(int)
     predicted = np.full(len(rows), np.nan)
     for seen, until in pairwise(bounds[1:]):
-        theta = _fit_rows(a[:seen], b[:seen], y[:seen], m, 1.0 / prior_sd**2).theta
+        theta = _fit_rows(a[:seen], b[:seen], (y[:seen], weight[:seen]), m, 1.0 / prior_sd**2).theta
         theta = np.nan_to_num(theta)
         predicted[seen:until] = 1.0 / (1.0 + np.exp(theta[b[seen:until]] - theta[a[seen:until]]))
     p, y = predicted[bounds[1] :], y[bounds[1] :]
@@ -181,8 +197,10 @@ def predict_ahead(
     return Prediction(len(p), float(loss), float(np.log(2.0)), _calibration(p, y))
 
 
-def _fit_rows(a: Ints, b: Ints, y: Floats, m: int, precision: float) -> FittedStrengths:
-    pairs = pairs_by_sorting(a, b, (np.ones(len(y)), y, tie_share(y)), m)
+def _fit_rows(a: Ints, b: Ints, weighted: tuple[Floats, Floats], m: int, precision: float) -> FittedStrengths:
+    """The fit to battles with these scores and weights."""
+    y, weight = weighted
+    pairs = pairs_by_sorting(a, b, (weight, weight * y, weight * tie_share(y)), m)
     return fit_groups(pairs, comparable_groups(pairs, prior=True), prior_precision=precision, bread=False)
 
 

@@ -17,7 +17,7 @@ from tiltyard.core.battles import Counts, Table
 from tiltyard.core.ratings import newton
 from tiltyard.core.ratings.group_fit import FittedStrengths, fit_groups
 from tiltyard.core.ratings.groups import comparable_groups
-from tiltyard.core.ratings.pairs import score_pairs
+from tiltyard.core.ratings.pairs import PairScores, score_pairs
 from tiltyard.core.ratings.scoring import Scoring
 
 __all__ = ["Flip", "votes_to_flip"]
@@ -31,7 +31,10 @@ _TIED_LEAD_LOGITS = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Flip:
-    """Removing ``votes`` of ``of`` battles puts ``rival`` above ``first``; fewer may be sufficient."""
+    """Removing ``votes`` of ``of`` battles puts ``rival`` above ``first``; fewer may be sufficient.
+
+    ``of`` counts the battles between models that are comparable with these two.
+    """
 
     first: str
     rival: str
@@ -42,6 +45,7 @@ class Flip:
 def votes_to_flip(table: Table, scoring: Scoring | None = None, *, rivals: int = 3) -> Flip | None:
     """The smallest verified bound over the nearest ``rivals``; ``None`` if no removal was found.
 
+    ``None`` as well if a model without a rating may be first: one that won every point against rated ones.
     Weighted or soft battles are not handled: every battle must count one.
     """
     scoring = scoring or Scoring()
@@ -52,7 +56,7 @@ def votes_to_flip(table: Table, scoring: Scoring | None = None, *, rivals: int =
     fitted = fit_groups(pairs, comparable_groups(pairs, prior=False))
     ranked = np.argsort(np.where(fitted.group == 0, -fitted.theta, np.inf), kind="stable")
     ranked = ranked[: int((fitted.group == 0).sum())]
-    if len(ranked) < 2:
+    if len(ranked) < 2 or _lost_outside(pairs, fitted.group == 0):
         return None
     first, bounds = int(ranked[0]), []
     for rival in ranked[1 : 1 + rivals]:
@@ -62,7 +66,15 @@ def votes_to_flip(table: Table, scoring: Scoring | None = None, *, rivals: int =
     if not bounds:
         return None
     votes, rival = min(bounds)
-    return Flip(table.models[first], table.models[rival], votes, int(pairs.weight.sum()))
+    among = pairs.among(np.sort(ranked))
+    return Flip(table.models[first], table.models[rival], votes, int(among.weight.sum()))
+
+
+def _lost_outside(pairs: PairScores, inside: npt.NDArray[np.bool_]) -> bool:
+    """Whether a model of the group lost points to one outside of it, which then is above them all or above some."""
+    won_by_i = ~inside[pairs.i] & inside[pairs.j] & (pairs.score > 0.0)
+    won_by_j = inside[pairs.i] & ~inside[pairs.j] & (pairs.score < pairs.weight)
+    return bool((won_by_i | won_by_j).any())
 
 
 def _fewest(counts: Counts, fitted: FittedStrengths, scoring: Scoring, first: int, rival: int) -> int | None:

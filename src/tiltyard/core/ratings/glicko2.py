@@ -14,11 +14,13 @@ from tiltyard.compiled_kernels import Kernel, KernelChoice, choose_kernel, compi
 from tiltyard.core.battles import CodedBattles, Table
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.core.ratings.groups import data_findings, disconnected_finding, numbered_groups
+from tiltyard.core.ratings.kernels.exponential import exp
 from tiltyard.core.ratings.kernels.glicko2 import fold_votes
 from tiltyard.core.ratings.pairs import count_records, score_pairs
+from tiltyard.core.ratings.parameter_checks import require_above_zero, require_at_least
 from tiltyard.core.ratings.result import Ratings
 from tiltyard.core.ratings.scoring import Scoring
-from tiltyard.errors import BadOption, CannotRate
+from tiltyard.errors import CannotRate
 
 __all__ = ["GLICKO_POINTS", "Glicko2", "Glicko2State", "Glicko2Values", "rate_period"]
 
@@ -119,8 +121,9 @@ class Glicko2:
     kernel: KernelChoice = "auto"
 
     def __post_init__(self) -> None:
-        if not (self.initial_rd > 0 and self.initial_volatility > 0 and self.tau > 0 and self.rd_floor >= 0):
-            raise BadOption("initial_rd, initial_volatility and tau must be above 0, rd_floor 0 or more")
+        for name in ("initial_rd", "initial_volatility", "tau"):
+            require_above_zero(name, getattr(self, name))
+        require_at_least("rd_floor", self.rd_floor, 0)
         self.scoring()
 
     @property
@@ -133,8 +136,8 @@ class Glicko2:
         return Glicko2State(
             models=tuple(models),
             mu=np.zeros(m),
-            phi2=np.full(m, (self.initial_rd / GLICKO_POINTS) ** 2),
-            sigma2=np.full(m, self.initial_volatility**2),
+            phi2=np.full(m, _square(self.initial_rd / GLICKO_POINTS)),
+            sigma2=np.full(m, _square(self.initial_volatility)),
             start=self.start,
             votes=0,
             kernel=choose_kernel(self.kernel, votes),
@@ -147,7 +150,7 @@ class Glicko2:
                 f"this state was made by the {state.kernel} kernel and cannot be resumed with the {self.kernel} one"
             )
         mu, phi2, sigma2 = state.mu.copy(), state.phi2.copy(), state.sigma2.copy()
-        run = compile_kernel(fold_votes) if state.kernel == "compiled" else fold_votes
+        run = compile_kernel(fold_votes, exp) if state.kernel == "compiled" else fold_votes
         score = self.scoring().of(votes)
         run(votes.a, votes.b, score, mu, phi2, sigma2, self.tau, self.phi2_floor)
         return replace(state, mu=mu, phi2=phi2, sigma2=sigma2, votes=state.votes + len(votes))
@@ -156,7 +159,7 @@ class Glicko2:
         state = self.initial(table.models, votes=table.n_battles)
         for run in table.scan():
             state = self.fold(state, run)
-        record = count_records(table.counts, len(table.models))
+        record = count_records(table.counts, len(table.models), self.scoring())
         pairs = score_pairs(table.counts, len(table.models), self.scoring())
         played = pairs.met
         findings = data_findings(table, record, played)
@@ -180,7 +183,12 @@ class Glicko2:
     @property
     def phi2_floor(self) -> float:
         """The minimum of φ² that follows from the floor of RD."""
-        return (self.rd_floor / GLICKO_POINTS) ** 2
+        return _square(self.rd_floor / GLICKO_POINTS)
+
+
+def _square(x: float) -> float:
+    """A product, which is rounded alike everywhere; the last bit of a power is the library's."""
+    return x * x
 
 
 def rate_period(

@@ -18,7 +18,7 @@ from tiltyard.core.ratings.pairs import PairScores, tie_share
 from tiltyard.core.ratings.result import RatingExtras
 from tiltyard.core.ratings.sandwich import RowScores
 from tiltyard.core.ratings.scoring import Scoring
-from tiltyard.core.ratings.style_control import fit_style
+from tiltyard.core.ratings.style_control import StylePrior, fit_style
 from tiltyard.errors import BadOption, CannotRate
 
 __all__ = ["FittedStrengths", "fit_groups", "fit_with_style"]
@@ -189,6 +189,7 @@ def fit_with_style(
     group: Ints,
     *,
     prior_precision: float,
+    style_penalty: float = 0.0,
     kernel: KernelChoice,
     bread: bool,
 ) -> FittedStrengths:
@@ -204,7 +205,8 @@ def fit_with_style(
     chosen = choose_kernel(kernel, len(log))
     if len(members) < len(group):
         log, score = _among(log, score, members, len(group))
-    fit = fit_style(log, score, len(members), prior_precision, chosen, bread=bread)
+    prior = StylePrior(prior_precision, style_penalty)
+    fit = fit_style(log, score, len(members), prior, chosen, bread=bread)
     m, k = len(table.models), len(table.covariates)
     theta = np.full(m, np.nan)
     theta[members] = fit.theta

@@ -24,6 +24,9 @@ __all__ = [
 
 Ints = npt.NDArray[np.int64]
 
+#: Copies are reported from this share of the battles on; fewer change nothing that a reader would see.
+_REPEATED_SHARE = 0.01
+
 
 def comparable_groups(pairs: PairScores, *, prior: bool) -> Ints:
     """The group of each model, the one with most battles first; −1 for a model without a group.
@@ -147,6 +150,8 @@ def data_findings(table: Table, record: BattleRecord, played: npt.NDArray[np.boo
     itself = int(counts.n[counts.a == counts.b].sum())
     if itself:
         findings.append(Finding("self-battles", {"battles": itself}))
+    if table.repeats >= _REPEATED_SHARE * table.n_battles > 0:
+        findings.append(Finding("repeated-battles", {"repeats": table.repeats, "battles": table.n_battles}))
     if not played.all():
         findings.append(Finding("unrated", _named(models, ~played)))
     few = np.flatnonzero(played & (record.battles < MIN_BATTLES))

@@ -24,12 +24,12 @@ from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys
 from tiltyard.core.ratings.newton import cholesky
 from tiltyard.core.ratings.sandwich import (
     Indices,
+    KeyIndex,
     KeyOf,
     Meat,
     RowScores,
     battles_alone,
     distinct_keys,
-    key_positions,
 )
 
 __all__ = ["LeaveOneOutVariance", "RowInformation", "leave_one_out"]
@@ -54,6 +54,8 @@ _HELD_BATTLES = 1 << 22
 _HELD_NUMBER_LIMIT = 1 << 25
 #: About this many of the clusters with little information are sampled for the degrees of freedom.
 _SAMPLED_CLUSTER_COUNT = 500
+#: Up to so many clusters × parameters³ every cluster is left out exactly, so that anybody can recompute it.
+_EXACT_WORK_LIMIT = 1 << 24
 #: A direction in which the other clusters have less than this share of the information counts as the cluster's alone.
 _OWN_INFORMATION_SHARE = 1e-6
 
@@ -126,6 +128,7 @@ class _Rows:
 
     def of(self, keys: Keys) -> Iterator[_Some]:
         """Battles of the clusters with these keys, which are sorted and contiguous."""
+        index = KeyIndex(keys)
         for run in self.table.scan():
             run_keys = self.key(run)
             if run_keys is None or not len(keys):
@@ -133,7 +136,7 @@ class _Rows:
             r, x = self.scores(run)
             here = ~np.isnan(r) & (run_keys != MISSING_KEY) & (run_keys >= keys[0]) & (run_keys <= keys[-1])
             chosen = np.flatnonzero(here)
-            cluster = key_positions(keys, run_keys[chosen])
+            cluster = index.positions(run_keys[chosen])
             v, z, own = self.information(run)
             a, b = run.a[chosen], run.b[chosen]
             z = None if z is None else z[chosen]
@@ -214,18 +217,36 @@ class _Block:
 
     def shift_each(self, sampled: npt.NDArray[np.bool_], every: int, totals: _Totals) -> None:
         """Compute all shifts, and add to ``totals`` how information is distributed over clusters."""
+        if len(self.keys) * self._rows.width**3 <= _EXACT_WORK_LIMIT:
+            self._shift_exactly(totals)
+            return
         plain = self.score @ self.bread
         self.shift = plain + self._informed(plain) @ self.bread
         large = self._large()
         chosen = np.flatnonzero(large | (sampled & self.used))
         root = _root(self.bread)
-        for number, whole in self._parts(chosen):
-            part = _Part.of(whole)
-            if large[number]:
-                self.shift[number] = part.left_out(self.score[number], self.bread, root)
-            totals.add_part(part, self.bread, 1.0 if large[number] else float(every))
+        for numbers, parts in self._parts(chosen):
+            for number, whole in zip(numbers.tolist(), parts, strict=True):
+                part = _Part.of(whole)
+                if large[number]:
+                    self.shift[number] = part.left_out(self.score[number], self.bread, root)
+                totals.add_part(part, self.bread, 1.0 if large[number] else float(every))
 
-    def _parts(self, chosen: Ints) -> Iterator[tuple[int, Floats]]:
+    def _shift_exactly(self, totals: _Totals) -> None:
+        """Leave out every cluster exactly, many at once: for small problems that is also the fastest way."""
+        root = _root(self.bread)
+        for numbers, parts in self._parts(np.flatnonzero(self.used)):
+            score = self.score[numbers]
+            values, vectors = np.linalg.eigh(np.eye(len(root)) - root.T @ parts @ root)
+            pulled = np.einsum("cji,cj->ci", vectors, score @ root)
+            pulled *= np.where(
+                values > _OWN_INFORMATION_SHARE, 1.0 / np.maximum(values, _OWN_INFORMATION_SHARE), 0.0
+            )
+            solved = np.einsum("cij,cj->ci", vectors, pulled) @ root.T
+            self.shift[numbers] = (score + np.einsum("cij,cj->ci", parts, solved)) @ self.bread
+            totals.add_parts(parts, self.bread)
+
+    def _parts(self, chosen: Ints) -> Iterator[tuple[Ints, Floats]]:
         """The information A_c of some clusters, in batches."""
         rows, width = self._rows, self._rows.width
         size = max(_HELD_NUMBER_LIMIT // width**2, 1)
@@ -236,7 +257,7 @@ class _Block:
             parts = np.zeros((len(some_of), width, width))
             for some in self._battles():
                 _add_information(parts, place[some.cluster], some, rows.m)
-            yield from zip(some_of.tolist(), parts, strict=True)
+            yield some_of, parts
 
 
 def _add_information(parts: Floats, place: Ints, some: _Some, m: int) -> None:
@@ -322,6 +343,15 @@ class _Totals:
         one = np.einsum("ik,ik->k", x, turned)
         two = np.einsum("ik,ik->k", turned, turned)
         self._moments += times * np.stack([one, two, one * one, one * two, two * two])
+
+    def add_parts(self, parts: Floats, bread: Floats) -> None:
+        """Add many clusters at once."""
+        x = bread[:, : self._m]
+        turned = parts @ x
+        one = np.einsum("ik,cik->ck", x, turned)
+        two = np.einsum("cik,cik->ck", turned, turned)
+        for k, value in enumerate((one, two, one * one, one * two, two * two)):
+            self._moments[k] += value.sum(axis=0)
 
     def left_out(self, bread: Floats, alone: Meat) -> LeaveOneOutVariance:
         """γ = φ·q + τ²·Q is each cluster's part of a variance; (Σγ)²/Σγ² is the equivalent number of even clusters.

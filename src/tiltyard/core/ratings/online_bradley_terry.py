@@ -10,6 +10,8 @@ among uncertain models would overshoot.
 The error of linearising stays in a filter permanently: a fifth of a standard error. Therefore the
 model is refitted from the sums by pair at intervals, which resets the state to the posterior mode
 and its curvature, those of `BradleyTerry(prior_sd=…)`.
+
+All arithmetic is portable (`portable_functions`, `portable_matrices`): a fold gives the same bits on every machine.
 """
 
 from __future__ import annotations
@@ -21,12 +23,11 @@ from typing import Literal, TypedDict
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg.blas import dsyrk
-from scipy.special import ndtr
 
 from tiltyard.core.battles import CodedBattles, Kind
-from tiltyard.core.ratings import newton
-from tiltyard.core.ratings.pairs import pairs_from_points
+from tiltyard.core.ratings.online_refit import refit
+from tiltyard.core.ratings.portable_functions import LN_10, logistic, normal_cdf
+from tiltyard.core.ratings.portable_matrices import PENDING_ROWS, subtract_products, sum_rows, weighted_sum
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.errors import BadOption
 
@@ -34,9 +35,6 @@ __all__ = ["OnlineBradleyTerry", "OnlineState", "OnlineValues"]
 
 Floats = npt.NDArray[np.float64]
 
-#: The number of votes whose covariance updates are buffered as columns. At 1,000 models, applying them
-#: together costs a tenth of applying them one by one; a larger buffer slows down every vote.
-_PENDING_VOTES = 32
 #: Newton's error is squared at each step: after a step this small (in logits) 1e-12 is left.
 _LAST_STEP_LOGITS = 1e-6
 
@@ -60,14 +58,14 @@ class OnlineValues(TypedDict):
 class OnlineState:
     """The joint distribution of all strengths given the votes so far; votes are folded into it in place.
 
-    The covariance is ``upper`` (its upper triangle) minus the products of the ``held`` rows. Both are
+    The covariance is ``settled``, which is symmetric, minus the products of the ``held`` rows. Both are
     stored exactly, so that a fold that is saved and resumed gives bit for bit the same result as an
-    uninterrupted one, on the same machine.
+    uninterrupted one, on any machine.
     """
 
     #: μ in logits. It sums to zero: the prior's mean is zero, and every gain sums to zero.
     mean: Floats
-    upper: Floats
+    settled: Floats
     held: Floats
     n_held: int
     #: The total score of the row model against the column model.
@@ -98,30 +96,30 @@ class OnlineState:
         contributes τ²/M to a variance.
         """
         held = self.held[: self.n_held]
-        variance = np.diagonal(self.upper) - np.einsum("tm,tm->m", held, held)
+        variance = np.diagonal(self.settled) - _sum_squares(held)
         variance -= self.prior_variance / max(self.n_models, 1)
         return np.asarray(self.unit * np.sqrt(np.maximum(variance, 0.0)), dtype=np.float64)
 
     @property
     def covariance(self) -> Floats:
         """The full matrix Σ in logits²: for reports and tests, not for every vote."""
-        held = self.held[: self.n_held]
-        upper = np.triu(self.upper - held.T @ held)
-        return np.asarray(upper + np.triu(upper, 1).T, dtype=np.float64)
+        covariance = self.settled.copy()
+        subtract_products(covariance, self.held[: self.n_held])
+        return covariance
 
     def difference(self, i: npt.ArrayLike, j: npt.ArrayLike) -> tuple[Floats, Floats]:
         """The rating of i minus that of j, and its standard deviation, in points."""
         i, j = np.asarray(i), np.asarray(j)
         held = self.held[: self.n_held]
-        between = self.upper[np.minimum(i, j), np.maximum(i, j)]
-        apart = held[:, i] - held[:, j]
-        variance = self.upper[i, i] + self.upper[j, j] - 2.0 * between - (apart * apart).sum(axis=0)
+        before = self.settled[i, i] + self.settled[j, j] - 2.0 * self.settled[i, j]
+        variance = before - _sum_squares(held[:, i] - held[:, j])
         return self.unit * (self.mean[i] - self.mean[j]), self.unit * np.sqrt(np.maximum(variance, 0.0))
 
     def misorder(self, above: npt.ArrayLike, below: npt.ArrayLike) -> Floats:
         """P(the one placed above is the weaker one), pair by pair; one half for a model and itself."""
         gap, sd = self.difference(above, below)
-        return np.asarray(ndtr(-gap / np.where(sd > 0.0, sd, 1.0)), dtype=np.float64)
+        z = np.asarray(-gap / np.where(sd > 0.0, sd, 1.0))
+        return np.array([normal_cdf(each) for each in z.ravel().tolist()]).reshape(z.shape)
 
     def widened(self, models: int) -> OnlineState:
         """A copy of this state with new models at the prior, up to ``models`` in total."""
@@ -130,11 +128,11 @@ class OnlineState:
             raise BadOption(
                 f"the state has {m} models and cannot be reduced to {models}; models are never removed"
             )
-        upper = np.pad(self.upper, (0, more))
-        upper[range(m, models), range(m, models)] = self.prior_variance
+        settled = np.pad(self.settled, (0, more))
+        settled[range(m, models), range(m, models)] = self.prior_variance
         return OnlineState(
             mean=np.pad(self.mean, (0, more)),
-            upper=upper,
+            settled=settled,
             held=np.pad(self.held, ((0, 0), (0, more))),
             n_held=self.n_held,
             points=np.pad(self.points, (0, more)),
@@ -150,7 +148,7 @@ class OnlineState:
         rows = range(self.n_models)
         return {
             "mean": self.mean.tolist(),
-            "upper": [self.upper[k, k:].tolist() for k in rows],
+            "upper": [self.settled[k, k:].tolist() for k in rows],
             "held": self.held[: self.n_held].tolist(),
             "points": self.points.tolist(),
             "votes": self.votes,
@@ -163,13 +161,13 @@ class OnlineState:
     @classmethod
     def from_dict(cls, saved: OnlineValues) -> OnlineState:
         m, n_held = len(saved["mean"]), len(saved["held"])
-        upper, held = np.zeros((m, m)), np.zeros((_PENDING_VOTES, m))
+        settled, held = np.zeros((m, m)), np.zeros((PENDING_ROWS, m))
         for k, row in enumerate(saved["upper"]):
-            upper[k, k:] = row
+            settled[k, k:] = settled[k:, k] = row
         held[:n_held] = np.reshape(saved["held"], (n_held, m))
         return cls(
             mean=np.array(saved["mean"], dtype=np.float64),
-            upper=upper,
+            settled=settled,
             held=held,
             n_held=n_held,
             points=np.array(saved["points"], dtype=np.float64).reshape(m, m),
@@ -216,16 +214,17 @@ class OnlineBradleyTerry:
 
     def initial(self, models: int) -> OnlineState:
         """The state of this many models before any vote."""
-        unit = self.scale / math.log(10.0)
+        unit = self.scale / LN_10
+        prior_variance = (self.prior_sd / unit) * (self.prior_sd / unit)
         return OnlineState(
             mean=np.zeros(models),
-            upper=np.eye(models) * (self.prior_sd / unit) ** 2,
-            held=np.zeros((_PENDING_VOTES, models)),
+            settled=np.eye(models) * prior_variance,
+            held=np.zeros((PENDING_ROWS, models)),
             n_held=0,
             points=np.zeros((models, models)),
             votes=0,
             since_fit=0,
-            prior_variance=(self.prior_sd / unit) ** 2,
+            prior_variance=prior_variance,
             base=self.base,
             unit=unit,
         )
@@ -272,19 +271,14 @@ def _scores(ties: Literal["half", "drop"], lean: float, inconsistent: float | No
 def _update(state: OnlineState, a: int, b: int, y: float) -> None:
     """μ += s(y − p) and Σ −= s sᵀ·h/(1 + hv), with p = σ(gap) and h = p(1 − p) at the gap's new mode."""
     mean, held = state.mean, state.held[: state.n_held]
-    s = _row(state.upper, a) - _row(state.upper, b)
-    s -= (held[:, a] - held[:, b]) @ held
+    s = state.settled[a] - state.settled[b]
+    s -= weighted_sum(held[:, a] - held[:, b], held)
     v = float(s[a] - s[b])
-    p = _logistic(_mode(float(mean[a] - mean[b]), v, y))
+    p = logistic(_mode(float(mean[a] - mean[b]), v, y))
     h = p * (1.0 - p)
     mean += s * (y - p)
     np.multiply(s, math.sqrt(h / (1.0 + h * v)), out=state.held[state.n_held])
     state.n_held += 1
-
-
-def _row(upper: Floats, k: int) -> Floats:
-    """Row k of the symmetric matrix with this upper triangle."""
-    return np.concatenate((upper[:k, k], upper[k, k:]))
 
 
 def _mode(m: float, v: float, y: float) -> float:
@@ -292,10 +286,10 @@ def _mode(m: float, v: float, y: float) -> float:
 
     Newton's method inside a bracket: the root lies between m and the end of a step with σ(m).
     """
-    x, end = m, m + v * (y - _logistic(m))
+    x, end = m, m + v * (y - logistic(m))
     low, high = min(m, end), max(m, end)
     for _ in range(100):  # pragma: no branch (halving alone needs fewer)
-        p = _logistic(x)
+        p = logistic(x)
         f = x - m - v * (y - p)
         if f < 0.0:
             low = x
@@ -310,31 +304,22 @@ def _mode(m: float, v: float, y: float) -> float:
     return x
 
 
-def _logistic(x: float) -> float:
-    """The logistic function, without overflow."""
-    if x < 0.0:
-        odds = math.exp(x)
-        return odds / (1.0 + odds)
-    return 1.0 / (1.0 + math.exp(-x))
-
-
 def _settle(state: OnlineState) -> None:
-    """Apply the buffered updates to the covariance. BLAS writes the triangle in place."""
-    held = state.held[: state.n_held]
-    state.upper = dsyrk(-1.0, held.T, beta=1.0, c=state.upper.T, lower=1, overwrite_c=1).T
+    """Apply the buffered updates to the covariance."""
+    subtract_products(state.settled, state.held[: state.n_held])
     state.n_held = 0
 
 
 def _refit(state: OnlineState) -> None:
     """The posterior mode and the inverse of its information, from the sums by pair."""
-    fit = newton.fit_pairs(
-        pairs_from_points(state.points), prior_precision=1.0 / state.prior_variance, start=state.mean
-    )
-    assert fit.bread is not None
-    state.mean[:] = fit.theta
-    # The bread is that of mean-zero contrasts; only the prior informs their mean.
-    np.add(fit.bread, state.prior_variance / state.n_models, out=state.upper)
-    state.n_held = state.since_fit = 0
+    _settle(state)
+    state.mean, state.settled = refit(state.points, state.prior_variance, state.mean, state.settled)
+    state.since_fit = 0
+
+
+def _sum_squares(rows: Floats) -> Floats:
+    """The sum of each column's squares."""
+    return sum_rows(rows * rows) if len(rows) else np.zeros(rows.shape[1:])
 
 
 def _check_known(state: OnlineState, first: int, last: int) -> None:

@@ -150,9 +150,9 @@ class BattleRecord:
     wins: Ints
     losses: Ints
     ties: Ints
-    #: Unrated battles, with the outcome ``both_bad``.
+    #: Battles with the outcome ``both_bad``, unless the method counts it as a tie.
     unrated: Ints
-    #: Battles whose responses were both called bad: the unrated ones, and those that a judge flagged.
+    #: Battles whose responses were both called bad: by that outcome, or by a judge's flag beside another one.
     both_bad: Ints
 
     @property
@@ -173,14 +173,15 @@ _FOR_A = {
 }
 
 
-def count_records(counts: Counts, n_models: int) -> BattleRecord:
+def count_records(counts: Counts, n_models: int, scoring: Scoring) -> BattleRecord:
     """The results of every model's battles; a battle with itself is ignored."""
-    for_a = np.array([_FOR_A[kind.plain] for kind in Kind])
+    kinds = scoring.counted_kinds()
+    for_a = np.array([_FOR_A[kind.plain] for kind in kinds])
     for_b = np.array([1, 0, 2, 3])[for_a]
     n = np.where(counts.a == counts.b, 0, counts.n).astype(np.float64)  # exact below 2^53 battles
     total = sum_by_index(counts.a * 4 + for_a[counts.kind], n, n_models * 4)
     total += sum_by_index(counts.b * 4 + for_b[counts.kind], n, n_models * 4)
     wins, losses, ties, unrated = total.reshape(n_models, 4).astype(np.int64).T
-    flagged = np.where(np.array([kind.flagged for kind in Kind])[counts.kind], n, 0.0)
+    flagged = np.where(np.array([kind.flagged for kind in kinds])[counts.kind], n, 0.0)
     flags = sum_by_index(counts.a, flagged, n_models) + sum_by_index(counts.b, flagged, n_models)
     return BattleRecord(wins, losses, ties, unrated, unrated + flags.astype(np.int64))

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.interpolate import PchipInterpolator
 from scipy.linalg.lapack import dpotrs
 from scipy.special import ndtri
 
@@ -96,6 +95,9 @@ class Posterior:
             np.array([*a[::-1], b, *c]) for a, b, c in ((left[0], 0.0, right[0]), (left[1], top, right[1]))
         )
         fine = np.linspace(at[0], at[-1], _DENSITY_GRID_COUNT)
+        # Costs a third of a second to import, and only priors need it.
+        from scipy.interpolate import PchipInterpolator
+
         height = np.exp(PchipInterpolator(at, density)(fine) - density.max())
         below = (np.cumsum(height) - height / 2.0) / height.sum()
         low, high = np.interp([(1.0 - level) / 2.0, (1.0 + level) / 2.0], below, fine)

@@ -12,7 +12,7 @@ from tiltyard.core.ratings.findings import MIN_DOF
 from tiltyard.core.ratings.result import Ratings
 from tiltyard.core.ratings.variance import ZERO_VARIANCE_TOLERANCE
 
-__all__ = ["Ranks", "rank_models", "tiers_of"]
+__all__ = ["Ranks", "close_order", "rank_models", "tier_numbers", "tiers_of"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -53,7 +53,7 @@ def rank_models(ratings: Ratings, *, level: float = 0.95) -> Ranks | None:
     error, dof = np.sqrt(uncertainty.differences()), uncertainty.difference_dof()
     critical = _critical(dof, same, level)
     with np.errstate(invalid="ignore"):
-        above = _closed(same & (error > 0.0) & (difference > critical * error))
+        above = close_order(same & (error > 0.0) & (difference > critical * error))
     rated = ratings.group >= 0
     peers = (ratings.group[:, None] == ratings.group[None, :]).sum(axis=1)
     return Ranks(
@@ -61,7 +61,7 @@ def rank_models(ratings: Ratings, *, level: float = 0.95) -> Ranks | None:
         critical,
         np.where(rated, 1 + above.sum(axis=0), 0),
         np.where(rated, peers - above.sum(axis=1), 0),
-        tiers_of(ratings.order(), ratings.rating, ratings.group, above),
+        tiers_of(ratings.order(), ratings.group, above),
         above,
         _confidence(difference, error, dof, same),
     )
@@ -89,7 +89,7 @@ def _critical(dof: Floats, same: Bools, level: float) -> Floats:
     return np.asarray(np.where(decided, t, np.inf), dtype=np.float64)
 
 
-def _closed(above: Bools) -> Bools:
+def close_order(above: Bools) -> Bools:
     """The transitive closure: if i is above j and j above k, then i is above k.
 
     All claims hold simultaneously, so their consequences do too.
@@ -102,19 +102,19 @@ def _closed(above: Bools) -> Bools:
         above = more
 
 
-def tiers_of(order: Ints, rating: Floats, group: Ints, above: Bools) -> Ints:
-    """A new tier starts at the first model proven below the first model of the current tier; 0 if unrated.
+def tiers_of(order: Ints, group: Ints, above: Bools) -> Ints:
+    """Tiers within each group: a new one begins where every model above is proven above every model below; 0 if unrated.
 
-    ``order`` is by group, then by rating, best first.
+    ``order`` is by group, best first.
     """
-    tier = np.zeros(len(rating), dtype=np.int64)
-    first, current, of = -1, 0, -1
-    for k in order:
-        if group[k] < 0 or np.isnan(rating[k]):
-            continue
-        if group[k] != of:
-            first, current, of = k, 1, int(group[k])
-        elif above[first, k]:
-            first, current = k, current + 1
-        tier[k] = current
+    tier = np.zeros(len(group), dtype=np.int64)
+    for g in range(int(group.max(initial=-1)) + 1):
+        members = order[group[order] == g]
+        tier[members] = tier_numbers(above[np.ix_(members, members)])
     return tier
+
+
+def tier_numbers(above: Bools) -> Ints:
+    """The tiers of models in order, best first, from which of them is proven above which."""
+    lines = [above[:k, k:].all() for k in range(1, len(above))]
+    return 1 + np.cumsum([0, *lines])[: len(above)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
@@ -59,6 +61,7 @@ class Interval:
 
     ``scope`` is the repetition it refers to: ``prompts like these`` (other prompts from the same
     population), ``prompts and voters like these``, or ``these prompts only`` (more battles on the same prompts).
+    Where voters are named but are too few to stand for others, it says ``these voters only``.
     """
 
     low: Floats
@@ -70,13 +73,13 @@ class Interval:
     scope: str
     #: The number of voters, if the interval refers to voters like these.
     n_voters: int | None = None
-    #: The largest share of the weight that one prompt or voter has; ``None`` if the method does not limit it.
-    largest_share: float | None = None
+    #: The largest share of the weight that one ``prompt``, and one ``voter``, has; empty if the method limits none.
+    largest_shares: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def basis(self) -> str:
         """What it rests on: ``120 prompts × 150 voters, none above 10 %``."""
-        return basis_text(self.clusters, self.n_clusters, self.n_voters, self.largest_share)
+        return basis_text(self.clusters, self.n_clusters, self.n_voters, self.largest_shares)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,6 +98,8 @@ class Ratings:
     interval: Interval | None = None
     #: Variances of the ratings and of their differences; ``None`` if the method has none.
     uncertainty: Uncertainty | None = None
+    #: The same on the prompts of these battles: what more votes on them would change. Voters are a sample in both.
+    these_prompts: Uncertainty | None = None
     findings: tuple[Finding, ...] = ()
     #: Method-specific values: tie parameter, style coefficients, RD, order noise, …
     extras: RatingExtras = field(default_factory=RatingExtras)
@@ -122,14 +127,17 @@ class Ratings:
         return columns
 
 
-def basis_text(clusters: str, n_clusters: int, n_voters: int | None, largest_share: float | None) -> str:
-    """What intervals rest on: ``120 prompts × 150 voters, none above 10 %``."""
-    unit = "battle" if clusters == "battle" else "prompt"
-    parts = [f"{n_clusters:,} {unit}{'' if n_clusters == 1 else 's'}"]
-    if n_voters is not None:
-        parts.append(f"{n_voters:,} voters")
-    limit = "" if largest_share is None or clusters == "battle" else f", none above {largest_share:.0%}"
-    return " × ".join(parts) + limit
+def basis_text(
+    clusters: str, n_clusters: int, n_voters: int | None, largest_shares: Mapping[str, float]
+) -> str:
+    """What intervals rest on: ``120 prompts × 150 voters, none above 10 %``. Shares of others are left out."""
+    units = clusters.split(" × ")
+    numbers = zip(units, (n_clusters, n_voters or 0), strict=False)
+    parts = [f"{number:,} {unit}{'' if number == 1 else 's'}" for unit, number in numbers]
+    shares = [share for kind, share in largest_shares.items() if kind in units]
+    # Rounded up, or it would not be true; shares that were limited exceed their limit by a thousandth at most.
+    most = math.ceil(100.0 * max(shares, default=0.0) - 0.05)
+    return " × ".join(parts) + (f", none above {max(most, 1)}%" if shares else "")
 
 
 def _nullable(values: Floats) -> list[float | None]:

@@ -21,6 +21,7 @@ from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys
 from tiltyard.core.ratings.index_sums import sum_by_index
 
 __all__ = [
+    "KeyIndex",
     "KeyOf",
     "Meat",
     "RowScores",
@@ -28,8 +29,8 @@ __all__ = [
     "battles_alone",
     "clustered_meat",
     "distinct_keys",
-    "key_positions",
     "prompt_key",
+    "sorted_distinct",
     "two_way_keys",
     "voter_key",
 ]
@@ -46,6 +47,9 @@ KeyOf = Callable[[CodedBattles], Keys | None]
 
 #: Cluster sums are a dense array up to this many numbers (256 MB), sparse beyond.
 _DENSE_SUM_LIMIT = 1 << 25
+#: An index of keys is by at most so many bits of them, and steps at most so often before it searches.
+_INDEX_BIT_COUNT = 22
+_INDEX_STEP_COUNT = 6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,6 +93,7 @@ def clustered_meat(
     meat = np.zeros((m + extra, m + extra))
     touched = np.zeros(len(keys), dtype=bool)
     alone, counted = 0, 0
+    index = KeyIndex(keys)
     for run in table.scan():
         r, x = scores(run)
         used = ~np.isnan(r)
@@ -100,7 +105,7 @@ def clustered_meat(
             meat += battle_meat(run.a[single], run.b[single], r[single], None if x is None else x[single], m)
         if run_keys is not None:
             rows = np.flatnonzero(used & ~single)
-            cluster = key_positions(keys, run_keys[rows])
+            cluster = index.positions(run_keys[rows])
             touched[cluster] = True
             sums.add(cluster, run.a[rows], r[rows])
             sums.add(cluster, run.b[rows], -r[rows])
@@ -163,24 +168,44 @@ def distinct_keys(table: Table, key: Callable[[CodedBattles], Keys | None] | Non
         assert key is not None
         keys = key(run)
         if keys is not None:
-            waiting.append(_sorted_distinct(keys))
+            waiting.append(sorted_distinct(keys))
         if sum(map(len, waiting)) > max(len(known), 1 << 20):
-            known, waiting = _sorted_distinct(np.concatenate([known, *waiting])), []
-    known = _sorted_distinct(np.concatenate([known, *waiting]))
+            known, waiting = sorted_distinct(np.concatenate([known, *waiting])), []
+    known = sorted_distinct(np.concatenate([known, *waiting]))
     return known[1:] if len(known) and known[0] == MISSING_KEY else known
 
 
-def _sorted_distinct(keys: Keys) -> Keys:
+def sorted_distinct(keys: Keys) -> Keys:
     keys = np.sort(keys)
     return keys[np.flatnonzero(np.diff(keys, prepend=~keys[:1]))]
 
 
-def key_positions(known: Keys, keys: Keys) -> npt.NDArray[np.int64]:
-    """The index of each key among the known ones; sorting the queries makes memory access sequential."""
-    order = np.argsort(keys)
-    found = np.empty(len(keys), dtype=np.int64)
-    found[order] = np.searchsorted(known, keys[order])
-    return found
+class KeyIndex:
+    """Finds keys among known ones, which are sorted and distinct.
+
+    Hashed keys are spread evenly, so the first bits of a key lead to its place or to just before it. Where they do not, a
+    few steps are made, and then the rest is searched for.
+    """
+
+    def __init__(self, known: Keys) -> None:
+        bits = min(len(known).bit_length() + 2, _INDEX_BIT_COUNT)
+        last = int(known[-1]) if len(known) else 0
+        self._known = known
+        self._shift = np.uint64(max(last.bit_length() - bits, 0))
+        buckets = np.bincount((known >> self._shift).astype(np.int64), minlength=1)
+        self._first = np.concatenate([[0], np.cumsum(buckets)])
+        self._padded = np.append(known, np.uint64(np.iinfo(np.uint64).max))
+
+    def positions(self, keys: Keys) -> npt.NDArray[np.int64]:
+        """The number of known keys below each key: its index, if it is known."""
+        bucket = np.minimum(keys >> self._shift, np.uint64(len(self._first) - 1))
+        at: npt.NDArray[np.int64] = self._first[bucket.astype(np.int64)]
+        behind = np.flatnonzero(self._padded[at] < keys)
+        for _ in range(_INDEX_STEP_COUNT):
+            at[behind] += 1
+            behind = behind[self._padded[at[behind]] < keys[behind]]
+        at[behind] = np.searchsorted(self._known, keys[behind])
+        return at
 
 
 class _DenseSums:

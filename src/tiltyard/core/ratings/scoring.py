@@ -20,7 +20,7 @@ Floats = npt.NDArray[np.float64]
 class Scoring:
     """How outcomes are scored: a win is 1, the rest is configurable.
 
-    The outcome ``both_bad`` is not scored. A judge's both-bad flag does not change the score.
+    A judge's both-bad flag does not change the score; the outcome ``both_bad`` is not scored unless asked for.
     """
 
     #: ``half``: a tie is half a win for each; ``drop``: ties and inconsistent results are left out.
@@ -31,12 +31,21 @@ class Scoring:
     inconsistent: float | None = 0.5
     #: Use a battle's stated preference, if it has one, instead of its outcome.
     soft: bool = False
+    #: The outcome ``both_bad``: ``drop`` leaves it out, ``tie`` scores and counts it as a tie.
+    both_bad: Literal["drop", "tie"] = "drop"
 
     def __post_init__(self) -> None:
         if self.ties not in ("half", "drop"):
             raise BadOption(f"ties is {self.ties!r}; expected half or drop")
+        if self.both_bad not in ("drop", "tie"):
+            raise BadOption(f"both_bad is {self.both_bad!r}; expected drop or tie")
         if not (0.5 <= self.lean <= 1.0 and 0.0 <= (self.inconsistent or 0.0) <= 1.0):
             raise BadOption("lean must lie between 0.5 and 1, inconsistent between 0 and 1")
+
+    def counted_kinds(self) -> tuple[Kind, ...]:
+        """As what each `Kind` is scored and counted: where ``both_bad`` is a tie, it is one with the flag."""
+        tied = self.both_bad == "tie" and self.ties == "half"
+        return tuple(Kind.TIE_FLAGGED if tied and kind is Kind.BOTH_BAD else kind for kind in Kind)
 
     def by_kind(self) -> Floats:
         """A's score for each `Kind`; NaN if that kind is left out."""
@@ -47,7 +56,7 @@ class Scoring:
             scores[Kind.TIE] = 0.5
             if self.inconsistent is not None:
                 scores[Kind.INCONSISTENT] = self.inconsistent
-        return scores[[kind.plain for kind in Kind]]
+        return scores[[kind.plain for kind in self.counted_kinds()]]
 
     def of(self, codes: CodedBattles) -> Floats:
         """A's score in every battle of a log; NaN if it is left out."""

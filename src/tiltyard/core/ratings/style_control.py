@@ -7,7 +7,7 @@ equal style. Covariates differ from battle to battle, so every Newton step reads
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ from tiltyard.core.ratings.newton import (
 )
 from tiltyard.errors import CannotRate
 
-__all__ = ["StyleFit", "fit_style"]
+__all__ = ["StyleFit", "StylePrior", "fit_style"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -36,6 +36,16 @@ _FIRST_PART_RATIO = 16
 _FIRST_PART_ROWS = 1 << 16
 #: The tolerance of that first fit, in logits.
 _START_TOLERANCE = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class StylePrior:
+    """What pulls strengths and coefficients towards zero."""
+
+    #: Precision of each log-strength.
+    strengths: float = 0.0
+    #: Precision of each coefficient of a scaled covariate, for each battle that counts.
+    coefficients: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +62,7 @@ class StyleFit:
 
 
 def fit_style(
-    log: CodedBattles, score: Floats, m: int, prior_precision: float, kernel: Kernel, *, bread: bool = True
+    log: CodedBattles, score: Floats, m: int, prior: StylePrior, kernel: Kernel, *, bread: bool = True
 ) -> StyleFit:
     """Newton's method on the whole log. ``score`` is A's in each battle, NaN if it does not count.
 
@@ -62,9 +72,11 @@ def fit_style(
     scale = _scale(log, score)
     x = np.zeros(m + len(scale))
     if len(log) >= _FIRST_PART_RATIO * _FIRST_PART_ROWS:
-        part = _Problem(log, score, m, max(prior_precision, 1.0), kernel, len(log) // _FIRST_PART_RATIO)
+        rows = len(log) // _FIRST_PART_RATIO
+        first = replace(prior, strengths=max(prior.strengths, 1.0))
+        part = _Problem(log, score, m, _precisions(first, score[:rows], scale, m), kernel, rows)
         x = maximise_likelihood(part.derivatives, x, tolerance=_START_TOLERANCE, factored_by=_factored)[0]
-    problem = _Problem(log, score, m, prior_precision, kernel, len(log))
+    problem = _Problem(log, score, m, _precisions(prior, score, scale, m), kernel, len(log))
     x, iterations, converged = maximise_likelihood(problem.derivatives, x, factored_by=_factored)
     inverse = None
     if bread:
@@ -82,7 +94,8 @@ class _Problem:
     log: CodedBattles
     score: Floats
     m: int
-    prior_precision: float
+    #: The prior's precision of each unknown.
+    precisions: Floats
     kernel: Kernel
     rows: int
 
@@ -95,11 +108,18 @@ class _Problem:
         gradient, information = one_pass(
             log.a[:n], log.b[:n], self.score[:n], w, log.covariates[:n], x[:m], x[m:], curved
         )
-        gradient[:m] -= self.prior_precision * x[:m]
+        gradient -= self.precisions * x
         if not curved:
             return gradient, None
-        fill_null_direction(information, m, self.prior_precision)
+        fill_null_direction(information, m, float(self.precisions[0]))
+        information[np.diag_indices_from(information)] += np.append(np.zeros(m), self.precisions[m:])
         return gradient, information
+
+
+def _precisions(prior: StylePrior, score: Floats, scale: Floats, m: int) -> Floats:
+    """The precision of every unknown: coefficients belong to covariates as they are, not as scaled."""
+    battles = np.count_nonzero(~np.isnan(score))
+    return np.append(np.full(m, prior.strengths), prior.coefficients * battles * scale**2)
 
 
 def _scale(log: CodedBattles, score: Floats) -> Floats:

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri, stdtrit
 
-from tiltyard.core.battles import CodedBattles, Counts, Table
-from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys
+from tiltyard.core.battles import Counts, Table
+from tiltyard.core.battles.cluster_keys import MISSING_KEY
 from tiltyard.core.ratings.findings import MIN_DOF, MIN_PROMPTS, MIN_VOTERS, WARN_DOF, Finding
 from tiltyard.core.ratings.group_fit import FittedStrengths
 from tiltyard.core.ratings.leave_one_out import leave_one_out
 from tiltyard.core.ratings.pairs import tie_share
-from tiltyard.core.ratings.result import Interval
+from tiltyard.core.ratings.result import Interval, Ratings
 from tiltyard.core.ratings.sandwich import (
+    KeyOf,
     Meat,
     battle_meat,
     clustered_meat,
-    distinct_keys,
     prompt_key,
+    sorted_distinct,
     two_way_keys,
     voter_key,
 )
@@ -34,12 +35,15 @@ from tiltyard.errors import BadOption, CannotRate
 __all__ = [
     "ZERO_VARIANCE_TOLERANCE",
     "ClusterChoice",
+    "Clustering",
     "VarianceEstimate",
-    "cluster_key",
+    "choose_clusters",
+    "clustered_variance",
     "critical_value",
     "dof_findings",
     "prompt_findings",
     "rating_variance",
+    "these_prompts_interval",
     "unknown_variance",
 ]
 
@@ -48,14 +52,44 @@ Bools = npt.NDArray[np.bool_]
 
 ClusterChoice = Literal["auto", "prompt", "battle"]
 #: What is resampled.
-ClusterKind = Literal["battle", "prompt", "prompt × voter"]
+ClusterKind = Literal["battle", "prompt", "voter", "prompt × voter"]
 
 #: A variance (in points squared) this small counts as zero: every battle went as the ratings expect.
 ZERO_VARIANCE_TOLERANCE = 1e-9
 
-LIKE_THESE = "prompts like these"
-BOTH_LIKE_THESE = "prompts and voters like these"
-THESE_ONLY = "these prompts only"
+#: Prompts and voters are each a sample of others like them, or the only ones that an interval speaks of. Where no voter
+#: is named, nothing is said of voters.
+_BOTH_LIKE_THESE = "prompts and voters like these"
+_PROMPTS_LIKE_THESE = "prompts like these"
+_PROMPTS_LIKE_THESE_ALONE = "prompts like these and these voters only"
+_VOTERS_LIKE_THESE_ALONE = "voters like these and these prompts only"
+_THESE_PROMPTS_ONLY = "these prompts only"
+_THESE_ONLY = "these prompts and voters only"
+
+_KEYS: Mapping[ClusterKind, tuple[KeyOf, ...]] = {
+    "battle": (),
+    "prompt": (prompt_key,),
+    "voter": (voter_key,),
+    "prompt × voter": (prompt_key, voter_key),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Clustering:
+    """What is resampled, and what intervals refer to because of that."""
+
+    kind: ClusterKind
+    scope: str
+
+    @property
+    def keys(self) -> tuple[KeyOf, ...]:
+        """The key function of each way of clustering; none at battle level."""
+        return _KEYS[self.kind]
+
+    @property
+    def one_way(self) -> Clustering:
+        """The same by prompt alone, for a bootstrap: of two ways it can resample only one."""
+        return self if len(self.keys) < 2 else Clustering("prompt", _PROMPTS_LIKE_THESE_ALONE)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,14 +97,16 @@ class VarianceEstimate:
     """The uncertainty of ratings, and how it was estimated."""
 
     uncertainty: Uncertainty
-    clusters: ClusterKind
+    #: The same if the prompts of these battles are all that matter: clustered by voter, or by nothing.
+    these_prompts: Uncertainty | None
+    clustering: Clustering
     n_clusters: int
     #: Standard errors of the extra parameters, in their own units.
     extra_se: Floats = field(default_factory=lambda: np.empty(0))
-    #: The number of voters, with two ways of clustering.
+    #: The number of voters, if they are clusters.
     n_voters: int | None = None
-    #: The largest share of the weight that one prompt or voter has.
-    largest_share: float | None = None
+    #: The largest share of the weight that one ``prompt``, and one ``voter``, has.
+    largest_shares: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def varies(self) -> Bools:
@@ -83,17 +119,16 @@ class VarianceEstimate:
         return self.varies & (self.uncertainty.dof >= MIN_DOF)
 
     def interval(self, low: Floats, high: Floats, level: float, made_by: str) -> Interval:
-        like_these = LIKE_THESE if self.n_voters is None else BOTH_LIKE_THESE
         return Interval(
             np.where(self.known, low, np.nan),
             np.where(self.known, high, np.nan),
             level,
             made_by,
-            self.clusters,
+            self.clustering.kind,
             self.n_clusters,
-            THESE_ONLY if self.clusters == "battle" else like_these,
-            self.n_voters,
-            self.largest_share,
+            self.clustering.scope,
+            self.n_voters if voter_key in self.clustering.keys else None,
+            self.largest_shares,
         )
 
 
@@ -105,6 +140,20 @@ def critical_value(level: float, dof: Floats | float) -> Floats:
     upper = (1.0 + level) / 2.0
     finite = np.maximum(np.where(np.isinf(dof), MIN_DOF, dof), MIN_DOF)
     return np.asarray(np.where(np.isinf(dof), ndtri(upper), stdtrit(finite, upper)))
+
+
+def these_prompts_interval(ratings: Ratings) -> tuple[Floats, Floats] | None:
+    """Low and high ends of intervals on the prompts of these battles: what more votes on them would change.
+
+    ``None`` if ratings have no intervals, or if theirs are of that scope already.
+    """
+    interval, uncertainty = ratings.interval, ratings.these_prompts
+    if interval is None or uncertainty is None or interval.clusters in ("battle", "voter"):
+        return None
+    variance = uncertainty.ratings()
+    known = (variance > ZERO_VARIANCE_TOLERANCE) & (uncertainty.dof >= MIN_DOF)
+    half = np.where(known, critical_value(interval.level, uncertainty.dof) * np.sqrt(variance), np.nan)
+    return ratings.rating - half, ratings.rating + half
 
 
 def rating_variance(
@@ -122,49 +171,77 @@ def rating_variance(
     either one-way variance; no dependence between battles explains it, so the largest of the three is used,
     contrast by contrast. The degrees of freedom are the smaller of the two.
     """
-    kind, key = cluster_key(table, choice, findings)
-    if key is None:
-        by_battle = _by_battle(table, scoring, fitted)
-        covariance = fitted.bread @ by_battle.corrected() @ fitted.bread
-        dof = np.full(len(fitted.theta), np.inf)
-        return _in_points(fitted, [covariance], dof, unit, kind, by_battle.clusters)
-    scores, bread = fitted.row_scores(scoring), fitted.bread
-    prompts = leave_one_out(table, scores, fitted.row_information(), prompt_key, bread)
-    findings += prompt_findings(prompts.clusters, prompts.battles_alone, prompts.battles)
-    covariances, dof, n_voters = [prompts.covariance], prompts.dof, None
-    if kind == "prompt × voter":
-        voters = leave_one_out(table, scores, fitted.row_information(), voter_key, bread)
-        overlap = clustered_meat(table, scores, fitted.n_extra, two_way_keys)
-        both = prompts.covariance + voters.covariance - bread @ (overlap.matrix + overlap.alone) @ bread
-        covariances, dof = [both, prompts.covariance, voters.covariance], np.minimum(dof, voters.dof)
-        n_voters = voters.clusters
-    findings += dof_findings(table.models, fitted.group, dof)
-    estimate = _in_points(fitted, covariances, dof, unit, kind, prompts.clusters)
-    return replace(estimate, n_voters=n_voters)
+    clustering = choose_clusters(table, scoring, choice, findings)
+    return clustered_variance(table, scoring, fitted, clustering, unit, findings)
 
 
-def _in_points(
+def clustered_variance(
+    table: Table,
+    scoring: Scoring,
     fitted: FittedStrengths,
-    covariances: list[Floats],
-    dof: Floats,
+    clustering: Clustering,
     unit: float,
-    kind: ClusterKind,
-    clusters: int,
+    findings: list[Finding],
 ) -> VarianceEstimate:
+    """The same where it is known what to resample."""
+    if not clustering.keys:
+        alone, battles = _by_battle_alone(table, scoring, fitted, unit)
+        return VarianceEstimate(alone.uncertainty, alone.uncertainty, clustering, battles, alone.extra_se)
+    scores, information, bread = fitted.row_scores(scoring), fitted.row_information(), fitted.bread
+    ways = [leave_one_out(table, scores, information, key, bread) for key in clustering.keys]
+    covariances, dof = [way.covariance for way in ways], np.min([way.dof for way in ways], axis=0)
+    first, last = ways[0], ways[-1]
+    if len(ways) > 1:
+        overlap = clustered_meat(table, scores, fitted.n_extra, two_way_keys)
+        covariances.insert(0, sum(covariances) - bread @ (overlap.matrix + overlap.alone) @ bread)
+    found = _in_points(fitted, covariances, dof, unit)
+    by_voter = voter_key in clustering.keys
+    these = (
+        _in_points(fitted, [last.covariance], last.dof, unit)
+        if by_voter
+        else _by_battle_alone(table, scoring, fitted, unit)[0]
+    )
+    if prompt_key in clustering.keys:
+        findings += prompt_findings(first.clusters, first.battles_alone, first.battles)
+    n_voters = last.clusters if by_voter else None
+    estimate = VarianceEstimate(
+        found.uncertainty, these.uncertainty, clustering, first.clusters, found.extra_se, n_voters
+    )
+    findings += dof_findings(table.models, (fitted.group >= 0) & estimate.varies, dof)
+    return estimate
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Points:
+    """Variances in points, and the standard errors of extra parameters."""
+
+    uncertainty: Uncertainty
+    extra_se: Floats
+
+
+def _by_battle_alone(
+    table: Table, scoring: Scoring, fitted: FittedStrengths, unit: float
+) -> tuple[_Points, int]:
+    """The variances if no two battles depend on each other, and the number of battles."""
+    by_battle = _by_battle(table, scoring, fitted)
+    covariance = fitted.bread @ by_battle.corrected() @ fitted.bread
+    return _in_points(fitted, [covariance], np.full(len(fitted.theta), np.inf), unit), by_battle.clusters
+
+
+def _in_points(fitted: FittedStrengths, covariances: list[Floats], dof: Floats, unit: float) -> _Points:
     m = len(fitted.theta)
     whole = fitted.with_prior(covariances)
     extra_se = np.sqrt(np.max([np.diag(v)[m:] for v in whole], axis=0).clip(0.0))
-    points = tuple(covariance[:m, :m] * unit**2 for covariance in whole)
-    return VarianceEstimate(Uncertainty(points, dof), kind, clusters, extra_se)
+    return _Points(Uncertainty(tuple(covariance[:m, :m] * unit**2 for covariance in whole), dof), extra_se)
 
 
-def dof_findings(models: tuple[str, ...], group: npt.NDArray[np.int64], dof: Floats) -> list[Finding]:
-    """Findings about models whose uncertainty is based on few clusters, or on too few to state any."""
+def dof_findings(models: tuple[str, ...], rated: Bools, dof: Floats) -> list[Finding]:
+    """Findings about rated models whose uncertainty is based on few clusters, or on too few to state any."""
     findings: list[Finding] = []
-    withheld = np.flatnonzero((group >= 0) & (dof < MIN_DOF))
+    withheld = np.flatnonzero(rated & (dof < MIN_DOF))
     if len(withheld):
         findings.append(Finding("interval-withheld", first_of("models", [models[k] for k in withheld])))
-    few = np.flatnonzero((group >= 0) & (dof >= MIN_DOF) & (dof < WARN_DOF))
+    few = np.flatnonzero(rated & (dof >= MIN_DOF) & (dof < WARN_DOF))
     if len(few):
         named = first_of("models", [models[k] for k in few])
         effective = float(dof[few].min()) + 1.0
@@ -172,55 +249,63 @@ def dof_findings(models: tuple[str, ...], group: npt.NDArray[np.int64], dof: Flo
     return findings
 
 
-def cluster_key(
-    table: Table, choice: ClusterChoice, findings: list[Finding], *, voters: bool = True
-) -> tuple[ClusterKind, Callable[[CodedBattles], Keys | None] | None]:
-    """What to resample, and the key function of its clusters.
+def choose_clusters(
+    table: Table, scoring: Scoring, choice: ClusterChoice, findings: list[Finding]
+) -> Clustering:
+    """What to resample: prompts and voters, if the battles name enough of them; findings say what is missing.
 
-    Without ``voters``, only prompts are resampled, as in a bootstrap.
+    With two prompts and fewer than `MIN_VOTERS` voters, prompts are the sample and the voters are only themselves.
+    With one prompt or none, voters are the sample, if there are two.
     """
     if choice not in ("auto", "prompt", "battle"):
         raise BadOption(f"clusters is {choice!r}; expected auto, prompt or battle")
-    if choice == "battle":
-        return "battle", None
-    prompts = _named_prompts(table)
-    if prompts == 0:
-        if choice == "prompt":
-            raise CannotRate("clustering by prompt needs a question_id in the battles")
-        findings.append(Finding("no-prompts"))
-        return "battle", None
-    if prompts == 1:
-        if choice == "prompt":
-            raise CannotRate("clustering by prompt needs more than one prompt")
-        findings.append(Finding("few-prompts", {"case": "one", "prompts": 1, "least": MIN_PROMPTS}))
-        return "battle", None
-    if voters and "voter" in table.keyed:
-        known = len(distinct_keys(table, voter_key))
-        if known >= MIN_VOTERS:
-            return "prompt × voter", prompt_key
-        findings.append(Finding("few-voters", {"voters": known, "least": MIN_VOTERS}))
-    return "prompt", prompt_key
+    voters = _count_named(table, scoring, "voter", MIN_VOTERS)
+    alone = Clustering("battle", _THESE_ONLY if voters else _THESE_PROMPTS_ONLY)
+    if choice == "battle" or not _rates_skill(table.counts, scoring):
+        return alone
+    prompts = _count_named(table, scoring, "prompt", 2)
+    if choice == "prompt" and prompts < 2:
+        lacking = "more than one prompt" if prompts else "a question_id in the battles"
+        raise CannotRate(f"clustering by prompt needs {lacking}")
+    if prompts < 2:
+        one = Finding("few-prompts", {"case": "one", "prompts": 1, "least": MIN_PROMPTS})
+        findings.append(one if prompts else Finding("no-prompts"))
+    findings += _voter_findings(voters, sampled=prompts < 2)
+    if prompts < 2:
+        return Clustering("voter", _VOTERS_LIKE_THESE_ALONE) if voters > 1 else alone
+    if voters >= MIN_VOTERS:
+        return Clustering("prompt × voter", _BOTH_LIKE_THESE)
+    return Clustering("prompt", _PROMPTS_LIKE_THESE_ALONE if voters else _PROMPTS_LIKE_THESE)
+
+
+def _voter_findings(voters: int, *, sampled: bool) -> list[Finding]:
+    """What a few named voters cannot tell: ``sampled``, if they stand for others, or how others would vote."""
+    if not 0 < voters < MIN_VOTERS:
+        return []
+    case = {"case": "one"} if voters == 1 else {"case": "sampled"} if sampled else {}
+    return [Finding("few-voters", {**case, "voters": voters, "least": MIN_VOTERS})]
 
 
 def unknown_variance() -> Finding:
     return Finding("no-spread")
 
 
-def _named_prompts(table: Table) -> int:
-    """The number of distinct prompts in the battles: none, one, or two for any more.
+def _rates_skill(counts: Counts, scoring: Scoring) -> bool:
+    """Whether any battle counts."""
+    return bool((~np.isnan(scoring.by_kind()[counts.kind]) & (counts.a != counts.b)).any())
 
-    A single cluster would appear not to vary at all.
-    """
-    first = MISSING_KEY
-    if not table.has_log or "prompt" not in table.keyed:
-        return 0
-    for run in table.scan():
-        named = np.empty(0, dtype=np.uint64) if run.prompt is None else run.prompt[run.prompt != MISSING_KEY]
-        if first == MISSING_KEY and len(named):
-            first = named[0]
-        if (named != first).any():
-            return 2
-    return int(first != MISSING_KEY)
+
+def _count_named(table: Table, scoring: Scoring, kind: Literal["prompt", "voter"], enough: int) -> int:
+    """The number of prompts or voters named by battles that count; reads no further once there are ``enough``."""
+    known = np.empty(0, dtype=np.uint64)
+    for run in table.scan() if table.has_log and kind in table.keyed else ():
+        keys = run.prompt if kind == "prompt" else run.voter
+        if keys is not None:
+            named = keys[(keys != MISSING_KEY) & ~np.isnan(scoring.of(run))]
+            known = sorted_distinct(np.concatenate([known, named]))
+        if len(known) >= enough:
+            return enough
+    return len(known)
 
 
 def _by_battle(table: Table, scoring: Scoring, fitted: FittedStrengths) -> Meat:

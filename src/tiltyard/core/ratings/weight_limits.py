@@ -14,10 +14,11 @@ import numpy.typing as npt
 from tiltyard.core.battles import CodedBattles, Table
 from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys
 from tiltyard.core.ratings.findings import Finding
-from tiltyard.core.ratings.sandwich import KeyOf, key_positions, prompt_key, voter_key
+from tiltyard.core.ratings.index_sums import sum_by_index
+from tiltyard.core.ratings.sandwich import KeyIndex, KeyOf, prompt_key, sorted_distinct, voter_key
 from tiltyard.core.ratings.scoring import Scoring
 
-__all__ = ["ClusterShares", "LimitedTable", "limit_shares"]
+__all__ = ["ClusterShares", "LimitedTable", "limit_shares", "round_factors"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -53,9 +54,9 @@ class LimitedTable:
     shares: dict[str, ClusterShares]
 
     @property
-    def largest(self) -> float | None:
-        """The largest share that any prompt or voter has."""
-        return max((shares.largest for shares in self.shares.values()), default=None)
+    def largest(self) -> dict[str, float]:
+        """The largest share that one prompt, and one voter, has, by kind."""
+        return {kind: shares.largest for kind, shares in self.shares.items()}
 
     def findings(self) -> list[Finding]:
         """What was reduced."""
@@ -99,6 +100,7 @@ class _Way:
         self.kind = kind
         self._key = _KEYS[kind]
         self.keys, self.weight, self.alone = _weigh(table, scoring, self._key)
+        self._index = KeyIndex(self.keys)
         self.factor = np.ones(len(self.keys))
         self._before = self.largest
 
@@ -136,7 +138,7 @@ class _Way:
         if keys is None:
             return np.ones(len(run))
         # Battles that do not count may have a key of their own.
-        place = np.minimum(key_positions(self.keys, keys), len(self.keys) - 1)
+        place = np.minimum(self._index.positions(keys), len(self.keys) - 1)
         return np.where(self.keys[place] == keys, self.factor[place], 1.0)
 
     def shares(self) -> ClusterShares:
@@ -162,7 +164,12 @@ def _limit_in_turn(table: Table, scoring: Scoring, ways: list[_Way], most: float
 
 
 def _factors(ways: list[_Way], run: CodedBattles) -> Floats:
-    significand, exponent = np.frexp(np.prod([way.factor_of(run) for way in ways], axis=0))
+    return round_factors(np.prod([way.factor_of(run) for way in ways], axis=0))
+
+
+def round_factors(factors: Floats) -> Floats:
+    """Factors of weights that add up exactly."""
+    significand, exponent = np.frexp(factors)
     return np.asarray(np.ldexp(np.rint(np.ldexp(significand, _FACTOR_BITS)), exponent - _FACTOR_BITS))
 
 
@@ -186,10 +193,8 @@ def _weigh(
 
 
 def _summed(keys: Keys, weight: Floats) -> tuple[Keys, Floats]:
-    order = np.argsort(keys, kind="stable")
-    keys, weight = keys[order], weight[order]
-    starts = np.flatnonzero(np.diff(keys, prepend=~keys[:1]))
-    return keys[starts], np.add.reduceat(weight, starts) if len(starts) else weight
+    known = sorted_distinct(keys)
+    return known, sum_by_index(KeyIndex(known).positions(keys), weight, len(known))
 
 
 def _kept(weight: Floats, alone: float, limit: float) -> Floats:

@@ -1,8 +1,7 @@
-"""Providers: one module for each SDK, behind one small protocol.
+"""Providers: one module for each protocol, behind one small interface, on a thin HTTP client.
 
-Only these modules import ``anthropic`` and ``openai``. Errors of the SDKs are translated here
-into `ProviderFault`, which says whether a retry may help and whether the call may have been
-billed.
+Only these modules speak HTTP to providers. Errors are translated here into `ProviderFault`, which says
+whether a retry may help and whether the call may have been billed.
 """
 
 from tiltyard.judges.providers.provider import (

@@ -1,4 +1,4 @@
-"""Anthropic: Messages, Message Batches, prompt caching, on the official SDK."""
+"""Anthropic: Messages, Message Batches, prompt caching."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
-from anthropic import AsyncAnthropic, AsyncStream, DefaultAsyncHttpxClient
-
 from tiltyard.core.judging.question import TOOL_NAME, ChatPrompt
 from tiltyard.core.judging.verdict import Reply, VerdictForm
 from tiltyard.errors import BadOption
-from tiltyard.judges.providers.connection_pools import client_settings
+from tiltyard.judges.providers.base_urls import checked_base_url
+from tiltyard.judges.providers.endpoints import Endpoint
 from tiltyard.judges.providers.faults import parse_error_document, unreadable_reply
-from tiltyard.judges.providers.http_client import HttpClient, checked_base_url
+from tiltyard.judges.providers.http_client import HttpClient
 from tiltyard.judges.providers.json_bodies import (
     encode_body,
     parse_time,
@@ -24,11 +23,13 @@ from tiltyard.judges.providers.json_bodies import (
 )
 from tiltyard.judges.providers.provider import BatchEntry, BatchItem, BatchStatus, Body, Capabilities, Usage
 from tiltyard.judges.providers.request_options import VERDICT_TOOL, checked_options
+from tiltyard.settings.endpoint_routes import EndpointRoute
 
 __all__ = ["Anthropic"]
 
 _OURS = ("model", "messages", "system", "max_tokens", "tools", "tool_choice", "stream")
-_BATCHES = "/v1/messages/batches"
+#: The version of the API whose documents are written and read here.
+_API_VERSION = "2023-06-01"
 _STOPS = {
     "end_turn": "end",
     "tool_use": "end",
@@ -57,29 +58,39 @@ class Anthropic:
         batch_bytes=256_000_000,
     )
 
-    def __init__(self, base_url: str | None, api_key: str | None, timeout_seconds: float) -> None:
-        client = AsyncAnthropic(
-            api_key=api_key or "no-key",
-            base_url=checked_base_url(base_url, self.name),
-            max_retries=0,
-            http_client=DefaultAsyncHttpxClient(**client_settings(timeout_seconds)),
-        )
-        own = client.base_url.host.endswith("anthropic.com")
+    def __init__(
+        self,
+        base_url: str | None,
+        api_key: str | None,
+        timeout_seconds: float,
+        route: EndpointRoute | None = None,
+    ) -> None:
+        endpoint = Endpoint(self.name, checked_base_url(base_url, self.name), route or EndpointRoute())
+        own = endpoint.is_at("anthropic.com")
+        self._path = endpoint.route.path or "/v1/messages"
         keyless = "no API key: set ANTHROPIC_API_KEY, or the variable that api_key_env names"
         self._wire = HttpClient(
-            client, AsyncStream, self.name, keyless=keyless if own and not api_key else None
+            endpoint,
+            endpoint.credentials(api_key, "x-api-key"),
+            timeout_seconds,
+            headers={"anthropic-version": _API_VERSION},
+            keyless=keyless if own and not endpoint.has_credentials(api_key) else None,
         )
 
     @property
     def base_url(self) -> str:
-        return self._wire.base_url
+        return self._wire.endpoint.base_url
+
+    @property
+    def address(self) -> str:
+        return self._wire.endpoint.address
 
     def body(self, model: str, ask: ChatPrompt, options: Mapping[str, Any]) -> Body:
         extra, cache = checked_options(options, _OURS)
         body: Body = {"model": model, "max_tokens": ask.max_tokens}
         if ask.system:
             body["system"] = _system(ask.system, cache)
-        body["messages"] = [{"role": "user", "content": ask.user}]
+        body["messages"] = [{"role": "user", "content": _user_content(ask)}]
         if ask.form is VerdictForm.TOOL:
             body["tools"] = [VERDICT_TOOL | {"input_schema": dict(ask.schema or {})}]
             body["tool_choice"] = {"type": "tool", "name": TOOL_NAME}
@@ -106,33 +117,35 @@ class Anthropic:
         return reply, _usage(body.get("usage"))
 
     async def complete(self, body: Body) -> Body:
-        return await self._wire.post("/v1/messages", encode_body(body), billable=True)
+        return await self._wire.post(
+            self._path, encode_body(body), billable=True, model=body.get("model", "")
+        )
 
     async def count_tokens(self, body: Body) -> int:
         kept = ("model", "system", "messages", "tools", "tool_choice", "thinking", "output_config")
         asked = {key: body[key] for key in kept if key in body}
-        answer = await self._wire.post("/v1/messages/count_tokens", encode_body(asked))
+        answer = await self._wire.post(f"{self._path}/count_tokens", encode_body(asked))
         count = parse_token_count(answer.get("input_tokens"))
         if count is None:
             raise unreadable_reply(self._wire.where, "the reply has no input_tokens", billable=False)
         return count
 
     async def prewarm(self, body: Body) -> Body:
-        return await self._wire.post("/v1/messages", encode_body(_prefix_only(body)), billable=True)
+        return await self._wire.post(self._path, encode_body(_prefix_only(body)), billable=True)
 
     async def submit_batch(self, items: Sequence[BatchItem], mark: str) -> str:  # noqa: ARG002  the API cannot store it
         requests = b",".join(encode_body({"custom_id": item.name, "params": item.body}) for item in items)
         asked = b'{"requests":[' + requests + b"]}"
-        answer = await self._wire.post(_BATCHES, asked, billable=True, creates=True)
+        answer = await self._wire.post(f"{self._path}/batches", asked, billable=True, creates=True)
         return self._status(answer, billable=True).id
 
     async def poll(self, batch_id: str) -> BatchStatus:
-        return self._status(await self._wire.get(f"{_BATCHES}/{quote(batch_id, safe='')}"))
+        return self._status(await self._wire.get(f"{self._path}/batches/{quote(batch_id, safe='')}"))
 
     async def list_batches(self, since: datetime) -> AsyncGenerator[BatchStatus, None]:
         query: dict[str, object] = {"limit": 100}
         while True:
-            page = await self._wire.get(_BATCHES, query)
+            page = await self._wire.get(f"{self._path}/batches", query)
             found = page.get("data")
             for document in found if isinstance(found, list) else []:
                 status = self._status(document)
@@ -145,7 +158,7 @@ class Anthropic:
             query["after_id"] = last
 
     async def results(self, batch_id: str) -> AsyncGenerator[BatchEntry, None]:
-        path = f"{_BATCHES}/{quote(batch_id, safe='')}/results"
+        path = f"{self._path}/batches/{quote(batch_id, safe='')}/results"
         async with aclosing(self._wire.lines(path)) as lines:
             async for line in lines:
                 yield self._entry(line)
@@ -215,3 +228,16 @@ def _batch_status(document: Any) -> BatchStatus:
         ended=document["processing_status"] == "ended",
         size=sum(known) if known else None,
     )
+
+
+def _user_content(ask: ChatPrompt) -> str | list[Body]:
+    """The text alone, or the text and its images."""
+    if not ask.images:
+        return ask.user
+    return [{"type": "text", "text": ask.user}, *map(_image, ask.images)]
+
+
+def _image(url: str) -> Body:
+    """An image, given as a ``data:`` URL with base64."""
+    media, _, data = url.removeprefix("data:").partition(";base64,")
+    return {"type": "image", "source": {"type": "base64", "media_type": media, "data": data}}

@@ -1,4 +1,4 @@
-"""Translates errors of the SDKs and their HTTP client into `ProviderFault`.
+"""Translates error replies and errors of the HTTP client into `ProviderFault`.
 
 A fault says whether a retry may help, and whether the call may have been billed although its reply never
 arrived. If that is unknown, the call counts as billed.
@@ -7,69 +7,120 @@ arrived. If that is unknown, the call counts as billed.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-import httpx2
+import aiohttp
 
 from tiltyard.errors import ProviderFault
+from tiltyard.judges.providers.json_bodies import parse_body
+from tiltyard.judges.providers.provider import LONGEST_WAIT_SECONDS
 
-__all__ = ["is_retryable", "parse_error_document", "retry_after", "to_provider_fault", "unreadable_reply"]
+__all__ = [
+    "RefusedCall",
+    "is_retryable",
+    "parse_error_document",
+    "retry_after",
+    "status_fault",
+    "to_provider_fault",
+    "unreadable_reply",
+]
 
 _THROTTLED = frozenset({429, 503, 529})
 _RETRYABLE = frozenset({408, 409, 425})
 #: Server errors that a retry cannot fix.
 _FINAL = frozenset({501, 505, 506, 508, 510, 511})
-_NEVER_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
-_IMPOSSIBLE = (
-    httpx2.UnsupportedProtocol,
-    httpx2.LocalProtocolError,
-    httpx2.InvalidURL,
-    httpx2.TooManyRedirects,
-)
+_NEVER_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ClientHttpProxyError)
+_IMPOSSIBLE = (aiohttp.InvalidURL, UnicodeError)
 #: Sent by proxies and gateways; the provider may have processed the request.
 _UNANSWERED_STATUSES = frozenset({408, 502, 504, *range(520, 525)})
 _MAX_RETRY_AFTER_SECONDS = 86_400.0
+#: Wrong key, no credit, missing permission, unknown or retired model.
+_FATAL_STATUSES = frozenset({401, 402, 403, 404, 410})
+#: The same by code or message, for endpoints that answer with another status.
+_NO_CREDIT_CODES, _NO_CREDIT_MESSAGE = frozenset({"insufficient_quota"}), "credit balance is too low"
+_NO_MODEL_CODES = frozenset({"model_not_found", "model_decommissioned"})
+_NO_MODEL = (
+    "URL or model not found, or the model was retired: check base_url and model, or choose another model"
+)
+_ERROR_TEXT_BYTES = 4096
+#: The query of a URL in a message: it may contain a key.
+_QUERY = re.compile(r"\?\S+")
 _ADVICE = {
     400: "the request was rejected: check model, form and options",
     401: "the API key is missing or wrong: set the variable that api_key_env names",
     402: "the account has no credit: add some, then run again",
     403: "the API key lacks permission: check its permissions and the model's name",
-    404: "URL or model not found: check base_url and model",
+    404: _NO_MODEL,
+    410: _NO_MODEL,
     413: "the request is too large: shorten the responses or lower shard_size",
     422: "the request was rejected: check form and options",
+    **dict.fromkeys((301, 302, 303, 307, 308), "redirected to another address: set base_url to that one"),
 }
 
 
-def to_provider_fault(
-    error: Exception, where: str, *, billable: bool, creates: bool = False
-) -> ProviderFault:
-    """Translate an exception of an SDK.
+@dataclass(frozen=True, slots=True)
+class RefusedCall:
+    """A reply whose status is not a success."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+
+def to_provider_fault(error: Exception, where: str, *, billable: bool) -> ProviderFault:
+    """Translate an exception of the HTTP client. ``billable``: whether this kind of call costs money."""
+    if isinstance(error, _IMPOSSIBLE):
+        return ProviderFault(f"{where}: invalid request ({_text(error)}); check base_url")
+    if isinstance(error, _NEVER_SENT):
+        return ProviderFault(
+            f"{where}: connection failed ({_text(error)}); check base_url and that the server is running",
+            retryable=True,
+        )
+    if isinstance(error, TimeoutError):
+        problem = "timeout; raise timeout_seconds if this happens often"
+        return ProviderFault(f"{where}: {problem}", retryable=True, billed=billable)
+    if isinstance(error, aiohttp.ClientError | OSError):
+        problem = f"the connection was lost before the reply was complete ({_text(error)})"
+        return ProviderFault(f"{where}: {problem}", retryable=True, billed=billable)
+    return ProviderFault(f"{where}: the call failed ({_text(error)})", billed=billable)
+
+
+def status_fault(reply: RefusedCall, where: str, *, billable: bool, creates: bool = False) -> ProviderFault:
+    """The fault of a reply whose status is not a success.
 
     ``billable``: whether this kind of call costs money. ``creates``: whether it creates something
     that costs money later, so that a server error does not prove that nothing was created.
     """
-    response = getattr(error, "response", None)
-    if isinstance(response, httpx2.Response):
-        status = response.status_code
-        unsure = status in _UNANSWERED_STATUSES or (creates and status >= 500)
-        return _status_fault(response, getattr(error, "body", None), where, billed=billable and unsure)
-    cause = error if isinstance(error, httpx2.HTTPError | httpx2.InvalidURL) else error.__cause__
-    if isinstance(cause, _IMPOSSIBLE):
-        return ProviderFault(f"{where}: invalid request ({_text(cause)}); check base_url")
-    if isinstance(cause, _NEVER_SENT):
-        return ProviderFault(
-            f"{where}: connection failed ({_text(cause)}); check base_url and that the server is running",
-            retryable=True,
-        )
-    if isinstance(cause, httpx2.TimeoutException):
-        problem = "timeout; raise timeout_seconds if this happens often"
-        return ProviderFault(f"{where}: {problem}", retryable=True, billed=billable)
-    if isinstance(cause, httpx2.HTTPError):
-        problem = f"the connection was lost before the reply was complete ({_text(cause)})"
-        return ProviderFault(f"{where}: {problem}", retryable=True, billed=billable)
-    return ProviderFault(f"{where}: the call failed ({_text(cause or error)})", billed=billable)
+    status = reply.status
+    kind, message = parse_error_document(_error_document(reply.content))
+    wait, cause = retry_after(reply.headers), _cause(status, kind, message)
+    too_long = is_retryable(cause) and wait is not None and wait > LONGEST_WAIT_SECONDS
+    retryable = is_retryable(cause) and not too_long
+    advice = _ADVICE.get(cause, "the server does not support this request")
+    if too_long and wait is not None:
+        advice = f"it asks to wait for {wait / 60:,.0f} minutes: run the command again after that"
+    problem = f"{where}: status {status}" + (f", {message or kind}" if message or kind else "")
+    return ProviderFault(
+        problem if retryable else f"{problem}; {advice}",
+        status=status,
+        retryable=retryable,
+        throttled=cause in _THROTTLED and retryable,
+        billed=billable and (status in _UNANSWERED_STATUSES or (creates and status >= 500)),
+        fatal=cause in _FATAL_STATUSES or too_long,
+        retry_after=wait,
+        said=message,
+    )
+
+
+def _cause(status: int, kind: str, message: str) -> int:
+    """The status that fits the error: Anthropic says 400 and OpenAI 429 of an account without credit, Groq 400 of a retired model."""
+    if kind in _NO_CREDIT_CODES or _NO_CREDIT_MESSAGE in message.lower():
+        return 402
+    return 404 if kind in _NO_MODEL_CODES else status
 
 
 def unreadable_reply(where: str, what: str, *, billable: bool) -> ProviderFault:
@@ -83,7 +134,9 @@ def is_retryable(status: int) -> bool:
 
 
 def parse_error_document(body: object) -> tuple[str, str]:
-    """Kind and message of a provider's error document; empty if absent."""
+    """Kind and message of a provider's error document; empty if absent. Gemini sends a list of one."""
+    if isinstance(body, list) and body:
+        body = body[0]
     error = body.get("error", body) if isinstance(body, Mapping) else body
     if not isinstance(error, Mapping):
         return "", _short(error) if isinstance(error, str) else ""
@@ -104,24 +157,12 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
     return None if seconds is None else min(seconds, _MAX_RETRY_AFTER_SECONDS)
 
 
-def _status_fault(response: httpx2.Response, body: object, where: str, *, billed: bool) -> ProviderFault:
-    status = response.status_code
-    kind, message = parse_error_document(body)
-    quota = kind == "insufficient_quota"
-    retryable = is_retryable(status) and not quota
-    advice = _ADVICE.get(
-        402 if quota else status, "" if retryable else "the server does not support this request"
-    )
-    problem = f"{where}: status {status}" + (f", {message or kind}" if message or kind else "")
-    return ProviderFault(
-        problem if retryable else f"{problem}; {advice}",
-        status=status,
-        retryable=retryable,
-        throttled=status in _THROTTLED and not quota,
-        billed=billed,
-        retry_after=retry_after(response.headers),
-        said=message,
-    )
+def _error_document(content: bytes) -> object:
+    """The JSON document of an error, or its text."""
+    try:
+        return parse_body(content)
+    except ValueError:
+        return content[:_ERROR_TEXT_BYTES].decode(errors="replace")
 
 
 def _seconds(text: str | None) -> float | None:
@@ -142,7 +183,8 @@ def _until(text: str, now: datetime) -> float | None:
 
 
 def _text(error: BaseException) -> str:
-    return _short(str(error)) or type(error).__name__
+    said = error.message if isinstance(error, aiohttp.ClientResponseError) else str(error)
+    return _short(_QUERY.sub("?…", said)) or type(error).__name__
 
 
 def _short(text: str) -> str:

@@ -1,92 +1,250 @@
-"""HTTP calls through the clients of both SDKs, with raw bodies.
+"""HTTP calls to one provider, with raw bodies: a thin client for both protocols.
 
-Uses the SDKs' low-level methods, which take bytes and return the HTTP response, so that the bytes that were
-hashed are the bytes that are sent, and replies are cached unchanged.
+The bytes that were hashed are the bytes that are sent, and replies are returned unchanged.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Mapping
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
+from dataclasses import dataclass, field
+from io import BytesIO
 from typing import Any
+from urllib.parse import quote, urlencode
 
-import httpx2
+import aiohttp
+from yarl import URL
 
-from tiltyard.errors import BadOption, ProviderFault
-from tiltyard.judges.providers.faults import to_provider_fault, unreadable_reply
+from tiltyard._version import __version__
+from tiltyard.errors import ProviderFault
+from tiltyard.judges.providers.connections import open_connector, proxy_for
+from tiltyard.judges.providers.endpoints import Credentials, Endpoint, merge_headers
+from tiltyard.judges.providers.faults import RefusedCall, status_fault, to_provider_fault, unreadable_reply
 from tiltyard.judges.providers.json_bodies import parse_body
 from tiltyard.judges.providers.provider import Body
-from tiltyard.settings.prices import OWN_ADDRESSES
 
-__all__ = ["HttpClient", "checked_base_url"]
+__all__ = ["HttpClient"]
 
-_JSON = {"Content-Type": "application/json"}
+_HEADERS = {"Accept": "application/json", "User-Agent": f"tiltyard/{__version__}"}
+_CONNECT_SECONDS = 10.0
+#: The slowest upload that is waited for: beyond it, a server that stopped reading would hold the call forever.
+_UPLOAD_BYTES_PER_SECOND = 50_000
+#: A reply, or one line of a batch's results, that is larger is not a reply.
+_REPLY_BYTES = 64 * 2**20
+#: Larger bodies are written piece by piece, so that other calls are not delayed.
+_WHOLE_BODY_BYTES = 2**20
+#: Longest header of a reply. Gateways add long ones.
+_HEADER_BYTES = 2**16
+_REDIRECTS_LIMIT = 5
+_KEEPS_METHOD = frozenset({307, 308})
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One request: what is sent, and what it may cost."""
+
+    method: str
+    url: URL
+    #: Makes the body; called again for a redirect.
+    data: Callable[[], Any] = lambda: None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    size: int = 0
+    billable: bool = False
+    creates: bool = False
+    #: The model that is asked, for messages.
+    model: str = ""
 
 
 class HttpClient:
-    """The client of an SDK for one base URL. Raises all errors as `ProviderFault`."""
+    """The calls to one base URL. Raises all errors as `ProviderFault`. Opens nothing before the first call."""
 
-    def __init__(self, client: Any, stream: type, name: str, *, keyless: str | None = None) -> None:
-        self._client = client
-        # Remove headers set by environment variables: they could change the request or its destination.
-        client._custom_headers = {}  # noqa: SLF001  the SDKs have no public API for it
-        self._stream = stream
-        self.base_url = str(client.base_url).rstrip("/")
-        self.where = f"{name} at {self.base_url}"
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        credentials: Credentials,
+        timeout_seconds: float,
+        *,
+        headers: Mapping[str, str] | None = None,
+        keyless: str | None = None,
+    ) -> None:
+        self.endpoint = endpoint
+        self.where = endpoint.where
+        self._headers = merge_headers(_HEADERS, headers or {}, endpoint.route.headers, credentials.headers)
+        self._query = {**endpoint.route.query, **credentials.query}
+        self._credentials = credentials
+        self._timeout_seconds = timeout_seconds
         #: Error message if the key is missing at a URL that needs one.
         self._keyless = keyless
+        self._session: aiohttp.ClientSession | None = None
+        self._proxies: dict[URL, URL | None] = {}
+        self._closed = False
 
-    async def post(self, path: str, content: bytes, *, billable: bool = False, creates: bool = False) -> Body:
-        """Post a JSON document and return the JSON reply."""
-        options = {"headers": dict(_JSON)}
-        return await self._call(
-            "post", path, billable=billable, creates=creates, content=content, options=options
+    async def post(
+        self, path: str, content: bytes, *, billable: bool = False, creates: bool = False, model: object = ""
+    ) -> Body:
+        """Post a JSON document and return the JSON reply. ``model`` is named if the call is refused."""
+        call = _Call(
+            "POST",
+            self._url(path),
+            (lambda: content) if len(content) < _WHOLE_BODY_BYTES else (lambda: BytesIO(content)),
+            {"Content-Type": "application/json"},
+            len(content),
+            billable,
+            creates,
+            str(model),
         )
+        return await self._exchange(call)
 
     async def upload(self, path: str, fields: Mapping[str, str], file: tuple[str, bytes]) -> Body:
         """Post a file as a multipart form."""
-        options = {"headers": {"Content-Type": "multipart/form-data"}}
-        return await self._call("post", path, body=dict(fields), files=[("file", file)], options=options)
+        name, content = file
+
+        def form() -> aiohttp.FormData:
+            data = aiohttp.FormData(dict(fields), default_to_multipart=True)
+            data.add_field("file", BytesIO(content), filename=name, content_type="application/octet-stream")
+            return data
+
+        return await self._exchange(_Call("POST", self._url(path), form, size=len(content)))
 
     async def get(self, path: str, query: Mapping[str, object] | None = None) -> Body:
-        return await self._call("get", path, options={"params": dict(query or {})})
+        return await self._exchange(_Call("GET", self._url(path, query)))
 
     async def lines(self, path: str) -> AsyncGenerator[Body, None]:
         """Stream JSON Lines, without loading the whole file."""
-        with self._translated(billable=False):
-            response = await self._client.get(
-                path, cast_to=httpx2.Response, stream=True, stream_cls=self._stream
-            )
-        try:
-            with self._translated(billable=False):
-                async with aclosing(_split(response)) as lines:
+        call = _Call("GET", self._url(path))
+        with self._translated(call):
+            response = await self._send(call)
+            async with response:
+                if not _succeeded(response):
+                    raise self._refused(call, response, await self._content(call, response))
+                async with aclosing(self._split(call, response)) as lines:
                     async for line in lines:
-                        yield self._document(line, billable=False)
-        finally:
-            await response.aclose()
+                        yield self._document(self._credentials.redact(line), billable=False)
 
     async def close(self) -> None:
-        await self._client.close()
+        self._closed = True
+        if self._session is not None:
+            await self._session.close()
 
-    async def _call(
-        self, verb: str, path: str, *, billable: bool = False, creates: bool = False, **given: Any
-    ) -> Body:
-        with self._translated(billable=billable, creates=creates):
-            response = await getattr(self._client, verb)(path, cast_to=httpx2.Response, **given)
-        return self._document(response.content, billable=billable)
+    async def _exchange(self, call: _Call) -> Body:
+        with self._translated(call):
+            response = await self._send(call)
+            async with response:
+                content = await self._content(call, response)
+        if not _succeeded(response):
+            raise self._refused(call, response, content)
+        return self._document(content, billable=call.billable)
+
+    async def _send(self, call: _Call) -> aiohttp.ClientResponse:
+        """Send a request and return the response once its headers have arrived.
+
+        Redirects are followed within the same origin; elsewhere only to read, and without our headers, because
+        keys and questions are meant for nobody else.
+        """
+        session = self._opened()
+        url, headers = call.url, {**self._headers, **call.headers}
+        # Reads have a timeout of their own, which starts when the request has been written.
+        patience = _CONNECT_SECONDS + 2 * self._timeout_seconds + call.size / _UPLOAD_BYTES_PER_SECOND
+        for _ in range(_REDIRECTS_LIMIT):
+            await _notice_closed_connections()
+            async with asyncio.timeout(patience):
+                response = await session.request(
+                    call.method,
+                    url,
+                    data=call.data(),
+                    headers=headers,
+                    proxy=self._proxy(url),
+                    allow_redirects=False,
+                )
+            target = _redirected(call.method, url, response)
+            if target is None:
+                return response
+            response.release()
+            if target.origin() != url.origin():
+                headers = dict(_HEADERS)
+            url = target
+        raise ProviderFault(f"{self.where}: more than {_REDIRECTS_LIMIT} redirects; check base_url")
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._closed:
+            raise ProviderFault(f"{self.where}: the provider was closed before this call")
+        if self._session is None:
+            seconds = self._timeout_seconds
+            try:
+                connector = open_connector()
+            except OSError as error:
+                problem = f"cannot load certificates: {error}; check SSL_CERT_FILE and SSL_CERT_DIR"
+                raise ProviderFault(f"{self.where}: {problem}") from None
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=aiohttp.ClientTimeout(
+                    total=None,
+                    connect=seconds + _CONNECT_SECONDS,
+                    sock_connect=min(seconds, _CONNECT_SECONDS),
+                    sock_read=seconds,
+                ),
+                max_line_size=_HEADER_BYTES,
+                max_field_size=_HEADER_BYTES,
+            )
+        return self._session
+
+    def _proxy(self, url: URL) -> URL | None:
+        origin = url.origin()
+        if origin not in self._proxies:
+            try:
+                self._proxies[origin] = proxy_for(origin)
+            except ValueError as error:
+                raise ProviderFault(f"{self.where}: invalid proxy: {error}") from None
+        return self._proxies[origin]
+
+    async def _content(self, call: _Call, response: aiohttp.ClientResponse) -> bytes:
+        pieces = bytearray()
+        async for piece in response.content.iter_any():
+            pieces += piece
+            if len(pieces) > _REPLY_BYTES:
+                raise unreadable_reply(self.where, "the reply is too large", billable=call.billable)
+        return self._credentials.redact(bytes(pieces))
+
+    async def _split(self, call: _Call, response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
+        """Split at newlines only: other line iterators also split at U+2028 inside a string."""
+        rest = bytearray()
+        async for chunk in response.content.iter_any():
+            rest += chunk
+            if b"\n" not in chunk:
+                if len(rest) > _REPLY_BYTES:
+                    raise unreadable_reply(self.where, "a line is too large", billable=call.billable)
+                continue
+            *lines, tail = bytes(rest).split(b"\n")
+            rest = bytearray(tail)
+            for line in lines:
+                if line.strip():
+                    yield line
+        if rest.strip():
+            yield bytes(rest)
 
     @contextmanager
-    def _translated(self, *, billable: bool, creates: bool = False) -> Iterator[None]:
+    def _translated(self, call: _Call) -> Iterator[None]:
         if self._keyless is not None:
-            raise ProviderFault(f"{self.where}: {self._keyless}", status=401)
+            raise ProviderFault(f"{self.where}: {self._keyless}", status=401, fatal=True)
         try:
             yield
         except ProviderFault:
             raise
-        except Exception as error:  # noqa: BLE001  SDK and HTTP client have no common base class
-            raise to_provider_fault(error, self.where, billable=billable, creates=creates) from None
+        except Exception as error:  # noqa: BLE001  the HTTP client's errors have no common base class
+            raise to_provider_fault(error, self.where, billable=call.billable) from None
+
+    def _refused(self, call: _Call, response: aiohttp.ClientResponse, content: bytes) -> ProviderFault:
+        reply = RefusedCall(response.status, response.headers, content)
+        where = f"{self.where}, model {call.model}" if call.model else self.where
+        return status_fault(reply, where, billable=call.billable, creates=call.creates)
 
     def _document(self, data: bytes, *, billable: bool) -> Body:
+        if data.lstrip()[:1] == b"<":
+            # A page of a website: no model has seen the question.
+            problem = "the reply is HTML, not JSON: check base_url (--base-url)"
+            raise ProviderFault(f"{self.where}: {problem}", status=200, fatal=True)
         try:
             document = parse_body(data)
         except ValueError as error:
@@ -97,32 +255,34 @@ class HttpClient:
             raise unreadable_reply(self.where, "the reply is not a JSON object", billable=billable)
         return document
 
-
-async def _split(response: httpx2.Response) -> AsyncGenerator[bytes, None]:
-    """Split at newlines only: the client's own line iterator also splits at U+2028 inside a string."""
-    rest = bytearray()
-    async with aclosing(response.aiter_bytes()) as chunks:
-        async for chunk in chunks:
-            rest += chunk
-            if b"\n" not in chunk:
-                continue
-            *lines, tail = bytes(rest).split(b"\n")
-            rest = bytearray(tail)
-            for line in lines:
-                if line.strip():
-                    yield line
-    if rest.strip():
-        yield bytes(rest)
+    def _url(self, path: str, query: Mapping[str, object] | None = None) -> URL:
+        fields = {**self._query, **(query or {})}
+        asked = f"?{urlencode(fields, quote_via=quote)}" if fields else ""
+        return URL(f"{self.endpoint.base_url}{path}{asked}", encoded=True)
 
 
-def checked_base_url(base_url: str | None, provider: str) -> str:
-    """A checked base URL; ``None`` is the provider's default, regardless of environment variables."""
-    if base_url is None:
-        return OWN_ADDRESSES[provider]
-    try:
-        url = httpx2.URL(base_url)
-    except (httpx2.InvalidURL, ValueError) as error:
-        raise BadOption(f"base_url {base_url!r} is not a valid URL: {error}") from None
-    if url.scheme not in {"http", "https"} or not url.host:
-        raise BadOption(f"base_url {base_url!r} must start with http:// or https:// and have a host")
-    return base_url
+async def _notice_closed_connections() -> None:
+    """Let the event loop see connections that the server closed, so that none of them is used for the next request.
+
+    A request that is lost that way counts as paid, although nobody received it. The first turn of the loop
+    finds out which sockets are ready, the second reads them.
+    """
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+
+
+def _succeeded(response: aiohttp.ClientResponse) -> bool:
+    return 200 <= response.status < 300
+
+
+def _redirected(method: str, url: URL, response: aiohttp.ClientResponse) -> URL | None:
+    """Where the request must be sent again; ``None`` if nowhere."""
+    location = response.headers.get("Location")
+    kept = response.status in _KEEPS_METHOD or (method == "GET" and response.status in {301, 302, 303})
+    if not kept or not location:
+        return None
+    target = url.join(URL(location))
+    elsewhere = target.origin() != url.origin()
+    if elsewhere and (method != "GET" or target.scheme != "https"):
+        return None
+    return target

@@ -1,4 +1,4 @@
-"""OpenAI: chat completions and batches on the official SDK; ``base_url`` selects a compatible server."""
+"""OpenAI: chat completions and batches; ``base_url`` selects a compatible server."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
-from openai import AsyncOpenAI, AsyncStream, DefaultAsyncHttpxClient
-
 from tiltyard.core.judging.question import TOOL_NAME, ChatPrompt
 from tiltyard.core.judging.verdict import Reply, VerdictForm
 from tiltyard.errors import BadOption, ProviderFault
-from tiltyard.judges.providers.connection_pools import client_settings
+from tiltyard.judges.providers.base_urls import checked_base_url
+from tiltyard.judges.providers.endpoints import Endpoint
 from tiltyard.judges.providers.faults import is_retryable, parse_error_document, unreadable_reply
-from tiltyard.judges.providers.http_client import HttpClient, checked_base_url
+from tiltyard.judges.providers.http_client import HttpClient
 from tiltyard.judges.providers.json_bodies import (
     encode_body,
     parse_body,
@@ -26,6 +25,7 @@ from tiltyard.judges.providers.json_bodies import (
 from tiltyard.judges.providers.provider import BatchEntry, BatchItem, BatchStatus, Body, Capabilities, Usage
 from tiltyard.judges.providers.request_options import VERDICT_TOOL, checked_options
 from tiltyard.judges.providers.token_limits import LIMIT_FIELDS
+from tiltyard.settings.endpoint_routes import EndpointRoute
 
 __all__ = ["OpenAI"]
 
@@ -60,24 +60,33 @@ class OpenAI:
         batch_bytes=200_000_000,
     )
 
-    def __init__(self, base_url: str | None, api_key: str | None, timeout_seconds: float) -> None:
-        client = AsyncOpenAI(
-            api_key=api_key or "no-key",
-            base_url=checked_base_url(base_url, self.name),
-            max_retries=0,
-            http_client=DefaultAsyncHttpxClient(**client_settings(timeout_seconds)),
-        )
-        own = client.base_url.host.endswith("openai.com")
+    def __init__(
+        self,
+        base_url: str | None,
+        api_key: str | None,
+        timeout_seconds: float,
+        route: EndpointRoute | None = None,
+    ) -> None:
+        endpoint = Endpoint(self.name, checked_base_url(base_url, self.name), route or EndpointRoute())
+        own = endpoint.is_at("openai.com")
         #: OpenAI's newer models accept only the new name of the limit, most other servers only the old one.
         self._limit = "max_completion_tokens" if own else "max_tokens"
+        self._path = endpoint.route.path or "/chat/completions"
         keyless = "no API key: set OPENAI_API_KEY, or the variable that api_key_env names"
         self._wire = HttpClient(
-            client, AsyncStream, self.name, keyless=keyless if own and not api_key else None
+            endpoint,
+            endpoint.credentials(api_key, "Authorization"),
+            timeout_seconds,
+            keyless=keyless if own and not endpoint.has_credentials(api_key) else None,
         )
 
     @property
     def base_url(self) -> str:
-        return self._wire.base_url
+        return self._wire.endpoint.base_url
+
+    @property
+    def address(self) -> str:
+        return self._wire.endpoint.address
 
     def body(self, model: str, ask: ChatPrompt, options: Mapping[str, Any]) -> Body:
         """The exact request. The option ``max_tokens_field`` is the field name of the token limit."""
@@ -87,7 +96,7 @@ class OpenAI:
             raise BadOption(f"options: max_tokens_field is {limit!r}; expected {' or '.join(LIMIT_FIELDS)}")
         system = [{"role": "system", "content": ask.system}] if ask.system else []
         body: Body = {"model": model, limit: ask.max_tokens}
-        body["messages"] = [*system, {"role": "user", "content": ask.user}]
+        body["messages"] = [*system, {"role": "user", "content": _user_content(ask)}]
         schema = dict(ask.schema or {})
         if ask.form is VerdictForm.SCHEMA:
             asked = {"name": TOOL_NAME, "strict": True, "schema": schema}
@@ -114,9 +123,13 @@ class OpenAI:
         return Reply(text, data, stop), _usage(body.get("usage"))
 
     async def complete(self, body: Body) -> Body:
-        reply = await self._wire.post("/chat/completions", encode_body(body), billable=True)
-        if reply.get("error") and not reply.get("choices"):
-            raise self._hidden_fault(reply["error"])
+        reply = await self._wire.post(
+            self._path, encode_body(body), billable=True, model=body.get("model", "")
+        )
+        choice = _first(reply.get("choices"))
+        error = choice.get("error") if choice else reply.get("error")
+        if error and not self.read(reply)[0].text:
+            raise self._hidden_fault(error)
         return reply
 
     async def count_tokens(self, body: Body) -> int:
@@ -279,3 +292,11 @@ def _batch_status(document: Any) -> BatchStatus:
         mark=mark if isinstance(mark, str) else None,
         failed=(reason or "no reason given") if status == "failed" else None,
     )
+
+
+def _user_content(ask: ChatPrompt) -> str | list[Body]:
+    """The text alone, or the text and its images."""
+    if not ask.images:
+        return ask.user
+    images: list[Body] = [{"type": "image_url", "image_url": {"url": url}} for url in ask.images]
+    return [{"type": "text", "text": ask.user}, *images]

@@ -10,7 +10,19 @@ from typing import Any, Protocol
 from tiltyard.core.judging.question import ChatPrompt
 from tiltyard.core.judging.verdict import Reply
 
-__all__ = ["BatchEntry", "BatchItem", "BatchStatus", "Body", "Capabilities", "Provider", "Usage"]
+__all__ = [
+    "LONGEST_WAIT_SECONDS",
+    "BatchEntry",
+    "BatchItem",
+    "BatchStatus",
+    "Body",
+    "Capabilities",
+    "Provider",
+    "Usage",
+]
+
+#: A provider that asks to wait longer, or serves nothing for so long, ends the run, which can be resumed.
+LONGEST_WAIT_SECONDS = 900.0
 
 #: A request or reply as the exact JSON document.
 Body = dict[str, Any]
@@ -89,6 +101,11 @@ class Provider(Protocol):
     @property
     def base_url(self) -> str: ...
     @property
+    def address(self) -> str:
+        """Who answers: the base URL, and path, query and headers of the configuration if there are any."""
+        ...
+
+    @property
     def adapter_version(self) -> int:
         """Must change when a `ChatPrompt` is sent as a different body, or a reply is parsed differently."""
         ...
@@ -106,7 +123,7 @@ class Provider(Protocol):
         ...
 
     async def complete(self, body: Body) -> Body:
-        """Send a request once, without retries by the SDK; return the raw reply."""
+        """Send a request once, without retries; return the raw reply."""
         ...
 
     async def count_tokens(self, body: Body) -> int:

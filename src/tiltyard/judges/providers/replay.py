@@ -46,10 +46,15 @@ class ReplayProvider:
         """The hash of the file: independent of its path, different if any reply changes."""
         return f"replay:{self._sha256}"
 
+    @property
+    def address(self) -> str:
+        return self.base_url
+
     def body(self, model: str, ask: ChatPrompt, options: Mapping[str, Any]) -> Body:
         extra, _ = checked_options(options, _OURS)
         body = {"model": model, "system": ask.system, "user": ask.user}
-        return body | {"max_tokens": ask.max_tokens, "form": ask.form.value} | extra
+        images = {"images": list(ask.images)} if ask.images else {}
+        return body | images | {"max_tokens": ask.max_tokens, "form": ask.form.value} | extra
 
     def read(self, body: Body) -> tuple[Reply, Usage | None]:
         text, data, stop, usage = (body.get(key) for key in ("text", "data", "stop", "usage"))

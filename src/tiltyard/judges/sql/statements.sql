@@ -20,9 +20,9 @@ UPDATE judge_runs SET generation = :generation + 1 WHERE run = :run AND generati
 UPDATE judge_runs SET held = held WHERE run = :run;
 
 -- name: hold
--- Reserves the worst case, if the remaining budget covers it.
+-- Reserves the worst case, if the remaining budget covers it and leaves the headroom.
 UPDATE judge_runs SET held = held + :amount
-WHERE run = :run AND (cap IS NULL OR spent + held + :amount <= cap);
+WHERE run = :run AND (cap IS NULL OR spent + held + :amount + :headroom <= cap);
 
 -- name: release
 -- Replaces reservations by the real cost.
@@ -59,6 +59,10 @@ VALUES (:request_key, :ask, :body, :received_at) ON CONFLICT (request_key, ask) 
 -- Live calls that a dead worker had in flight.
 SELECT attempt_id, run, reserved, priced FROM judge_attempts
 WHERE worker = :worker AND state = 'intent' AND batch IS NULL;
+
+-- name: unpriced_attempts
+-- How many attempts of a run were made at an unknown price.
+SELECT COUNT(*) FROM judge_attempts WHERE run = :run AND state <> 'intent' AND cost IS NULL;
 
 -- name: attempts_of_run
 -- All attempts of a run, in a stable order.

@@ -3,6 +3,7 @@
 from tiltyard.report.simulation.forecast_report import (
     simulation_markdown,
     simulation_page,
+    simulation_sentence,
     simulation_svgs,
     simulation_tables,
 )
@@ -10,6 +11,7 @@ from tiltyard.report.simulation.forecast_report import (
 __all__ = [
     "simulation_markdown",
     "simulation_page",
+    "simulation_sentence",
     "simulation_svgs",
     "simulation_tables",
 ]

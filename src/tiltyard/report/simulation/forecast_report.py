@@ -29,7 +29,13 @@ from tiltyard.report.simulation.simulation_charts import (
     simulation_charts,
 )
 
-__all__ = ["simulation_markdown", "simulation_page", "simulation_svgs", "simulation_tables"]
+__all__ = [
+    "simulation_markdown",
+    "simulation_page",
+    "simulation_sentence",
+    "simulation_svgs",
+    "simulation_tables",
+]
 
 Document = Mapping[str, Any]
 
@@ -76,6 +82,11 @@ def simulation_svgs(simulation: Document) -> dict[str, str]:
         title: spec for section in simulation_charts(simulation).values() for title, spec in section.items()
     }
     return {f"{_FILES[title]}.svg": chart_svg(spec) for title, spec in charts.items()}
+
+
+def simulation_sentence(simulation: Document) -> str:
+    """When the board becomes official."""
+    return _official_sentence(simulation, simulation["forecasts"][0])
 
 
 def _report(simulation: Document) -> Report:
@@ -164,8 +175,14 @@ def _right_sentence(simulation: Document, found: Document) -> str:
     then = "By then" if found["official"]["median"] is not None else "At the end"
     return (
         f"{then} the published order has {share['median']:.0%} of the pairs of the true top {top} "
-        f"right{spread}{beside}."
+        f"right{spread}{beside}.{_settled_sentence(found)}"
     )
+
+
+def _settled_sentence(found: Document) -> str:
+    share = found["settled"]
+    spread = "" if found["worlds"] < _MIN_RANGE_WORLDS else f" ({_percents(share)})"
+    return f" The order of {share['median']:.0%} of all pairs is settled{spread}."
 
 
 def _rules_section(simulation: Document) -> ReportSection:

@@ -57,13 +57,11 @@ def span_sentence(report: ValidityReport) -> str:
     """The span that the report covers."""
     span = report.span
     arena = f"{report.n_enabled:,} of {report.n_models:,} models enabled, {report.n_prompts:,} prompts"
-    if span.end_row == span.first_row:
-        return (
-            f"Nothing happened in this span, which begins after row {span.first_row:,} of the log; {arena}."
-        )
+    if not span.events:
+        return f"Nothing happened in this span, before which there are {span.votes_before:,} votes; {arena}."
     times = f"{format_date(span.first_time)} to {format_date(span.last_time)}: " if span.by == "time" else ""
     return (
-        f"{times}rows {span.first_row + 1:,} to {span.end_row:,} of the log, "
+        f"{times}{span.events:,} events of the log, "
         f"{span.votes - span.votes_before:,} votes of {span.votes:,} so far; {arena}."
     )
 

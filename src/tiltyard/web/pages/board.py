@@ -10,7 +10,9 @@ from fastapi.responses import HTMLResponse, Response
 from markupsafe import Markup
 
 from tiltyard.arena.content.arenas import Arena
+from tiltyard.core.ratings import Finding
 from tiltyard.errors import NotFound
+from tiltyard.report.board_charts import charts_available
 from tiltyard.web.access import registry_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.board_data import BoardPageData, SourceBoard, board_page_cache_of, gather_board_page
@@ -76,45 +78,67 @@ def _rendered(request: Request, material: BoardPageData, chart: ChartView) -> st
     path = paths.board(material.arena.name)
     if material.permanent:
         path = paths.snapshot(material.arena.name, first.snapshot.sha256)
+    shown, chosen = (
+        (material.arena.name, first.snapshot.sha256),
+        query.only("category", "language", "excluded"),
+    )
     values: dict[str, object] = {
         "active": "board",
         "arena": material.arena,
         "board": first,
+        "board_views": () if material.permanent else material.facts.views,
         "boards": material.boards,
-        "categories": [(one, one) for one in material.facts.categories],
         "chart": chart,
         "document": first.document,
         "facts": material.facts,
         "files": download_links(material),
         "here": query.address(path),
-        "findings": [
-            (board.document.source, one)
-            for board in material.boards
-            for one in (board.filtered or board.document).findings
-        ],
+        "level": _level(first),
+        "findings": [(board.document.source, one) for board in material.boards for one in _findings(board)],
+        "judged": material.judged,
         "languages": [(one, one) for one in material.facts.languages],
         "origin": registry_of(request).settings.address(),
         "path": path,
         "permanent": material.permanent,
         "policy": first.document.method.policy,
+        "preview_address": paths.asked(paths.snapshot(*shown), chosen),
+        "preview_picture": paths.board_card(*shown, chosen) if charts_available() else None,
         "query": query,
         "seen_digits": digits_to_show,
     }
     kept = board_page_cache_of(request)
     views = [kept.view(board) for board in material.boards]
     view = filtered_view(views[0], query)
-    values |= {"view": view, "columns": list(download_rows(views, query)[0])}
+    values["some_retired"] = any(one.retired for one in views)
+    values |= {"view": view, "views": views, "columns": list(download_rows(views, query)[0])}
     if len(views) == 2:
         pairs = compare_sources(views[0].lines, views[1].lines, query)
-        return pages_of(request).render("board/both.html", request, pairs=pairs, sides=views, **values)
-    rows = _rows(request, material.arena, first, views[0])
+        return pages_of(request).render("board/both.html", request, pairs=pairs, **values)
+    rows = _rows(request, material, views[0])
     bodies = [rows[line.model] for line in view.lines]
     return pages_of(request).render("board/board.html", request, bodies=bodies, **values)
 
 
-def _rows(request: Request, arena: Arena, board: SourceBoard, view: BoardView) -> dict[str, Markup]:
+def _findings(board: SourceBoard) -> tuple[Finding, ...]:
+    """What a reader must know before trusting the numbers: about the board, and about the fit behind it."""
+    if board.filtered is not None:
+        return board.filtered.findings
+    cross = board.document.cross_check
+    # A board of an earlier version without votes has caveats about nothing.
+    fit = () if cross is None or not board.document.votes else cross.findings
+    return (*board.document.findings, *fit)
+
+
+def _level(board: SourceBoard) -> float | None:
+    """The confidence level of the intervals that are drawn."""
+    cross = (board.filtered or board.document).cross_check
+    return None if cross is None else cross.level
+
+
+def _rows(request: Request, material: BoardPageData, view: BoardView) -> dict[str, Markup]:
     """All rows of a board as HTML, by model; cached, because searching and sorting does not change them."""
-    kept, key = board_page_cache_of(request), (board.sha256, arena.name, localization_of(request).language)
+    kept, board, arena = board_page_cache_of(request), material.first, material.arena
+    key = (board.sha256, arena.name, material.details.version, localization_of(request).language)
     found = kept.rows.get(key)
     if found is None:
         text = pages_of(request).render(
@@ -122,12 +146,13 @@ def _rows(request: Request, arena: Arena, board: SourceBoard, view: BoardView) -
             request,
             arena=arena,
             board=board,
-            document=board.document,
+            details=material.details,
+            document=board.filtered or board.document,
             floored=floor_percent,
             view=view,
         )
         bodies = text.split(_ROW_SEPARATOR)[1:]
         models = [line.model for line in view.lines]
-        rendered = (Markup(body) for body in bodies)  # noqa: S704 - a template of ours made it
+        rendered = (Markup(body) for body in bodies)  # noqa: S704 - a template of ours made it  # nosec B704
         found = kept.rows.put(key, dict(zip(models, rendered, strict=True)))
     return found

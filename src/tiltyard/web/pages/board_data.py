@@ -23,11 +23,14 @@ from tiltyard.arena.boards.snapshots import (
 )
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.content.catalog import read_prompt_filters
-from tiltyard.arena.log.event_log import SOURCES
+from tiltyard.arena.content.model_details import ArenaModelDetails, read_model_details
+from tiltyard.arena.content.response_details import read_known_details
+from tiltyard.arena.log.event_log import JUDGE, SOURCES
 from tiltyard.caches import BoundedCache
 from tiltyard.compute_once import BoundedQueue, SingleFlight
 from tiltyard.core.board.document import BoardDocument
 from tiltyard.core.board.filtered import FilteredBoard
+from tiltyard.errors import NotFound
 from tiltyard.report.arena_charts import ChartContent
 from tiltyard.web.access import registry_of
 from tiltyard.web.assets import accepts_gzip
@@ -44,8 +47,11 @@ __all__ = [
     "SourceBoard",
     "board_page_cache_of",
     "gather_board_page",
+    "model_details_of",
     "send_file",
 ]
+
+_DETAILS_CACHE_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +65,20 @@ class SnapshotFacts:
     held: int | None
     categories: tuple[str, ...]
     languages: tuple[str, ...]
+    #: Whether any response says what it took to make; and whether there are votes on texts of which the style is known.
+    used: bool
+    styled: bool
+
+    @property
+    def views(self) -> tuple[str, ...]:
+        """The views of the arena's models that have something to show."""
+        there = {
+            "board": True,
+            "categories": len(self.categories) > 1,
+            "usage": self.used,
+            "style": self.styled,
+        }
+        return tuple(name for name, shown in there.items() if shown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +125,10 @@ class BoardPageData:
     facts: SnapshotFacts
     #: Whether it was requested by its hash, and therefore never changes.
     permanent: bool
+    #: Whether judges have voted.
+    judged: bool
+    #: What the operator says about the models.
+    details: ArenaModelDetails
 
     @property
     def first(self) -> SourceBoard:
@@ -114,7 +138,8 @@ class BoardPageData:
     def key(self) -> Hashable:
         """The cache key: pages with the same key differ in language and theme only."""
         shown = tuple((board.sha256, board.citation) for board in self.boards)
-        return (self.arena.arena, self.arena.title, self.query, self.facts, self.permanent, shown)
+        arena = (self.arena.arena, self.arena.title, self.arena.settings.public)
+        return (*arena, self.query, self.facts, self.permanent, self.judged, self.details.version, shown)
 
 
 class BoardPageCache:
@@ -133,6 +158,8 @@ class BoardPageCache:
         self.rows: BoundedCache[Hashable, dict[str, Markup]] = BoundedCache(12)
         #: Responses with their ETag, by everything that they depend on.
         self.made: BoundedCache[Hashable, tuple[bytes, str]] = BoundedCache(32 * 1024 * 1024)
+        #: What operators say about models, by arena. Another process may have changed it.
+        self.details: BoundedCache[int, ArenaModelDetails] = BoundedCache(200, seconds=_DETAILS_CACHE_SECONDS)
         #: Arena cards of the home page.
         self.cards: BoundedCache[Hashable, Any] = BoundedCache(200)
         self.making = asyncio.Lock()
@@ -201,17 +228,39 @@ async def gather_board_page(
 ) -> BoardPageData:
     """Read the data of a page: of the newest boards, or of a published snapshot."""
     if snapshot is not None:
-        query = query.changed(source=SOURCES[snapshot.source], category="", language="", excluded="left-out")
+        query = query.changed(source=SOURCES[snapshot.source])
     sources = range(len(SOURCES)) if query.source == "both" else (query.part().source,)
     boards = tuple([await _counted(request, arena, query, source, snapshot) for source in sources])
     facts = await _facts(request, arena, boards[0])
-    return BoardPageData(arena, query, boards, facts, permanent=snapshot is not None)
+    judged = await _judged(request, arena)
+    # A published board never changes, and the operator's words are no part of it.
+    details = ArenaModelDetails({}, "") if snapshot is not None else await model_details_of(request, arena)
+    return BoardPageData(arena, query, boards, facts, snapshot is not None, judged, details)
+
+
+async def _judged(request: Request, arena: Arena) -> bool:
+    """Whether judges have voted."""
+    try:
+        return (await boards_of(request).latest(arena.arena, JUDGE)).votes > 0
+    except NotFound:
+        return False
+
+
+async def model_details_of(request: Request, arena: Arena) -> ArenaModelDetails:
+    """What the operator says about the models of an arena, cached for a few seconds."""
+    kept = board_page_cache_of(request)
+    found = kept.details.get(arena.arena)
+    if found is None:
+        found = kept.details.put(
+            arena.arena, await read_model_details(registry_of(request).pool, arena.arena)
+        )
+    return found
 
 
 async def _counted(
     request: Request, arena: Arena, query: BoardQuery, source: int, snapshot: Snapshot | None
 ) -> SourceBoard:
-    boards, kept = boards_of(request), board_page_cache_of(request)
+    boards, kept, once = boards_of(request), board_page_cache_of(request), snapshot
     if snapshot is None:
         snapshot = await boards.latest(arena.arena, source)
     part = query.part(source)
@@ -219,7 +268,9 @@ async def _counted(
         return SourceBoard(
             snapshot, board_of(snapshot), None, snapshot.sha256, await _citation(request, snapshot)
         )
-    found = await boards.filtered(arena, source, part.category, part.language, counted=part.counted)
+    found = await boards.filtered(
+        arena, source, part.category, part.language, counted=part.counted, snapshot=once
+    )
     filtered = kept.filtered_board(found.sha256, found.data)
     if filtered.snapshot != snapshot.sha256:
         snapshot = await boards.published(arena.arena, filtered.snapshot)
@@ -253,6 +304,15 @@ async def _facts(request: Request, arena: Arena, board: SourceBoard) -> Snapshot
         held = await boards.held(snapshot, every=policy.evaluated_every, most=policy.evaluations)
         excluded = await boards.excluded(snapshot)
         not_blind = await boards.not_blind(snapshot)
-        facts = SnapshotFacts(excluded, not_blind, held, tuple(categories), tuple(languages))
+        used, styled = await read_known_details(registry_of(request).pool, arena.arena)
+        facts = SnapshotFacts(
+            excluded,
+            not_blind,
+            held,
+            tuple(categories),
+            tuple(languages),
+            used,
+            styled and snapshot.votes > 0,
+        )
         found = kept.facts.put(snapshot.sha256, facts)
     return found

@@ -32,19 +32,20 @@ _TYPES = {
     "json": "application/json",
     "parquet": "application/vnd.apache.parquet",
 }
-#: Columns of a file, with their types.
+#: Columns of a file, with their types. A place claims nothing; ranks, tiers and what is settled above the next do.
 COLUMNS: Mapping[str, type] = {
-    "rank": int,
+    "place": int,
     "rank_low": int,
     "rank_high": int,
     "tier": int,
     "model": str,
     "badge": str,
     "state": str,
-    "order_proven": str,
+    "settled_above_next": str,
     "score": float,
     "rating": float,
     "rd": float,
+    "bradley_terry": float,
     "low": float,
     "high": float,
     "confidence": float,
@@ -58,13 +59,15 @@ COLUMNS: Mapping[str, type] = {
     "votes": int,
     "both_bad": int,
 }
-_OF_EACH = ("rank", "rank_low", "rank_high", "score", "votes")
+#: Columns that have another name than their field.
+_FIELDS = {"place": "rank", "settled_above_next": "above_next"}
+_OF_EACH = ("place", "rank_low", "rank_high", "score", "votes")
 #: Columns of a file that compares people and judges.
 COMPARISON_COLUMNS: Mapping[str, type] = {
     "model": str,
     "state": str,
     **{f"{who}_{name}": COLUMNS[name] for who in ("human", "judge") for name in _OF_EACH},
-    "places_apart": int,
+    "ranks_apart": int,
     "ranges_apart": str,
 }
 
@@ -102,18 +105,18 @@ def download_rows(
     rows = []
     for pair in compare_sources(human.lines, judge.lines, query):
         of_each = {
-            f"{who}_{name}": getattr(line, name, None)
+            f"{who}_{name}": getattr(line, _FIELDS.get(name, name), None)
             for who, line in (("human", pair.human), ("judge", pair.judge))
             for name in _OF_EACH
         }
-        apart = {"places_apart": pair.apart, "ranges_apart": _yes(said=pair.beyond)}
+        apart = {"ranks_apart": pair.apart, "ranges_apart": _yes(said=pair.beyond)}
         rows.append({"model": pair.model, "state": _state(pair.known), **of_each, **apart})
     return COMPARISON_COLUMNS, rows
 
 
 def _row(line: BoardLine) -> dict[str, object]:
-    own = {"state": _state(line), "order_proven": _yes(said=line.proven)}
-    return {name: own[name] if name in own else getattr(line, name) for name in COLUMNS}
+    own = {"state": _state(line)}
+    return {name: own[name] if name in own else getattr(line, _FIELDS.get(name, name)) for name in COLUMNS}
 
 
 def _state(line: BoardLine) -> str:
@@ -129,7 +132,7 @@ def _written(material: BoardPageData, views: Sequence[BoardView], format: Format
     if format == "csv":
         return _csv(list(columns), rows)
     if format == "json":
-        return _json(material, list(columns), rows)
+        return _json(material, views, list(columns), rows)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "board.parquet"
         write_row_table(path, columns, rows)
@@ -144,14 +147,20 @@ def _csv(columns: Sequence[str], rows: Sequence[Mapping[str, object]]) -> bytes:
     return text.getvalue().encode()
 
 
-def _json(material: BoardPageData, columns: Sequence[str], rows: Sequence[Mapping[str, object]]) -> bytes:
+def _json(
+    material: BoardPageData,
+    views: Sequence[BoardView],
+    columns: Sequence[str],
+    rows: Sequence[Mapping[str, object]],
+) -> bytes:
     first, query = material.first, material.query
     about = {
         "arena": material.arena.name,
         "asked": query.values(),
         "snapshots": [board.snapshot.sha256 for board in material.boards],
         "citable": [None if board.citable is None else board.citable.sha256 for board in material.boards],
-        "order": first.document.order if first.filtered is None else "bradley-terry",
+        "order": (first.filtered or first.document).order,
+        "settled": [None if view.claim is None else view.claim.to_dict() for view in views],
         "columns": list(columns),
         "rows": rows,
     }

@@ -5,19 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from tiltyard.core.board.arena_board import ArenaRow, ShownOrder
-from tiltyard.core.board.board_rows import Row
 from tiltyard.core.board.cross_check import CrossCheckRow
 from tiltyard.core.board.document import BoardDocument
 from tiltyard.core.board.filtered import FilteredBoard
+from tiltyard.core.board.settled_order import claims_nothing
+from tiltyard.core.policy.validity.order_marks import LIKE_THESE, Scope
+from tiltyard.core.ratings import Finding
 from tiltyard.web.pages.board_query import BoardQuery
+from tiltyard.web.pages.headline import Headline, PlaceWord, claimed_place, headline_of
+from tiltyard.web.pages.interval_scale import BarPosition, DrawnInterval, IntervalScale, interval_scale
 
 __all__ = [
     "BoardLine",
     "BoardView",
-    "IntervalScale",
     "Kind",
     "SourceComparison",
     "board_lines",
@@ -27,20 +30,17 @@ __all__ = [
     "filtered_view",
     "floor_percent",
     "full_view",
-    "interval_scale",
 ]
 
 #: The order of the board, which is also what the rating column shows.
 Kind = ShownOrder
-
-#: Rows with a larger RD do not determine the scale of the intervals.
-_WIDE_RD_POINTS = 200.0
 
 
 @dataclass(frozen=True, slots=True)
 class BoardLine:
     """The row of one model; missing values are ``None``."""
 
+    #: The place in the published order, which claims nothing; and the ranks and the tier that may be claimed.
     rank: int | None
     rank_low: int | None
     rank_high: int | None
@@ -48,12 +48,16 @@ class BoardLine:
     model: str
     badge: str | None
     retired: bool
-    proven: bool
+    #: For which prompts it is settled above the next row; the wider scope, if for both.
+    above_next: Scope | None
+    #: How sure its place is; ``None`` where no rank is claimed.
+    place: PlaceWord | None
     kind: Kind
-    #: The score by which it is ranked; raw rating and RD; the interval, if there is one.
+    #: The score by which it is ranked; raw rating and RD; the Bradley–Terry rating with its interval.
     score: float | None
     rating: float | None
     rd: float | None
+    bradley_terry: float | None
     low: float | None
     high: float | None
     confidence: float | None
@@ -68,8 +72,8 @@ class BoardLine:
     unrated: int
     #: Votes that called both responses bad, including those flagged by judges.
     both_bad: int
-    #: The row of the published board, and of the cross-check, if there is one.
-    row: ArenaRow | None
+    #: The row of the board, and of the cross-check, if there is one.
+    row: ArenaRow
     cross: CrossCheckRow | None
 
     @property
@@ -84,26 +88,25 @@ class BoardLine:
         return self.wins / rated if rated else None
 
     @property
-    def drawn(self) -> tuple[float, float, float] | None:
-        """Low, value and high of the drawn interval: the confidence interval, or rating ± 2 RD."""
-        if self.kind == "conservative":
-            if self.rating is not None and self.rd is not None:
-                return self.rating - 2.0 * self.rd, self.rating, self.rating + 2.0 * self.rd
-        elif self.low is not None and self.high is not None and self.score is not None:
-            return self.low, self.score, self.high
-        return None
+    def one_sided(self) -> Literal["won", "lost"] | None:
+        """Whether it won, or lost, every rated vote: then there is no Bradley–Terry rating, and no order can be settled."""
+        if self.bradley_terry is not None or self.ties or bool(self.wins) == bool(self.losses):
+            return None
+        return "won" if self.wins else "lost"
 
+    @property
+    def taken_off(self) -> float | None:
+        """The confidence as it is shown: where the row shows rating and score, the difference of what it shows."""
+        if self.kind != "conservative" or self.rating is None or self.score is None:
+            return self.confidence
+        return float(f"{self.rating:.0f}") - float(f"{self.score:.0f}")
 
-@dataclass(frozen=True, slots=True)
-class IntervalScale:
-    """The scale on which all intervals of a page are drawn."""
-
-    least: float
-    most: float
-
-    def place(self, value: float) -> float:
-        """The position of a value in percent, clamped to the ends."""
-        return 100.0 * min(max((value - self.least) / ((self.most - self.least) or 1.0), 0.0), 1.0)
+    @property
+    def drawn(self) -> DrawnInterval | None:
+        """The interval that is drawn: that of the Bradley–Terry rating, whatever the board is ordered by."""
+        if self.bradley_terry is None or self.low is None or self.high is None:
+            return None
+        return DrawnInterval(self.low, self.bradley_terry, self.high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +119,34 @@ class BoardView:
     total: int
     #: How many of these are retired.
     retired: int
-    scale: IntervalScale
+    #: ``None`` if no row has an interval.
+    scale: IntervalScale | None
+    #: What may be said of the order in one sentence; ``None`` in phase 1, and on boards of earlier versions.
+    claim: Finding | None
+    #: Whether the board is of an earlier version, which claimed nothing.
+    earlier: bool
+    #: Who is first, and how sure that is.
+    headline: Headline
 
-    def places(self, line: BoardLine) -> tuple[str, str, str]:
-        """The positions of low, value and high in percent."""
-        assert line.drawn is not None
-        low, value, high = (f"{self.scale.place(at):.1f}" for at in line.drawn)
-        return low, value, high
+    @property
+    def unordered(self) -> bool:
+        """Whether no order at all may be claimed, whatever badges say."""
+        return claims_nothing(self.claim)
+
+    @property
+    def tiers(self) -> int:
+        """The number of tiers."""
+        return max((line.tier or 0 for line in self.lines), default=0)
+
+    @property
+    def clipped(self) -> bool:
+        """Whether any interval reaches beyond the scale."""
+        bars = [self.bar(line) for line in self.lines]
+        return any(bar is not None and (bar.cut_low or bar.cut_high) for bar in bars)
+
+    def bar(self, line: BoardLine) -> BarPosition | None:
+        """Where the interval of a row is drawn; ``None`` if it has none."""
+        return None if line.drawn is None or self.scale is None else self.scale.position(line.drawn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,29 +169,44 @@ class SourceComparison:
 
     @property
     def apart(self) -> int | None:
-        """How many places lower judges rank it than people do."""
-        if self.human is None or self.judge is None or self.human.rank is None or self.judge.rank is None:
+        """How many ranks lower judges rank it than people do, at least; 0 if the ranges of ranks overlap.
+
+        Where a board claims no ranges, its place counts.
+        """
+        human, judge = _ranks(self.human), _ranks(self.judge)
+        if human is None or judge is None:
             return None
-        return self.judge.rank - self.human.rank
+        return max(judge[0] - human[1], 0) + min(judge[1] - human[0], 0)
 
     @property
     def beyond(self) -> bool:
-        """Whether the two ranges of ranks do not overlap."""
-        if self.human is None or self.judge is None:
-            return False
-        ends = (self.human.rank_low, self.human.rank_high, self.judge.rank_low, self.judge.rank_high)
-        low, high, other_low, other_high = ends
-        if low is None or high is None or other_low is None or other_high is None:
-            return False
-        return low > other_high or other_low > high
+        """Whether both boards claim ranges of ranks, and these do not overlap."""
+        claimed = (line is not None and line.rank_low is not None for line in (self.human, self.judge))
+        return all(claimed) and bool(self.apart)
+
+
+def _ranks(line: BoardLine | None) -> tuple[int, int] | None:
+    """The lowest and the highest rank that is claimed for a row, or its place alone."""
+    if line is None or line.rank is None:
+        return None
+    if line.rank_low is None or line.rank_high is None:
+        return line.rank, line.rank
+    return line.rank_low, line.rank_high
 
 
 def full_view(document: BoardDocument, filtered: FilteredBoard | None = None) -> BoardView:
     """All rows of a published or filtered board, in its order."""
-    kind: Kind = document.order if filtered is None else "bradley-terry"
-    lines = board_lines(document) if filtered is None else _counted(document, filtered)
+    shown = document if filtered is None else filtered
+    lines = board_lines(shown)
     return BoardView(
-        kind, tuple(lines), len(lines), sum(line.retired for line in lines), interval_scale(lines)
+        shown.order,
+        tuple(lines),
+        len(lines),
+        sum(line.retired for line in lines),
+        interval_scale([line.drawn for line in lines if line.drawn is not None]),
+        shown.settled,
+        earlier=shown.settled is None and shown.phase > 1,
+        headline=headline_of(shown),
     )
 
 
@@ -189,12 +228,16 @@ def compare_sources(
     ]
 
 
-def board_lines(document: BoardDocument) -> list[BoardLine]:
-    """All rows of a published board, in its order; there are no ranks before the first vote."""
+def board_lines(document: BoardDocument | FilteredBoard) -> list[BoardLine]:
+    """All rows of a published or filtered board, in its order; there are no ranks before the first vote."""
     cross = document.cross_check
     checks = {} if cross is None else {row.model: row for row in cross.rows}
-    lines = [_published(row, document.order, checks.get(row.model)) for row in document.rows]
-    return lines if document.votes else [replace(line, rank=None) for line in lines]
+    ranked = sum(row.rank_low is not None for row in document.rows)
+    lines = [_published(row, document.order, checks.get(row.model), ranked) for row in document.rows]
+    if document.votes:
+        return lines
+    nothing: dict[str, Any] = dict.fromkeys(("rank", "rank_low", "rank_high", "tier", "place"))
+    return [replace(line, **nothing) for line in lines]
 
 
 def filter_and_sort(lines: Iterable[BoardLine], query: BoardQuery) -> list[BoardLine]:
@@ -208,15 +251,6 @@ def filter_and_sort(lines: Iterable[BoardLine], query: BoardQuery) -> list[Board
     known = [line for line in found if _sort_key(line, query.sort) is not None]
     known.sort(key=lambda line: _sort_key(line, query.sort), reverse=not query.rising)
     return known + [line for line in found if _sort_key(line, query.sort) is None]
-
-
-def interval_scale(lines: Sequence[BoardLine]) -> IntervalScale:
-    """One scale for all rows, determined by rows with a small RD, or by all rows if there are none."""
-    drawn = [line.drawn for line in lines if line.drawn is not None]
-    narrow = [ends for ends in drawn if ends[2] - ends[0] <= 4.0 * _WIDE_RD_POINTS] or drawn
-    if not narrow:
-        return IntervalScale(0.0, 1.0)
-    return IntervalScale(min(low for low, _, _ in narrow), max(high for _, _, high in narrow))
 
 
 def floor_percent(share: float | None) -> float | None:
@@ -238,23 +272,25 @@ def _sort_key(line: BoardLine, sort: str) -> Any:
     return getattr(line, {"rating": "score", "score": "average_score"}.get(sort, sort))
 
 
-def _published(row: ArenaRow, order: Kind, cross: CrossCheckRow | None) -> BoardLine:
-    record, batch = row.record, cross if order == "bradley-terry" else None
+def _published(row: ArenaRow, order: Kind, cross: CrossCheckRow | None, ranked: int) -> BoardLine:
+    record = row.record
     return BoardLine(
         rank=row.rank,
-        rank_low=None if cross is None else cross.rank_low,
-        rank_high=None if cross is None else cross.rank_high,
-        tier=None if cross is None else cross.tier,
+        rank_low=row.rank_low,
+        rank_high=row.rank_high,
+        tier=row.tier,
         model=row.model,
         badge=None if row.badge is None else row.badge.value,
         retired=not row.enabled,
-        proven=bool(row.proven),
+        above_next=_widest(row.settled),
+        place=claimed_place(row, ranked),
         kind=order,
         score=row.score(order),
         rating=row.rating,
         rd=row.rd,
-        low=None if batch is None else batch.low,
-        high=None if batch is None else batch.high,
+        bradley_terry=row.bradley_terry,
+        low=None if cross is None else cross.low,
+        high=None if cross is None else cross.high,
         confidence=row.confidence,
         coverage=None if row.coverage is None else row.coverage.strict,
         consistency=row.consistency,
@@ -270,40 +306,6 @@ def _published(row: ArenaRow, order: Kind, cross: CrossCheckRow | None) -> Board
     )
 
 
-def _counted(document: BoardDocument, filtered: FilteredBoard) -> list[BoardLine]:
-    """Rows of a filtered board."""
-    published = {row.model: row for row in document.rows}
-    return [_counted_line(row, published.get(row.model)) for row in filtered.rows]
-
-
-def _counted_line(row: Row, published: ArenaRow | None) -> BoardLine:
-    """The row of a filtered board. A model outside the largest group has no rank."""
-    ranked = row if row.group == 0 else None
-    return BoardLine(
-        rank=None if ranked is None else ranked.rank,
-        rank_low=None if ranked is None else ranked.rank_low,
-        rank_high=None if ranked is None else ranked.rank_high,
-        tier=None if ranked is None else ranked.tier,
-        model=row.model,
-        badge=None,
-        retired=published is not None and not published.enabled,
-        proven=False,
-        kind="bradley-terry",
-        score=None if ranked is None else ranked.rating,
-        rating=None,
-        rd=None,
-        low=None if ranked is None else ranked.low,
-        high=None if ranked is None else ranked.high,
-        confidence=None,
-        coverage=None,
-        consistency=None,
-        spread=None,
-        average_score=None,
-        wins=row.wins,
-        losses=row.losses,
-        ties=row.ties,
-        unrated=row.unrated,
-        both_bad=row.both_bad,
-        row=published,
-        cross=None,
-    )
+def _widest(scopes: Sequence[Scope]) -> Scope | None:
+    """The scope to name: who is settled for prompts like these is settled for these as well."""
+    return LIKE_THESE if LIKE_THESE in scopes else next(iter(scopes), None)

@@ -36,7 +36,7 @@ from tiltyard.web.pages.board_data import (
     send_file,
 )
 from tiltyard.web.pages.board_query import BoardQuery, BoardQueryParams, Chart, Snap
-from tiltyard.web.pages.board_view import BoardLine, BoardView, Kind, filtered_view
+from tiltyard.web.pages.board_view import BoardView, Kind, filtered_view
 from tiltyard.web.pages.layout import localization_of
 from tiltyard.web.pages.localization import Localization
 from tiltyard.web.pages.paths import asked, board
@@ -73,12 +73,8 @@ _SCORE_FIELDS: Mapping[Kind, Literal["conservative", "bradley_terry", "legacy_el
     "bradley-terry": "bradley_terry",
     "legacy-elo": "legacy_elo",
 }
-#: Axis titles of the ratings chart.
-_AXES: Mapping[Kind, str] = {
-    "conservative": _("rating, and 2 RD to either side: the left end is the conservative score"),
-    "bradley-terry": _("Bradley–Terry rating, with interval"),
-    "legacy-elo": _("legacy Elo"),
-}
+#: The axis of the ratings chart, if there are intervals.
+_INTERVALS = _("Bradley–Terry rating, with interval")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -221,9 +217,19 @@ async def _content(
 
 
 def _rated(whole: BoardView) -> ChartContent:
+    """Bradley–Terry ratings with their intervals where there are any, as in the table; else what the board is ordered by."""
     view = filtered_view(whole, BoardQuery(retired="hide"))
-    dots = [_dot(line, line.score) for line in view.lines if line.score is not None]
-    return ChartContent(_AXES[view.kind], dots)
+    if whole.scale is None:
+        scores = [(line, line.score) for line in view.lines if line.score is not None]
+        return ChartContent(
+            _SCORES[view.kind],
+            [RatingPoint(line.model, score, None, None, line.votes) for line, score in scores],
+        )
+    rated = [(line, line.bradley_terry) for line in view.lines if line.bradley_terry is not None]
+    return ChartContent(
+        _INTERVALS,
+        [RatingPoint(line.model, rating, line.low, line.high, line.votes) for line, rating in rated],
+    )
 
 
 def _paired(written: bytes) -> ChartContent:
@@ -240,13 +246,6 @@ def _recalled(kind: Kind, written: bytes) -> ChartContent:
     return ChartContent(_SCORES[kind], models=said["models"], points=points, snapshot=said["snapshot"])
 
 
-def _dot(line: BoardLine, score: float) -> RatingPoint:
-    if line.drawn is None:
-        return RatingPoint(line.model, score, None, None, line.votes)
-    low, value, high = line.drawn
-    return RatingPoint(line.model, value, low, high, line.votes)
-
-
 def _address(material: BoardPageData, name: str, form: str, theme: str, content: ChartContent) -> str:
     """The URL of a chart; with the hash of its snapshot if possible, so that it can be cached forever."""
     path = f"{board(material.arena.name)}/charts/{name}.{form}"
@@ -255,4 +254,5 @@ def _address(material: BoardPageData, name: str, form: str, theme: str, content:
         snapshot = content.snapshot or first.snapshot.sha256
         return asked(path, {"theme": theme, "snapshot": snapshot, "drawn": drawing_version()})
     source = {"source": "llm-judge"} if first.snapshot.source else {}
-    return asked(path, {**query.only("category", "language", "excluded"), **source, "theme": theme})
+    once = {"snapshot": first.snapshot.sha256} if material.permanent else {}
+    return asked(path, {**query.only("category", "language", "excluded"), **source, "theme": theme, **once})

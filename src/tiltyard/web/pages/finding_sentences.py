@@ -2,7 +2,8 @@
 
 A rule or finding is a name and values. English pages show the sentence that was published in the document. Other
 languages fill in the translated template. A sentence without a template or with missing values (from a board of
-another version, for instance) stays in English and is marked as English.
+another version, for instance) stays in English and is marked as English. Advice is always that for readers of an
+arena, whatever an earlier version published.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Literal
 
 from markupsafe import Markup
 
+from tiltyard.core.board.arena_advice import arena_advice
 from tiltyard.core.policy.validity.rule_templates import RULES
 from tiltyard.core.policy.validity.rules import Rule
 from tiltyard.core.ratings import Finding
@@ -29,7 +31,8 @@ def translate_sentence(
     localization: Localization, one: Finding | Rule, part: Part = "text", most: int | None = None
 ) -> Markup:
     """A sentence of a rule or finding for a page, truncated to ``most`` characters."""
-    written: str = getattr(one, part)
+    own = arena_advice(one) if part == "advice" and isinstance(one, Finding) else None
+    written: str = getattr(one, part) if own is None else own
     known = written if localization.language == DEFAULT else translate_exactly(localization, one, part)
     shown = written if known is None else known
     if most is not None and len(shown) > most:
@@ -47,6 +50,8 @@ def translate_exactly(localization: Localization, one: Finding | Rule, part: Par
     if template is None:
         return None
     text = template.advice if part == "advice" else template.text
+    if part == "advice" and isinstance(one, Finding):
+        text = arena_advice(one) or text
     language = Language(localization.texts.gettext, localization.point, localization.group)
     try:
         return sentence(text, template, values, language)

@@ -12,10 +12,13 @@ from tiltyard.arena.boards.published_boards import board_of
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.content.catalog import read_arenas
 from tiltyard.core.board.document import BoardDocument
+from tiltyard.core.board.settled_order import claims_nothing
+from tiltyard.core.ratings import Finding
 from tiltyard.errors import NotFound
 from tiltyard.web.access import CurrentActor, registry_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.board_data import board_page_cache_of
+from tiltyard.web.pages.headline import Headline, headline_of
 from tiltyard.web.pages.layout import THEME_COOKIE, THEMES, redirect_to, render_page
 from tiltyard.web.reader_access import boards_of, may_read
 
@@ -24,14 +27,6 @@ __all__ = ["router"]
 router = APIRouter(include_in_schema=False)
 
 _YEAR_SECONDS = 365 * 24 * 3600
-
-
-@dataclass(frozen=True, slots=True)
-class Best:
-    """One of the top models of an arena, with its score."""
-
-    model: str
-    score: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +40,28 @@ class ArenaCard:
     #: Enabled models, and retired ones.
     models: int
     retired: int
-    #: The top three.
-    best: tuple[Best, ...]
+    #: Who is first, and how sure that is; ``None`` before the first board.
+    headline: Headline | None = None
+    #: What is settled in all; ``None`` where the board does not say.
+    claim: Finding | None = None
+
+    @property
+    def unordered(self) -> bool:
+        """Whether no order at all may be claimed."""
+        return claims_nothing(self.claim)
+
+    @property
+    def voted(self) -> bool:
+        """Whether anybody has voted."""
+        return self.votes > 0
 
 
 @router.get("/", response_class=HTMLResponse)
 async def home(request: Request, actor: CurrentActor) -> HTMLResponse:
     """The arenas that the client may read."""
     found = await read_arenas(registry_of(request).pool)
-    cards = [await _card(request, arena) for arena in found if may_read(actor, arena)]
+    listed = [arena for arena in found if arena.settings.stage in ("open", "paused")]
+    cards = [await _card(request, arena) for arena in listed if await may_read(request, actor, arena)]
     return render_page(request, "home.html", cards=cards)
 
 
@@ -72,7 +80,7 @@ async def _card(request: Request, arena: Arena) -> ArenaCard:
     try:
         newest = await boards_of(request).latest(arena.arena, 0)
     except NotFound:
-        return ArenaCard(arena.name, arena.title, None, 0, 0, 0, ())
+        return ArenaCard(arena.name, arena.title, None, 0, 0, 0)
     kept, key = board_page_cache_of(request).cards, (newest.sha256, arena.name, arena.title)
     found: ArenaCard | None = kept.get(key)
     if found is None:
@@ -83,8 +91,13 @@ async def _card(request: Request, arena: Arena) -> ArenaCard:
 def _read(arena: Arena, board: BoardDocument) -> ArenaCard:
     """Make an arena's card from its board."""
     rows = [row for row in board.rows if row.enabled]
-    ranked = [row for row in rows if row.rank is not None and row.votes]
-    best = tuple(Best(row.model, row.score(board.order)) for row in ranked[:3])
     return ArenaCard(
-        arena.name, arena.title, board.status, board.votes, len(rows), len(board.rows) - len(rows), best
+        name=arena.name,
+        title=arena.title,
+        status=board.status,
+        votes=board.votes,
+        models=len(rows),
+        retired=len(board.rows) - len(rows),
+        headline=headline_of(board),
+        claim=board.settled if board.votes else None,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
@@ -30,6 +30,7 @@ __all__ = [
     "THEME_COOKIE",
     "PageTemplates",
     "pages_of",
+    "private_page",
     "problem_page",
     "redirect_to",
     "render_page",
@@ -39,7 +40,7 @@ __all__ = [
 
 #: Content security policy: only resources of this site, and no inline scripts or styles.
 PAGE_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; media-src 'self'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self' data:; media-src 'self'; "
     "frame-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 THEME_COOKIE = "tiltyard_theme"
@@ -60,7 +61,13 @@ class PageTemplates:
         """Render a template."""
         localization = localization_of(request)
         environment = self._environments.get(localization.language) or self._made(localization)
-        given = {"theme": theme_of(request), "here": _here(request), **values}
+        given = {
+            "theme": theme_of(request),
+            "here": _here(request),
+            "matchup_text": context_of(request).matchup_ids.format,
+            "shard_number": context_of(request).registry.settings.shard,
+            **values,
+        }
         return environment.get_template(template).render(given)
 
     def _made(self, localization: Localization) -> Environment:
@@ -77,6 +84,7 @@ class PageTemplates:
             "assets": self.assets,
             "direction": localization.direction,
             "language": localization.language,
+            "language_name": localization.language_name,
             "moment": localization.moment,
             "number": localization.number,
             "paths": paths,
@@ -112,15 +120,15 @@ def render_page(
     return HTMLResponse(text, status, {**_HEADERS, **(headers or {})})
 
 
-def send_page(request: Request, arena: Arena, html: bytes, etag: str, *, for_ever: bool = False) -> Response:
+def send_page(
+    request: Request, arena: Arena, html: bytes, etag: str, *, headers: Mapping[str, str] | None = None
+) -> Response:
     """Send a rendered page, compressed if the client accepts that, or 304 if the client has it."""
-    headers = {**_HEADERS, "Vary": "Accept-Encoding, Accept-Language, Cookie"}
+    headers = {**_HEADERS, "Vary": "Accept-Encoding, Accept-Language, Cookie", **(headers or {})}
     if accepts_gzip(request.headers.get("accept-encoding", "")):
         html, etag = gzip_bytes(html), f"{etag}-gzip"
         headers["Content-Encoding"] = "gzip"
-    return send_cacheable(
-        request, arena, html, etag, for_ever=for_ever, headers=headers, media_type="text/html; charset=utf-8"
-    )
+    return send_cacheable(request, arena, html, etag, headers=headers, media_type="text/html; charset=utf-8")
 
 
 @lru_cache(maxsize=32)
@@ -135,6 +143,10 @@ def problem_page(request: Request, response: Response) -> Response:
     if not wanted or request.url.path.startswith(("/api/", "/m/")):
         return response
     document = json.loads(bytes(response.body))
+    if "arena" in document:
+        arena = document["arena"]
+        page = _here(request) if request.method == "GET" else paths.vote(arena)
+        return private_page(request, arena, document["type"], page)
     headers = {
         name: value
         for name, value in response.headers.items()
@@ -153,11 +165,33 @@ def problem_page(request: Request, response: Response) -> Response:
     )
 
 
-def redirect_to(path: str, *, cookie: str | None = None) -> Response:
+def private_page(request: Request, arena: str, required: str, page: str, *, wrong: bool = False) -> Response:
+    """The page in place of every page of a private arena: it asks for the link, the passcode or a sign-in, and names nothing.
+
+    ``page``: the path that is shown after that. ``wrong``: whether another passcode was typed.
+    """
+    context = context_of(request)
+    identities, shard = context.access.identities, context.registry.settings.shard
+    return render_page(
+        request,
+        "entry/private.html",
+        status=403,
+        headers={"Cache-Control": "no-store"},
+        name=arena,
+        entry=required.rpartition(":")[2].removesuffix("-required"),
+        can_sign_in=identities is not None and identities.provider is not None,
+        sign_in=paths.asked(paths.sign_in(shard), {"next": page}),
+        account=paths.sign_in(shard, "account"),
+        next=page,
+        wrong=wrong,
+    )
+
+
+def redirect_to(path: str, *, cookie: str | None = None, cookies: Sequence[str] = ()) -> Response:
     """Redirect after a form was submitted."""
     answer = Response(status_code=303, headers={"Location": path})
-    if cookie is not None:
-        answer.headers.append("set-cookie", cookie)
+    for one in (*cookies, *(() if cookie is None else (cookie,))):
+        answer.headers.append("set-cookie", one)
     return answer
 
 

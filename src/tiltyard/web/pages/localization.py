@@ -1,7 +1,7 @@
 """Localization of the pages: a Babel catalogue for each language, and its formats of numbers and times.
 
 Catalogues are ``locale/LANGUAGE.po``; add a file to add a language. The templates are in English, so the
-English catalogue has no translations and serves as the list of all texts.
+English catalogue has no translations and serves as the list of all texts. Pseudo-languages are made from it.
 """
 
 from __future__ import annotations
@@ -14,10 +14,13 @@ from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 
-from babel import Locale, negotiate_locale
+from babel import Locale, UnknownLocaleError, negotiate_locale
 from babel.dates import format_datetime
+from babel.messages.catalog import Catalog
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po
+
+from tiltyard.web.pages.pseudo_languages import PSEUDO_LANGUAGES, translate_all
 
 __all__ = ["DEFAULT", "NO_VALUE", "Localization", "languages", "localization_for"]
 
@@ -61,6 +64,13 @@ class Localization:
         moment = datetime.fromisoformat(at) if isinstance(at, str) else at
         return f"{format_datetime(moment.astimezone(UTC), form, locale=self.locale)} UTC"
 
+    def language_name(self, tag: str) -> str:
+        """The name of a language in this one; a tag that is none is shown as it is."""
+        try:
+            return Locale.parse(tag, sep="-").get_display_name(self.locale) or tag
+        except (ValueError, UnknownLocaleError):
+            return tag
+
     def chart_locale(self) -> dict[str, object] | None:
         """The D3 locale for charts; ``None`` for English, which is the default."""
         if self.locale.language == DEFAULT:
@@ -83,7 +93,7 @@ class Localization:
 def languages() -> tuple[str, ...]:
     """The languages that have a catalogue; listed once, since every page asks."""
     names = (one.name for one in _folder().iterdir() if one.name.endswith(".po"))
-    return tuple(sorted(name.removesuffix(".po") for name in names))
+    return tuple(sorted([*(name.removesuffix(".po") for name in names), *PSEUDO_LANGUAGES]))
 
 
 def _folder() -> Traversable:
@@ -102,12 +112,19 @@ def localization_for(accepted: str | None) -> Localization:
 
 @cache
 def _read(language: str) -> Localization:
-    source = (_folder() / f"{language}.po").read_bytes()
+    if language in PSEUDO_LANGUAGES:
+        catalogue = translate_all(_catalogue(DEFAULT), language)
+    else:
+        catalogue = _catalogue(language)
     compiled = io.BytesIO()
-    write_mo(compiled, read_po(io.BytesIO(source), locale=language))
+    write_mo(compiled, catalogue)
     compiled.seek(0)
-    locale = Locale.parse(language, sep="-")
+    locale = Locale.parse(PSEUDO_LANGUAGES.get(language, language), sep="-")
     symbols = locale.number_symbols.get("latn", locale.number_symbols)
     return Localization(
         language, gettext.GNUTranslations(compiled), locale, str(symbols["decimal"]), str(symbols["group"])
     )
+
+
+def _catalogue(language: str) -> Catalog:
+    return read_po(io.BytesIO((_folder() / f"{language}.po").read_bytes()), locale=language)

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from uuid import UUID
 
 from fastapi import Request
 from markupsafe import Markup
 
 from tiltyard.arena.content.blob_store import ResponseContent
 from tiltyard.arena.content.catalog import read_prompt_language
+from tiltyard.arena.content.stored_conversations import CONVERSATION, StoredConversation, read_conversation
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.caches import BoundedCache
+from tiltyard.core.judging.question_context import AnswerContext
 from tiltyard.errors import NotFound
 from tiltyard.web.access import registry_of
+from tiltyard.web.app_sandbox import PLAIN
 from tiltyard.web.context import context_of
+from tiltyard.web.pages.conversation_view import ConversationTurn, ConversationView, build_conversation_view
 from tiltyard.web.pages.layout import localization_of
 from tiltyard.web.texts import render_text
 from tiltyard.web.texts.renderer import MAX_SHOWN_CHARACTERS
@@ -42,6 +48,8 @@ class MatchupSide:
     text: Markup | None
     #: Whether the text is truncated.
     cut: bool
+    #: The turns of a conversation; the text is the answer of the last one.
+    turns: tuple[ConversationTurn, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +64,8 @@ class MatchupView:
     language: str | None
     sides: tuple[MatchupSide, MatchupSide]
     expires_at: datetime
+    #: What both sides share beside the prompt, if they are more than texts.
+    conversation: ConversationView | None = None
 
     @property
     def direction(self) -> str:
@@ -66,7 +76,7 @@ class MatchupView:
 async def build_matchup_view(
     request: Request,
     queue: VotingQueue,
-    matchup: str,
+    matchup: UUID,
     prompt: int,
     responses: tuple[int, int],
     expires_at: datetime,
@@ -82,17 +92,25 @@ async def build_matchup_view(
     render_cache = _render_cache_of(request)
     language = await render_cache.language(queue, prompt, request)
     html = await render_cache.rendered(request, (("prompt", queue.arena, prompt), text), language)
+    conversation = None
+    if any(one.media_type == CONVERSATION for one in both):
+        conversation, both = await asyncio.to_thread(
+            _divided, both, language, localization_of(request).texts.gettext
+        )
     sides = await render_cache.sides(request, responses, both, kinds, language)
+    turns = ((), ()) if conversation is None else conversation.turns
+    shown = context_of(request).matchup_ids.format(matchup)
     return MatchupView(
-        matchup=matchup,
+        matchup=shown,
         prompt=html,
         excerpt=_excerpt(text),
         language=language,
         sides=(
-            MatchupSide("a", kinds[0], f"/m/{matchup}/a", sides[0], _is_cut(both[0], kinds[0])),
-            MatchupSide("b", kinds[1], f"/m/{matchup}/b", sides[1], _is_cut(both[1], kinds[1])),
+            MatchupSide("a", kinds[0], f"/m/{shown}/a", sides[0], _is_cut(both[0], kinds[0]), turns[0]),
+            MatchupSide("b", kinds[1], f"/m/{shown}/b", sides[1], _is_cut(both[1], kinds[1]), turns[1]),
         ),
         expires_at=expires_at,
+        conversation=conversation,
     )
 
 
@@ -113,11 +131,7 @@ class RenderCache:
         key = (queue.arena, prompt)
         found = self._languages.get(key)
         if found is None:
-            state = queue.state
-            if state is None:
-                return None
-            name = state.standings[0].prompts[prompt]
-            language = await read_prompt_language(registry_of(request).pool, queue.arena, name)
+            language = await read_prompt_language(registry_of(request).pool, queue.arena, prompt)
             found = self._languages.put(key, (language,))
         return found[0]
 
@@ -162,6 +176,23 @@ class RenderCache:
             if one is not None:
                 self._texts.put(key, one, len(one))
         return [None if text is None else one for text, one in zip(texts, kept, strict=True)]
+
+
+def _divided(
+    both: list[ResponseContent], language: str | None, say: Callable[[str], str]
+) -> tuple[ConversationView | None, list[ResponseContent]]:
+    """The conversations around two responses, and the responses alone."""
+    stored = [
+        read_conversation(one)
+        if one.media_type in (PLAIN, CONVERSATION)
+        else StoredConversation(AnswerContext(), "")
+        for one in both
+    ]
+    alone = [
+        ResponseContent(PLAIN, said.response.encode()) if one.media_type == CONVERSATION else one
+        for one, said in zip(both, stored, strict=True)
+    ]
+    return build_conversation_view(stored, language=language, say=say), alone
 
 
 def _is_cut(content: ResponseContent, kind: str) -> bool:

@@ -12,11 +12,13 @@ from fastapi.responses import Response
 
 from tiltyard.arena.boards.model_profiles import ModelProfile, ModelProfiles
 from tiltyard.arena.content.arenas import Arena
+from tiltyard.arena.content.model_details import ModelDetails
 from tiltyard.caches import BoundedCache
 from tiltyard.compute_once import BoundedQueue, SingleFlight
 from tiltyard.errors import NotFound
 from tiltyard.report.chart_theme import ChartTheme, fit_to_phone, localise_spec, render_svg
 from tiltyard.web.context import context_of
+from tiltyard.web.pages.board_data import model_details_of
 from tiltyard.web.pages.layout import localization_of, pages_of, send_page, theme_of
 from tiltyard.web.pages.localization import Localization
 from tiltyard.web.pages.model_view import (
@@ -143,12 +145,13 @@ async def model_page(
     """The page of a model."""
     pages = model_page_cache_of(request)
     profile = await _profile(pages, arena, source, model)
+    details = (await model_details_of(request, arena)).of(profile.name)
     asked = ModelPageQuery(source, sort, order, whole=rows == "all")
     shown = (arena.name, arena.title, profile.name, profile.snapshot.sha256, *asked.query().values())
-    key = (*shown, theme_of(request), localization_of(request).language)
+    key = (*shown, *details.texts().values(), theme_of(request), localization_of(request).language)
     made = pages.known(key)
     if made is None:
-        html = await asyncio.to_thread(_rendered, request, arena, profile, asked)
+        html = await asyncio.to_thread(_rendered, request, arena, profile, asked, details)
         made = pages.keep(key, html)
     return send_page(request, arena, *made)
 
@@ -157,13 +160,16 @@ async def _profile(pages: ModelPageCache, arena: Arena, source: SourceWord, mode
     return await pages.model_profiles.of(arena, int(source == "llm-judge"), model)
 
 
-def _rendered(request: Request, arena: Arena, profile: ModelProfile, asked: ModelPageQuery) -> bytes:
+def _rendered(
+    request: Request, arena: Arena, profile: ModelProfile, asked: ModelPageQuery, details: ModelDetails
+) -> bytes:
     view = make_model_view(profile, asked)
     here = view.path(arena.name, asked)
     text = pages_of(request).render(
         "model/model.html",
         request,
         arena=arena,
+        details=details,
         view=view,
         profile=profile,
         row=profile.row,

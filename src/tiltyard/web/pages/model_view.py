@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Literal
 
 from tiltyard.arena.boards.model_profiles import ModelProfile, Opponent, PromptRecord
 from tiltyard.arena.boards.response_history import ResponseHistory
+from tiltyard.core.policy.validity.order_marks import LIKE_THESE
 from tiltyard.report.board_charts import Spec, charts_available
 from tiltyard.report.chart_theme import ChartTheme, Translate
 from tiltyard.report.model_charts import (
@@ -99,6 +101,8 @@ class RankNeighbour:
     name: str
     above: bool
     challenge: Any
+    #: Whether all votes settle the order of the two for prompts like these; ``None`` if the board does not say.
+    settled: bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +160,12 @@ def make_model_view(profile: ModelProfile, asked: ModelPageQuery) -> ModelView:
         prompts=TruncatedRows.of(_sorted(profile.prompts, asked), most),
         responses=TruncatedRows.of(profile.responses, None if asked.whole else _FIRST_RESPONSE_ROWS),
         rivals=tuple(
-            RankNeighbour(profile.models[challenge.other], above, challenge)
+            RankNeighbour(
+                profile.models[challenge.other],
+                above,
+                challenge,
+                _settled(profile, profile.models[challenge.other], above=above),
+            )
             for challenge, above in zip(profile.challenges, (True, False), strict=True)
             if challenge is not None
         ),
@@ -201,6 +210,15 @@ def _charts(profile: ModelProfile) -> frozenset[str]:
         "coverage": heat is not None and any(any(line) for line in heat.deficit),
     }
     return frozenset(name for name, shown in there.items() if shown)
+
+
+def _settled(profile: ModelProfile, other: str, *, above: bool) -> bool | None:
+    """Whether the order of this model and a neighbour is settled. The board says so of rows that follow each other."""
+    pair = (other, profile.name) if above else (profile.name, other)
+    for row, following in pairwise(profile.board.rows):
+        if (row.model, following.model) == pair and profile.board.settled is not None:
+            return LIKE_THESE in row.settled
+    return None
 
 
 def _against(opponent: Opponent) -> OpponentScore:

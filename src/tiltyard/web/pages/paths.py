@@ -5,7 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import quote, urlencode, urlsplit
 
-__all__ = ["asked", "board", "local", "matchup", "mine", "model", "operator", "revealed", "snapshot", "vote"]
+__all__ = [
+    "asked",
+    "board",
+    "board_card",
+    "board_view",
+    "embed",
+    "enter",
+    "join",
+    "local",
+    "matchup",
+    "mine",
+    "model",
+    "operator",
+    "revealed",
+    "sign_in",
+    "snapshot",
+    "vote",
+]
 
 
 def board(arena: str, **query: str | None) -> str:
@@ -16,6 +33,21 @@ def board(arena: str, **query: str | None) -> str:
 def snapshot(arena: str, sha256: str) -> str:
     """A published board."""
     return f"/arenas/{_quoted(arena)}/boards/{sha256}"
+
+
+def board_view(arena: str, view: str) -> str:
+    """Another view of an arena's models; ``board`` is the board itself."""
+    return board(arena) if view == "board" else f"{board(arena)}/{view}"
+
+
+def board_card(arena: str, sha256: str, query: Mapping[str, str | None]) -> str:
+    """The picture of a published board for link previews."""
+    return asked(f"{snapshot(arena, sha256)}/card.png", query)
+
+
+def embed(arena: str, **query: str | None) -> str:
+    """A board for other sites."""
+    return asked(f"{board(arena)}/embed", query)
 
 
 def model(arena: str, name: str, **query: str | None) -> str:
@@ -36,6 +68,26 @@ def revealed(arena: str) -> str:
 def mine(arena: str) -> str:
     """The board of the voter's own votes."""
     return f"/arenas/{_quoted(arena)}/mine"
+
+
+def panel(arena: str) -> str:
+    """The list of a rater in an expert panel."""
+    return f"/arenas/{_quoted(arena)}/panel"
+
+
+def enter(arena: str) -> str:
+    """Where the passcode of a private arena is sent."""
+    return f"/arenas/{_quoted(arena)}/enter"
+
+
+def join(code: str) -> str:
+    """The page of an invitation link."""
+    return f"/join/{_quoted(code)}"
+
+
+def sign_in(shard: int | str, *parts: str) -> str:
+    """Where people sign in at the identity provider, and what belongs to it."""
+    return "/".join((f"/sign-in/{_quoted(str(shard))}", *parts))
 
 
 def matchup(shown: str, act: str | None = None) -> str:

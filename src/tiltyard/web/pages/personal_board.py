@@ -21,7 +21,7 @@ _PRIVATE = {"Cache-Control": "private, no-store", "Vary": "Cookie"}
 @router.get("/arenas/{arena}/mine", response_class=HTMLResponse)
 async def mine(arena: ReadableArena, request: Request) -> HTMLResponse:
     """The board of this voter's votes; without a session, an explanation."""
-    voter = await access_of(request).voter(request)
+    voter = await access_of(request).voter(request, entry=arena.settings.entry)
     found = None if voter is None else await personal_boards_of(request).of(arena, voter)
     return render_page(
         request,

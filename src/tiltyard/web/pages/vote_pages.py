@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated, TypedDict
+from uuid import UUID
 
-from fastapi import APIRouter, Form, Query, Request
+from fastapi import APIRouter, Depends, Form, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.arena.boards.rank_lookup import ModelRank, newest_ranks
 from tiltyard.arena.content.arenas import Arena
-from tiltyard.arena.voting.matchup_ids import parse_matchup_id
+from tiltyard.arena.content.catalog import read_prompt_filters
+from tiltyard.arena.log.event_details import VoteDetail
+from tiltyard.arena.log.event_log import HUMAN
 from tiltyard.arena.voting.remarks import Remark
 from tiltyard.arena.voting.voter_requests import (
     OfferedMatchup,
@@ -23,15 +26,19 @@ from tiltyard.arena.voting.voter_requests import (
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.core.battles import Outcome
 from tiltyard.core.battles.outcome import SPELLED, kind_of
-from tiltyard.errors import BadOption, Busy, Closed, Expired, NoMatchup, NotFound
+from tiltyard.errors import BadOption, Busy, Closed, Expired, NoMatchup, NotFound, Paused
 from tiltyard.web.access import access_of, registry_of
 from tiltyard.web.context import context_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.layout import redirect_to, render_page
 from tiltyard.web.pages.matchup_view import MatchupView, build_matchup_view
+from tiltyard.web.pages.panel import is_rater
 from tiltyard.web.pages.remark_form import COMPLAINTS, NEGATIVE_TAGS, POSITIVE_TAGS, read_remark
+from tiltyard.web.pages.skill_form import SkillForm, skill_choice
+from tiltyard.web.pages.voter_texts import agree, read_voter_texts, unanswered_consent
 from tiltyard.web.reader_access import boards_of, personal_boards_of
-from tiltyard.web.routes.matchups import find_queue_and_voter
+from tiltyard.web.routes.matchups import find_queue_and_voter, skip_detail
+from tiltyard.wire.vocabulary import SKIP_REASONS
 
 __all__ = ["router"]
 
@@ -55,6 +62,7 @@ class _Frame(TypedDict):
     final_votes: int
     reveal: str
     session_votes: int
+    skip_reasons: tuple[str, ...]
     #: Votes whose names are not revealed yet; ``None`` if names are not revealed by session.
     unrevealed_votes: int | None
 
@@ -97,40 +105,93 @@ _NAMELESS: _Names = {"names": None, "places": None}
 
 
 @router.get("/arenas/{arena}/vote", response_class=HTMLResponse)
-async def vote_page(request: Request, arena: str, after: Annotated[str, Query()] = "") -> HTMLResponse:
-    """The voter's open matchup, with the result of the vote ``after`` which it comes; without one, the instructions."""
+async def vote_page(
+    request: Request,
+    arena: str,
+    after: Annotated[str, Query()] = "",
+    choose: Annotated[str, Query()] = "",
+) -> Response:
+    """The voter's open matchup, with the result of the vote ``after`` which it comes; without one, the instructions.
+
+    With ``choose``, the instructions in any case, where voters say what they can judge; ``none`` says that nothing
+    fits what they have said.
+    """
     queue = await registry_of(request).voting_queue(arena)
     voter = await access_of(request).voter(request, queue)
     opened = [] if voter is None else await queue.open_matchups(voter)
+    if voter is not None and not opened and await is_rater(request, queue, voter):
+        return redirect_to(paths.panel(arena))
     values = await _frame(request, queue, voter)
-    if voter is None or not opened:
-        return render_page(request, "vote/welcome.html", **values)
+    asked = await unanswered_consent(request, queue.arena, voter)
+    if voter is None or not opened or asked or choose:
+        return await _welcome(request, queue, values, asked=asked is not None, nothing_fits=choose == "none")
     try:
         scene = await _offered_view(request, queue, opened[0])
     except NotFound:
-        return render_page(request, "vote/welcome.html", **values)
-    queue.mark_shown(opened[0].matchup)
-    before = await _before(queue, voter, after)
+        return await _welcome(request, queue, values)
+    last = _read_id(request, after)
+    before = await _before(queue, voter, last)
     shown = _matchup_values(scene, ballot=opened[0].ballot)
-    counted = await _counted(queue, voter, after)
+    counted = await _counted(request, queue, voter, last)
+    texts = await read_voter_texts(request, values["arena"])
     return render_page(
-        request, "vote/vote.html", **values, **shown, **_NAMELESS, before=before, counted=counted
+        request, "vote/vote.html", **values, **shown, **_NAMELESS, before=before, counted=counted, texts=texts
     )
 
 
 @router.post("/arenas/{arena}/vote")
 async def next_page(
-    request: Request, arena: str, last: Text = "", tags: Tags = None, comment: Text = ""
+    request: Request,
+    arena: str,
+    skills: Annotated[SkillForm, Depends()],
+    last: Text = "",
+    tags: Tags = None,
+    comment: Text = "",
+    consent: Text = "",
 ) -> Response:
-    """Serve the next matchup. If names are revealed after each vote, the last vote becomes final."""
-    queue = await registry_of(request).voting_queue(arena)
-    voter, cookie, final = await access_of(request).voter(request, queue), None, False
+    """Serve the next matchup. If names are revealed after each vote, the last vote becomes final.
+
+    The form of the welcome page says what the voter can judge. A voter who has not given the arena's consent, and does
+    not give it now, is asked for it.
+    """
+    queue, access = await registry_of(request).voting_queue(arena), access_of(request)
+    voter, cookie, final = await access.voter(request, queue), None, False
+    asked = await unanswered_consent(request, queue.arena, voter)
+    if asked is not None and consent != asked:
+        return redirect_to(paths.vote(arena))
     if voter is None:
-        voter, cookie = await access_of(request).new_voter(request)
+        voter, cookie = access.new_voter(request)
     elif last:
-        final = await _finish(queue, voter, last, tags, comment)
-    await queue.next_matchup(voter)
-    return redirect_to(paths.vote(arena, after=last if final else None), cookie=cookie)
+        final = await _finish(queue, voter, _read_id(request, last), tags, comment)
+    if asked is not None:
+        await agree(request, queue.arena, voter, asked)
+    declared = None
+    if skills.declared and voter.source == HUMAN:
+        filters = await read_prompt_filters(registry_of(request).pool, await _arena(request, queue))
+        declared = skills.read(*filters)
+        voter = replace(voter, declared=declared)
+    else:
+        voter = access.skills.voter(request, queue.arena, voter)
+    answer = redirect_to(
+        await _serve_next(request, queue, voter, after=last if final else None), cookie=cookie
+    )
+    if declared is not None:
+        answer.headers.append("set-cookie", access.skills.header(queue.arena, declared))
+    return answer
+
+
+async def _serve_next(request: Request, queue: VotingQueue, voter: Voter, *, after: str | None = None) -> str:
+    """Serve the next matchup; return the path of the page that shows it, or says why there is none."""
+    try:
+        with suppress(Paused):
+            await queue.next_matchup(voter)
+    except NoMatchup:
+        if await is_rater(request, queue, voter):
+            return paths.panel(queue.name)
+        if voter.declared.is_everything:
+            raise
+        return paths.vote(queue.name, choose="none")
+    return paths.vote(queue.name, after=after)
 
 
 @router.post("/arenas/{arena}/vote/finish")
@@ -151,21 +212,22 @@ async def told_page(request: Request, arena: str) -> HTMLResponse:
     voter = await access_of(request).voter(request, queue)
     values = await _frame(request, queue, voter)
     votes = () if voter is None else await personal_boards_of(request).last_revealed(values["arena"], voter)
-    return render_page(request, "vote/revealed.html", **values, votes=votes)
+    texts = await read_voter_texts(request, values["arena"])
+    return render_page(request, "vote/revealed.html", **values, votes=votes, texts=texts)
 
 
 @router.post("/arenas/{arena}/vote/ahead", response_class=HTMLResponse)
 async def ahead(request: Request, arena: str, shown: Text = "") -> HTMLResponse:
-    """The matchup after the one that is shown, as an HTML fragment that is loaded in advance."""
+    """The matchup after the one that is shown, as an HTML fragment that is loaded in advance.
+
+    It is an exposure only when it is ``shown`` itself, which the next such request says.
+    """
     queue = await registry_of(request).voting_queue(arena)
     voter = await access_of(request).voter(request, queue)
     if voter is None:
         raise NotFound("there is no session yet; request a first matchup")
-    opened = await queue.open_matchups(voter)
-    waiting = [one for one in opened if one.matchup != shown]
-    if len(waiting) < len(opened):
-        queue.mark_shown(shown)
-    offered = waiting[0] if waiting else await queue.next_matchup(voter, ahead=bool(opened))
+    voter = access_of(request).skills.voter(request, queue.arena, voter)
+    offered = await queue.look_ahead(voter, _read_id(request, shown))
     scene = await _offered_view(request, queue, offered)
     values = await _frame(request, queue, None)
     return render_page(
@@ -176,72 +238,80 @@ async def ahead(request: Request, arena: str, shown: Text = "") -> HTMLResponse:
 @router.get("/matchups/{matchup}", response_class=HTMLResponse)
 async def matchup_page(request: Request, matchup: str, note: Annotated[str, Query()] = "") -> HTMLResponse:
     """A voter's own matchup in any state; usually after the vote."""
-    queue, voter = await find_queue_and_voter(request, matchup)
-    seen = await queue.review(voter, matchup)
-    names = await queue.reveal(voter, matchup) if seen.revealed and seen.state == "voted" else None
-    if seen.state == "open":
-        queue.mark_shown(matchup)
-    remark = await queue.remarked(voter, matchup)
+    queue, voter, one = await find_queue_and_voter(request, matchup)
+    seen = await queue.review(voter, one)
+    names = await queue.reveal(voter, one) if seen.revealed and seen.state == "voted" else None
+    remark = await queue.remarked(voter, one)
     scene = await _reviewed_view(request, queue, seen)
+    values = await _frame(request, queue, voter)
     return render_page(
         request,
         "vote/vote.html" if scene is not None else "vote/ended.html",
-        **await _frame(request, queue, voter),
+        **values,
         **_matchup_values(scene, seen, remark, note),
         **await _names(request, queue, voter, names),
         before=names,
         counted=None,
+        texts=await read_voter_texts(request, values["arena"]),
     )
 
 
 @router.get("/matchups/{matchup}/counted", response_class=HTMLResponse)
 async def counted_piece(request: Request, matchup: str) -> HTMLResponse:
     """The line about a vote whose names are not revealed yet, as an HTML fragment for the page of the next matchup."""
-    queue, voter = await find_queue_and_voter(request, matchup)
+    queue, voter, one = await find_queue_and_voter(request, matchup)
     values = await _frame(request, queue, voter)
-    return render_page(request, "vote/counted.html", **values, counted=await _counted(queue, voter, matchup))
+    return render_page(
+        request, "vote/counted.html", **values, counted=await _counted(request, queue, voter, one)
+    )
 
 
 @router.post("/matchups/{matchup}/vote")
-async def cast(request: Request, matchup: str, winner: Text = "", ballot: Ballot = 0) -> Response:
+async def cast(
+    request: Request, matchup: str, winner: Text = "", ballot: Ballot = 0, recognized: Text = ""
+) -> Response:
     """Vote. Another vote on the same ballot changes nothing; the page then shows the first one.
 
     If names are not revealed after each vote, the next matchup is shown at once.
     """
     if winner not in set(Outcome):
         raise BadOption("the vote must be model_a, model_b, tie or both_bad; go back and press a button")
-    queue, voter = await find_queue_and_voter(request, matchup)
+    queue, voter, one = await find_queue_and_voter(request, matchup)
     try:
-        ended = await queue.vote(voter, matchup, kind_of(Outcome(winner)), ballot=ballot)
+        detail: VoteDetail | None = {"recognized": True} if recognized else None
+        ended = await queue.vote(voter, one, kind_of(Outcome(winner)), ballot=ballot, detail=detail)
     except (Closed, Expired):
         return redirect_to(paths.matchup(matchup) + "?note=stands")
     if queue.settings.reveal == "vote":
         return redirect_to(paths.matchup(matchup))
     if ended.revealed:
         return redirect_to(paths.revealed(queue.name))
-    with suppress(NoMatchup, Busy):
-        await queue.next_matchup(voter)
+    with suppress(NoMatchup, Busy, Paused):
+        await queue.next_matchup(access_of(request).skills.voter(request, queue.arena, voter))
     return redirect_to(paths.vote(queue.name, after=matchup))
 
 
 @router.post("/matchups/{matchup}/skip")
-async def pass_over(request: Request, matchup: str) -> Response:
-    """Skip a matchup and show the next one."""
-    queue, voter = await find_queue_and_voter(request, matchup)
+async def pass_over(request: Request, matchup: str, reason: Text = "", recognized: Text = "") -> Response:
+    """Skip a matchup, perhaps with a reason, and show the next one."""
+    said = next((one for one in SKIP_REASONS if one == reason), None)
+    if reason and said is None:
+        raise BadOption(f"the reason must be one of {', '.join(SKIP_REASONS)}; go back and choose one")
+    queue, voter, one = await find_queue_and_voter(request, matchup)
     try:
-        await queue.skip(voter, matchup)
+        await queue.skip(voter, one, detail=skip_detail(said, recognized=bool(recognized)))
     except (Closed, Expired):
         return redirect_to(paths.matchup(matchup) + "?note=stands")
-    await queue.next_matchup(voter)
-    return redirect_to(paths.vote(queue.name))
+    voter = access_of(request).skills.voter(request, queue.arena, voter)
+    return redirect_to(await _serve_next(request, queue, voter))
 
 
 @router.post("/matchups/{matchup}/undo")
 async def take_back(request: Request, matchup: str, ballot: Ballot = 0) -> Response:
     """Undo a vote, if that is still possible; the matchup is open again."""
-    queue, voter = await find_queue_and_voter(request, matchup)
+    queue, voter, one = await find_queue_and_voter(request, matchup)
     try:
-        await queue.undo(voter, matchup, ballot=ballot)
+        await queue.undo(voter, one, ballot=ballot)
     except Closed:
         return redirect_to(paths.matchup(matchup) + "?note=late")
     return redirect_to(paths.matchup(matchup) + "?note=undone")
@@ -252,11 +322,11 @@ async def show_names(
     request: Request, matchup: str, part: Text = "", tags: Tags = None, comment: Text = ""
 ) -> Response:
     """Reveal the names; the vote becomes final. With ``part``, returns only a fragment, for scripts."""
-    queue, voter = await find_queue_and_voter(request, matchup)
+    queue, voter, one = await find_queue_and_voter(request, matchup)
     if not part:
-        await _finish(queue, voter, matchup, tags, comment)
+        await _finish(queue, voter, one, tags, comment)
         return redirect_to(paths.matchup(matchup))
-    names = await queue.reveal(voter, matchup)
+    names = await queue.reveal(voter, one)
     return render_page(
         request,
         "vote/names.html",
@@ -268,10 +338,10 @@ async def show_names(
 @router.post("/matchups/{matchup}/remark")
 async def say_why(request: Request, matchup: str, tags: Tags = None, comment: Text = "") -> Response:
     """Save a remark on a vote."""
-    queue, voter = await find_queue_and_voter(request, matchup)
+    queue, voter, one = await find_queue_and_voter(request, matchup)
     remark = read_remark(tags, comment)
     try:
-        await queue.remark(voter, matchup, remark.tags, remark.comment)
+        await queue.remark(voter, one, remark.tags, remark.comment)
     except Closed:
         return redirect_to(paths.matchup(matchup))
     return redirect_to(paths.matchup(matchup) + "?note=noted")
@@ -282,44 +352,89 @@ async def complain(request: Request, matchup: str, reason: Text = "", note: Text
     """Report a problem with a matchup to the operator."""
     if reason not in COMPLAINTS:
         raise BadOption(f"the reason must be one of {', '.join(COMPLAINTS)}; go back and choose one")
-    queue, voter = await find_queue_and_voter(request, matchup)
+    queue, voter, one = await find_queue_and_voter(request, matchup)
     said = read_remark((), note).comment
     await context_of(request).response_kinds.complain(
-        queue.arena, parse_matchup_id(matchup), voter.source, voter.session, reason, said
+        queue.arena, one, voter.source, voter.session, reason, said
     )
     return redirect_to(paths.matchup(matchup) + "?note=reported")
 
 
-async def _finish(queue: VotingQueue, voter: Voter, matchup: str, tags: Tags, comment: str) -> bool:
+async def _arena(request: Request, queue: VotingQueue) -> Arena:
+    return await boards_of(request).arena(queue.name)
+
+
+def _read_id(request: Request, matchup: str) -> UUID | None:
+    """The id in a field that a script or a link filled; ``None`` if it is none of this server's."""
+    with suppress(NotFound):
+        return context_of(request).matchup_ids.parse(matchup)
+    return None
+
+
+async def _finish(queue: VotingQueue, voter: Voter, one: UUID | None, tags: Tags, comment: str) -> bool:
     """Save the remark that came with the request, if still possible; reveal the names, if they are revealed now.
 
     Returns whether the next page can show the result of the vote.
     """
     remark = read_remark(tags, comment)
+    if one is None:
+        return False
     if remark != Remark():
         with suppress(Closed, Expired, NotFound):
-            await queue.remark(voter, matchup, remark.tags, remark.comment)
+            await queue.remark(voter, one, remark.tags, remark.comment)
     if queue.settings.reveal != "vote":
         return True
     with suppress(Closed, Expired, NotFound):
-        await queue.reveal(voter, matchup)
+        await queue.reveal(voter, one)
         return True
     return False
 
 
-async def _before(queue: VotingQueue, voter: Voter, matchup: str) -> RevealedMatchup | None:
+async def _welcome(
+    request: Request, queue: VotingQueue, values: _Frame, *, asked: bool = False, nothing_fits: bool = False
+) -> HTMLResponse:
+    """The page before the first vote, or why there is nothing to vote on.
+
+    It has the consent if it is still asked, and the choice of what the voter can judge where there is a choice.
+    """
+    settings = values["arena"].settings
+    texts = await read_voter_texts(request, values["arena"])
+    if not settings.serves:
+        return render_page(
+            request, "vote/paused.html", **values, texts=texts, ended=not settings.accepts_votes
+        )
+    categories, languages = await read_prompt_filters(registry_of(request).pool, values["arena"])
+    declared = access_of(request).skills.read(request, queue.arena)
+    choice = skill_choice(languages, categories, declared, request.headers.get("accept-language"))
+    return render_page(
+        request,
+        "vote/welcome.html",
+        **values,
+        texts=texts,
+        asked=asked,
+        choice=choice,
+        nothing_fits=nothing_fits,
+    )
+
+
+async def _before(queue: VotingQueue, voter: Voter, one: UUID | None) -> RevealedMatchup | None:
     """The names of a vote of this voter if they are revealed; otherwise ``None``."""
+    if one is None:
+        return None
     with suppress(Closed, NotFound):
-        seen = await queue.review(voter, matchup)
+        seen = await queue.review(voter, one)
         if seen.state == "voted" and seen.revealed:
-            return await queue.reveal(voter, matchup)
+            return await queue.reveal(voter, one)
     return None
 
 
-async def _counted(queue: VotingQueue, voter: Voter, matchup: str) -> _Counted | None:
+async def _counted(request: Request, queue: VotingQueue, voter: Voter, one: UUID | None) -> _Counted | None:
+    if one is None:
+        return None
     with suppress(Closed, NotFound):
-        seen = await queue.review(voter, matchup)
+        seen = await queue.review(voter, one)
         if seen.outcome is not None and not seen.revealed:
+            matchup = context_of(request).matchup_ids.format(one)
             return _Counted(matchup, SPELLED[seen.outcome][0], seen.ballot, seen.left, seen.blind)
     return None
 
@@ -345,7 +460,7 @@ async def _reviewed_view(request: Request, queue: VotingQueue, seen: ReviewedMat
 
 async def _frame(request: Request, queue: VotingQueue, voter: Voter | None) -> _Frame:
     """Values of every voting page: the arena, its settings and the voter's counts."""
-    arena: Arena = await boards_of(request).arena(queue.name)
+    arena = await _arena(request, queue)
     unrevealed = None
     if voter is not None and queue.settings.reveal == "session":
         unrevealed = await queue.unrevealed_votes(voter)
@@ -356,6 +471,7 @@ async def _frame(request: Request, queue: VotingQueue, voter: Voter | None) -> _
         "final_votes": 0 if voter is None else await queue.final_votes(voter),
         "reveal": queue.settings.reveal,
         "session_votes": queue.settings.session_votes,
+        "skip_reasons": SKIP_REASONS,
         "unrevealed_votes": unrevealed,
     }
 

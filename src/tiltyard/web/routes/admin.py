@@ -122,6 +122,8 @@ async def import_responses(
         position=result.position,
         mentioned=result.mentioned,
         mentions=tuple(str(one) for one in result.mentions),
+        suspect=result.suspect,
+        suspects=tuple(str(one) for one in result.suspects),
     )
 
 
@@ -192,7 +194,7 @@ async def take_down(arena: ArenaName, body: WithdrawRequest, request: Request, a
 
 
 @router.get(
-    "/{arena}/policy", tags=["readers"], summary="The policy", responses=document_problems(401, 404, 503)
+    "/{arena}/policy", tags=["readers"], summary="The policy", responses=document_problems(401, 403, 404, 503)
 )
 async def policy(arena: ReadableArena, request: Request) -> PolicyInForce:
     """The current ranking policy."""

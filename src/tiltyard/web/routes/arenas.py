@@ -18,12 +18,12 @@ router = APIRouter(prefix="/api/v1/arenas", tags=["readers"])
 
 @router.get("", summary="All arenas", responses=document_problems(401, 503))
 async def arenas(request: Request, actor: CurrentActor) -> ArenaList:
-    """Open arenas, and closed ones that the client may read."""
+    """Open arenas, and closed and private ones that the client may read."""
     found = await read_arenas(registry_of(request).pool)
-    return ArenaList([serialize_arena(arena) for arena in found if may_read(actor, arena)])
+    return ArenaList([serialize_arena(arena) for arena in found if await may_read(request, actor, arena)])
 
 
-@router.get("/{arena}", summary="An arena", responses=document_problems(401, 404, 503))
+@router.get("/{arena}", summary="An arena", responses=document_problems(401, 403, 404, 503))
 async def arena(arena: ReadableArena, request: Request) -> ArenaInfo:
     """An arena's title and settings, and the categories and languages of its prompts."""
     categories, languages = await read_prompt_filters(registry_of(request).pool, arena)

@@ -59,12 +59,18 @@ async def battles(
 ) -> Response:
     """Final votes that are not excluded. Voters have pseudonyms, which differ in every file.
 
-    An operator may give a release: the same release gives the same pseudonyms.
+    An operator may give a release: the same release gives the same pseudonyms. If the arena's ``reveal`` is ``never``, as
+    while it has an open expert panel, only operators and tokens that may read it get the file.
     """
     if release is not None:
         if actor is None:
             raise NotAllowed("only the operator may give a release; leave it out, or sign in")
         actor.require("admin", arena.name)
+    if arena.settings.reveal == "never" and (actor is None or not actor.may("read", arena.name)):
+        raise NotAllowed(
+            "this arena does not tell names, and the battles have them; sign in as its operator, or use a token that may "
+            "read it"
+        )
     url, places = registry_of(request).url, context_of(request).exports
     number = None if source is None else source_number(source)
     export = await run_in_threadpool(open_export, url, arena.arena, source=number, upto=upto, release=release)

@@ -51,7 +51,7 @@ _CACHED: Documented = {304: {"description": "Not modified."}}
     "/board",
     response_model=BoardOut | FilteredBoardOut,
     summary="The board",
-    responses=document_problems(401, 404, 503) | _CACHED,
+    responses=document_problems(401, 403, 404, 503) | _CACHED,
 )
 async def board(
     arena: ReadableArena,
@@ -62,7 +62,7 @@ async def board(
     retired: Annotated[bool, Query(description="Whether retired models are shown.")] = True,
     excluded: Excluded = "left-out",
 ) -> Response:
-    """The newest board. With a category, a language or excluded votes: batch Bradley–Terry on those votes alone."""
+    """The newest board. With a category, a language or excluded votes: the board of those votes alone."""
     boards, number = boards_of(request), source_number(source)
     part = VoteSubset(number, category, language, excluded == "counted")
     if not part.whole:
@@ -76,7 +76,7 @@ async def board(
     return send_cacheable(request, arena, shown.data, shown.sha256)
 
 
-@router.get("/snapshots", summary="Published boards", responses=document_problems(401, 404, 422, 503))
+@router.get("/snapshots", summary="Published boards", responses=document_problems(401, 403, 404, 422, 503))
 async def snapshots(
     arena: ReadableArena,
     request: Request,
@@ -107,17 +107,35 @@ async def snapshots(
 
 @router.get(
     "/snapshots/{snapshot}",
-    response_model=BoardOut,
+    response_model=BoardOut | FilteredBoardOut,
     summary="A published board",
-    responses=document_problems(401, 404, 422, 503) | _CACHED,
+    responses=document_problems(401, 403, 404, 422, 503) | _CACHED,
 )
-async def snapshot(arena: ReadableArena, snapshot: Hash, request: Request) -> Response:
-    """A published board; its bytes have this hash. It is permanent if it was evaluated, else kept for 30 days."""
+async def snapshot(
+    arena: ReadableArena,
+    snapshot: Hash,
+    request: Request,
+    category: Filter = None,
+    language: Filter = None,
+    excluded: Excluded = "left-out",
+) -> Response:
+    """A published board; its bytes have this hash. It is permanent if it was evaluated, else kept for 30 days.
+
+    With a category, a language or excluded votes: the board of those of its votes alone.
+    """
+    part = VoteSubset(0, category, language, excluded == "counted")
+    if not part.whole:
+        boards = boards_of(request)
+        once = await boards.published(arena.arena, snapshot)
+        filtered = await boards.filtered(
+            arena, once.source, category, language, counted=part.counted, snapshot=once
+        )
+        return send_cacheable(request, arena, filtered.data, filtered.sha256)
     found = await read_snapshot(registry_of(request).pool, arena, snapshot)
     return send_cacheable(request, arena, found.document.encode(), found.sha256, for_ever=True)
 
 
-@router.get("/reports", summary="Weekly reports", responses=document_problems(401, 404, 503))
+@router.get("/reports", summary="Weekly reports", responses=document_problems(401, 403, 404, 503))
 async def reports(arena: ReadableArena, request: Request) -> ReportList:
     """Weekly validity reports, newest first."""
     found = await read_reports(registry_of(request).pool, arena)
@@ -139,7 +157,7 @@ async def reports(arena: ReadableArena, request: Request) -> ReportList:
     "/reports/{report}",
     response_model=ReportOut,
     summary="A weekly report",
-    responses=document_problems(401, 404, 422, 503) | _CACHED,
+    responses=document_problems(401, 403, 404, 422, 503) | _CACHED,
 )
 async def report(arena: ReadableArena, report: Hash, request: Request) -> Response:
     """A validity report; its bytes have this hash."""
@@ -151,7 +169,7 @@ async def report(arena: ReadableArena, report: Hash, request: Request) -> Respon
     "/models/{model:path}",
     response_model=ModelPageOut,
     summary="A model",
-    responses=document_problems(401, 404, 503) | _CACHED,
+    responses=document_problems(401, 403, 404, 503) | _CACHED,
 )
 async def model(
     arena: ReadableArena, model: ModelName, request: Request, source: Source = "human"

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response
 
-from tiltyard.arena.rating.rater_lag import RaterLag, read_current_rater_lags
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.compute_once import SingleFlight
 from tiltyard.errors import StoreFault
@@ -16,6 +15,7 @@ from tiltyard.web.access import registry_of, require_scope
 from tiltyard.web.context import context_of
 from tiltyard.web.metrics import METRICS_TYPE, metrics_page
 from tiltyard.web.problem_details import Documented, document_problems
+from tiltyard.web.process_monitor import record_gauges
 from tiltyard.wire.operators import Health, Ready
 
 __all__ = ["Readiness", "count_loaded_arenas", "router"]
@@ -74,10 +74,7 @@ async def readyz(request: Request) -> Ready:
 )
 async def metrics(request: Request) -> Response:
     """Requires a token with the scope metrics. The port TILTYARD_METRICS_PORT requires none."""
-    own = context_of(request).metrics
-    page = await asyncio.to_thread(metrics_page, own.registry, lambda: _lags(request))
+    context = context_of(request)
+    record_gauges(context.registry)
+    page = await asyncio.to_thread(metrics_page, context.metrics.registry, context.service_status.read)
     return Response(page, headers={"Content-Type": METRICS_TYPE})
-
-
-def _lags(request: Request) -> list[RaterLag]:
-    return read_current_rater_lags(registry_of(request).url)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from typing import Annotated
+from uuid import UUID
 
 from fastapi import APIRouter, Path, Request
 from fastapi.responses import Response
@@ -13,10 +14,10 @@ from tiltyard.arena.boards import rank_lookup
 from tiltyard.arena.boards.rank_lookup import newest_ranks
 from tiltyard.arena.content.blinding import strip_metadata
 from tiltyard.arena.content.blob_store import ResponseContent
-from tiltyard.arena.log.event_details import VoteDetail
+from tiltyard.arena.content.stored_conversations import CONVERSATION, response_text
+from tiltyard.arena.log.event_details import SkipDetail, VoteDetail
 from tiltyard.arena.log.event_log import HUMAN, JUDGE, matchup_not_found_error
 from tiltyard.arena.voting import voter_requests
-from tiltyard.arena.voting.matchup_ids import parse_matchup_id
 from tiltyard.arena.voting.voter_requests import OfferedMatchup, Voter
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.core.battles import Kind, Label, Outcome
@@ -28,6 +29,7 @@ from tiltyard.web.context import context_of
 from tiltyard.web.fast_routes import FastRoute, json_response
 from tiltyard.web.problem_details import Documented, document_problems
 from tiltyard.web.reader_access import boards_of, personal_boards_of
+from tiltyard.wire.vocabulary import SkipReason
 from tiltyard.wire.voting import (
     BoardPlace,
     BoardPlaces,
@@ -44,20 +46,21 @@ from tiltyard.wire.voting import (
     RevealedVoteList,
     ShownPrompt,
     ShownResponse,
+    SkipRequest,
     UndoRequest,
     VoteRequest,
 )
 
-__all__ = ["find_queue_and_voter", "router"]
+__all__ = ["find_queue_and_voter", "router", "skip_detail"]
 
 router = APIRouter(route_class=FastRoute, tags=["voters"])
 
 Arena = Annotated[str, Path(description="The arena's name.", examples=["main"])]
 MatchupId = Annotated[
-    str, Path(description="A matchup's id.", min_length=1, examples=["qUOzXkV3T0m4gJm1s1yR0g"])
+    str, Path(description="A matchup's id.", min_length=1, examples=["0-AAAAAalDs15Fd09JuICZzttXMkdKMeVq"])
 ]
 
-_ENDING = document_problems(401, 404, 409, 410, 503)
+_ENDING = document_problems(401, 403, 404, 409, 410, 503)
 _AGAIN: Documented = {200: {"model": Matchup, "description": "A matchup that was served before."}}
 _BYTES: Documented = {200: {"content": {"*/*": {}}, "description": "Its bytes."}}
 #: The same for both sides and all kinds.
@@ -77,14 +80,19 @@ _SHOWN = {
     responses=document_problems(401, 403, 404, 409, 415, 429, 503) | _AGAIN,
 )
 async def next_matchup(arena: Arena, body: NextMatchupRequest, request: Request) -> Response:
-    """Return the voter's open matchup, or a new one. A voter has at most two open matchups.
+    """Return the matchup to show to the voter now: the one that is open, or a new one.
+
+    With `ahead`, return a further one, to be shown next. It is an exposure only from the moment when it is shown:
+    by `show`, by a request without `ahead`, or by a vote. Unless it is shown, it expires within minutes. At most
+    two wait to be shown; with a third, the oldest expires.
 
     A voter without a session gets one, in a cookie.
     """
     access, queue = access_of(request), await registry_of(request).voting_queue(arena)
     voter, cookie = await access.voter(request, queue), None
     if voter is None:
-        voter, cookie = await access.new_voter(request)
+        voter, cookie = access.new_voter(request)
+    voter = access.skills.voter(request, queue.arena, voter)
     offered = await queue.next_matchup(voter, ahead=body.ahead)
     answer = json_response(await _shown(request, queue, offered), 201 if offered.new else 200)
     if cookie is not None:
@@ -106,6 +114,13 @@ async def open_matchups(arena: Arena, request: Request) -> Response:
     return json_response(MatchupList([await _shown(request, queue, one) for one in offered]))
 
 
+@router.post("/api/v1/matchups/{matchup}/show", response_model=Matchup, summary="Show", responses=_ENDING)
+async def show(matchup: MatchupId, request: Request) -> Response:
+    """Say that a matchup that was requested with `ahead` is shown now. Its time to be voted on starts."""
+    queue, voter, one = await find_queue_and_voter(request, matchup)
+    return json_response(await _shown(request, queue, await queue.show(voter, one)))
+
+
 @router.post(
     "/api/v1/matchups/{matchup}/vote",
     response_model=Ended,
@@ -114,17 +129,20 @@ async def open_matchups(arena: Arena, request: Request) -> Response:
 )
 async def vote(matchup: MatchupId, body: VoteRequest, request: Request) -> Response:
     """Vote on a matchup. Repeating the same vote gives the same response; a different vote is rejected."""
-    queue, voter = await find_queue_and_voter(request, matchup)
+    queue, voter, one = await find_queue_and_voter(request, matchup)
     kind, detail = _decided(body, voter)
-    ended = await queue.vote(voter, matchup, kind, ballot=body.ballot, reveal=body.reveal, detail=detail)
-    return _ended_response(ended, voter)
+    ended = await queue.vote(voter, one, kind, ballot=body.ballot, reveal=body.reveal, detail=detail)
+    return _ended_response(matchup, ended, voter)
 
 
 @router.post("/api/v1/matchups/{matchup}/skip", response_model=Ended, summary="Skip", responses=_ENDING)
-async def skip(matchup: MatchupId, request: Request) -> Response:
-    """Skip a matchup, which ends it without a vote."""
-    queue, voter = await find_queue_and_voter(request, matchup)
-    return _ended_response(await queue.skip(voter, matchup), voter)
+async def skip(matchup: MatchupId, body: SkipRequest, request: Request) -> Response:
+    """Skip a matchup, which ends it without a vote. A person may say why."""
+    queue, voter, one = await find_queue_and_voter(request, matchup)
+    detail = skip_detail(body.reason, recognized=body.recognized)
+    if detail is not None and voter.source != HUMAN:
+        raise BadOption("reason and recognized are for people's skips; a judge's has none")
+    return _ended_response(matchup, await queue.skip(voter, one, detail=detail), voter)
 
 
 @router.post(
@@ -135,8 +153,8 @@ async def skip(matchup: MatchupId, request: Request) -> Response:
 )
 async def undo(matchup: MatchupId, body: UndoRequest, request: Request) -> Response:
     """Undo a vote, soon after it and before the names are revealed. The matchup is open again."""
-    queue, voter = await find_queue_and_voter(request, matchup)
-    return _ended_response(await queue.undo(voter, matchup, ballot=body.ballot), voter)
+    queue, voter, one = await find_queue_and_voter(request, matchup)
+    return _ended_response(matchup, await queue.undo(voter, one, ballot=body.ballot), voter)
 
 
 @router.post(
@@ -144,12 +162,12 @@ async def undo(matchup: MatchupId, body: UndoRequest, request: Request) -> Respo
 )
 async def reveal(matchup: MatchupId, request: Request) -> Response:
     """Reveal the names of the models. The vote becomes final."""
-    queue, voter = await find_queue_and_voter(request, matchup)
-    names = await queue.reveal(voter, matchup)
+    queue, voter, one = await find_queue_and_voter(request, matchup)
+    names = await queue.reveal(voter, one)
     winner, label = SPELLED[names.outcome]
     return json_response(
         Revealed(
-            matchup=names.matchup,
+            matchup=matchup,
             model_a=names.model_a,
             model_b=names.model_b,
             prompt=names.prompt,
@@ -180,11 +198,12 @@ async def finish(arena: Arena, request: Request) -> Response:
         return json_response(RevealedVoteList([]))
     found = await boards_of(request).arena(arena)
     votes = await personal_boards_of(request).last_revealed(found, voter)
+    written = context_of(request).matchup_ids
     return json_response(
         RevealedVoteList(
             [
                 RevealedVote(
-                    matchup=one.matchup,
+                    matchup=written.format(one.matchup),
                     at=one.at,
                     model_a=one.model_a,
                     model_b=one.model_b,
@@ -203,12 +222,12 @@ async def finish(arena: Arena, request: Request) -> Response:
     status_code=204,
     response_model=None,
     summary="Remark",
-    responses=document_problems(401, 404, 409, 415, 503),
+    responses=document_problems(401, 403, 404, 409, 415, 503),
 )
 async def remark(matchup: MatchupId, body: RemarkRequest, request: Request) -> Response:
     """Give the reason for a vote, after the vote and before the names are revealed. It replaces an earlier remark."""
-    queue, voter = await find_queue_and_voter(request, matchup)
-    await queue.remark(voter, matchup, tuple(dict.fromkeys(body.tags)), body.comment or None)
+    queue, voter, one = await find_queue_and_voter(request, matchup)
+    await queue.remark(voter, one, tuple(dict.fromkeys(body.tags)), body.comment or None)
     return Response(status_code=204)
 
 
@@ -217,13 +236,13 @@ async def remark(matchup: MatchupId, body: RemarkRequest, request: Request) -> R
     status_code=204,
     response_model=None,
     summary="Report",
-    responses=document_problems(401, 404, 415, 503),
+    responses=document_problems(401, 403, 404, 415, 503),
 )
 async def report_matchup(matchup: MatchupId, body: ComplaintRequest, request: Request) -> Response:
     """Report a problem with a matchup to the operator, before or after the vote."""
-    queue, voter = await find_queue_and_voter(request, matchup)
+    queue, voter, one = await find_queue_and_voter(request, matchup)
     await context_of(request).response_kinds.complain(
-        queue.arena, parse_matchup_id(matchup), voter.source, voter.session, body.reason, body.note
+        queue.arena, one, voter.source, voter.session, body.reason, body.note
     )
     return Response(status_code=204)
 
@@ -252,8 +271,8 @@ async def response_b(matchup: MatchupId, request: Request) -> Response:
 
 async def _side(request: Request, matchup: str, side: int) -> Response:
     """The bytes of one side, without metadata. Both sides are always processed, so that they take the same time."""
-    queue, voter = await find_queue_and_voter(request, matchup)
-    offered = await queue.find(voter, matchup, voted=True)
+    queue, voter, one = await find_queue_and_voter(request, matchup)
+    offered = await queue.find(voter, one, voted=True)
     blobs = registry_of(request).blobs
     try:
         both = await asyncio.gather(blobs.read(offered.response_a), blobs.read(offered.response_b))
@@ -265,7 +284,12 @@ async def _side(request: Request, matchup: str, side: int) -> Response:
 
 
 def _for_destination(request: Request, content: ResponseContent) -> ResponseContent:
-    """An app that is opened outside a frame is sent as source code, because only the page around it can sandbox it."""
+    """What a browser is sent: a conversation as a transcript, an app as itself.
+
+    An app that is opened outside a frame is sent as source code, because only the page around it can sandbox it.
+    """
+    if content.media_type == CONVERSATION:
+        return ResponseContent(PLAIN, response_text(content).encode())
     alone = request.headers.get("sec-fetch-dest") == "document"
     return content._replace(media_type=PLAIN) if alone and content.media_type == APP else content
 
@@ -286,26 +310,25 @@ def _harmless(media_type: str, data: bytes) -> bytes:
     return sandboxed_app(data) if media_type == APP else strip_metadata(media_type, data)
 
 
-async def _known(request: Request) -> Voter:
-    """The voter of a request about a matchup; without a session, the matchup is not found."""
-    voter = await access_of(request).voter(request)
+async def find_queue_and_voter(request: Request, matchup: str) -> tuple[VotingQueue, Voter, UUID]:
+    """The voting queue of a matchup, the voter and the matchup's id. In an arena that is not public, access is checked again."""
+    access = access_of(request)
+    voter = await access.voter(request)
+    if voter is None and await access.entry.person(request) is None:
+        # Without a session, the matchup is not found, and not looked for.
+        raise matchup_not_found_error()
+    one = context_of(request).matchup_ids.parse(matchup)
+    queue = await registry_of(request).voting_queue_of(one)
+    if not queue.settings.public:
+        voter = await _check_access(request, queue)
     if voter is None:
         raise matchup_not_found_error()
-    return voter
+    return queue, voter, one
 
 
-async def find_queue_and_voter(request: Request, matchup: str) -> tuple[VotingQueue, Voter]:
-    """The voting queue of a matchup, and the voter. In a closed arena, access is checked again."""
-    voter = await _known(request)
-    queue = await registry_of(request).voting_queue_of(matchup)
-    if queue.settings.visibility == "closed":
-        await _check_access(request, queue)
-    return queue, voter
-
-
-async def _check_access(request: Request, queue: VotingQueue) -> None:
+async def _check_access(request: Request, queue: VotingQueue) -> Voter | None:
     try:
-        await access_of(request).voter(request, queue)
+        return await access_of(request).voter(request, queue)
     except NotFound:
         raise matchup_not_found_error() from None
 
@@ -313,9 +336,10 @@ async def _check_access(request: Request, queue: VotingQueue) -> None:
 async def _shown(request: Request, queue: VotingQueue, offered: OfferedMatchup) -> Matchup:
     """A matchup for its voter, with nothing that reveals the models."""
     kind_a, kind_b = await context_of(request).response_kinds.kinds(offered.response_a, offered.response_b)
-    base = f"/m/{offered.matchup}"
+    matchup = context_of(request).matchup_ids.format(offered.matchup)
+    base = f"/m/{matchup}"
     return Matchup(
-        matchup=offered.matchup,
+        matchup=matchup,
         arena=offered.arena,
         prompt=ShownPrompt(await registry_of(request).prompt_text(queue.arena, offered.prompt)),
         responses=MatchupResponses(ShownResponse(f"{base}/a", kind_a), ShownResponse(f"{base}/b", kind_b)),
@@ -336,15 +360,19 @@ async def _standing(
 
 
 def _place(found: rank_lookup.ModelRank | None) -> BoardPlace | None:
-    return None if found is None else BoardPlace(found.rank, found.score, found.badge)
+    return (
+        None
+        if found is None
+        else BoardPlace(found.rank, found.rank_low, found.rank_high, found.score, found.badge)
+    )
 
 
-def _ended_response(ended: voter_requests.EndedMatchup, voter: Voter) -> Response:
+def _ended_response(matchup: str, ended: voter_requests.EndedMatchup, voter: Voter) -> Response:
     winner, label = (None, None) if ended.outcome is None else SPELLED[ended.outcome]
     judged = ended.outcome if voter.source == JUDGE else None
     return json_response(
         Ended(
-            matchup=ended.matchup,
+            matchup=matchup,
             kind=ended.kind.name.lower(),
             winner=winner,
             label=label,
@@ -359,6 +387,16 @@ def _ended_response(ended: voter_requests.EndedMatchup, voter: Voter) -> Respons
     )
 
 
+def skip_detail(reason: SkipReason | None, *, recognized: bool) -> SkipDetail | None:
+    """The details of a skip for the log; ``None`` if the voter did not say why."""
+    detail: SkipDetail = {}
+    if reason is not None:
+        detail["reason"] = reason
+    if recognized:
+        detail["recognized"] = True
+    return detail or None
+
+
 def _decided(body: VoteRequest, voter: Voter) -> tuple[Kind, VoteDetail | None]:
     """The kind of a vote, and the details for the log: for a person's vote, when both responses were on screen."""
     detail: VoteDetail = {}
@@ -369,11 +407,14 @@ def _decided(body: VoteRequest, voter: Voter) -> tuple[Kind, VoteDetail | None]:
     if voter.source == HUMAN:
         if detail or body.label is not None or body.both_bad is not None:
             raise BadOption("label, both_bad, pref and judge_model are for judges; a person's vote has none")
-        shown = body.shown
-        seen: VoteDetail | None = None if shown is None else {"shown": {"a": shown.a, "b": shown.b}}
-        return kind_of(Outcome(body.winner)), seen
-    if body.shown is not None:
-        raise BadOption("shown is for people's votes; a judge's vote has none")
+        seen: VoteDetail = {}
+        if body.shown is not None:
+            seen["shown"] = {"a": body.shown.a, "b": body.shown.b}
+        if body.recognized:
+            seen["recognized"] = True
+        return kind_of(Outcome(body.winner)), seen or None
+    if body.shown is not None or body.recognized:
+        raise BadOption("shown and recognized are for people's votes; a judge's vote has none")
     if body.winner == "both_bad":
         raise BadOption(
             "a judge must say which of two bad responses is better: send winner model_a, model_b or tie, and both_bad true"

@@ -11,9 +11,9 @@ from tiltyard.arena.content.catalog import find_live_response
 from tiltyard.arena.operators import moderation
 from tiltyard.arena.operators.arena_changes import exclude, find_sessions_by_pseudonym, restore
 from tiltyard.arena.operators.exclusions import VoteSelection
-from tiltyard.arena.voting.matchup_ids import parse_matchup_id
 from tiltyard.errors import BadOption
 from tiltyard.web.access import Actor, keys_of, registry_of, require_scope
+from tiltyard.web.context import context_of
 from tiltyard.web.problem_details import Documented, document_problems
 from tiltyard.web.reader_access import ArenaName, Plain, source_number
 from tiltyard.wire.oversight import (
@@ -54,7 +54,7 @@ async def exclusions(arena: ArenaName, request: Request) -> ExclusionList:
 async def exclude_votes(arena: ArenaName, body: ExcludeRequest, request: Request, actor: Admin) -> Excluded:
     """Exclude the votes that match all given criteria from the ratings. They stay in the log."""
     pool = registry_of(request).pool
-    sessions = body.sessions
+    sessions, ids = body.sessions, context_of(request).matchup_ids
     if (body.voters is None) != (body.release is None):
         raise BadOption("voters are pseudonyms of an export; give voters and release together")
     if body.voters is not None and body.release is not None:
@@ -63,7 +63,7 @@ async def exclude_votes(arena: ArenaName, body: ExcludeRequest, request: Request
         sessions = await find_sessions_by_pseudonym(pool, keys_of(request), arena, body.release, body.voters)
     selection = VoteSelection(
         sessions=sessions,
-        matchups=None if body.matchups is None else [parse_matchup_id(one) for one in body.matchups],
+        matchups=None if body.matchups is None else [ids.parse(one) for one in body.matchups],
         since=body.since,
         until=body.until,
         source=None if body.source is None else source_number(body.source),

@@ -1,4 +1,4 @@
-"""API routes for the operator account and tokens."""
+"""API routes for operators' accounts and tokens."""
 
 from __future__ import annotations
 
@@ -7,15 +7,25 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Request, Response
 
-from tiltyard.arena.accounts import OPERATOR_SESSION_LIFETIME
-from tiltyard.errors import NotAllowed
-from tiltyard.web.access import Access, Actor, CurrentActor, access_of, require_scope
-from tiltyard.web.cookies import OPERATOR_COOKIE, read_cookie
+from tiltyard.arena.accounts import OPERATOR_SESSION_LIFETIME, SCOPES
+from tiltyard.arena.operator_roles import SCOPE_ROLES, includes_role
+from tiltyard.arena.operators.second_factor import finish_sign_in
+from tiltyard.errors import CodeNeeded, NotAllowed, NotFound
+from tiltyard.web.access import Access, Actor, CurrentActor, access_of, origin_of, registry_of, require_scope
+from tiltyard.web.cookies import OPERATOR_COOKIE
 from tiltyard.web.problem_details import document_problems
 from tiltyard.web.rate_limits import client_address
 from tiltyard.wire.operators import ClaimRequest, Me, NewToken, SignInRequest, TokenList, TokenRequest
 
-__all__ = ["claim_operator", "end_sign_in", "router", "sign_in_operator"]
+__all__ = [
+    "check_token_arena",
+    "claim_operator",
+    "end_sign_in",
+    "router",
+    "send_code",
+    "sign_in_operator",
+    "whose_tokens",
+]
 
 router = APIRouter(tags=["operator"])
 
@@ -34,8 +44,8 @@ async def claim(body: ClaimRequest, request: Request, response: Response) -> Me:
 
 @router.post("/api/v1/operator/sign-in", summary="Sign in", responses=document_problems(401, 422, 429, 503))
 async def sign_in(body: SignInRequest, request: Request, response: Response) -> Me:
-    """Sign in with name and password; the response sets a cookie."""
-    return await sign_in_operator(request, response, body.name, body.password)
+    """Sign in with name and password, and a code if there is a second factor; the response sets a cookie."""
+    return await sign_in_operator(request, response, body.name, body.password, body.code)
 
 
 @router.post(
@@ -65,11 +75,10 @@ async def me(actor: CurrentActor) -> Me:
     "/api/v1/tokens",
     summary="Tokens",
     responses=document_problems(401, 403, 503),
-    dependencies=[Depends(require_scope("admin"))],
 )
-async def list_tokens(request: Request) -> TokenList:
-    """All tokens, including revoked ones, without their secrets."""
-    return TokenList(await access_of(request).accounts.list_tokens())
+async def list_tokens(actor: Admin, request: Request) -> TokenList:
+    """All tokens for owners of the installation, else one's own; including revoked ones, without their secrets."""
+    return TokenList(await access_of(request).accounts.list_tokens(whose_tokens(actor)))
 
 
 @router.post(
@@ -82,7 +91,12 @@ async def make_token(body: TokenRequest, actor: Admin, request: Request) -> NewT
     """Create an API token. Its secret is shown only in this response."""
     life = None if body.days is None else timedelta(days=body.days)
     token, made = await access_of(request).accounts.make_token(
-        actor.name, body.name, body.scopes, arena=body.arena, life=life
+        actor.name,
+        body.name,
+        body.scopes,
+        arena=check_token_arena(actor, body.arena),
+        life=life,
+        operator=actor.operator,
     )
     return NewToken(
         api_token=made.api_token,
@@ -92,6 +106,7 @@ async def make_token(body: TokenRequest, actor: Admin, request: Request) -> NewT
         created_at=made.created_at,
         expires_at=made.expires_at,
         revoked_at=made.revoked_at,
+        operator=made.operator,
         token=token,
     )
 
@@ -107,40 +122,80 @@ async def revoke_token(
     api_token: Annotated[int, Path(ge=1, lt=2**31)], actor: Admin, request: Request
 ) -> Response:
     """Revoke a token. Other web processes notice within five seconds."""
-    await access_of(request).accounts.revoke_token(actor.name, api_token)
+    await access_of(request).accounts.revoke_token(actor.name, api_token, operator=whose_tokens(actor))
     access_of(request).forget()
     return Response(status_code=204)
+
+
+def whose_tokens(actor: Actor) -> int | None:
+    """The operator whose tokens this actor may see and revoke; ``None`` for everybody's."""
+    return None if actor.grants.allow("owner", None) else actor.operator
+
+
+def check_token_arena(actor: Actor, arena: str | None) -> str | None:
+    """The arena that a token is for; `NotFound` if its maker has no role there."""
+    if arena is not None and actor.grants.role_in(arena) is None:
+        raise NotFound("no such arena; see the list of arenas")
+    return arena
 
 
 async def end_sign_in(request: Request) -> None:
     """End the operator session of a request, if there is one."""
     access = access_of(request)
-    cookie = read_cookie(request, OPERATOR_COOKIE)
-    token = None if cookie is None else access.cookies.unseal(OPERATOR_COOKIE, cookie)
+    token = access.operator_token(request)
     if token is not None:
         await access.accounts.sign_out(token)
         access.forget()
 
 
 async def claim_operator(request: Request, response: Response, token: str, name: str, password: str) -> Me:
-    """Create the operator account and sign in; the response sets a cookie."""
+    """Use an operator's link and sign in; the response sets a cookie."""
     access = access_of(request)
     async with access.sign_in_throttle.sign_in_attempt(client_address(request)):
-        await access.accounts.claim(token, name, password)
+        name = await access.accounts.claim(token, name, password)
     access.forget()
     return await sign_in_operator(request, response, name, password)
 
 
-async def sign_in_operator(request: Request, response: Response, name: str, password: str) -> Me:
-    """Sign the operator in; the response sets a cookie."""
+async def sign_in_operator(
+    request: Request, response: Response, name: str, password: str, code: str | None = None
+) -> Me:
+    """Sign an operator in; the response sets a cookie.
+
+    `CodeNeeded` if a code is needed and not given: the cookie is that of a session that waits for it.
+    """
     access = access_of(request)
     async with access.sign_in_throttle.sign_in_attempt(client_address(request)):
-        token = await access.accounts.sign_in(name, password)
-    response.headers.append(
-        "set-cookie", access.cookies.header(OPERATOR_COOKIE, token, OPERATOR_SESSION_LIFETIME)
-    )
-    return _me(Access.operator(name))
+        token = await access.accounts.sign_in(name, password, origin_of(request))
+    session = await access.accounts.signed_in(token)
+    if session is None and code is not None:
+        return await send_code(request, response, token, code)
+    _set_cookie(request, response, token)
+    if session is None:
+        raise CodeNeeded("this operator has a second factor; a code of it is needed")
+    return _me(Access.operator(session))
+
+
+async def send_code(request: Request, response: Response, token: str, code: str) -> Me:
+    """Sign in with a code of the second factor, after the password; the response sets a new cookie."""
+    access, pool = access_of(request), registry_of(request).pool
+    async with access.sign_in_throttle.sign_in_attempt(client_address(request)):
+        signed = await finish_sign_in(pool, access.keys, token, code, origin_of(request))
+    session = await access.accounts.signed_in(signed)
+    if session is None:
+        raise NotAllowed("this operator was removed; ask an owner")
+    _set_cookie(request, response, signed)
+    return _me(Access.operator(session))
+
+
+def _set_cookie(request: Request, response: Response, token: str) -> None:
+    cookie = access_of(request).cookies.header(OPERATOR_COOKIE, token, OPERATOR_SESSION_LIFETIME)
+    response.headers.append("set-cookie", cookie)
 
 
 def _me(actor: Actor) -> Me:
-    return Me(name=actor.name, scopes=tuple(sorted(actor.scopes)), arena=actor.arena)
+    greatest = actor.grants.greatest
+    scopes = sorted(
+        one for one in SCOPES if one in actor.scopes and includes_role(greatest, SCOPE_ROLES[one])
+    )
+    return Me(name=actor.name, scopes=tuple(scopes), arena=actor.arena)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tiltyard.core.policy.matchmaking.eligible_pairs import blind_need, has_servable_pair
+from tiltyard.core.policy.matchmaking.eligible_pairs import has_servable_pair, voter_need
 from tiltyard.core.policy.matchmaking.matchmaker import choose, fallback_fields
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.standing import Standing
@@ -18,8 +18,8 @@ def arena(models=4, prompts=3, **policy):
 
 def test_nothing_told_leaves_the_needs_as_they_are():
     standing = arena()
-    assert blind_need(standing, []) is standing.cells.need
-    need = blind_need(standing, [(0, 1), (3, 2)])
+    assert voter_need(standing, []) is standing.cells.need
+    need = voter_need(standing, [(0, 1), (3, 2)])
     assert need[0, 1] == need[3, 2] == -np.inf
     assert np.isfinite(standing.cells.need).all()
     assert has_servable_pair(need)

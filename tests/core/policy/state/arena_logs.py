@@ -71,9 +71,10 @@ def happen(standing: Standing, row: dict[str, int]) -> None:
             lane=row["lane"],
             nominal=row["nominal"],
             session=row.get("session", NO_SESSION),
+            serial=row["serial"],
         )
     elif event == Event.VOTE:
-        standing.vote(row["a"], row["b"], row["prompt"], row["kind"])
+        standing.vote(row["a"], row["b"], row["prompt"], row["kind"], row.get("session", NO_SESSION))
     elif event == Event.SKIP:
         standing.skip()
     elif event == Event.EXPIRE:
@@ -167,10 +168,15 @@ def logs(draw: st.DrawFn, most: int = 120) -> Log:
     rows: list[dict[str, int]] = [
         {"event": int(Event.ENABLE), "a": k} for k in range(m) if rng.random() < 0.7
     ]
+    # Matchups that were prefetched are shown later than others that were served after them.
+    waits = draw(st.sampled_from([0, 4, 30]))
+    serials = np.argsort(np.arange(n) + waits * rng.random(n), kind="stable").tolist()
     served = 0
     for event in rng.choice(len(Event), n, p=weights / weights.sum()).tolist():
         rows.append(_row(event, m, p, served, rng))
-        served += event == Event.SERVED
+        if event == Event.SERVED:
+            rows[-1]["serial"] = serials[served]
+            served += 1
     ranks = {
         int(k): int(rng.integers(100)) for k in rng.integers(0, max(len(rows), 1), draw(st.integers(0, 3)))
     }

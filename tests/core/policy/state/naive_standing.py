@@ -38,8 +38,9 @@ class NaiveStanding:
             self.served.append({**row, "among": frozenset(self.enabled), "gone": False})
         elif event == Event.VOTE:
             self.votes.append(row)
-        elif event == Event.EXPIRE and 0 <= row["serial"] < len(self.served):
-            self.served[row["serial"]]["gone"] = True
+        elif event == Event.EXPIRE:
+            for shown in self.served:
+                shown["gone"] |= shown["serial"] == row["serial"]
         elif event in (Event.ENABLE, Event.RETIRE):
             (self.enabled.add if event == Event.ENABLE else self.enabled.discard)(row["a"])
         elif event in (Event.RESPOND, Event.WITHDRAW):

@@ -110,7 +110,7 @@ def test_codes_may_be_numpy_integers():
 
 def test_an_expiry_that_comes_before_its_matchup_does_nothing():
     rows = [{"event": int(Event.EXPIRE), "serial": 0}]
-    rows += [{"event": int(Event.SERVED), "a": 0, "b": 1, "prompt": 0, "lane": 0, "nominal": 0}]
+    rows += [{"event": int(Event.SERVED), "a": 0, "b": 1, "prompt": 0, "lane": 0, "nominal": 0, "serial": 0}]
     log = Log(Policy(), tuple("ab"), ("x",), np.ones((2, 1), dtype=bool), rows, {})
     for standing in (one_by_one(log), in_bulk(log)):
         np.testing.assert_array_equal(standing.window.exposures[0], [1, 1])

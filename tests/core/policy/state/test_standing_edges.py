@@ -277,3 +277,12 @@ def test_attempts_laid_out_follow_every_vote_every_bulk_and_more_prompts():
     assert cells.dense_attempts(24).tolist() == [0, 1, 0, 2] + [0] * 11 + [1] + [0] * 4 + [1] + [0] * 3
     cells.put(*PairCells.of(np.array([0, 5]), np.array([[1, 0, 0, 0], [0, 2, 1, 0]]), []).packed())
     assert cells.dense_attempts(8).tolist() == [1, 0, 0, 0, 0, 3, 0, 0]
+
+
+def test_a_window_names_the_matchups_that_it_counts():
+    window = arena("abc", window=200).window
+    for serial in (5, 3, 9):
+        window.serve(0, 1, contender=False, serial=serial)
+    window.expire(3)
+    window.expire(4)
+    assert sorted(window.serials().tolist()) == [5, 9]

@@ -49,7 +49,7 @@ def rows_of(draw, most=90):
     ]
     served = 0
     for event in rng.choice(8, draw(st.integers(0, most)), p=(0.3, 0.5, 0.04, 0.04, 0.03, 0.03, 0.03, 0.03)):
-        rows.append(_row(int(event), rng, served))
+        rows.append(_row(int(event), rng, served) | ({"serial": served} if event == Event.SERVED else {}))
         served += event == Event.SERVED
     return [row | {"time": 1_700_000_000 + 60 * k} for k, row in enumerate(rows)]
 
@@ -293,6 +293,11 @@ def test_several_are_saved_together(rows):
     saved = ArenaFold.save_all(both)
     assert [one.digest() for one in ArenaFold.restore_all(saved)] == [one.digest() for one in both]
     assert ArenaFold.restore_all(ArenaFold.save_all([])) == []
+    other_way_round = ArenaFold.save_all(both[::-1])
+    assert ArenaFold.digest_all(saved) == ArenaFold.digest_all(
+        ArenaFold.save_all(ArenaFold.restore_all(saved))
+    )
+    assert ArenaFold.digest_all(saved) != ArenaFold.digest_all(other_way_round)
 
 
 def test_an_empty_following_can_be_saved():

@@ -1,7 +1,6 @@
 """Marks of a whole standing."""
 
 import numpy as np
-import pytest
 
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state.policy import Policy
@@ -9,7 +8,6 @@ from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.order_marks import LIKE_THESE, THESE, PairVotes
 from tiltyard.core.policy.validity.order_test import OrderTest
 from tiltyard.core.policy.validity.proven_orders import proven_orders
-from tiltyard.errors import BadOption
 
 
 def played(votes):
@@ -102,6 +100,6 @@ def test_a_larger_family_asks_for_more():
     assert not many[THESE].any()
 
 
-def test_a_family_smaller_than_the_arena_is_refused():
-    with pytest.raises(BadOption, match="family is 2; expected at least 3, the pairs of 3 models"):
-        proven_orders(played([]), family=2)
+def test_a_family_smaller_than_the_arena_is_all_pairs():
+    standing = played([(0, 1, Kind.WIN_A, 6), (0, 1, Kind.WIN_B, 1)])
+    assert np.array_equal(proven_orders(standing, family=1)[THESE], proven_orders(standing)[THESE])

@@ -13,7 +13,6 @@ from tiltyard.core.policy.validity.recent_form import (
     expected_scores,
     prompt_result_spread,
     prompt_results,
-    rd_confidence,
     recent_form,
     vote_record,
 )
@@ -60,13 +59,6 @@ def test_recent_form_is_the_last_twenty_votes_oldest_first():
 def test_no_votes_no_form():
     form = recent_form(arena(2, 1), 0)
     assert (form.letters, form.score) == ("", None)
-
-
-@pytest.mark.parametrize(
-    ("rd", "shown"), [(350.0, 0.0), (400.0, 0.0), (175.0, 50.0), (0.0, 100.0), (-1.0, 100.0)]
-)
-def test_confidence_is_rd_turned_round_and_kept_in_bounds(rd, shown):
-    assert rd_confidence(rd) == shown
 
 
 def test_expected_scores_are_elos_curve():

@@ -271,7 +271,7 @@ def test_spans_join_without_gap_or_overlap():
     for name in ("served", "votes", "decisive", "ties", "both_bad", "skipped", "expired"):
         parts = [getattr(report.matchups, name) for report in (first, second)]
         assert sum(parts) == getattr(whole.matchups, name)
-    assert first.span.end_row == second.span.first_row
+    assert first.span.events + second.span.events == whole.span.events == len(ROWS)
     assert first.span.votes == second.span.votes_before
     assert first.fairness.windows + second.fairness.windows == whole.fairness.windows
     assert first.fairness.outside + second.fairness.outside == whole.fairness.outside
@@ -300,10 +300,10 @@ def test_a_log_without_times_is_cut_by_votes():
 def test_a_span_is_one_run_of_the_log(times, since, length):
     events = Events.of([{"event": Event.SKIP, "time": time} for time in times])
     span = find_span(events, since, since + length)
-    assert 0 <= span.first_row <= span.end_row <= len(times)
+    assert 0 <= span.start <= span.stop <= len(times)
     if sorted(times) == times and any(times):
         inside = [k for k, time in enumerate(times) if since <= time < since + length]
-        assert list(range(span.first_row, span.end_row)) == inside
+        assert list(range(span.start, span.stop)) == inside
 
 
 def test_a_span_that_ends_before_it_begins_is_refused():
@@ -313,7 +313,7 @@ def test_a_span_that_ends_before_it_begins_is_refused():
 
 def test_an_empty_span_knows_the_arena_and_says_that_nothing_happened():
     report = reported(ROWS, since=START + 1000 * HOUR)
-    assert report.span.first_row == report.span.end_row == len(ROWS)
+    assert (report.span.events, report.span.votes_before) == (0, report.span.votes)
     assert report.matchups.served == report.fairness.windows == report.lanes.matchups == 0
     assert report.publication.history == report.churn.steps == report.sides.models == ()
     assert report.fairness.widest is None

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tiltyard.core.battles.outcome import Outcome
-from tiltyard.core.judging.proportions import wilson_interval
+from tiltyard.core.ratings.wilson_interval import wilson_interval
 from tiltyard.errors import BadOption
 
 __all__ = [

@@ -144,15 +144,15 @@ def _scores(field: EligiblePairs, anchor: int, opponents: Ints, appeal: Floats) 
     scores += appeal.astype(np.float32)[:, None]
     for row, opponent in enumerate(opponents.tolist()):
         met = meetings.cells(anchor, opponent)
-        if met is None:
+        if met is None and not meetings.reserved:
             continue
-        dense_attempts = met.dense_attempts(scores.shape[1])
+        dense_attempts = None if met is None else met.dense_attempts(scores.shape[1])
         if dense_attempts is not None:
             scores[row] -= np.float32(REPEAT_WEIGHT) * dense_attempts
-        elif len(met):
+        elif met is not None and len(met):
             prompts, attempts = met.attempts()
             scores[row, prompts] -= REPEAT_WEIGHT * attempts
-        withheld = field.withheld(anchor, opponent, met)
+        withheld = field.withheld(anchor, opponent)
         if withheld:
             scores[row, withheld] = -np.inf
     return scores

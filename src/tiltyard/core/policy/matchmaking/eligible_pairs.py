@@ -1,7 +1,7 @@
 """The pairs that are eligible at this moment, for this voter.
 
 Models at the fairness controller's upper bound are excluded, and so are the pairs and prompts
-that the session has just seen.
+that the session has just seen, and prompts that the voter cannot judge.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tiltyard.core.policy.state.exposure_window import ExposureTargets
-from tiltyard.core.policy.state.pair_counts import PairCells, pair_key, unpack_pair_key
+from tiltyard.core.policy.state.pair_counts import pair_key, unpack_pair_key
 from tiltyard.core.policy.state.session_memory import SessionMemory
 from tiltyard.core.policy.state.standing import Standing
 
-__all__ = ["EligiblePairs", "blind_need", "draw_index", "draw_largest", "has_servable_pair"]
+__all__ = ["EligiblePairs", "draw_index", "draw_largest", "has_servable_pair", "voter_need"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -56,11 +56,14 @@ class EligiblePairs:
         repeats: bool = False,
     ) -> EligiblePairs:
         """The eligible pairs, without models at their upper bound if ``capped`` and the bound is active."""
-        due, exposures = standing.window.due(), standing.window.counted()
+        due, exposures = standing.window.planned()
         free = standing.enabled
         if capped and standing.window.active():
             free = np.logical_and(free, ~due.capped(exposures))
         need = standing.cells.need if need is None else need
+        if need is not standing.cells.need:
+            # Without this a draw would spend chances on models that this voter cannot be served.
+            free = np.logical_and(free, _servable_models(need))
         return cls(standing, memory, depth, fresh_prompts, free, exposures, due, need, repeats)
 
     @property
@@ -75,6 +78,8 @@ class EligiblePairs:
     def opponents(self, model: int) -> Bools:
         """The opponents this model may meet: eligible, with a prompt in common, and new to the session."""
         allowed: Bools = self.free & (self.standing.cells.shared[model] > 0)
+        if self.need is not self.standing.cells.need:
+            allowed &= (self.need[:, self.need[model] > 0.0] > 0.0).any(axis=1)
         allowed[model] = False
         for low, high in map(unpack_pair_key, self.recent):
             if model in (low, high):
@@ -84,6 +89,8 @@ class EligiblePairs:
     def meets(self, one: int, other: int) -> bool:
         """Whether these two may meet."""
         shared = self.standing.cells.shared[one, other] > 0
+        if shared and self.need is not self.standing.cells.need:
+            shared = bool(((self.need[one] > 0.0) & (self.need[other] > 0.0)).any())
         return bool(
             self.free[one] and self.free[other] and shared and pair_key(one, other) not in self.recent
         )
@@ -108,38 +115,46 @@ class EligiblePairs:
         """Prompts on which the two may meet: both have answered, and no rule excludes them."""
         need = self.need
         allowed: Bools = (need[one] > 0.0) & (need[other] > 0.0)
-        met = self.standing.meetings.cells(one, other)
-        if met is not None:
-            allowed[self.withheld(one, other, met)] = False
+        allowed[self.withheld(one, other)] = False
         return allowed
 
-    def withheld(self, one: int, other: int, met: PairCells) -> list[int]:
+    def withheld(self, one: int, other: int) -> list[int]:
         """Prompts that the session saw with this pair, and those repeated too often in its last meetings."""
         memory = self.memory.prompts
         seen = memory.get(pair_key(one, other), []) if memory and self.fresh_prompts else []
         if self.repeats:
             return seen
         # The next meeting will be one of the last ten, so the oldest of those stored no longer counts.
-        recent = met.recent[max(len(met.recent) - self.standing.policy.meetings + 1, 0) :]
+        met = self.standing.meetings.recent(one, other)
+        recent = met[max(len(met) - self.standing.policy.meetings + 1, 0) :]
         if len(recent) == len(set(recent)) and self.standing.policy.repeats > 1:
             return seen
         most = self.standing.policy.repeats_of(int(self.standing.cells.shared[one, other]))
         return seen + [prompt for prompt in set(recent) if recent.count(prompt) >= most]
 
 
-def blind_need(standing: Standing, told: Sequence[tuple[int, int]]) -> Needs:
-    """Needs without the cells whose responses the voter knows by name."""
-    if not told:
+def voter_need(standing: Standing, told: Sequence[tuple[int, int]], judgeable: Bools | None = None) -> Needs:
+    """Needs without the cells whose responses the voter knows by name, and prompts that the voter cannot judge."""
+    if not told and judgeable is None:
         return standing.cells.need
     need = standing.cells.need.copy()
-    models, prompts = zip(*told, strict=True)
-    need[list(models), list(prompts)] = -np.inf
+    if told:
+        models, prompts = zip(*told, strict=True)
+        need[list(models), list(prompts)] = -np.inf
+    if judgeable is not None:
+        need[:, ~judgeable] = -np.inf
     return need
 
 
 def has_servable_pair(need: Needs) -> bool:
     """Whether some prompt has two responses that can be served."""
     return bool(((need > 0.0).sum(axis=0) > 1).any())
+
+
+def _servable_models(need: Needs) -> Bools:
+    """The models with a response to a prompt that another model has answered too."""
+    answered = need > 0.0
+    return np.asarray(answered[:, answered.sum(axis=0) > 1].any(axis=1))
 
 
 def draw_index(weights: Floats, rng: np.random.Generator) -> int:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from tiltyard.core.policy.matchmaking.choice import Choice, DrawnPair
 from tiltyard.core.policy.matchmaking.contender_lane import draw_contender
 from tiltyard.core.policy.matchmaking.coverage_lane import draw_coverage
-from tiltyard.core.policy.matchmaking.eligible_pairs import EligiblePairs, blind_need, has_servable_pair
+from tiltyard.core.policy.matchmaking.eligible_pairs import EligiblePairs, has_servable_pair, voter_need
 from tiltyard.core.policy.matchmaking.exploration_lane import draw_exploration
 from tiltyard.core.policy.matchmaking.fairness_controller import draw_starved
 from tiltyard.core.policy.matchmaking.uncertainty_lane import draw_uncertainty
@@ -28,6 +28,7 @@ from tiltyard.errors import NoMatchup
 __all__ = ["choose", "fallback_fields"]
 
 Floats = npt.NDArray[np.float32]
+Bools = npt.NDArray[np.bool_]
 LaneDraw = Callable[[EligiblePairs, np.random.Generator], DrawnPair | None]
 
 _RANDOM_LANES: dict[Lane, LaneDraw] = {
@@ -43,14 +44,20 @@ def choose(
     *,
     session: int = NO_SESSION,
     told: Sequence[tuple[int, int]] = (),
+    waiting: Sequence[tuple[int, int, int]] = (),
+    judgeable: Bools | None = None,
 ) -> Choice:
-    """Choose the next matchup. Raises `NoMatchup` only if no two enabled models share a prompt.
+    """Choose the next matchup. Raises `NoMatchup` only if no two enabled models share a prompt that the voter can judge.
 
-    ``told``: cells of model and prompt whose responses the voter knows by name; they are used last.
+    ``told``: cells of model and prompt whose responses the voter knows by name; they are used last. ``waiting``:
+    models and prompt of the matchups that were prefetched for the session; they are treated as if it had seen them.
+    ``judgeable``: by prompt, whether the voter can judge it; no rule is relaxed for the others, which are never
+    chosen. Propensities are those of the choice among the rest.
     """
     shadow = standing.policy.phase == 1
     nominal = Lane.EXPLORATION if shadow else _drawn_lane(standing, rng)
-    for field, relaxed in fallback_fields(standing, standing.sessions.of(session), told):
+    memory = standing.sessions.of(session, waiting)
+    for field, relaxed in fallback_fields(standing, memory, told, judgeable):
         found = _shadow(field, rng) if shadow else _chosen(field, nominal, rng)
         if found is not None:
             lane, weight, draw = found
@@ -59,13 +66,21 @@ def choose(
             given_up = tuple(rule for rule in relaxed if bound or rule != "exposure")
             propensity = weight * draw.chance
             return Choice(left, right, draw.prompt, nominal, lane, draw.reason, propensity, given_up)
+    if judgeable is not None and not judgeable.all():
+        raise NoMatchup(
+            "no two enabled models have a response to a prompt in the languages and categories that you can judge: "
+            "choose others"
+        )
     raise NoMatchup(
         "no two enabled models have a response to the same prompt: enable models or add responses"
     )
 
 
 def fallback_fields(
-    standing: Standing, memory: SessionMemory, told: Sequence[tuple[int, int]] = ()
+    standing: Standing,
+    memory: SessionMemory,
+    told: Sequence[tuple[int, int]] = (),
+    judgeable: Bools | None = None,
 ) -> Iterator[tuple[EligiblePairs, tuple[str, ...]]]:
     """The eligible pairs with every rule applied; then, if none is left, with fewer rules.
 
@@ -75,16 +90,29 @@ def fallback_fields(
     """
     if standing.n_enabled < 2:
         return
-    unknown = blind_need(standing, told)
+    unknown = voter_need(standing, told, judgeable)
     if told and has_servable_pair(unknown):
-        yield from _ruled(standing, memory, unknown)
-        # The remaining pair may have met on this prompt too often recently.
-        last = EligiblePairs.of(
-            standing, memory, capped=False, depth=0, fresh_prompts=False, need=unknown, repeats=True
-        )
-        yield last, ("session",) if standing.policy.phase == 1 else ("exposure", "session")
-    for field, relaxed in _ruled(standing, memory, standing.cells.need):
+        yield from _ruled_or_repeated(standing, memory, unknown)
+    rest = voter_need(standing, (), judgeable)
+    if rest is standing.cells.need:
+        fields = _ruled(standing, memory, rest)
+    elif has_servable_pair(rest):
+        fields = _ruled_or_repeated(standing, memory, rest)
+    else:
+        return
+    for field, relaxed in fields:
         yield field, (*relaxed, "blind") if told else relaxed
+
+
+def _ruled_or_repeated(
+    standing: Standing, memory: SessionMemory, need: Floats
+) -> Iterator[tuple[EligiblePairs, tuple[str, ...]]]:
+    """The same; and last without the limit of repetitions: few cells are left, and their pairs may have met on them."""
+    yield from _ruled(standing, memory, need)
+    last = EligiblePairs.of(
+        standing, memory, capped=False, depth=0, fresh_prompts=False, need=need, repeats=True
+    )
+    yield last, ("session",) if standing.policy.phase == 1 else ("exposure", "session")
 
 
 def _ruled(

@@ -20,10 +20,14 @@ from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.session_memory import SessionMemories
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.state.strengths import Strengths
+from tiltyard.core.policy.state.vote_log import VoteLog
 
 __all__ = ["StateCheckpoint", "restore", "save"]
 
 Array = npt.NDArray[Any]
+
+#: Names of the columns of the vote log begin with this.
+_VOTES = "vote."
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,6 +61,7 @@ def save(standing: Standing) -> StateCheckpoint:
             for part in fields(Strengths)
         },
         **_pair_columns(standing),
+        **_vote_columns(standing),
         **standing.sessions.saved(),
     }
     values = {
@@ -94,6 +99,8 @@ def restore(checkpoint: StateCheckpoint) -> Standing:
     }
     standing.sessions = SessionMemories.restored(policy, arrays)
     _restore_pairs(standing, arrays)
+    votes = {name.removeprefix(_VOTES): arrays[name] for name in arrays if name.startswith(_VOTES)}
+    standing.vote_log = VoteLog.of(votes) if votes else None
     standing.strengths = Strengths(*(arrays[f"strengths.{field.name}"] for field in fields(Strengths)))
     standing.cells.refresh()
     standing._roster_changed()  # noqa: SLF001
@@ -114,6 +121,7 @@ def _places(standing: Standing) -> dict[str, Array]:
         "window.a": window.a,
         "window.b": window.b,
         "window.state": window.state,
+        "window.serial": window.serial,
         "window.epoch": window.epoch_of,
         "window.exposures": window.exposures,
         "model_votes.ring": standing.model_votes.ring,
@@ -124,6 +132,7 @@ def _places(standing: Standing) -> dict[str, Array]:
         "prompt_votes.flagged": standing.prompt_votes.flagged,
         "record": standing.record,
         "shown": standing.shown,
+        "arrived": standing.arrived,
         "lanes": standing.lanes,
     }
 
@@ -140,6 +149,11 @@ def _pair_columns(standing: Standing) -> dict[str, Array]:
         "met.tally": tally.reshape(-1, 4),
         "met.recent": np.array([prompt for _, _, cells in pairs for prompt in cells.recent], dtype=np.int64),
     }
+
+
+def _vote_columns(standing: Standing) -> dict[str, Array]:
+    log = standing.vote_log
+    return {} if log is None else {_VOTES + name: column for name, column in log.columns().items()}
 
 
 def _restore_pairs(standing: Standing, arrays: Mapping[str, Array]) -> None:

@@ -36,8 +36,9 @@ class Event(enum.IntEnum):
 class Events:
     """Events in log order, one column per field; fields that an event does not use are 0.
 
-    ``a`` was on the left and ``b`` on the right. ``serial`` numbers served matchups from 0; a
-    vote, a skip or an expiry refers to the matchup it ends. Enabling and retiring refer to a model in
+    ``a`` was on the left and ``b`` on the right. A matchup is ``SERVED`` when it is shown to its voter, and an
+    exposure from then on; before that, a prefetched one has no event here. ``serial`` identifies it; a vote, a
+    skip or an expiry refers to the matchup it ends. Enabling and retiring refer to a model in
     ``a``; responding and withdrawing to a model in ``a`` and a prompt.
     """
 
@@ -51,6 +52,7 @@ class Events:
     lane: Bytes
     nominal: Bytes
     serial: Ints
+    #: The session that a matchup was served to, or that cast a vote.
     session: Ints
     #: Seconds since 1970, for reports of a span; 0 if not needed.
     time: Ints

@@ -1,9 +1,13 @@
-"""Exposures in the window of the last served matchups, and each model's target.
+"""Exposures in the window of the last matchups that were shown, and each model's target.
 
-A model's target is two exposures for every M matchups served while it was enabled among M models:
+A model's target is two exposures for every M matchups shown while it was enabled among M models:
 targets accrue over time, so that a new model is not owed the past. Targets are stored as counts of
 matchups by *epoch* (a period of unchanged roster), so that folding one by one and in bulk add
 up the same integers.
+
+A matchup that was prefetched is no exposure before it is shown. Meanwhile its exposures are *reserved*: the
+choice of the next matchup takes them into account, or all simultaneous voters would get the model that is
+most behind. Reservations are in no count, and a checkpoint does not contain them.
 """
 
 from __future__ import annotations
@@ -20,6 +24,8 @@ __all__ = ["ExposureTargets", "ExposureWindow"]
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
+
+_NO_SERIAL = -1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,13 +60,15 @@ class ExposureTargets:
 
 
 class ExposureWindow:
-    """A ring buffer of the last ``policy.window`` served matchups. An expired one leaves an empty slot."""
+    """A ring buffer of the last ``policy.window`` matchups shown. An expired one leaves an empty slot."""
 
     def __init__(self, policy: Policy, models: int) -> None:
         size = policy.window
         self._policy = policy
-        #: Matchups served since the log began, which is also the next serial.
+        #: Matchups shown since the log began.
         self.served = 0
+        #: By slot: the matchup's serial. Serials number matchups as they were served, not as they were shown.
+        self.serial = np.full(size, _NO_SERIAL, dtype=np.int64)
         self.a = np.zeros(size, dtype=np.int32)
         self.b = np.zeros(size, dtype=np.int32)
         #: 0 empty, 1 counted, 2 counted as a contender's if these are counted separately.
@@ -73,6 +81,10 @@ class ExposureWindow:
         self.enabled: dict[int, Bools] = {0: np.zeros(models, dtype=bool)}
         self.matchups: dict[int, list[int]] = {0: [0, 0]}
         self._due: ExposureTargets | None = None
+        #: Exposures of matchups that wait to be shown, as in `exposures`, and the number of these matchups.
+        self.reserved = np.zeros((2, models), dtype=np.int64)
+        self._reserved_matchups = [0, 0]
+        self._planned: tuple[ExposureTargets, int, ExposureTargets] | None = None
 
     def open_epoch(self, enabled: Bools) -> None:
         """Start an epoch with this roster."""
@@ -83,15 +95,16 @@ class ExposureWindow:
         self.matchups[self.epoch] = [0, 0]
         self._due = None
 
-    def serve(self, a: int, b: int, *, contender: bool) -> int:
-        """Add a served matchup; return its serial."""
-        serial = self.served
-        slot = serial % len(self.state)
+    def serve(self, a: int, b: int, *, contender: bool, serial: int | None = None) -> int:
+        """Add a matchup that is shown; return its serial, which is by default the number of those before it."""
+        serial = self.served if serial is None else serial
+        slot = self.served % len(self.state)
         left = int(self.state[slot]), int(self.epoch_of[slot])
         if left[0]:
             self._leave(slot)
         self.a[slot], self.b[slot], self.epoch_of[slot] = a, b, self.epoch
         self.state[slot] = 2 if contender else 1
+        self.serial[slot] = serial
         self.exposures[0, a] += 1
         self.exposures[0, b] += 1
         count = self.matchups[self.epoch]
@@ -100,32 +113,35 @@ class ExposureWindow:
             self.exposures[1, a] += 1
             self.exposures[1, b] += 1
             count[1] += 1
-        self.served = serial + 1
+        self.served += 1
         if not self._even(left, contender=contender):
             self._due = None
         return serial
 
     def expire(self, serial: int) -> None:
         """Remove an unanswered matchup from the window, if it is still there."""
-        slot = serial % len(self.state)
-        if self.served - len(self.state) <= serial < self.served and self.state[slot]:
+        for slot in np.flatnonzero((self.serial == serial) & (self.state > 0)).tolist():
             self._leave(slot)
             self.state[slot] = 0
             self._due = None
 
-    def fold(self, a: Ints, b: Ints, contender: Bools) -> None:
-        """Add many served matchups at once."""
-        size = len(self.state)
-        skipped = max(len(a) - size, 0)
-        if skipped:
-            for slot in np.flatnonzero(self.state).tolist():
-                self._leave(slot)
-            self.state[:] = 0
-            self.served += skipped
-        for left, right, of_contenders in zip(
-            a[skipped:].tolist(), b[skipped:].tolist(), contender[skipped:].tolist(), strict=True
-        ):
-            self.serve(left, right, contender=of_contenders)
+    def pass_over(self, matchups: int) -> None:
+        """Add matchups that will have left when the next ones, a full window of them, are added."""
+        for slot in np.flatnonzero(self.state).tolist():
+            self._leave(slot)
+        self.state[:] = 0
+        self.served += matchups
+
+    def serials(self) -> Ints:
+        """The serials of the matchups that are counted in the window, in no order."""
+        return np.asarray(self.serial[self.state > 0])
+
+    def reserve(self, a: int, b: int, *, contender: bool, matchups: int = 1) -> None:
+        """Expect a matchup to be shown; with ``matchups`` −1, no longer."""
+        for counted in range(1 + contender):
+            self.reserved[counted, a] += matchups
+            self.reserved[counted, b] += matchups
+            self._reserved_matchups[counted] += matchups
 
     def counted(self) -> Ints:
         """Exposures that count for fairness: all, or all except the contender lane's."""
@@ -141,6 +157,20 @@ class ExposureWindow:
             )
         return self._due
 
+    def planned(self) -> tuple[ExposureTargets, Ints]:
+        """`due` and `counted` as they would be if all matchups that wait to be shown were shown now."""
+        due, counted = self.due(), self.counted()
+        strict = self._policy.fairness == "strict"
+        matchups = self._reserved_matchups[0] - (0 if strict else self._reserved_matchups[1])
+        if not self._reserved_matchups[0]:
+            return due, counted
+        if self._planned is None or self._planned[0] is not due or self._planned[1] != matchups:
+            among = self.enabled[self.epoch]
+            target = due.target + among * (2.0 * matchups / max(int(among.sum()), 1))
+            self._planned = due, matchups, ExposureTargets.of(target, self._policy)
+        reserved = self.reserved[0] if strict else self.reserved[0] - self.reserved[1]
+        return self._planned[2], counted + reserved
+
     def even_shares(self, *, scoped: bool) -> Floats:
         """The exposures each model would have with equal shares while it was enabled.
 
@@ -154,7 +184,7 @@ class ExposureWindow:
         return shares
 
     def active(self) -> bool:
-        """Whether enough matchups have been served for the fairness controller to act."""
+        """Whether enough matchups have been shown for the fairness controller to act."""
         return self.served >= self._policy.settling * int(self.enabled[self.epoch].sum())
 
     def settled(self) -> bool:
@@ -170,6 +200,7 @@ class ExposureWindow:
         """Add more models, not enabled yet."""
         more = models - self.exposures.shape[1]
         self.exposures = np.pad(self.exposures, ((0, 0), (0, more)))
+        self.reserved = np.pad(self.reserved, ((0, 0), (0, more)))
         self.enabled = {epoch: np.pad(among, (0, more)) for epoch, among in self.enabled.items()}
         self._due = None
 

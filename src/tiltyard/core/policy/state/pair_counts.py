@@ -145,6 +145,8 @@ class PairCounts:
         #: By pair: attempts on the prompt with the fewest; 0 until it has met on all.
         self.least = np.zeros((models, models), dtype=np.int32)
         self._cells: dict[int, PairCells] = {}
+        #: Prompts of prefetched matchups that wait to be shown, by pair; a checkpoint does not contain them.
+        self.reserved: dict[int, list[int]] = {}
 
     def cells(self, one: int, other: int) -> PairCells | None:
         """The pair's votes by prompt; ``None`` if it has never met."""
@@ -171,6 +173,24 @@ class PairCounts:
         recent.append(prompt)
         if len(recent) > self._policy.meetings:
             del recent[0]
+
+    def reserve(self, a: int, b: int, prompt: int) -> None:
+        """Expect the pair to be shown this prompt."""
+        self.reserved.setdefault(pair_key(a, b), []).append(prompt)
+
+    def unreserve(self, a: int, b: int, prompt: int) -> None:
+        """Expect it no longer."""
+        key = pair_key(a, b)
+        self.reserved[key].remove(prompt)
+        if not self.reserved[key]:
+            del self.reserved[key]
+
+    def recent(self, one: int, other: int) -> list[int]:
+        """The prompts of the pair's last meetings, oldest first, and of those that wait to be shown."""
+        key = pair_key(one, other)
+        met, reserved = self._cells.get(key), self.reserved.get(key)
+        shown = [] if met is None else met.recent
+        return shown if reserved is None else shown + reserved
 
     def vote(self, a: int, b: int, prompt: int, result: int) -> None:
         """Add one vote; ``result`` is from the side of ``a``."""

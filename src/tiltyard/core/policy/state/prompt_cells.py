@@ -217,5 +217,6 @@ def _shared(playing: Bools) -> npt.NDArray[np.int32]:
     whole = playing.all(axis=1)
     if (playing.any(axis=1) == whole).all():
         return np.outer(whole, whole).astype(np.int32) * np.int32(playing.shape[1])
-    ones = playing.astype(np.float32)
-    return np.asarray((ones @ ones.T).astype(np.int32))
+    packed = np.packbits(playing, axis=1)
+    bits = np.pad(packed, ((0, 0), (0, -packed.shape[1] % 8))).view(np.uint64)
+    return np.stack([np.bitwise_count(bits & row).sum(axis=1, dtype=np.int32) for row in bits])

@@ -6,7 +6,6 @@ the matchmaker its uncertainty; Elo is the legacy rating that boards showed befo
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import TypedDict
 
@@ -18,6 +17,7 @@ from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.core.ratings.glicko2 import GLICKO_POINTS, Glicko2, Glicko2State
 from tiltyard.core.ratings.kernels.glicko2 import fold_votes
 from tiltyard.core.ratings.online_bradley_terry import OnlineBradleyTerry, OnlineState, OnlineValues
+from tiltyard.core.ratings.portable_functions import LN_10, exp
 from tiltyard.errors import BadOption
 
 __all__ = ["Rater", "RaterSettings", "RaterValues"]
@@ -25,7 +25,7 @@ __all__ = ["Rater", "RaterSettings", "RaterValues"]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
-_LOGITS_PER_POINT = math.log(10.0) / 400.0
+_LOGITS_PER_POINT = LN_10 / 400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class RaterValues(TypedDict):
 
 
 class Rater:
-    """Ratings of all models after the votes so far. Folding one by one or in bulk gives the same bits."""
+    """Ratings of all models after the votes so far. Folding one by one or in bulk gives the same bits, on every machine."""
 
     def __init__(self, settings: RaterSettings, models: int) -> None:
         self.settings = settings
@@ -93,7 +93,7 @@ class Rater:
     def _rate_elo(self, a: int, b: int, y: float) -> None:
         if y == y:
             gap = _LOGITS_PER_POINT * (self._elo[b] - self._elo[a])
-            change = self.settings.elo_k * (y - 1.0 / (1.0 + math.exp(gap)))
+            change = self.settings.elo_k * (y - 1.0 / (1.0 + exp(gap)))
             self._elo[a] += change
             self._elo[b] -= change
 

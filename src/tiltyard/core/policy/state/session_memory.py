@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,15 +52,23 @@ class SessionMemories:
         self._policy = policy
         self._kept: dict[int, _PackedMemory] = {}
 
-    def of(self, session: int) -> SessionMemory:
-        """The memory of this session."""
+    def of(self, session: int, waiting: Sequence[tuple[int, int, int]] = ()) -> SessionMemory:
+        """The memory of this session; with matchups that wait to be shown to it, as if it had seen them.
+
+        ``waiting`` has the models and the prompt of each.
+        """
         kept = self._kept.get(session)
-        if kept is None:
+        if kept is None and not waiting:
             return UNSEEN
-        prompts: dict[int, list[int]] = {}
-        for both in kept.seen:
-            prompts.setdefault(both >> _PROMPT_BITS, []).append(both & _PROMPT_MASK)
-        return SessionMemory(kept.pairs.tolist(), prompts)
+        pairs, prompts = [], dict[int, list[int]]()
+        if kept is not None:
+            pairs = kept.pairs.tolist()
+            for both in kept.seen:
+                prompts.setdefault(both >> _PROMPT_BITS, []).append(both & _PROMPT_MASK)
+        for a, b, prompt in waiting:
+            pairs.append(pair_key(a, b))
+            prompts.setdefault(pair_key(a, b), []).append(prompt)
+        return SessionMemory(pairs[max(len(pairs) - self._policy.session_pairs, 0) :], prompts)
 
     def __len__(self) -> int:
         return len(self._kept)

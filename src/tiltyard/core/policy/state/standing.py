@@ -24,9 +24,10 @@ from tiltyard.core.policy.state.prompt_cells import (
 from tiltyard.core.policy.state.recent_votes import RecentVotes
 from tiltyard.core.policy.state.session_memory import SessionMemories
 from tiltyard.core.policy.state.strengths import Strengths
+from tiltyard.core.policy.state.vote_log import VoteLog
 from tiltyard.errors import BadOption
 
-__all__ = ["Standing"]
+__all__ = ["NEVER_ARRIVED_VOTES", "Standing"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -42,6 +43,8 @@ _SIDES = {
 _BULK_EVENTS = 64
 _CELLS_PER_EVENT = 500
 _PAIR_CELLS_PER_EVENT = 150
+#: The arrival of a model that was never enabled.
+NEVER_ARRIVED_VOTES = -1
 
 
 class Standing:
@@ -50,6 +53,8 @@ class Standing:
     Events can be folded one at a time (`serve`, `vote`, `expire`, …) or in bulk (`fold`): the state is
     the same, bit for bit. Ratings are computed elsewhere: `rank` sets them, and with them the order,
     the contender band and its higher floors.
+
+    ``vote_log`` is what batch ratings are made of. Whoever makes none saves its memory with `forget_votes`.
     """
 
     def __init__(
@@ -76,6 +81,9 @@ class Standing:
         #: Matchups by the lane drawn and the lane that chose.
         self.lanes = np.zeros((len(Lane), len(Lane)), dtype=np.int64)
         self.votes = self.skipped = self.expired = 0
+        self.vote_log: VoteLog | None = VoteLog()
+        #: Votes cast before each model was first enabled; −1 if it never was.
+        self.arrived: Ints = np.full(m, NEVER_ARRIVED_VOTES)
         self.strengths = Strengths.unknown(m)
         #: Enabled models, best conservative score first; and which of them are in the contender band.
         self.order: Ints = np.empty(0, dtype=np.int64)
@@ -100,9 +108,13 @@ class Standing:
         lane: Lane = Lane.EXPLORATION,
         nominal: Lane | None = None,
         session: int = NO_SESSION,
+        serial: int | None = None,
     ) -> int:
-        """Record a matchup with ``a`` on the left and ``b`` on the right; return its serial."""
-        serial = self.window.serve(a, b, contender=lane == Lane.CONTENDER)
+        """Record a matchup that is shown, with ``a`` on the left and ``b`` on the right; return its serial.
+
+        By default the serial is the number of matchups shown before: then none may have been prefetched.
+        """
+        serial = self.window.serve(a, b, contender=lane == Lane.CONTENDER, serial=serial)
         self.meetings.serve(a, b, prompt)
         self.shown[a, 0] += 1
         self.shown[a, 1] += 1
@@ -112,8 +124,18 @@ class Standing:
             self.sessions.serve(session, a, b, prompt)
         return serial
 
-    def vote(self, a: int, b: int, prompt: int, kind: int) -> None:
-        """Record the vote that ended a matchup with ``a`` on the left."""
+    def reserve(self, a: int, b: int, prompt: int, lane: Lane) -> None:
+        """Expect a prefetched matchup to be shown. It is no exposure yet, but choices take it into account."""
+        self.window.reserve(a, b, contender=lane == Lane.CONTENDER)
+        self.meetings.reserve(a, b, prompt)
+
+    def unreserve(self, a: int, b: int, prompt: int, lane: Lane) -> None:
+        """Expect a reserved matchup no longer: it is shown now, or never will be."""
+        self.window.reserve(a, b, contender=lane == Lane.CONTENDER, matchups=-1)
+        self.meetings.unreserve(a, b, prompt)
+
+    def vote(self, a: int, b: int, prompt: int, kind: int, session: int = NO_SESSION) -> None:
+        """Record the vote that ended a matchup with ``a`` on the left, and the session that cast it."""
         left, right, flag = _SIDES[kind]
         self.meetings.vote(a, b, prompt, left)
         met = left <= LOSS and self.meetings.decisive[a, b] == self.policy.pair_floor
@@ -125,7 +147,13 @@ class Standing:
             self.record[model, result] += 1
             self.model_votes.add(model, result + flag)
         self.prompt_votes.add(prompt, left + flag)
+        if self.vote_log is not None:
+            self.vote_log.add(a, b, prompt, session, kind)
         self.votes += 1
+
+    def forget_votes(self) -> None:
+        """Keep no log of votes from now on: there will be no batch ratings."""
+        self.vote_log = None
 
     def skip(self) -> None:
         """Record a skipped matchup: an exposure, but not an attempt."""
@@ -217,6 +245,7 @@ class Standing:
         self.prompt_votes.widen(p)
         self.record = np.pad(self.record, ((0, more), (0, 0)))
         self.shown = np.pad(self.shown, ((0, more), (0, 0)))
+        self.arrived = np.pad(self.arrived, (0, more), constant_values=NEVER_ARRIVED_VOTES)
         self.strengths = self.strengths.widened(m)
         self._roster_changed()
 
@@ -240,9 +269,15 @@ class Standing:
 
     def _enable(self, model: int, *, now: bool) -> None:
         if self.cells.enabled[model] != now:
+            self._arrive(model, self.votes)
             self.cells.enable(model, now=now)
             self.window.open_epoch(self.cells.enabled)
             self._roster_changed()
+
+    def _arrive(self, model: int, votes: int) -> None:
+        """Record when a model was first enabled. One that is retired has been enabled before."""
+        if self.arrived[model] == NEVER_ARRIVED_VOTES:
+            self.arrived[model] = votes
 
     def _roster_changed(self) -> None:
         """Recompute what depends on the enabled models."""
@@ -257,12 +292,17 @@ class Standing:
         for row in events.rows():
             event = Event(row["event"])
             if event is Event.SERVED:
-                lane, nominal = Lane(row["lane"]), Lane(row["nominal"])
                 self.serve(
-                    row["a"], row["b"], row["prompt"], lane=lane, nominal=nominal, session=row["session"]
+                    row["a"],
+                    row["b"],
+                    row["prompt"],
+                    lane=Lane(row["lane"]),
+                    nominal=Lane(row["nominal"]),
+                    session=row["session"],
+                    serial=row["serial"],
                 )
             elif event is Event.VOTE:
-                self.vote(row["a"], row["b"], row["prompt"], row["kind"])
+                self.vote(row["a"], row["b"], row["prompt"], row["kind"], row["session"])
             elif event is Event.SKIP:
                 self.skip()
             elif event is Event.EXPIRE:
@@ -273,25 +313,34 @@ class Standing:
                 self.respond(row["a"], row["prompt"], present=event is Event.RESPOND)
 
     def _fold_window(self, events: Events) -> None:
-        """Fold served and expired matchups with roster changes, the only events whose order matters."""
+        """Fold shown and expired matchups with roster changes, the only events whose order matters."""
         window, enabled = self.window, self.cells.enabled
-        is_served, expiring = events.event == Event.SERVED, events.event == Event.EXPIRE
-        expiring &= events.serial < window.served + np.cumsum(is_served)
+        is_vote = events.event == Event.VOTE
         roster = (events.event == Event.ENABLE) | (events.event == Event.RETIRE)
         start = 0
         for stop in [*np.flatnonzero(roster).tolist(), len(events)]:
-            run = slice(start, stop)
-            rows = start + np.flatnonzero(is_served[run])
-            window.fold(events.a[rows], events.b[rows], events.lane[rows] == Lane.CONTENDER)
-            serials = events.serial[run][expiring[run]]
-            for serial in serials[serials >= window.served - self.policy.window].tolist():
-                window.expire(serial)
+            self._fold_exposures(events[start:stop])
             for row in range(stop, min(stop + 1, len(events))):
                 model, now = int(events.a[row]), bool(events.event[row] == Event.ENABLE)
                 if enabled[model] != now:
+                    self._arrive(model, self.votes + int(np.count_nonzero(is_vote[:row])))
                     enabled[model] = now
                     window.open_epoch(enabled)
             start = stop + 1
+
+    def _fold_exposures(self, events: Events) -> None:
+        """Fold shown and expired matchups; of many, only those that are still in the window at the end."""
+        shown = np.flatnonzero(events.event == Event.SERVED)
+        passed = len(shown) - self.policy.window
+        if passed > 0:
+            self.window.pass_over(passed)
+            events = events[shown[passed] :]
+        for row in events[(events.event == Event.SERVED) | (events.event == Event.EXPIRE)].rows():
+            if row["event"] == Event.SERVED:
+                contender = row["lane"] == Lane.CONTENDER
+                self.window.serve(row["a"], row["b"], contender=contender, serial=row["serial"])
+            else:
+                self.window.expire(row["serial"])
 
     def _serve_many(self, rows: Ints, events: Events) -> None:
         a, b, prompt, session = events.a[rows], events.b[rows], events.prompt[rows], events.session[rows]
@@ -317,4 +366,6 @@ class Standing:
         flag = BOTH_BAD_FLAG_OFFSET * FLAGGED_KINDS[events.kind[rows]]
         self.model_votes.add_many(both, np.stack([left + flag, right + flag], axis=1).reshape(-1))
         self.prompt_votes.add_many(prompt, left + flag)
+        if self.vote_log is not None:
+            self.vote_log.add_many(a, b, prompt, events.session[rows], events.kind[rows])
         self.votes += len(rows)

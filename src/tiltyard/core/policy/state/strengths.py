@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+
+from tiltyard.core.ratings.portable_functions import LN_10
 
 __all__ = ["Strengths"]
 
@@ -14,7 +15,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-_LOGITS_PER_POINT = math.log(10.0) / 400.0
+_LOGITS_PER_POINT = LN_10 / 400.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,8 +6,9 @@ votes, exactly there, however the log is cut into pieces on its way here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from hashlib import sha256
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +35,7 @@ _THINNING_RATIO = 16
 class ArenaFold:
     """Standing, ratings and evaluations after so many events.
 
-    Folding in any pieces gives the same bits. ``whole`` is how many of the last evaluations keep all
+    Folding in any pieces gives the same bits, on every machine. ``whole`` is how many of the last evaluations keep all
     that they saw: older ones keep it ever more rarely, and always when they were and whether the rules
     held. Without it every evaluation is kept whole, which for millions of votes is much.
     """
@@ -127,12 +128,12 @@ class ArenaFold:
     @classmethod
     def restore_all(cls, saved: bytes) -> list[ArenaFold]:
         """What `save_all` saved."""
-        found: list[ArenaFold] = []
-        while saved:
-            stop = 8 + int.from_bytes(saved[:8], "little")
-            found.append(cls.restore(saved[8:stop]))
-            saved = saved[stop:]
-        return found
+        return [cls.restore(each) for each in _parts(saved)]
+
+    @staticmethod
+    def digest_all(saved: bytes) -> bytes:
+        """One hash of what `save_all` saved: of the contents, whatever the machine's zlib made of them."""
+        return sha256(b"".join(state_digest(each) for each in _parts(saved))).digest()
 
     def digest(self) -> str:
         """One hash of everything."""
@@ -150,6 +151,15 @@ class ArenaFold:
             for number in _outline_numbers(len(known), self.whole):
                 known[number - 1] = _outlined(known[number - 1])
         self.history = replace(self.history, evaluations=tuple(known))
+
+
+def _parts(saved: bytes) -> Iterator[bytes]:
+    """Each of several saved folds."""
+    start = 0
+    while start < len(saved):
+        stop = start + 8 + int.from_bytes(saved[start : start + 8], "little")
+        yield saved[start + 8 : stop]
+        start = stop
 
 
 def _outline_numbers(n: int, whole: int) -> list[int]:

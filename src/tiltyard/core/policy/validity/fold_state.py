@@ -1,4 +1,4 @@
-"""What a `Following` keeps, as arrays and plain values.
+"""What an `ArenaFold` keeps, as arrays and plain values.
 
 The bulk is laid out so that it packs well: cells of pairs as steps from one prompt to the next,
 evaluations as columns.
@@ -134,7 +134,7 @@ def _rated(rater: Rater) -> Arrays:
     return {
         **{f"rater.{name}": np.array(plain[name], dtype=np.float64) for name in _RATED},
         "online.mean": online.mean,
-        "online.upper": online.upper[np.triu_indices(online.n_models)],
+        "online.upper": online.settled[np.triu_indices(online.n_models)],
         "online.held": online.held[: online.n_held],
         "online.points": online.points,
     }
@@ -150,11 +150,12 @@ def _rater(arrays: Arrays, values: Mapping[str, Any], settings: RaterSettings) -
     online = replace(
         settings.online.initial(models),
         mean=arrays["online.mean"],
-        upper=np.zeros((models, models)),
+        settled=np.zeros((models, models)),
         points=arrays["online.points"],
         **values["online"],
     )
-    online.upper[np.triu_indices(models)] = arrays["online.upper"]
+    upper = np.triu_indices(models)
+    online.settled[upper] = online.settled.T[upper] = arrays["online.upper"]
     online.held[: online.n_held] = arrays["online.held"]
     rater = Rater.from_dict(
         settings,

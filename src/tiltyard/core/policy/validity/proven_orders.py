@@ -10,7 +10,6 @@ from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.order_marks import LIKE_THESE, THESE, PairVotes, Scope
 from tiltyard.core.policy.validity.order_test import OrderTest
 from tiltyard.core.policy.validity.prompt_coverage import servable_prompts
-from tiltyard.errors import BadOption
 
 __all__ = ["proven_orders"]
 
@@ -35,7 +34,7 @@ def proven_orders(standing: Standing, *, family: int | None = None) -> dict[Scop
     rule = OrderTest(alpha=standing.policy.proven_alpha)
     live = servable_prompts(standing)
     prompts = int(live.sum()) or len(live)
-    family = _family(models, family)
+    family = max(models * (models - 1) // 2, family or 1)
     proven: dict[Scope, Bools] = {}
     for scope in (THESE, LIKE_THESE):
         above = np.zeros((models, models), dtype=bool)
@@ -46,13 +45,6 @@ def proven_orders(standing: Standing, *, family: int | None = None) -> dict[Scop
         above[leader[known], (votes.low + votes.high - leader)[known]] = True
         proven[scope] = above
     return proven
-
-
-def _family(models: int, asked: int | None) -> int:
-    pairs = max(models * (models - 1) // 2, 1)
-    if asked is not None and asked < pairs:
-        raise BadOption(f"family is {asked}; expected at least {pairs}, the pairs of {models} models")
-    return pairs if asked is None else asked
 
 
 def _met_enough(met: list[PairCells], votes: PairVotes, live: Bools, least: int) -> Bools:

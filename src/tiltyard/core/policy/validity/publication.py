@@ -81,7 +81,7 @@ def top_pairs_rule(standing: Standing) -> Rule:
     met = sum(floor.met for floor in floors)
     overall = decisive_share(standing)
     cheapest = sorted(votes_to_floor(floor, overall) for floor in floors if not floor.met)
-    missing = votes_to_gain(sum(cheapest[: max(bar - met, 0)]), adjacent_rate(standing, top))
+    missing = votes_to_gain(math.fsum(cheapest[: max(bar - met, 0)]), adjacent_rate(standing, top))
     return check_rule("top-pairs", values, met, bar, missing=missing, detail=_short(standing, floors))
 
 
@@ -107,7 +107,7 @@ def top_coverage_rule(standing: Standing) -> Rule:
     if unseen:
         detail = {"case": "no-prompt", **first_of("models", unseen)}
         return check_rule("top-coverage", values, None, bar, missing=None, detail=detail)
-    mean = float(coverage.mean())
+    mean = _mean(coverage)
     short = [{"model": standing.models[k], "coverage": share} for k, share in _below(top, coverage, bar)]
     below = {"short": len(short), "all": len(top), **first_of("models", short)}
     return check_rule(
@@ -133,18 +133,23 @@ def _below(top: Ints, coverage: npt.NDArray[np.float64], bar: float) -> list[tup
 
 
 def _votes_to_mean_coverage(standing: Standing, top: Ints, coverage: npt.NDArray[np.float64]) -> float:
-    gap = standing.policy.published_coverage - float(coverage.mean())
+    gap = standing.policy.published_coverage - _mean(coverage)
     lacking = np.stack([count_lacking_cells(standing, model) for model in top.tolist()])
     missing = decisive_votes_to_mean(lacking, standing.cells.n_eligible[top], gap)
     if math.isinf(missing):
         return missing
     short = lacking.any(axis=1)
-    covered = float(coverage[short].mean())
+    covered = _mean(coverage[short])
     after = covered + gap * len(top) / int(short.sum())
-    each = float(exposure_rate(standing)[top[short]].sum())
+    each = math.fsum(exposure_rate(standing)[top[short]])
     return votes_to_gain(
         missing, each * decisive_share(standing) * short_prompt_rate(standing, covered, after)
     )
+
+
+def _mean(values: npt.NDArray[np.float64]) -> float:
+    """The mean by the exact sum, which no order of adding changes: evaluations are folded state."""
+    return math.fsum(values) / len(values)
 
 
 def _short(standing: Standing, floors: tuple[PairFloor, ...]) -> Values | None:

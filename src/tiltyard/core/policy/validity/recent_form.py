@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from tiltyard.core.policy.state.prompt_cells import BOTH_BAD, BOTH_BAD_FLAG_OFFSET, LOSS, TIE, WIN
 from tiltyard.core.policy.state.standing import Standing
-from tiltyard.core.policy.validity.vote_forecast import INITIAL_RD_POINTS
 
 __all__ = [
     "RecentForm",
@@ -22,7 +21,6 @@ __all__ = [
     "expected_scores",
     "prompt_result_spread",
     "prompt_results",
-    "rd_confidence",
     "recent_form",
     "vote_record",
 ]
@@ -102,19 +100,6 @@ def prompt_result_spread(standing: Standing, model: int) -> float | None:
     """Population deviation of `prompt_results`, from three prompts on. It holds the votes' own noise too."""
     results = prompt_results(standing, model)
     return float(results.std()) if len(results) >= _MIN_SPREAD_PROMPTS else None
-
-
-def rd_confidence(rd: float) -> float:
-    """100·(1 − RD/350), within 0 and 100: RD for people. Not a probability.
-
-    === ===
-    350   0
-    175  50
-     75  79
-     35  90
-    === ===
-    """
-    return min(max(100.0 * (1.0 - rd / INITIAL_RD_POINTS), 0.0), 100.0)
 
 
 def expected_scores(standing: Standing, model: int) -> Floats:

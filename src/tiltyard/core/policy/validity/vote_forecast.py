@@ -14,6 +14,7 @@ import numpy.typing as npt
 from tiltyard.core.policy.state.policy import Lane
 from tiltyard.core.policy.state.prompt_cells import LOSS, TIE
 from tiltyard.core.policy.state.standing import Standing
+from tiltyard.core.ratings.portable_functions import log
 
 __all__ = [
     "INITIAL_RD_POINTS",
@@ -81,10 +82,11 @@ def votes_to_rd(standing: Standing, models: Ints, bar: float) -> Floats:
     where volatility keeps RD from falling further, or where ratings began below an RD of 350.
     Infinite for a model without a vote that rates skill: whatever its RD, votes have not brought it.
     """
-    precision = standing.strengths.rd[models] ** -2.0
+    rd = standing.strengths.rd[models]
+    precision = 1.0 / (rd * rd)
     votes, rated = standing.record[models].sum(axis=1), standing.record[models, : TIE + 1].sum(axis=1)
-    gained = np.maximum(precision - INITIAL_RD_POINTS**-2.0, 0.0)
-    lacking = np.maximum(bar**-2.0 - precision, 0.0)
+    gained = np.maximum(precision - 1.0 / (INITIAL_RD_POINTS * INITIAL_RD_POINTS), 0.0)
+    lacking = np.maximum(1.0 / (bar * bar) - precision, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         needed = np.where((gained > 0.0) & (rated > 0), lacking * votes / gained, np.inf)
     return np.where(lacking > 0.0, needed, 0.0)
@@ -103,7 +105,7 @@ def short_prompt_rate(standing: Standing, covered: float, bar: float) -> float:
     now, then = (float(sought + (1.0 - sought) * (1.0 - share)) for share in (covered, bar))
     if now <= then or then <= 0.0:
         return now
-    return (now - then) / math.log(now / then)
+    return (now - then) / log(now / then)
 
 
 def adjacent_rate(standing: Standing, top: Ints) -> float:

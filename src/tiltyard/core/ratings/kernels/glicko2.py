@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tiltyard.core.ratings.kernels.exponential import exp
+
 __all__ = ["fold_votes"]
 
 Floats = npt.NDArray[np.float64]
@@ -43,7 +45,7 @@ def fold_votes(
             if side == 1:
                 i, mu_i, mu_o, phi2_i, phi2_o, y = o, mu_o, mu_i, phi2_o, phi2_i, 1.0 - y
             g = 1.0 / math.sqrt(1.0 + scale * phi2_o)
-            e = 1.0 / (1.0 + math.exp(g * (mu_o - mu_i)))
+            e = 1.0 / (1.0 + exp(g * (mu_o - mu_i)))
             precision = max(g * g * e * (1.0 - e), 1e-300)  # step 3: 1 / v
             pull = g * (y - e)
             v = 1.0 / precision
@@ -68,7 +70,7 @@ def fold_votes(
                 if abs(step) < 1e-2:  # exp(−step) by its series: below 1e-12 of error
                     s2 *= 1.0 - step * (1.0 - step * (1.0 / 2.0 - step * (1.0 / 6.0 - step * (1.0 / 24.0))))
                 else:
-                    s2 = sigma2[i] * math.exp(u)
+                    s2 = sigma2[i] * exp(u)
                 if abs(step) < 1e-4:
                     break
             sigma2[i] = s2

@@ -15,6 +15,7 @@ from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.operators.arena_overview import PendingWork
 from tiltyard.arena.operators.moderation import read_server_overview
 from tiltyard.arena.rating.rater_lag import RaterLag
+from tiltyard.core.board.settled_order import claims_nothing
 from tiltyard.errors import Conflict, InputError, NotFound
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.pages.operator.operator_access import (
@@ -40,7 +41,11 @@ class ArenaSummary:
     name: str
     title: str
     visibility: str
+    entry: str
+    stage: str
     status: str | None
+    #: Whether the board claims no order at all, whatever its status says.
+    unordered: bool
     phase: int | None
     votes: int
     models: int
@@ -65,10 +70,12 @@ async def make_arena(
     visibility: Annotated[str, Form()] = "open",
     timezone: Annotated[str, Form()] = "UTC",
 ) -> Response:
-    """Create an empty arena, and show its page."""
+    """Create an empty arena, a draft, and show its page."""
     given = {"name": name, "title": title, "visibility": visibility, "timezone": timezone}
     try:
-        settings = ArenaSettings.from_dict({"visibility": visibility, "timezone": timezone.strip()})
+        settings = ArenaSettings.from_dict(
+            {"visibility": visibility, "timezone": timezone.strip(), "stage": "draft"}
+        )
         made = await create_arena(
             pool_of(request),
             name.strip(),
@@ -89,7 +96,9 @@ async def _page(
     lines = [
         await _line(request, arena, known.waiting[arena.name], known.rated[arena.name])
         for arena in known.arenas
-        if arena.name in known.waiting and arena.name in known.rated
+        if actor_of(request).may("read", arena.name)
+        and arena.name in known.waiting
+        and arena.name in known.rated
     ]
     return operator_page(
         request,
@@ -113,7 +122,10 @@ async def _line(request: Request, arena: Arena, waiting: PendingWork, lag: Rater
         name=arena.name,
         title=arena.title,
         visibility=arena.settings.visibility,
+        entry=arena.settings.entry,
+        stage=arena.settings.stage,
         status=None if board is None else board.status,
+        unordered=board is not None and claims_nothing(board.settled),
         phase=None if board is None else board.phase,
         votes=0 if board is None else board.votes,
         models=0 if board is None else sum(row.enabled for row in board.rows),

@@ -18,8 +18,12 @@ __all__ = [
     "NOTICES",
     "OUTCOMES",
     "PHASES",
+    "ROLE_MEANINGS",
+    "ROLE_NAMES",
     "SETTINGS",
     "SOURCES",
+    "STAGES",
+    "TEXTS",
 ]
 
 
@@ -30,10 +34,11 @@ def _(text: str) -> str:
 
 #: What a page says after a form was obeyed.
 NOTICES: Mapping[str, str] = {
-    "created": _("The arena is created. Next: upload answers."),
+    "created": _("The arena is created, as a draft. The list shows what it needs until the first vote."),
     "enabled": _("The model is enabled and may be served."),
     "retired": _("The model is retired. Its battles still count."),
     "unchanged": _("Nothing to change."),
+    "described": _("The details are saved."),
     "imported": _("The answers are imported."),
     "discarded": _("The file is discarded; nothing was imported."),
     "withdrawn": _("Withdrawn. Names, hashes and battles are kept."),
@@ -44,31 +49,112 @@ NOTICES: Mapping[str, str] = {
     "restored": _("The votes are restored. The next board will count them."),
     "settled": _("The complaint is settled."),
     "revoked": _("The token is revoked."),
+    "hidden": _("Hidden: it is served no more. You can show it again."),
+    "shown": _("It is served again."),
+    "texts": _("The texts are saved."),
+    "stage-open": _("The arena is open. From now on votes count."),
+    "stage-clear": _("The test votes are cleared."),
+    "stage-pause": _("The arena is paused. Voters see it within five seconds."),
+    "stage-resume": _("The arena is open again."),
+    "stage-archive": _("The arena is archived."),
+    "stage-reopen": _("The arena is open again."),
+    "stage-delete": _(
+        "The arena is hidden and will be deleted. Until then you can restore it on its page Stage."
+    ),
+    "stage-keep": _("The arena is restored."),
+    "panel-closed": _("The panel is closed. Its figures are final."),
+    "adjudicated": _("The adjudication is recorded. The votes stay as they are."),
+    "uninvited": _("The invitation is revoked. Whoever came in by it is out within seconds."),
+    "operator-uninvited": _("The invitation is revoked. Its link does not work any more."),
+    "role": _("The role is changed. Applies from the next click."),
+    "operator-removed": _("The operator is removed. Its sessions and tokens have ended."),
+    "signed-out": _("Signed out."),
+    "factor-off": _("The second factor is turned off."),
+    "factor-needed": _("Your role needs a second factor. Set it up to go on."),
 }
 
 #: What the audit calls a change.
 ACTIONS = (
     _("change policy"),
+    _("change role"),
     _("change settings"),
+    _("change stage"),
+    _("change text"),
     _("claim"),
+    _("clear test votes"),
     _("create arena"),
+    _("delete arena"),
+    _("delete old copy"),
     _("enable model"),
+    _("erase session"),
     _("exclude votes"),
+    _("hide"),
     _("import answers"),
+    _("invite"),
+    _("invite operator"),
+    _("make password link"),
     _("make token"),
+    _("move arena"),
+    _("open arena"),
+    _("remove operator"),
+    _("request deletion"),
+    _("reset second factor"),
+    _("restore arena"),
     _("restore votes"),
     _("retire model"),
+    _("describe model"),
+    _("revoke invitation"),
+    _("revoke operator invitation"),
     _("revoke token"),
+    _("set passcode"),
+    _("set password"),
+    _("set up second factor"),
     _("settle complaint"),
+    _("show again"),
     _("sign in"),
+    _("sign out"),
+    _("turn off second factor"),
+    _("use recovery code"),
     _("withdraw"),
 )
 #: What settings and constants may be set to.
 CHOICES = (
     *(_("open"), _("closed"), _("strict"), _("scoped"), _("conservative"), _("bradley-terry")),
-    *(_("session"), _("vote"), _("never")),
+    *(_("session"), _("vote"), _("never"), _("invitation"), _("passcode"), _("sign-in")),
 )
 SOURCES = (_("human"), _("llm-judge"))
+#: Stages of an arena.
+STAGES = (_("draft"), _("paused"), _("archived"), _("deleting"))
+
+#: What an operator can tell voters: its name, and where it is shown.
+TEXTS: Mapping[str, tuple[str, str]] = {
+    "announcement": (_("Announcement"), _("Shown at the top of the page before the first vote.")),
+    "instructions": (
+        _("Instructions"),
+        _(
+            "What voters should look at when they compare responses. Shown before the first vote, and with the key i "
+            "while they vote."
+        ),
+    ),
+    "consent": (
+        _("Consent"),
+        _(
+            "Voters must agree to it before their first vote, and again if you change it. Who agreed to which version "
+            "is stored. Programs that vote through the API are not asked."
+        ),
+    ),
+    "thanks": (_("Thanks"), _("Shown with the names, when a voter has finished a session.")),
+    "pause": (_("During a pause"), _("Shown instead of matchups while the arena is paused or archived.")),
+}
+
+#: Roles of operators, and what each may do.
+ROLE_MEANINGS: Mapping[str, str] = {
+    "owner": _("everything, including other operators"),
+    "operator": _("everything in its arenas, except people and deletion"),
+    "moderator": _("complaints, exclusions and voters"),
+    "analyst": _("read and export"),
+}
+ROLE_NAMES = (_("owner"), _("operator"), _("moderator"), _("analyst"))
 
 OUTCOMES: Mapping[int, str] = {
     0: _("A is better"),
@@ -92,6 +178,7 @@ JOBS: Mapping[str, str] = {
     "weekly-reports": _("Weekly reports of all arenas"),
     "thin-snapshots": _("Thinning out old boards"),
     "sweep-bytes": _("Deletion of withdrawn files"),
+    "delete-arenas": _("Deletion of arenas that are due"),
     "judges": _("Judging round of this arena"),
 }
 
@@ -224,14 +311,18 @@ LABELS: Mapping[str, str] = {
     "both_bad_over": _("Both-bad window"),
     "form_votes": _("Recent form"),
     "visibility": _("Visibility"),
+    "entry": _("Entry"),
+    "entry_groups": _("Groups that may come in"),
     "undo_seconds": _("Time to undo"),
     "expiry_seconds": _("Time to vote"),
+    "unseen_seconds": _("Time to show a prefetched matchup"),
     "snapshot_seconds": _("Time between boards"),
     "timezone": _("Time zone"),
     "order": _("Order of the board"),
     "proven_family": _("Pairs of “order proven”"),
     "reveal": _("When names are shown"),
     "session_votes": _("Votes in a session"),
+    "embed_sites": _("Sites that may embed the board"),
 }
 
 #: What each constant means: the words of the reference, which a test compares.
@@ -278,7 +369,9 @@ MEANINGS: Mapping[str, str] = {
     "published_coverage": _("their mean prompt coverage, at least"),
     "evaluated_every": _("votes between evaluations"),
     "evaluations": _("consecutive evaluations at which the rules must hold"),
-    "proven_alpha": _("maximum probability that any mark on a board is false"),
+    "proven_alpha": _(
+        "maximum probability that anything a board ever calls settled is false; the same for its “order proven” marks"
+    ),
     "both_bad_bar": _("both-bad rate above which a finding is raised"),
     "both_bad_over": _("number of votes for that rate"),
     "form_votes": _("number of votes in a model's recent form"),
@@ -312,11 +405,27 @@ SETTINGS: Mapping[str, tuple[str, str]] = {
         ),
         _("open or closed"),
     ),
+    "entry": (
+        _(
+            "who can come in, unless the arena is closed. open: everyone. invitation: people with an invitation link. "
+            "passcode: people with the passcode. sign-in: people who sign in through your organisation. "
+            "Nobody else sees anything of the arena, not even its board"
+        ),
+        _("open, invitation, passcode or sign-in"),
+    ),
+    "entry_groups": (
+        _("if people sign in: only members of one of these groups can come in. Empty: everyone who signs in"),
+        _("names of groups, with commas between them, or nothing"),
+    ),
     "undo_seconds": (
         _("how long a vote can be undone, unless the names have been shown; 0: never"),
         _("seconds, 0 to 600"),
     ),
     "expiry_seconds": (_("how long a matchup stays open for a vote"), _("seconds, 1 to 86,400")),
+    "unseen_seconds": (
+        _("how long a matchup that the page loaded in advance waits to be shown"),
+        _("seconds, 1 to 3,600"),
+    ),
     "snapshot_seconds": (
         _("minimum time between two snapshots of the board; evaluations create additional snapshots"),
         _("seconds, 0.05 to 86,400"),
@@ -347,5 +456,11 @@ SETTINGS: Mapping[str, tuple[str, str]] = {
     "session_votes": (
         _("number of votes after which the names are shown, if they are shown by session"),
         _("a number of votes, 1 to 200"),
+    ),
+    "embed_sites": (
+        _(
+            "sites that may show the board in a frame, separated by spaces. Only boards of open arenas can be embedded"
+        ),
+        _("addresses such as https://example.org, or empty"),
     ),
 }

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
-from fastapi import Form, Query, Request
+from fastapi import File, Form, Query, Request, UploadFile
 from fastapi.responses import HTMLResponse, Response
 
+from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.content.catalog import check_model, read_models
+from tiltyard.arena.content.model_details import DETAIL_FIELDS, parse_details_file, read_model_details
 from tiltyard.arena.operators.arena_changes import set_enabled
+from tiltyard.arena.operators.model_changes import describe_models
+from tiltyard.errors import InputError, NotFound
+from tiltyard.web.pages.board_data import board_page_cache_of
 from tiltyard.web.pages.operator.operator_access import (
     actor_of,
     arena_of,
@@ -28,8 +34,41 @@ router = operator_router("/arenas/{arena}/models")
 async def models_page(arena: str, request: Request) -> HTMLResponse:
     """All models that were ever added."""
     found = await arena_of(request, arena)
-    models = await read_models(pool_of(request), found)
-    return arena_page(request, found, "models.html", "models", models=models)
+    return await _list(request, found)
+
+
+@router.get("/details", response_class=HTMLResponse)
+async def details_page(arena: str, request: Request, model: Annotated[Plain, Query()]) -> HTMLResponse:
+    """What is said about a model, as a form."""
+    found = await arena_of(request, arena)
+    await check_model(pool_of(request), found, model)
+    details = await read_model_details(pool_of(request), found.arena)
+    return _details_form(request, found, model, details.of(model).texts())
+
+
+@router.post("/details")
+async def details_form(arena: str, request: Request, model: Annotated[Plain, Form()]) -> Response:
+    """Say something else about a model."""
+    found = await arena_of(request, arena)
+    sent = await request.form()
+    texts = {name: str(sent[name]) for name in DETAIL_FIELDS if name in sent}
+    try:
+        changed = await describe_models(pool_of(request), arena, {model: texts}, actor=actor_of(request).name)
+    except InputError as error:
+        return _details_form(request, found, model, texts, trouble=str(error), status=422)
+    return _saved(request, found, changed)
+
+
+@router.post("/details-file")
+async def details_upload(arena: str, request: Request, file: Annotated[UploadFile, File()]) -> Response:
+    """Say something about many models, by a CSV file: all of it, or nothing."""
+    found = await arena_of(request, arena)
+    try:
+        texts = parse_details_file(await file.read())
+        changed = await describe_models(pool_of(request), arena, texts, actor=actor_of(request).name)
+    except (InputError, NotFound) as error:
+        return await _list(request, found, trouble=str(error), status=422)
+    return _saved(request, found, changed)
 
 
 @router.get("/retire", response_class=HTMLResponse)
@@ -50,6 +89,50 @@ async def retire_form(arena: str, request: Request, model: Annotated[Plain, Form
 async def enable_form(arena: str, request: Request, model: Annotated[Plain, Form()]) -> Response:
     """Enable a model."""
     return await _set(arena, request, model, enabled=True)
+
+
+async def _list(
+    request: Request, arena: Arena, *, trouble: str | None = None, status: int = 200
+) -> HTMLResponse:
+    models = await read_models(pool_of(request), arena)
+    details = await read_model_details(pool_of(request), arena.arena)
+    return arena_page(
+        request,
+        arena,
+        "models.html",
+        "models",
+        status=status,
+        trouble=trouble,
+        models=models,
+        details=details,
+        columns=("model", *DETAIL_FIELDS),
+    )
+
+
+def _details_form(
+    request: Request,
+    arena: Arena,
+    model: str,
+    texts: Mapping[str, str],
+    *,
+    trouble: str | None = None,
+    status: int = 200,
+) -> HTMLResponse:
+    return arena_page(
+        request,
+        arena,
+        "model_details.html",
+        "models",
+        status=status,
+        trouble=trouble,
+        model=model,
+        texts=dict.fromkeys(DETAIL_FIELDS, "") | dict(texts),
+    )
+
+
+def _saved(request: Request, arena: Arena, changed: int) -> Response:
+    board_page_cache_of(request).details.pop(arena.arena)
+    return redirect_with_notice("described" if changed else "unchanged", "arenas", arena.name, "models")
 
 
 async def _set(arena: str, request: Request, model: str, *, enabled: bool) -> Response:

@@ -1,24 +1,28 @@
-"""Access to the operator's pages: only for the operator, signed in with a browser."""
+"""Access to operators' pages: only for operators who are signed in with a browser, each by its role."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 from fastapi.routing import APIRoute
 
+from tiltyard.arena.accounts import OperatorSession
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.content.catalog import read_arena
-from tiltyard.errors import NotAllowed
+from tiltyard.errors import NotAllowed, SecondFactorMissing
 from tiltyard.postgres.connection_pool import ConnectionPool
-from tiltyard.web.access import Actor, access_of, registry_of
+from tiltyard.web.access import Actor, access_of, authorize, registry_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.layout import redirect_to, render_page
 from tiltyard.web.pages.operator.labels import NOTICES
+from tiltyard.web.route_roles import route_need
 
 __all__ = [
+    "OperatorRoute",
     "actor_of",
     "arena_of",
     "arena_page",
@@ -26,9 +30,11 @@ __all__ = [
     "operator_router",
     "pool_of",
     "redirect_with_notice",
+    "session_of",
 ]
 
 SIGN_IN = "/operator/sign-in"
+ACCOUNT = "/operator/account"
 
 
 class OperatorRoute(APIRoute):
@@ -41,11 +47,16 @@ class OperatorRoute(APIRoute):
             actor = await access_of(request).actor(request)
             if actor is None:
                 return redirect_to(_sign_in(request))
-            if actor.token is not None or not actor.may("admin"):
+            if actor.session is None:
                 raise NotAllowed(
-                    "these pages are for the operator, signed in with a browser; programs use the API",
+                    "these pages are for operators, signed in with a browser; programs use the API",
                     known=True,
                 )
+            try:
+                await authorize(request, actor, "admin", route_need(request.method, self.path))
+            except SecondFactorMissing:
+                return redirect_to(f"{ACCOUNT}?said=factor-needed")
+            await access_of(request).accounts.note_session(actor.session.session)
             request.state.actor = actor
             return await handle(request)
 
@@ -53,7 +64,7 @@ class OperatorRoute(APIRoute):
 
 
 def operator_router(prefix: str = "") -> APIRouter:
-    """A router for pages that only the operator may see."""
+    """A router for pages that only operators may see, each with the role that `tiltyard.web.route_roles` names."""
     return APIRouter(prefix=f"/operator{prefix}", include_in_schema=False, route_class=OperatorRoute)
 
 
@@ -61,6 +72,13 @@ def actor_of(request: Request) -> Actor:
     """The operator who is signed in."""
     actor: Actor = request.state.actor
     return actor
+
+
+def session_of(request: Request) -> OperatorSession:
+    """The session of the operator who is signed in."""
+    session = actor_of(request).session
+    assert session is not None
+    return session
 
 
 def pool_of(request: Request) -> ConnectionPool:
@@ -75,14 +93,26 @@ async def arena_of(request: Request, name: str) -> Arena:
 
 def operator_page(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
     """Render a page of the operator, with a notice of what was just done after a form."""
-    given = {
-        "me": actor_of(request).name.removeprefix("operator:"),
+    given: dict[str, Any] = {
+        "me": session_of(request).name,
+        "may": partial(_may, actor_of(request), values.get("arena")),
         "said": NOTICES.get(request.query_params.get("said", "")),
         "trouble": None,
         "arena": None,
         "active": None,
     }
     return render_page(request, f"operator/{template}", status=status, **(given | values))
+
+
+def _may(actor: Actor, arena: Arena | None, path: str, method: str = "GET", name: str | None = None) -> bool:
+    """Whether an operator may use a page, such as ``/arenas/{arena}/models``; ``name``: in another arena."""
+    need = route_need(method, f"/operator{path}")
+    if need.where == "own":
+        return True
+    if need.where == "anywhere":
+        return actor.may_somewhere("admin", need.role)
+    named = name or (None if arena is None else arena.name)
+    return actor.may("admin", named if need.where == "arena" else None, need.role)
 
 
 def arena_page(

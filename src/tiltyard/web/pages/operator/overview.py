@@ -13,8 +13,10 @@ from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.operators.arena_changes import current_policy
 from tiltyard.arena.operators.job_status import FIRST_REPORTED_PHASE
 from tiltyard.arena.operators.moderation import read_arena_overview
+from tiltyard.arena.operators.opening_checklist import read_checklist
 from tiltyard.core.board.document import BoardDocument
 from tiltyard.core.board.serving_fairness import ServingFairness
+from tiltyard.core.board.settled_order import claims_nothing
 from tiltyard.errors import NotFound
 from tiltyard.web.pages.board_view import digits_to_show
 from tiltyard.web.pages.operator.labels import JOBS, LANES, PHASES
@@ -54,6 +56,7 @@ async def overview(arena: str, request: Request) -> HTMLResponse:
         "overview",
         phase=PHASES[policy.phase - 1],
         board=board,
+        unordered=board is not None and claims_nothing(board.settled),
         serving=serving,
         lanes=lane_rows(serving),
         days=known.days,
@@ -66,6 +69,7 @@ async def overview(arena: str, request: Request) -> HTMLResponse:
         late=known.late,
         jobs=known.jobs,
         called=JOBS,
+        checklist=await read_checklist(pool_of(request), found) if found.settings.stage == "draft" else None,
         seen_digits=digits_to_show,
     )
 

@@ -1,15 +1,16 @@
-"""The prompts of an arena, and what is taken down."""
+"""The prompts of an arena and the responses to them: found, looked at, hidden, shown again and taken down."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import Form, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.arena.content.arenas import Arena
-from tiltyard.arena.content.catalog import read_prompts
-from tiltyard.arena.operators.arena_changes import withdraw
+from tiltyard.arena.content.catalog import read_models, read_prompt_filters
+from tiltyard.arena.content.prompt_browser import PromptSearch, browse_prompts, list_prompt_responses
+from tiltyard.arena.operators.arena_changes import hide, show_again, withdraw
 from tiltyard.errors import Conflict, InputError
 from tiltyard.web.access import registry_of
 from tiltyard.web.pages.operator.operator_access import (
@@ -32,15 +33,72 @@ _PAGE_ROWS = 50
 
 @router.get("", response_class=HTMLResponse)
 async def prompts_page(
-    arena: str, request: Request, after: Annotated[int, Query(ge=-1, lt=2**31)] = -1
+    arena: str,
+    request: Request,
+    after: Annotated[int, Query(ge=-1, lt=2**31)] = -1,
+    q: Annotated[Plain, Query()] = "",
+    category: Annotated[Plain, Query()] = "",
+    model: Annotated[Plain, Query()] = "",
+    only: Annotated[Literal["", "flagged", "hidden"], Query()] = "",
 ) -> HTMLResponse:
-    """A page of prompts, ordered by number."""
+    """A page of the prompts that match, ordered by number."""
     found = await arena_of(request, arena)
-    prompts = await read_prompts(pool_of(request), found, after=after, limit=_PAGE_ROWS + 1)
-    more = prompts[_PAGE_ROWS - 1].prompt if len(prompts) > _PAGE_ROWS else None
+    search = PromptSearch(q.strip(), category, model, flagged=only == "flagged", hidden=only == "hidden")
+    page = await browse_prompts(pool_of(request), found, search, after=after, limit=_PAGE_ROWS)
+    categories, _ = await read_prompt_filters(pool_of(request), found)
     return arena_page(
-        request, found, "prompts.html", "prompts", prompts=prompts[:_PAGE_ROWS], more=more, after=after
+        request,
+        found,
+        "prompts.html",
+        "prompts",
+        prompts=page.prompts,
+        more=page.more,
+        after=after,
+        search=search,
+        only=only,
+        categories=categories,
+        models=[one.name for one in await read_models(pool_of(request), found)],
+        asked={
+            "q": q.strip() or None,
+            "category": category or None,
+            "model": model or None,
+            "only": only or None,
+        },
     )
+
+
+@router.get("/view", response_class=HTMLResponse)
+async def prompt_page(arena: str, request: Request, prompt: Annotated[Plain, Query()]) -> HTMLResponse:
+    """A prompt with all its responses, as voters see them."""
+    found = await arena_of(request, arena)
+    return await _view(request, found, prompt)
+
+
+@router.post("/hide")
+async def hide_form(
+    arena: str, request: Request, prompt: Annotated[Plain, Form()], model: Annotated[Plain, Form()] = ""
+) -> Response:
+    """Hide a response, or all responses to a prompt. It can be undone, so nothing is asked before."""
+    registry, found = registry_of(request), await arena_of(request, arena)
+    actor = actor_of(request).name
+    try:
+        await hide(registry.pool, registry.blobs, arena, prompt, model or None, actor=actor)
+    except Conflict as error:
+        return await _view(request, found, prompt, trouble=str(error), status=409)
+    return redirect_with_notice("hidden", "arenas", arena, "prompts", "view", query={"prompt": prompt})
+
+
+@router.post("/show")
+async def show_form(
+    arena: str, request: Request, prompt: Annotated[Plain, Form()], model: Annotated[Plain, Form()] = ""
+) -> Response:
+    """Show hidden responses again."""
+    found = await arena_of(request, arena)
+    try:
+        await show_again(pool_of(request), arena, prompt, model or None, actor=actor_of(request).name)
+    except Conflict as error:
+        return await _view(request, found, prompt, trouble=str(error), status=409)
+    return redirect_with_notice("shown", "arenas", arena, "prompts", "view", query={"prompt": prompt})
 
 
 @router.get("/withdraw", response_class=HTMLResponse)
@@ -79,6 +137,24 @@ async def withdraw_form(
         status = 409 if isinstance(error, Conflict) else 422
         return await _confirm(request, found, prompt, model, reason=reason, trouble=str(error), status=status)
     return redirect_with_notice("withdrawn", "arenas", arena, "prompts")
+
+
+async def _view(
+    request: Request, arena: Arena, prompt: str, *, trouble: str | None = None, status: int = 200
+) -> HTMLResponse:
+    listed = await list_prompt_responses(pool_of(request), arena, prompt)
+    live = [one.model for one in listed if not one.hidden]
+    return arena_page(
+        request,
+        arena,
+        "prompt.html",
+        "prompts",
+        status=status,
+        trouble=trouble,
+        prompt=prompt,
+        exhibit=await preview_responses(request, arena, prompt, live),
+        hidden=[one.model for one in listed if one.hidden],
+    )
 
 
 async def _confirm(

@@ -11,8 +11,10 @@ from markupsafe import Markup
 
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.content.catalog import read_prompt_responses
+from tiltyard.arena.content.stored_conversations import CONVERSATION, response_text
 from tiltyard.errors import NotFound
 from tiltyard.web.access import registry_of
+from tiltyard.web.app_sandbox import PLAIN
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.layout import localization_of
 from tiltyard.web.pages.operator.operator_access import pool_of
@@ -65,8 +67,8 @@ async def _response(
         content = None
     if content is None:
         return ResponsePreview(model)
-    if content.media_type.startswith("text/plain"):
-        return ResponsePreview(model, text=await _rendered(request, content.data.decode("utf-8", "replace")))
+    if content.media_type in (PLAIN, CONVERSATION):
+        return ResponsePreview(model, text=await _rendered(request, response_text(content)))
     href = paths.asked(f"/api/v1/arenas/{arena.name}/responses", {"model": model, "prompt": prompt})
     return ResponsePreview(model, kind=content.media_type.partition("/")[0], href=href)
 

@@ -34,10 +34,13 @@ router = operator_router("/arenas/{arena}/settings")
 
 _CHOICES = {
     "visibility": ("open", "closed"),
+    "entry": ("open", "invitation", "passcode", "sign-in"),
     "order": ("conservative", "bradley-terry"),
     "reveal": ("session", "vote", "never"),
 }
 _NUMBERS = {"proven_family": "a number of pairs, or nothing", "session_votes": "a number of votes"}
+#: Settings that may have no value.
+_OPTIONAL = frozenset({"proven_family", "embed_sites"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +109,7 @@ def read_settings(arena: Arena, given: Mapping[str, str]) -> tuple[str | None, d
     """The title and the settings that a form changes; `InputError` for invalid values."""
     changed: dict[str, object] = {}
     for one in fields(ArenaSettings):
-        if one.name in given:
+        if one.name in given and one.name in SETTINGS:
             value = _read(one.name, given[one.name].strip())
             if value != getattr(arena.settings, one.name):
                 changed[one.name] = value
@@ -168,9 +171,9 @@ async def _form(
 def _read(name: str, text: str) -> object:
     """Parse the text of an input, in the type of the setting."""
     value: float | None
+    if not text and name in _OPTIONAL:
+        return None
     if name in _NUMBERS:
-        if not text and name == "proven_family":
-            return None
         value, expected = whole_number(text), _NUMBERS[name]
     elif name.endswith("_seconds"):
         value, expected = finite_number(text), "seconds"

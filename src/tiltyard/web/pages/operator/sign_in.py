@@ -1,4 +1,4 @@
-"""Sign-in, sign-out, and the link that creates the operator account."""
+"""Sign-in with password and code, sign-out, and links that make operators or set their passwords."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from typing import Annotated
 from fastapi import APIRouter, Form, Request, Response
 from fastapi.responses import HTMLResponse
 
-from tiltyard.errors import BadOption, Busy, NotAllowed
-from tiltyard.web.access import access_of
+from tiltyard.errors import BadOption, Busy, CodeNeeded, NotAllowed
+from tiltyard.web.access import access_of, registry_of
 from tiltyard.web.cookies import OPERATOR_COOKIE, read_cookie
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.layout import redirect_to, render_page
-from tiltyard.web.routes.operators import claim_operator, end_sign_in, sign_in_operator
+from tiltyard.web.routes.operators import claim_operator, end_sign_in, send_code, sign_in_operator
 
 __all__ = ["router"]
 
 router = APIRouter(include_in_schema=False)
 
 HOME = "/operator"
+CODE = "/operator/sign-in/code"
 #: Longer names and passwords are never valid.
 _MAX_NAME_CHARACTERS, _MAX_PASSWORD_CHARACTERS = 100, 1024
 
@@ -63,10 +64,38 @@ async def sign_in_form(
     wanted, signed = paths.local(next, HOME), Response()
     try:
         await sign_in_operator(request, signed, *_tried(name, password))
+    except CodeNeeded:
+        return redirect_to(paths.asked(CODE, {"next": wanted}), cookie=signed.headers["set-cookie"])
     except NotAllowed as error:
         return _form(request, wanted, name=name[:_MAX_NAME_CHARACTERS], trouble=str(error), status=401)
     except Busy as error:
         return _form(request, wanted, name=name[:_MAX_NAME_CHARACTERS], trouble=str(error), status=429)
+    return redirect_to(wanted, cookie=signed.headers["set-cookie"])
+
+
+@router.get("/operator/sign-in/code", response_class=HTMLResponse)
+async def code_page(request: Request, next: str = HOME) -> HTMLResponse:
+    """The form for a code of the second factor, after the password."""
+    return _code(request, paths.local(next, HOME))
+
+
+@router.post("/operator/sign-in/code", response_class=HTMLResponse)
+async def code_form(
+    request: Request, code: Annotated[str, Form()] = "", next: Annotated[str, Form()] = HOME
+) -> Response:
+    """Sign in with the code; errors are shown on the same page, or lead back to the password."""
+    wanted, signed = paths.local(next, HOME), Response()
+    token = access_of(request).operator_token(request)
+    if token is None:
+        return redirect_to(paths.asked("/operator/sign-in", {"next": wanted}))
+    try:
+        await send_code(request, signed, token, code)
+    except CodeNeeded as error:
+        return _code(request, wanted, trouble=str(error), status=401)
+    except NotAllowed as error:
+        return _form(request, wanted, trouble=str(error), status=401)
+    except Busy as error:
+        return _code(request, wanted, trouble=str(error), status=429)
     return redirect_to(wanted, cookie=signed.headers["set-cookie"])
 
 
@@ -79,24 +108,29 @@ async def sign_out_form(request: Request) -> Response:
 
 @router.get("/claim/{token}", response_class=HTMLResponse)
 async def claim_page(token: str, request: Request) -> HTMLResponse:
-    """The form that creates the operator account."""
-    if not await access_of(request).accounts.link_is_open(token):
+    """The form of a link that makes an operator or sets a password."""
+    accounts = access_of(request).accounts
+    if not await accounts.link_is_open(token):
         raise NotAllowed(
-            "this link has been used or is more than an hour old; create another: tiltyard token operator"
+            "this link has been used or revoked, or has expired; ask whoever sent it for another, or create one:"
+            " tiltyard token operator"
         )
-    return _claim(request)
+    return _claim(request, whose=await accounts.link_operator(token))
 
 
 @router.post("/claim/{token}", response_class=HTMLResponse)
 async def claim_form(
-    token: str, request: Request, name: Annotated[str, Form()], password: Annotated[str, Form()]
-) -> HTMLResponse:
-    """Create the operator account."""
+    token: str, request: Request, password: Annotated[str, Form()], name: Annotated[str, Form()] = ""
+) -> Response:
+    """Make the operator, or set the password."""
     signed = Response()
     try:
         found = await claim_operator(request, signed, token, *_typed(name, password))
+    except CodeNeeded:
+        return redirect_to(CODE, cookie=signed.headers["set-cookie"])
     except BadOption as error:
-        return _claim(request, trouble=str(error), name=name[:_MAX_NAME_CHARACTERS], status=422)
+        whose = await access_of(request).accounts.link_operator(token)
+        return _claim(request, whose=whose, trouble=str(error), name=name[:_MAX_NAME_CHARACTERS], status=422)
     made = _claim(request, claimed_by=found.name.removeprefix("operator:"))
     made.headers.append("set-cookie", signed.headers["set-cookie"])
     return made
@@ -139,12 +173,30 @@ def _form(
         known=visitor.known,
         lapsed=visitor.lapsed,
         claimed_before=visitor.claimed_before,
+        organisation=_organisation(request, wanted),
+    )
+
+
+def _organisation(request: Request, wanted: str) -> str | None:
+    """Where operators sign in through their organisation; ``None`` if groups have no roles."""
+    identities = access_of(request).identities
+    if identities is None or not identities.settings.roles:
+        return None
+    if identities.provider is None and identities.gateway_identity(request) is None:
+        return None
+    return paths.asked(paths.sign_in(registry_of(request).settings.shard), {"next": wanted})
+
+
+def _code(request: Request, wanted: str, *, trouble: str | None = None, status: int = 200) -> HTMLResponse:
+    return render_page(
+        request, "operator/sign_in_code.html", status=status, next=wanted, trouble=trouble, here="/operator"
     )
 
 
 def _claim(
     request: Request,
     *,
+    whose: str | None = None,
     trouble: str | None = None,
     name: str = "",
     claimed_by: str | None = None,
@@ -156,6 +208,7 @@ def _claim(
         status=status,
         trouble=trouble,
         name=name,
+        whose=whose,
         claimed_by=claimed_by,
         here="/operator",
     )

@@ -20,6 +20,7 @@ from tiltyard.web.pages.operator.operator_access import (
     redirect_with_notice,
 )
 from tiltyard.web.reader_access import Plain
+from tiltyard.web.routes.operators import check_token_arena, whose_tokens
 
 __all__ = ["router"]
 
@@ -46,7 +47,12 @@ async def token_form(
     try:
         life = timedelta(days=_days(days.strip())) if days.strip() else None
         token, made = await access_of(request).accounts.make_token(
-            actor_of(request).name, name.strip(), scopes or [], arena=arena or None, life=life
+            actor_of(request).name,
+            name.strip(),
+            scopes or [],
+            arena=check_token_arena(actor_of(request), arena or None),
+            life=life,
+            operator=actor_of(request).operator,
         )
     except (BadOption, NotFound) as error:
         return await _page(request, trouble=str(error), status=422)
@@ -56,7 +62,7 @@ async def token_form(
 @router.get("/{api_token}/revoke", response_class=HTMLResponse)
 async def revoke_page(api_token: Token, request: Request) -> HTMLResponse:
     """Confirm revoking a token."""
-    tokens = await access_of(request).accounts.list_tokens()
+    tokens = await access_of(request).accounts.list_tokens(whose_tokens(actor_of(request)))
     one = next((each for each in tokens if each.api_token == api_token and not each.revoked_at), None)
     if one is None:
         raise NotFound(
@@ -68,7 +74,8 @@ async def revoke_page(api_token: Token, request: Request) -> HTMLResponse:
 @router.post("/{api_token}/revoke")
 async def revoke_form(api_token: Token, request: Request) -> Response:
     """Revoke a token."""
-    await access_of(request).accounts.revoke_token(actor_of(request).name, api_token)
+    actor = actor_of(request)
+    await access_of(request).accounts.revoke_token(actor.name, api_token, operator=whose_tokens(actor))
     access_of(request).forget()
     return redirect_with_notice("revoked", "tokens")
 
@@ -87,8 +94,9 @@ async def _page(
     trouble: str | None = None,
     status: int = 200,
 ) -> HTMLResponse:
-    tokens = await access_of(request).accounts.list_tokens()
-    arenas = await read_arenas(pool_of(request))
+    actor = actor_of(request)
+    tokens = await access_of(request).accounts.list_tokens(whose_tokens(actor))
+    arenas = [one for one in await read_arenas(pool_of(request)) if actor.grants.role_in(one.name)]
     return operator_page(
         request,
         "tokens.html",

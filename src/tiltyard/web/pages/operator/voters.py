@@ -173,13 +173,15 @@ async def _preview(request: Request, arena: Arena, session: int, reason: str) ->
     except InputError as error:
         return await _record(request, arena, session, reason=reason, trouble=str(error), status=422)
     record = await voter_record(pool_of(request), arena, session, size=1)
-    preview = await preview_exclusion(pool_of(request), arena, session, record.source)
+    selection = VoteSelection(sessions=[session])
+    preview = await preview_exclusion(pool_of(request), arena, selection, record.source)
     return arena_page(
         request,
         arena,
         "exclude.html",
         "voters",
-        preview=preview,
+        previews=[preview],
+        session=session,
         reason=reason,
-        source=SOURCES[preview.source],
+        sources=SOURCES,
     )

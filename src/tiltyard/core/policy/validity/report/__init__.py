@@ -4,6 +4,10 @@ Everything follows from the arena's log, its policy and the raters' settings. Th
 the same report.
 """
 
-from tiltyard.core.policy.validity.report.report_builder import ValidityReport, validity_report
+from tiltyard.core.policy.validity.report.report_builder import (
+    ValidityReport,
+    report_on_span,
+    validity_report,
+)
 
-__all__ = ["ValidityReport", "validity_report"]
+__all__ = ["ValidityReport", "report_on_span", "validity_report"]

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.core.battles import CodedBattles, Table
 from tiltyard.core.policy.state.events import Event, Events
 from tiltyard.core.policy.state.policy import Lane
 from tiltyard.core.policy.state.standing import Standing
+from tiltyard.core.policy.state.vote_log import VoteLog
 from tiltyard.core.policy.validity.report.report_records import (
     ExplorationBoard,
     ExplorationPlace,
@@ -37,8 +37,11 @@ def votes_of_lane(events: Events, lane: Lane) -> Events:
     served = events[events.event == Event.SERVED]
     rows = np.flatnonzero(events.event == Event.VOTE)
     votes = events[rows]
-    known = (votes.serial >= 0) & (votes.serial < len(served))
-    ended = served[np.where(known, votes.serial, 0)] if len(served) else votes
+    by_serial = np.argsort(served.serial, kind="stable")
+    place = np.searchsorted(served.serial[by_serial], votes.serial)
+    known = place < len(served)
+    ended = served[by_serial[np.where(known, place, 0)]] if len(served) else votes
+    known &= ended.serial == votes.serial
     same = known & (votes.a == ended.a) & (votes.b == ended.b) & (votes.prompt == ended.prompt)
     if not same.all():
         wrong = int(np.flatnonzero(~same)[0])
@@ -49,14 +52,13 @@ def votes_of_lane(events: Events, lane: Lane) -> Events:
     return votes[ended.lane == lane]
 
 
-def exploration_board(standing: Standing, events: Events, method: BradleyTerry) -> ExplorationBoard:
+def exploration_board(standing: Standing, votes: VoteLog, method: BradleyTerry) -> ExplorationBoard:
     """Rate the lane's votes and lay the order of enabled models beside the official one."""
-    votes = votes_of_lane(events, Lane.EXPLORATION)
     official = standing.order.tolist()
     if not len(votes):
         unplaced = tuple(standing.models[model] for model in official)
         return ExplorationBoard(0, 0, method.level, (), unplaced, 0, 0, ())
-    ratings, code_of = _rated(standing.models, votes, method)
+    ratings, code_of = _rated(standing, votes, method)
     mine = [k for k in ratings.order().tolist() if ratings.group[k] == 0]
     place_of = {code_of[k]: k for k in mine}
     placed = [model for model in official if model in place_of]
@@ -65,7 +67,7 @@ def exploration_board(standing: Standing, events: Events, method: BradleyTerry) 
     same, reversed_ = _compared(standing.models, placed, place_of, ratings, ranks)
     return ExplorationBoard(
         len(votes),
-        len(np.unique(votes.prompt)),
+        len(np.unique(votes.columns()["prompt"])),
         method.level,
         tuple(
             _placed(place, 1 + official.index(model), standing.models[model], ratings, place_of[model])
@@ -78,14 +80,14 @@ def exploration_board(standing: Standing, events: Events, method: BradleyTerry) 
     )
 
 
-def _rated(models: tuple[str, ...], votes: Events, method: BradleyTerry) -> tuple[Ratings, list[int]]:
+def _rated(standing: Standing, votes: VoteLog, method: BradleyTerry) -> tuple[Ratings, list[int]]:
     """Ratings of the models that have a vote, and the code of each."""
-    code_of = sorted(set(votes.a.tolist()) | set(votes.b.tolist()), key=lambda code: models[code])
-    place: Ints = np.zeros(len(models), dtype=np.uint16 if len(models) <= 1 << 16 else np.int32)
+    models, columns = standing.models, votes.columns()
+    code_of = sorted({*columns["a"].tolist(), *columns["b"].tolist()}, key=lambda code: models[code])
+    place = np.zeros(len(models), dtype=np.int64)
     place[code_of] = np.arange(len(code_of))
-    keys = votes.prompt.astype(np.uint64) + np.uint64(1)
-    codes = CodedBattles(place[votes.a], place[votes.b], votes.kind, prompt=keys)
-    return method(Table.from_codes([models[code] for code in code_of], codes)), code_of
+    log = VoteLog.of({**columns, "a": place[columns["a"]], "b": place[columns["b"]]})
+    return method(log.table([models[code] for code in code_of], standing.prompts)), code_of
 
 
 def _placed(place: int, official: int, model: str, ratings: Ratings, k: int) -> ExplorationPlace:

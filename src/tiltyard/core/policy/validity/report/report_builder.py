@@ -10,13 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from tiltyard.core.policy.state.events import Events
-from tiltyard.core.policy.state.policy import Policy
+from tiltyard.core.policy.state.policy import Lane, Policy
 from tiltyard.core.policy.state.rating_fold import RaterSettings
+from tiltyard.core.policy.state.vote_log import VoteLog
+from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.core.policy.validity.evaluation import evaluate
 from tiltyard.core.policy.validity.lane_mix import LaneMix, infeasible_mix_finding
 from tiltyard.core.policy.validity.quality_floor import quality_findings
 from tiltyard.core.policy.validity.report.churn import churn
-from tiltyard.core.policy.validity.report.exploration_board import exploration_board
+from tiltyard.core.policy.validity.report.exploration_board import exploration_board, votes_of_lane
 from tiltyard.core.policy.validity.report.report_findings import (
     churn_finding,
     contradiction_finding,
@@ -35,6 +37,7 @@ from tiltyard.core.policy.validity.report.report_records import (
     RatingConfidence,
     ReportSpan,
     SideBalance,
+    SpanUnit,
 )
 from tiltyard.core.policy.validity.report.report_sections import (
     confidence,
@@ -46,11 +49,11 @@ from tiltyard.core.policy.validity.report.report_sections import (
     sides,
     span_lanes,
 )
-from tiltyard.core.policy.validity.report.span_replay import find_span, replay_span
+from tiltyard.core.policy.validity.report.span_replay import find_span, is_timed, replay_span
 from tiltyard.core.ratings.bradley_terry import BradleyTerry
 from tiltyard.core.ratings.findings import Finding
 
-__all__ = ["ValidityReport", "validity_report"]
+__all__ = ["ValidityReport", "report_on_span", "validity_report"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -105,28 +108,61 @@ def validity_report(
     ``events`` is the whole log from its first row. ``given_up`` are serials of matchups for which a
     rule of matchmaking had to be given up, where somebody kept them.
     """
-    span = find_span(events, since, until)
-    settings = RaterSettings() if rater is None else rater
-    replayed = replay_span(events, models, prompts, policy, span, answered=answered, settings=settings)
-    within, standing = events[span.first_row : span.end_row], replayed.standing
+    rows = find_span(events, since, until)
+    following = ArenaFold(policy, rater, models, prompts, answered=answered)
+    following.fold(events[: rows.start])
+    explored, chosen = VoteLog(), votes_of_lane(events[: rows.stop], Lane.EXPLORATION)
+    explored.add_many(chosen.a, chosen.b, chosen.prompt, chosen.session, chosen.kind)
+    by: SpanUnit = "time" if is_timed(events) else "votes"
+    return report_on_span(
+        following, events[rows], explored, since=since, until=until, by=by, given_up=given_up
+    )
+
+
+def report_on_span(
+    following: ArenaFold,
+    events: Events,
+    explored: VoteLog,
+    *,
+    since: int | None,
+    until: int | None,
+    by: SpanUnit,
+    given_up: Ints | None,
+) -> ValidityReport:
+    """The report of a span from the fold of everything before it, which goes on to the span's end.
+
+    ``events`` are those of the span, ``explored`` all votes of the exploration lane up to its end.
+    """
+    replayed = replay_span(following, events)
+    standing, policy = replayed.standing, following.policy
+    times = events.time if len(events) else np.zeros(1, dtype=np.int64)
     looks = replayed.history.evaluations[-replayed.n_evaluations - 1 :]
     found = ValidityReport(
-        span=span,
+        span=ReportSpan(
+            since,
+            until,
+            by,
+            len(events),
+            replayed.votes_before,
+            standing.votes,
+            int(times[0]),
+            int(times[-1]),
+        ),
         policy=policy,
-        rater=settings,
-        n_models=len(models),
+        rater=following.settings,
+        n_models=len(standing.models),
         n_enabled=standing.n_enabled,
-        n_prompts=len(prompts),
+        n_prompts=len(standing.prompts),
         publication=publication(replayed, evaluate(standing)),
-        matchups=matchups(replayed, within, given_up),
+        matchups=matchups(replayed, events, given_up),
         fairness=exposure_fairness(replayed),
-        lanes=span_lanes(replayed, within),
-        sides=sides(replayed, within),
+        lanes=span_lanes(replayed, events),
+        sides=sides(replayed, events),
         pairs=pair_completeness(replayed),
         coverage=prompt_coverage(replayed),
         confidence=confidence(replayed),
         churn=churn(looks, standing.models, policy.published_top),
-        exploration=exploration_board(standing, events[: span.end_row], BradleyTerry()),
+        exploration=exploration_board(standing, explored, BradleyTerry()),
     )
     return replace(found, findings=(*_findings(found), *quality_findings(standing)))
 

@@ -32,8 +32,11 @@ __all__ = [
     "ReportSpan",
     "ReversedPair",
     "SideBalance",
+    "SpanUnit",
     "SwappedPair",
 ]
+
+SpanUnit = Literal["time", "votes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +47,9 @@ class ReportSpan:
     since: int | None
     until: int | None
     #: Whether these are seconds since 1970, or votes of the arena.
-    by: Literal["time", "votes"]
-    #: Rows of the log: the first that belongs to the span, and the first after it.
-    first_row: int
-    end_row: int
+    by: SpanUnit
+    #: How many events of the log belong to it.
+    events: int
     #: The arena's votes before the span and at its end.
     votes_before: int
     votes: int

@@ -1,31 +1,33 @@
-"""An arena's log folded again, with everything kept that a report of a span asks about."""
+"""A span of an arena's log folded again, with everything kept that a report asks about."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from tiltyard.core.policy.state.events import Event, Events
 from tiltyard.core.policy.state.exposure_window import ExposureWindow
-from tiltyard.core.policy.state.policy import Lane, Policy
-from tiltyard.core.policy.state.rating_fold import RaterSettings
+from tiltyard.core.policy.state.policy import Lane
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.core.policy.validity.evaluation import Evaluation, EvaluationHistory, evaluate
 from tiltyard.core.policy.validity.exposure_deviation import ExposureDeviation, largest_exposure_deviation
 from tiltyard.core.policy.validity.pair_floors import adjacent_floors
-from tiltyard.core.policy.validity.report.report_records import ReportSpan
 from tiltyard.errors import BadOption
 
-__all__ = ["SpanReplay", "SpanStart", "WindowCounts", "count_pairs_met", "find_span", "replay_span"]
+__all__ = [
+    "SpanReplay",
+    "SpanStart",
+    "WindowCounts",
+    "count_pairs_met",
+    "find_span",
+    "is_timed",
+    "replay_span",
+]
 
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 _WINDOWED = (Event.SERVED, Event.EXPIRE, Event.ENABLE, Event.RETIRE)
 
@@ -55,7 +57,7 @@ class WindowCounts:
 class SpanReplay:
     """The arena at the span's end, and what was seen on the way there."""
 
-    span: ReportSpan
+    votes_before: int
     #: ``None`` where no vote came before the span.
     before: SpanStart | None
     standing: Standing
@@ -65,7 +67,7 @@ class SpanReplay:
     windows: WindowCounts
 
 
-def find_span(events: Events, since: int | None, until: int | None) -> ReportSpan:
+def find_span(events: Events, since: int | None, until: int | None) -> slice:
     """The rows of a span: by time, or by votes in a log whose times are all 0.
 
     By votes, a row belongs where the arena had from ``since`` on and fewer than ``until`` votes
@@ -75,54 +77,34 @@ def find_span(events: Events, since: int | None, until: int | None) -> ReportSpa
     if since is not None and until is not None and until < since:
         raise BadOption(f"the span ends at {until}, before it begins at {since}; exchange them")
     is_vote = events.event == Event.VOTE
-    timed = bool(events.time.any())
-    place = np.maximum.accumulate(events.time) if timed else np.cumsum(is_vote) - is_vote
+    place = np.maximum.accumulate(events.time) if is_timed(events) else np.cumsum(is_vote) - is_vote
     first = 0 if since is None else int(np.searchsorted(place, since))
-    end = len(events) if until is None else int(np.searchsorted(place, until))
-    times = events.time[first:end]
-    return ReportSpan(
-        since,
-        until,
-        "time" if timed else "votes",
-        first,
-        end,
-        int(np.count_nonzero(is_vote[:first])),
-        int(np.count_nonzero(is_vote[:end])),
-        int(times[0]) if len(times) else 0,
-        int(times[-1]) if len(times) else 0,
-    )
+    return slice(first, len(events) if until is None else int(np.searchsorted(place, until)))
 
 
-def replay_span(
-    events: Events,
-    models: Sequence[str],
-    prompts: Sequence[str],
-    policy: Policy,
-    span: ReportSpan,
-    *,
-    answered: Bools | None = None,
-    settings: RaterSettings | None = None,
-) -> SpanReplay:
-    """Fold the log up to the span's end, evaluating as the arena did.
+def is_timed(events: Events) -> bool:
+    """Whether a log has times."""
+    return bool(events.time.any())
+
+
+def replay_span(following: ArenaFold, events: Events) -> SpanReplay:
+    """Fold the events of a span, evaluating as the arena did. ``following`` is the fold of all events before it.
 
     What comes after the span is not looked at, so that a report of last week reads the same for ever.
     """
-    following = ArenaFold(policy, settings, models, prompts, answered=answered)
-    standing, before = following.standing, None
-    window, n_before = deepcopy(standing.window), 0
-    for start, stop in pairwise(sorted({0, span.first_row, span.end_row})):
-        following.fold(events[start:stop])
-        following.rank()
-        if stop == span.first_row:
-            window, before = deepcopy(standing.window), _before(standing)
-            n_before = len(following.history.evaluations)
+    following.rank()
+    standing, votes_before = following.standing, following.votes
+    window, before = deepcopy(standing.window), _before(standing) if votes_before else None
+    n_before = len(following.history.evaluations)
+    following.fold(events)
+    following.rank()
     return SpanReplay(
-        span,
-        before if span.votes_before else None,
+        votes_before,
+        before,
         standing,
         following.history,
         len(following.history.evaluations) - n_before,
-        _watch(events[span.first_row : span.end_row], window, standing.models),
+        _watch(events, window, standing.models),
     )
 
 
@@ -157,7 +139,8 @@ def _watch(events: Events, window: ExposureWindow, models: tuple[str, ...]) -> W
                 enabled[row["a"]] = now
                 window.open_epoch(enabled)
         else:
-            window.serve(row["a"], row["b"], contender=row["lane"] == Lane.CONTENDER)
+            contender = row["lane"] == Lane.CONTENDER
+            window.serve(row["a"], row["b"], contender=contender, serial=row["serial"])
             if not window.active():
                 continue
             strain = largest_exposure_deviation(window, models, enabled)

@@ -1,0 +1,105 @@
+"""What an operator tells voters, as Markdown: announcement, instructions, consent, thanks, and the words for a pause.
+
+Every version stays, by its hash. Who agreed to the consent is stored with the hash of the version that was shown.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, get_args
+
+from tiltyard.arena.accounts import write_audit_entry
+from tiltyard.arena.content.arenas import Arena, lock_arena
+from tiltyard.errors import InputError
+from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
+from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.statements import statement
+
+__all__ = [
+    "MAX_TEXT_CHARACTERS",
+    "TEXT_NAMES",
+    "ArenaText",
+    "TextName",
+    "change_texts",
+    "give_consent",
+    "read_texts",
+    "wanted_consent",
+]
+
+TextName = Literal["announcement", "instructions", "consent", "thanks", "pause"]
+TEXT_NAMES: tuple[TextName, ...] = get_args(TextName)
+MAX_TEXT_CHARACTERS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaText:
+    """The newest version of a text; ``sha256`` is of its UTF-8 bytes, in hexadecimal."""
+
+    name: TextName
+    content: str
+    sha256: str
+    made_at: datetime
+
+
+async def read_texts(pool: ConnectionPool, arena: Arena) -> dict[TextName, ArenaText]:
+    """The texts of an arena that are not empty, by name."""
+    async with connect_from_pool(pool) as connection:
+        return await _read(connection, arena.arena)
+
+
+async def change_texts(
+    pool: ConnectionPool, arena: str, given: Mapping[TextName, str], *, actor: str
+) -> tuple[TextName, ...]:
+    """Add a version of each given text that differs from its newest; return the names of these."""
+    for name, content in given.items():
+        if len(content) > MAX_TEXT_CHARACTERS or "\0" in content:
+            raise InputError(
+                f"{name} has {len(content)} characters; expected at most {MAX_TEXT_CHARACTERS}, without null characters"
+            )
+    async with connect_from_pool(pool) as connection, connection.transaction():
+        found = await lock_arena(connection, arena)
+        before = await _read(connection, found.arena)
+        changed: list[TextName] = []
+        for name, content in given.items():
+            old = before[name].content if name in before else ""
+            if content != old:
+                sha256 = hashlib.sha256(content.encode()).digest()
+                values = {"arena": found.arena, "name": name, "content": content, "sha256": sha256}
+                await connection.execute(statement("texts_add"), values | {"actor": actor})
+                about = {"text": name, "content": [old, content], "sha256": sha256.hex()}
+                await write_audit_entry(connection, actor, "change text", about, arena=found.arena)
+                changed.append(name)
+    return tuple(changed)
+
+
+async def wanted_consent(pool: ConnectionPool, arena: int, session: int | None) -> str | None:
+    """The hash of the consent that a session has still to give; ``None`` if there is nothing to ask.
+
+    A voter who has no session yet has given none.
+    """
+    values = {"arena": arena, "session": session}
+    async with connect_from_pool(pool) as connection:
+        with translate_errors("read a voter's consent"):
+            row = await (await connection.execute(statement("texts_consent_wanted"), values)).fetchone()
+    return None if row is None else bytes(row[0]).hex()
+
+
+async def give_consent(pool: ConnectionPool, arena: int, session: int, sha256: str) -> None:
+    """Record that a session agreed to the version of the consent with this hash."""
+    values = {"arena": arena, "session": session, "sha256": bytes.fromhex(sha256)}
+    async with connect_from_pool(pool) as connection:
+        with translate_errors("record a voter's consent"):
+            await connection.execute(statement("texts_give_consent"), values)
+
+
+async def _read(connection: Connection, arena: int) -> dict[TextName, ArenaText]:
+    with translate_errors("read an arena's texts"):
+        rows = await (await connection.execute(statement("texts_newest"), {"arena": arena})).fetchall()
+    return {
+        name: ArenaText(name, content, bytes(sha256).hex(), made_at)
+        for name, content, sha256, made_at in rows
+        if content
+    }

@@ -1,0 +1,124 @@
+"""Find prompts and responses of an arena, a page at a time. One request looks at a bounded number of prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from tiltyard.arena.content.arenas import Arena, find_model, find_prompt
+from tiltyard.arena.log.buckets import find_statement
+from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
+from tiltyard.postgres.connections import translate_errors
+
+__all__ = [
+    "MAX_SEARCH_CHARACTERS",
+    "BrowsedPrompt",
+    "BrowsedResponse",
+    "PromptPage",
+    "PromptSearch",
+    "browse_prompts",
+    "list_prompt_responses",
+]
+
+MAX_SEARCH_CHARACTERS = 200
+#: Prompts that one request looks at; and if it searches the texts of responses too.
+SCANNED_PROMPT_LIMIT = 5_000
+SEARCHED_PROMPT_LIMIT = 500
+#: Responses to one prompt that are listed.
+_LISTED_RESPONSE_LIMIT = 100
+
+
+@dataclass(frozen=True, slots=True)
+class PromptSearch:
+    """What prompts must have; empty and false match all."""
+
+    #: In the prompt's name or text, or in the text of a response of at most 64 KiB.
+    text: str = ""
+    category: str = ""
+    #: Prompts to which this model has a response. The text is then searched in its responses only.
+    model: str = ""
+    #: Prompts with open complaints.
+    flagged: bool = False
+    #: Prompts with hidden responses.
+    hidden: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BrowsedPrompt:
+    """A prompt in a list."""
+
+    prompt: int
+    name: str
+    text: str | None
+    category: str | None
+    language: str | None
+    withdrawn_at: datetime | None
+    responses: int
+    hidden: int
+    complaints: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrowsedResponse:
+    """A model's response to a prompt, live or hidden."""
+
+    model: str
+    hidden: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PromptPage:
+    """Prompts that match. ``more`` is the number after which to go on, which need not be that of the last one."""
+
+    prompts: tuple[BrowsedPrompt, ...]
+    more: int | None
+
+
+async def browse_prompts(
+    pool: ConnectionPool, arena: Arena, search: PromptSearch, *, after: int, limit: int
+) -> PromptPage:
+    """A page of the prompts that match, by number; `NotFound` if there is no such model."""
+    needle = search.text.strip()[:MAX_SEARCH_CHARACTERS].replace("\0", "")
+    scanned = SEARCHED_PROMPT_LIMIT if needle else SCANNED_PROMPT_LIMIT
+    async with connect_from_pool(pool) as connection:
+        model = None if not search.model else (await find_model(connection, arena.arena, search.model))[0]
+        window = {"arena": arena.arena, "after": after, "scanned": scanned}
+        ((upto,),) = await _rows(connection, "browse_window", **window)
+        if upto is None:
+            return PromptPage((), None)
+        rows = await _rows(
+            connection,
+            "browse_prompts",
+            arena=arena.arena,
+            after=after,
+            upto=upto,
+            category=search.category or None,
+            flagged=search.flagged,
+            hidden=search.hidden,
+            model=model,
+            needle=needle or None,
+            limit=limit + 1,
+        )
+        ((rest,),) = await _rows(connection, "browse_window", arena=arena.arena, after=upto, scanned=1)
+    found = tuple(BrowsedPrompt(*row) for row in rows[:limit])
+    if len(rows) > limit:
+        return PromptPage(found, found[-1].prompt)
+    return PromptPage(found, None if rest is None else int(upto))
+
+
+async def list_prompt_responses(pool: ConnectionPool, arena: Arena, prompt: str) -> list[BrowsedResponse]:
+    """The models that have a response to a prompt; `NotFound` if there is no such prompt."""
+    async with connect_from_pool(pool) as connection:
+        number, _ = await find_prompt(connection, arena.arena, prompt)
+        rows = await _rows(
+            connection, "browse_responses", arena=arena.arena, prompt=number, limit=_LISTED_RESPONSE_LIMIT
+        )
+    return [BrowsedResponse(*row) for row in rows]
+
+
+async def _rows(connection: Connection, named: str, **values: object) -> Sequence[Any]:
+    with translate_errors("look for prompts"):
+        text = await find_statement(connection, named, values)
+        return await (await connection.execute(text, values)).fetchall()

@@ -1,0 +1,92 @@
+"""Finds responses that are empty or look cut off. They are imported all the same: an operator decides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from tiltyard.arena.content.answer_rows import CheckedAnswer
+
+__all__ = ["SHOWN_WARNING_LIMIT", "ResponseWarning", "WarningFinder"]
+
+#: Warnings that are listed; the others are only counted.
+SHOWN_WARNING_LIMIT = 20
+#: The last line of a prose text that was cut off is long, and begins no list, table or quotation.
+_LONG_LINE_CHARACTERS = 60
+_NO_PROSE = ("|", "#", ">", "-", "*", "+", "    ", "\t")
+_FENCES = ("```", "~~~")
+_MESSAGES = {
+    "empty": "the response is empty",
+    "limit": "the response was cut off at the token limit",
+    "fence": "the response ends inside a code block",
+    "sentence": "the response ends in the middle of a sentence",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseWarning:
+    """A response that is empty or looks cut off."""
+
+    where: str
+    model: str
+    prompt: str
+    about: Literal["empty", "limit", "fence", "sentence"]
+
+    def __str__(self) -> str:
+        return f"{self.where}: {_MESSAGES[self.about]}: {self.model} on {self.prompt}"
+
+
+class WarningFinder:
+    """Counts such responses and keeps the first."""
+
+    def __init__(self) -> None:
+        self.first: list[ResponseWarning] = []
+        self.count = 0
+
+    def watching(self, answers: Iterable[CheckedAnswer]) -> Iterator[CheckedAnswer]:
+        """Pass the answers through, and look at each of them."""
+        for answer in answers:
+            self.look(answer)
+            yield answer
+
+    def look(self, answer: CheckedAnswer) -> None:
+        """Count a response that is empty or looks cut off; the first ones are stored."""
+        about = _problem(answer)
+        if about is None:
+            return
+        self.count += 1
+        if len(self.first) < SHOWN_WARNING_LIMIT:
+            self.first.append(ResponseWarning(answer.where, answer.model, answer.prompt, about))
+
+
+def _problem(answer: CheckedAnswer) -> Literal["empty", "limit", "fence", "sentence"] | None:
+    if not answer.data.strip():
+        return "empty"
+    if answer.truncated:
+        return "limit"
+    if answer.kind != "text":
+        return None
+    text = answer.data.decode("utf-8", "replace")
+    if _ends_in_fence(text):
+        return "fence"
+    return "sentence" if _ends_in_sentence(text) else None
+
+
+def _ends_in_fence(text: str) -> bool:
+    """Whether a code block is open at the end: it ends with a line of its own mark, at least as long."""
+    mark = ""
+    for line in text.splitlines():
+        bare = line.strip()
+        if mark:
+            if bare.startswith(mark) and not bare.strip(mark[0]):
+                mark = ""
+        elif bare.startswith(_FENCES):
+            mark = bare[: len(bare) - len(bare.lstrip(bare[0]))]
+    return bool(mark)
+
+
+def _ends_in_sentence(text: str) -> bool:
+    """Whether prose ends without a mark. Only scripts with small letters tell: others may have no such marks."""
+    last = text.rstrip().rpartition("\n")[2]
+    return last[-1:].islower() and len(last) >= _LONG_LINE_CHARACTERS and not last.startswith(_NO_PROSE)

@@ -1,0 +1,189 @@
+"""The stages of an arena's life: draft, open, paused, archived, deleted.
+
+Votes cast in a draft are test votes. Opening the arena ends all its open matchups and excludes all its votes for good,
+in one transaction under the arena's lock, so that no test vote is ever rated, not even one that is on its way. The
+log stays as it is: append-only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from tiltyard.arena.accounts import write_audit_entry
+from tiltyard.arena.content.arenas import Arena, change_arena, find_arena, lock_arena
+from tiltyard.arena.log.buckets import find_statement
+from tiltyard.arena.log.event_log import LogBatch, LogKind, append_batch
+from tiltyard.arena.operators.exclusions import VoteSelection, draft_exclusion, settle_exclusion
+from tiltyard.errors import Conflict
+from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
+from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.statements import statement
+from tiltyard.settings.arena_settings import Stage
+
+__all__ = [
+    "DELETION_GRACE_DAYS",
+    "STAGE_CHANGES",
+    "StageChange",
+    "clear_test_votes",
+    "count_test_votes",
+    "keep_arena",
+    "open_draft",
+    "read_deletions",
+    "request_deletion",
+    "set_stage",
+]
+
+#: How long an arena can be restored after its deletion was requested.
+DELETION_GRACE_DAYS = 30
+#: The stages that an operator can choose by `set_stage`, by the stage before. A draft is opened by `open_draft`.
+STAGE_CHANGES: Mapping[Stage, tuple[Stage, ...]] = {
+    "draft": (),
+    "open": ("paused", "archived"),
+    "paused": ("open", "archived"),
+    "archived": ("open",),
+    "deleting": (),
+    "deleted": (),
+}
+_TEST_VOTES = "test votes, cast before the arena was opened"
+
+
+@dataclass(frozen=True, slots=True)
+class StageChange:
+    """What a change of the stage did: test votes that were excluded, and open matchups that were ended."""
+
+    stage: Stage
+    test_votes: int = 0
+    ended: int = 0
+
+
+async def set_stage(pool: ConnectionPool, arena: str, stage: Stage, *, actor: str) -> StageChange:
+    """Pause, resume, archive or reopen an arena; `Conflict` if its stage does not allow that.
+
+    Pausing ends nothing: what voters have open can still be voted on until it expires. Archiving ends all open
+    matchups.
+    """
+    async with _changing(pool, arena) as (connection, batch, found):
+        now = found.settings.stage
+        if stage not in STAGE_CHANGES[now]:
+            raise Conflict(f"the arena is {now}; it cannot become {stage} now")
+        ended = await _end_matchups(connection, batch) if stage == "archived" else 0
+        await _write_stage(connection, found, stage)
+        about = {"stage": [now, stage], "ended": ended}
+        await write_audit_entry(connection, actor, "change stage", about, arena=found.arena)
+    return StageChange(stage, 0, ended)
+
+
+async def open_draft(pool: ConnectionPool, arena: str, *, actor: str) -> StageChange:
+    """Open an arena for its voters. The votes before are test votes, which are never rated."""
+    return await _clear(pool, arena, "open", actor)
+
+
+async def clear_test_votes(pool: ConnectionPool, arena: str, *, actor: str) -> StageChange:
+    """Exclude the test votes of a draft for good, without opening it."""
+    return await _clear(pool, arena, "draft", actor)
+
+
+async def count_test_votes(pool: ConnectionPool, arena: Arena) -> int:
+    """The votes of a draft that were not cleared yet."""
+    async with connect_from_pool(pool) as connection:
+        row = await _fetch(connection, "stages_test_votes", arena=arena.arena)
+    return int(row[0])
+
+
+async def request_deletion(pool: ConnectionPool, arena: str, *, actor: str) -> datetime:
+    """Hide an arena, and have it deleted after a time in which it can be restored; return when that is."""
+    async with _changing(pool, arena) as (connection, batch, found):
+        now = found.settings.stage
+        if now in ("deleting", "deleted"):
+            raise Conflict("the arena is going to be deleted already")
+        back: Stage = "draft" if now == "draft" else "archived"
+        ended = await _end_matchups(connection, batch)
+        grace = timedelta(days=DELETION_GRACE_DAYS)
+        row = await _fetch(
+            connection, "stages_ask_deletion", arena=found.arena, stage=back, actor=actor, grace=grace
+        )
+        await _write_stage(connection, found, "deleting")
+        about = {"stage": [now, "deleting"], "due": row[0].isoformat(), "ended": ended}
+        await write_audit_entry(connection, actor, "request deletion", about, arena=found.arena)
+    due: datetime = row[0]
+    return due
+
+
+async def keep_arena(pool: ConnectionPool, arena: str, *, actor: str) -> StageChange:
+    """Restore an arena that was going to be deleted: as an archived one, or as a draft if it was one."""
+    async with connect_from_pool(pool) as connection, connection.transaction():
+        found = await lock_arena(connection, arena)
+        row = await _fetch(connection, "stages_keep", arena=found.arena)
+        if row is None:
+            raise Conflict("the arena is not going to be deleted; there is nothing to restore")
+        back: Stage = row[0]
+        await _write_stage(connection, found, back)
+        about = {"stage": [found.settings.stage, back]}
+        await write_audit_entry(connection, actor, "restore arena", about, arena=found.arena)
+    return StageChange(back)
+
+
+async def read_deletions(pool: ConnectionPool) -> dict[int, datetime]:
+    """When each arena that is going to be deleted will be, by number."""
+    async with connect_from_pool(pool) as connection:
+        with translate_errors("read which arenas are going to be deleted"):
+            return dict(await (await connection.execute(statement("stages_deletions"))).fetchall())
+
+
+async def _clear(pool: ConnectionPool, arena: str, stage: Stage, actor: str) -> StageChange:
+    async with connect_from_pool(pool) as connection:
+        found = await find_arena(connection, arena)
+        if found.settings.stage != "draft":
+            raise Conflict(f"the arena is {found.settings.stage}, not a draft; it has no test votes")
+        draft = await draft_exclusion(connection, found.arena, VoteSelection(), _TEST_VOTES)
+        async with append_batch(connection, found.arena) as batch:
+            found = await lock_arena(connection, arena)
+            if found.settings.stage != "draft":
+                raise Conflict("the arena was opened meanwhile; nothing was changed")
+            ended = await _end_matchups(connection, batch)
+            votes = await settle_exclusion(connection, draft, batch.head + 1, batch.now)
+            named = {"exclusion": draft.exclusion}
+            if votes:
+                await connection.execute(statement("stages_finalise_exclusion"), named)
+                batch.add(LogKind.EXCLUDE, detail={"exclusion": draft.exclusion})
+            else:
+                await connection.execute(statement("stages_drop_draft"), named)
+            await _write_stage(connection, found, stage)
+            about = {"stage": ["draft", stage], "test_votes": votes, "ended": ended}
+            action = "open arena" if stage == "open" else "clear test votes"
+            await write_audit_entry(connection, actor, action, about, arena=found.arena)
+    return StageChange(stage, votes, ended)
+
+
+async def _end_matchups(connection: Connection, batch: LogBatch) -> int:
+    """End every open matchup. Call it under the arena's lock."""
+    values = {"arena": batch.arena, "now": batch.now}
+    text = await find_statement(connection, "stages_open_matchups", values)
+    rows = await (await connection.execute(text, values)).fetchall()
+    for source, serial, session, ballot, unseen in rows:
+        kind = LogKind.RELEASED if unseen else LogKind.EXPIRE
+        batch.end(kind, source, serial, session=session, ballot=ballot)
+    return len(rows)
+
+
+async def _write_stage(connection: Connection, arena: Arena, stage: Stage) -> None:
+    await change_arena(connection, arena.arena, arena.title, replace(arena.settings, stage=stage))
+
+
+async def _fetch(connection: Connection, named: str, **values: object) -> Any:
+    with translate_errors("change the stage of an arena"):
+        text = await find_statement(connection, named, values)
+        return await (await connection.execute(text, values)).fetchone()
+
+
+@asynccontextmanager
+async def _changing(pool: ConnectionPool, arena: str) -> AsyncIterator[tuple[Connection, LogBatch, Arena]]:
+    """A batch under the arena's lock, and the arena as it is then."""
+    async with connect_from_pool(pool) as connection:
+        number = (await find_arena(connection, arena)).arena
+        async with append_batch(connection, number) as batch:
+            yield connection, batch, await lock_arena(connection, arena)

@@ -1,0 +1,361 @@
+"""Entry to private arenas: invitation links and passcodes, and who was let in by them.
+
+An invitation is a batch of people: those who use one link, or one passcode. Nobody is listed: a browser that was let in
+has a grant, the number of the invitation, in a signed cookie. Revoking the invitation ends the access of all of them.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final, Literal
+
+from tiltyard.arena.accounts import hash_password, hash_token, password_matches, write_audit_entry
+from tiltyard.arena.content.answer_rows import validate_name
+from tiltyard.arena.content.arenas import Arena, find_arena, find_arena_by_number
+from tiltyard.caches import BoundedCache
+from tiltyard.compute_once import SingleFlight
+from tiltyard.errors import BadOption, Conflict, NotAdmitted, NotFound
+from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
+from tiltyard.postgres.statements import statement
+from tiltyard.settings.arena_settings import Entry
+
+__all__ = [
+    "DEFAULT_INVITATION_DAYS",
+    "EntryGrant",
+    "Invitation",
+    "InvitationOffer",
+    "InvitationTerms",
+    "LinkTrouble",
+    "LiveInvitations",
+    "add_invitations",
+    "find_invitation",
+    "invite",
+    "list_invitations",
+    "new_passcode",
+    "revoke_invitation",
+    "set_passcode",
+    "use_invitation",
+    "use_passcode",
+]
+
+#: Why a link cannot be used any more.
+LinkTrouble = Literal["revoked", "expired", "used up"]
+
+DEFAULT_INVITATION_DAYS = 14
+#: Seconds for which a process relies on the invitations that it has read, as on revoked sessions.
+_LIVE_CACHE_SECONDS = 5.0
+_CACHED_ARENA_LIMIT = 10_000
+#: Seconds after which a grant is no longer new: until then, what a process has read may be older than its invitation.
+_NEW_GRANT_SECONDS = 60.0
+#: Invitations of one arena that are not revoked: each process with visitors of the arena holds their numbers.
+_LIVE_INVITATION_LIMIT = 1_000
+_USE_LIMIT = 100_000
+_MAX_LIFETIME = timedelta(days=3650)
+_CODE_BYTES = 24
+#: A code is the number of a shard, a hyphen, and 32 characters.
+_MAX_CODE_CHARACTERS = 40
+_MIN_PASSCODE_CHARACTERS, _MAX_PASSCODE_CHARACTERS = 8, 200
+#: Letters and digits that are not mistaken for others; 14 of them have 69 bits.
+_PASSCODE_ALPHABET: Final = "abcdefghjkmnpqrstuvwxyz23456789"
+_PASSCODE_GROUP_CHARACTERS = (5, 4, 5)
+_PASSCODE_BATCH = "passcode"
+
+
+@dataclass(frozen=True, slots=True)
+class InvitationTerms:
+    """What an invitation link is for: the name of its batch, how many people may use it, and for how long."""
+
+    batch: str
+    uses: int = 1
+    life: timedelta = timedelta(days=DEFAULT_INVITATION_DAYS)
+
+    def __post_init__(self) -> None:
+        validate_name("batch", self.batch)
+        if not 1 <= self.uses <= _USE_LIMIT:
+            raise BadOption(f"uses is {self.uses}; expected a number of people from 1 to {_USE_LIMIT:,}")
+        if not timedelta(0) < self.life <= _MAX_LIFETIME:
+            raise BadOption("an invitation must expire after more than 0 seconds and at most ten years")
+
+
+@dataclass(frozen=True, slots=True)
+class Invitation:
+    """An invitation link or a passcode, as operators see it: without its code."""
+
+    invitation: int
+    batch: str
+    is_passcode: bool
+    #: How many people may use it; ``None`` for a passcode.
+    uses_allowed: int | None
+    uses: int
+    created_at: datetime
+    #: When it stops letting people in; those who are in stay. ``None`` for a passcode.
+    expires_at: datetime | None
+    revoked_at: datetime | None
+
+    @property
+    def used_up(self) -> bool:
+        """Whether everybody whom it is for has come in."""
+        return self.uses_allowed is not None and self.uses >= self.uses_allowed
+
+
+@dataclass(frozen=True, slots=True)
+class InvitationOffer:
+    """What a link leads to, for the person who opened it."""
+
+    arena: Arena
+    invitation: int
+    #: Whether it works once only.
+    single: bool
+    #: Why it cannot be used any more; ``None`` if it can.
+    trouble: LinkTrouble | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EntryGrant:
+    """What a browser that was let in to an arena has: by which invitation, and in which second since 1970."""
+
+    invitation: int
+    issued: int
+
+
+async def invite(
+    pool: ConnectionPool, arena: str, terms: InvitationTerms, *, shard: int, actor: str
+) -> tuple[str, Invitation]:
+    """Make an invitation link; return its code, which cannot be shown again, and its record."""
+    async with connect_from_pool(pool) as connection, connection.transaction():
+        found = await find_arena(connection, arena)
+        (made,) = await add_invitations(connection, found, [terms], shard=shard, actor=actor)
+    return made
+
+
+async def add_invitations(
+    connection: Connection, arena: Arena, terms: Sequence[InvitationTerms], *, shard: int, actor: str
+) -> list[tuple[str, Invitation]]:
+    """Make links in the connection's current transaction; return the codes and the records."""
+    await connection.execute(statement("invitations_lock"), {"arena": arena.arena})
+    if len(await _read_live(connection, arena.arena)) + len(terms) > _LIVE_INVITATION_LIMIT:
+        raise Conflict(
+            f"the arena {arena.name} would have more than {_LIVE_INVITATION_LIMIT:,} invitations that are not revoked;"
+            f" revoke some: tiltyard arena revoke-invitation {arena.name} NUMBER"
+        )
+    added = []
+    for one in terms:
+        code = f"{shard}-{secrets.token_urlsafe(_CODE_BYTES)}"
+        made = await _add(connection, arena.arena, one, code=hash_token(code))
+        about = {
+            "invitation": made.invitation,
+            "batch": made.batch,
+            "uses": made.uses_allowed,
+            "valid": [False, True],
+            "expires_at": None if made.expires_at is None else made.expires_at.isoformat(timespec="seconds"),
+        }
+        await write_audit_entry(connection, actor, "invite", about, arena=arena.arena)
+        added.append((code, made))
+    return added
+
+
+async def set_passcode(
+    pool: ConnectionPool, arena: str, passcode: str | None = None, *, actor: str
+) -> tuple[str, Invitation]:
+    """Set the passcode of an arena, a random one if none is given; the earlier one is revoked, with all it let in."""
+    shown = new_passcode() if passcode is None else _check_passcode(passcode)
+    digest = await hash_password(shown)
+    async with connect_from_pool(pool) as connection, connection.transaction():
+        found = await find_arena(connection, arena)
+        await connection.execute(statement("invitations_lock"), {"arena": found.arena})
+        row = await (
+            await connection.execute(statement("invitations_revoke_passcode"), {"arena": found.arena})
+        ).fetchone()
+        made = await _add(connection, found.arena, None, passcode=digest)
+        about = {"invitation": [None if row is None else row[0], made.invitation]}
+        await write_audit_entry(connection, actor, "set passcode", about, arena=found.arena)
+    return shown, made
+
+
+async def list_invitations(pool: ConnectionPool, arena: str) -> list[Invitation]:
+    """All invitations of an arena, also those that were revoked, oldest first."""
+    async with connect_from_pool(pool) as connection:
+        found = await find_arena(connection, arena)
+        rows = await connection.execute(statement("invitations_list"), {"arena": found.arena})
+        return [Invitation(*row) for row in await rows.fetchall()]
+
+
+async def revoke_invitation(pool: ConnectionPool, arena: str, invitation: int, *, actor: str) -> Invitation:
+    """Revoke an invitation: nobody comes in by it any more, and those who did are out."""
+    async with connect_from_pool(pool) as connection, connection.transaction():
+        found = await find_arena(connection, arena)
+        row = None
+        if 0 < invitation < 2**63:
+            values = {"arena": found.arena, "invitation": invitation}
+            row = await (await connection.execute(statement("invitations_revoke"), values)).fetchone()
+        if row is None:
+            raise NotFound(
+                f"the arena {arena} has no invitation {invitation}, or it was revoked already; list them:"
+                f" tiltyard arena invitations {arena}"
+            )
+        revoked = Invitation(*row)
+        assert revoked.revoked_at is not None
+        at = revoked.revoked_at.isoformat(timespec="seconds")
+        about = {
+            "invitation": invitation,
+            "batch": revoked.batch,
+            "uses": revoked.uses,
+            "revoked_at": [None, at],
+        }
+        await write_audit_entry(connection, actor, "revoke invitation", about, arena=found.arena)
+    return revoked
+
+
+async def find_invitation(pool: ConnectionPool, code: str) -> InvitationOffer:
+    """The arena that a link leads to, without using the link; `NotAdmitted` if there is no such link."""
+    if not code.isascii() or not code.isprintable() or len(code) > _MAX_CODE_CHARACTERS:
+        raise _unknown_link_error()
+    async with connect_from_pool(pool) as connection:
+        row = await (
+            await connection.execute(statement("invitations_find"), {"code": hash_token(code)})
+        ).fetchone()
+        arena = None if row is None else await find_arena_by_number(connection, row[0])
+    if row is None or arena is None or arena.settings.hidden:
+        raise _unknown_link_error()
+    _, invitation, revoked, expired, used, uses_allowed = row
+    trouble: LinkTrouble | None = None
+    if revoked or arena.settings.entry in {"passcode", "sign-in"}:
+        trouble = "revoked"
+    elif expired:
+        trouble = "expired"
+    elif used:
+        trouble = "used up"
+    return InvitationOffer(arena, invitation, uses_allowed == 1, trouble)
+
+
+async def use_invitation(
+    pool: ConnectionPool, offer: InvitationOffer, visit: str | None = None
+) -> EntryGrant:
+    """Use a link once; `NotAdmitted` if it cannot be used any more, or somebody else was quicker.
+
+    ``visit``: a random text of the page on which the button was pressed. The same one again, within a minute, is let
+    in again without another use: the answer to the first request may be lost, or the button pressed twice.
+    """
+    over = offer.trouble in {"revoked", "expired"}
+    issued = None if over else await _use(pool, offer.invitation, visit)
+    if issued is None:
+        state = offer.trouble or "used up"
+        raise NotAdmitted(f"this invitation is {state}; ask whoever sent the link for another")
+    return EntryGrant(offer.invitation, issued)
+
+
+async def use_passcode(pool: ConnectionPool, arena: Arena, passcode: str) -> EntryGrant:
+    """Come in with the passcode; `NotAdmitted` if it is wrong. An arena without a passcode lets nobody in."""
+    async with connect_from_pool(pool) as connection:
+        row = await (
+            await connection.execute(statement("invitations_passcode"), {"arena": arena.arena})
+        ).fetchone()
+    typed = passcode.strip()[: _MAX_PASSCODE_CHARACTERS + 1]
+    right = await password_matches(None if row is None else str(row[1]), typed)
+    issued = await _use(pool, row[0]) if right and row is not None else None
+    if row is None or issued is None:
+        raise NotAdmitted(
+            "this is not the passcode of this arena; check it, or ask whoever gave it to you",
+            arena=arena.name,
+            entry="passcode",
+        )
+    return EntryGrant(row[0], issued)
+
+
+def new_passcode() -> str:
+    """A random passcode, such as ``k7dmq-x2rp-hw94t``."""
+    return "-".join(
+        "".join(secrets.choice(_PASSCODE_ALPHABET) for _ in range(length))
+        for length in _PASSCODE_GROUP_CHARACTERS
+    )
+
+
+class LiveInvitations:
+    """The invitations that are not revoked, as one process knows them: read again, on demand, after some seconds.
+
+    If they cannot be read, `StoreFault` is raised: nobody is let in by what may have been revoked.
+    """
+
+    def __init__(self, pool: ConnectionPool) -> None:
+        self._pool = pool
+        self._reading = SingleFlight()
+        self._known: BoundedCache[int, Mapping[int, tuple[bool, int]]] = BoundedCache(
+            _CACHED_ARENA_LIMIT, seconds=_LIVE_CACHE_SECONDS
+        )
+
+    def forget(self) -> None:
+        """Read them again at the next question."""
+        self._known.clear()
+
+    async def admit(self, arena: int, entry: Entry, grant: EntryGrant) -> bool:
+        """Whether a grant lets in to this arena, as of a few seconds ago at most.
+
+        A grant from before its invitation was made belongs to another one, of a database that was restored since.
+        """
+        known = self._known.get(arena)
+        if known is None or (grant.invitation not in known and _is_new(grant)):
+            known = await self._reading(arena, lambda: self._read(arena))
+        is_passcode, created = known.get(grant.invitation, (None, 0))
+        return is_passcode is (entry == "passcode") and created <= grant.issued
+
+    async def _read(self, arena: int) -> Mapping[int, tuple[bool, int]]:
+        read_at = time.monotonic()
+        async with connect_from_pool(self._pool) as connection:
+            return self._known.put(arena, await _read_live(connection, arena), read_at=read_at)
+
+
+def _is_new(grant: EntryGrant) -> bool:
+    return time.time() - grant.issued < _NEW_GRANT_SECONDS
+
+
+async def _read_live(connection: Connection, arena: int) -> dict[int, tuple[bool, int]]:
+    rows = await connection.execute(statement("invitations_live"), {"arena": arena})
+    return {number: (is_passcode, created) for number, is_passcode, created in await rows.fetchall()}
+
+
+async def _add(
+    connection: Connection,
+    arena: int,
+    terms: InvitationTerms | None,
+    *,
+    code: bytes | None = None,
+    passcode: str | None = None,
+) -> Invitation:
+    values = {
+        "arena": arena,
+        "batch": _PASSCODE_BATCH if terms is None else terms.batch,
+        "code": code,
+        "passcode": passcode,
+        "uses": None if terms is None else terms.uses,
+        "life": None if terms is None else terms.life,
+    }
+    row: Sequence[Any] | None = await (
+        await connection.execute(statement("invitations_add"), values)
+    ).fetchone()
+    assert row is not None
+    return Invitation(*row)
+
+
+async def _use(pool: ConnectionPool, invitation: int, visit: str | None = None) -> int | None:
+    values = {"invitation": invitation, "visit": None if visit is None else hash_token(visit)}
+    async with connect_from_pool(pool) as connection:
+        row = await (await connection.execute(statement("invitations_use"), values)).fetchone()
+        return None if row is None else int(row[0])
+
+
+def _check_passcode(passcode: str) -> str:
+    kept = passcode.strip()
+    if not _MIN_PASSCODE_CHARACTERS <= len(kept) <= _MAX_PASSCODE_CHARACTERS or not kept.isprintable():
+        raise BadOption(
+            f"the passcode has {len(kept)} characters; expected {_MIN_PASSCODE_CHARACTERS} to"
+            f" {_MAX_PASSCODE_CHARACTERS} printable ones"
+        )
+    return kept
+
+
+def _unknown_link_error() -> NotAdmitted:
+    return NotAdmitted("there is no such invitation; check that the link is complete")

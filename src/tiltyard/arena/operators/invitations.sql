@@ -1,0 +1,50 @@
+-- name: invitations_lock
+-- One change of an arena's invitations at a time.
+SELECT FROM arenas WHERE arena = %(arena)s FOR NO KEY UPDATE;
+
+-- name: invitations_add
+-- A new link, or a new passcode.
+INSERT INTO invitations (arena, batch, code_sha256, passcode_argon2, uses_allowed, expires_at)
+VALUES (%(arena)s, %(batch)s, %(code)s, %(passcode)s, %(uses)s, now() + %(life)s::interval)
+RETURNING invitation, batch, passcode_argon2 IS NOT NULL, uses_allowed, uses, created_at, expires_at, revoked_at;
+
+-- name: invitations_list
+-- All invitations of an arena, without their hashes.
+SELECT invitation, batch, passcode_argon2 IS NOT NULL, uses_allowed, uses, created_at, expires_at, revoked_at
+FROM invitations WHERE arena = %(arena)s ORDER BY invitation;
+
+-- name: invitations_live
+-- The invitations of an arena that were not revoked: whether each is a passcode, and the second of its creation.
+SELECT invitation, passcode_argon2 IS NOT NULL, floor(extract(epoch FROM created_at))::bigint
+FROM invitations WHERE arena = %(arena)s AND revoked_at IS NULL;
+
+-- name: invitations_revoke
+-- Revoke an invitation; no row if there is none with this number or it was revoked before.
+UPDATE invitations SET revoked_at = now()
+WHERE arena = %(arena)s AND invitation = %(invitation)s AND revoked_at IS NULL
+RETURNING invitation, batch, passcode_argon2 IS NOT NULL, uses_allowed, uses, created_at, expires_at, revoked_at;
+
+-- name: invitations_revoke_passcode
+-- Revoke the passcode of an arena, if it has one.
+UPDATE invitations SET revoked_at = now()
+WHERE arena = %(arena)s AND passcode_argon2 IS NOT NULL AND revoked_at IS NULL RETURNING invitation;
+
+-- name: invitations_find
+-- The link with this code: its arena, and whether it can be used.
+SELECT i.arena, i.invitation, i.revoked_at IS NOT NULL, i.expires_at <= now(), i.uses >= i.uses_allowed, i.uses_allowed
+FROM invitations i WHERE i.code_sha256 = %(code)s;
+
+-- name: invitations_passcode
+-- The passcode of an arena.
+SELECT invitation, passcode_argon2 FROM invitations
+WHERE arena = %(arena)s AND passcode_argon2 IS NOT NULL AND revoked_at IS NULL;
+
+-- name: invitations_use
+-- Use an invitation once; no row if it cannot be used any more. Returns the second, by the database's clock.
+-- The same visit again, within a minute, is not another use: a button may be pressed twice.
+UPDATE invitations SET last_used_at = now(), last_visit_sha256 = %(visit)s,
+    uses = uses + CASE WHEN last_visit_sha256 = %(visit)s AND last_used_at > now() - interval '1 minute' THEN 0 ELSE 1 END
+WHERE invitation = %(invitation)s AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())
+    AND (uses_allowed IS NULL OR uses < uses_allowed
+         OR (last_visit_sha256 = %(visit)s AND last_used_at > now() - interval '1 minute'))
+RETURNING floor(extract(epoch FROM now()))::bigint;

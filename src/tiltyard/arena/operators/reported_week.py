@@ -1,0 +1,169 @@
+"""The weekly report of one arena, from what checkpoints and the last report have kept.
+
+It reads the events of its week, and those between the last checkpoint before the week and its beginning. Without a
+checkpoint that it can use it reads the whole log, with the same result.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime
+
+import numpy as np
+import numpy.typing as npt
+
+from tiltyard.arena.boards.report_sums import (
+    ReportSums,
+    find_position,
+    keep_report_sums,
+    read_report_sums,
+    serials_of_lane,
+)
+from tiltyard.arena.boards.weekly_reports import (
+    Connection,
+    ReportableArena,
+    add_report,
+    is_final_until,
+    read_method_sync,
+    relaxed_serials,
+)
+from tiltyard.arena.log.event_log import HUMAN, SOURCES
+from tiltyard.arena.log.log_columns import LogColumns, read_columns
+from tiltyard.arena.log.rosters import read_roster_sync
+from tiltyard.arena.operators.job_status import FIRST_REPORTED_PHASE
+from tiltyard.arena.rating.log_replay import (
+    active_exclusions,
+    fold_until,
+    has_same_votes,
+    restore_progress,
+)
+from tiltyard.arena.rating.rater_progress import (
+    log_head,
+    read_excluded_votes,
+    read_exclusion_changes,
+    read_undone_votes,
+)
+from tiltyard.core.policy.state.events import Event, Events
+from tiltyard.core.policy.state.policy import Lane, Policy
+from tiltyard.core.policy.state.rating_fold import RaterSettings
+from tiltyard.core.policy.validity.arena_fold import ArenaFold
+from tiltyard.core.policy.validity.method_document import method_from_dict
+from tiltyard.core.policy.validity.report import report_on_span
+
+__all__ = ["report_arena"]
+
+_VERSION = 2
+_CHUNK_ROWS = 200_000
+
+
+def report_arena(connection: Connection, arena: ReportableArena, since: datetime, until: datetime) -> bool:
+    """Report one span of one arena, if its policy has reports and the span is final."""
+    method = read_method_sync(connection, arena.arena, until)
+    if method is None or not is_final_until(connection, arena, until):
+        return False
+    policy, settings = method_from_dict(method)
+    if policy.phase < FIRST_REPORTED_PHASE:
+        return False
+    log = _ReportedLog(connection, arena, since, until)
+    report = report_on_span(
+        log.fold_before(policy, settings),
+        log.events,
+        log.sums.explored,
+        since=int(since.timestamp()),
+        until=int(until.timestamp()),
+        by="time",
+        given_up=log.relaxed(),
+    )
+    document = {
+        "version": _VERSION,
+        "arena": arena.name,
+        "source": SOURCES[HUMAN],
+        "since": since.isoformat(),
+        "until": until.isoformat(),
+        "timezone": arena.settings.timezone,
+        "position": log.end,
+        "not_blind": log.columns.not_blind(HUMAN, int(since.timestamp())),
+        "report": report.to_dict(),
+    }
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    made = add_report(connection, arena.arena, since, until, log.end, text.encode())
+    keep_report_sums(connection, arena.arena, until, log.sums)
+    return made
+
+
+class _ReportedLog:
+    """The part of a log that a report reads: its span, and the exploration lane's votes up to its end."""
+
+    def __init__(
+        self, connection: Connection, arena: ReportableArena, since: datetime, until: datetime
+    ) -> None:
+        self._connection, self._arena = connection, arena.arena
+        changes = read_exclusion_changes(connection, arena.arena)
+        self._generation = len(changes)
+        active = active_exclusions(changes, self._generation)
+        self._excluded = read_excluded_votes(connection, arena.arena, active)[HUMAN]
+        kept = read_report_sums(connection, arena.arena, since)
+        if kept is not None and not has_same_votes(
+            connection, arena.arena, changes, (kept.generation, self._generation), kept.position
+        ):
+            kept = None
+        kept = ReportSums(self._generation) if kept is None else kept
+        first = find_position(connection, arena.arena, kept.position, since)
+        stop = find_position(connection, arena.arena, kept.position, until)
+        #: The last positions before the span, and of it.
+        self.end = arena.horizon if stop is None else stop - 1
+        self.before = self.end if first is None else min(first - 1, self.end)
+        # The undo of a vote before the horizon may come after it.
+        head = log_head(connection, arena.arena)
+        self._undone = read_undone_votes(connection, arena.arena, min(kept.position, self.before), head)
+        self.columns = read_columns(connection, arena.arena, self.before, self.end).without(self._undone)
+        self.events = self.columns.events(HUMAN, self._excluded)
+        self.sums = self._explored(kept)
+
+    def fold_before(self, policy: Policy, settings: RaterSettings) -> ArenaFold:
+        """The fold of everything before the span, with room for all models and prompts of the span, under a policy."""
+        connection, arena = self._connection, self._arena
+        progress = restore_progress(connection, arena, self._generation, self.before)
+        fold_until(connection, arena, progress, self.before, self._generation)
+        following = progress.followings[HUMAN] if progress.followings else ArenaFold(policy, settings)
+        # All evaluations of the span are reported.
+        following.whole = None
+        roster, standing = read_roster_sync(connection, arena), following.standing
+        models, prompts = self.columns.roster_size(len(standing.models), len(standing.prompts))
+        following.widen(roster.models[:models], roster.prompts[:prompts])
+        if policy != following.policy:
+            following.under(policy)
+        return following
+
+    def relaxed(self) -> npt.NDArray[np.int64]:
+        """Serials of the span's matchups for which a rule of matchmaking was relaxed."""
+        served: npt.NDArray[np.int64] = self.events.serial[self.events.event == Event.SERVED]
+        if not len(served):
+            return served
+        return relaxed_serials(self._connection, self._arena, HUMAN, _range_of(served))
+
+    def _explored(self, kept: ReportSums) -> ReportSums:
+        explored = kept.explored
+        for columns in self._pieces(kept.position):
+            votes = self._votes_of_lane(columns.events(HUMAN, self._excluded))
+            explored.add_many(votes.a, votes.b, votes.prompt, votes.session, votes.kind)
+        return ReportSums(self._generation, self.end, explored)
+
+    def _pieces(self, after: int) -> Iterator[LogColumns]:
+        """The log after a position, up to the end of the span."""
+        for start in range(after, self.before, _CHUNK_ROWS):
+            stop = min(start + _CHUNK_ROWS, self.before)
+            yield read_columns(self._connection, self._arena, start, stop).without(self._undone)
+        yield self.columns
+
+    def _votes_of_lane(self, events: Events) -> Events:
+        votes = events[events.event == Event.VOTE]
+        if not len(votes):
+            return votes
+        explored = serials_of_lane(self._connection, self._arena, Lane.EXPLORATION, _range_of(votes.serial))
+        return votes[np.isin(votes.serial, explored)]
+
+
+def _range_of(serials: npt.NDArray[np.int64]) -> range:
+    return range(int(serials.min()), int(serials.max()) + 1)

@@ -1,0 +1,214 @@
+"""The second factor of an operator: setting it up, checking codes, recovery codes, turning it off.
+
+The key of the codes is not stored. It is derived from the server's secret key and a random number in the database, so that
+a copy of the database does not have it. After a rotation of the secret key, the old one must stay until operators have set
+up a new second factor; recovery codes do not depend on it.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from dataclasses import dataclass
+from datetime import datetime
+
+from tiltyard.arena.accounts import (
+    OperatorSession,
+    SessionOrigin,
+    hash_token,
+    open_operator_session,
+    write_audit_entry,
+)
+from tiltyard.arena.operators.totp_codes import matching_step
+from tiltyard.arena.secret_keys import SecretKeys
+from tiltyard.errors import BadOption, CodeNeeded, Conflict, NotAllowed, NotFound
+from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
+from tiltyard.postgres.statements import statement
+
+__all__ = [
+    "SecondFactor",
+    "begin_second_factor",
+    "confirm_second_factor",
+    "finish_sign_in",
+    "read_second_factor",
+    "reset_second_factor",
+    "turn_off_second_factor",
+]
+
+_NONCE_BYTES = 20
+_KEY_BYTES = 20
+_RECOVERY_CODE_COUNT = 10
+#: Letters and digits that are not mistaken for others; 16 of them have 79 bits.
+_RECOVERY_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
+_RECOVERY_GROUP_CHARACTERS = (4, 4, 4, 4)
+_MAX_CODE_CHARACTERS = 40
+_PURPOSE = "second factor"
+
+
+@dataclass(frozen=True, slots=True)
+class SecondFactor:
+    """The state of an operator's second factor."""
+
+    #: When it was set up; ``None`` if it is not in use.
+    since: datetime | None
+    #: Recovery codes that were not used.
+    recovery_codes: int
+
+
+async def read_second_factor(pool: ConnectionPool, operator: int) -> SecondFactor:
+    """The state of an operator's second factor."""
+    async with connect_from_pool(pool) as connection:
+        row = await (await connection.execute(statement("factor_read"), {"operator": operator})).fetchone()
+        assert row is not None
+        return SecondFactor(*row)
+
+
+async def begin_second_factor(pool: ConnectionPool, keys: SecretKeys, operator: int) -> bytes:
+    """The key for an operator's authenticator app. It is in use after `confirm_second_factor`."""
+    values = {"operator": operator, "nonce": secrets.token_bytes(_NONCE_BYTES)}
+    async with connect_from_pool(pool) as connection:
+        row = await (await connection.execute(statement("factor_begin"), values)).fetchone()
+    if row is None:
+        raise Conflict("the second factor is in use already; turn it off before you set up another")
+    return keys.sign(_PURPOSE, _message(operator, bytes(row[0])))[:_KEY_BYTES]
+
+
+async def confirm_second_factor(
+    pool: ConnectionPool, keys: SecretKeys, operator: int, code: str, *, actor: str
+) -> list[str]:
+    """Put the second factor in use, if the code is right; return recovery codes, which cannot be shown again."""
+    codes = [_new_recovery_code() for _ in range(_RECOVERY_CODE_COUNT)]
+    async with connect_from_pool(pool) as connection, connection.transaction():
+        known = await _lock(connection, operator)
+        if known.since is not None or known.nonce is None:
+            raise Conflict("there is no second factor to confirm; begin again")
+        step = _step(keys, operator, known, code)
+        if step is None:
+            raise BadOption(
+                "this is not the current code; check the time of your device, and type the next one"
+            )
+        row = await (
+            await connection.execute(statement("factor_confirm"), {"operator": operator, "step": step})
+        ).fetchone()
+        assert row is not None
+        await connection.execute(statement("factor_forget_codes"), {"operator": operator})
+        hashes = [hash_token(_plain(each)) for each in codes]
+        await connection.execute(statement("factor_add_codes"), {"operator": operator, "codes": hashes})
+        about = {"operator": known.name, "second_factor": [False, True]}
+        await write_audit_entry(connection, actor, "set up second factor", about)
+    return codes
+
+
+async def finish_sign_in(
+    pool: ConnectionPool, keys: SecretKeys, token: str, code: str, origin: SessionOrigin
+) -> str:
+    """Turn a session that waits for a code into one that is signed in; return its new token.
+
+    `CodeNeeded` if the code is wrong or was used before. After five wrong ones the password must be typed again.
+    """
+    async with connect_from_pool(pool) as connection, connection.transaction():
+        row = await (
+            await connection.execute(statement("factor_waiting"), {"token": hash_token(token)})
+        ).fetchone()
+        if row is None:
+            raise NotAllowed("the sign-in took too long, or had too many wrong codes; sign in again")
+        session, operator = row
+        right = await _use_code(connection, keys, operator, code)
+        if right:
+            await connection.execute(statement("end_operator_session"), {"token": hash_token(token)})
+            return await open_operator_session(connection, operator, origin)
+        await connection.execute(statement("factor_wrong_code"), {"session": session})
+    raise CodeNeeded("the code is wrong, or was used before; type the next one")
+
+
+async def turn_off_second_factor(
+    pool: ConnectionPool, keys: SecretKeys, own: OperatorSession, code: str, *, actor: str
+) -> None:
+    """Turn the second factor off, with a code of it. The fifth wrong code of a session ends the session."""
+    async with connect_from_pool(pool) as connection, connection.transaction():
+        right = await _use_code(connection, keys, own.operator, code)
+        if right:
+            await _turn_off(connection, own.operator, actor, "turn off second factor")
+        else:
+            await connection.execute(statement("factor_wrong_code"), {"session": own.session})
+    if not right:
+        raise CodeNeeded("the code is wrong, or was used before; type the next one")
+
+
+async def reset_second_factor(pool: ConnectionPool, name: str, *, actor: str) -> None:
+    """Turn an operator's second factor off without a code, and sign it out everywhere."""
+    async with connect_from_pool(pool) as connection, connection.transaction():
+        row = await (await connection.execute(statement("lock_operator"), {"name": name})).fetchone()
+        if row is None or row[1] is not None:
+            raise NotFound(f"no such operator: {name[:100]!r}; list them: tiltyard operator list")
+        await connection.execute(statement("end_sessions_of"), {"operator": row[0], "kept": None})
+        await _turn_off(connection, row[0], actor, "reset second factor")
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredFactor:
+    name: str
+    nonce: bytes | None
+    since: datetime | None
+    #: The last step whose code was used.
+    step: int
+
+
+async def _lock(connection: Connection, operator: int) -> _StoredFactor:
+    row = await (await connection.execute(statement("factor_lock"), {"operator": operator})).fetchone()
+    if row is None:
+        raise NotFound("this operator was removed; ask an owner")
+    return _StoredFactor(row[0], None if row[1] is None else bytes(row[1]), row[2], row[3])
+
+
+async def _use_code(connection: Connection, keys: SecretKeys, operator: int, code: str) -> bool:
+    """Whether a code is right, and is used by this: no code is right twice."""
+    known = await _lock(connection, operator)
+    if known.since is None:
+        return False
+    step = _step(keys, operator, known, code)
+    if step is not None:
+        await connection.execute(statement("factor_use_step"), {"operator": operator, "step": step})
+        return True
+    values = {"operator": operator, "code": hash_token(_plain(code[:_MAX_CODE_CHARACTERS]))}
+    row = await (await connection.execute(statement("factor_use_code"), values)).fetchone()
+    if row is None:
+        return False
+    about = {"operator": known.name, "recovery_codes": [row[0] + 1, row[0]]}
+    await write_audit_entry(connection, f"operator:{known.name}", "use recovery code", about)
+    return True
+
+
+def _step(keys: SecretKeys, operator: int, known: _StoredFactor, code: str) -> int | None:
+    typed = "".join(code[:_MAX_CODE_CHARACTERS].split())
+    if known.nonce is None or not typed.isascii() or not typed.isdigit():
+        return None
+    for signature in keys.sign_with_all(_PURPOSE, _message(operator, known.nonce)):
+        step = matching_step(signature[:_KEY_BYTES], typed, time.time(), known.step)
+        if step is not None:
+            return step
+    return None
+
+
+async def _turn_off(connection: Connection, operator: int, actor: str, action: str) -> None:
+    known = await _lock(connection, operator)
+    await connection.execute(statement("factor_forget_codes"), {"operator": operator})
+    await connection.execute(statement("factor_off"), {"operator": operator})
+    about = {"operator": known.name, "second_factor": [known.since is not None, False]}
+    await write_audit_entry(connection, actor, action, about)
+
+
+def _message(operator: int, nonce: bytes) -> bytes:
+    return f"{operator}:".encode() + nonce
+
+
+def _new_recovery_code() -> str:
+    return "-".join(
+        "".join(secrets.choice(_RECOVERY_ALPHABET) for _ in range(length))
+        for length in _RECOVERY_GROUP_CHARACTERS
+    )
+
+
+def _plain(code: str) -> str:
+    """A recovery code as it is hashed: without hyphens and spaces, in small letters."""
+    return "".join(code.split()).replace("-", "").lower()

@@ -1,0 +1,81 @@
+"""What monitoring reads of the whole service: raters' lag, and the space that the data takes."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tiltyard.arena.rating.rater_lag import LagSweep, RaterLag
+from tiltyard.errors import StoreFault
+from tiltyard.postgres.connections import connect, translate_errors
+from tiltyard.postgres.statements import statement
+
+if TYPE_CHECKING:
+    import psycopg
+
+__all__ = ["DiskSpace", "ServiceStatus", "ServiceStatusReader"]
+
+#: Seconds for which the size of the database is cached: the server looks at every file for it.
+_SIZE_CACHE_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class DiskSpace:
+    """The disk that has the data folder."""
+
+    free: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceStatus:
+    """What one look at database and disk has found."""
+
+    #: ``None`` if the database does not answer.
+    lags: Sequence[RaterLag] | None
+    database_bytes: int | None
+    disk: DiskSpace | None
+
+
+class ServiceStatusReader:
+    """Reads the status on a connection of its own, for one caller at a time."""
+
+    def __init__(self, url: str, home: Path | None = None) -> None:
+        self._url = url
+        self._home = home
+        self._sweep = LagSweep()
+        self._size: tuple[float, int] | None = None
+        self._lock = threading.Lock()
+
+    def read(self) -> ServiceStatus:
+        """Read the status; a database that does not answer is part of it."""
+        with self._lock:
+            try:
+                with connect(self._url, name="tiltyard metrics") as connection:
+                    lags, size = self._sweep.read(connection), self._database_bytes(connection)
+            except StoreFault:
+                return ServiceStatus(None, None, self._disk())
+            return ServiceStatus(lags, size, self._disk())
+
+    def _database_bytes(self, connection: psycopg.Connection) -> int:
+        now = time.monotonic()
+        if self._size is None or now - self._size[0] >= _SIZE_CACHE_SECONDS:
+            with translate_errors("read the size of the database"):
+                row = connection.execute(statement("overviews_size")).fetchone()
+            assert row is not None
+            self._size = (now, int(row[0]))
+        return self._size[1]
+
+    def _disk(self) -> DiskSpace | None:
+        if self._home is None:
+            return None
+        try:
+            found = shutil.disk_usage(self._home)
+        except OSError:
+            return None
+        return DiskSpace(found.free, found.total)

@@ -1,0 +1,18 @@
+-- name: erasure_lock
+-- Keep an arena where it is until the transaction ends; no row comes back while a copy of its log exists.
+SELECT FROM arenas WHERE arena = %(arena)s AND moving_to IS NULL AND moved_from IS NULL FOR UPDATE;
+
+-- name: erasure_remarks
+-- Delete the remarks of a voter, or of all.
+DELETE FROM remarks WHERE arena = %(arena)s AND (%(session)s::bigint IS NULL OR session = %(session)s);
+
+-- name: erasure_complaints
+-- Delete the words of a voter's complaints, or of all. Their reason is one of a list.
+UPDATE complaints SET note = NULL
+WHERE arena = %(arena)s AND (%(session)s::bigint IS NULL OR session = %(session)s) AND note IS NOT NULL;
+
+-- name: erasure_details
+-- Delete the details of a voter's votes, skips and served matchups, or of all. No rating depends on them.
+UPDATE events SET detail = NULL
+WHERE arena = %(arena)s AND (%(session)s::bigint IS NULL OR session = %(session)s)
+    AND kind IN (0, 1, 2, 14) AND detail IS NOT NULL;

@@ -1,0 +1,176 @@
+"""Requests of voters that another process decides: the one that owns their arena.
+
+The calls and their replies pass as JSON, checked by the types of the voting queue's methods.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import json
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
+from uuid import UUID
+
+from pydantic import TypeAdapter
+
+from tiltyard import errors
+from tiltyard.arena.processes.process_links import LinkFault, ProcessLinks
+from tiltyard.arena.processes.rendezvous import ProcessRing
+from tiltyard.arena.voting.voter_requests import EndedMatchup, OfferedMatchup, RevealedMatchup, Voter
+from tiltyard.core.battles import Kind
+from tiltyard.errors import StoreFault, TiltyardError
+from tiltyard.instruments import FORWARDED_REQUESTS
+
+if TYPE_CHECKING:
+    from tiltyard.arena.voting.voting_queue import VotingQueue
+
+__all__ = ["OwnerCalls", "decided_by_owner", "handle_call"]
+
+_LOG = logging.getLogger(__name__)
+
+Parameters = ParamSpec("Parameters")
+Reply = TypeVar("Reply")
+
+#: Processes that are asked, one after the other, before this process decides itself.
+_ASKED_PROCESS_LIMIT = 2
+
+_DETAIL = dict[str, Any] | None
+#: The types of each call: of its arguments, in the order of the method's parameters, and of its reply.
+_CALL_TYPES: Final[dict[str, tuple[Any, Any]]] = {
+    "next_matchup": (tuple[Voter, bool], OfferedMatchup),
+    "look_ahead": (tuple[Voter, UUID | None], OfferedMatchup),
+    "show": (tuple[Voter, UUID], OfferedMatchup),
+    "open_matchups": (tuple[Voter], list[OfferedMatchup]),
+    "vote": (tuple[Voter, UUID, Kind, int, bool, _DETAIL], EndedMatchup),
+    "skip": (tuple[Voter, UUID, _DETAIL], EndedMatchup),
+    "undo": (tuple[Voter, UUID, int], EndedMatchup),
+    "reveal": (tuple[Voter, UUID], RevealedMatchup),
+    "finish": (tuple[Voter], int),
+    "unrevealed_votes": (tuple[Voter], int),
+    "responses_by_prompt": (tuple[()], list[int]),
+}
+
+
+class _Decision:
+    """A method of the voting queue that the owner of an arena runs, and how its calls are written."""
+
+    def __init__(self, method: Callable[..., Awaitable[Any]]) -> None:
+        arguments, reply = _CALL_TYPES[method.__name__]
+        parameters = list(inspect.signature(method).parameters.values())[1:]
+        self.name = method.__name__.encode()
+        self.arguments_type: TypeAdapter[tuple[Any, ...]] = TypeAdapter(arguments)
+        self.reply_type: TypeAdapter[Any] = TypeAdapter(reply)
+        self._method = method
+        self._defaults = {parameter.name: parameter.default for parameter in parameters}
+        self._names = tuple(self._defaults)
+        self._n_positional = sum(parameter.kind is not parameter.KEYWORD_ONLY for parameter in parameters)
+
+    def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """The values of all parameters, in their order."""
+        given = {**self._defaults, **dict(zip(self._names, args, strict=False)), **kwargs}
+        return tuple(given.values())
+
+    async def run(self, queue: VotingQueue, arguments: tuple[Any, ...]) -> Any:
+        """Decide here."""
+        n = self._n_positional
+        by_name = dict(zip(self._names[n:], arguments[n:], strict=True))
+        return await self._method(queue, *arguments[:n], **by_name)
+
+
+_DECISIONS: dict[str, _Decision] = {}
+
+
+class _Routed(Protocol):
+    """What the decorator needs of a voting queue."""
+
+    arena: int
+    owner_calls: OwnerCalls | None
+
+
+Queue = TypeVar("Queue", bound=_Routed)
+
+
+def decided_by_owner(
+    method: Callable[Concatenate[Queue, Parameters], Coroutine[Any, Any, Reply]],
+) -> Callable[Concatenate[Queue, Parameters], Coroutine[Any, Any, Reply]]:
+    """Make a method of the voting queue run in the process that owns the arena."""
+    decision = _DECISIONS[method.__name__] = _Decision(method)
+
+    @wraps(method)
+    async def routed(queue: Queue, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Reply:
+        calls = queue.owner_calls
+        if calls is not None and not calls.ring.owns(queue.arena):
+            with contextlib.suppress(LinkFault):
+                reply: Reply = await calls.call(queue.arena, decision, decision.arguments(args, kwargs))
+                return reply
+            # No other process answers. This one can decide as well: the log's lock keeps order.
+        return await method(queue, *args, **kwargs)
+
+    return routed
+
+
+class OwnerCalls:
+    """Sends calls to the owners of arenas."""
+
+    def __init__(self, ring: ProcessRing, links: ProcessLinks) -> None:
+        self.ring = ring
+        self._links = links
+
+    async def call(self, arena: int, decision: _Decision, arguments: tuple[Any, ...]) -> Any:
+        """Let the owner of an arena decide; raise its refusal, or `LinkFault` if this process should decide.
+
+        A process that does not answer is passed over. A repeated request gets the same reply, whether or not
+        the first one was carried out; a repeated request to prefetch may get another matchup.
+        """
+        request = b"%d %s %s" % (arena, decision.name, decision.arguments_type.dump_json(arguments))
+        for _ in range(_ASKED_PROCESS_LIMIT):
+            owner = self.ring.owner_of(arena)
+            if owner == self.ring.own:
+                break
+            try:
+                reply = await self._links.ask(owner, request)
+            except LinkFault:
+                self.ring.suspect(owner)
+                FORWARDED_REQUESTS.record(1, "no answer")
+                continue
+            FORWARDED_REQUESTS.record(1, "answered")
+            if reply.startswith(b"!"):
+                raise _refusal(json.loads(reply[1:]))
+            return decision.reply_type.validate_json(reply)
+        raise LinkFault("no other process answers")
+
+
+async def handle_call(request: bytes, find_queue: Callable[[int], Awaitable[VotingQueue]]) -> bytes:
+    """Decide a request of another process: the reply as JSON, or ``!`` and the refusal."""
+    try:
+        arena, name, text = request.split(b" ", 2)
+        decision = _DECISIONS[name.decode()]
+        arguments = decision.arguments_type.validate_json(text)
+        queue = await find_queue(int(arena))
+        return decision.reply_type.dump_json(await decision.run(queue, arguments))
+    except (ValueError, KeyError):
+        return _refused(StoreFault("processes of different versions serve this arena; try again in a moment"))
+    except TiltyardError as refusal:
+        return _refused(refusal)
+    except Exception as error:  # noqa: BLE001 - the process that asked must not wait for ever
+        _LOG.error("deciding for another process failed: %s", type(error).__name__)
+        return _refused(StoreFault("the process that decides for this arena failed; try again in a moment"))
+
+
+def _refused(refusal: TiltyardError) -> bytes:
+    kind = type(refusal).__name__
+    return b"!" + json.dumps([kind, list(refusal.args), vars(refusal)]).encode()
+
+
+def _refusal(told: tuple[str, list[Any], dict[str, Any]]) -> TiltyardError:
+    kind, args, values = told
+    found = getattr(errors, kind, None)
+    if not isinstance(found, type) or not issubclass(found, TiltyardError):
+        found = StoreFault
+    refusal: TiltyardError = found.__new__(found)
+    refusal.args = tuple(args)
+    vars(refusal).update(values)
+    return refusal

@@ -1,0 +1,130 @@
+"""``tiltyard ab``: is B better than A? By the scores that their files carry, or by a judge."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tiltyard.cli.exit_codes import (
+    INCOMPLETE_EXIT_CODE,
+    JUDGE_UNUSABLE_EXIT_CODE,
+    UNDECIDED_EXIT_CODE,
+    WORSE_EXIT_CODE,
+)
+from tiltyard.cli.options import (
+    JudgeAddress,
+    JudgeKey,
+    JudgeProvider,
+    Judges,
+    PriceOption,
+    Rubrics,
+    stated_prices,
+)
+from tiltyard.errors import BadOption
+from tiltyard.report.terminal_escape import escape_controls
+
+if TYPE_CHECKING:
+    from tiltyard.cli.judging_progress import QuietProgress
+    from tiltyard.report.ab_report import ABReport
+    from tiltyard.tournaments.ab_run import JudgedComparison
+
+__all__ = ["ab"]
+
+_EXIT_CODES = {"better": 0, "same": 0, "worse": WORSE_EXIT_CODE, "undecided": UNDECIDED_EXIT_CODE}
+
+
+def ab(
+    a: Annotated[str, typer.Argument(metavar="A", help="Answers or a log of the first: the baseline.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="The same of the second: the candidate.")],
+    judge: Judges = None,
+    rubric: Rubrics = None,
+    score: Annotated[str | None, typer.Option(help="The score to compare, without a judge.")] = None,
+    margin: Annotated[
+        float | None,
+        typer.Option(min=0, help="Differences up to this count as the same: points, or units of the score."),
+    ] = None,
+    lower_is_better: Annotated[
+        bool, typer.Option("--lower-is-better", help="Lower scores are better, as of errors.")
+    ] = False,
+    provider: JudgeProvider = None,
+    base_url: JudgeAddress = None,
+    api_key_env: JudgeKey = None,
+    budget_usd: Annotated[float | None, typer.Option(min=0, help="Spending limit, in dollars.")] = None,
+    price: PriceOption = None,
+    max_prompts: Annotated[int | None, typer.Option(min=1, help="Judge at most this many prompts.")] = None,
+    output_dir: Annotated[
+        Path, typer.Option(help="Where the folder of a judged comparison is written.")
+    ] = Path("runs"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    comment: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a Markdown comment for a pull request.")
+    ] = None,
+) -> None:
+    """Say whether B is better than A.
+
+    Without a judge, the scores that both files carry are compared sample by sample, offline. With one, prompts are
+    judged until it is decided. Exit code 0: better or the same; 1: worse; 3: stopped; 4: the judge cannot be used;
+    5: undecided.
+    """
+    from tiltyard.cli.judging_progress import QuietProgress
+    from tiltyard.settings.quick_tournament import QuickJudge
+    from tiltyard.tournaments.ab_comparison import ABSettings, compare_ab
+
+    if not judge and (provider or base_url or api_key_env):
+        raise BadOption("--provider, --base-url and --api-key-env need --judge MODEL")
+    settings = ABSettings(
+        judges=[QuickJudge(model, provider, base_url, api_key_env) for model in judge or ()],
+        rubrics=rubric or [],
+        score=score,
+        margin=margin,
+        lower_is_better=lower_is_better,
+        budget_usd=budget_usd,
+        prices=stated_prices(price) or {},
+        max_prompts=max_prompts,
+        output_dir=output_dir,
+    )
+    with QuietProgress() as watcher:
+        report = compare_ab(a, b, settings, watcher, lambda found: _tell_look(watcher, found))
+    for sentence in report.notes:
+        typer.echo(f"{escape_controls(sentence)}.", err=True)
+    for finding in report.findings:
+        typer.echo(escape_controls(str(finding)), err=True)
+    if comment is not None:
+        _write(comment, report.to_markdown())
+    if as_json:
+        typer.echo(json.dumps(report.to_dict(), indent=1))
+    else:
+        typer.echo(escape_controls(report.numbers))
+        typer.echo(escape_controls(report.verdict))
+    raise typer.Exit(_exit_code(report))
+
+
+def _tell_look(watcher: QuietProgress, found: JudgedComparison) -> None:
+    from tiltyard.report.ab_report import difference_text, interval_text
+
+    if not found.judged:
+        return
+    lead, low, high = found.lead
+    said = f"{difference_text(lead, 'points')} ({interval_text(low, high, 'points')})"
+    watcher.tell(f"{found.judged:,} prompts: {said}")
+
+
+def _exit_code(report: ABReport) -> int:
+    """The code of a result; why it is none is printed."""
+    if report.decision != "undecided":
+        return _EXIT_CODES[report.decision]
+    for problem in report.problems[:3]:
+        typer.echo(escape_controls(problem), err=True)
+    if report.unusable is not None:
+        return JUDGE_UNUSABLE_EXIT_CODE
+    return INCOMPLETE_EXIT_CODE if report.stopped else UNDECIDED_EXIT_CODE
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise BadOption(f"cannot write {path}: {error.strerror or error}") from None

@@ -1,0 +1,194 @@
+"""``tiltyard operator``: who runs the arenas, with which roles."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tiltyard.cli.database_options import (
+    AsUser,
+    BaseUrl,
+    moment_text,
+    parse_duration,
+    read_secret,
+    run_with_pool,
+)
+from tiltyard.cli.serve import Home, serving_environment
+from tiltyard.report.terminal_escape import escape_controls
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tiltyard.arena.operator_roles import OperatorGrants
+    from tiltyard.arena.operators.operator_people import OperatorInvitation, OperatorRecord
+    from tiltyard.postgres.connection_pool import ConnectionPool
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Invite and manage operators.", no_args_is_help=True, rich_markup_mode=None)
+
+OperatorName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the operator.")]
+Role = Annotated[str, typer.Argument(metavar="ROLE", help="owner, operator, moderator or analyst.")]
+Arena = Annotated[str | None, typer.Option(help="In this arena; default: for the installation.")]
+
+
+@app.command("list")
+def list_(home: Home = None, as_user: AsUser = None) -> None:
+    """List operators with their roles, and invitations that were not used."""
+    from tiltyard.arena.operators.operator_people import list_operator_invitations, list_operators
+
+    async def reading(pool: ConnectionPool) -> tuple[list[OperatorRecord], list[OperatorInvitation]]:
+        return await list_operators(pool), await list_operator_invitations(pool)
+
+    people, invitations = run_with_pool(serving_environment(home), as_user, reading)
+    for one in people:
+        factor = "second factor" if one.second_factor else "no second factor"
+        seen = "never signed in" if one.last_seen_at is None else f"last seen {moment_text(one.last_seen_at)}"
+        typer.echo(f"{escape_controls(one.name)}  {_roles(one.grants)}  {factor}  {seen}")
+    for each in invitations:
+        where = "" if each.arena is None else f" in {each.arena}"
+        typer.echo(
+            f"invitation {each.link}  {escape_controls(each.invitee)}  {each.role}{where}"
+            f"  valid until {moment_text(each.expires_at)}"
+        )
+
+
+@app.command("invite")
+def invite(
+    role: Role,
+    invitee: Annotated[str, typer.Option("--for", help="Whom the link is for; only operators see it.")],
+    arena: Arena = None,
+    expires: Annotated[str, typer.Option(metavar="TIME", help="How long: 14d, 12h or 30m.")] = "14d",
+    base_url: BaseUrl = None,
+    home: Home = None,
+    as_user: AsUser = None,
+) -> None:
+    """Make a link by which one person becomes an operator, and print it. It is not shown again."""
+    from tiltyard.arena.operators.operator_people import invitation_terms, invite_operator
+
+    terms = invitation_terms(invitee, parse_duration(expires))
+    environment = serving_environment(home)
+    address = _address(environment.variables, base_url)
+    code, made = run_with_pool(
+        environment, as_user, lambda pool: invite_operator(pool, terms, role, arena=arena, actor="cli")
+    )
+    typer.echo(f"{address}/claim/{code}")
+    typer.echo(f"Invitation {made.link} works once, until {moment_text(made.expires_at)} UTC.", err=True)
+
+
+@app.command("revoke-invitation")
+def revoke_invitation(
+    link: Annotated[
+        int, typer.Argument(metavar="NUMBER", help="Number of the invitation in `tiltyard operator list`.")
+    ],
+    home: Home = None,
+    as_user: AsUser = None,
+) -> None:
+    """Revoke an invitation that was not used."""
+    from tiltyard.arena.operators.operator_people import revoke_operator_invitation
+
+    run_with_pool(
+        serving_environment(home),
+        as_user,
+        lambda pool: revoke_operator_invitation(pool, link, actor="cli"),
+    )
+    typer.echo(f"Invitation {link} is revoked.")
+
+
+@app.command("role")
+def role(
+    name: OperatorName,
+    role: Annotated[str, typer.Argument(metavar="ROLE", help="owner, operator, moderator, analyst or none.")],
+    arena: Arena = None,
+    home: Home = None,
+    as_user: AsUser = None,
+) -> None:
+    """Give an operator a role, or take it away. Applies from the next request on."""
+    from tiltyard.arena.operators.operator_people import set_operator_role
+
+    granted = None if role == "none" else role
+    run_with_pool(
+        serving_environment(home),
+        as_user,
+        lambda pool: set_operator_role(pool, name, granted, arena=arena, actor="cli"),
+    )
+    where = "for the installation" if arena is None else f"in the arena {arena}"
+    typer.echo(
+        f"{escape_controls(name)} has {'no role' if granted is None else f'the role {granted}'} {where}."
+    )
+
+
+@app.command("remove")
+def remove(name: OperatorName, home: Home = None, as_user: AsUser = None) -> None:
+    """Remove an operator. Its sessions and tokens end at once."""
+    from tiltyard.arena.operators.operator_people import remove_operator
+
+    run_with_pool(serving_environment(home), as_user, lambda pool: remove_operator(pool, name, actor="cli"))
+    typer.echo(f"{escape_controls(name)} is removed; its sessions and tokens have ended.")
+
+
+@app.command("reset-password")
+def reset_password(
+    name: OperatorName,
+    choose: Annotated[
+        bool, typer.Option("--choose", help="Read the new password from standard input instead.")
+    ] = False,
+    base_url: BaseUrl = None,
+    home: Home = None,
+    as_user: AsUser = None,
+) -> None:
+    """Print a link for setting a new password. It works once, for an hour.
+
+    Using it ends the operator's sessions.
+    """
+    from tiltyard.arena.operators.operator_people import make_password_link, set_operator_password
+
+    environment = serving_environment(home)
+    if choose:
+        password = read_secret("Password").rstrip("\r\n")
+        run_with_pool(
+            environment, as_user, lambda pool: set_operator_password(pool, name, password, actor="cli")
+        )
+        typer.echo(f"The password of {escape_controls(name)} is set; its sessions have ended.")
+        return
+    address = _address(environment.variables, base_url)
+    code = run_with_pool(environment, as_user, lambda pool: make_password_link(pool, name, actor="cli"))
+    typer.echo(f"{address}/claim/{code}")
+
+
+@app.command("reset-second-factor")
+def reset_factor(name: OperatorName, home: Home = None, as_user: AsUser = None) -> None:
+    """Turn an operator's second factor off, and sign it out everywhere."""
+    from tiltyard.arena.operators.second_factor import reset_second_factor
+
+    run_with_pool(
+        serving_environment(home), as_user, lambda pool: reset_second_factor(pool, name, actor="cli")
+    )
+    typer.echo(f"The second factor of {escape_controls(name)} is off; its sessions have ended.")
+
+
+@app.command("sign-out")
+def sign_out(name: OperatorName, home: Home = None, as_user: AsUser = None) -> None:
+    """Sign an operator out everywhere."""
+    from tiltyard.arena.operators.operator_people import find_operator_number
+    from tiltyard.arena.operators.operator_sessions import end_sessions
+
+    async def ending(pool: ConnectionPool) -> int:
+        return await end_sessions(pool, await find_operator_number(pool, name), actor="cli")
+
+    ended = run_with_pool(serving_environment(home), as_user, ending)
+    sessions = "1 session" if ended == 1 else f"{ended:,} sessions"
+    typer.echo(f"{escape_controls(name)} is signed out of {sessions}.")
+
+
+def _roles(grants: OperatorGrants) -> str:
+    parts: list[str] = [] if grants.installation is None else [grants.installation]
+    parts += [f"{role} in {arena}" for arena, role in sorted(grants.arenas.items())]
+    return ", ".join(parts) or "no role"
+
+
+def _address(variables: Mapping[str, str], base_url: str | None) -> str:
+    from tiltyard.settings.serving_settings import read_serving
+
+    return read_serving(variables, base_url=base_url).address().rstrip("/")

@@ -1,0 +1,245 @@
+"""One answer: a response of one model to one prompt, with what is known about how it was made."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from tiltyard.core.judging.conversation import Message, split_conversation
+from tiltyard.core.judging.question_context import AnswerContext
+from tiltyard.errors import UnreadableFile
+from tiltyard.files.message_fields import message_rows, read_messages
+
+__all__ = ["KINDS", "SCORES_ONLY", "Answer", "AnswerUsage", "finite_number", "read_flag"]
+
+#: Kinds of responses; all but text are given as a path or a URL.
+KINDS = ("text", "image", "audio", "app")
+#: The kind of an answer whose response is unknown or empty: only its scores count.
+SCORES_ONLY = "scores"
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerUsage:
+    """What an answer cost; ``None`` is unknown."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
+    latency_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """One answer. ``extra`` keeps unknown fields, so that they are written back.
+
+    ``prompt`` and ``response`` are the short form of a conversation. ``messages`` has the
+    conversation before the response if it is more than the prompt; it ends with the prompt and has
+    no system messages. ``trace`` has the steps between the prompt and the response.
+    """
+
+    prompt_id: str
+    prompt: str
+    model: str
+    response: str
+    kind: str = "text"
+    category: str | None = None
+    language: str | None = None
+    gold: str | None = None
+    expected_behavior: str | None = None
+    source: str | None = None
+    #: Aliases of the model's family and its maker.
+    family: str | None = None
+    maker: str | None = None
+    #: Whether the response was cut off at the token limit.
+    truncated: bool = False
+    #: The system prompt.
+    system: str | None = None
+    messages: tuple[Message, ...] = ()
+    trace: tuple[Message, ...] = ()
+    usage: AnswerUsage | None = None
+    #: Identifies the parameters of the generation.
+    params_hash: str | None = None
+    #: Scores of this answer by the name of the metric.
+    scores: Mapping[str, float] = field(default_factory=lambda: _NOTHING)
+    #: 0, or the number of the repetition if the model answered the same prompt several times.
+    repeat: int = 0
+    extra: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+
+    @classmethod
+    def from_dict(cls, row: Mapping[str, object], where: str) -> Answer:
+        """Read one row; errors name ``where``."""
+        kind = row.get("kind", "text")
+        if kind not in KINDS and kind != SCORES_ONLY:
+            raise UnreadableFile(f"{where}: kind is {kind!r}; expected one of {', '.join(KINDS)}")
+        conversation = _conversation(row, where)
+        given: dict[str, Any] = {name: _text(row, name, where) for name in _TEXTS} | conversation
+        if kind == SCORES_ONLY and given["response"] is None:
+            given["response"] = ""
+        for name in _REQUIRED:
+            if given[name] is None:
+                raise UnreadableFile(f"{where}: {name} is missing; expected text")
+        typed: dict[str, Any] = {
+            "truncated": read_flag(row, "truncated", where),
+            "usage": _usage(row.get("usage"), where),
+            "scores": _scores(row.get("scores"), where),
+            "repeat": _repeat(row.get("repeat"), where),
+        }
+        unknown = {key: value for key, value in row.items() if _is_unknown(key, value)}
+        return cls(kind=kind, extra=MappingProxyType(unknown), **given, **typed)
+
+    @property
+    def comparable(self) -> bool:
+        """Whether the answer can be shown beside another's: it has a response, and is not a repetition."""
+        return self.kind != SCORES_ONLY and not self.repeat
+
+    @property
+    def context(self) -> AnswerContext:
+        """What a judge is shown beside the prompt and the response."""
+        return AnswerContext(self.system, self.messages, self.trace)
+
+    def to_dict(self) -> dict[str, object]:
+        """The row as written: the fields that are set, then the unknown ones."""
+        known = {name: getattr(self, name) for name in _FIELDS} | {
+            "truncated": self.truncated or None,
+            "messages": message_rows(self.messages) or None,
+            "trace": message_rows(self.trace) or None,
+            "usage": None if self.usage is None else _usage_row(self.usage),
+            "scores": dict(self.scores) or None,
+            "repeat": self.repeat or None,
+        }
+        return {name: value for name, value in known.items() if value is not None} | dict(self.extra)
+
+
+_FIELDS = tuple(one.name for one in dataclasses.fields(Answer) if one.name != "extra")
+_TYPED = ("kind", "truncated", "messages", "trace", "usage", "scores", "repeat")
+_TEXTS = tuple(name for name in _FIELDS if name not in _TYPED)
+#: Texts that older files may have under the same name as something else.
+_NEW_TEXTS = frozenset({"system", "params_hash"})
+_REQUIRED = ("prompt_id", "prompt", "model", "response")
+#: Spellings of true and false; CSV has only text.
+_FLAGS = {"true": True, "1": True, "false": False, "0": False, "": False}
+#: Names of the fields of a usage, our own first.
+_USAGE_NAMES = {
+    "input_tokens": ("input_tokens", "prompt_tokens", "prompt"),
+    "output_tokens": ("output_tokens", "completion_tokens", "completion"),
+    "cost_usd": ("cost_usd", "cost", "total_cost"),
+    "latency_seconds": ("latency_seconds", "latency"),
+}
+
+
+def read_flag(row: Mapping[str, object], name: str, where: str) -> bool:
+    """A boolean field; false if missing."""
+    value = row.get(name)
+    if value is None or isinstance(value, bool):
+        return bool(value)
+    flag = _FLAGS.get(str(value).lower())
+    if flag is None:
+        raise UnreadableFile(f"{where}: {name} is {str(value)[:40]!r}; expected true or false")
+    return flag
+
+
+def finite_number(value: object) -> float | None:
+    """A finite number or a truth value as a number; ``None`` for anything else."""
+    if not isinstance(value, bool | int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _conversation(row: Mapping[str, object], where: str) -> dict[str, Any]:
+    """The prompt, the response and the conversation of a row that has messages, a trace or a system prompt."""
+    trace = read_messages(row["trace"], where) if isinstance(row.get("trace"), list) else ()
+    messages = read_messages(row["messages"], where) if isinstance(row.get("messages"), list) else ()
+    found: dict[str, Any] = {name: _text(row, name, where) for name in ("prompt", "response", "system")}
+    if not messages:
+        return found | {"messages": (), "trace": trace}
+    asked = (
+        len(messages) if found["response"] is not None and messages[-1].text != found["response"] else None
+    )
+    split = split_conversation(messages, asked)
+    if found["system"] is None:
+        found["system"] = split.system
+    if found["response"] is None:
+        found["response"] = split.response
+    if found["prompt"] is None:
+        found["prompt"] = next((one.text for one in reversed(split.asked) if one.role == "user"), None)
+    short = len(split.asked) == 1 and split.asked[0].role == "user" and split.asked[0].only_text
+    long = not short or split.asked[0].text != found["prompt"]
+    return found | {"messages": split.asked if long else (), "trace": trace or split.trace}
+
+
+def _is_unknown(name: str, value: object) -> bool:
+    """Whether a field is kept as it is: its name is unknown, or older files gave the name another meaning."""
+    if name in ("messages", "trace"):
+        return not isinstance(value, list)
+    if name == "usage":
+        return not isinstance(value, Mapping) or not set(value) <= set(_USAGE_NAMES)
+    if name == "scores":
+        return not isinstance(value, Mapping)
+    if name in _NEW_TEXTS:
+        return not isinstance(value, str)
+    return name not in _FIELDS
+
+
+def _usage(value: object, where: str) -> AnswerUsage | None:
+    """The known fields, under any of their usual names."""
+    if not isinstance(value, Mapping):
+        return None
+    found: dict[str, Any] = {}
+    for name, spellings in _USAGE_NAMES.items():
+        stated = next((value[one] for one in spellings if value.get(one) is not None), None)
+        number = finite_number(stated)
+        if stated is not None and (number is None or number < 0):
+            raise UnreadableFile(f"{where}: {name} of usage is {str(stated)[:40]!r}; expected a number")
+        if number is not None:
+            found[name] = int(number) if name.endswith("tokens") else number
+    return AnswerUsage(**found) if found else None
+
+
+def _usage_row(usage: AnswerUsage) -> dict[str, object]:
+    return {name: value for name, value in dataclasses.asdict(usage).items() if value is not None}
+
+
+def _scores(value: object, where: str) -> Mapping[str, float]:
+    if not isinstance(value, Mapping):
+        return _NOTHING
+    found: dict[str, float] = {}
+    for name, score in value.items():
+        number = finite_number(score)
+        if score is None or (isinstance(score, float) and number is None):
+            continue
+        if number is None:
+            raise UnreadableFile(
+                f"{where}: the score {str(name)[:40]} is {str(score)[:40]!r}; expected a number"
+            )
+        found[str(name)] = number
+    return MappingProxyType(found)
+
+
+def _repeat(value: object, where: str) -> int:
+    number = int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
+    if number is None:
+        return 0
+    if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+        raise UnreadableFile(f"{where}: repeat is {str(value)[:40]!r}; expected 0 or a positive number")
+    return number
+
+
+def _text(row: Mapping[str, object], name: str, where: str) -> str | None:
+    value = row.get(name)
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if name in _NEW_TEXTS:
+        return None
+    raise UnreadableFile(f"{where}: {name} is {type(value).__name__}; expected text")

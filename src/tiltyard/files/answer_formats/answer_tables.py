@@ -1,0 +1,209 @@
+"""Tables of answers under common names: alpaca_eval's outputs, AutoArena's files, data sets of Hugging Face.
+
+A table has one row for each answer, or one row for each prompt and one column for each model.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from tiltyard.core.judging.conversation import split_conversation
+from tiltyard.errors import UnreadableFile
+from tiltyard.files.answer import Answer
+from tiltyard.files.answer_formats.answer_notes import NO_RESPONSE_NOTE
+from tiltyard.files.answer_formats.score_columns import read_scores, score_columns
+from tiltyard.files.message_fields import clean_text, json_text, read_messages
+from tiltyard.files.prompt_id import prompt_id
+from tiltyard.files.records import Records
+
+__all__ = ["AnswerTable", "all_records"]
+
+_PROMPTS = ("prompt", "instruction", "question", "query", "input")
+_CONVERSATIONS = ("messages", "conversations", "conversation")
+_RESPONSES = ("response", "output", "answer", "completion", "generated_text", "prediction")
+_MODELS = ("model", "generator", "model_name", "model_id")
+_IDS = ("prompt_id", "question_id", "uid", "task_id")
+#: Other names of fields of an answer.
+_FIELDS = {
+    "category": ("category", "subject", "topic", "dataset"),
+    "language": ("language", "lang"),
+    "gold": (
+        "gold",
+        "reference",
+        "reference_answer",
+        "target",
+        "expected",
+        "expected_output",
+        "ground_truth",
+    ),
+    "expected_behavior": ("expected_behavior",),
+    "system": ("system", "system_prompt"),
+}
+#: Columns that are not models where each model has a column.
+_NOT_MODELS = frozenset(
+    {
+        *_PROMPTS,
+        *_CONVERSATIONS,
+        *_IDS,
+        "id",
+        "index",
+        "row",
+        "number",
+        "source",
+        "notes",
+        "comment",
+        "tags",
+        "",
+    }
+).union(*_FIELDS.values())
+#: Columns of battles, which are no answers.
+_BATTLES = ({"model_a", "model_b"}, {"generator_1", "generator_2"}, {"response_a", "response_b"})
+#: The name of the file with alpaca_eval's outputs; its folder is named for the model.
+_ALPACA_FILE = "model_outputs"
+
+
+@dataclass(frozen=True)
+class AnswerTable:
+    """Which columns of a table are what."""
+
+    prompt: str
+    #: Whether the prompt's column has conversations.
+    chat: bool
+    response: str | None
+    model: str | None
+    id: str | None
+    fields: Mapping[str, str]
+    #: The columns of models, if each has one.
+    models: tuple[str, ...]
+    scores: Mapping[str, str]
+
+    @classmethod
+    def of(cls, columns: Collection[str], *, wide: bool) -> AnswerTable | None:
+        """The table that has these columns; ``None`` if none has. ``wide``: models may have columns."""
+        names = {name.lower(): name for name in reversed(list(columns))}
+        if any(battle <= names.keys() for battle in _BATTLES):
+            return None
+        prompt, talk = _among(names, _PROMPTS), _among(names, _CONVERSATIONS)
+        response, model = _among(names, _RESPONSES), _among(names, _MODELS)
+        scored = score_columns(columns, usual=response is not None)
+        others = [name for name in columns if name.lower() not in _NOT_MODELS and name not in scored]
+        models = tuple(others) if wide and response is None and model is None and prompt is not None else ()
+        if talk is not None and response is None and not models:
+            prompt, chat = talk, True
+        else:
+            chat = False
+        if prompt is None or not (response or chat or models):
+            return None
+        # A plain id numbers the rows, and in tables with a column of models not the prompts.
+        known = _IDS if model is not None else (*_IDS, "id")
+        fields = {name: _among(names, spellings) for name, spellings in _FIELDS.items()}
+        return cls(
+            prompt=prompt,
+            chat=chat,
+            response=response,
+            model=model,
+            id=_among(names, known),
+            fields={name: column for name, column in fields.items() if column is not None},
+            models=models,
+            scores=scored,
+        )
+
+    def answers(self, records: Records, tally: Counter[str]) -> Iterator[Answer]:
+        """The answers of the table. Answers of one model to the same prompt are repeats."""
+        name, repeats = _file_model(Path(records.name)), Counter[tuple[str, str]]()
+        for where, record in all_records(records):
+            for model, responses, given in self._responses(record, where, name):
+                known = [text for text in responses if text is not None and text != ""]
+                if not known:
+                    tally[NO_RESPONSE_NOTE] += 1
+                for text in known:
+                    place = model, given["prompt_id"]
+                    yield Answer(
+                        model=model,
+                        response=clean_text(json_text(text)),
+                        repeat=repeats[place],
+                        scores=MappingProxyType(read_scores(record, self.scores, tally)),
+                        **given,
+                    )
+                    repeats[place] += 1
+
+    def _responses(
+        self, record: Mapping[str, object], where: str, name: str
+    ) -> Iterator[tuple[str, list[object], dict[str, Any]]]:
+        given = self._chat(record, where) if self.chat else self._plain(record, where)
+        given |= {
+            field: _optional(record.get(column))
+            for field, column in self.fields.items()
+            if field not in given
+        }
+        stated = None if self.id is None else record.get(self.id)
+        given["prompt_id"] = clean_text(json_text(stated)) if stated is not None else _named(given)
+        for column in self.models:
+            yield clean_text(column), _listed(record.get(column)), given
+        if not self.models:
+            model = name if self.model is None else record.get(self.model)
+            if model is None:
+                raise UnreadableFile(f"{where}: {self.model} is missing; expected the name of a model")
+            response = given.pop("response") if self.chat else record.get(str(self.response))
+            yield clean_text(json_text(model)), _listed(response), given
+
+    def _plain(self, record: Mapping[str, object], where: str) -> dict[str, Any]:
+        prompt, more = record.get(self.prompt), record.get("input") if self.prompt == "instruction" else None
+        if isinstance(prompt, list) or prompt is None:
+            raise UnreadableFile(f"{where}: {self.prompt} is missing; expected a prompt")
+        texts = [json_text(one) for one in (prompt, more) if one not in (None, "")]
+        return {"prompt": clean_text("\n\n".join(texts))}
+
+    def _chat(self, record: Mapping[str, object], where: str) -> dict[str, Any]:
+        value = record.get(self.prompt)
+        if isinstance(value, str):
+            try:
+                value = json.loads(value)
+            except (ValueError, RecursionError):
+                value = None
+        split = split_conversation(read_messages(value, where))
+        prompts = [one for one in split.asked if one.role == "user"]
+        plain = len(split.asked) == 1 and bool(prompts) and prompts[0].only_text
+        found: dict[str, Any] = {
+            "prompt": prompts[-1].text if prompts else "",
+            "messages": () if plain else split.asked,
+            "trace": split.trace,
+            "response": split.response,
+        }
+        return found if split.system is None else found | {"system": split.system}
+
+
+def all_records(records: Records) -> Iterator[tuple[str, dict[str, object]]]:
+    """The records with all columns. JSON is not checked for lone surrogates, since texts are cleaned."""
+    return records.records(() if records.kind in ("json", "jsonl") else None)
+
+
+def _among(names: Mapping[str, str], wanted: tuple[str, ...]) -> str | None:
+    return next((names[name] for name in wanted if name in names), None)
+
+
+def _named(given: Mapping[str, Any]) -> str:
+    """The id of a prompt without one: by its text, or by the whole conversation."""
+    if not given.get("messages"):
+        return str(prompt_id(given["prompt"]))
+    return str(prompt_id(repr([(one.role, one.text) for one in given["messages"]])))
+
+
+def _listed(value: object) -> list[object]:
+    return value if isinstance(value, list) else [value]
+
+
+def _optional(value: object) -> str | None:
+    return None if value is None or value == "" else clean_text(json_text(value))
+
+
+def _file_model(path: Path) -> str:
+    """The name of the model whose answers are in a file: the file's name, without its ending."""
+    stem = path.name.split(".")[0] if not path.is_dir() else path.name
+    return path.absolute().parent.name or stem if stem == _ALPACA_FILE else stem or path.name

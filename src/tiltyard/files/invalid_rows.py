@@ -1,0 +1,101 @@
+"""Rows that are no battles: counted by what is wrong, with the first place of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tiltyard.errors import BadBattle
+from tiltyard.files.outcome_words import outcome_word
+from tiltyard.option_names import option_name
+
+__all__ = ["InvalidRows"]
+
+#: Distinct problems that are kept apart; the rest is counted as one.
+_MAX_PROBLEMS = 1000
+_SHOWN_PROBLEMS = 5
+_SHOWN_WORDS = 8
+
+
+@dataclass
+class _Problem:
+    first: str
+    rows: int = 0
+    #: The models of the first row, where the winner is what is wrong.
+    models: str | None = None
+
+
+@dataclass
+class InvalidRows:
+    """What one read of a source found."""
+
+    problems: dict[str, _Problem] = field(default_factory=dict)
+    #: Values of the winner column that mean nothing known, in the order of their appearance.
+    unknown_words: dict[str, None] = field(default_factory=dict)
+    #: Whether a winner is the name of one of its row's models, but for case and spaces.
+    misspelt_names: bool = False
+
+    def add(self, where: str, problem: str, row: Mapping[str, object]) -> None:
+        """Count one row with what is wrong with it."""
+        if problem not in self.problems and len(self.problems) >= _MAX_PROBLEMS:
+            problem = "other problems"
+        found = self.problems.setdefault(problem, _Problem(where))
+        found.rows += 1
+        winner = row.get("winner", row.get("outcome"))
+        if winner is None or not problem.startswith("winner is "):
+            return
+        models = [name for name in (row.get("model_a"), row.get("model_b")) if isinstance(name, str)]
+        if found.rows == 1 and len(models) == 2:
+            found.models = f"the row's models are {models[0]!r} and {models[1]!r}"
+        word = outcome_word(winner)
+        # A name can stand on either side, so that no outcome is its meaning.
+        if _plain(word) in map(_plain, models) and word not in models:
+            self.misspelt_names = True
+        elif len(self.unknown_words) < _MAX_PROBLEMS:
+            self.unknown_words.setdefault(word)
+
+    def clear(self) -> None:
+        self.problems.clear()
+        self.unknown_words.clear()
+        self.misspelt_names = False
+
+    def notes(self) -> list[tuple[str, int]]:
+        """Reasons and numbers, for rows that were left out."""
+        found = self.problems.items()
+        return [(f"{_brief(problem)} (first: {_place(one.first)})", one.rows) for problem, one in found]
+
+    def error(self) -> BadBattle:
+        """All of it as one error: the first place as it stands, then the others, then what to do."""
+        (problem, first), *others = self.problems.items()
+        parts = [problem, *([first.models] if first.models else [])]
+        if first.rows > 1:
+            parts.append(f"{first.rows:,} rows like it")
+        others.sort(key=lambda item: -item[1].rows)
+        for other, found in others[:_SHOWN_PROBLEMS]:
+            rows = f"{found.rows:,} row{'' if found.rows == 1 else 's'}"
+            parts.append(f"{_brief(other)} ({rows}, first: {_place(found.first)})")
+        rest = sum(found.rows for _, found in others[_SHOWN_PROBLEMS:])
+        if rest:
+            parts.append(f"{rest:,} more rows with other problems")
+        return BadBattle("; ".join([*parts, self._advice()]), where=first.first)
+
+    def _advice(self) -> str:
+        ways = ["spell winners as the models of their rows"] if self.misspelt_names else []
+        if 0 < len(self.unknown_words) <= _SHOWN_WORDS:
+            option = option_name("outcomes", dict.fromkeys(self.unknown_words, "…"))
+            ways.append(f"say what words mean with {option} (a, b, tie or both_bad)")
+        return ", or ".join([*ways, f"leave out invalid rows with {option_name('skip_invalid', True)}"])
+
+
+def _plain(name: str) -> str:
+    return name.strip().casefold()
+
+
+def _brief(problem: str) -> str:
+    """What is wrong, without what was expected: the first problem says that."""
+    return problem.partition("; expected")[0]
+
+
+def _place(where: str) -> str:
+    """The line or row, without the file: the first problem names that."""
+    return where.rpartition(", ")[2]

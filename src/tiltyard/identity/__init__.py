@@ -1,0 +1,1 @@
+"""Who somebody is, as an identity provider says it: OpenID Connect by Authlib."""

@@ -1,0 +1,262 @@
+"""One judged match, or one check of a judge, as text for a terminal and as a JSON document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypedDict
+
+from tiltyard.core.battles.outcome import Label, Outcome
+from tiltyard.core.judging.judged_question import JudgedQuestion
+from tiltyard.core.judging.question import QuestionPurpose
+from tiltyard.core.judging.reconciliation import MatchResult
+from tiltyard.core.judging.verdict import VerdictStep
+from tiltyard.core.judging.verdict_groups import VerdictGroup
+from tiltyard.report.answer_context import ContextText, split_shared
+from tiltyard.report.terminal_escape import escape_controls
+
+__all__ = [
+    "ContextDocument",
+    "ReadMatch",
+    "ReadMatchDocument",
+    "ReadVerdict",
+    "match_document",
+    "match_lines",
+]
+
+#: Longer texts are cut in a terminal.
+_SHOWN_CHARACTERS = 4_000
+_INDENT = "    "
+_CHECKS = {
+    QuestionPurpose.IDENTICAL: "an identical pair: neither is better",
+    QuestionPurpose.TRUNCATED: "a truncated copy: the whole response is better",
+    QuestionPurpose.GARBAGE: "a shuffled copy: the whole response is better",
+    QuestionPurpose.REPEAT: "a question asked again: the same choice is expected",
+}
+_PASSED = {True: "passed", False: "failed", None: "cannot be said"}
+
+
+@dataclass(frozen=True, slots=True)
+class ReadMatch:
+    """A match or check with its texts.
+
+    ``texts`` are those of the group's two models; of a planted question, those that stood in slots A and B.
+    """
+
+    group: VerdictGroup
+    prompt: str
+    category: str | None
+    texts: tuple[str, str]
+    #: What came before each response.
+    contexts: tuple[Sequence[ContextText], Sequence[ContextText]]
+    #: Place of the first verdict in its file.
+    line: int
+
+
+class ReadVerdict(TypedDict):
+    """What one judge said in one order; ``first`` and ``second`` stood in slots A and B."""
+
+    judge_model: str
+    first: str
+    second: str
+    state: str
+    verdict: str | None
+    both_bad: bool | None
+    reasoning: str | None
+    problem: str | None
+    reply: str | None
+
+
+class ContextDocument(TypedDict):
+    """A message or step before a response; ``length`` is that of the whole text."""
+
+    label: str
+    text: str
+    length: int
+
+
+class ReadMatchDocument(TypedDict):
+    """A match as `tiltyard read --json` prints it."""
+
+    dimension: str
+    prompt_id: str
+    category: str | None
+    purpose: str
+    model_a: str
+    model_b: str
+    #: By judge: the label and the winner of its two orders; ``None`` where one is missing.
+    results: dict[str, dict[str, str | None] | None]
+    flip: bool
+    disputed: bool
+    passed: bool | None
+    before: str | None
+    prompt: str
+    response_a: str
+    response_b: str
+    context_a: list[ContextDocument]
+    context_b: list[ContextDocument]
+    verdicts: list[ReadVerdict]
+
+
+def match_document(match: ReadMatch) -> ReadMatchDocument:
+    """Everything that is known of a match, with its whole texts."""
+    group = match.group
+    return {
+        "dimension": group.dimension,
+        "prompt_id": group.prompt_id,
+        "category": match.category,
+        "purpose": group.purpose.value,
+        "model_a": group.model_a,
+        "model_b": group.model_b,
+        "results": {judge: _result_document(group, result) for judge, result in group.results.items()},
+        "flip": group.flips(),
+        "disputed": group.disputed,
+        "passed": group.passed,
+        "before": None if group.before is None else group.before.value,
+        "prompt": match.prompt,
+        "response_a": match.texts[0],
+        "response_b": match.texts[1],
+        "context_a": _context_documents(match.contexts[0]),
+        "context_b": _context_documents(match.contexts[1]),
+        "verdicts": [_verdict_document(one) for one in group.judged],
+    }
+
+
+def _result_document(group: VerdictGroup, result: MatchResult | None) -> dict[str, str | None] | None:
+    if result is None:
+        return None
+    return {"label": result.label.value, "winner": _winner(group, result)}
+
+
+def _context_documents(texts: Sequence[ContextText]) -> list[ContextDocument]:
+    return [{"label": one.label, "text": one.text, "length": one.length} for one in texts]
+
+
+def _winner(group: VerdictGroup, result: MatchResult) -> str | None:
+    return {Outcome.MODEL_A: group.model_a, Outcome.MODEL_B: group.model_b}.get(result.outcome)
+
+
+def _verdict_document(one: JudgedQuestion) -> ReadVerdict:
+    verdict = one.verdict
+    return {
+        "judge_model": one.question.judge,
+        "first": one.question.first,
+        "second": one.question.second,
+        "state": one.state.value,
+        "verdict": verdict.step.value if verdict else None,
+        "both_bad": verdict.both_bad if verdict else None,
+        "reasoning": verdict.reasoning if verdict else None,
+        "problem": one.problem,
+        "reply": one.reply.text if one.reply else None,
+    }
+
+
+def match_lines(match: ReadMatch, number: int, judge: str | None = None) -> Iterator[str]:
+    """The lines of a match: a heading, the prompt, both responses, every verdict. All text is escaped.
+
+    ``judge``: only this judge's verdicts.
+    """
+    group = match.group
+    yield escape_controls(
+        f"{number}. {group.prompt_id} · {group.dimension} · {' and '.join(_names(group))}"
+        + (f" · {match.category}" if match.category else "")
+    )
+    yield from (f"   {escape_controls(line)}" for line in _summary(group, judge))
+    yield ""
+    shared, *own = split_shared(*match.contexts)
+    yield from _context("", shared)
+    yield from _text("Prompt", match.prompt, "answers.jsonl")
+    for label, text, before in zip(_labels(group), match.texts, own, strict=True):
+        yield from _context(f"{label}, ", before)
+        yield from _text(f"{label} ({len(text):,} characters)", text, "answers.jsonl")
+    for k, one in enumerate(group.judged):
+        if judge in (None, one.question.judge):
+            yield from _said(one, f"verdicts/{group.dimension}.jsonl, line {match.line + k}")
+
+
+def _context(owner: str, texts: Sequence[ContextText]) -> Iterator[str]:
+    for one in texts:
+        label = one.label.lower() if owner else one.label
+        yield from _text(f"{owner}{label}", one.text, "answers.jsonl", one.length)
+
+
+def _names(group: VerdictGroup) -> Sequence[str]:
+    return (group.model_a,) if group.model_a == group.model_b else (group.model_a, group.model_b)
+
+
+def _labels(group: VerdictGroup) -> tuple[str, str]:
+    question = group.judged[0].question
+    if question.spoilt is None:
+        return group.model_a, group.model_b
+    copy = "the same" if group.purpose is QuestionPurpose.IDENTICAL else f"{group.purpose.value} copy"
+    labels = [f"{slot}: {group.model_a}" for slot in "AB"]
+    labels[question.spoilt] += f", {copy}"
+    return labels[0], labels[1]
+
+
+def _summary(group: VerdictGroup, judge: str | None) -> Iterator[str]:
+    if group.purpose is not QuestionPurpose.MATCH:
+        asked = group.judged[0].question
+        yield f"Check of {asked.judge}, {_CHECKS[group.purpose]}. {_PASSED[group.passed].capitalize()}."
+        if group.before is not None:
+            yield f"The first time it said: {_step(group.before, asked.first, asked.second)} ({group.before})."
+        return
+    for name, result in group.results.items():
+        if judge in (None, name):
+            yield f"{name}: {_sentence(group, result)}"
+    if group.disputed:
+        yield "The judges disagree."
+
+
+def _sentence(group: VerdictGroup, result: MatchResult | None) -> str:
+    if result is None:
+        return "no result, because an order has no verdict"
+    if result.label is Label.INCONSISTENT:
+        return "a flip: the winner changes with the order"
+    winner = _winner(group, result)
+    if winner is None:
+        return "a tie in both orders"
+    if result.label is Label.LEAN:
+        return f"a lean to {winner}: better in one order, level in the other"
+    return f"{winner} won in both orders"
+
+
+def _step(step: VerdictStep, first: str, second: str) -> str:
+    words: Mapping[VerdictStep, str] = {
+        VerdictStep.FIRST_MUCH: f"{first} is much better",
+        VerdictStep.FIRST: f"{first} is better",
+        VerdictStep.EVEN: "neither is better",
+        VerdictStep.SECOND: f"{second} is better",
+        VerdictStep.SECOND_MUCH: f"{second} is much better",
+    }
+    return words[step]
+
+
+def _said(one: JudgedQuestion, where: str) -> Iterator[str]:
+    question = one.question
+    sides = (
+        f"A is {question.first}, B is {question.second}" if question.spoilt is None else "A and B as above"
+    )
+    if one.verdict is None:
+        problem = f" ({one.problem})" if one.problem else ""
+        said = f"no verdict, {one.state.value.replace('_', ' ')}{problem}"
+        text = (one.reply.text or "") if one.reply else ""
+    else:
+        names = (question.first, question.second) if question.spoilt is None else ("A", "B")
+        bad = ", both bad" if one.verdict.both_bad else ""
+        said = f"{_step(one.verdict.step, *names)} ({one.verdict.step}{bad})"
+        text = one.verdict.reasoning
+    yield from _text(f"{question.judge}, {sides}: {said}", text, where)
+
+
+def _text(title: str, text: str, where: str, length: int | None = None) -> Iterator[str]:
+    """A titled text, indented; a long one is cut. ``length``: of the whole, if it is cut already."""
+    whole = len(text) if length is None else length
+    yield escape_controls(title)
+    shown = text[:_SHOWN_CHARACTERS]
+    lines = shown.replace("\r\n", "\n").split("\n")
+    yield from (f"{_INDENT}{escape_controls(line.expandtabs(4))}" for line in lines)
+    if whole > len(shown):
+        cut = f"… the first {len(shown):,} of {whole:,} characters; the whole is in {where}"
+        yield f"{_INDENT}{escape_controls(cut)}"
+    yield ""

@@ -1,0 +1,162 @@
+"""A board as a fragment of HTML for a notebook.
+
+Front ends differ in what they let through and in their colours, so the fragment has inline styles only, takes its
+colour from the page and has no background.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tiltyard.core.board import Board, RatedGroup, Row
+from tiltyard.core.board.baseline_win_rates import BaselineWinRates
+from tiltyard.report.baseline_table import (
+    baseline_cells,
+    baseline_heads,
+    baseline_notes,
+    baseline_title,
+)
+from tiltyard.report.board_cells import (
+    flip_sentence,
+    interval_text,
+    model_text,
+    rank_range,
+    rating_text,
+    settled_sentence,
+    title_parts,
+)
+from tiltyard.report.html_parts import interval_svg, text_html
+
+__all__ = ["board_fragment", "groups_fragment"]
+
+#: More rows than this are counted, not shown.
+_MAX_ROWS = 100
+_CELL = "padding:2px 10px 2px 0;border:0;background:transparent;color:inherit;vertical-align:middle;white-space:nowrap"
+_TIER_LINE = ";border-top:1px solid currentColor"
+_BAR = 'width="160" height="16" style="display:block;max-width:none"'
+
+
+def board_fragment(rated: RatedGroup, left_out: Sequence[str] = ()) -> str:
+    """The table, what is settled, the findings, and what was left out of the input."""
+    board = rated.board
+    sentences = [settled_sentence(rated), "" if rated.flip is None else flip_sentence(rated.flip)]
+    lines = [text for text in (*sentences, *left_out) if text]
+    notes = "".join(f'<p style="margin:4px 0">{text_html(line)}</p>\n' for line in lines)
+    return (
+        f'<div style="color:inherit">\n<p style="margin:4px 0">{text_html(_title(board))}</p>\n'
+        f"{_table(board)}{notes}{_findings(board)}{_baseline(board.baseline)}</div>\n"
+    )
+
+
+def groups_fragment(groups: Sequence[RatedGroup]) -> str:
+    """Further boards, closed: one line each."""
+    return "".join(
+        f'<details style="margin:4px 0"><summary>{text_html(rated.name or "")} · {rated.board.n_battles:,} '
+        f"battles</summary>\n{board_fragment(rated)}</details>\n"
+        for rated in groups
+    )
+
+
+def _title(board: Board) -> str:
+    parts = title_parts(board)
+    if board.level is not None:
+        parts.append(f"{100 * board.level:g}% intervals for {board.scope} ({board.basis})")
+    return " · ".join(parts)
+
+
+def _table(board: Board) -> str:
+    heads = _heads(board)
+    head = "".join(
+        f'<th style="{_CELL};text-align:{side};border-bottom:1px solid currentColor">{text_html(name)}</th>'
+        for name, side in heads
+    )
+    ends = [end for row in board.rows for end in (row.low, row.high) if end is not None]
+    span = (min(ends), max(ends)) if ends else (0.0, 1.0)
+    body: list[str] = []
+    before: Row | None = None
+    for row in board.rows[:_MAX_ROWS]:
+        if before is not None and row.group != before.group:
+            words = "no rating" if row.group is None else "not comparable with those above"
+            body.append(
+                f'<tr style="background:transparent"><td colspan="{len(heads)}" style="{_CELL};text-align:left">'
+                f"<i>{words}</i></td></tr>\n"
+            )
+        line = before is not None and row.group == before.group and row.tier != before.tier
+        body.append(_row(row, board, span, [side for _, side in heads], line=line))
+        before = row
+    rest = len(board.rows) - _MAX_ROWS
+    more = f'<p style="margin:4px 0">{rest:,} more models: to_pandas() has all.</p>\n' if rest > 0 else ""
+    return (
+        '<table style="border-collapse:collapse;border:0;background:transparent;color:inherit;margin:4px 0">\n'
+        f'<thead><tr style="background:transparent">{head}</tr></thead>\n<tbody>\n{"".join(body)}</tbody>\n</table>\n{more}'
+    )
+
+
+def _heads(board: Board) -> list[tuple[str, str]]:
+    """Headings, and the side on which their columns are aligned."""
+    heads = [("", "right"), ("Model", "left"), ("Rating", "right")]
+    if board.level is not None:
+        heads += [("Interval", "right"), ("", "left"), ("Ranks", "right"), ("Tier", "right")]
+    if _has_rd(board):
+        heads.append(("RD", "right"))
+    return [*heads, ("Won", "right"), ("Lost", "right"), ("Tied", "right"), ("Both bad", "right")]
+
+
+def _has_rd(board: Board) -> bool:
+    return any(row.rd is not None for row in board.rows)
+
+
+def _row(row: Row, board: Board, span: tuple[float, float], sides: list[str], *, line: bool) -> str:
+    cells = ["" if row.rank is None else str(row.rank), text_html(model_text(row)), rating_text(row.rating)]
+    if board.level is not None:
+        bar = interval_svg((row.low, row.rating, row.high), span, _BAR)
+        cells += [
+            interval_text(row),
+            bar,
+            rank_range(row.rank_low, row.rank_high),
+            "" if row.tier is None else str(row.tier),
+        ]
+    if _has_rd(board):
+        cells.append(rating_text(row.rd))
+    rate = "" if row.both_bad_rate is None else f"{row.both_bad_rate:.0%}"
+    cells += [f"{row.wins:,}", f"{row.losses:,}", f"{row.ties:,}", rate]
+    style = _CELL + (_TIER_LINE if line else "")
+    return (
+        '<tr style="background:transparent">'
+        + "".join(
+            f'<td style="{style};text-align:{side}">{cell}</td>'
+            for side, cell in zip(sides, cells, strict=True)
+        )
+        + "</tr>\n"
+    )
+
+
+def _baseline(rates: BaselineWinRates | None) -> str:
+    if rates is None:
+        return ""
+    heads, rows = baseline_heads(rates), baseline_cells(rates)[:_MAX_ROWS]
+    sides = ["left" if head == "model" else "right" for head in heads]
+    lines = "".join(
+        f'<tr style="background:transparent">{_texts(cells, sides)}</tr>\n' for cells in [heads, *rows]
+    )
+    table = f'<table style="border-collapse:collapse;border:0;background:transparent;color:inherit">\n{lines}</table>\n'
+    above, *below = (
+        f'<p style="margin:4px 0">{text_html(text)}</p>\n'
+        for text in (baseline_title(rates), *baseline_notes(rates))
+    )
+    return f"{above}{table}{''.join(below)}"
+
+
+def _texts(cells: Sequence[str], sides: Sequence[str]) -> str:
+    return "".join(
+        f'<td style="{_CELL};text-align:{side}">{text_html(cell)}</td>'
+        for side, cell in zip(sides, cells, strict=True)
+    )
+
+
+def _findings(board: Board) -> str:
+    items = "".join(
+        f"<li><b>{text_html(one.name)}</b>: {text_html(one.text)} <i>{text_html(one.advice)}</i></li>\n"
+        for one in board.findings
+    )
+    return f'<ul style="margin:4px 0">\n{items}</ul>\n' if items else ""

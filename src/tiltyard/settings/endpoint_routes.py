@@ -1,0 +1,96 @@
+"""How calls reach an endpoint beyond its address: path, query, headers, and the header of the key."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from pydantic import Field
+
+from tiltyard.settings.config_section import expecting
+
+__all__ = ["EndpointRoute", "HeaderName", "HeaderValue", "UrlPath", "route_problems"]
+
+HeaderName = Annotated[
+    str,
+    Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$", max_length=200),
+    expecting("the name of a header: letters, digits and '-'"),
+]
+HeaderValue = Annotated[
+    str,
+    Field(pattern=r"^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$"),
+    expecting("the value of a header: ASCII text on one line (put a number in quotes)"),
+]
+UrlPath = Annotated[
+    str,
+    Field(pattern=r"^/[^\s?#\x00-\x1f\x7f]*$"),
+    expecting("a path that begins with '/', without '?'"),
+]
+#: Headers that the HTTP client sets by itself.
+_OURS = frozenset(
+    {
+        "connection",
+        "content-encoding",
+        "content-length",
+        "content-type",
+        "expect",
+        "host",
+        "transfer-encoding",
+    }
+)
+#: Names of headers and query fields whose values are keys, which must not be written in a file.
+_SECRET = re.compile(
+    r"authorization|cookie|(?:^|[-_.])(?:apikey|key|token|secret|signature|sig|password|credential)$"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointRoute:
+    """Path, query and headers of the calls to one endpoint. Secret values are not shown in its repr."""
+
+    path: str | None = None
+    query: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    api_key_header: str | None = None
+    secret_query: Mapping[str, str] = field(default_factory=dict, repr=False)
+    secret_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def identity(self) -> dict[str, object]:
+        """What may decide who answers, and how: everything that is written in the configuration, but no secrets.
+
+        Gateways choose models by headers, and versions of APIs are chosen by both. What comes from environment
+        variables only says who asks.
+        """
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        stated = {"path": self.path, "query": dict(self.query), "headers": headers}
+        return {name: value for name, value in stated.items() if value}
+
+
+def route_problems(
+    headers: Mapping[str, str],
+    headers_env: Mapping[str, str],
+    query: Mapping[str, str],
+    query_env: Mapping[str, str],
+) -> Iterator[tuple[str, str]]:
+    """The problems of headers and query fields: the setting that has one, and what is wrong."""
+    for setting, names in (("headers", headers), ("headers_env", headers_env)):
+        for name in names:
+            if name.lower() in _OURS:
+                yield setting, f"{name} cannot be set: it is set for each request"
+    for setting, names in (("headers", headers), ("query", query)):
+        for name in names:
+            if _SECRET.search(name.lower()):
+                yield (
+                    setting,
+                    f"{name} looks like a key; put it in a variable, and name that in {setting}_env",
+                )
+    lowered = [name.lower() for name in (*headers, *headers_env)]
+    twice = next((name for name in lowered if lowered.count(name) > 1), None)
+    if twice is not None:
+        yield "headers", f"{twice} is set twice"
+    both = next((name for name in query if name in query_env), None)
+    if both is not None:
+        yield "query", f"{both} is set twice"

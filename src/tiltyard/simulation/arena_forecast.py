@@ -1,0 +1,317 @@
+"""Forecasts when an arena will be official, which rule will delay it, and how correct its order will be.
+
+A forecast summarises simulated arenas, one for each seed. A world stops when it becomes official; figures
+over time keep its last values.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from tiltyard._version import __version__
+from tiltyard.core.policy.state.policy import Fairness, Policy
+from tiltyard.core.policy.validity.lane_mix import is_mix_feasible
+from tiltyard.core.policy.validity.publication import pairs_needed
+from tiltyard.errors import BadOption
+from tiltyard.report.simulation import simulation_markdown, simulation_sentence
+from tiltyard.simulation.matchmakers import MATCHMAKERS
+from tiltyard.simulation.simulated_arena import (
+    ARENA,
+    EvaluationOutcome,
+    SimulatedArenaResult,
+    SimulationSettings,
+)
+from tiltyard.simulation.studies import Progress, median_figure, run_study
+
+__all__ = [
+    "Forecast",
+    "ForecastPoint",
+    "ForecastsBeside",
+    "RuleForecast",
+    "Simulation",
+    "WorldRange",
+    "default_votes",
+    "make_simulation",
+    "mix_feasible",
+    "summarise_worlds",
+]
+
+#: Tail probability of the shown range: it contains four worlds in five.
+_TAIL_PROBABILITY = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class WorldRange:
+    """The median over worlds, and the range of four in five of them. ``None``: never, or unknown."""
+
+    median: float | None
+    low: float | None
+    high: float | None
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> WorldRange:
+        """Summarise one value per world; use infinity for events that never happened."""
+        if not values:
+            return cls(None, None, None)
+        ordered = sorted(values)
+        outside = math.floor(_TAIL_PROBABILITY * len(ordered))
+        figures = (median_figure(values).value, ordered[outside], ordered[len(ordered) - 1 - outside])
+        return cls(*(value if math.isfinite(value) else None for value in figures))
+
+
+@dataclass(frozen=True, slots=True)
+class RuleForecast:
+    """One rule of publication over all worlds."""
+
+    name: str
+    bar: float
+    at_most: bool
+    #: Votes from which it holds continuously until the board is official, or until the end.
+    holds_from: WorldRange
+    #: Worlds in which it holds at the end.
+    holds_in: int
+    #: Worlds in which it was (one of) the last rules to hold, or does not hold at the end.
+    last_in: int
+    #: Its final value, in worlds that did not become official.
+    short: WorldRange
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastPoint:
+    """The state of all worlds after a number of votes."""
+
+    votes: int
+    #: Share of worlds that are official by then.
+    official: float
+    #: Values of the rules, by name.
+    rules: dict[str, WorldRange]
+    #: Share of the pairs among the true top that are in the correct order: published, and by Bradley–Terry.
+    in_order: WorldRange
+    in_order_fitted: WorldRange
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """The forecast for one matchmaker and one kind of fairness."""
+
+    matchmaker: str
+    fairness: str
+    worlds: int
+    official_in: int
+    #: Votes until the board is official.
+    official: WorldRange
+    rules: tuple[RuleForecast, ...]
+    looks: tuple[ForecastPoint, ...]
+    #: The same shares when the board becomes official, or at the end.
+    in_order: WorldRange
+    in_order_fitted: WorldRange
+    #: Mean shares of the lanes: configured, drawn, served. Only the policy's matchmaker has lanes.
+    lane_weights: tuple[float, ...]
+    nominal: tuple[float, ...]
+    realised: tuple[float, ...]
+    #: Largest deviation of exposures from their targets, by world with a full window.
+    deviations: tuple[float, ...]
+    tolerance: float
+    mix_feasible: bool
+    #: By world, in order of seeds: votes until official, and the share of pairs in correct order then.
+    official_by_world: tuple[int | None, ...]
+    in_order_by_world: tuple[float | None, ...]
+    #: Share of all pairs of models whose order is settled then.
+    settled: WorldRange
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Simulation:
+    """Forecasts on the same worlds: first the requested one, then those to compare it with."""
+
+    made_by: str
+    votes_per_day: int
+    #: The first seed; the others follow it.
+    seed: int
+    settings: SimulationSettings
+    forecasts: tuple[Forecast, ...]
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+    def to_markdown(self) -> str:
+        """What the forecast says, with its tables."""
+        return simulation_markdown(self.to_dict())
+
+    def __repr__(self) -> str:
+        return f"<Simulation: {simulation_sentence(self.to_dict())}>"
+
+    def _repr_markdown_(self) -> str:
+        return self.to_markdown()
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastsBeside:
+    """Which forecasts stand beside the one that is asked for."""
+
+    #: Those of every other matchmaker; all run to the last vote then, so that figures at the same votes compare.
+    matchmakers: bool = False
+    #: That of the other kind of fairness.
+    other_fairness: bool = False
+
+
+_NOTHING_BESIDE = ForecastsBeside()
+
+
+def default_votes(models: int, prompts: int) -> int:
+    """Default number of votes: four for each model and prompt, within limits."""
+    return min(max(4 * models * prompts, 5_000), 50_000)
+
+
+def mix_feasible(policy: Policy, models: int) -> bool:
+    """Whether the contender lane can get its share while all exposures stay within tolerance."""
+    strict = replace(policy, fairness="strict")
+    return is_mix_feasible(strict, models)
+
+
+def make_simulation(
+    settings: SimulationSettings,
+    seeds: range,
+    votes_per_day: int,
+    beside: ForecastsBeside = _NOTHING_BESIDE,
+    *,
+    folder: Path | None = None,
+    processes: int = 0,
+    on_progress: Progress = lambda _done, _total: None,
+) -> Simulation:
+    """Simulate one world for each seed, and the same worlds for the forecasts beside."""
+    if not seeds:
+        raise BadOption("no seeds; a forecast needs at least one world")
+    asked = [settings]
+    if beside.other_fairness:
+        other: Fairness = "scoped" if settings.policy.fairness == "strict" else "strict"
+        asked.append(replace(settings, policy=replace(settings.policy, fairness=other)))
+    if beside.matchmakers:
+        asked += [replace(settings, matchmaker=name) for name in MATCHMAKERS if name != settings.matchmaker]
+        asked = [replace(wanted, until_official=False) for wanted in asked]
+    forecasts = []
+    for number, wanted in enumerate(asked):
+        report = partial(_report_progress, on_progress, number, len(asked))
+        results = run_study(ARENA, wanted, seeds, folder=folder, processes=processes, on_progress=report)
+        forecasts.append(summarise_worlds(results, wanted))
+    return Simulation(__version__, votes_per_day, seeds.start, settings, tuple(forecasts))
+
+
+def _report_progress(on_progress: Progress, number: int, of: int, done: int, total: int) -> None:
+    on_progress(number * total + done, of * total)
+
+
+def summarise_worlds(results: Sequence[SimulatedArenaResult], settings: SimulationSettings) -> Forecast:
+    """Summarise worlds that were simulated with the same settings."""
+    untils = [_until(result) for result in results]
+    ends = [until[-1] for until in untils if until]
+    lanes = results if settings.matchmaker == "policy" else ()
+    return Forecast(
+        matchmaker=settings.matchmaker,
+        fairness=settings.policy.fairness,
+        worlds=len(results),
+        official_in=sum(result.official_at is not None for result in results),
+        official=WorldRange.of([_votes(result.official_at) for result in results]),
+        rules=_rules(results, settings),
+        looks=_looks(results, settings.policy.evaluated_every),
+        in_order=WorldRange.of([end.in_order_published for end in ends]),
+        in_order_fitted=WorldRange.of([end.in_order for end in ends if end.in_order is not None]),
+        lane_weights=settings.policy.lane_weights,
+        nominal=_mean_shares([result.nominal for result in lanes]),
+        realised=_mean_shares([result.lanes for result in lanes]),
+        deviations=tuple(result.largest_deviation for result in results if result.watched),
+        tolerance=settings.policy.tolerance,
+        mix_feasible=mix_feasible(settings.policy, settings.world.models),
+        official_by_world=tuple(result.official_at for result in results),
+        in_order_by_world=tuple(until[-1].in_order_published if until else None for until in untils),
+        settled=WorldRange.of([result.settled_share for result in results]),
+    )
+
+
+def _votes(official_at: int | None) -> float:
+    return math.inf if official_at is None else official_at
+
+
+def _until(result: SimulatedArenaResult) -> tuple[EvaluationOutcome, ...]:
+    """Evaluations up to the one that made the board official, or all."""
+    return tuple(moment for moment in result.moments if moment.votes <= _votes(result.official_at))
+
+
+def _rules(results: Sequence[SimulatedArenaResult], settings: SimulationSettings) -> tuple[RuleForecast, ...]:
+    bars = _bars(settings.policy, max(len(result.order) for result in results))
+    begun = [{name: _held_from(result, name) for name in bars} for result in results]
+    last = Counter(name for world in begun for name, votes in world.items() if votes == max(world.values()))
+    unfinished = [
+        _values(result.moments[-1]) for result in results if result.moments and result.official_at is None
+    ]
+    return tuple(
+        RuleForecast(
+            name,
+            bar,
+            at_most,
+            WorldRange.of([world[name] for world in begun]),
+            sum(math.isfinite(world[name]) for world in begun),
+            last[name],
+            WorldRange.of([values[name] for values in unfinished if name in values]),
+        )
+        for name, (bar, at_most) in bars.items()
+    )
+
+
+def _bars(policy: Policy, models: int) -> dict[str, tuple[float, bool]]:
+    """The threshold of each rule, and whether it is a maximum."""
+    top = min(policy.published_top, models)
+    return {
+        "top-rd": (policy.published_rd, True),
+        "top-pairs": (pairs_needed(top, policy.published_pairs), False),
+        "top-coverage": (policy.published_coverage, False),
+    }
+
+
+def _held_from(result: SimulatedArenaResult, name: str) -> float:
+    """Votes from which a rule held continuously; infinity if it does not hold at the end."""
+    since = math.inf
+    for moment in reversed(_until(result)):
+        if not any(rule == name and holds for rule, _, holds in moment.rules):
+            break
+        since = moment.votes
+    return since
+
+
+def _values(moment: EvaluationOutcome) -> dict[str, float]:
+    return {name: value for name, value, _ in moment.rules if value is not None}
+
+
+def _looks(results: Sequence[SimulatedArenaResult], every: int) -> tuple[ForecastPoint, ...]:
+    """One point for each evaluation of the longest world."""
+    longest = max((result.moments[-1].votes for result in results if result.moments), default=0)
+    looks = []
+    evaluated = [(result.moments, [moment.votes for moment in result.moments]) for result in results]
+    for votes in range(every, longest + 1, every):
+        past = [(moments, bisect_right(at, votes)) for moments, at in evaluated]
+        now = [moments[count - 1] for moments, count in past if count]
+        values = [_values(moment) for moment in now]
+        names = sorted({name for world in values for name in world})
+        official = sum(_votes(result.official_at) <= votes for result in results)
+        looks.append(
+            ForecastPoint(
+                votes,
+                official / len(results),
+                {name: WorldRange.of([world[name] for world in values if name in world]) for name in names},
+                WorldRange.of([moment.in_order_published for moment in now]),
+                WorldRange.of([moment.in_order for moment in now if moment.in_order is not None]),
+            )
+        )
+    return tuple(looks)
+
+
+def _mean_shares(shares: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
+    """Means lane by lane."""
+    return tuple(sum(lane) / len(shares) for lane in zip(*shares, strict=True))

@@ -1,0 +1,379 @@
+"""Simulated arenas: a world's voters, a matchmaker, the ratings and the rules, vote by vote.
+
+What an arena would show and do is compared with what is true in its world.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from tiltyard.core.board.cross_check import batch_ratings
+from tiltyard.core.board.settled_order import settled_orders
+from tiltyard.core.policy.matchmaking.choice import Choice
+from tiltyard.core.policy.state.events import NO_SESSION, Event
+from tiltyard.core.policy.state.policy import Policy
+from tiltyard.core.policy.state.rating_fold import Rater, RaterSettings
+from tiltyard.core.policy.state.standing import Standing
+from tiltyard.core.policy.validity.evaluation import Evaluation, EvaluationHistory, evaluate
+from tiltyard.core.policy.validity.order_marks import LIKE_THESE
+from tiltyard.core.ratings.glicko2 import Glicko2
+from tiltyard.errors import BadOption
+from tiltyard.simulation.arena_observers import (
+    TOP_MODEL_COUNT,
+    ExposureObserver,
+    NewcomerObserver,
+    TrueOrder,
+    batch_strengths,
+    share_in_order,
+)
+from tiltyard.simulation.matchmakers import matchmaker_of
+from tiltyard.simulation.studies import Study
+from tiltyard.simulation.world_settings import WorldSettings, draw_world_of
+
+__all__ = [
+    "ARENA",
+    "EvaluationOutcome",
+    "SimulatedArena",
+    "SimulatedArenaResult",
+    "SimulationSettings",
+    "first_changes",
+    "simulate",
+]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+#: Range of votes in which changes of the first place are counted.
+FIRST_PLACE_SPAN_VOTES = (20_000, 25_000)
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationSettings:
+    """The settings of a simulation: world, policy, matchmaker and length."""
+
+    world: WorldSettings = field(default_factory=WorldSettings)
+    policy: Policy = field(default_factory=Policy)
+    #: policy, v1, uniform, nearest or thompson.
+    matchmaker: str = "policy"
+    votes: int = 10_000
+    #: Stop when the board becomes official.
+    until_official: bool = False
+    #: Votes between updates of the ratings, as between the snapshots of a live arena.
+    rank_every: int = 10
+    #: Share of served matchups that are skipped, or that expire.
+    skips: float = 0.0
+    expiries: float = 0.0
+    #: Number of voter sessions, in rotation; 0: sessions are not tracked. If the world has voters, each is a session.
+    sessions: int = 0
+    #: The truly best model starts this many points below the others.
+    planted: float | None = None
+    #: Initial volatility of Glicko-2; the paper uses 0.06.
+    volatility: float = 0.003
+
+    def __post_init__(self) -> None:
+        matchmaker_of(self.matchmaker)
+        if self.votes < 1 or self.rank_every < 1 or self.sessions < 0:
+            raise BadOption(
+                f"votes is {self.votes}, rank_every {self.rank_every}, sessions {self.sessions}; "
+                "expected 1, 1 and 0 or more"
+            )
+        if self.sessions and self.world.voters:
+            raise BadOption(
+                f"sessions is {self.sessions}, but the world has {self.world.voters} voters, each with a session; "
+                "give one of the two"
+            )
+        if min(self.skips, self.expiries) < 0.0 or self.skips + self.expiries >= 1.0:
+            raise BadOption(
+                f"skips is {self.skips} and expiries {self.expiries}; expected shares that leave some votes"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationOutcome:
+    """The result of an evaluation, and how correct the orders were."""
+
+    votes: int
+    holds: bool
+    official: bool
+    #: For each publication rule: name, value, whether it holds.
+    rules: tuple[tuple[str, float | None, bool], ...]
+    #: The model that is first in the published order.
+    first: int
+    #: Share of the pairs among the truly best ten that batch Bradley–Terry orders correctly; ``None``
+    #: while it cannot be fitted, because some models have only won or only lost.
+    in_order: float | None
+    #: The same for the published order.
+    in_order_published: float
+    #: Median RD and mean coverage of the top.
+    top_rd: float
+    coverage: float
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedArenaResult:
+    """The result of one simulated arena. Codes are those of the world's models.
+
+    Lanes and exposures are looked at once the window is full, and exposures only where the roster
+    has been the same for a whole window.
+    """
+
+    moments: tuple[EvaluationOutcome, ...]
+    #: Votes at which the board first became official.
+    official_at: int | None
+    #: Shares of the lanes that chose the matchups, and of the lanes that were drawn.
+    lanes: tuple[float, ...]
+    nominal: tuple[float, ...]
+    #: Served matchups after which a model was out of tolerance, and the number checked.
+    outside: int
+    watched: int
+    #: Largest |w − T| / T.
+    largest_deviation: float
+    #: Matchups for which a rule was relaxed because no other was possible.
+    given_up: int
+    #: Share of the votes that fell on dead prompts.
+    dead_share: float | None
+    #: Largest share of a newcomer in the 200 matchups after it joined.
+    newcomer_share: float | None
+    #: Share of the steps between evaluations, from 20,000 to 25,000 votes, in which the first place changed.
+    first_changes: float | None
+    #: Votes at which the planted model was first among the top three.
+    planted_top3_at: int | None
+    #: The published order at the end.
+    order: tuple[int, ...]
+    #: Share of matchups in which the model with the lower code was on the left.
+    left_share: float
+    #: Share of all pairs of models whose order is settled at the end, for prompts and voters like these.
+    settled_share: float
+
+
+def simulate(settings: SimulationSettings, seed: int) -> SimulatedArenaResult:
+    """Simulate one arena. The same seed gives the same world for every matchmaker."""
+    arena = SimulatedArena(settings, seed)
+    arena.run()
+    return arena.result()
+
+
+class SimulatedArena:
+    """The state of a running simulation."""
+
+    def __init__(self, settings: SimulationSettings, seed: int) -> None:
+        self.settings = settings
+        self.world = draw_world_of(settings.world, np.random.default_rng([seed, 0]))
+        self.voters = np.random.default_rng([seed, 1])
+        self.chance = np.random.default_rng([seed, 2])
+        self.choose = matchmaker_of(settings.matchmaker)
+        prompts = [f"prompt-{k}" for k in range(settings.world.prompts)]
+        self.standing = Standing(settings.policy, self.world.models, prompts)
+        glicko2 = Glicko2(kernel="plain", initial_volatility=settings.volatility)
+        self.rater = Rater(RaterSettings(glicko2), len(self.world.models))
+        self.history = EvaluationHistory.under(settings.policy)
+        self.moments: list[EvaluationOutcome] = []
+        self.truth = TrueOrder(self.world)
+        self.exposures = ExposureObserver(settings.policy)
+        self.newcomers = NewcomerObserver()
+        self.changes = [0, *self.world.changes()]
+        self.votes = self.given_up = self.dead = self.left = 0
+        self.planted: int | None = None
+        self.planted_top3_at: int | None = None
+        if settings.planted is not None:
+            self.planted = int(self.world.true_order(these_prompts=True)[0])
+            self.rater.start_at_rating(self.planted, glicko2.start - settings.planted)
+        self._change_roster()
+        self._rank()
+
+    def run(self) -> None:
+        """Run to the last vote; or until the board is official and all planned changes have happened."""
+        drift = self.world.drift
+        quiet = 0 if drift is None else drift.after + drift.over
+        while self.votes < self.settings.votes:
+            done = self.history.official and not self.changes and self.votes >= quiet
+            if self.settings.until_official and done:
+                break
+            self.step()
+
+    def step(self) -> None:
+        """Serve one matchup: voted, skipped or expired."""
+        standing, settings = self.standing, self.settings
+        session = self._session()
+        choice = self.choose(standing, self.chance, session)
+        serial = self._serve(choice, session)
+        lost = self.voters.random() if settings.skips or settings.expiries else 1.0
+        if lost < settings.skips:
+            standing.skip()
+            self.note(Event.SKIP, serial=serial)
+        elif lost < settings.skips + settings.expiries:
+            standing.expire(serial)
+            self.note(Event.EXPIRE, serial=serial)
+        else:
+            self._vote(choice, serial, session)
+        self.exposures.watch(standing)
+
+    def _session(self) -> int:
+        """Who is served next."""
+        if self.world.crowd is not None:
+            return int(self.world.crowd.draw(1, self.voters)[0])
+        return self.standing.window.served % self.settings.sessions if self.settings.sessions else NO_SESSION
+
+    def note(self, event: Event, **fields: int) -> None:
+        """Called for every event, with the field names of `Events`; a hook for subclasses."""
+
+    def _serve(self, choice: Choice, session: int) -> int:
+        self.given_up += bool(choice.given_up)
+        self.left += choice.left < choice.right
+        self.newcomers.serve(choice.left, choice.right)
+        serial = self.standing.serve(
+            choice.left,
+            choice.right,
+            choice.prompt,
+            lane=choice.lane,
+            nominal=choice.nominal,
+            session=session,
+        )
+        self.note(
+            Event.SERVED,
+            a=choice.left,
+            b=choice.right,
+            prompt=choice.prompt,
+            lane=choice.lane,
+            nominal=choice.nominal,
+            serial=serial,
+            session=session,
+            given_up=len(choice.given_up),
+        )
+        return serial
+
+    def _vote(self, choice: Choice, serial: int, session: int) -> None:
+        left, right, prompt = choice.left, choice.right, choice.prompt
+        voter = None if self.world.crowd is None else session
+        kind = self.world.vote(left, right, prompt, self.voters, self.votes, voter)
+        self.standing.vote(left, right, prompt, kind, session)
+        self.rater.vote(left, right, kind)
+        self.votes += 1
+        self.note(Event.VOTE, a=left, b=right, prompt=prompt, kind=kind, serial=serial, session=session)
+        self.dead += prompt in self.world.dead
+        if self.changes and self.votes >= self.changes[0]:
+            self._change_roster()
+        evaluated = self.votes % self.settings.policy.evaluated_every == 0
+        if evaluated or self.votes % self.settings.rank_every == 0:
+            self._rank()
+        if evaluated:
+            self._evaluate()
+
+    def _change_roster(self) -> None:
+        """Enable and retire models as planned by the world."""
+        self.changes = [moment for moment in self.changes if moment > self.votes]
+        present = set(self.world.present(self.votes).tolist())
+        for model in np.flatnonzero(self.standing.enabled).tolist():
+            if model not in present:
+                self.standing.retire(model)
+                self.note(Event.RETIRE, a=model)
+        for model in sorted(present):
+            if not self.standing.enabled[model]:
+                self.standing.enable(model)
+                self.note(Event.ENABLE, a=model)
+                if self.votes:
+                    self.newcomers.join(model)
+        self.exposures.roster_changed(self.standing)
+
+    def _rank(self) -> None:
+        self.standing.rank(self.rater.strengths(self.standing.enabled))
+        if self.planted_top3_at is None and self.planted in self.standing.order[:3].tolist():
+            self.planted_top3_at = self.votes
+
+    def _evaluate(self) -> None:
+        known = evaluate(self.standing)
+        self.history = self.history.after(known)
+        true_order = self.truth.order(self.votes)
+        score = batch_strengths(self.rater.online.points)
+        self.moments.append(_moment(known, self.history, true_order, score))
+
+    def result(self) -> SimulatedArenaResult:
+        served = self.standing.window.served
+        nominal, lanes = self.exposures.lane_shares(self.standing)
+        return SimulatedArenaResult(
+            moments=tuple(self.moments),
+            official_at=self.history.first_official(),
+            lanes=lanes,
+            nominal=nominal,
+            outside=self.exposures.outside,
+            watched=self.exposures.watched,
+            largest_deviation=self.exposures.largest,
+            given_up=self.given_up,
+            dead_share=self.dead / self.votes if self.world.dead else None,
+            newcomer_share=self.newcomers.largest_share(),
+            first_changes=first_changes(self.moments, *FIRST_PLACE_SPAN_VOTES),
+            planted_top3_at=self.planted_top3_at,
+            order=tuple(self.standing.order.tolist()),
+            left_share=self.left / served,
+            settled_share=self._settled_share(),
+        )
+
+    def _settled_share(self) -> float:
+        settled = settled_orders(self.standing, batch_ratings(self.standing))[LIKE_THESE]
+        return float(settled.sum()) / math.comb(len(settled), 2)
+
+
+def first_changes(
+    moments: list[EvaluationOutcome] | tuple[EvaluationOutcome, ...], since: int, until: int
+) -> float | None:
+    """Share of the steps between evaluations, from ``since`` to ``until`` votes, that changed the first place."""
+    firsts = [moment.first for moment in moments if since <= moment.votes <= until]
+    if len(firsts) < 2 or moments[-1].votes < until:
+        return None
+    return sum(one != other for one, other in pairwise(firsts)) / (len(firsts) - 1)
+
+
+def _moment(
+    known: Evaluation, history: EvaluationHistory, true_order: Ints, score: Floats | None
+) -> EvaluationOutcome:
+    top = known.order[:TOP_MODEL_COUNT]
+    place = np.empty(len(known.rd))
+    place[known.order] = np.arange(len(known.order))
+    return EvaluationOutcome(
+        votes=known.votes,
+        holds=known.holds,
+        official=history.official,
+        rules=tuple((rule.name, rule.value, rule.holds) for rule in known.rules),
+        first=int(known.order[0]),
+        in_order=None if score is None else share_in_order(score, true_order),
+        in_order_published=share_in_order(-place, true_order),
+        top_rd=float(np.median(known.rd[top])),
+        coverage=float(known.coverage[top].mean()),
+    )
+
+
+#: The packages that the results depend on: other changes do not invalidate the cache.
+ARENA: Study[SimulationSettings, SimulatedArenaResult] = Study(
+    "arena",
+    2,
+    simulate,
+    SimulatedArenaResult,
+    depends=(
+        "tiltyard.core.battles",
+        "tiltyard.simulation.simulated_arena",
+        "tiltyard.simulation.matchmakers",
+        "tiltyard.simulation.arena_observers",
+        "tiltyard.simulation.world_settings",
+        "tiltyard.simulation.worlds",
+        "tiltyard.core.policy.matchmaking",
+        "tiltyard.core.board.cross_check",
+        "tiltyard.core.board.arena_advice",
+        "tiltyard.core.board.settled_order",
+        "tiltyard.core.ratings",
+        "tiltyard.core.policy.state",
+        "tiltyard.core.policy.validity.order_marks",
+        "tiltyard.core.policy.validity.pair_levels",
+        "tiltyard.core.policy.validity.prompt_coverage",
+        "tiltyard.core.policy.validity.evaluation",
+        "tiltyard.core.policy.validity.pair_floors",
+        "tiltyard.core.policy.validity.vote_forecast",
+        "tiltyard.core.policy.validity.publication",
+        "tiltyard.core.policy.validity.rule_templates",
+        "tiltyard.core.policy.validity.rules",
+    ),
+)

@@ -1,0 +1,306 @@
+"""Runs a study on many simulated worlds, in parallel processes, and summarises the results.
+
+A study is a function of settings and a seed. Each seed is a separate world; its result does not depend on the
+process, on other runs, or on whether it was cached.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import active_children, get_context, parent_process
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from scipy.special import bdtr, betaincinv, stdtrit
+
+from tiltyard.errors import BadOption, TiltyardError
+from tiltyard.settings.environment import ONE_THREAD
+from tiltyard.simulation.result_cache import (
+    DEPENDENCY_PACKAGES,
+    ResultCache,
+    code_hash,
+    from_plain,
+    to_plain,
+    versions,
+)
+
+__all__ = [
+    "MeanFigure",
+    "Median",
+    "Progress",
+    "Proportion",
+    "Study",
+    "median_figure",
+    "paired_difference",
+    "proportion",
+    "run_study",
+    "summarise",
+]
+
+SettingsT = TypeVar("SettingsT")
+ResultT = TypeVar("ResultT")
+
+#: Called with the number of finished seeds and their total.
+Progress = Callable[[int, int], None]
+Take = Callable[[int, Any], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Study(Generic[SettingsT, ResultT]):
+    """A function of settings and a seed, and its result type: a frozen dataclass that JSON can represent.
+
+    The function must be defined at the top level of a module, so that other processes can import it.
+    ``version`` grows when the meaning of a result changes; changes in the packages and modules of
+    ``depends`` invalidate cached results.
+    """
+
+    name: str
+    version: int
+    run: Callable[[SettingsT, int], ResultT]
+    result: type[ResultT]
+    depends: tuple[str, ...] = DEPENDENCY_PACKAGES
+
+
+def run_study(
+    study: Study[SettingsT, ResultT],
+    settings: SettingsT,
+    seeds: Sequence[int],
+    *,
+    folder: Path | None = None,
+    processes: int = 0,
+    on_progress: Progress = lambda _done, _total: None,
+) -> list[ResultT]:
+    """The results of a study, in the order of the seeds.
+
+    With a ``folder``, results are cached there as they finish, and only missing seeds are run: an
+    interrupted run is resumed, and a run with more seeds is extended. ``processes`` 0 runs in this
+    process, one seed after another.
+    """
+    if processes < 0:
+        raise BadOption(f"processes is {processes}; expected 0 (this process) or more")
+    made_by = {"version": study.version, **versions(study.depends)}
+    kept = None if folder is None else ResultCache(folder, study.name, settings, made_by)
+    cached = {seed: None if kept is None else kept.get(seed) for seed in seeds}
+    answers = {seed: answer for seed, answer in cached.items() if answer is not None}
+    missing = [seed for seed in cached if seed not in answers]
+
+    def take(seed: int, answer: Any) -> None:
+        if kept is not None:
+            kept.add(seed, answer)
+        answers[seed] = answer
+        on_progress(len(answers), len(cached))
+
+    on_progress(len(answers), len(cached))
+    if missing and processes:
+        _run_in_workers(study, settings, missing, processes, take)
+    else:
+        _run_here(study, settings, missing, take)
+    return [from_plain(study.result, answers[seed]) for seed in seeds]
+
+
+def _answer(study: Study[SettingsT, ResultT], settings: SettingsT, seed: int) -> Any:
+    return to_plain(study.run(settings, seed))
+
+
+def _checked_answer(study: Study[SettingsT, ResultT], settings: SettingsT, seed: int, code: str) -> Any:
+    """The result from a worker, whose source code must match the cache key."""
+    if code_hash(study.depends) != code:
+        raise TiltyardError("the source code changed during the run; start again")
+    return _answer(study, settings, seed)
+
+
+def _run_here(
+    study: Study[SettingsT, ResultT], settings: SettingsT, seeds: Sequence[int], take: Take
+) -> None:
+    for seed in seeds:
+        try:
+            answer = _answer(study, settings, seed)
+        except Exception as error:
+            raise _failed(study.name, seed, error) from error
+        take(seed, answer)
+
+
+def _run_in_workers(
+    study: Study[SettingsT, ResultT], settings: SettingsT, seeds: Sequence[int], processes: int, take: Take
+) -> None:
+    """Submit at most one seed per worker, so that a crash can be attributed to few seeds."""
+    others = set(active_children())
+    left, code = list(reversed(seeds)), code_hash(study.depends)
+    running: dict[Future[Any], int] = {}
+    with _one_thread_each():
+        pool = ProcessPoolExecutor(
+            min(processes, len(seeds)), mp_context=get_context("spawn"), initializer=_begin_worker
+        )
+        try:
+            while left or running:
+                while left and len(running) < processes:
+                    running[pool.submit(_checked_answer, study, settings, left[-1], code)] = left[-1]
+                    left.pop()
+                wait(running, return_when=FIRST_COMPLETED)
+                _take_ready(study.name, running, take)
+        except BrokenProcessPool as error:
+            raise _died(study.name, sorted(running.values())) from error
+        finally:
+            if left or running:
+                _end(set(active_children()) - others, running, take)
+            pool.shutdown(cancel_futures=True)
+
+
+def _take_ready(name: str, running: dict[Future[Any], int], take: Take) -> None:
+    """Store finished results before raising errors."""
+    ready = {future: future.exception() for future in running if future.done()}
+    for future in [future for future, error in ready.items() if error is None]:
+        take(running.pop(future), future.result())
+    for future, error in ready.items():
+        if isinstance(error, BrokenProcessPool):
+            raise error
+        if error is not None:
+            raise _failed(name, running.pop(future), error) from error
+
+
+def _end(workers: Iterable[BaseProcess], running: dict[Future[Any], int], take: Take) -> None:
+    """After an error or Ctrl-C: stop the workers and store finished results without waiting."""
+    for worker in workers:
+        worker.terminate()
+    for future, seed in running.items():
+        if future.done() and future.exception() is None:
+            take(seed, future.result())
+
+
+def _failed(name: str, seed: int, error: BaseException) -> TiltyardError:
+    return TiltyardError(
+        f"study {name} failed at seed {seed}: {type(error).__name__}: {error}; run that seed alone, with "
+        "processes 0, to see where"
+    )
+
+
+def _died(name: str, seeds: Sequence[int]) -> TiltyardError:
+    suspects = ("seed " if len(seeds) == 1 else "one of the seeds ") + ", ".join(map(str, seeds))
+    return TiltyardError(
+        f"study {name}: a worker died at {suspects}; it was killed, ran out of memory, or could not start "
+        "(a script must start its work under `if __name__ == '__main__'`). Finished results are kept: run again "
+        "to resume, with fewer processes if memory is short"
+    )
+
+
+def _begin_worker() -> None:
+    """Ignore Ctrl-C, which the parent handles; exit when the parent exits."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Give each worker one thread: the cores are already used, and sums keep their order.
+
+    NumPy's libraries read these variables when they are loaded, before any of our code runs.
+    """
+    before = {name: os.environ.get(name) for name in ONE_THREAD}
+    os.environ.update(ONE_THREAD)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+@dataclass(frozen=True, slots=True)
+class MeanFigure:
+    """A mean over seeds and its standard error."""
+
+    mean: float
+    error: float
+    n: int
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Student's interval for the mean."""
+        half = float(stdtrit(self.n - 1, (1.0 + level) / 2.0)) * self.error if self.n > 1 else math.inf
+        return self.mean - half, self.mean + half
+
+
+@dataclass(frozen=True, slots=True)
+class Median:
+    """A median over seeds, with an interval of order statistics and its coverage ``level``."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+    level: float
+
+
+@dataclass(frozen=True, slots=True)
+class Proportion:
+    """A share of trials with its exact interval."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+    level: float
+
+
+def summarise(values: Sequence[float]) -> MeanFigure:
+    """Mean and standard error; a single value has an infinite one."""
+    n = _count(values)
+    error = float(np.std(values, ddof=1)) / math.sqrt(n) if n > 1 else math.inf
+    return MeanFigure(float(np.mean(values)), error, n)
+
+
+def paired_difference(ours: Sequence[float], theirs: Sequence[float]) -> MeanFigure:
+    """The mean difference by seed: effects of the shared worlds cancel out."""
+    if len(ours) != len(theirs):
+        raise BadOption(f"{len(ours)} values cannot be paired with {len(theirs)}; run both on the same seeds")
+    return summarise([one - other for one, other in zip(ours, theirs, strict=True)])
+
+
+def median_figure(values: Sequence[float], level: float = 0.95) -> Median:
+    """The median with an interval from order statistics, which holds for any distribution.
+
+    From the k-th smallest to the k-th largest value it covers 1 − 2·P(B < k), B binomial (n, ½); k is
+    the largest for which that reaches ``level`` (David and Nagaraja, Order Statistics, 3rd ed., 7.1).
+    Below 6 values even the extremes cover less than 95 %, and the level says so. Use
+    infinity for events that never happened.
+    """
+    n = _count(values)
+    ordered = sorted(float(value) for value in values)
+    k = next((k for k in range((n + 1) // 2, 1, -1) if 2.0 * bdtr(k - 1, n, 0.5) <= 1.0 - level), 1)
+    middle = ordered[n // 2] if n % 2 else (ordered[n // 2 - 1] + ordered[n // 2]) / 2.0
+    covers = 1.0 - 2.0 * float(bdtr(k - 1, n, 0.5))
+    return Median(middle, ordered[k - 1], ordered[n - k], n, max(covers, 0.0))
+
+
+def proportion(hits: int, n: int, level: float = 0.95) -> Proportion:
+    """A share with the exact interval of Clopper and Pearson, Biometrika 26 (1934)."""
+    if not 0 <= hits <= n or n == 0:
+        raise BadOption(f"{hits} of {n} is not a proportion; expected 0 ≤ hits ≤ n and n above 0")
+    tail = (1.0 - level) / 2.0
+    low = float(betaincinv(hits, n - hits + 1, tail)) if hits else 0.0
+    high = float(betaincinv(hits + 1, n - hits, 1.0 - tail)) if hits < n else 1.0
+    return Proportion(hits / n, low, high, n, level)
+
+
+def _count(values: Sequence[float]) -> int:
+    if len(values) == 0:
+        raise BadOption("no values to summarise; run at least one seed")
+    return len(values)

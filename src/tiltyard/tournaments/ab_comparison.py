@@ -1,0 +1,304 @@
+"""Is B better than A? One function for the command line and for Python."""
+
+from __future__ import annotations
+
+import asyncio
+import filecmp
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Unpack
+
+from tiltyard.errors import BadOption
+from tiltyard.files.answer_formats.answer_notes import LOG_STATUS_NOTE, UNREADABLE_SCORE_NOTE
+from tiltyard.files.answer_formats.lm_eval import lower_is_better_metrics
+from tiltyard.files.answers import Answer, answer_columns, drop_replaced_answers, open_answers
+from tiltyard.files.input_address import shown_path
+from tiltyard.option_names import option_name, refuse_unknown
+from tiltyard.report.ab_report import ABReport
+from tiltyard.runs.ab_lead import DEFAULT_MARGIN_POINTS
+from tiltyard.settings.prices import PriceEntry, format_dollars, read_prices
+from tiltyard.settings.quick_tournament import QuickJudge
+from tiltyard.tournaments.ab_run import JudgedComparison, compare_judged, write_ab_inputs
+from tiltyard.tournaments.python_calls import (
+    Judge,
+    JudgingOptions,
+    UnwatchedRun,
+    named_judges,
+    off_the_loop,
+    several,
+)
+from tiltyard.tournaments.quick_inputs import answer_of
+from tiltyard.tournaments.score_comparison import (
+    ScoreTable,
+    choose_score,
+    compare_scores,
+    drop_other_prompts,
+    lower_is_better,
+    score_table,
+    shared_scores,
+)
+from tiltyard.tournaments.tournament_run import RunObserver
+
+__all__ = ["ABSettings", "ab", "ab_async", "compare_ab"]
+
+#: How many scores or columns a message lists.
+_LISTED_COUNT = 12
+#: A file in any known format, or answers, as values or as mappings with their fields.
+Side = str | os.PathLike[str] | Iterable[Answer | Mapping[str, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ABSettings:
+    """How two models are compared: by ``judges``, or by a ``score`` that both have."""
+
+    judges: Sequence[QuickJudge] = ()
+    rubrics: Sequence[str] = ()
+    score: str | None = None
+    #: Differences up to this count as the same: points with a judge (20 by default), units of the score without.
+    margin: float | None = None
+    #: Whether lower scores are better; files of lm-evaluation-harness may say so themselves.
+    lower_is_better: bool = False
+    budget_usd: float | None = None
+    prices: Mapping[str, PriceEntry] = field(default_factory=dict)
+    max_prompts: int | None = None
+    output_dir: Path = Path("runs")
+
+    def __post_init__(self) -> None:
+        if self.judges and self.score is not None:
+            raise BadOption(f"{option_name('score')} is for a comparison without {option_name('judge')}")
+        if self.judges and self.lower_is_better:
+            raise BadOption(
+                f"{option_name('lower_is_better')} is for a comparison without {option_name('judge')}"
+            )
+        if not self.judges and (self.rubrics or self.budget_usd is not None):
+            needing = [option_name(name) for name in ("rubric", "provider", "base_url", "budget_usd")]
+            raise BadOption(
+                f"{', '.join(needing[:-1])} and {needing[-1]} need {option_name('judge', 'MODEL')}"
+            )
+
+
+class ABOptions(JudgingOptions, total=False):
+    """Further options of a comparison: of scores, and of one with a judge."""
+
+    lower_is_better: bool
+    max_prompts: int
+
+
+def ab(
+    a: Side,
+    b: Side,
+    *,
+    judge: Judge | Sequence[Judge] = (),
+    score: str | None = None,
+    margin: float | None = None,
+    **options: Unpack[ABOptions],
+) -> ABReport:
+    """Is B better than A? By the scores that both carry, or by a judge that is asked until it is decided.
+
+    ``a`` and ``b`` are files of answers or logs in any known format, or answers. The result has ``decision``
+    (``better``, ``same``, ``worse`` or ``undecided``, said of B), the difference with its interval, and ``verdict``, a sentence.
+    """
+    refuse_unknown("ab", options, ABOptions)
+    settings = ABSettings(
+        judges=named_judges(judge, options),
+        rubrics=several(options.get("rubric", ())),
+        score=score,
+        margin=margin,
+        lower_is_better=options.get("lower_is_better", False),
+        budget_usd=options.get("budget_usd"),
+        prices=read_prices(options.get("prices", {})),
+        max_prompts=options.get("max_prompts"),
+        output_dir=Path(options.get("output_dir", "runs")),
+    )
+    return off_the_loop(partial(compare_ab, a, b, settings))
+
+
+async def ab_async(
+    a: Side,
+    b: Side,
+    *,
+    judge: Judge | Sequence[Judge] = (),
+    score: str | None = None,
+    margin: float | None = None,
+    **options: Unpack[ABOptions],
+) -> ABReport:
+    """The same as `ab`, without blocking the event loop."""
+    return await asyncio.to_thread(partial(ab, a, b, judge=judge, score=score, margin=margin, **options))
+
+
+def compare_ab(
+    a: Side,
+    b: Side,
+    settings: ABSettings,
+    watch: RunObserver | None = None,
+    look: Callable[[JudgedComparison], None] = lambda _found: None,
+) -> ABReport:
+    """Compare two sides; ``look`` is called with the result of every look of a judged comparison."""
+    notes: list[str] = []
+    read_a, read_b = _read(a, notes), _read(b, notes)
+    notes += _sameness(a, b, read_a, read_b)
+    first, second = _named(a, b, read_a, read_b)
+    if not settings.judges:
+        first, second = drop_other_prompts(first, second, notes)
+        tables = score_table(first), score_table(second)
+        if not shared_scores(*tables):
+            raise BadOption(_no_shared_score((a, b), tables, notes))
+        names = first[0].model, second[0].model
+        report = _by_scores(names, tables, settings, _lower_metrics(a) | _lower_metrics(b))
+        return replace(report, notes=(*notes, *report.notes))
+    inputs = write_ab_inputs(
+        first,
+        second,
+        settings.judges,
+        settings.rubrics,
+        parent=settings.output_dir,
+        budget_usd=settings.budget_usd,
+        prices=settings.prices,
+    )
+    margin = DEFAULT_MARGIN_POINTS if settings.margin is None else settings.margin
+    found = compare_judged(
+        inputs, watch or UnwatchedRun(), margin=margin, max_prompts=settings.max_prompts, look=look
+    )
+    return replace(_by_judges(found), notes=tuple(notes))
+
+
+def _read(side: Side, notes: list[str]) -> list[Answer]:
+    if isinstance(side, str | os.PathLike):
+        source = open_answers(side)
+        name = source.path
+        found = list(drop_replaced_answers(source.answers()))
+        notes += [
+            f"{name}: {reason}"
+            if reason.startswith(LOG_STATUS_NOTE)
+            else f"{name}: {count:,} left out: {reason}"
+            for reason, count in source.notes
+        ]
+    else:
+        values = [answer_of(one, number) for number, one in enumerate(side, start=1)]
+        name, found = "these answers", list(drop_replaced_answers(values))
+    models = sorted({answer.model for answer in found})
+    if len(models) > 1:
+        raise BadOption(
+            f"{name}: has answers of several models ({', '.join(models[:5])}); give each model a file of its own"
+        )
+    if not found:
+        raise BadOption(f"{name}: has no answers")
+    return found
+
+
+def _sameness(a: Side, b: Side, first: list[Answer], second: list[Answer]) -> Iterator[str]:
+    paths = [Path(side) for side in (a, b) if isinstance(side, str | os.PathLike)]
+    files = [path for path in paths if path.is_file()]
+    if len(files) == 2 and filecmp.cmp(files[0], files[1], shallow=False):
+        yield "A and B are the same file"
+    elif first == second:
+        yield "A and B have the same answers"
+
+
+def _no_shared_score(
+    sides: tuple[Side, Side], tables: tuple[ScoreTable, ScoreTable], notes: Sequence[str]
+) -> str:
+    """What scores there are, what could not be read, and what to do."""
+    said = ["the files have no score in common"]
+    for name, side, table in zip("AB", sides, tables, strict=True):
+        scores = ", ".join(list(table)[:_LISTED_COUNT])
+        columns = () if scores or not isinstance(side, str | os.PathLike) else answer_columns(side)
+        listed = f" (its columns: {', '.join(columns[:_LISTED_COUNT])})" if columns else ""
+        said.append(f"{name} has {scores or 'no scores'}{listed}")
+    said += [note for note in notes if UNREADABLE_SCORE_NOTE in note]
+    advice = f"call a column score or scores.NAME, or let a model judge, with {option_name('judge', 'MODEL')}"
+    return f"{'; '.join(said)}; {advice}"
+
+
+def _named(a: Side, b: Side, first: list[Answer], second: list[Answer]) -> tuple[list[Answer], list[Answer]]:
+    """The models' names; those of the files if both are the same model, as for two prompts or settings."""
+    if first[0].model != second[0].model:
+        return first, second
+    stems = [
+        Path(shown_path(side)).stem if isinstance(side, str | os.PathLike) else first[0].model
+        for side in (a, b)
+    ]
+    names = stems if stems[0] != stems[1] else [f"A {stems[0]}", f"B {stems[1]}"]
+    return (
+        [replace(one, model=names[0]) for one in first],
+        [replace(one, model=names[1]) for one in second],
+    )
+
+
+def _lower_metrics(side: Side) -> frozenset[str]:
+    """The metrics of which a file says itself that lower is better."""
+    return lower_is_better_metrics(Path(side)) if isinstance(side, str | os.PathLike) else frozenset()
+
+
+def _by_scores(
+    names: tuple[str, str],
+    tables: tuple[ScoreTable, ScoreTable],
+    settings: ABSettings,
+    lower_metrics: Collection[str],
+) -> ABReport:
+    known = shared_scores(*tables)
+    score = choose_score(known, settings.score)
+    lower = settings.lower_is_better or lower_is_better(score, lower_metrics)
+    found = compare_scores(*tables, score, margin=settings.margin, lower_is_better=lower)
+    others = ", ".join(name for name in known if name != score)
+    chosen = (
+        (f"compared by {score}; choose another with {option_name('score')}: {others}",)
+        if others and settings.score is None
+        else ()
+    )
+    compared = found.difference.prompts
+    return ABReport(
+        name_a=names[0],
+        name_b=names[1],
+        decision=found.decision.value,
+        basis="scores",
+        unit=found.score,
+        difference=found.difference.mean,
+        low=found.difference.low,
+        high=found.difference.high,
+        level=found.difference.level,
+        compared=compared,
+        margin=settings.margin,
+        more=None if found.needed is None else max(found.needed - compared, 1),
+        details={
+            "mean_a": found.mean_a,
+            "mean_b": found.mean_b,
+            "only_in_a": found.only_a,
+            "only_in_b": found.only_b,
+        },
+        lower_is_better=lower,
+        notes=(*chosen, *found.notes),
+    )
+
+
+def _by_judges(found: JudgedComparison) -> ABReport:
+    lead, low, high = found.lead
+    stopped = bool(found.failures or found.states["unasked"] or found.states["provider_error"])
+    return ABReport(
+        name_a=found.inputs.name_a,
+        name_b=found.inputs.name_b,
+        decision=found.decision.value,
+        basis="judge",
+        unit="points",
+        difference=lead,
+        low=low,
+        high=high,
+        level=found.difference.level,
+        compared=found.judged,
+        margin=found.margin,
+        more=None if found.needed is None else max(found.needed - found.judged, 1),
+        more_usd=found.more_usd,
+        details={
+            "judges": ", ".join(found.judges),
+            "spent": None if found.spent is None else format_dollars(found.spent),
+            "run": str(found.inputs.run),
+        },
+        stopped=stopped,
+        unusable=found.unusable or found.slot_preference,
+        reason=found.slot_preference or (None if found.unusable else found.stop_reason),
+        findings=found.findings,
+        problems=tuple(dict.fromkeys((*found.failures, *found.problems))),
+    )

@@ -1,0 +1,262 @@
+"""Compares two models with a judge, a few prompts at a time, until it is decided.
+
+The prompts are taken in an order drawn by their hash. After each step the confidence sequence of the second model's lead is
+looked at; because it holds at all looks at once, the first one that decides may end the run.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tiltyard.core.judging.verdict import QuestionState
+from tiltyard.core.ratings.findings import Finding
+from tiltyard.core.ratings.paired_difference import (
+    MIN_SEQUENCE_PROMPTS,
+    ABDecision,
+    PairedDifference,
+    decide,
+    prompts_needed,
+)
+from tiltyard.errors import BadOption
+from tiltyard.files.answers import SCORES_ONLY, Answer
+from tiltyard.judges.judge_setup import JudgeSetup
+from tiltyard.judges.ledger import Ledger
+from tiltyard.runs.ab_lead import (
+    AB_MODE,
+    SCALE_POINTS,
+    ab_difference,
+    planned_prompts,
+    points,
+    slot_findings,
+    slot_preference,
+)
+from tiltyard.runs.tournament_writer import read_run_documents
+from tiltyard.settings.prices import PriceEntry, format_dollars
+from tiltyard.settings.quick_tournament import QuickJudge, quick_document
+from tiltyard.settings.tournament_sections import PromptSelection
+from tiltyard.tournaments.plan_builder import make_plan
+from tiltyard.tournaments.quick_inputs import CONFIG_NAME, quick_folder, write_quick_inputs
+from tiltyard.tournaments.tournament_run import (
+    JudgedTournament,
+    PreparedRun,
+    RunObserver,
+    RunRequest,
+    judge_tournament,
+    prepare_run,
+)
+
+__all__ = [
+    "ABInputs",
+    "JudgedComparison",
+    "compare_judged",
+    "look_sizes",
+    "write_ab_inputs",
+]
+
+#: The share of prompts that is added after each look.
+_STEP_RATIO = 0.1
+
+
+@dataclass(frozen=True)
+class ABInputs:
+    """The files of a comparison, written to a folder of their own."""
+
+    folder: Path
+    name_a: str
+    name_b: str
+    prompts: int
+
+    @property
+    def config(self) -> Path:
+        return self.folder / CONFIG_NAME
+
+    @property
+    def run(self) -> Path:
+        return self.folder / "run"
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedComparison:
+    """How far the second model leads by the judge's verdicts, in rating points."""
+
+    inputs: ABInputs
+    #: The mean score of the second model, minus a half.
+    difference: PairedDifference
+    decision: ABDecision
+    margin: float
+    #: Prompts that were judged, and that would decide; ``None`` if no sensible number would, or it is decided.
+    judged: int
+    needed: int | None
+    #: Picodollars that were spent; ``None`` if a price is unknown.
+    spent: int | None
+    #: Of these, for calls whose replies arrived.
+    answered: int | None
+    judges: tuple[str, ...]
+    #: Why judging stopped, if it did, and whether that is because a judge is unusable.
+    failures: tuple[str, ...]
+    unusable: str | None
+    #: Questions by state, and the first error message of each state.
+    states: Counter[str]
+    problems: tuple[str, ...]
+    #: Why it cannot be said that they are the same, although the interval is within the margin.
+    slot_preference: str | None = None
+    #: What judging the first prompt may cost, in picodollars; ``None`` if a price is unknown.
+    first_match: int | None = None
+    #: What the run says of the judges; known at the end.
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def lead(self) -> tuple[float, float, float]:
+        """The lead and its interval, in points; infinite where nothing can be said."""
+        found = self.difference
+        return points(found.mean), points(found.low), points(found.high)
+
+    @property
+    def stop_reason(self) -> str | None:
+        """Why judging ended before it was decided, and what to do; ``None`` if the prompts were used up."""
+        if self.failures or self.states["provider_error"] or self.states["lost"]:
+            return "calls to the judge failed; once the cause is removed, run the command again to resume"
+        if not self.states["unasked"]:
+            return None
+        if not self.judged and not self.spent and self.first_match is not None:
+            least = format_dollars(self.first_match)
+            return f"the budget covers no prompt: the two calls of the first may cost up to {least}"
+        return "the budget is used up; run the command again with a higher --budget-usd to resume"
+
+    @property
+    def more_usd(self) -> str | None:
+        """What the prompts that are still needed would cost, by what answered calls cost so far."""
+        if self.needed is None or not self.answered or not self.judged:
+            return None
+        return format_dollars(self.answered * max(self.needed - self.judged, 0) // self.judged)
+
+
+def write_ab_inputs(
+    a: Sequence[Answer],
+    b: Sequence[Answer],
+    judges: Sequence[QuickJudge],
+    rubrics: Sequence[str],
+    *,
+    parent: Path,
+    budget_usd: float | None = None,
+    prices: Mapping[str, PriceEntry] | None = None,
+) -> ABInputs:
+    """Write configuration, prompts and answers. The same inputs have the same folder, so that a run is resumed."""
+    first, second = (
+        {one.prompt_id: one for one in side if one.kind != SCORES_ONLY and not one.repeat} for side in (a, b)
+    )
+    shared = [prompt for prompt in first if prompt in second]
+    if not shared:
+        raise BadOption("no prompt has a response in both files: prompts are paired by their id")
+    name_a, name_b = first[shared[0]].model, second[shared[0]].model
+    document = quick_document(
+        [name_a, name_b], judges, rubrics, mode=AB_MODE, budget_usd=budget_usd, prices=prices
+    )
+    document["checks"] = {"identical": 0, "truncated": 0, "garbage": 0, "repeats": 0}
+    answers = [one for prompt in shared for one in (first[prompt], second[prompt])]
+    folder = quick_folder(parent, AB_MODE, document, answers)
+    write_quick_inputs(folder, document, answers)
+    return ABInputs(folder, name_a, name_b, len(shared))
+
+
+def compare_judged(
+    inputs: ABInputs,
+    watch: RunObserver,
+    *,
+    margin: float,
+    level: float = 0.95,
+    max_prompts: int | None = None,
+    look: Callable[[JudgedComparison], None] = lambda _found: None,
+) -> JudgedComparison:
+    """Judge until it is decided, the prompts or the budget are used up, or the judge cannot be used.
+
+    ``look`` is called with the result of every look.
+    """
+    whole = prepare_run(RunRequest(config_path=inputs.config, mode=AB_MODE))
+    most = min(inputs.prompts, max_prompts or inputs.prompts)
+    seats = whole.seats
+    for size in look_sizes(most):
+        with judge_tournament(_part(whole, size, seats), watch, output_dir=inputs.run) as judged:
+            seats = tuple(judged.judges)
+            found = _compared(inputs, judged, whole, margin=margin, level=level)
+            look(found)
+            # Writing the folder takes longer than a look; a run that is killed before is resumed from the ledger.
+            if size >= most or found.decision is not ABDecision.UNDECIDED or _stopped(found):
+                finished = judged.write(watch)
+                break
+    return replace(found, findings=_findings(finished.out))
+
+
+def _findings(run: Path) -> tuple[Finding, ...]:
+    diagnostics, _ = read_run_documents(run)
+    return tuple(Finding.from_dict(one) for one in diagnostics["findings"])
+
+
+def look_sizes(most: int) -> Iterator[int]:
+    """The number of prompts at each look."""
+    size = min(MIN_SEQUENCE_PROMPTS, most)
+    while True:
+        yield size
+        if size >= most:
+            return
+        size = min(size + max(10, round(_STEP_RATIO * size)), most)
+
+
+def _part(whole: PreparedRun, size: int, seats: Sequence[JudgeSetup]) -> PreparedRun:
+    """The run on the first ``size`` prompts, which is resumed as the whole."""
+    mode = replace(whole.mode, prompts=PromptSelection.model_validate({"n": size}))
+    plan = make_plan(whole.config, mode, whole.inputs, whole.seats)
+    part = replace(whole, mode=mode, plan=plan, whole_plan=whole.plan.sha256)
+    # A run closes its providers.
+    return part.with_seats([replace(seat, provider=seat.reopen()) for seat in seats])
+
+
+def _stopped(found: JudgedComparison) -> bool:
+    """Whether asking more is of no use: the budget is used up, calls failed, or the judge follows the slot."""
+    return bool(found.failures or found.slot_preference) or found.states["unasked"] > 0
+
+
+def _first_match(judged: JudgedTournament, whole: PreparedRun) -> int | None:
+    """The worst case of both orders of a prompt."""
+    worst = [request.worst for request in whole.with_seats(judged.judges).plan.requests(0, 2)]
+    return None if None in worst else sum(cost or 0 for cost in worst)
+
+
+def _compared(
+    inputs: ABInputs, judged: JudgedTournament, whole: PreparedRun, *, margin: float, level: float
+) -> JudgedComparison:
+    found = ab_difference(judged.run.battles(), inputs.name_b, inputs.prompts, level=level)
+    decision, slot = decide(points(found.low), points(found.high), margin), None
+    if decision is ABDecision.SAME:
+        slot = slot_preference(slot_findings(judged.run))
+        decision = decision if slot is None else ABDecision.UNDECIDED
+    score_margin = 1.0 / (1.0 + 10.0 ** (-margin / SCALE_POINTS)) - 0.5
+    with closing(Ledger(whole.databases.ledger)) as ledger:
+        row = ledger.run(judged.run.run_id)
+        lost = sum(
+            one.cost or 0 for one in ledger.attempts(judged.run.run_id) if one.state == QuestionState.LOST
+        )
+    priced = all(seat.price is not None for seat in whole.seats)
+    return JudgedComparison(
+        inputs=inputs,
+        difference=found,
+        decision=decision,
+        margin=margin,
+        judged=found.prompts,
+        needed=prompts_needed(found, score_margin, planned=planned_prompts(inputs.prompts))
+        if decision is ABDecision.UNDECIDED and slot is None
+        else None,
+        spent=row.spent if priced else None,
+        answered=row.spent - lost if priced else None,
+        judges=tuple(seat.name for seat in judged.judges),
+        failures=() if judged.sat is None else tuple(judged.sat.failures.values()),
+        unusable=None if judged.sat is None else judged.sat.unusable,
+        states=judged.readings.states,
+        problems=tuple(judged.readings.problems.values()),
+        slot_preference=slot,
+        first_match=_first_match(judged, whole),
+    )

@@ -1,0 +1,441 @@
+"""Estimates the calls, cost and precision of a plan before anything is sent."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import islice
+
+import numpy as np
+
+from tiltyard.core.judging.power_analysis import ExpectedPrecision, expected_precision
+from tiltyard.core.judging.question import Question, build_chat_prompt
+from tiltyard.core.judging.verdict import QuestionState
+from tiltyard.errors import CannotRate, ProviderFault
+from tiltyard.judges.judge_setup import JudgeSetup
+from tiltyard.judges.ledger import Ledger
+from tiltyard.judges.providers.provider import Usage
+from tiltyard.judges.requests import JudgeRequest
+from tiltyard.judges.token_estimate import (
+    EXPECTED_BYTES_PER_TOKEN,
+    LOW_BYTES_PER_TOKEN,
+    expected_tokens,
+    token_upper_bound,
+)
+from tiltyard.report.run_documents import CostRangeDocument, EstimateDocument, EstimateLineDocument
+from tiltyard.runs.money import dollars_text
+from tiltyard.settings.prices import ModelRetirement, price_option
+from tiltyard.tournaments.tournament_plan import PlanDimension, TournamentPlan
+
+__all__ = [
+    "CostRange",
+    "EstimateLine",
+    "PlanEstimate",
+    "PlannedQuestion",
+    "estimate_plan",
+    "measure_bytes_per_token",
+    "planned_questions",
+    "retirement_note",
+]
+
+_QUESTION_BATCH_COUNT = 500
+#: Output tokens of a verdict: with almost no reasoning, with typical written reasoning, and with typical
+#: thinking before it.
+_LOW_OUTPUT_TOKENS, _EXPECTED_OUTPUT_TOKENS, _EXPECTED_THINKING_TOKENS = 16, 250, 2000
+#: Requests per judge and dimension whose tokens the provider counts.
+_COUNTED_REQUESTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedQuestion:
+    """One question with its request, and whether it must be sent."""
+
+    question: Question
+    request: JudgeRequest
+    #: ``cached``, ``call``, or ``same`` if an earlier question has the same request.
+    standing: str
+    #: The usage of its cached replies, where they state it.
+    used: tuple[Usage, ...] = ()
+
+    def to_dict(self) -> dict[str, object]:
+        """The question as `tiltyard plan --questions` writes it."""
+        question = self.question
+        return {
+            "question_id": question.id,
+            "judge_model": question.judge,
+            "dimension": question.dimension,
+            "prompt_id": question.prompt_id,
+            "first": question.first,
+            "second": question.second,
+            "purpose": question.purpose.value,
+            "replicate": question.replicate,
+            "request_key": self.request.key,
+            "bytes": self.request.size,
+            "worst_usd": _dollars(self.request.worst),
+            "standing": self.standing,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class CostRange:
+    """Picodollars; ``None`` if the price is unknown."""
+
+    low: int | None
+    expected: int | None
+    worst: int | None
+
+    def __add__(self, other: CostRange) -> CostRange:
+        return CostRange(
+            *(_sum(getattr(self, name), getattr(other, name)) for name in ("low", "expected", "worst"))
+        )
+
+    def to_dict(self) -> CostRangeDocument:
+        return {
+            "low": _dollars(self.low),
+            "expected": _dollars(self.expected),
+            "worst": _dollars(self.worst),
+        }
+
+
+def _dollars(amount: int | None) -> str | None:
+    return None if amount is None else dollars_text(amount)
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
+
+
+@dataclass(frozen=True, slots=True)
+class EstimateLine:
+    """One judge in one dimension."""
+
+    judge: str
+    dimension: str
+    questions: int
+    cached: int
+    calls: int
+    input_tokens: int
+    prefix_tokens: int
+    output_tokens: int
+    #: Token limit of a reply.
+    max_tokens: int
+    #: Replies from which ``output_tokens`` was estimated; 0 if it is an assumption.
+    measured: int
+    #: By ``live`` or ``batch``, and by misses or hits of the prompt cache.
+    costs: Mapping[tuple[str, str], CostRange]
+
+    def to_dict(self) -> EstimateLineDocument:
+        return {
+            "judge": self.judge,
+            "dimension": self.dimension,
+            "questions": self.questions,
+            "cached": self.cached,
+            "calls": self.calls,
+            "input_tokens": self.input_tokens,
+            "prefix_tokens": self.prefix_tokens,
+            "output_tokens": self.output_tokens,
+            "max_tokens": self.max_tokens,
+            "measured": self.measured,
+            "usd": {f"{way}, {cache}": cost.to_dict() for (way, cache), cost in self.costs.items()},
+        }
+
+
+WAYS = tuple((way, cache) for way in ("live", "batch") for cache in ("no cache hits", "cache hits"))
+
+
+@dataclass(frozen=True)
+class PlanEstimate:
+    """The estimate of a plan. ``counted``: tokens were counted by the provider, not estimated."""
+
+    lines: Sequence[EstimateLine]
+    counted: bool
+    bytes_per_token: Mapping[str, float]
+    expectation: ExpectedPrecision | None
+    #: The date of the oldest shipped price in use; ``None`` if all prices are configured.
+    prices_as_of: str | None = None
+    #: Worst-case cost of all pending calls, as the run would reserve it.
+    worst: int | None = 0
+    #: Worst-case cost of the most expensive call, and of all calls if every reply is truncated and retried.
+    dearest: int | None = 0
+    worst_twice: int | None = 0
+    notes: tuple[str, ...] = field(default=())
+    #: ``live``, ``batch`` or both: how the configured judges are called.
+    sent_by: tuple[str, ...] = ()
+
+    @property
+    def calls(self) -> int:
+        return sum(line.calls for line in self.lines)
+
+    def total(self, way: str, cache: str) -> CostRange:
+        total = CostRange(0, 0, 0)
+        for line in self.lines:
+            total += line.costs[way, cache]
+        return total
+
+    def to_dict(self) -> EstimateDocument:
+        return {
+            "calls": self.calls,
+            "cached": sum(line.cached for line in self.lines),
+            "questions": sum(line.questions for line in self.lines),
+            "tokens_by": "the provider's count of a sample" if self.counted else "a local estimate",
+            "bytes_per_token": dict(self.bytes_per_token),
+            "prices_as_of": self.prices_as_of,
+            "sent_by": list(self.sent_by),
+            "most_reserved_usd": _dollars(self.worst),
+            "dearest_call_usd": _dollars(self.dearest),
+            "worst_twice_usd": _dollars(self.worst_twice),
+            "usd": {f"{way}, {cache}": self.total(way, cache).to_dict() for way, cache in WAYS},
+            "lines": [line.to_dict() for line in self.lines],
+            "expectation": None if self.expectation is None else self.expectation.to_dict(),
+        }
+
+
+def planned_questions(plan: TournamentPlan, ledger: Ledger | None) -> Iterator[PlannedQuestion]:
+    """All questions of a plan, in order, with their requests and whether they are cached."""
+    questions = enumerate(plan.questions())
+    seen: set[bytes] = set()
+    while together := list(islice(questions, _QUESTION_BATCH_COUNT)):
+        requests = [plan.request(question) for _, question in together]
+        replies = ledger.replies(request.key for request in requests) if ledger is not None else {}
+        for (number, question), request in zip(together, requests, strict=True):
+            seat, bodies = plan.seat(question), replies.get(request.key, [])
+            asks = seat.asks(request, bodies)
+            short = bytes.fromhex(request.key)[:16]
+            standing = "cached" if not asks else "same" if short in seen else "call"
+            seen.add(short)
+            plan.remember(number, request.key)
+            used = (seat.provider.read(body)[1] for body in bodies)
+            yield PlannedQuestion(question, request, standing, tuple(one for one in used if one is not None))
+
+
+@dataclass
+class _Sums:
+    questions: int = 0
+    cached: int = 0
+    calls: int = 0
+    size: int = 0
+    #: Size of the largest request in bytes.
+    largest: int = 0
+    #: Replies that state their usage: how many, and their output tokens.
+    measured: int = 0
+    output: int = 0
+
+    def hear(self, used: Sequence[Usage]) -> None:
+        self.measured += len(used)
+        self.output += sum(one.output for one in used)
+
+    def expected_output(self, seat: JudgeSetup) -> int:
+        """Output tokens of a reply: the mean of those so far; else an assumption, that unknown models think."""
+        if self.measured:
+            return -(-self.output // self.measured)
+        return (
+            _EXPECTED_THINKING_TOKENS
+            if seat.traits.thinks_with(seat.settings.options)
+            else _EXPECTED_OUTPUT_TOKENS
+        )
+
+
+@dataclass
+class _Worst:
+    """Worst-case costs of all pending calls; ``None`` once a price is unknown."""
+
+    once: int | None = 0
+    dearest: int | None = 0
+    twice: int | None = 0
+
+    def add(self, request: JudgeRequest, seat: JudgeSetup) -> None:
+        self.once = _sum(self.once, request.worst)
+        if self.once is None or request.worst is None:
+            self.dearest = self.twice = None
+            return
+        self.dearest = max(self.dearest or 0, request.worst)
+        self.twice = _sum(self.twice, request.worst + (_again(request, seat) or 0))
+
+
+def _again(request: JudgeRequest, seat: JudgeSetup) -> int | None:
+    """The worst-case cost of retrying a truncated reply."""
+    limit = seat.limits.next_limit([QuestionState.TRUNCATED], seat.settings.max_tokens, request.size)
+    return 0 if limit is None else seat.worst(request.size, batch=seat.settings.batch, max_tokens=limit)
+
+
+def estimate_plan(
+    plan: TournamentPlan, ledger: Ledger | None, *, bytes_per_token: Mapping[str, float] | None = None
+) -> PlanEstimate:
+    """Count and price all calls of a plan, in one pass."""
+    sums = {(judge, section.rubric.dimension): _Sums() for section in plan.sections for judge in plan.judges}
+    worst = _Worst()
+    for planned in planned_questions(plan, ledger):
+        line = sums[planned.question.judge, planned.question.dimension]
+        line.questions += 1
+        line.hear(planned.used)
+        if planned.standing == "call":
+            line.calls += 1
+            line.size += planned.request.size
+            line.largest = max(line.largest, planned.request.size)
+            worst.add(planned.request, plan.seat(planned.question))
+        else:
+            line.cached += 1
+    stated = dict(bytes_per_token or {})
+    per_token = {judge: stated.get(judge, EXPECTED_BYTES_PER_TOKEN) for judge in plan.judges}
+    lines = [
+        _line(plan, section, seat, sums[seat.name, section.rubric.dimension], per_token[seat.name])
+        for section in plan.sections
+        for seat in plan.seats
+    ]
+    return PlanEstimate(
+        lines=lines,
+        counted=bool(stated),
+        bytes_per_token=per_token,
+        expectation=_expectation(plan),
+        # The oldest date, so that no price is older than stated.
+        prices_as_of=min((seat.price_date for seat in plan.seats if seat.price_date), default=None),
+        worst=worst.once,
+        dearest=worst.dearest,
+        worst_twice=worst.twice,
+        notes=tuple(_notes(plan, lines)),
+        sent_by=tuple(sorted({"batch" if seat.settings.batch else "live" for seat in plan.seats})),
+    )
+
+
+def _line(
+    plan: TournamentPlan, section: PlanDimension, seat: JudgeSetup, sums: _Sums, per_token: float
+) -> EstimateLine:
+    prefix = len(_prefix(plan, section, seat).encode("utf-8", "surrogatepass"))
+    tokens = expected_tokens(sums.size, per_token)
+    prefix_tokens = expected_tokens(prefix, per_token)
+    costs = {
+        (way, cache): _cost(seat, sums, prefix, per_token, batch=way == "batch", hits=cache == "cache hits")
+        for way, cache in WAYS
+    }
+    return EstimateLine(
+        judge=seat.name,
+        dimension=section.rubric.dimension,
+        questions=sums.questions,
+        cached=sums.cached,
+        calls=sums.calls,
+        input_tokens=tokens,
+        prefix_tokens=prefix_tokens,
+        output_tokens=sums.calls * min(sums.expected_output(seat), seat.settings.max_tokens),
+        max_tokens=seat.settings.max_tokens,
+        measured=sums.measured,
+        costs=costs,
+    )
+
+
+def _prefix(plan: TournamentPlan, section: PlanDimension, seat: JudgeSetup) -> str:
+    """The common prefix of all requests of a rubric, which a provider may cache."""
+    if not section.matches:
+        return ""
+    question = next(plan.dimension(section.rubric.dimension))
+    return build_chat_prompt(plan.shown(question), section.rubric, seat.form, seat.settings.max_tokens).system
+
+
+def _cost(
+    seat: JudgeSetup, sums: _Sums, prefix: int, per_token: float, *, batch: bool, hits: bool
+) -> CostRange:
+    price = seat.price
+    if price is None:
+        return CostRange(None, None, None)
+    most = seat.settings.max_tokens
+    spread = EXPECTED_BYTES_PER_TOKEN / per_token
+
+    def billed(bytes_per_token: float, output: int) -> int:
+        tokens = expected_tokens(sums.size, bytes_per_token)
+        shared = expected_tokens(prefix, bytes_per_token)
+        cached = min(shared * max(sums.calls - 1, 0), tokens) if hits else 0
+        # With explicit caching, a prefix that is not read from the cache is written to it, which costs more.
+        written = min(shared * (1 if hits else sums.calls), tokens - cached) if seat.ttl else 0
+        usage = Usage(max(tokens - cached - written, 0), sums.calls * min(output, most), written, cached)
+        each = tokens // max(sums.calls, 1)
+        return price.of_prompt(each).cost(usage, batch=batch, ttl=seat.ttl)
+
+    return CostRange(
+        low=billed(LOW_BYTES_PER_TOKEN / spread, _LOW_OUTPUT_TOKENS),
+        expected=billed(per_token, sums.expected_output(seat)),
+        worst=price.of_prompt(token_upper_bound(sums.largest)).worst(
+            sums.size + sums.calls * token_upper_bound(0), sums.calls * most, batch=batch, ttl=seat.ttl
+        ),
+    )
+
+
+def _notes(plan: TournamentPlan, lines: Sequence[EstimateLine]) -> Iterator[str]:
+    short = [line for line in lines if line.prefix_tokens < 1024]
+    asked = [seat.name for seat in plan.seats if seat.settings.prompt_cache != "off"]
+    if asked and short:
+        fewest = min(line.prefix_tokens for line in short)
+        yield (
+            f"prompt caching is enabled, but a rubric's part of the request has only about {fewest} tokens; "
+            "depending on the model, providers silently cache nothing below 512 to 4,096 tokens"
+        )
+    for seat in plan.seats:
+        if seat.price is None:
+            yield (
+                f"the price of {seat.name} is unknown: give it with {price_option(seat.settings.model)}, in dollars "
+                "per million tokens, or under prices: in the configuration"
+            )
+        if seat.retirement is not None:
+            yield retirement_note(seat.settings.model, seat.retirement)
+
+
+def retirement_note(model: str, retirement: ModelRetirement) -> str:
+    """A note about a model that its provider has retired or will retire."""
+    past = retirement.on <= datetime.now(UTC).date()
+    note = (
+        f"{model} was retired on {retirement.on}" if past else f"{model} will be retired on {retirement.on}"
+    )
+    return note if retirement.successor is None else f"{note}; its provider recommends {retirement.successor}"
+
+
+def _expectation(plan: TournamentPlan) -> ExpectedPrecision | None:
+    """The expected precision of one dimension: all dimensions have the same pairs."""
+    section = next((section for section in plan.sections if section.matches), None)
+    if section is None:
+        return None
+    models = sorted({model for match in section.matches for model in (match.model_a, match.model_b)})
+    place = {model: k for k, model in enumerate(models)}
+    met = Counter((place[match.model_a], place[match.model_b]) for match in section.matches)
+    design = np.zeros((len(models), len(models)), dtype=np.int64)
+    for (a, b), n in met.items():
+        design[a, b] = design[b, a] = n
+    prompts = len({match.prompt_id for match in section.matches})
+    try:
+        return expected_precision(design, prompts)
+    except CannotRate:
+        return None
+
+
+def measure_bytes_per_token(plan: TournamentPlan) -> dict[str, float]:
+    """Bytes per token by judge, counted by the provider on a sample of requests, where supported."""
+    return asyncio.run(_measured(plan))
+
+
+async def _measured(plan: TournamentPlan) -> dict[str, float]:
+    measured: dict[str, float] = {}
+    for seat in plan.seats:
+        if not seat.provider.capabilities.count_tokens:
+            continue
+        size = tokens = 0
+        try:
+            for question in _sample(plan, seat):
+                request = plan.request(question)
+                tokens += await seat.provider.count_tokens(request.body)
+                size += request.size
+        except ProviderFault as fault:
+            raise ProviderFault(f"{seat.name}: cannot count tokens: {fault}") from None
+        finally:
+            await seat.provider.aclose()
+        if tokens:
+            measured[seat.name] = size / tokens
+    return measured
+
+
+def _sample(plan: TournamentPlan, seat: JudgeSetup) -> Iterator[Question]:
+    """A few evenly spaced questions of each dimension."""
+    for section in plan.sections:
+        step = max(1, math.ceil(len(section.matches) / _COUNTED_REQUESTS))
+        for match in section.matches[::step]:
+            yield Question(seat.name, match.dimension, match.prompt_id, match.model_a, match.model_b)

@@ -1,0 +1,169 @@
+"""A tournament from Python: the same run as `tiltyard run`, with its result as values."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Unpack
+
+from tiltyard.core.board import Board
+from tiltyard.core.ratings import Finding
+from tiltyard.errors import BadOption
+from tiltyard.option_names import refuse_unknown
+from tiltyard.runs.tournament_writer import read_run_documents
+from tiltyard.settings.prices import PriceEntry, read_prices
+from tiltyard.tournaments.python_calls import (
+    Judge,
+    JudgingOptions,
+    UnwatchedRun,
+    named_judges,
+    off_the_loop,
+    several,
+)
+from tiltyard.tournaments.quick_inputs import CONFIG_NAME, QUICK_MODE, AnswerInputs, quick_run_inputs
+from tiltyard.tournaments.tournament_run import FinishedRun, RunRequest, prepare_run, run_tournament
+
+__all__ = ["TournamentOptions", "TournamentResult", "tournament", "tournament_async"]
+
+#: States of questions that were asked and answered, or need not be.
+_ANSWERED = frozenset({"ok", "refused", "truncated", "unparseable"})
+
+
+class TournamentOptions(JudgingOptions, total=False):
+    """Options of a tournament."""
+
+    #: The mode of a configuration; ``pilot`` by default.
+    mode: str
+    #: Judge only so many pairs of each dimension, spread over prompts and models.
+    sample_pairs: int
+
+
+@dataclass(frozen=True)
+class TournamentResult:
+    """The result of a tournament: the numbers of its folder."""
+
+    #: The run folder, as `tiltyard run` writes it.
+    folder: Path
+    #: By dimension, and ``overall`` if the configuration weights the dimensions. Each has its own findings.
+    boards: Mapping[str, Board]
+    #: What to know about the run as a whole.
+    findings: tuple[Finding, ...]
+    #: What the run has spent, in dollars; ``None`` if a price is unknown.
+    cost_usd: float | None
+    #: Questions by state: ``ok``, ``unasked``, and what went wrong.
+    questions: Mapping[str, int]
+    #: Why calls failed, and why a judge cannot be used.
+    problems: tuple[str, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        """Whether every question has a reply. Otherwise calling again with the same arguments resumes the run."""
+        return self.questions.keys() <= _ANSWERED
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "folder": str(self.folder),
+            "boards": {name: [asdict(row) for row in board.rows] for name, board in self.boards.items()},
+            "findings": [finding.to_dict() for finding in self.findings],
+            "board_findings": {
+                name: [finding.to_dict() for finding in board.findings] for name, board in self.boards.items()
+            },
+            "cost_usd": self.cost_usd,
+            "questions": dict(self.questions),
+            "complete": self.complete,
+            "problems": list(self.problems),
+        }
+
+
+def tournament(
+    config: str | os.PathLike[str] | None = None,
+    *,
+    answers: AnswerInputs = (),
+    judge: Judge | Sequence[Judge] = (),
+    **options: Unpack[TournamentOptions],
+) -> TournamentResult:
+    """Run a tournament: of a configuration, or of answers and a judge.
+
+    ``answers`` are files in any known format, answers, or mappings with their fields. The configuration of
+    such a tournament is written to ``runs/quick-…/tournament.yaml``. Calling again resumes an interrupted run.
+    """
+    return off_the_loop(partial(_run, config, answers, judge, options))
+
+
+async def tournament_async(
+    config: str | os.PathLike[str] | None = None,
+    *,
+    answers: AnswerInputs = (),
+    judge: Judge | Sequence[Judge] = (),
+    **options: Unpack[TournamentOptions],
+) -> TournamentResult:
+    """The same as `tournament`, without blocking the event loop."""
+    return await asyncio.to_thread(partial(tournament, config, answers=answers, judge=judge, **options))
+
+
+def _run(
+    config: str | os.PathLike[str] | None,
+    answers: AnswerInputs,
+    judge: Judge | Sequence[Judge],
+    options: TournamentOptions,
+) -> TournamentResult:
+    refuse_unknown("tournament", options, TournamentOptions)
+    given = not isinstance(answers, tuple) or bool(answers)
+    output_dir = None if "output_dir" not in options else Path(options["output_dir"])
+    prices = read_prices(options.get("prices", {}))
+    if given == (config is not None):
+        raise BadOption("a tournament needs either a configuration, or answers and a judge")
+    if config is not None:
+        if judge or any(name in options for name in ("rubric", "provider", "base_url", "api_key_env")):
+            raise BadOption(
+                "judge, rubric, provider, base_url and api_key_env go with answers; the configuration has its own"
+            )
+        request = _request(config, options.get("mode", "pilot"), options, prices)
+    else:
+        if "mode" in options:
+            raise BadOption("mode goes with a configuration")
+        judges = named_judges(judge, options)
+        if not judges:
+            raise BadOption("answers need a judge: the name of a model, or its settings")
+        folder = quick_run_inputs(
+            answers,
+            judges,
+            several(options.get("rubric", ())),
+            parent=Path("runs"),
+            budget_usd=options.get("budget_usd"),
+            prices=prices,
+        )
+        output_dir = output_dir or folder / "run"
+        request = _request(folder / CONFIG_NAME, QUICK_MODE, options, prices)
+    return _result(run_tournament(prepare_run(request), UnwatchedRun(), output_dir=output_dir))
+
+
+def _request(
+    config: str | os.PathLike[str], mode: str, options: TournamentOptions, prices: Mapping[str, PriceEntry]
+) -> RunRequest:
+    return RunRequest(
+        config_path=Path(config),
+        mode=mode,
+        sample_pairs=options.get("sample_pairs"),
+        budget_usd=options.get("budget_usd"),
+        prices=prices,
+    )
+
+
+def _result(finished: FinishedRun) -> TournamentResult:
+    diagnostics, costs = read_run_documents(finished.out)
+    spent = costs["actual"]["usd"]
+    failures = () if finished.sat is None else tuple(finished.sat.failures.values())
+    return TournamentResult(
+        folder=finished.out,
+        boards={group.name or "": group.board for group in finished.groups},
+        findings=tuple(Finding.from_dict(one) for one in diagnostics["findings"]),
+        cost_usd=None if spent is None else float(spent),
+        questions={str(state): count for state, count in sorted(finished.states.items()) if count},
+        problems=tuple(dict.fromkeys((*failures, *finished.problems.values()))),
+    )

@@ -1,0 +1,172 @@
+"""Writes the files of a tournament whose configuration nobody wrote: from answers, judges and rubrics."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tiltyard.errors import BadOption
+from tiltyard.files.answers import SCORES_ONLY, Answer, drop_replaced_answers, open_answers, write_answers
+from tiltyard.files.battle_writer import write_rows
+from tiltyard.settings.prices import PriceEntry
+from tiltyard.settings.quick_tournament import QuickJudge, quick_document, quick_yaml
+from tiltyard.settings.tournament_config import load_config
+
+__all__ = [
+    "CONFIG_NAME",
+    "QUICK_MODE",
+    "AnswerInputs",
+    "StartedTournament",
+    "answer_of",
+    "quick_folder",
+    "quick_run_inputs",
+    "read_sources",
+    "start_tournament",
+    "write_quick_inputs",
+]
+
+#: A file of answers in any known format, an answer, or the fields of one; or several of them.
+AnswerInput = str | os.PathLike[str] | Answer | Mapping[str, Any]
+AnswerInputs = AnswerInput | Iterable[AnswerInput]
+CONFIG_NAME = "tournament.yaml"
+_BANK_NAME = "prompts.jsonl"
+#: Prompts of the mode ``pilot`` in a configuration that is written for answers.
+_PILOT_PROMPTS = 50
+#: The mode of a tournament that was written from answers.
+QUICK_MODE = "quick"
+
+
+@dataclass(frozen=True)
+class StartedTournament:
+    """A configuration that was written for answers that somebody has."""
+
+    config: Path
+    models: tuple[str, ...]
+    prompts: int
+    dimensions: tuple[str, ...]
+
+
+def start_tournament(
+    folder: Path, files: Sequence[Path], judges: Sequence[QuickJudge], rubrics: Sequence[str]
+) -> StartedTournament:
+    """Write a configuration that names these files, and their prompts; raises if there is one already."""
+    answers = read_sources(files)
+    document = quick_document(_models(answers), judges, rubrics, mode="pilot")
+    document["answers"] = [Path(os.path.relpath(file, folder)).as_posix() for file in files]
+    stated = {"judges": document["modes"]["pilot"]["judges"]} if judges else {}
+    document["modes"] = {
+        "pilot": {**stated, "prompts": {"n": _PILOT_PROMPTS}},
+        "headline": {**stated, "prompts": "all"},
+    }
+    for path in (folder / CONFIG_NAME, folder / _BANK_NAME):
+        if path.exists():
+            raise BadOption(f"{path} already exists; choose another folder, or move the file")
+    _write_configuration(folder, document, answers)
+    config = load_config(folder / CONFIG_NAME)
+    entrants = tuple(one.entrant_id for one in config.entrants)
+    return StartedTournament(
+        folder / CONFIG_NAME, entrants, len({one.prompt_id for one in answers}), config.dimensions
+    )
+
+
+def quick_run_inputs(
+    sources: AnswerInputs,
+    judges: Sequence[QuickJudge],
+    rubrics: Sequence[str],
+    *,
+    parent: Path,
+    budget_usd: float | None = None,
+    prices: Mapping[str, PriceEntry] | None = None,
+) -> Path:
+    """Write a tournament of all models in some answers to a folder, and return the folder.
+
+    The same inputs have the same folder, so that a run is resumed.
+    """
+    answers = read_sources(sources)
+    document = quick_document(
+        _models(answers), judges, rubrics, mode=QUICK_MODE, budget_usd=budget_usd, prices=prices
+    )
+    folder = quick_folder(parent, QUICK_MODE, document, answers)
+    write_quick_inputs(folder, document, answers)
+    return folder
+
+
+def read_sources(sources: AnswerInputs) -> list[Answer]:
+    """The answers of files in any known format, and those that are given as values, that judges can compare."""
+    given = [sources] if isinstance(sources, str | os.PathLike | Answer | Mapping) else sources
+    values: list[Answer] = []
+    found: list[Answer] = []
+    for number, source in enumerate(given, start=1):
+        if isinstance(source, str | os.PathLike):
+            found += drop_replaced_answers(open_answers(source).answers())
+        else:
+            values.append(answer_of(source, number))
+    return [one for one in (*found, *drop_replaced_answers(values)) if _shown(one)]
+
+
+def answer_of(value: Answer | Mapping[str, Any], number: int) -> Answer:
+    """An answer that is given as a value, or as a mapping with its fields."""
+    if isinstance(value, Answer):
+        return value
+    if isinstance(value, Mapping):
+        return Answer.from_dict(value, f"answer {number}")
+    raise BadOption(f"answer {number} is {type(value).__name__}; expected a path, an Answer or a mapping")
+
+
+def _models(answers: Iterable[Answer]) -> list[str]:
+    models = list(dict.fromkeys(one.model for one in answers))
+    if len(models) < 2:
+        raise BadOption(
+            f"the files have answers of {', '.join(models) or 'no model'}; a tournament needs those of two models or more"
+        )
+    return models
+
+
+def _shown(answer: Answer) -> bool:
+    """Judges see one answer of a model to a prompt, and only if there is a text."""
+    return answer.kind != SCORES_ONLY and not answer.repeat
+
+
+def quick_folder(parent: Path, prefix: str, document: Mapping[str, Any], answers: Iterable[Answer]) -> Path:
+    """A folder named by its contents; budget and prices do not matter."""
+    digest = hashlib.sha256()
+    identity = {name: value for name, value in document.items() if name not in ("budget_usd", "prices")}
+    for part in (identity, *(one.to_dict() for one in answers)):
+        digest.update(json.dumps(part, sort_keys=True, default=str).encode() + b"\n")
+    return parent / f"{prefix}-{digest.hexdigest()[:10]}"
+
+
+def write_quick_inputs(folder: Path, document: Mapping[str, Any], answers: Sequence[Answer]) -> None:
+    """Write configuration, answers, and the prompts that they answer."""
+    _write_configuration(folder, document, answers)
+    write_answers(folder / "answers.jsonl", answers)
+
+
+def _write_configuration(folder: Path, document: Mapping[str, Any], answers: Iterable[Answer]) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / CONFIG_NAME).write_text(quick_yaml(document), encoding="utf-8")
+    except OSError as error:
+        raise BadOption(f"cannot write {folder}: {error.strerror or error}") from None
+    write_rows(folder / _BANK_NAME, _bank(answers))
+
+
+def _bank(answers: Iterable[Answer]) -> Iterator[dict[str, object]]:
+    first: dict[str, Answer] = {}
+    for one in answers:
+        first.setdefault(one.prompt_id, one)
+    for one in first.values():
+        row = {
+            "prompt_id": one.prompt_id,
+            "text": one.prompt,
+            "category": one.category,
+            "language": one.language,
+            "gold": one.gold,
+            "expected_behavior": one.expected_behavior,
+        }
+        yield {name: value for name, value in row.items() if value is not None}

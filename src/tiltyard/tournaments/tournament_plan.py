@@ -1,0 +1,258 @@
+"""The plan of a run: all questions in canonical order, their requests, and the order of asking."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import islice
+from typing import Any
+
+from tiltyard.core.judging.canaries import match_questions, question_texts
+from tiltyard.core.judging.matches import Match, MatchList, Prompt
+from tiltyard.core.judging.question import (
+    ChatPrompt,
+    Question,
+    QuestionPurpose,
+    QuestionTexts,
+    build_chat_prompt,
+)
+from tiltyard.core.judging.question_context import context_texts, shared_context
+from tiltyard.core.judging.rubric import Rubric
+from tiltyard.files.answers import Answer
+from tiltyard.jobs import Shard
+from tiltyard.judges.judge_setup import JudgeSetup
+from tiltyard.judges.requests import JudgeRequest, request_key
+from tiltyard.judges.token_estimate import IMAGE_TOKENS
+from tiltyard.tournaments.asking_order import AskingOrder
+
+__all__ = ["PlanDimension", "TournamentPlan", "cut_into_shards"]
+
+#: Length of a key.
+_KEY_BYTES = 32
+#: Matches that each judge is asked first, in both orders, as a trial.
+_TRIAL_MATCH_COUNT = 5
+
+
+def cut_into_shards(length: int, run: str, generation: int, size: int) -> Iterator[Shard]:
+    """Divide the range from 0 to ``length`` into shards of ``size``."""
+    for index, first in enumerate(range(0, length, size)):
+        yield Shard(run, generation, index, first, min(first + size, length))
+
+
+@dataclass(frozen=True)
+class PlanDimension:
+    """One dimension of a plan: its matches, then its canaries and repeats."""
+
+    rubric: Rubric
+    matches: Sequence[Match]
+    checks: Sequence[Question]
+
+    def size(self, seats: int) -> int:
+        return 2 * seats * len(self.matches) + len(self.checks)
+
+
+@dataclass(frozen=True)
+class TournamentPlan:
+    """All questions of a run, in canonical order for files and reports. A shard is a range in the order of asking."""
+
+    seats: Sequence[JudgeSetup]
+    prompts: Sequence[Prompt]
+    #: Responses by (model, prompt_id).
+    answers: Mapping[tuple[str, str], Answer]
+    sections: Sequence[PlanDimension]
+    matches: MatchList
+    #: Concatenated keys of the questions computed so far.
+    _keys: bytearray = field(default_factory=bytearray, repr=False, compare=False)
+
+    def with_seats(self, seats: Sequence[JudgeSetup]) -> TournamentPlan:
+        """The same questions to these judges; their keys may differ."""
+        return replace(self, seats=seats, _keys=bytearray())
+
+    def __len__(self) -> int:
+        return sum(section.size(len(self.seats)) for section in self.sections)
+
+    @cached_property
+    def _prompts(self) -> Mapping[str, Prompt]:
+        return {prompt.prompt_id: prompt for prompt in self.prompts}
+
+    @cached_property
+    def _seats(self) -> Mapping[str, JudgeSetup]:
+        return {seat.name: seat for seat in self.seats}
+
+    @cached_property
+    def _rubrics(self) -> Mapping[str, Rubric]:
+        return {section.rubric.dimension: section.rubric for section in self.sections}
+
+    @property
+    def judges(self) -> tuple[str, ...]:
+        return tuple(seat.name for seat in self.seats)
+
+    def seat(self, question: Question) -> JudgeSetup:
+        return self._seats[question.judge]
+
+    def seat_named(self, judge: str) -> JudgeSetup:
+        return self._seats[judge]
+
+    def questions(self, first: int = 0, last: int | None = None) -> Iterator[Question]:
+        """Questions ``first`` (included) to ``last`` (excluded)."""
+        start = 0
+        for section in self.sections:
+            size = section.size(len(self.seats))
+            low, high = max(first - start, 0), size if last is None else min(last - start, size)
+            if low < high:
+                yield from islice(self._section(section, low), high - low)
+            start += size
+
+    def dimension(self, name: str) -> Iterator[Question]:
+        """The questions of one dimension."""
+        for section in self.sections:
+            if section.rubric.dimension == name:
+                yield from self._section(section, 0)
+
+    def _section(self, section: PlanDimension, first: int) -> Iterator[Question]:
+        each = 2 * len(self.seats)
+        match, within = divmod(first, each)
+        for number in range(match, len(section.matches)):
+            asked = list(match_questions(section.matches[number], self.judges))
+            yield from asked[within:]
+            within = 0
+        passed = max(first - each * len(section.matches), 0)
+        yield from section.checks[passed:]
+
+    def shown(self, question: Question) -> QuestionTexts:
+        """The texts of a question."""
+        prompt = self._prompts[question.prompt_id]
+        first, second = (self.answers[name, question.prompt_id] for name in (question.first, question.second))
+        texts = QuestionTexts(
+            prompt=prompt.text,
+            first=first.response,
+            second=second.response,
+            gold=prompt.gold,
+            expected_behavior=prompt.expected_behavior,
+            context=shared_context(first.context, second.context),
+        )
+        return question_texts(question, texts)
+
+    def key(self, question: Question) -> str:
+        """The cache key of a question."""
+        return self.request(question).key
+
+    @staticmethod
+    def _match(question: Question) -> Match | None:
+        if question.purpose is not QuestionPurpose.MATCH:
+            return None
+        return Match.between(question.dimension, question.prompt_id, question.first, question.second)
+
+    def remember(self, number: int, key: str) -> None:
+        """Remember the key of a question if it is the next one that is unknown."""
+        if len(self._keys) == _KEY_BYTES * number:
+            self._keys.extend(bytes.fromhex(key))
+
+    def keys(self, dimension: str) -> Iterator[tuple[Question, str]]:
+        """The questions of one dimension with their cache keys."""
+        place = 0
+        for section in self.sections:
+            if section.rubric.dimension == dimension:
+                break
+            place += section.size(len(self.seats))
+        for number, question in enumerate(self.dimension(dimension), start=place):
+            known = self._keys[_KEY_BYTES * number : _KEY_BYTES * (number + 1)]
+            yield question, known.hex() if len(known) == _KEY_BYTES else self.key(question)
+
+    def chat_prompt(self, question: Question) -> ChatPrompt:
+        """The words of a question, whoever is asked."""
+        seat, rubric = self.seat(question), self._rubrics[question.dimension]
+        return build_chat_prompt(self.shown(question), rubric, seat.form, seat.settings.max_tokens)
+
+    def request(self, question: Question) -> JudgeRequest:
+        """The exact request of a question, with its cache key."""
+        seat, ask = self.seat(question), self.chat_prompt(question)
+        body = seat.provider.body(seat.settings.model, ask, seat.options)
+        key, size = request_key(seat.provider, body, question.replicate)
+        # Images are billed by their size in pixels, not in bytes.
+        images = sum(len(url) - IMAGE_TOKENS for url in ask.images)
+        size -= images
+        worst = seat.worst(size, batch=seat.settings.batch)
+        return JudgeRequest(
+            key,
+            question.id,
+            seat.name,
+            question.dimension,
+            body,
+            size,
+            worst,
+            question.prompt_id,
+            max(images, 0),
+            match=self._match(question),
+        )
+
+    @cached_property
+    def _order(self) -> AskingOrder:
+        return AskingOrder(
+            [section.matches for section in self.sections],
+            [len(section.checks) for section in self.sections],
+            2 * len(self.seats),
+        )
+
+    def asked(self, first: int, last: int) -> Iterator[Question]:
+        """Questions ``first`` (included) to ``last`` (excluded) in the order in which they are asked."""
+        for number, place, low, high in self._order.units(first, last):
+            section = self.sections[number]
+            if place < len(section.matches):
+                yield from islice(match_questions(section.matches[place], self.judges), low, high)
+            else:
+                yield section.checks[place - len(section.matches)]
+
+    def requests(self, first: int, last: int) -> Iterator[JudgeRequest]:
+        """The requests of a range of questions, in the order in which they are asked."""
+        return map(self.request, self.asked(first, last))
+
+    def prewarm_requests(self) -> Iterator[JudgeRequest]:
+        """For each judge with a prompt cache and each rubric, a request with the common prefix.
+
+        It is sent and priced as a live call, even if the others are sent by batch.
+        """
+        for section in self.sections:
+            for seat in self.seats:
+                if seat.ttl and seat.provider.capabilities.prewarm and section.matches:
+                    request = self.request(next(match_questions(section.matches[0], [seat.name])))
+                    yield replace(request, worst=seat.worst(request.size, batch=False))
+
+    def trial(self) -> Iterator[JudgeRequest]:
+        """For each judge that is called live, the first matches to be asked, on as many prompts as possible."""
+        for section, order in zip(self.sections, self._order.spread, strict=True):
+            for place in order[:_TRIAL_MATCH_COUNT]:
+                for seat in self.seats:
+                    if not seat.settings.batch:
+                        yield from map(self.request, match_questions(section.matches[place], [seat.name]))
+            if section.matches:
+                return
+
+    def shards(self, run: str, generation: int, size: int) -> Iterator[Shard]:
+        """The whole plan in shards of ``size`` questions."""
+        return cut_into_shards(len(self), run, generation, size)
+
+    @cached_property
+    def sha256(self) -> str:
+        """The identity of the plan: texts, rubrics, judges and matches; not file names or the order of entrants."""
+        digest = hashlib.sha256()
+        for part in self._identity_parts():
+            digest.update(json.dumps(part, sort_keys=True).encode())
+            digest.update(b"\n")
+        return digest.hexdigest()
+
+    def _identity_parts(self) -> Iterator[Any]:
+        yield [seat.identity for seat in self.seats]
+        yield {name: rubric.sha256 for name, rubric in self._rubrics.items()}
+        for prompt in self.prompts:
+            yield [prompt.prompt_id, prompt.text, prompt.gold, prompt.expected_behavior]
+        for (model, prompt_id), answer in sorted(self.answers.items()):
+            context = list(context_texts(answer.context))
+            yield [model, prompt_id, answer.response, *([context] if context else [])]
+        for section in self.sections:
+            for match in section.matches:
+                yield [match.dimension, match.prompt_id, match.model_a, match.model_b]
+            yield [question.id for question in section.checks]

@@ -1,0 +1,510 @@
+"""Runs a tournament: plan, judge, rate, write the run folder."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol
+
+from tiltyard.core.board import RatedGroup
+from tiltyard.core.judging.judged_question import JudgedQuestion
+from tiltyard.errors import BadOption, BrokenArtifact
+from tiltyard.files import open_battles
+from tiltyard.judges.judge_setup import JudgeSetup, judge_price, open_judges
+from tiltyard.judges.judging_run import JudgingDatabases, JudgingOutcome, RunProgress, run_judging
+from tiltyard.judges.ledger import Ledger
+from tiltyard.judges.question_results import QuestionResults
+from tiltyard.runs.judged_run import JudgedRun
+from tiltyard.runs.tournament_files import CONFIG
+from tiltyard.runs.tournament_writer import begin_folder, read_draft, read_run_documents, write_judged_run
+from tiltyard.settings.environment import Environment, read_environment
+from tiltyard.settings.prices import (
+    PriceEntry,
+    format_dollars,
+    merged_prices,
+    open_prices,
+    price_option,
+    to_picodollars,
+)
+from tiltyard.settings.tournament_config import RunMode, TournamentConfig, load_config, resolve_config
+from tiltyard.tournaments.attempt_rows import attempt_rows
+from tiltyard.tournaments.cost_estimate import PlanEstimate, estimate_plan
+from tiltyard.tournaments.inputs import TournamentInputs, load_inputs
+from tiltyard.tournaments.plan_builder import make_plan
+from tiltyard.tournaments.preflight import cached_forms, run_preflight
+from tiltyard.tournaments.tournament_plan import TournamentPlan
+
+__all__ = [
+    "FinishedRun",
+    "JudgedTournament",
+    "PreparedRun",
+    "RunObserver",
+    "RunRequest",
+    "check_budget",
+    "join_run",
+    "judge_tournament",
+    "prepare_run",
+    "run_tournament",
+]
+
+
+class RunObserver(Protocol):
+    """Receives the progress of a run."""
+
+    def begun(self, out: Path, calls: int, spent: int, cap: int | None, *, resumed: bool) -> None: ...
+    def tick(self, progress: RunProgress) -> None: ...
+    def note(self, sentence: str) -> None:
+        """Something about a judge that is worth knowing."""
+        ...
+
+    def rating(self) -> None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRequest:
+    """Which run is asked for: a configuration, a mode, and options that go before what the file says."""
+
+    config_path: str | Path
+    mode: str
+    judge_model: str | None = None
+    n_perms: int | None = None
+    limit_pairs: int | None = None
+    sample_pairs: int | None = None
+    budget_usd: float | None = None
+    prices: Mapping[str, PriceEntry] | None = None
+
+
+@dataclass(frozen=True)
+class PreparedRun:
+    """Everything that is known before judging."""
+
+    config: TournamentConfig
+    mode: RunMode
+    inputs: TournamentInputs
+    seats: tuple[JudgeSetup, ...]
+    plan: TournamentPlan
+    databases: JudgingDatabases
+    #: Picodollars.
+    cap: int | None = None
+    #: The model under test and its arena, for a placement.
+    evaluated: str | None = None
+    arena: str | None = None
+    #: The identity of the plan of which this is a part, if it is judged part by part.
+    whole_plan: str | None = None
+
+    def with_seats(self, seats: Sequence[JudgeSetup]) -> PreparedRun:
+        """The same run with these judges, which may be asked in other forms."""
+        if tuple(seats) == tuple(self.seats):
+            return self
+        judges = tuple(
+            replace(judge, found_form=seat.settings.found_form)
+            for judge, seat in zip(self.mode.judges, seats, strict=True)
+        )
+        mode, plan = replace(self.mode, judges=judges), self.plan.with_seats(seats)
+        return replace(self, seats=tuple(seats), mode=mode, plan=plan)
+
+    @property
+    def identity(self) -> str:
+        """What a resumed run must have in common: the plan, the shard size, and live or batch calls.
+
+        An open batch belongs to its shard; with other shards its requests would wait forever.
+        """
+        ways = " ".join("batch" if seat.settings.batch else "live" for seat in self.seats)
+        return f"{self.whole_plan or self.plan.sha256} {self.config.shard_size} {ways}"
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """A run that has been written."""
+
+    out: Path
+    groups: list[RatedGroup]
+    #: How judging ended; ``None`` if no judge was called.
+    sat: JudgingOutcome | None
+    #: Questions by state, and the first error message of each state.
+    states: Counter[str]
+    problems: Mapping[str, str]
+    #: The first question whose reply could not be parsed.
+    first_unreadable: JudgedQuestion | None
+    judges: Sequence[JudgeSetup]
+    #: Whether there was a budget.
+    capped: bool
+    #: Judged battles that were rated, and those dropped because the two orders contradict each other.
+    rated_battles: int
+    dropped_battles: int
+    #: The run's name in the ledger.
+    run_id: str
+
+
+@dataclass(frozen=True)
+class JudgedTournament:
+    """A run that was judged, as far as possible, and is not written yet. Usable while its ledger is open."""
+
+    out: Path
+    run: JudgedRun
+    readings: QuestionResults
+    judges: Sequence[JudgeSetup]
+    #: Whether there was a budget.
+    capped: bool
+    #: How judging ended; ``None`` if no judge was called.
+    sat: JudgingOutcome | None = None
+
+    def write(self, watch: RunObserver) -> FinishedRun:
+        """Rate, and write the run folder."""
+        watch.rating()
+        finished = replace(self.run, finished_at=_now())
+        groups = write_judged_run(self.out, finished)
+        rated, dropped = _battles(self.out, finished)
+        return FinishedRun(
+            self.out,
+            groups,
+            self.sat,
+            self.readings.states,
+            self.readings.problems,
+            self.readings.first_unreadable,
+            self.judges,
+            capped=self.capped,
+            rated_battles=rated,
+            dropped_battles=dropped,
+            run_id=self.run.run_id,
+        )
+
+
+def prepare_run(
+    request: RunRequest,
+    *,
+    asking: bool = True,
+    beside: Path | None = None,
+    evaluated: str | None = None,
+    arena: str | None = None,
+) -> PreparedRun:
+    """Read everything that a run needs. ``asking``: judges will be called, so their API keys are required.
+
+    ``.env`` is looked for beside the configuration, or in the folder ``beside``. ``evaluated`` is a
+    model under test: only its own pairs are judged.
+    """
+    overrides = {"elo.n_perms": request.n_perms, "budget_usd": request.budget_usd}
+    config = load_config(request.config_path, overrides, request.prices)
+    judge_model = request.judge_model
+    if judge_model is not None and not (judge_model.strip() and judge_model.isprintable()):
+        raise BadOption(f"--judge-model {judge_model!r} is not a model name")
+    settings = config.mode(request.mode, judge_model)
+    if request.limit_pairs is not None:
+        settings = replace(settings, limit_pairs=request.limit_pairs)
+    if request.sample_pairs is not None:
+        settings = replace(settings, sample_pairs=request.sample_pairs)
+    environment = read_environment(beside or config.folder)
+    inputs = load_inputs(config)
+    seats = tuple(open_judges(config, settings, environment, asking=asking))
+    plan = make_plan(config, settings, inputs, seats, evaluated)
+    return PreparedRun(
+        config=config,
+        mode=settings,
+        inputs=inputs,
+        seats=seats,
+        plan=plan,
+        databases=judging_databases(config, environment),
+        cap=None if config.budget_usd is None else to_picodollars(config.budget_usd),
+        evaluated=evaluated,
+        arena=arena,
+    )
+
+
+def judging_databases(config: TournamentConfig, environment: Environment) -> JudgingDatabases:
+    judgments = config.caches.judgments_dir
+    return JudgingDatabases.of(environment, None if judgments is None else config.at(judgments))
+
+
+def check_budget(config: TournamentConfig, seats: Sequence[JudgeSetup]) -> None:
+    """Raise if there is a budget and a price is unknown: the budget could not be enforced."""
+    for seat in seats:
+        if config.budget_usd is not None and seat.price is None:
+            raise BadOption(
+                f"a budget of {format_dollars(to_picodollars(config.budget_usd))} cannot be enforced: the price of "
+                f"{seat.settings.model} at {seat.provider.base_url} is unknown; give it with "
+                f"{price_option(seat.settings.model)} (dollars per million tokens), or under prices: in "
+                f"{config.path}, or remove the budget"
+            )
+
+
+def run_tournament(
+    prepared: PreparedRun, watch: RunObserver, *, output_dir: Path | None = None, skip_judging: bool = False
+) -> FinishedRun:
+    """Judge what is not cached, rate, and write the run folder. Resumes an interrupted run."""
+    with judge_tournament(prepared, watch, output_dir=output_dir, skip_judging=skip_judging) as judged:
+        return judged.write(watch)
+
+
+@contextmanager
+def judge_tournament(
+    prepared: PreparedRun, watch: RunObserver, *, output_dir: Path | None = None, skip_judging: bool = False
+) -> Iterator[JudgedTournament]:
+    """Judge what is not cached. Until the folder is written, it only says whose run it is: replies are in the ledger."""
+    with closing(Ledger(prepared.databases.ledger)) as ledger:
+        prepared = prepared.with_seats(cached_forms(prepared.plan, ledger))
+        expected = estimate_plan(prepared.plan, ledger)
+        left = 0 if skip_judging else expected.calls
+        out, run_id, started_at = _place(prepared, output_dir, ledger, new=skip_judging, left=left > 0)
+        prepared = _priced_as_begun(prepared, out)
+        if left:
+            check_budget(prepared.config, prepared.seats)
+        resumed = ledger.plan_of(run_id) is not None
+        if resumed and left and prepared.cap is not None and (unpriced := ledger.unpriced_calls(run_id)):
+            raise BadOption(
+                f"{out}: {unpriced:,} calls of this run were made at an unknown price, so a budget cannot count "
+                "them; choose another --output-dir: what was answered is not asked again"
+            )
+        if resumed and skip_judging:
+            # Another process may be judging: do not change its budget.
+            row = ledger.run(run_id)
+        else:
+            estimate = json.dumps(expected.to_dict(), sort_keys=True)
+            row = ledger.open_run(run_id, prepared.identity, prepared.cap, estimate)
+
+        def begin() -> JudgedTournament:
+            readings = QuestionResults(prepared.plan, ledger, run_id)
+            run = _judged_run(prepared, ledger, out, run_id, started_at, readings, json.loads(row.estimate))
+            begin_folder(out, run)
+            return JudgedTournament(out, run, readings, prepared.seats, capped=prepared.cap is not None)
+
+        judged = begin()
+        watch.begun(out, left, row.spent, prepared.cap, resumed=resumed)
+        if left:
+            heard = RunProgress(on_tick=watch.tick)
+            found = run_preflight(prepared.plan, run_id, prepared.databases, heard)
+            if found.seats != tuple(prepared.seats):
+                prepared = prepared.with_seats(found.seats)
+                judged = begin()
+            costs = _measured_costs(prepared, ledger, expected)
+            for note in (*found.notes, *_untried_batches(prepared, expected), *costs):
+                watch.note(note)
+            if found.unusable is not None:
+                sat = JudgingOutcome(Counter(), {"preflight": found.unusable})
+            else:
+                sat = run_judging(
+                    prepared.plan,
+                    run_id,
+                    prepared.databases,
+                    shard_size=prepared.config.shard_size,
+                    prewarm=prepared.mode.prewarm,
+                    heard=heard,
+                )
+            heard.tick()
+            judged = replace(judged, sat=sat)
+        yield judged
+
+
+def _untried_batches(prepared: PreparedRun, planned: PlanEstimate) -> Iterator[str]:
+    """Judges that are asked by batch and of which no reply is known: nobody knows whether they give verdicts."""
+    known = {line.judge for line in planned.lines if line.measured}
+    for seat in prepared.seats:
+        if seat.settings.batch and seat.name not in known:
+            yield (
+                f"{seat.name} is asked by batch, without a preflight: to try it with a few calls first, stop this run, "
+                "set batch: false and run with --limit-pairs 2"
+            )
+
+
+def _measured_costs(prepared: PreparedRun, ledger: Ledger, planned: PlanEstimate) -> Iterator[str]:
+    """What the calls that are left will cost, by the length of the replies so far, where these were assumed before."""
+    assumed = {(line.judge, line.dimension) for line in planned.lines if not line.measured}
+    now = estimate_plan(prepared.plan, ledger)
+    for line in now.lines:
+        if line.measured and line.calls and (line.judge, line.dimension) in assumed:
+            way = "batch" if prepared.plan.seat_named(line.judge).settings.batch else "live"
+            cost = line.costs[way, "no cache hits"].expected
+            dollars = "at an unknown price" if cost is None else f"about {format_dollars(cost)}"
+            yield (
+                f"{line.judge}, {line.dimension}: replies of {line.output_tokens // line.calls:,} tokens so far; "
+                f"{line.calls:,} calls left, {dollars}"
+            )
+
+
+def _priced_as_begun(prepared: PreparedRun, out: Path) -> PreparedRun:
+    """Reuse prices that the run was started with, such as by ``--price``, if they are not given again."""
+    path = out / CONFIG
+    if all(seat.price is not None for seat in prepared.seats) or not path.is_file():
+        return prepared
+    begun = load_config(path)
+    stated = open_prices(begun.prices, begun.folder).own
+    known = {
+        seat.settings.model: stated.get(seat.settings.model) for seat in prepared.seats if not seat.price
+    }
+    given = {model: entry for model, entry in known.items() if entry is not None}
+    if not given:
+        return prepared
+    merged = merged_prices(prepared.config.prices, given, prepared.config.folder)
+    book = open_prices(merged)
+    seats = tuple(replace(seat, price=judge_price(seat, book)) for seat in prepared.seats)
+    return replace(
+        prepared,
+        config=prepared.config.model_copy(update={"prices": merged}),
+        seats=seats,
+        plan=replace(prepared.plan, seats=seats),
+    )
+
+
+def _battles(out: Path, run: JudgedRun) -> tuple[int, int]:
+    """The number of judged battles that were rated, and of those dropped; human battles are not counted."""
+    tallies = read_run_documents(out)[0]["matches"].values()
+    settled = sum(tally["settled"] for tally in tallies)
+    contradicted = sum(tally["labels"]["inconsistent"] for tally in tallies)
+    dropped = contradicted if run.inconsistent is None else 0
+    return settled - dropped, dropped
+
+
+def join_run(folder: Path, watch: RunObserver) -> JudgingOutcome:
+    """Join a run as an additional worker, until everything is judged."""
+    manifest = read_draft(folder)
+    if manifest is None:
+        raise BrokenArtifact(f"{folder} has no manifest: name the folder of a run in progress")
+    prepared = prepare_run(
+        RunRequest(config_path=folder / CONFIG, mode=manifest["mode"]),
+        beside=Path(str(manifest.get("config_path"))).parent,
+        evaluated=manifest.get("model"),
+    )
+    with closing(Ledger(prepared.databases.ledger)) as ledger:
+        if ledger.plan_of(manifest["run_id"]) is None:
+            raise BrokenArtifact(
+                f"the run in {folder} does not exist in {prepared.databases.shown}; "
+                "set TILTYARD_HOME or DATABASE_URL to the same values as where it was started"
+            )
+        row = ledger.run(manifest["run_id"])
+        if row.plan != prepared.identity:
+            raise BadOption(
+                f"{folder} was started with other prompts, answers, rubrics or judges than its configuration "
+                "has now; a worker needs the same files as the run"
+            )
+        left = estimate_plan(prepared.plan, ledger).calls
+        watch.begun(folder, left, row.spent, row.cap, resumed=True)
+    return run_judging(
+        prepared.plan,
+        manifest["run_id"],
+        prepared.databases,
+        shard_size=prepared.config.shard_size,
+        lead=False,
+        heard=RunProgress(on_tick=watch.tick),
+    )
+
+
+def _place(
+    prepared: PreparedRun, output_dir: Path | None, ledger: Ledger, *, new: bool, left: bool
+) -> tuple[Path, str, str]:
+    """The folder, ledger ID and start time of the run: those of an earlier run if it can be resumed.
+
+    That is the newest run of the same mode and plan that is not finished, or that finished while
+    questions were ``left``: its budget then applies to them too.
+    """
+    if output_dir is not None:
+        return _stated_place(prepared, output_dir, ledger)
+    for folder in () if new else sorted(Path("runs").glob(f"{prepared.mode.name}_*"), reverse=True):
+        draft = read_draft(folder)
+        if (
+            draft is not None
+            and draft["mode"] == prepared.mode.name
+            and (left or draft.get("finished_at") is None)
+            and ledger.plan_of(draft["run_id"]) == prepared.identity
+        ):
+            return folder, draft["run_id"], draft["started_at"]
+    return _new_folder(prepared.mode.name), _run_id(), _now()
+
+
+def _stated_place(prepared: PreparedRun, output_dir: Path, ledger: Ledger) -> tuple[Path, str, str]:
+    draft = read_draft(output_dir)
+    if draft is None and _foreign(output_dir):
+        raise BadOption(f"--output-dir {output_dir} contains other files; name a new folder")
+    if draft is None:
+        return output_dir, _run_id(), _now()
+    if ledger.plan_of(draft["run_id"]) not in (None, prepared.identity):
+        raise BadOption(
+            f"--output-dir {output_dir} is a run of another plan (its prompts, answers, rubrics, judges, "
+            "shard_size or batch differ); name a new folder: replies that still fit are taken from the cache"
+        )
+    return output_dir, draft["run_id"], draft["started_at"]
+
+
+def _foreign(folder: Path) -> bool:
+    """Whether a folder contains anything but temporary files of a killed run."""
+    with _writing(folder):
+        return folder.exists() and (
+            not folder.is_dir() or any(not path.name.endswith(".part") for path in folder.iterdir())
+        )
+
+
+def _new_folder(mode: str) -> Path:
+    """A new folder name that does not exist."""
+    stamp = datetime.now(UTC).strftime("%Y%m%d_%H%M%S")
+    names = (Path("runs") / f"{mode}_{stamp}{suffix}" for suffix in ("", *(f"_{n}" for n in range(2, 1000))))
+    return next(name for name in names if not name.exists())
+
+
+def _run_id() -> str:
+    return uuid.uuid4().hex[:16]
+
+
+@contextmanager
+def _writing(out: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise BadOption(f"cannot write {out}: {error.strerror or error}") from None
+
+
+def _judged_run(
+    prepared: PreparedRun,
+    ledger: Ledger,
+    out: Path,
+    run_id: str,
+    started_at: str,
+    readings: QuestionResults,
+    expected: dict[str, object],
+) -> JudgedRun:
+    config, plan = prepared.config, prepared.plan
+    return JudgedRun(
+        run_id=run_id,
+        mode=prepared.mode.name,
+        config_path=str(config.path),
+        config=resolve_config(config, prepared.mode, out),
+        judges=plan.judges,
+        judge_models=tuple(seat.settings.model for seat in plan.seats),
+        judge_families={seat.name: seat.settings.family for seat in plan.seats},
+        entrants=tuple(entrant.entrant_id for entrant in config.entrants),
+        families={entrant.entrant_id: entrant.family for entrant in config.entrants},
+        bank_size=len(prepared.inputs.bank),
+        pilot_seed=prepared.mode.seed,
+        limit_pairs=prepared.mode.limit_pairs,
+        sample_pairs=prepared.mode.sample_pairs,
+        prompts=plan.prompts,
+        answers=list(prepared.inputs.answers.values()),
+        rubrics=prepared.inputs.rubrics,
+        matches=plan.matches,
+        judged=readings.dimension,
+        quorum=prepared.mode.quorum,
+        anchors=[open_battles(config.at(path)) for path in config.anchors],
+        overall=config.overall,
+        n_perms=config.elo.n_perms,
+        shuffle_seed=config.elo.shuffle_seed,
+        initial_rating=config.elo.initial_rating,
+        default_k=config.elo.default_k,
+        k_sweep=tuple(config.elo.k_factor_sweep),
+        lean=config.ratings.lean,
+        inconsistent=0.5 if config.ratings.inconsistent == "half" else None,
+        n_bootstraps=config.ratings.n_bootstraps,
+        seed=config.ratings.seed,
+        attempts=lambda: attempt_rows(ledger.attempts(run_id)),
+        estimate=expected,
+        prompt_cache_asked=any(seat.settings.prompt_cache != "off" for seat in plan.seats),
+        started_at=started_at,
+        evaluated=prepared.evaluated,
+        arena=prepared.arena,
+    )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,114 @@
+"""The models of an arena by category: for each category, what the board of its prompts claims."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse, Response
+
+from tiltyard.errors import NotFound
+from tiltyard.web.pages.board_data import SourceBoard, board_page_cache_of, gather_board_page
+from tiltyard.web.pages.board_query import BoardQuery
+from tiltyard.web.pages.board_view import BoardLine, BoardView
+from tiltyard.web.pages.headline import Headline
+from tiltyard.web.pages.layout import localization_of, pages_of, send_page, theme_of
+from tiltyard.web.pages.model_view import SourceWord
+from tiltyard.web.reader_access import ReadableArena
+
+__all__ = ["CategoryColumn", "CategoryMatrix", "make_matrix", "router"]
+
+router = APIRouter(include_in_schema=False)
+
+#: Categories that are shown; each is a board of its own, computed from its votes.
+_SHOWN_CATEGORY_LIMIT = 12
+#: With fewer votes in a category, the cell of a model is empty.
+_CELL_VOTES = 30
+
+
+@dataclass(frozen=True, slots=True)
+class CategoryColumn:
+    """One category: who is first in it, and the rows of the models that have enough votes."""
+
+    #: ``None`` for all prompts.
+    category: str | None
+    votes: int
+    headline: Headline
+    cells: dict[str, BoardLine]
+
+
+@dataclass(frozen=True, slots=True)
+class CategoryMatrix:
+    """Models in the order of the whole board, by category."""
+
+    models: tuple[str, ...]
+    columns: tuple[CategoryColumn, ...]
+    #: Categories that are left out.
+    left_out: int
+    #: With fewer votes, a cell is empty.
+    cell_votes: int = _CELL_VOTES
+
+    @property
+    def empty(self) -> int:
+        """The number of empty cells."""
+        return sum(len(self.models) - len(column.cells) for column in self.columns)
+
+
+@router.get("/arenas/{arena}/categories", response_class=HTMLResponse)
+async def categories_page(arena: ReadableArena, request: Request, source: SourceWord = "human") -> Response:
+    """The matrix of the newest boards."""
+    whole = await gather_board_page(request, arena, BoardQuery(source=source))
+    categories = whole.facts.categories
+    if len(categories) < 2:
+        raise NotFound("the prompts of this arena are not in several categories; see its board")
+    shown = categories[:_SHOWN_CATEGORY_LIMIT]
+    queries = [BoardQuery(source=source, category=category) for category in shown]
+    boards = [whole.first, *[(await gather_board_page(request, arena, query)).first for query in queries]]
+    kept = board_page_cache_of(request)
+    look = (localization_of(request).language, theme_of(request))
+    key = ("categories", look, arena.name, arena.title, len(categories), *(board.sha256 for board in boards))
+    found = kept.made.get(key)
+    if found is None:
+        views = [kept.view(board) for board in boards]
+        matrix = make_matrix([None, *shown], boards, views, left_out=len(categories) - len(shown))
+        html = await asyncio.to_thread(
+            pages_of(request).render,
+            "board/categories.html",
+            request,
+            active="board",
+            arena=arena,
+            board_views=whole.facts.views,
+            document=whole.first.document,
+            matrix=matrix,
+            source=source,
+        )
+        found = kept.made.put(key, (html.encode(), sha256(html.encode()).hexdigest()), len(html))
+    return send_page(request, arena, *found)
+
+
+def make_matrix(
+    categories: Sequence[str | None],
+    boards: Sequence[SourceBoard],
+    views: Sequence[BoardView],
+    *,
+    left_out: int,
+) -> CategoryMatrix:
+    """The matrix of a whole board, which comes first, and of those of its categories."""
+    models = tuple(line.model for line in views[0].lines if not line.retired)
+    columns = tuple(
+        CategoryColumn(
+            category,
+            (board.filtered or board.document).votes,
+            view.headline,
+            {line.model: line for line in view.lines if _has_enough(line)},
+        )
+        for category, board, view in zip(categories, boards, views, strict=True)
+    )
+    return CategoryMatrix(models, columns, left_out)
+
+
+def _has_enough(line: BoardLine) -> bool:
+    return not line.retired and line.rank_low is not None and line.votes >= _CELL_VOTES

@@ -1,0 +1,123 @@
+"""An operator's own account: its roles, its second factor, and where it is signed in."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Form, Path, Request
+from fastapi.responses import HTMLResponse, Response
+
+from tiltyard.arena.operators.operator_sessions import end_session, end_sessions, list_sessions
+from tiltyard.arena.operators.second_factor import (
+    begin_second_factor,
+    confirm_second_factor,
+    read_second_factor,
+    turn_off_second_factor,
+)
+from tiltyard.arena.operators.totp_codes import key_text, otpauth_link
+from tiltyard.errors import BadOption, CodeNeeded, Conflict
+from tiltyard.web.access import access_of, keys_of
+from tiltyard.web.pages.operator.labels import ROLE_MEANINGS
+from tiltyard.web.pages.operator.operator_access import (
+    actor_of,
+    operator_page,
+    operator_router,
+    pool_of,
+    redirect_with_notice,
+    session_of,
+)
+from tiltyard.web.rate_limits import client_address
+
+__all__ = ["router"]
+
+router = operator_router("/account")
+
+Number = Annotated[int, Path(ge=1, lt=2**63)]
+Code = Annotated[str, Form()]
+
+
+@router.get("", response_class=HTMLResponse)
+async def account_page(request: Request) -> HTMLResponse:
+    """Who one is, and where one is signed in."""
+    return await _page(request)
+
+
+@router.post("/second-factor", response_class=HTMLResponse)
+async def begin_form(request: Request) -> HTMLResponse:
+    """Show the key for an authenticator app, and ask for its first code."""
+    return await _key_page(request)
+
+
+@router.post("/second-factor/confirm", response_class=HTMLResponse)
+async def confirm_form(request: Request, code: Code = "") -> HTMLResponse:
+    """Put the second factor in use. The recovery codes are shown on this page only."""
+    actor = actor_of(request)
+    try:
+        codes = await confirm_second_factor(
+            pool_of(request), keys_of(request), session_of(request).operator, code, actor=actor.name
+        )
+    except BadOption as error:
+        return await _key_page(request, trouble=str(error), status=422)
+    except Conflict as error:
+        return await _page(request, trouble=str(error), status=409)
+    return await _page(request, codes=codes)
+
+
+@router.post("/second-factor/off", response_class=HTMLResponse)
+async def off_form(request: Request, code: Code = "") -> Response:
+    """Turn the second factor off, with a code of it."""
+    own, access = session_of(request), access_of(request)
+    try:
+        async with access.sign_in_throttle.sign_in_attempt(client_address(request)):
+            await turn_off_second_factor(
+                pool_of(request), access.keys, own, code, actor=actor_of(request).name
+            )
+    except CodeNeeded as error:
+        return await _page(request, trouble=str(error), status=422)
+    return redirect_with_notice("factor-off", "account")
+
+
+@router.post("/sessions/{session}/end")
+async def end_form(session: Number, request: Request) -> Response:
+    """Sign out of one of one's sessions."""
+    await end_session(pool_of(request), session_of(request).operator, session, actor=actor_of(request).name)
+    return redirect_with_notice("signed-out", "account")
+
+
+@router.post("/sessions/end-others")
+async def end_others_form(request: Request) -> Response:
+    """Sign out everywhere but here."""
+    own = session_of(request)
+    await end_sessions(pool_of(request), own.operator, kept=own.session, actor=actor_of(request).name)
+    return redirect_with_notice("signed-out", "account")
+
+
+async def _key_page(request: Request, *, trouble: str | None = None, status: int = 200) -> HTMLResponse:
+    own = session_of(request)
+    try:
+        key = await begin_second_factor(pool_of(request), keys_of(request), own.operator)
+    except Conflict as error:
+        return await _page(request, trouble=str(error), status=409)
+    text = key_text(key)
+    return operator_page(
+        request,
+        "second_factor.html",
+        status=status,
+        active="account",
+        trouble=trouble,
+        key=" ".join(text[start : start + 4] for start in range(0, len(text), 4)),
+        link=otpauth_link(key, own.name, f"Tiltyard {request.url.hostname or ''}".strip()),
+    )
+
+
+async def _page(request: Request, *, status: int = 200, **values: Any) -> HTMLResponse:
+    own = session_of(request)
+    given = {
+        "sessions": await list_sessions(pool_of(request), own.operator),
+        "own": own,
+        "factor": await read_second_factor(pool_of(request), own.operator),
+        "meanings": ROLE_MEANINGS,
+        "codes": None,
+        "active": "account",
+    }
+    return operator_page(request, "account.html", status=status, **(given | values))

@@ -1,0 +1,115 @@
+"""Exclude the votes of several sessions, or several votes of one, for one reason."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import Form, Query, Request
+from fastapi.responses import HTMLResponse, Response
+
+from tiltyard.arena.content.arenas import Arena
+from tiltyard.arena.log.event_log import SOURCES
+from tiltyard.arena.operators.arena_changes import exclude, validate_reason
+from tiltyard.arena.operators.exclusion_preview import ExclusionPreview, preview_exclusion
+from tiltyard.arena.operators.exclusions import VoteSelection
+from tiltyard.errors import InputError, NotFound
+from tiltyard.web.pages.operator.operator_access import (
+    actor_of,
+    arena_of,
+    arena_page,
+    operator_router,
+    pool_of,
+    redirect_with_notice,
+)
+
+__all__ = ["router"]
+
+router = operator_router("/arenas/{arena}/exclude")
+
+#: Sessions or votes in one request: more than a page of the list has.
+_SELECTED_LIMIT = 200
+Number = Annotated[int, Query(ge=0, lt=2**63)]
+
+
+@router.get("", response_class=HTMLResponse)
+async def exclude_selected_page(
+    arena: str,
+    request: Request,
+    session: Annotated[list[Number] | None, Query(max_length=_SELECTED_LIMIT)] = None,
+    matchup: Annotated[list[UUID] | None, Query(max_length=_SELECTED_LIMIT)] = None,
+    reason: Annotated[str, Query()] = "",
+) -> HTMLResponse:
+    """Preview the exclusion of what was selected."""
+    found = await arena_of(request, arena)
+    return await _preview(request, found, VoteSelection(sessions=session, matchups=matchup), reason)
+
+
+@router.post("")
+async def exclude_selected_form(
+    arena: str,
+    request: Request,
+    session: Annotated[list[int] | None, Form(max_length=_SELECTED_LIMIT)] = None,
+    matchup: Annotated[list[UUID] | None, Form(max_length=_SELECTED_LIMIT)] = None,
+    reason: Annotated[str, Form()] = "",
+) -> Response:
+    """Exclude the selected votes from the ratings."""
+    found, selection = await arena_of(request, arena), VoteSelection(sessions=session, matchups=matchup)
+    try:
+        await exclude(pool_of(request), arena, selection, reason, actor=actor_of(request).name)
+    except InputError as error:
+        return await _preview(request, found, selection, reason, trouble=str(error), status=422)
+    return redirect_with_notice("excluded", "arenas", arena, "exclusions")
+
+
+async def _preview(
+    request: Request,
+    arena: Arena,
+    selection: VoteSelection,
+    reason: str,
+    *,
+    trouble: str | None = None,
+    status: int = 200,
+) -> HTMLResponse:
+    if trouble is None:
+        trouble = _trouble_of(selection, reason)
+        status = 200 if trouble is None else 422
+    previews = [] if trouble else await _by_source(request, arena, selection)
+    return arena_page(
+        request,
+        arena,
+        "exclude.html",
+        "voters",
+        status=status,
+        trouble=trouble,
+        previews=previews,
+        session=None,
+        selection=selection,
+        reason=reason,
+        sources=SOURCES,
+    )
+
+
+def _trouble_of(selection: VoteSelection, reason: str) -> str | None:
+    """What is missing before an effect can be shown."""
+    if not selection.sessions and not selection.matchups:
+        return "nothing is selected; go back and tick what is to be excluded"
+    try:
+        validate_reason(reason)
+    except InputError as error:
+        return str(error)
+    return None
+
+
+async def _by_source(request: Request, arena: Arena, selection: VoteSelection) -> list[ExclusionPreview]:
+    """The effect on the board of people and on that of judges, as far as votes of each are selected."""
+    previews: list[ExclusionPreview] = []
+    trouble: NotFound | None = None
+    for source in range(len(SOURCES)):
+        try:
+            previews.append(await preview_exclusion(pool_of(request), arena, selection, source))
+        except NotFound as error:
+            trouble = error
+    if not previews and trouble is not None:
+        raise trouble
+    return previews

@@ -1,0 +1,120 @@
+"""Invitations to a private arena: make links, set the passcode, see who came in by what, revoke."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Any
+
+from fastapi import Form, Path, Request
+from fastapi.responses import HTMLResponse, Response
+
+from tiltyard.arena.operators.invitations import (
+    DEFAULT_INVITATION_DAYS,
+    InvitationTerms,
+    invite,
+    list_invitations,
+    revoke_invitation,
+    set_passcode,
+)
+from tiltyard.errors import BadOption, Conflict, InputError, NotFound
+from tiltyard.web.access import access_of, registry_of
+from tiltyard.web.pages import paths
+from tiltyard.web.pages.operator.number_input import whole_number
+from tiltyard.web.pages.operator.operator_access import (
+    actor_of,
+    arena_of,
+    arena_page,
+    operator_router,
+    pool_of,
+    redirect_with_notice,
+)
+
+__all__ = ["router"]
+
+router = operator_router("/arenas/{arena}/invitations")
+
+Number = Annotated[int, Path(ge=1, lt=2**63)]
+Text = Annotated[str, Form()]
+
+
+@router.get("", response_class=HTMLResponse)
+async def invitations_page(arena: str, request: Request) -> HTMLResponse:
+    """All invitations, including revoked ones, without their codes."""
+    return await _page(request, arena)
+
+
+@router.post("", response_class=HTMLResponse)
+async def invite_form(
+    arena: str, request: Request, batch: Text = "", uses: Text = "1", days: Text = ""
+) -> HTMLResponse:
+    """Make an invitation link. It is shown on this page only."""
+    settings = registry_of(request).settings
+    try:
+        terms = InvitationTerms(batch.strip(), _number("uses", uses), timedelta(days=_number("days", days)))
+        code, made = await invite(
+            pool_of(request), arena, terms, shard=settings.shard, actor=actor_of(request).name
+        )
+    except (InputError, Conflict) as error:
+        given = {"batch": batch[:200], "uses": uses[:20], "days": days[:20]}
+        return await _page(request, arena, status=422, trouble=str(error), given=given)
+    link = settings.address().rstrip("/") + paths.join(code)
+    return await _page(request, arena, link=link, made=made)
+
+
+@router.post("/passcode", response_class=HTMLResponse)
+async def passcode_form(arena: str, request: Request, passcode: Text = "") -> HTMLResponse:
+    """Set the passcode, a random one if none is typed. It is shown on this page only."""
+    try:
+        shown, _ = await set_passcode(
+            pool_of(request), arena, passcode.strip() or None, actor=actor_of(request).name
+        )
+    except InputError as error:
+        return await _page(request, arena, status=422, trouble=str(error))
+    access_of(request).forget()
+    return await _page(request, arena, passcode=shown)
+
+
+@router.get("/{invitation}/revoke", response_class=HTMLResponse)
+async def revoke_page(arena: str, invitation: Number, request: Request) -> HTMLResponse:
+    """Confirm revoking an invitation."""
+    found = await arena_of(request, arena)
+    known = await list_invitations(pool_of(request), arena)
+    one = next((each for each in known if each.invitation == invitation and not each.revoked_at), None)
+    if one is None:
+        raise NotFound(f"no invitation {invitation} to revoke; see the list of invitations")
+    return arena_page(request, found, "invitation_revoke.html", "invitations", one=one)
+
+
+@router.post("/{invitation}/revoke")
+async def revoke_form(arena: str, invitation: Number, request: Request) -> Response:
+    """Revoke an invitation."""
+    await revoke_invitation(pool_of(request), arena, invitation, actor=actor_of(request).name)
+    access_of(request).forget()
+    return redirect_with_notice("uninvited", "arenas", arena, "invitations")
+
+
+def _number(name: str, text: str) -> int:
+    value = whole_number(text.strip())
+    if value is None or not 0 < value < 10**9:
+        raise BadOption(f"{name} is {text[:100]!r}; expected a number, 1 or more")
+    return value
+
+
+def _can_sign_in(request: Request) -> bool:
+    identities = access_of(request).identities
+    return identities is not None and (identities.settings.by_provider or identities.settings.by_proxy)
+
+
+async def _page(request: Request, arena: str, *, status: int = 200, **values: Any) -> HTMLResponse:
+    found = await arena_of(request, arena)
+    known = await list_invitations(pool_of(request), arena)
+    shown = {
+        "invitations": known[::-1],
+        "has_passcode": any(one.is_passcode and one.revoked_at is None for one in known),
+        "given": {"batch": "", "uses": "1", "days": str(DEFAULT_INVITATION_DAYS)},
+        "link": None,
+        "can_sign_in": _can_sign_in(request),
+        "made": None,
+        "passcode": None,
+    }
+    return arena_page(request, found, "invitations.html", "invitations", status=status, **(shown | values))

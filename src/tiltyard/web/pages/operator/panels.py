@@ -1,0 +1,193 @@
+"""Expert panels of an arena: open one, see progress, agreement and disagreements, adjudicate, close, download."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import Form, Path, Request
+from fastapi.responses import HTMLResponse, Response
+
+from tiltyard.arena.operators.expert_panels import PanelTerms, close_panel, list_panels, open_panel
+from tiltyard.arena.operators.panel_export import panel_file
+from tiltyard.arena.operators.panel_records import (
+    PanelRecord,
+    adjudicate,
+    agreement_rows,
+    find_disagreements,
+    panel_board,
+    panel_progress,
+    read_panel,
+)
+from tiltyard.core.judging.diagnostics.rater_agreement import RaterValue
+from tiltyard.errors import BadOption, Closed, Conflict, InputError, NotFound
+from tiltyard.web.access import registry_of
+from tiltyard.web.pages import paths
+from tiltyard.web.pages.operator.number_input import whole_number
+from tiltyard.web.pages.operator.operator_access import (
+    actor_of,
+    arena_of,
+    arena_page,
+    operator_router,
+    pool_of,
+    redirect_with_notice,
+)
+from tiltyard.web.reader_access import boards_of
+
+__all__ = ["router"]
+
+router = operator_router("/arenas/{arena}/panels")
+
+Number = Annotated[int, Path(ge=1, lt=2**63)]
+Text = Annotated[str, Form()]
+_TYPES = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
+_EMPTY = {"name": "", "raters": "", "overlap": "2", "categories": "", "pairs": ""}
+
+
+@router.get("", response_class=HTMLResponse)
+async def panels_page(arena: str, request: Request) -> HTMLResponse:
+    """All panels, and the form that opens another."""
+    return await _list_page(request, arena)
+
+
+@router.post("", response_class=HTMLResponse)
+async def open_form(
+    arena: str,
+    request: Request,
+    name: Text = "",
+    raters: Text = "",
+    overlap: Text = "2",
+    categories: Text = "",
+    pairs: Text = "",
+) -> HTMLResponse:
+    """Open a panel. The links of its raters are shown on this page only."""
+    settings = registry_of(request).settings
+    try:
+        terms = PanelTerms(
+            name.strip(),
+            _lines(raters),
+            _number("overlap", overlap),
+            categories=_lines(categories),
+            pairs_per_prompt=_number("pairs", pairs) if pairs.strip() else None,
+        )
+        opened = await open_panel(
+            pool_of(request), arena, terms, shard=settings.shard, actor=actor_of(request).name
+        )
+    except (InputError, Conflict, NotFound) as error:
+        given = {
+            "name": name[:200],
+            "raters": raters[:20_000],
+            "overlap": overlap[:20],
+            "categories": categories[:20_000],
+            "pairs": pairs[:20],
+        }
+        return await _list_page(request, arena, status=422, trouble=str(error), given=given)
+    await registry_of(request).settings_changed()
+    boards_of(request).forget(arena)
+    address = settings.address().rstrip("/")
+    links = [
+        (rater.name, address + paths.join(code))
+        for rater, code in zip(opened.raters, opened.codes, strict=True)
+    ]
+    return await _list_page(request, arena, links=links, opened=opened.panel)
+
+
+@router.get("/{panel}", response_class=HTMLResponse)
+async def panel_page(arena: str, panel: Number, request: Request) -> HTMLResponse:
+    """Progress, agreement, disagreements and, of a closed panel, the board."""
+    return await _panel_page(request, arena, await _record(request, arena, panel))
+
+
+@router.post("/{panel}/adjudicate", response_class=HTMLResponse)
+async def adjudicate_form(
+    arena: str, panel: Number, request: Request, item: Text = "", verdict: Text = "", note: Text = ""
+) -> Response:
+    """Record what a senior rater says of an item."""
+    record = await _record(request, arena, panel)
+    try:
+        chosen = whole_number(verdict)
+        if chosen not in set(RaterValue):
+            raise BadOption("choose which response is better, a tie or both bad")
+        await adjudicate(
+            pool_of(request),
+            arena,
+            record.panel.name,
+            _number("item", item),
+            RaterValue(chosen),
+            note.strip(),
+            actor=actor_of(request).name,
+        )
+    except (InputError, NotFound, Closed) as error:
+        return await _panel_page(request, arena, record, status=422, trouble=str(error))
+    return redirect_with_notice("adjudicated", "arenas", arena, "panels", panel)
+
+
+@router.post("/{panel}/close")
+async def close_form(arena: str, panel: Number, request: Request) -> Response:
+    """Close a panel for good."""
+    record = await _record(request, arena, panel)
+    await close_panel(pool_of(request), arena, record.panel.name, actor=actor_of(request).name)
+    await registry_of(request).settings_changed()
+    boards_of(request).forget(arena)
+    return redirect_with_notice("panel-closed", "arenas", arena, "panels", panel)
+
+
+@router.get("/{panel}/table.{form}")
+async def table_file(
+    arena: str, panel: Number, form: Literal["csv", "parquet"], request: Request
+) -> Response:
+    """One row for each task, with the names of the raters."""
+    record = await _record(request, arena, panel)
+    headers = {
+        "Content-Disposition": f'attachment; filename="{arena}-panel-{panel}.{form}"',
+        "Cache-Control": "no-store",
+    }
+    return Response(panel_file(record, form), media_type=_TYPES[form], headers=headers)
+
+
+async def _record(request: Request, arena: str, panel: int) -> PanelRecord:
+    known = await list_panels(pool_of(request), arena)
+    name = next((one.name for one in known if one.panel == panel), None)
+    if name is None:
+        raise NotFound(f"no panel {panel}; see the list of panels")
+    return await read_panel(pool_of(request), arena, name)
+
+
+async def _list_page(request: Request, arena: str, *, status: int = 200, **values: Any) -> HTMLResponse:
+    found = await arena_of(request, arena)
+    shown = {
+        "panels": (await list_panels(pool_of(request), arena))[::-1],
+        "given": _EMPTY,
+        "links": None,
+        "opened": None,
+    }
+    return arena_page(request, found, "panels.html", "panels", status=status, **(shown | values))
+
+
+async def _panel_page(
+    request: Request, arena: str, record: PanelRecord, *, status: int = 200, **values: Any
+) -> HTMLResponse:
+    return arena_page(
+        request,
+        await arena_of(request, arena),
+        "panel.html",
+        "panels",
+        status=status,
+        panel=record.panel,
+        names={one.rater: one.name for one in record.raters},
+        progress=panel_progress(record),
+        agreement=agreement_rows(record),
+        disagreements=find_disagreements(record),
+        board=panel_board(record),
+        **values,
+    )
+
+
+def _lines(text: str) -> tuple[str, ...]:
+    return tuple(line.strip() for line in text.splitlines() if line.strip())
+
+
+def _number(name: str, text: str) -> int:
+    value = whole_number(text.strip())
+    if value is None or not 0 <= value < 10**9:
+        raise BadOption(f"{name} is {text[:100]!r}; expected a number")
+    return value

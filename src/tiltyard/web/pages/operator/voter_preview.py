@@ -1,0 +1,81 @@
+"""What a voter would see: the welcome page and a matchup. Nothing is served, so nothing is logged."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from datetime import UTC, datetime
+from typing import Annotated
+
+from fastapi import Query, Request
+from fastapi.responses import HTMLResponse
+from markupsafe import Markup
+
+from tiltyard.arena.content.arenas import Arena
+from tiltyard.arena.content.stored_conversations import response_text
+from tiltyard.arena.operators.opening_checklist import (
+    AnsweredPrompt,
+    PreviewedResponse,
+    find_answered_prompt,
+)
+from tiltyard.errors import NotFound
+from tiltyard.web.access import registry_of
+from tiltyard.web.pages import paths
+from tiltyard.web.pages.layout import localization_of
+from tiltyard.web.pages.matchup_view import MatchupSide, MatchupView
+from tiltyard.web.pages.operator.operator_access import arena_of, arena_page, operator_router, pool_of
+from tiltyard.web.pages.voter_texts import read_voter_texts
+from tiltyard.web.texts import render_text
+
+__all__ = ["router"]
+
+router = operator_router("/arenas/{arena}/preview")
+
+
+@router.get("", response_class=HTMLResponse)
+async def preview_page(
+    arena: str, request: Request, prompt: Annotated[int, Query(ge=0, lt=2**31)] = 0
+) -> HTMLResponse:
+    """A prompt with two responses chosen at random, as voters see them."""
+    found = await arena_of(request, arena)
+    asked = await find_answered_prompt(pool_of(request), found, prompt)
+    scene, pair = (None, ()) if asked is None else await _scene(request, found, asked)
+    return arena_page(
+        request,
+        found,
+        "preview.html",
+        "preview",
+        scene=scene,
+        asked=asked,
+        pair=pair,
+        first=prompt,
+        texts=await read_voter_texts(request, found),
+    )
+
+
+async def _scene(
+    request: Request, arena: Arena, asked: AnsweredPrompt
+) -> tuple[MatchupView, tuple[PreviewedResponse, ...]]:
+    pair = tuple(secrets.SystemRandom().sample(asked.responses, 2))
+    a, b = [await _side(request, arena, asked, one, k) for k, one in zip("ab", pair, strict=True)]
+    text = await _rendered(request, asked.text, asked.language)
+    return MatchupView("preview", text, None, asked.language, (a, b), datetime.now(UTC)), pair
+
+
+async def _side(
+    request: Request, arena: Arena, asked: AnsweredPrompt, one: PreviewedResponse, letter: str
+) -> MatchupSide:
+    url = paths.asked(f"/api/v1/arenas/{arena.name}/responses", {"model": one.model, "prompt": asked.name})
+    if one.kind != "text":
+        return MatchupSide(letter, one.kind, url, None, cut=False)
+    try:
+        content = await registry_of(request).blobs.read(one.response)
+    except NotFound:
+        return MatchupSide(letter, one.kind, url, Markup(""), cut=False)
+    text = response_text(content)
+    return MatchupSide(letter, one.kind, url, await _rendered(request, text, asked.language), cut=False)
+
+
+async def _rendered(request: Request, text: str, language: str | None) -> Markup:
+    say = localization_of(request).texts.gettext
+    return await asyncio.to_thread(render_text, text, language=language, say=say)

@@ -1,0 +1,78 @@
+"""What the operator tells voters: announcement, instructions, consent, thanks, and the words for a pause."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse, Response
+
+from tiltyard.arena.content.arena_texts import (
+    MAX_TEXT_CHARACTERS,
+    TEXT_NAMES,
+    TextName,
+    change_texts,
+    read_texts,
+)
+from tiltyard.arena.content.arenas import Arena
+from tiltyard.errors import InputError
+from tiltyard.web.pages.operator.labels import TEXTS
+from tiltyard.web.pages.operator.operator_access import (
+    actor_of,
+    arena_of,
+    arena_page,
+    operator_router,
+    pool_of,
+    redirect_with_notice,
+)
+from tiltyard.web.pages.voter_texts import render_texts
+
+__all__ = ["router"]
+
+router = operator_router("/arenas/{arena}/texts")
+
+
+@router.get("", response_class=HTMLResponse)
+async def texts_page(arena: str, request: Request) -> HTMLResponse:
+    """The texts as they are."""
+    found = await arena_of(request, arena)
+    texts = await read_texts(pool_of(request), found)
+    return await _page(request, found, {name: one.content for name, one in texts.items()})
+
+
+@router.post("")
+async def texts_form(arena: str, request: Request) -> Response:
+    """Save the texts, or show how they look without saving them."""
+    found, form = await arena_of(request, arena), await request.form()
+    # A browser sends the line ends of the network, whatever was typed.
+    given = {name: str(form.get(name, "")).replace("\r\n", "\n").strip() for name in TEXT_NAMES}
+    if form.get("act") == "preview":
+        return await _page(request, found, given, shown=True)
+    try:
+        changed = await change_texts(pool_of(request), arena, given, actor=actor_of(request).name)
+    except InputError as error:
+        return await _page(request, found, given, trouble=str(error), status=422)
+    return redirect_with_notice("texts" if changed else "unchanged", "arenas", arena, "texts")
+
+
+async def _page(
+    request: Request,
+    arena: Arena,
+    given: Mapping[TextName, str],
+    *,
+    shown: bool = False,
+    trouble: str | None = None,
+    status: int = 200,
+) -> HTMLResponse:
+    return arena_page(
+        request,
+        arena,
+        "texts.html",
+        "texts",
+        status=status,
+        trouble=trouble,
+        given=given,
+        texts=TEXTS,
+        most=MAX_TEXT_CHARACTERS,
+        looks=await render_texts(request, given) if shown else None,
+    )

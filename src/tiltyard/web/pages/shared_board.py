@@ -1,0 +1,124 @@
+"""What other sites show of a board: the picture of a link preview, and a small board in a frame.
+
+Only boards of arenas that are open to everybody are shared. Other sites cannot tell who is asking.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from hashlib import sha256
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import HTMLResponse, Response
+from markupsafe import Markup
+
+from tiltyard.arena.content.arenas import Arena
+from tiltyard.errors import NotFound
+from tiltyard.report.site_boards import SiteRow
+from tiltyard.report.svg_card import card_png, render_board_card
+from tiltyard.web.access import registry_of
+from tiltyard.web.pages.board_data import BoardPageData, board_page_cache_of, gather_board_page
+from tiltyard.web.pages.board_query import BoardQuery, BoardQueryParams
+from tiltyard.web.pages.board_view import BoardLine, filtered_view
+from tiltyard.web.pages.layout import PAGE_POLICY, localization_of, pages_of, send_page
+from tiltyard.web.pages.model_view import SourceWord
+from tiltyard.web.reader_access import Plain, ReadableArena, boards_of, send_cacheable
+from tiltyard.web.routes.boards import Hash
+
+__all__ = ["router"]
+
+router = APIRouter(include_in_schema=False)
+
+#: Other sites may load these.
+_SHARED_HEADERS = {"Cross-Origin-Resource-Policy": "cross-origin"}
+_EMBEDDED_ROW_LIMIT = 50
+
+RowCount = Annotated[int, Query(ge=1, le=_EMBEDDED_ROW_LIMIT, description="How many models are shown.")]
+
+
+@router.api_route("/arenas/{arena}/boards/{sha256}/card.png", methods=["GET", "HEAD"])
+async def board_card(
+    arena: ReadableArena, sha256: Hash, request: Request, query: BoardQueryParams
+) -> Response:
+    """The picture of a published board, which other sites show beside a link to it."""
+    _check_public(arena)
+    once = await boards_of(request).published(arena.arena, sha256)
+    chosen = BoardQuery(category=query.category, language=query.language, excluded=query.excluded)
+    material = await gather_board_page(request, arena, chosen, once)
+    key = ("card", arena.title, localization_of(request).language, material.first.sha256)
+    made = await board_page_cache_of(request).drawn(key, lambda: _draw(request, material))
+    headers = {**_SHARED_HEADERS, "Vary": "Accept-Language"}
+    return send_cacheable(request, arena, *made, headers=headers, media_type="image/png")
+
+
+@router.api_route("/arenas/{arena}/embed", methods=["GET", "HEAD"], response_class=HTMLResponse)
+async def embedded_board(
+    arena: ReadableArena,
+    request: Request,
+    source: SourceWord = "human",
+    category: Plain = "",
+    theme: Literal["", "light", "dark"] = "",
+    rows: RowCount = 10,
+) -> Response:
+    """A small board for a frame on one of the sites that the arena names. It has no scripts."""
+    _check_public(arena)
+    query = BoardQuery(source=source, category=category, retired="hide")
+    material = await gather_board_page(request, arena, query)
+    kept, language = board_page_cache_of(request), localization_of(request).language
+    key = ("embed", language, theme, rows, material.key())
+    found = kept.made.get(key)
+    if found is None:
+        view = filtered_view(kept.view(material.first), query)
+        html = await asyncio.to_thread(
+            pages_of(request).render,
+            "board/embed.html",
+            request,
+            arena=arena,
+            document=material.first.filtered or material.first.document,
+            lines=view.lines[:rows],
+            origin=registry_of(request).settings.address(),
+            query=query,
+            theme=theme or None,
+            view=view,
+        )
+        found = kept.made.put(key, (html.encode(), sha256(html.encode()).hexdigest()), len(html))
+    sites = " ".join((arena.settings.embed_sites or "").split()) or "'none'"
+    policy = PAGE_POLICY.replace("frame-ancestors 'none'", f"frame-ancestors {sites}")
+    headers = {
+        **_SHARED_HEADERS,
+        "Content-Security-Policy": policy,
+        "Vary": "Accept-Encoding, Accept-Language",
+    }
+    return send_page(request, arena, *found, headers=headers)
+
+
+def _check_public(arena: Arena) -> None:
+    if not arena.settings.public:
+        raise NotFound("boards of arenas that are not open to everybody are not shared with other sites")
+
+
+def _draw(request: Request, material: BoardPageData) -> bytes:
+    kept, first = board_page_cache_of(request), material.first
+    view = filtered_view(kept.view(first), BoardQuery(retired="hide"))
+    said = pages_of(request).render(
+        "board/card.html",
+        request,
+        document=first.document,
+        headline=view.headline,
+        query=material.query,
+        shown_document=first.filtered or first.document,
+    )
+    sentence, _, counts = Markup(said).striptags().partition("|")  # noqa: S704 - a template of ours made it  # nosec B704
+    claimed = view.headline.case in ("first", "shared")
+    rows = [_row(line) for line in view.lines if line.rank_low is not None] if claimed else []
+    png = card_png(render_board_card(material.arena.title, sentence.strip(), rows, counts.strip()))
+    if png is None:
+        raise NotFound("pictures are not available on this server")
+    return png
+
+
+def _row(line: BoardLine) -> SiteRow:
+    return SiteRow(
+        line.model, line.bradley_terry, line.low, line.high, line.rank_low, line.rank_high, line.tier, None
+    )

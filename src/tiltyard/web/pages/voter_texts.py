@@ -1,0 +1,79 @@
+"""The operator's texts as voters read them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fastapi import Request
+from markupsafe import Markup
+
+from tiltyard.arena.content.arena_texts import (
+    TextName,
+    give_consent,
+    read_texts,
+    wanted_consent,
+)
+from tiltyard.arena.content.arenas import Arena
+from tiltyard.arena.voting.voter_requests import Voter
+from tiltyard.web.access import registry_of
+from tiltyard.web.pages.layout import localization_of
+from tiltyard.web.texts import render_text
+
+__all__ = ["VoterTexts", "agree", "read_voter_texts", "render_texts", "unanswered_consent"]
+
+
+@dataclass(frozen=True, slots=True)
+class VoterTexts:
+    """Texts of an arena as HTML; ``None`` where the operator has written none."""
+
+    announcement: Markup | None = None
+    instructions: Markup | None = None
+    consent: Markup | None = None
+    thanks: Markup | None = None
+    pause: Markup | None = None
+    #: The hash of the consent, which a voter sends back.
+    consent_sha256: str | None = None
+
+
+async def read_voter_texts(request: Request, arena: Arena) -> VoterTexts:
+    """Read and render the texts of an arena."""
+    found = await read_texts(registry_of(request).pool, arena)
+    consent = found.get("consent")
+    return await render_texts(
+        request,
+        {name: one.content for name, one in found.items()},
+        None if consent is None else consent.sha256,
+    )
+
+
+async def render_texts(
+    request: Request, contents: Mapping[TextName, str], consent_sha256: str | None = None
+) -> VoterTexts:
+    """Render texts that an operator wrote, in the way in which hostile texts are."""
+    say = localization_of(request).texts.gettext
+
+    def render() -> dict[TextName, Markup]:
+        return {name: render_text(text, say=say) for name, text in contents.items() if text}
+
+    html = await asyncio.to_thread(render)
+    return VoterTexts(
+        announcement=html.get("announcement"),
+        instructions=html.get("instructions"),
+        consent=html.get("consent"),
+        thanks=html.get("thanks"),
+        pause=html.get("pause"),
+        consent_sha256=consent_sha256,
+    )
+
+
+async def unanswered_consent(request: Request, arena: int, voter: Voter | None) -> str | None:
+    """The hash of the consent that the voter has still to give; ``None`` if there is nothing to ask."""
+    session = None if voter is None else voter.session
+    return await wanted_consent(registry_of(request).pool, arena, session)
+
+
+async def agree(request: Request, arena: int, voter: Voter, sha256: str) -> None:
+    """Record the voter's consent."""
+    await give_consent(registry_of(request).pool, arena, voter.session, sha256)

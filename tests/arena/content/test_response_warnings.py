@@ -1,0 +1,96 @@
+"""Responses that are empty or look cut off are told, and never dropped."""
+
+import hashlib
+
+import pytest
+
+from tiltyard.arena.content.answer_rows import CheckedAnswer, check_answers
+from tiltyard.arena.content.response_warnings import SHOWN_WARNING_LIMIT, WarningFinder
+from tiltyard.files.answers import Answer
+
+LONG = "The river rises in the hills above the town, and from there it runs to the sea"
+
+
+def answer(text, kind="text", **changed):
+    return CheckedAnswer(
+        where="line 1",
+        model="m",
+        prompt="p",
+        text="?",
+        text_sha256=hashlib.sha256(b"?").digest(),
+        category=None,
+        language=None,
+        kind=kind,
+        media_type="text/plain",
+        data=text.encode(),
+        **changed,
+    )
+
+
+def told(one):
+    finder = WarningFinder()
+    assert [*finder.watching([one])] == [one]
+    assert finder.count == len(finder.first)
+    return finder.first[0].about if finder.first else None
+
+
+@pytest.mark.parametrize(
+    ("text", "about"),
+    [
+        ("", "empty"),
+        (" \n\t ", "empty"),
+        ("42", None),
+        ("Yes", None),
+        (f"{LONG}.", None),
+        (LONG, "sentence"),
+        (f"{LONG}, and", "sentence"),
+        (f"- {LONG}", None),
+        (f"| {LONG}", None),
+        (f"# {LONG}", None),
+        ("A haiku\non rain\nfalls", None),
+        (
+            "川は町の上の丘に源を発し、そこから海へと流れ、途中で三つの橋の下を通り、最後に港に着くのであるがその先は誰も知らない海である",
+            None,
+        ),
+        ("```py\nprint(1)\n```", None),
+        ("```py\nprint(1)", "fence"),
+        ("Code:\n~~~\nx\n```\n", "fence"),
+        ("````md\n```py\n```\n````", None),
+        ("````md\n```py\n```\n", "fence"),
+        ("`x` and ```y``` inline.", None),
+    ],
+)
+def test_what_looks_cut_off(text, about):
+    assert told(answer(text)) == about
+
+
+def test_what_the_file_says_counts_whatever_the_text_looks_like():
+    assert told(answer("Fine.", truncated=True)) == "limit"
+    assert told(answer("\x00\x01", kind="audio")) is None
+
+
+@pytest.mark.parametrize(
+    ("stated", "truncated"),
+    [
+        ({"finish_reason": "length"}, True),
+        ({"stop_reason": "max_tokens"}, True),
+        ({"truncated": True}, True),
+        ({"truncated": "true"}, True),
+        ({"finish_reason": "stop"}, False),
+        ({"finish_reason": None}, False),
+        ({"finish_reason": ["length"]}, False),
+        ({}, False),
+    ],
+)
+def test_the_reasons_that_programs_write(stated, truncated):
+    row = {"prompt_id": "p", "prompt": "?", "model": "m", "response": "r", **stated}
+    (checked,) = check_answers([Answer.from_dict(row, "line 1")])
+    assert checked.truncated == truncated
+
+
+def test_all_are_counted_and_the_first_are_kept():
+    finder = WarningFinder()
+    for _ in range(SHOWN_WARNING_LIMIT + 5):
+        finder.look(answer(""))
+    assert (finder.count, len(finder.first)) == (SHOWN_WARNING_LIMIT + 5, SHOWN_WARNING_LIMIT)
+    assert str(finder.first[0]) == "line 1: the response is empty: m on p"

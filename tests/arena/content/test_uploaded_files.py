@@ -1,0 +1,138 @@
+"""Uploads of every format, and archives with images beside the answers, hostile ones too."""
+
+import io
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from media_files import png
+from tiltyard.arena.content import uploaded_files
+from tiltyard.arena.content.answer_rows import BadRow, CheckedAnswer
+from tiltyard.arena.content.uploaded_files import read_uploaded_file
+
+MOST = 1 << 24
+FIXTURES = Path(__file__).parents[2] / "files" / "fixtures" / "answers"
+
+
+def row(**changed):
+    return {"prompt_id": "p", "prompt": "?", "model": "m", "response": "r"} | changed
+
+
+def lines(*rows):
+    return b"".join(json.dumps(one).encode() + b"\n" for one in rows)
+
+
+def zipped(files, compression=zipfile.ZIP_DEFLATED):
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", compression) as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return stream.getvalue()
+
+
+def read(data, name="answers.jsonl", most=MOST):
+    return read_uploaded_file(name, data, most=most)
+
+
+def problems(found):
+    return [one.problem for one in found.rows if isinstance(one, BadRow)]
+
+
+def test_our_own_file_fails_row_by_row():
+    found = read(lines(row(), {"prompt_id": "q"}, row(prompt_id="r")))
+    assert found.format == "tiltyard"
+    assert [type(one) for one in found.rows] == [CheckedAnswer, BadRow, CheckedAnswer]
+
+
+def test_conversations_come_with_their_turns():
+    messages = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "Hello!"},
+        {"role": "user", "content": "Why?"},
+    ]
+    (one,) = read(lines({"prompt_id": "p", "model": "m", "messages": messages, "response": "So."})).rows
+    assert one.text == "Why?"
+    assert all(said in one.shown_text(1000) for said in ("Hello!", "So."))
+
+
+@pytest.mark.parametrize(
+    "path", sorted(one for one in FIXTURES.glob("*") if one.is_file()), ids=lambda path: path.name
+)
+def test_every_format_of_tournaments_is_read_or_says_why_not(path):
+    found = read(path.read_bytes(), path.name)
+    assert found.rows or found.left_out
+    for one in problems(found):
+        assert "/tmp" not in one
+        assert one
+
+
+def test_a_table_with_a_column_for_each_model():
+    found = read(b"prompt,oak-1,elm-2\nWhy?,because,so\n", "table.csv")
+    assert (found.format, problems(found)) == ("model-columns", [])
+    assert {(one.model, one.text, one.data) for one in found.rows} == {
+        ("oak-1", "Why?", b"because"),
+        ("elm-2", "Why?", b"so"),
+    }
+
+
+def test_an_archive_brings_its_images():
+    picture = png()
+    files = {
+        "data/answers.jsonl": lines(row(kind="image", response="images/a.png"), row(prompt_id="q")),
+        "data/images/a.png": picture,
+        "__MACOSX/data/._answers.jsonl": b"x",
+        "data/.DS_Store": b"x",
+    }
+    found = read(zipped(files), "set.zip")
+    assert (found.format, problems(found)) == ("zip", [])
+    assert (found.rows[0].media_type, found.rows[0].kind) == ("image/png", "image")
+
+
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        ({"a.png": b"x"}, "there are: none"),
+        ({"a.jsonl": b"{}", "b.jsonl": b"{}"}, "there are: 'a.jsonl', 'b.jsonl'"),
+        ({"answers.jsonl": lines(row(kind="image", response="../x.png"))}, "cannot be read"),
+        ({"answers.jsonl": lines(row(kind="image", response="/etc/passwd"))}, "outside"),
+        ({"answers.jsonl": lines(row(kind="image", response="none.png"))}, "cannot be read"),
+        ({"answers.jsonl": lines(row()), "../evil": b"x"}, "no name of a file"),
+        ({"answers.jsonl": lines(row()), "/etc/evil": b"x"}, "no name of a file"),
+        ({"answers.jsonl": lines(row()), "a\\b": b"x"}, "no name of a file"),
+        ({"answers.jsonl": lines(row()), "a": b"x", "a/b": b"x"}, "cannot be unpacked"),
+        ({"answers.jsonl": lines(row()), "x" * 300: b"x"}, "cannot be unpacked"),
+        ({"answers.jsonl": lines(row()), "big": b"0" * (MOST + 1)}, "expands to more than"),
+    ],
+)
+def test_a_hostile_archive_is_one_error(files, told):
+    found = read(zipped(files), "set.zip")
+    assert told in " ".join(problems(found))
+    assert not any(isinstance(one, CheckedAnswer) for one in found.rows)
+
+
+def test_an_archive_that_lies_about_its_sizes_or_is_broken_is_refused():
+    data = zipped({"answers.jsonl": lines(row())}, zipfile.ZIP_STORED)
+    for broken in (data[:40], data.replace(b'"r"', b'"x"'), b"PK\x03\x04" + b"\0" * 100):
+        found = read(broken, "set.zip")
+        assert problems(found)
+        assert not any(isinstance(one, CheckedAnswer) for one in found.rows)
+
+
+def test_too_many_files_are_refused(monkeypatch):
+    monkeypatch.setattr(uploaded_files, "_ARCHIVED_FILE_LIMIT", 2)
+    found = read(zipped({"answers.jsonl": lines(row()), "a": b"", "b": b""}), "set.zip")
+    assert "more than 2 files" in problems(found)[0]
+
+
+def test_a_foreign_file_with_more_than_there_is_room_for_is_read_no_further():
+    data = b"prompt,oak-1,elm-2\n" + b"Why?,because,so\n" * 3
+    found = read(data, "table.csv", most=10)
+    assert "more than 10 bytes" in problems(found)[-1]
+
+
+@pytest.mark.parametrize("name", ["", "../../etc/passwd", "\0", "..", ".", "ä" * 500, "a/b\\c.zip"])
+def test_the_name_of_a_file_is_harmless(name):
+    assert [type(one) for one in read(lines(row()), name).rows] == [CheckedAnswer]

@@ -1,0 +1,385 @@
+"""Invitations: codes and passcodes are kept as hashes, each use counts once, and what is revoked lets nobody in."""
+
+import asyncio
+import time
+from datetime import timedelta
+
+import pytest
+
+from bare_arenas import make_arena
+from tiltyard.arena.content.arenas import find_arena
+from tiltyard.arena.operators import invitations
+from tiltyard.arena.operators.arena_changes import change_settings
+from tiltyard.arena.operators.invitations import (
+    EntryGrant,
+    InvitationTerms,
+    LiveInvitations,
+    find_invitation,
+    invite,
+    list_invitations,
+    new_passcode,
+    revoke_invitation,
+    set_passcode,
+    use_invitation,
+    use_passcode,
+)
+from tiltyard.errors import BadOption, Conflict, InputError, NotAdmitted, NotFound, StoreFault
+from tiltyard.postgres.connection_pool import connect_from_pool
+from tiltyard.postgres.connections import connect, open_pool
+
+TERMS = InvitationTerms("pilot team")
+
+
+@pytest.fixture
+def scene(database):
+    """Run a coroutine with a pool of connections to a database with a private arena."""
+    make_arena(database, "arena")
+
+    def running(work, connections=4):
+        async def inside():
+            async with open_pool(database, most=connections) as pool:
+                await change_settings(pool, "arena", {"entry": "invitation"}, actor="cli")
+                return await work(pool)
+
+        return asyncio.run(inside())
+
+    running.database = database
+    return running
+
+
+async def use(pool, code):
+    return await use_invitation(pool, await find_invitation(pool, code))
+
+
+async def arena_of(pool):
+    async with connect_from_pool(pool) as connection:
+        return await find_arena(connection, "arena")
+
+
+def sql(database, text, *values):
+    with connect(database) as connection:
+        found = connection.execute(text, values)
+        return found.fetchall() if found.description else None
+
+
+def test_a_single_use_link_that_is_used_at_once_by_many_lets_in_one(scene):
+    async def work(pool):
+        code, made = await invite(pool, "arena", TERMS, shard=0, actor="cli")
+        offers = await asyncio.gather(*(find_invitation(pool, code) for _ in range(8)))
+        used = await asyncio.gather(
+            *(use_invitation(pool, offer) for offer in offers), return_exceptions=True
+        )
+        assert sorted(type(one).__name__ for one in used) == ["EntryGrant"] + ["NotAdmitted"] * 7
+        (listed,) = await list_invitations(pool, "arena")
+        assert (listed.invitation, listed.uses, listed.used_up) == (made.invitation, 1, True)
+
+    scene(work, connections=8)
+
+
+def test_a_link_for_many_lets_in_so_many_and_no_more(scene):
+    async def work(pool):
+        code, _ = await invite(pool, "arena", InvitationTerms("team", uses=3), shard=0, actor="cli")
+        used = await asyncio.gather(*(use(pool, code) for _ in range(9)), return_exceptions=True)
+        assert sum(isinstance(one, EntryGrant) for one in used) == 3
+        assert (await find_invitation(pool, code)).trouble == "used up"
+
+    scene(work, connections=8)
+
+
+def test_a_button_that_is_pressed_twice_is_one_use(scene):
+    async def work(pool):
+        code, made = await invite(pool, "arena", TERMS, shard=0, actor="cli")
+        offer = await find_invitation(pool, code)
+        grants = await asyncio.gather(*(use_invitation(pool, offer, "a visit") for _ in range(5)))
+        assert {grant.invitation for grant in grants} == {made.invitation}
+        later = await find_invitation(pool, code)
+        assert later.trouble == "used up"
+        await use_invitation(pool, later, "a visit")
+        for visit in ("another visit", None):
+            with pytest.raises(NotAdmitted, match="used up"):
+                await use_invitation(pool, later, visit)
+        assert (await list_invitations(pool, "arena"))[0].uses == 1
+        sql(scene.database, "UPDATE invitations SET last_used_at = now() - interval '61 seconds'")
+        with pytest.raises(NotAdmitted, match="used up"):
+            await use_invitation(pool, later, "a visit")
+        await revoke_invitation(pool, "arena", made.invitation, actor="cli")
+        with pytest.raises(NotAdmitted):
+            await use_invitation(pool, offer, "a visit")
+
+    scene(work, connections=8)
+
+
+def test_opening_a_link_uses_nothing(scene):
+    async def work(pool):
+        code, _ = await invite(pool, "arena", TERMS, shard=0, actor="cli")
+        for _ in range(50):
+            offer = await find_invitation(pool, code)
+            assert (offer.arena.name, offer.single, offer.trouble) == ("arena", True, None)
+        assert (await list_invitations(pool, "arena"))[0].uses == 0
+        await use(pool, code)
+
+    scene(work)
+
+
+def test_expired_and_revoked_links_say_so_and_let_nobody_in(scene):
+    async def work(pool):
+        late, expired = await invite(pool, "arena", TERMS, shard=0, actor="cli")
+        gone, revoked = await invite(pool, "arena", TERMS, shard=0, actor="cli")
+        number = expired.invitation
+        sql(scene.database, "UPDATE invitations SET expires_at = now() WHERE invitation = %s", number)
+        await revoke_invitation(pool, "arena", revoked.invitation, actor="cli")
+        for code, why in ((late, "is expired"), (gone, "is revoked")):
+            with pytest.raises(NotAdmitted, match=why):
+                await use(pool, code)
+        assert [one.uses for one in await list_invitations(pool, "arena")] == [0, 0]
+
+    scene(work)
+
+
+def test_a_link_that_expires_between_opening_and_pressing_lets_nobody_in(scene):
+    async def work(pool):
+        code, made = await invite(pool, "arena", TERMS, shard=0, actor="cli")
+        offer, number = await find_invitation(pool, code), made.invitation
+        sql(scene.database, "UPDATE invitations SET expires_at = now() WHERE invitation = %s", number)
+        with pytest.raises(NotAdmitted):
+            await use_invitation(pool, offer)
+        assert (await list_invitations(pool, "arena"))[0].uses == 0
+
+    scene(work)
+
+
+def test_a_link_that_is_revoked_between_opening_and_pressing_lets_nobody_in(scene):
+    async def work(pool):
+        code, made = await invite(pool, "arena", TERMS, shard=0, actor="cli")
+        offer = await find_invitation(pool, code)
+        await revoke_invitation(pool, "arena", made.invitation, actor="cli")
+        with pytest.raises(NotAdmitted):
+            await use_invitation(pool, offer)
+
+    scene(work)
+
+
+@pytest.mark.parametrize(
+    "wrong", ["", "x", "0-", "0-" + "x" * 32, "0-" + "é" * 32, "x" * 10_000, "0-\0", "0-'"]
+)
+def test_codes_that_nobody_made(scene, wrong):
+    async def work(pool):
+        await invite(pool, "arena", TERMS, shard=0, actor="cli")
+        with pytest.raises(NotAdmitted, match="no such invitation"):
+            await find_invitation(pool, wrong)
+
+    scene(work)
+
+
+def test_links_do_not_work_where_the_entry_is_another(scene):
+    async def work(pool):
+        code, _ = await invite(pool, "arena", TERMS, shard=0, actor="cli")
+        await change_settings(pool, "arena", {"entry": "passcode"}, actor="cli")
+        with pytest.raises(NotAdmitted, match="is revoked"):
+            await use(pool, code)
+        await change_settings(pool, "arena", {"visibility": "closed"}, actor="cli")
+        with pytest.raises(NotAdmitted, match="no such invitation"):
+            await use(pool, code)
+
+    scene(work)
+
+
+def test_codes_and_passcodes_are_kept_as_hashes(scene):
+    async def work(pool):
+        code, _ = await invite(pool, "arena", TERMS, shard=3, actor="cli")
+        shown, _ = await set_passcode(pool, "arena", actor="cli")
+        return code, shown
+
+    code, shown = scene(work)
+    shard, _, secret = code.partition("-")
+    assert (shard, len(secret)) == ("3", 32)
+    kept = str(sql(scene.database, "SELECT to_jsonb(i)::text FROM invitations i"))
+    kept += str(sql(scene.database, "SELECT to_jsonb(a)::text FROM audit a"))
+    assert secret not in kept
+    assert shown not in kept
+    assert "$argon2id$" in kept
+
+
+def test_the_passcode_lets_in_until_it_is_replaced(scene):
+    async def work(pool):
+        arena = await arena_of(pool)
+        with pytest.raises(NotAdmitted, match="not the passcode"):
+            await use_passcode(pool, arena, "")
+        shown, first = await set_passcode(pool, "arena", actor="cli")
+        grant = await use_passcode(pool, arena, f"  {shown} ")
+        assert grant.invitation == first.invitation
+        for wrong in ("", shown.upper(), shown[:-1], shown + "x", "x" * 100_000, "\0", "😀" * 50):
+            with pytest.raises(NotAdmitted, match="not the passcode"):
+                await use_passcode(pool, arena, wrong)
+        chosen, second = await set_passcode(pool, "arena", " a longer one ", actor="cli")
+        assert chosen == "a longer one"
+        with pytest.raises(NotAdmitted):
+            await use_passcode(pool, arena, shown)
+        live = LiveInvitations(pool)
+        assert not await live.admit(arena.arena, "passcode", grant)
+        assert await live.admit(arena.arena, "passcode", await use_passcode(pool, arena, chosen))
+        listed = await list_invitations(pool, "arena")
+        assert [(one.invitation, one.uses, one.revoked_at is None) for one in listed] == [
+            (first.invitation, 1, False),
+            (second.invitation, 1, True),
+        ]
+
+    scene(work)
+
+
+@pytest.mark.parametrize("wrong", ["short", "x" * 201, "       ", "a\0bcdefghij", "with\na newline"])
+def test_passcodes_that_are_none(scene, wrong):
+    async def work(pool):
+        with pytest.raises(BadOption, match="the passcode has"):
+            await set_passcode(pool, "arena", wrong, actor="cli")
+        assert await list_invitations(pool, "arena") == []
+
+    scene(work)
+
+
+def test_random_passcodes_differ_and_have_no_letters_that_look_alike():
+    made = {new_passcode() for _ in range(500)}
+    assert len(made) == 500
+    for one in made:
+        assert [len(part) for part in one.split("-")] == [5, 4, 5]
+        assert not set("01ilo") & set(one)
+
+
+def test_grants_let_in_to_their_own_arena_by_their_own_way(scene):
+    async def work(pool):
+        arena = (await arena_of(pool)).arena
+        code, made = await invite(pool, "arena", TERMS, shard=0, actor="cli")
+        grant, live = await use(pool, code), LiveInvitations(pool)
+        assert await live.admit(arena, "invitation", grant)
+        assert not await live.admit(arena, "passcode", grant)
+        assert not await live.admit(arena + 1, "invitation", grant)
+        assert not await live.admit(arena, "invitation", EntryGrant(grant.invitation + 1, grant.issued))
+        assert not await live.admit(arena, "invitation", EntryGrant(grant.invitation + 1, 0))
+        # A grant from before its invitation was made is of a database that was restored since.
+        created = int(made.created_at.timestamp())
+        assert await live.admit(arena, "invitation", EntryGrant(made.invitation, created))
+        assert not await live.admit(arena, "invitation", EntryGrant(made.invitation, created - 1))
+
+    scene(work)
+
+
+def test_a_revoked_batch_is_out_after_the_cache_and_others_stay(scene, monkeypatch):
+    async def work(pool):
+        arena = (await arena_of(pool)).arena
+        one, first = await invite(pool, "arena", TERMS, shard=0, actor="cli")
+        other, _ = await invite(pool, "arena", TERMS, shard=0, actor="cli")
+        grants, live = [await use(pool, code) for code in (one, other)], LiveInvitations(pool)
+        assert [await live.admit(arena, "invitation", each) for each in grants] == [True, True]
+        await revoke_invitation(pool, "arena", first.invitation, actor="cli")
+        now = time.monotonic()
+        monkeypatch.setattr(time, "monotonic", lambda: now + invitations._LIVE_CACHE_SECONDS)
+        assert [await live.admit(arena, "invitation", each) for each in grants] == [False, True]
+
+    scene(work)
+
+
+def test_a_process_that_read_before_the_invitation_was_made_lets_in_at_once(scene, monkeypatch):
+    async def work(pool):
+        arena = (await arena_of(pool)).arena
+        live, reads = LiveInvitations(pool), []
+        read = live._read
+        monkeypatch.setattr(live, "_read", lambda number: reads.append(number) or read(number))
+        assert not await live.admit(arena, "invitation", EntryGrant(1, 0))
+        code, made = await invite(pool, "arena", TERMS, shard=0, actor="cli")
+        grant = await use(pool, code)
+        assert await live.admit(arena, "invitation", grant)
+        assert len(reads) == 2
+        # An old grant of a revoked invitation makes nobody read again.
+        for _ in range(20):
+            assert not await live.admit(arena, "invitation", EntryGrant(made.invitation + 9, 0))
+        assert len(reads) == 2
+
+    scene(work)
+
+
+def test_without_the_database_nobody_is_let_in(scene):
+    async def work(pool):
+        live = LiveInvitations(pool)
+        await pool.close()
+        with pytest.raises(StoreFault):
+            await live.admit(1, "invitation", EntryGrant(1, int(time.time())))
+
+    scene(work)
+
+
+def test_every_change_is_in_the_audit_with_before_and_after(scene):
+    async def work(pool):
+        terms = InvitationTerms("pilot team", 20, timedelta(days=1))
+        code, made = await invite(pool, "arena", terms, shard=0, actor="operator:Ada")
+        await use(pool, code)
+        await revoke_invitation(pool, "arena", made.invitation, actor="operator:Ada")
+        with pytest.raises(NotFound, match="revoked already"):
+            await revoke_invitation(pool, "arena", made.invitation, actor="operator:Ada")
+        _, first = await set_passcode(pool, "arena", actor="operator:Ada")
+        _, second = await set_passcode(pool, "arena", actor="operator:Ada")
+        await change_settings(pool, "arena", {"entry": "passcode"}, actor="operator:Ada")
+        return made.invitation, first.invitation, second.invitation
+
+    made, first, second = scene(work)
+    rows = sql(
+        scene.database,
+        "SELECT action, detail FROM audit WHERE actor = 'operator:Ada' AND arena = 1 ORDER BY entry",
+    )
+    told = dict(rows[:2])
+    assert [action for action, _ in rows] == [
+        "invite", "revoke invitation", "set passcode", "set passcode", "change settings",
+    ]  # fmt: skip
+    assert told["invite"].items() >= {"invitation": made, "batch": "pilot team", "uses": 20}.items()
+    assert told["revoke invitation"]["revoked_at"][0] is None
+    assert told["revoke invitation"]["uses"] == 1
+    assert rows[2][1] == {"invitation": [None, first]}
+    assert rows[3][1] == {"invitation": [first, second]}
+    assert rows[4][1]["changed"] == {"entry": ["invitation", "passcode"]}
+
+
+def test_invitations_belong_to_their_arena(scene):
+    make_arena(scene.database, "second")
+
+    async def work(pool):
+        _, made = await invite(pool, "second", TERMS, shard=0, actor="cli")
+        for number in (made.invitation, 0, -1, 2**63):
+            with pytest.raises(NotFound, match="no invitation"):
+                await revoke_invitation(pool, "arena", number, actor="cli")
+        for act in (list_invitations(pool, "none"), invite(pool, "none", TERMS, shard=0, actor="cli")):
+            with pytest.raises(NotFound, match="no such arena"):
+                await act
+        assert (await list_invitations(pool, "second"))[0].revoked_at is None
+
+    scene(work)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"batch": ""},
+        {"batch": " x"},
+        {"batch": "a\nb"},
+        {"batch": "x" * 300},
+        {"batch": "x", "uses": 0},
+        {"batch": "x", "uses": 10**6},
+        {"batch": "x", "life": timedelta(0)},
+        {"batch": "x", "life": timedelta(days=3651)},
+    ],
+)
+def test_terms_that_are_none(options):
+    with pytest.raises(InputError):
+        InvitationTerms(**options)
+
+
+def test_an_arena_has_a_limited_number_of_invitations(scene, monkeypatch):
+    monkeypatch.setattr(invitations, "_LIVE_INVITATION_LIMIT", 2)
+
+    async def work(pool):
+        _, made = await invite(pool, "arena", TERMS, shard=0, actor="cli")
+        await invite(pool, "arena", TERMS, shard=0, actor="cli")
+        with pytest.raises(Conflict, match="revoke some"):
+            await invite(pool, "arena", TERMS, shard=0, actor="cli")
+        await revoke_invitation(pool, "arena", made.invitation, actor="cli")
+        await invite(pool, "arena", TERMS, shard=0, actor="cli")
+
+    scene(work)

@@ -1,0 +1,92 @@
+"""``tiltyard plan --questions``: the exact requests, and nothing is sent."""
+
+from __future__ import annotations
+
+import json
+import re
+from types import SimpleNamespace
+
+import pytest
+
+from command import run
+from tiltyard.core.judging.question import ChatPrompt, Question, QuestionPurpose
+from tiltyard.judges.requests import request_key
+from tiltyard.report.question_text import SentQuestion, question_lines
+from tournaments.arranged import Arranged
+
+HEADS = re.compile(r"^Question \d+: recorded-judge, (\w+), prompt ", re.MULTILINE)
+
+
+@pytest.fixture
+def arranged(tmp_path):
+    assert run("init", tmp_path).code == 0
+    return Arranged(tmp_path)
+
+
+def text_of(lines, title):
+    """The indented text below a title."""
+    start = next(k for k, line in enumerate(lines) if line.startswith(title)) + 1
+    found = []
+    for line in lines[start:]:
+        if line and not line.startswith("    "):
+            break
+        found.append(line[4:])
+    return "\n".join(found[:-1])
+
+
+def test_one_question_of_each_dimension_is_printed(arranged):
+    for options in (
+        ("tournament.yaml", "--questions"),
+        ("tournament.yaml", "--questions", "--mode", "pilot"),
+        ("--questions", "tournament.yaml"),
+        ("--questions", "--config", "tournament.yaml"),
+    ):
+        ran = arranged.done("plan", *options)
+        assert HEADS.findall(ran.out) == ["factuality", "calibration", "clinical_utility"]
+        assert "3 of 54 questions are shown. Nothing was sent." in ran.err
+        assert "questions" in ran.out.splitlines()[0]
+
+
+def test_the_first_questions_are_printed(arranged):
+    assert len(HEADS.findall(arranged.done("plan", "tournament.yaml", "--questions", "5").out)) == 5
+    assert len(HEADS.findall(arranged.done("plan", "tournament.yaml", "--questions", "5000").out)) == 54
+
+
+def test_what_is_printed_is_what_would_be_sent(arranged):
+    printed = arranged.done("plan", "tournament.yaml", "--questions", "1").out.splitlines()
+    arranged.done("plan", "tournament.yaml", "--questions", "q.jsonl")
+    planned = json.loads((arranged.folder / "q.jsonl").read_text().splitlines()[0])
+    body = json.loads(text_of(printed, "Request, with these texts left out"))
+    assert (body["system"], body["user"]) == ("(system text above)", "(user text above)")
+    body |= {"system": text_of(printed, "System ("), "user": text_of(printed, "User (")}
+    _, provider, address, form = re.match(
+        r"(To) (\w+) at (.*); reply form (\w+)$", next(line for line in printed if line.startswith("To "))
+    ).groups()
+    assert form == "schema"
+    asked = SimpleNamespace(name=provider, address=address, adapter_version=1)
+    assert request_key(asked, body, 0)[0] == planned["request_key"]
+
+
+def test_hostile_text_and_nested_texts():
+    question = Question("j\x1b", "d", "p", "x\u202e", "x", QuestionPurpose.GARBAGE, spoilt=0)
+    ask = ChatPrompt("sys\x07\nline", "user\x1b[2J", 9)
+    body = {
+        "system": [{"text": "sys\x07\nline"}],
+        "messages": [{"content": "user\x1b[2J"}],
+        "n": 1,
+        "odd": "\x1b",
+        "image": "data:" + "A" * 9_000,
+    }
+    text = "\n".join(question_lines(SentQuestion(question, ask, "anthropic", "", body), 3))
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\u202e]", text)
+    assert "Question 3: j\\x1b, d, prompt p, garbage check; A is x\\u202e, B is x" in text
+    assert "no address" in text
+    assert f'"image": "data:{"A" * 55}\\u2026 (9,005 characters)"' in text
+    assert text.count("(system text above)") == text.count("(user text above)") == 1
+    assert "    sys\\x07\n    line\n" in text
+
+
+def test_a_file_that_cannot_be_written_is_an_error(arranged):
+    ran = arranged.call("plan", "tournament.yaml", "--questions", "no/such/folder/q.jsonl")
+    assert ran.code == 2
+    assert "no/such/folder" in ran.err

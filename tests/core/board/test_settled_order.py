@@ -1,0 +1,290 @@
+"""What a board may claim: settled pairs, shared ranks, tiers, one sentence; and when a claim or a word is taken back."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from boarded_arenas import A, B, arena, noisy
+
+from tiltyard.core.board.arena_board import make_arena_board
+from tiltyard.core.board.batch_history import BatchHistory
+from tiltyard.core.board.cross_check import EvaluatedOrder, batch_ratings, cross_check
+from tiltyard.core.board.settled_order import claims_nothing, claims_of, settled_orders, withdrawn_orders
+from tiltyard.core.policy.state.policy import Policy
+from tiltyard.core.policy.state.standing import Standing
+from tiltyard.core.policy.validity.evaluation import EvaluationHistory, evaluate
+from tiltyard.core.policy.validity.order_marks import LIKE_THESE, THESE
+from tiltyard.core.ratings import BradleyTerry
+from tiltyard.errors import BadOption
+
+
+def marks(m, *pairs):
+    above = np.zeros((m, m), dtype=bool)
+    for one, other in pairs:
+        above[one, other] = True
+    return above
+
+
+def both(m, *pairs):
+    return {THESE: marks(m, *pairs), LIKE_THESE: marks(m, *pairs)}
+
+
+def claimed(m, *pairs):
+    return claims_of(np.arange(m), both(m, *pairs), 1000, [f"m{k}" for k in range(m)])
+
+
+def test_ranks_that_are_not_settled_are_ranges():
+    claims = claimed(4, (0, 2), (0, 3), (1, 3))
+    assert claims.rank_low == (1, 1, 2, 3)
+    assert claims.rank_high == (2, 3, 4, 4)
+    assert claims.tier == (1, 1, 1, 1)
+    assert claims.above_next == ((), (), (), ())
+
+
+def test_a_tier_ends_where_all_above_are_settled_above_all_below():
+    claims = claimed(4, (0, 2), (0, 3), (1, 2), (1, 3), (2, 3))
+    assert claims.tier == (1, 1, 2, 3)
+    assert claims.rank_low == (1, 1, 3, 4)
+    assert claims.above_next[1:3] == ((THESE, LIKE_THESE), (THESE, LIKE_THESE))
+
+
+def test_ranges_and_tiers_speak_of_prompts_like_these_and_marks_of_both_scopes():
+    claims = claims_of(np.arange(2), {THESE: marks(2, (0, 1)), LIKE_THESE: marks(2)}, 1000, ["a", "b"])
+    assert (claims.rank_low, claims.rank_high, claims.tier) == ((1, 1), (2, 2), (1, 1))
+    assert claims.above_next == ((THESE,), ())
+    assert claims.sentence.values["case"] == "nothing"
+
+
+def test_models_that_hold_no_place_are_not_counted():
+    claims = claims_of(np.array([2, 0]), both(3, (1, 0), (1, 2), (2, 0)), 1000, ["a", "b", "c"])
+    assert (claims.rank_low, claims.rank_high, claims.tier) == ((1, 2), (1, 2), (1, 2))
+
+
+ALL = [(i, j) for i in range(4) for j in range(i + 1, 4)]
+
+
+@pytest.mark.parametrize(
+    ("m", "pairs", "sentence"),
+    [
+        (0, [], "There are fewer than two ranked models, so there is no order to settle."),
+        (1, [], "There are fewer than two ranked models, so there is no order to settle."),
+        (4, [], "No model can be told apart from another yet."),
+        (4, ALL, "The order of all 4 models is settled."),
+        (
+            4,
+            [(0, 1), (0, 2), (0, 3)],
+            "First place is settled; 3 of all 6 pairs are, and 1 of 3 neighbouring ones.",
+        ),
+        (
+            4,
+            [(0, 3), (1, 3), (2, 3)],
+            (
+                "3 models share first place; 3 of all 6 pairs are settled, and 1 of 3 neighbouring ones. "
+                "May be first: m0, m1, m2."
+            ),
+        ),
+        (
+            6,
+            [(0, 4)],
+            (
+                "5 models share first place; 1 of all 15 pairs are settled, and 0 of 5 neighbouring ones. "
+                "May be first: m0, m1, m2 and 2 more."
+            ),
+        ),
+        (
+            4,
+            [(1, 0), (0, 2), (1, 2), (1, 3), (0, 3)],
+            "The votes settle the order of 5 of 6 pairs, 1 of them against the order shown.",
+        ),
+    ],
+)
+def test_one_sentence_says_what_is_settled(m, pairs, sentence):
+    assert claimed(m, *pairs).sentence.text == sentence
+
+
+def test_a_newcomer_in_the_last_row_that_may_be_first_is_named():
+    """Nothing is settled of the last row: readers who count from the top would count the wrong two."""
+    claims = claimed(4, (0, 1), (0, 2), (1, 2))
+    assert claims.rank_low == (1, 2, 3, 1)
+    assert claims.sentence.values["sharing"] == ("m0", "m3")
+    assert claims.sentence.text.startswith("2 models share first place; 3 of all 6 pairs are settled")
+
+
+@pytest.mark.parametrize(("m", "pairs", "nothing"), [(1, [], True), (3, [], True), (3, [(0, 2)], False)])
+def test_a_sentence_without_any_settled_pair_claims_nothing(m, pairs, nothing):
+    assert claims_nothing(claimed(m, *pairs).sentence) is nothing
+    assert claims_nothing(None) is False
+
+
+def by_voters(seed, strengths, *, voters, n=3000, prompts=40, taste=0.0):
+    """Votes of a few people with tastes, or of many."""
+    rng = np.random.default_rng(seed)
+    m = len(strengths)
+    effect = rng.normal(0.0, taste, (m, voters))
+    standing = Standing(Policy(), [f"m{k}" for k in range(m)], [f"p{k}" for k in range(prompts)])
+    for model in range(m):
+        standing.enable(model)
+    for _ in range(n):
+        a = int(rng.integers(m))
+        b = int((a + rng.integers(1, m)) % m)
+        voter = int(rng.integers(voters))
+        gap = strengths[a] - strengths[b] + effect[a, voter] - effect[b, voter]
+        kind = A if rng.random() < 1.0 / (1.0 + np.exp(-gap)) else B
+        standing.vote(a, b, int(rng.integers(prompts)), kind, voter)
+    return standing
+
+
+def test_a_clear_order_is_settled_in_both_scopes():
+    standing = by_voters(1, [1.0, 0.0, -1.0], voters=60)
+    found = settled_orders(standing, batch_ratings(standing))
+    for scope in (THESE, LIKE_THESE):
+        assert np.argwhere(found[scope]).tolist() == [[0, 1], [0, 2], [1, 2]]
+
+
+def test_votes_of_too_few_people_settle_nothing_however_many_they_are():
+    standing = by_voters(1, [1.0, 0.0, -1.0], voters=9)
+    batch = batch_ratings(standing)
+    assert batch.voters_lacking
+    assert not any(above.any() for above in settled_orders(standing, batch).values())
+    assert "few-voters" in {finding.name for finding in batch.findings}
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_votes_on_one_prompt_settle_nothing_for_others_like_it(known):
+    standing = by_voters(1, [1.0, 0.0, -1.0], voters=20, prompts=1, n=1500)
+    if not known:
+        standing.vote_log.columns()["session"][:] = -1
+    batch = batch_ratings(standing)
+    found = settled_orders(standing, batch)
+    assert batch.prompts_lacking
+    assert found[THESE].sum() == 3
+    assert not found[LIKE_THESE].any()
+    assert not batch_ratings(by_voters(1, [1.0, 0.0], voters=20, prompts=4, n=400)).prompts_lacking
+
+
+def test_tastes_of_a_few_people_are_not_an_order():
+    """Equal models, 20 voters whose tastes differ by a logit: clustering by prompt alone claims an order in many arenas."""
+    by_voter = by_prompt = 0
+    for seed in range(8):
+        standing = by_voters(seed, [0.0] * 5, voters=20, taste=1.0)
+        by_voter += settled_orders(standing, batch_ratings(standing))[LIKE_THESE].any()
+        log = standing.vote_log.columns()
+        log["session"][:] = -1
+        by_prompt += settled_orders(standing, batch_ratings(standing))[LIKE_THESE].any()
+    assert by_voter <= 1
+    assert by_prompt >= 4
+
+
+def test_ratings_without_intervals_settle_nothing():
+    standing = noisy(1, [1.0, -1.0])
+    batch = batch_ratings(standing, BradleyTerry(interval="none"))
+    assert not any(above.any() for above in settled_orders(standing, batch).values())
+
+
+def test_a_standing_without_votes_cannot_be_rated():
+    standing = noisy(1, [1.0, -1.0])
+    standing.forget_votes()
+    with pytest.raises(BadOption, match="batch ratings need"):
+        batch_ratings(standing)
+
+
+def test_a_claim_that_is_not_made_any_more_is_withdrawn():
+    gone = withdrawn_orders(both(3, (0, 1)), [both(3, (0, 1), (0, 2)), both(3, (1, 2))], np.array([True] * 3))
+    assert gone == [(0, 2), (1, 2)]
+    assert withdrawn_orders(both(3), [both(3, (1, 2))], np.array([True, True, False])) == []
+
+
+def test_a_board_says_which_claims_are_withdrawn():
+    standing = noisy(3, [0.0, 0.02], n=900)
+    sure = batch_ratings(noisy(4, [1.0, -1.0], n=900))
+    batch = replace(batch_ratings(standing), evaluated=(EvaluatedOrder(standing.order, sure),))
+    board = make_arena_board(standing, EvaluationHistory(), batch=batch)
+    (finding,) = (one for one in board.findings if one.name == "order-withdrawn")
+    assert "m0 above m1" in finding.text
+
+
+def test_batch_ratings_of_evaluations_are_those_of_the_votes_until_then():
+    standing = noisy(1, [0.5, 0.0, -0.5], n=500)
+    history = EvaluationHistory(
+        (replace(evaluate(standing), votes=200), replace(evaluate(standing), votes=450))
+    )
+    remembered = BatchHistory()
+    batch = remembered.ratings(standing, history)
+    assert [one.batch.votes for one in batch.evaluated] == [200, 450]
+    for one, votes in zip((*batch.evaluated, None), (200, 450, 500), strict=True):
+        fitted = batch if one is None else one.batch
+        assert fitted.rating.tolist() == batch_ratings(standing, votes=votes).rating.tolist()
+    again = remembered.ratings(standing, history)
+    assert again.evaluated[0].batch is batch.evaluated[0].batch
+    standing.widen((*standing.models, "new"), standing.prompts)
+    assert len(remembered.ratings(standing, history).evaluated[0].batch.rating) == 4
+
+
+def inverted(standing, *orders):
+    batch = batch_ratings(standing)
+    return replace(batch, evaluated=tuple(EvaluatedOrder(np.array(order), batch) for order in orders))
+
+
+def test_orders_that_differ_by_more_than_a_standard_error_disagree_at_the_second_evaluation():
+    standing = noisy(2, [0.1, 0.0], n=1000)
+    batch = batch_ratings(standing)
+    assert 1.0 < (batch.rating[0] - batch.rating[1]) / np.sqrt(batch.uncertainty.differences()[0, 1]) < 1.9
+    wrong = np.array([1, 0])
+    assert cross_check(standing, inverted(standing, [1, 0]), wrong).alarm is None
+    assert cross_check(standing, inverted(standing, [0, 1], [1, 0]), wrong).alarm is None
+    check = cross_check(standing, inverted(standing, [1, 0], [1, 0]), wrong)
+    assert [(pair.above, pair.below) for pair in check.disagreements] == [("m1", "m0")]
+    assert cross_check(standing, replace(inverted(standing, [1, 0], [1, 0]), uncertainty=None), wrong).alarm
+    unknown = inverted(standing, [1, 0], [1, 0])
+    unknown = replace(
+        unknown,
+        evaluated=[replace(one, batch=replace(one.batch, uncertainty=None)) for one in unknown.evaluated],
+    )
+    assert cross_check(standing, unknown, wrong).alarm is None
+
+
+def official(standing):
+    held = replace(evaluate(standing), holds=True)
+    return EvaluationHistory((held,) * 3)
+
+
+def test_officially_stable_is_held_while_the_orders_disagree():
+    votes = [(a, b, p, A) for _ in range(7) for a in range(3) for b in range(a + 1, 3) for p in range(6)]
+    votes += [(b, a, p, A) for _ in range(3) for a in range(3) for b in range(a + 1, 3) for p in range(6)]
+    standing = arena([1700, 1600, 1500], votes)
+    plain = make_arena_board(standing, official(standing), batch=batch_ratings(standing))
+    assert plain.status == "official"
+    upside_down = arena([1500, 1600, 1700], votes)
+    batch = inverted(upside_down, upside_down.order, upside_down.order)
+    held = make_arena_board(upside_down, official(upside_down), batch=batch)
+    assert held.status == "calibrating"
+    assert {"official-held", "orders-disagree"} <= {finding.name for finding in held.findings}
+    assert not any(row.official for row in held.rows)
+
+
+def test_another_order_than_the_conservative_one_is_compared_as_it_is_shown():
+    standing = noisy(2, [0.1, 0.0], n=1500, phase=2)
+    batch = inverted(standing, [0, 1], [0, 1])
+    board = make_arena_board(
+        standing, EvaluationHistory(), legacy_elo=np.array([1400.0, 1600.0]), batch=batch
+    )
+    assert [(pair.above, pair.below) for pair in board.cross_check.disagreements] == [("m1", "m0")]
+
+
+def test_rows_carry_what_is_settled_and_phase_1_does_not_show_it():
+    standing = noisy(1, [2.0, 0.02, 0.0, -2.0])
+    board = make_arena_board(standing, EvaluationHistory(), batch=batch_ratings(standing))
+    assert [(row.rank_low, row.rank_high, row.tier) for row in board.rows] == [
+        (1, 1, 1),
+        (2, 3, 2),
+        (2, 3, 2),
+        (4, 4, 3),
+    ]
+    assert board.settled.text == "First place is settled; 5 of all 6 pairs are, and 2 of 3 neighbouring ones."
+    assert board.rows[0].settled == (THESE, LIKE_THESE)
+    shadow = noisy(1, [2.0, 0.02, 0.0, -2.0], phase=1)
+    board = make_arena_board(
+        shadow, EvaluationHistory(), legacy_elo=np.arange(4.0), batch=batch_ratings(shadow)
+    )
+    assert board.settled is None
+    assert not any(row.tier or row.settled for row in board.rows)

@@ -1,0 +1,193 @@
+"""Voters with tastes of their own: what intervals say of them, however few prompts the battles name."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tiltyard.core.battles import CodedBattles, Kind
+from tiltyard.core.battles.cluster_keys import MISSING_KEY
+from tiltyard.core.ratings import BradleyTerry, Elo
+from tiltyard.core.ratings.comparison import compare_models
+from tiltyard.core.ratings.ranks import rank_models
+from tiltyard.core.ratings.sandwich import two_way_keys
+from worlds import drawn, table, told
+
+M = 4
+ELO = Elo(n_permutations=10, n_bootstraps=40, n_orders=2)
+
+
+def tastes(seed, *, voters=40, prompts=0, heavy=0.0, battles=1500):
+    """Models that are equal on average, though each voter has favourites; one voter may cast most of the votes."""
+    rng = np.random.default_rng([5, seed])
+    taste = rng.normal(0.0, 1.0, (M, voters))
+    share = np.full(voters, (1.0 - heavy) / voters)
+    share[0] += heavy
+    voter = rng.choice(voters, battles, p=share)
+    a = rng.integers(0, M, battles)
+    b = (a + rng.integers(1, M, battles)) % M
+    p = 1.0 / (1.0 + np.exp(taste[b, voter] - taste[a, voter]))
+    return CodedBattles(
+        a.astype(np.uint16),
+        b.astype(np.uint16),
+        np.where(rng.random(battles) < p, Kind.WIN_A, Kind.WIN_B).astype(np.uint8),
+        prompt=rng.integers(1, prompts + 1, battles).astype(np.uint64) if prompts else None,
+        voter=(voter + 1).astype(np.uint64),
+    )
+
+
+def said(result, name):
+    return next(finding for finding in result.findings if finding.name == name)
+
+
+def false_orders(method, worlds, **world):
+    return sum(rank_models(method(table(tastes(seed, **world)))).above.any() for seed in range(worlds))
+
+
+BATTLE_LEVEL = ("battle", "these prompts only")
+ONLY_THESE = ("battle", "these prompts and voters only")
+BY_VOTER = ("voter", "voters like these and these prompts only")
+
+
+@pytest.mark.parametrize("method", [BradleyTerry(), ELO], ids=["bradley-terry", "elo"])
+@pytest.mark.parametrize(
+    ("prompts", "voters", "expected", "findings"),
+    [
+        (0, 0, BATTLE_LEVEL, {"no-prompts"}),
+        (1, 0, BATTLE_LEVEL, {"few-prompts"}),
+        (0, 1, ONLY_THESE, {"no-prompts", "few-voters"}),
+        (1, 1, ONLY_THESE, {"few-prompts", "few-voters"}),
+        (0, 9, BY_VOTER, {"no-prompts", "few-voters"}),
+        (0, 40, BY_VOTER, {"no-prompts"}),
+        (1, 40, BY_VOTER, {"few-prompts"}),
+        (30, 0, ("prompt", "prompts like these"), set()),
+        (30, 1, ("prompt", "prompts like these and these voters only"), {"few-voters"}),
+        (30, 9, ("prompt", "prompts like these and these voters only"), {"few-voters"}),
+        (30, 40, ("prompt × voter", "prompts and voters like these"), set()),
+    ],
+)
+def test_an_interval_speaks_of_voters_as_far_as_they_are_known(method, prompts, voters, expected, findings):
+    result = method(table(drawn(M, 900, 1, prompts=prompts, voters=voters)))
+    assert (result.interval.clusters, result.interval.scope) == expected
+    assert result.interval.n_voters == (voters if "voter" in expected[0] else None)
+    about = {"no-prompts", "few-prompts", "few-voters"}
+    assert {finding.name for finding in result.findings} & about == findings
+
+
+def test_a_few_voters_have_sentences_of_their_own():
+    few = BradleyTerry()(table(drawn(M, 900, 1, prompts=30, voters=9)))
+    assert said(few, "few-voters").values == {"voters": 9, "least": 10}
+    sampled = BradleyTerry()(table(drawn(M, 900, 1, voters=9)))
+    assert said(sampled, "few-voters").text == "Only 9 voters stand for all voters like these."
+    one = BradleyTerry()(table(drawn(M, 900, 1, voters=1)))
+    assert (
+        said(one, "few-voters").text
+        == "The battles name only one voter, so intervals hold for this voter only."
+    )
+
+
+def test_without_prompts_voters_are_left_out_as_prompts_are():
+    codes = tastes(1)
+    result = BradleyTerry()(table(codes))
+    as_prompts = BradleyTerry()(table(replace(codes, prompt=codes.voter, voter=None)))
+    np.testing.assert_array_equal(result.uncertainty.covariances, as_prompts.uncertainty.covariances)
+    np.testing.assert_array_equal(result.uncertainty.dof, as_prompts.uncertainty.dof)
+    np.testing.assert_array_equal(result.these_prompts.covariances, result.uncertainty.covariances)
+    assert result.interval.n_clusters == result.interval.n_voters == 40
+
+
+def test_without_prompts_a_bootstrap_resamples_voters():
+    codes = tastes(1)
+    method = BradleyTerry(interval="bootstrap", n_bootstraps=4)
+    as_prompts = method(table(replace(codes, prompt=codes.voter, voter=None)))
+    result = method(table(codes))
+    np.testing.assert_array_equal(result.extras["replicates"], as_prompts.extras["replicates"])
+    assert (result.interval.clusters, result.interval.scope) == BY_VOTER
+
+
+def test_a_bootstrap_of_prompts_speaks_of_these_voters_only():
+    result = BradleyTerry(interval="bootstrap", n_bootstraps=3)(table(tastes(1, prompts=30)))
+    assert result.interval.scope == "prompts like these and these voters only"
+    assert result.interval.n_voters is None
+    assert len(result.uncertainty.covariances) == 3
+
+
+@pytest.mark.parametrize("prompts", [0, 1])
+def test_voters_with_tastes_prove_no_order_of_equal_models_without_prompts(prompts):
+    world = {"prompts": prompts, "battles": 4000}
+    assert false_orders(BradleyTerry(), 20, **world) <= 2
+    assert false_orders(BradleyTerry(clusters="battle"), 20, **world) >= 10
+
+
+def test_three_voters_prove_nothing_of_others():
+    result = BradleyTerry()(table(tastes(1, voters=3)))
+    assert np.isnan(result.interval.low).all()
+    assert {"few-voters", "interval-withheld"} <= {finding.name for finding in result.findings}
+
+
+def test_voters_who_only_called_both_bad_do_not_count():
+    codes = drawn(M, 900, 1, prompts=30, voters=9)
+    codes.voter[:5], codes.kind[:5] = 77, Kind.BOTH_BAD
+    assert said(BradleyTerry()(table(codes)), "few-voters").values["voters"] == 9
+
+
+def test_a_comparison_names_its_voters():
+    found = compare_models(table(tastes(2, voters=6, prompts=30)), "aa", "ab")
+    assert "prompts like these and these voters only" in found.sentence
+
+
+def test_elo_adds_both_ways_and_takes_off_their_overlap():
+    codes = tastes(3, voters=30, prompts=25)
+    result = ELO(table(codes))
+
+    def by(keys):
+        return ELO(table(replace(codes, prompt=keys, voter=None))).uncertainty
+
+    cells = two_way_keys(codes)
+    one, other, overlap = by(codes.prompt), by(codes.voter), by(cells)
+    sizes = np.unique(cells, return_counts=True)[1]
+    factor = len(sizes) / (len(sizes) - 1.0) / (1.0 - sizes.max() / len(codes)) ** 2
+    both = one.covariances[0] + other.covariances[0] - overlap.covariances[0] / factor
+    expected = (both, one.covariances[0], other.covariances[0])
+    np.testing.assert_allclose(result.uncertainty.covariances, expected, rtol=0, atol=1e-8)
+    np.testing.assert_array_equal(result.uncertainty.dof, np.minimum(one.dof, other.dof))
+    assert (result.interval.n_clusters, result.interval.n_voters) == (25, 30)
+
+
+def test_elo_refuses_where_one_voter_has_most_votes():
+    result = ELO(table(tastes(1, prompts=30, heavy=0.5)))
+    assert np.isnan(result.interval.low).all()
+    assert not rank_models(result).above.any()
+    found = said(result, "interval-withheld")
+    assert (found.values["case"], found.values["voters"]) == ("elo-voters", 40)
+    assert found.values["share"] == pytest.approx(0.5, abs=0.05)
+    assert found.text.startswith("With 40 voters, one of them with 5")
+
+
+def test_battles_of_no_skill_name_no_prompts_that_count():
+    result = BradleyTerry()(told("a!b*30", question_id=["q", "r"] * 15))
+    assert not {"few-prompts", "no-prompts"} & {finding.name for finding in result.findings}
+    mixed = drawn(M, 200, 1, prompts=2)
+    mixed.kind[mixed.prompt == 2] = Kind.BOTH_BAD
+    assert said(BradleyTerry()(table(mixed)), "few-prompts").values["case"] == "one"
+
+
+def test_no_spread_is_not_blamed_on_few_prompts():
+    result = BradleyTerry()(told("a=b*40", question_id=[f"q{k % 2}" for k in range(40)]))
+    names = {finding.name for finding in result.findings}
+    assert "no-spread" in names
+    assert "interval-withheld" not in names
+
+
+def test_parts_of_the_log_may_name_neither_prompt_nor_voter():
+    named = told("a>b*30 b>a*20", question_id=["p", "q"] * 25, voter=["v", "w"] * 25)
+    result = BradleyTerry()(told("a>b b>a").merge(named))
+    assert (result.interval.clusters, result.interval.n_clusters) == ("prompt", 2)
+    assert said(result, "few-voters").values["voters"] == 2
+
+
+def test_some_battles_may_name_no_voter():
+    codes = tastes(1)
+    codes.voter[::5] = MISSING_KEY
+    result = BradleyTerry()(table(codes))
+    assert (result.interval.clusters, result.interval.n_clusters) == ("voter", 40)

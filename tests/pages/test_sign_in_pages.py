@@ -1,0 +1,124 @@
+"""Signing in at a real provider in a browser: come in, vote, sign out."""
+
+import pytest
+
+from browsing import DESKTOP, PHONE, SIZES, axe, follow
+from live_arenas import made_arena
+from postgres_servers import fresh_database
+from real_provider import REAL_CLIENT_SECRET, real_provider
+from served import served
+from tiltyard.settings.arena_settings import ArenaSettings
+from tiltyard.settings.sign_in_settings import GroupRole, SignInSettings
+
+
+@pytest.fixture(scope="module")
+def provider():
+    with real_provider() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def site(server, template, tmp_path_factory, provider):
+    settings = SignInSettings(
+        issuer=provider.issuer,
+        client_id="tiltyard",
+        client_secret=REAL_CLIENT_SECRET,
+        roles=(GroupRole("heads", "owner"), GroupRole("helpers", "moderator", "judged")),
+    )
+    with fresh_database(server, template) as database:
+        made_arena(database, settings=ArenaSettings(entry="sign-in"))
+        made_arena(database, name="judged", settings=ArenaSettings(entry="sign-in", entry_groups="judges"))
+        with served(database, folder=tmp_path_factory.mktemp("responses"), sign_in=settings) as running:
+            provider.allow(f"{running.url}/sign-in/0/callback")
+            yield running
+
+
+def looks_right(page):
+    assert page.locator("h1").count() == 1
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), "it scrolls sideways"
+
+
+def sign_in_at_provider(page, account):
+    """From the page that asks for it, through the provider, and back."""
+    follow(page.get_by_role("link", name="Sign in", exact=True))
+    page.get_by_label("Account").fill(account)
+    follow(page.get_by_role("button", name="Enter"))
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("js", [pytest.param(True, id="script"), pytest.param(False, id="plain")])
+def test_a_colleague_signs_in_votes_and_signs_out(visit, site, provider, size, js):
+    opened = visit("/arenas/arena/vote", js=js, size=size, check=False)
+    page = opened.page
+    assert page.get_by_role("heading", name="This arena is private").is_visible()
+    looks_right(page)
+    name = f"ada-{size[0]}-{js}"
+    sign_in_at_provider(page, name)
+    assert page.url == f"{site.url}/arenas/arena/vote"
+    follow(page.get_by_role("button", name="Start voting"))
+    page.get_by_role("button", name="Tie").first.click()
+    page.get_by_role("button", name="Next").first.wait_for()
+    follow(page.get_by_role("link", name="Your sign-in"))
+    assert page.get_by_text(f"You are signed in as {name} of the test").is_visible()
+    looks_right(page)
+    follow(page.get_by_role("button", name="Sign out"))
+    assert page.get_by_text("You are signed out here").is_visible()
+    looks_right(page)
+    there = page.get_by_role("link", name="Sign out of your organisation")
+    assert there.get_attribute("href").startswith(provider.issuer)
+    page.goto(f"{site.url}/arenas/arena/vote")
+    assert page.get_by_role("heading", name="This arena is private").is_visible()
+    outside = [url for url in opened.elsewhere if not url.startswith(provider.issuer)]
+    assert (outside, opened.refused, opened.errors) == ([], [], [])
+
+
+def test_only_members_of_the_group_come_in(visit, site):
+    stranger = visit("/arenas/judged", check=False).page
+    sign_in_at_provider(stranger, "eve+staff")
+    assert stranger.get_by_text("you belong to none of the groups").is_visible()
+    looks_right(stranger)
+    member = visit("/arenas/judged", check=False).page
+    sign_in_at_provider(member, "bob+judges+staff")
+    assert member.url == f"{site.url}/arenas/judged"
+
+
+def test_whoever_leaves_the_provider_is_told_and_may_try_again(visit, site):
+    page = visit("/arenas/arena", check=False).page
+    follow(page.get_by_role("link", name="Sign in", exact=True))
+    follow(page.get_by_role("button", name="Leave"))
+    assert page.get_by_role("heading", name="You are not signed in").is_visible()
+    looks_right(page)
+    follow(page.get_by_role("link", name="Sign in again"))
+    page.get_by_label("Account").fill("ada")
+    follow(page.get_by_role("button", name="Enter"))
+    assert page.url == f"{site.url}/arenas/arena"
+
+
+def test_operators_sign_in_through_their_group(visit, site):
+    page = visit("/operator", check=False).page
+    looks_right(page)
+    follow(page.get_by_role("link", name="Sign in through your organisation"))
+    page.get_by_label("Account").fill("hedy+heads")
+    follow(page.get_by_role("button", name="Enter"))
+    assert page.url == f"{site.url}/operator"
+    assert page.get_by_role("link", name="judged").first.is_visible()
+    helper = visit("/operator/arenas/judged/complaints", check=False).page
+    follow(helper.get_by_role("link", name="Sign in through your organisation"))
+    helper.get_by_label("Account").fill("max+helpers")
+    follow(helper.get_by_role("button", name="Enter"))
+    assert helper.url == f"{site.url}/operator/arenas/judged/complaints"
+    assert helper.goto(f"{site.url}/operator/arenas/arena").status == 404
+    voter = visit("/operator", check=False).page
+    follow(voter.get_by_role("link", name="Sign in through your organisation"))
+    voter.get_by_label("Account").fill("eve+staff")
+    follow(voter.get_by_role("button", name="Enter"))
+    assert voter.get_by_role("heading", name="These pages are for operators").is_visible()
+    looks_right(voter)
+
+
+@pytest.mark.parametrize(("size", "theme"), [(DESKTOP, "light"), (PHONE, "dark")])
+def test_everybody_can_read_the_pages(visit, site, size, theme):
+    for path in ("/arenas/arena", "/sign-in/0/account", "/sign-in/0/callback?state=x"):
+        page = visit(path, size=size, theme=theme, check=False, bypass_csp=True).page
+        assert axe(page) == [], path
+        looks_right(page)

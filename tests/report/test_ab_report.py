@@ -1,0 +1,63 @@
+"""What is said of two models, where little or nothing is known too."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from tiltyard.report.ab_report import ABReport, difference_text, interval_text
+
+
+def report(**known):
+    usual = {"decision": "undecided", "basis": "judge", "unit": "points", "level": 0.95, "margin": 20.0}
+    usual |= {"difference": 12.0, "low": -30.0, "high": 54.0, "compared": 40}
+    return ABReport("old", "new", **(usual | known))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [
+        (-12.4, 30.0, "−12 to +30"),
+        (41.0, math.inf, "above +41"),
+        (-math.inf, -41.0, "below −41"),
+        (-math.inf, math.inf, "without bounds"),
+    ],
+)
+def test_an_interval_says_the_ends_it_has(low, high, said):
+    assert interval_text(low, high, "points") == said
+
+
+def test_a_difference_that_no_rating_expresses_is_said_in_words():
+    assert difference_text(math.inf, "points") == "won every prompt"
+    assert difference_text(-math.inf, "points") == "lost every prompt"
+    assert difference_text(0.01234, "accuracy") == "+0.0123 accuracy"
+    won = report(decision="better", difference=math.inf, low=80.0, high=math.inf)
+    assert won.numbers == "new − old: won every prompt (95% interval above +80), 40 prompts like these."
+    assert "inf" not in won.to_markdown()
+
+
+def test_nothing_compared_is_no_number():
+    nothing = report(compared=0, difference=math.nan, low=-math.inf, high=math.inf, unusable="status 400")
+    assert nothing.numbers == "No prompts were compared."
+    assert nothing.verdict == "Undecided: the judge cannot be used."
+    assert "nan" not in nothing.to_markdown()
+
+
+def test_one_is_singular():
+    one = report(compared=1, basis="scores", unit="acc", more=1)
+    assert one.numbers.endswith("1 sample like these.")
+    assert one.verdict.startswith("Undecided. About 1 more sample would tell")
+
+
+def test_where_a_margin_would_help_its_option_is_named():
+    assert report().verdict == "Undecided. More prompts are needed, or a wider --margin would decide."
+    assert report(margin=None).verdict == (
+        "Undecided. More prompts are needed, or --margin can say which differences count as the same."
+    )
+
+
+def test_what_more_would_cost_is_said():
+    assert report(more=300, more_usd="$1.20").verdict == (
+        "Undecided. About 300 more prompts, about $1.20, would tell, if the difference stays as it is."
+    )

@@ -1,0 +1,215 @@
+"""Forecasts: numbers that can be worked out from hand-made arenas, and runs that are kept and extended."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arena_results import SETTINGS, moment, official, result
+from tiltyard.core.policy.state.policy import Policy
+from tiltyard.errors import BadOption
+from tiltyard.simulation import arena_forecast as forecasting
+from tiltyard.simulation.arena_forecast import (
+    ForecastsBeside,
+    Simulation,
+    WorldRange,
+    default_votes,
+    make_simulation,
+    mix_feasible,
+    summarise_worlds,
+)
+from tiltyard.simulation.result_cache import from_plain
+from tiltyard.simulation.simulated_arena import ARENA
+from tiltyard.simulation.world_settings import WorldSettings
+
+SMALL = replace(SETTINGS, world=WorldSettings(models=4, prompts=6), votes=1000)
+
+
+def test_the_middle_and_four_in_five_of_ten_worlds():
+    assert WorldRange.of([float(value) for value in range(1, 11)]) == WorldRange(5.5, 2.0, 9.0)
+    assert WorldRange.of([3.0]) == WorldRange(3.0, 3.0, 3.0)
+    assert WorldRange.of([]) == WorldRange(None, None, None)
+
+
+def test_what_never_happens_is_larger_than_anything_and_has_no_number():
+    assert WorldRange.of([1.0, 2.0, math.inf]) == WorldRange(2.0, 1.0, None)
+    assert WorldRange.of([1.0, math.inf, math.inf]) == WorldRange(None, 1.0, None)
+    assert WorldRange.of([math.inf]) == WorldRange(None, None, None)
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40))
+def test_at_most_one_world_in_ten_lies_outside_on_either_side(values):
+    found = WorldRange.of(values)
+    assert found.low <= found.median <= found.high
+    assert sum(value < found.low for value in values) <= len(values) / 10
+    assert sum(value > found.high for value in values) <= len(values) / 10
+    assert found == WorldRange.of(values[::-1])
+
+
+def test_a_rule_holds_from_where_its_last_unbroken_run_begins():
+    broken = result(
+        moment(250, coverage=0.2),
+        moment(500, pairs=8),
+        moment(750, pairs=7),
+        *(moment(votes) for votes in (1000, 1250, 1500)),
+        moment(1750, rd=99.0),
+        official_at=1500,
+    )
+    rules = {rule.name: rule for rule in summarise_worlds([broken], SETTINGS).rules}
+    assert {name: rule.holds_from.median for name, rule in rules.items()} == {
+        "top-rd": 250,
+        "top-pairs": 1000,
+        "top-coverage": 500,
+    }
+    assert [rule.last_in for rule in rules.values()] == [0, 1, 0]
+    assert [rule.holds_in for rule in rules.values()] == [1, 1, 1]
+    assert rules["top-pairs"].short == WorldRange(None, None, None)
+
+
+def test_rules_that_begin_to_hold_together_are_both_last():
+    both = result(moment(250, rd=90.0, coverage=0.1), *map(moment, (500, 750, 1000)), official_at=1000)
+    assert [rule.last_in for rule in summarise_worlds([both], SETTINGS).rules] == [1, 0, 1]
+
+
+def test_a_world_that_is_never_official_says_which_rule_lacks_what():
+    worlds = [official(1500), *(result(moment(250), moment(500, coverage=c)) for c in (0.4, 0.6, 0.8))]
+    found = summarise_worlds(worlds, SETTINGS)
+    assert (found.worlds, found.official_in) == (4, 1)
+    assert found.official == WorldRange(None, 1500, None)
+    coverage = found.rules[2]
+    assert (coverage.last_in, coverage.holds_in) == (4, 1)
+    assert coverage.short == WorldRange(0.6, 0.4, 0.8)
+
+
+def test_what_cannot_be_measured_does_not_hold_and_has_no_value():
+    found = summarise_worlds([result(moment(250, coverage=None))], SETTINGS)
+    assert found.rules[2].holds_in == 0
+    assert found.rules[2].short.median is None
+    assert set(found.looks[0].rules) == {"top-rd", "top-pairs"}
+
+
+def test_the_bars_are_those_of_the_policy():
+    found = summarise_worlds([official(1500)], SETTINGS)
+    assert [(rule.name, rule.bar, rule.at_most) for rule in found.rules] == [
+        ("top-rd", 75.0, True),
+        ("top-pairs", 8, False),
+        ("top-coverage", 0.9, False),
+    ]
+    few = replace(official(1500), order=(2, 0, 1, 3))
+    assert summarise_worlds([few], SETTINGS).rules[1].bar == 3
+
+
+def test_an_official_world_keeps_its_values_while_others_go_on():
+    found = summarise_worlds([official(1000), official(1500)], SETTINGS)
+    assert [look.votes for look in found.looks] == [250, 500, 750, 1000, 1250, 1500]
+    assert [look.official for look in found.looks] == [0, 0, 0, 0.5, 0.5, 1]
+    assert found.looks[1].rules["top-coverage"] == WorldRange(0.725, 0.5, 0.95)
+    assert found.looks[-1].rules["top-coverage"] == WorldRange(0.95, 0.95, 0.95)
+    assert found.looks[0].in_order_fitted.median is None
+    assert found.in_order == WorldRange(0.9, 0.9, 0.9)
+    assert found.in_order_fitted == WorldRange(0.95, 0.95, 0.95)
+
+
+def test_worlds_too_short_to_be_evaluated_make_an_empty_forecast():
+    found = summarise_worlds([result(), result()], SETTINGS)
+    assert found.looks == ()
+    assert found.in_order.median is None
+    assert [rule.last_in for rule in found.rules] == [2, 2, 2]
+
+
+def test_lanes_belong_to_the_policy_and_deviations_to_full_windows():
+    worlds = [official(1500), result(moment(250))]
+    assert summarise_worlds(worlds, SETTINGS).realised == pytest.approx((0.5, 0.2, 0.2, 0.1))
+    assert summarise_worlds(worlds, SETTINGS).deviations == (0.1,)
+    assert summarise_worlds(worlds, replace(SETTINGS, matchmaker="v1")).realised == ()
+
+
+def test_the_lane_mix_is_feasible_up_to_32_models():
+    assert next(models for models in range(2, 60) if not mix_feasible(Policy(), models)) == 33
+    assert not mix_feasible(Policy(fairness="scoped"), 40)
+
+
+def test_how_far_to_look_grows_with_the_arena_within_reason():
+    assert [default_votes(*size) for size in ((4, 6), (20, 100), (1000, 1000))] == [5_000, 8_000, 50_000]
+
+
+def test_more_seeds_run_only_what_is_missing(tmp_path, monkeypatch):
+    ran = []
+
+    def counted(settings, seed):
+        ran.append(seed)
+        return official(1000)
+
+    monkeypatch.setattr(forecasting, "ARENA", replace(ARENA, run=counted))
+    few = make_simulation(SMALL, range(2), 100, folder=tmp_path)
+    heard = []
+    more = make_simulation(
+        SMALL, range(5), 100, folder=tmp_path, on_progress=lambda *done: heard.append(done)
+    )
+    assert ran == [0, 1, 2, 3, 4]
+    assert (few.forecasts[0].worlds, more.forecasts[0].worlds) == (2, 5)
+    assert heard[0] == (2, 5)
+    assert heard[-1] == (5, 5)
+
+
+def test_ctrl_c_keeps_the_worlds_that_are_finished(tmp_path, monkeypatch):
+    ran = []
+
+    def stopped(settings, seed):
+        if seed == 2 and ran.count(2) == 0:
+            ran.append(2)
+            raise KeyboardInterrupt
+        ran.append(seed)
+        return official(1000)
+
+    monkeypatch.setattr(forecasting, "ARENA", replace(ARENA, run=stopped))
+    with pytest.raises(KeyboardInterrupt):
+        make_simulation(SMALL, range(4), 100, folder=tmp_path)
+    assert make_simulation(SMALL, range(4), 100, folder=tmp_path).forecasts[0].worlds == 4
+    assert ran == [0, 1, 2, 2, 3]
+
+
+def test_all_matchmakers_see_the_same_worlds_to_the_last_vote(monkeypatch):
+    seen = []
+
+    def noted(settings, seed):
+        seen.append((settings.matchmaker, settings.policy.fairness, settings.until_official, seed))
+        return official(1000)
+
+    monkeypatch.setattr(forecasting, "ARENA", replace(ARENA, run=noted))
+    heard = []
+    found = make_simulation(
+        replace(SMALL, matchmaker="v1"),
+        range(7, 9),
+        100,
+        ForecastsBeside(matchmakers=True),
+        on_progress=lambda *n: heard.append(n),
+    )
+    assert [one.matchmaker for one in found.forecasts] == ["v1", "policy", "uniform", "nearest", "thompson"]
+    assert {(until, seed) for _, _, until, seed in seen} == {(False, 7), (False, 8)}
+    assert heard[-1] == (10, 10)
+    assert [done for done, _ in heard] == sorted(done for done, _ in heard)
+
+
+def test_the_other_fairness_stands_beside_the_one_asked_for(monkeypatch):
+    monkeypatch.setattr(forecasting, "ARENA", replace(ARENA, run=lambda _settings, _seed: official(1000)))
+    for asked, other in (("strict", "scoped"), ("scoped", "strict")):
+        settings = replace(SMALL, policy=Policy(fairness=asked))
+        found = make_simulation(settings, range(1), 100, ForecastsBeside(other_fairness=True))
+        assert [one.fairness for one in found.forecasts] == [asked, other]
+
+
+def test_a_forecast_needs_a_world():
+    with pytest.raises(BadOption, match="at least one world"):
+        make_simulation(SMALL, range(0), 100)
+
+
+def test_a_small_arena_is_forecast_and_survives_json(tmp_path):
+    found = make_simulation(SMALL, range(2), 100, folder=tmp_path)
+    assert found.forecasts[0].worlds == 2
+    assert found.forecasts[0].looks
+    assert from_plain(Simulation, json.loads(json.dumps(found.to_dict(), allow_nan=False))) == found
+    assert make_simulation(SMALL, range(2), 100) == found

@@ -1,0 +1,328 @@
+"""Simulated arenas: the same for the same seed, and honest about what happened in them."""
+
+import ast
+from dataclasses import replace
+from importlib.util import find_spec
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lab.claim_studies import FALSE_MARKS
+from tiltyard.core.battles import Kind
+from tiltyard.core.policy.state.policy import Policy
+from tiltyard.errors import BadOption
+from tiltyard.simulation.arena_observers import batch_strengths, share_in_order
+from tiltyard.simulation.matchmakers import MATCHMAKERS
+from tiltyard.simulation.result_cache import canonical_text, from_plain, to_plain
+from tiltyard.simulation.simulated_arena import (
+    ARENA,
+    EvaluationOutcome,
+    SimulatedArena,
+    SimulatedArenaResult,
+    SimulationSettings,
+    first_changes,
+    simulate,
+)
+from tiltyard.simulation.studies import run_study
+from tiltyard.simulation.world_settings import WorldSettings
+
+SMALL = SimulationSettings(
+    world=WorldSettings(models=6, prompts=5),
+    policy=Policy(window=100, evaluated_every=50),
+    votes=400,
+)
+
+
+def moment(votes, first=0, holds=False):
+    return EvaluationOutcome(votes, holds, False, (), first, None, 1.0, 100.0, 0.5)
+
+
+def played(settings, seed=0):
+    """An arena at its end, to look into."""
+    arena = SimulatedArena(settings, seed)
+    while arena.votes < settings.votes:
+        arena.step()
+    return arena
+
+
+@pytest.mark.slow(but_every=5)
+@pytest.mark.parametrize("matchmaker", list(MATCHMAKERS))
+def test_a_seed_is_one_arena(matchmaker):
+    settings = replace(SMALL, matchmaker=matchmaker)
+    assert simulate(settings, 3) == simulate(settings, 3)
+    assert simulate(settings, 3) != simulate(settings, 4)
+
+
+def test_every_matchmaker_meets_the_same_world():
+    worlds = [SimulatedArena(replace(SMALL, matchmaker=name), 7).world for name in MATCHMAKERS]
+    for world in worlds:
+        assert np.array_equal(world.strength, worlds[0].strength)
+        assert np.array_equal(world.effect, worlds[0].effect)
+
+
+@pytest.mark.slow
+def test_many_processes_give_what_one_gives(tmp_path):
+    here = run_study(ARENA, SMALL, [0, 1])
+    there = run_study(ARENA, SMALL, [0, 1], processes=2, folder=tmp_path)
+    assert here == there == run_study(ARENA, SMALL, [0, 1], folder=tmp_path)
+
+
+def test_results_come_back_from_json_as_they_were():
+    settings = replace(SMALL, world=replace(SMALL.world, newcomers=1, newcomers_after=100, dead=0.2))
+    result = simulate(settings, 0)
+    assert from_plain(SimulatedArenaResult, to_plain(result)) == result
+    assert canonical_text(to_plain(from_plain(SimulationSettings, to_plain(settings)))) == canonical_text(
+        to_plain(settings)
+    )
+
+
+def test_evaluations_come_when_the_policy_says_and_the_board_is_official_after_three_that_hold():
+    policy = replace(SMALL.policy, published_coverage=0.5, published_pairs=0.2)
+    result = simulate(replace(SMALL, policy=policy, votes=1000), 0)
+    assert [one.votes for one in result.moments] == list(range(50, 1001, 50))
+    run = 0
+    at = None
+    for one in result.moments:
+        assert one.holds == all(holds for _, _, holds in one.rules)
+        run = run + 1 if one.holds else 0
+        assert one.official == (run >= 3)
+        at = one.votes if at is None and run == 3 else at
+    assert at is not None
+    assert result.official_at == at
+    stopped = simulate(replace(SMALL, policy=policy, votes=1000, until_official=True), 0)
+    assert stopped.official_at == at
+    assert stopped.moments == result.moments[: len(stopped.moments)]
+    assert stopped.moments[-1].votes == at
+
+
+def test_a_board_that_never_holds_is_never_official():
+    result = simulate(replace(SMALL, votes=100, until_official=True), 0)
+    assert result.official_at is None
+    assert len(result.moments) == 2
+
+
+def test_newcomers_are_served_from_their_moment_on_and_the_retired_never_again():
+    world = replace(SMALL.world, newcomers=1, newcomers_after=150, retired=1, retired_after=250)
+    arena = SimulatedArena(replace(SMALL, world=world), 0)
+    (newcomer,), (retired,) = arena.world.joins, arena.world.leaves
+    while arena.votes < 400:
+        before = arena.standing.shown[:, 0].copy()
+        votes = arena.votes
+        arena.step()
+        served = np.flatnonzero(arena.standing.shown[:, 0] - before)
+        assert newcomer not in served or votes >= 150
+        assert retired not in served or votes < 250
+    result = arena.result()
+    assert newcomer in result.order
+    assert retired not in result.order
+    assert len(result.order) == 5
+    assert arena.standing.shown[newcomer, 0] > 0
+    assert 0 < result.newcomer_share < 1
+
+
+def test_a_newcomer_that_came_late_has_no_share_yet():
+    world = replace(SMALL.world, newcomers=1, newcomers_after=300)
+    assert simulate(replace(SMALL, world=world), 0).newcomer_share is None
+    assert simulate(SMALL, 0).newcomer_share is None
+
+
+def test_a_newcomers_share_is_that_of_its_first_200_matchups():
+    world = replace(SMALL.world, newcomers=1, newcomers_after=100)
+    arena = SimulatedArena(replace(SMALL, world=world), 1)
+    (newcomer,) = arena.world.joins
+    while arena.votes < 300:
+        arena.step()
+    assert arena.result().newcomer_share == arena.standing.shown[newcomer, 0] / 200
+
+
+def test_exposures_are_watched_once_the_roster_has_stood_for_a_window():
+    assert simulate(SMALL, 0).watched == 301
+    world = replace(SMALL.world, newcomers=1, newcomers_after=150)
+    assert simulate(replace(SMALL, world=world), 0).watched == (150 - 100) + (401 - 250)
+    assert simulate(replace(SMALL, votes=90), 0).watched == 0
+
+
+def test_what_is_outside_tolerance_is_counted_after_every_matchup():
+    settings = replace(SMALL, matchmaker="nearest")
+    arena = SimulatedArena(settings, 0)
+    outside, largest = 0, 0.0
+    shown = []
+    while arena.votes < 400:
+        before = arena.standing.shown[:, 0].copy()
+        arena.step()
+        shown.append(arena.standing.shown[:, 0] - before)
+        if len(shown) >= 100:
+            gone = np.abs(np.sum(shown[-100:], axis=0) - 200 / 6)
+            outside += bool((gone > max(0.12 * 200 / 6, 2.0)).any())
+            largest = max(largest, float(gone.max() / (200 / 6)))
+    result = arena.result()
+    assert result.outside == outside > 0
+    assert result.largest_deviation == pytest.approx(largest)
+    assert simulate(SMALL, 0).outside == 0
+
+
+def test_lane_shares_are_those_after_the_first_window():
+    arena = SimulatedArena(SMALL, 0)
+    while arena.standing.window.served < 100:
+        arena.step()
+    first = arena.standing.lanes.copy()
+    while arena.votes < 400:
+        arena.step()
+    lanes, result = arena.standing.lanes - first, arena.result()
+    assert result.lanes == pytest.approx(lanes.sum(axis=0) / 300)
+    assert result.nominal == pytest.approx(lanes.sum(axis=1) / 300)
+    short = played(replace(SMALL, votes=60))
+    assert short.result().lanes == pytest.approx(short.standing.lanes.sum(axis=0) / 60)
+    full = played(replace(SMALL, votes=100))
+    assert sum(full.result().lanes) == pytest.approx(1.0)
+
+
+def test_skipped_and_expired_matchups_are_served_and_bring_no_vote():
+    arena = played(replace(SMALL, skips=0.2, expiries=0.1))
+    standing = arena.standing
+    assert standing.votes == 400
+    assert standing.window.served == 400 + standing.skipped + standing.expired
+    assert 0.1 < standing.skipped / standing.window.served < 0.3
+    assert 0.04 < standing.expired / standing.window.served < 0.18
+
+
+def test_sessions_come_in_turn_and_are_remembered():
+    arena = played(replace(SMALL, sessions=7, votes=70))
+    assert len(arena.standing.sessions) == 7
+    assert len(played(replace(SMALL, votes=70)).standing.sessions) == 0
+
+
+def test_the_planted_model_is_truly_first_starts_last_and_rises():
+    settings = replace(SMALL, planted=400.0, votes=1500)
+    arena = SimulatedArena(settings, 2)
+    assert arena.planted == arena.world.true_order(these_prompts=True)[0]
+    assert arena.standing.order[-1] == arena.planted
+    while arena.votes < settings.votes:
+        was = arena.planted_top3_at
+        arena.step()
+        if was is None and arena.planted_top3_at is not None:
+            assert arena.planted in arena.standing.order[:3]
+            assert arena.planted_top3_at == arena.votes
+    assert arena.result().planted_top3_at is not None
+    assert simulate(SMALL, 2).planted_top3_at is None
+
+
+def test_dead_prompts_have_a_share_where_there_are_any():
+    settings = replace(SMALL, matchmaker="uniform", world=replace(SMALL.world, dead=0.2))
+    assert 0.1 < simulate(settings, 0).dead_share < 0.3
+    assert simulate(SMALL, 0).dead_share is None
+
+
+def test_the_share_of_left_is_near_a_half():
+    assert 0.4 < simulate(SMALL, 0).left_share < 0.6
+
+
+def test_volatility_is_the_raters():
+    wild = simulate(replace(SMALL, volatility=0.3), 0)
+    assert wild.moments[-1].top_rd > simulate(SMALL, 0).moments[-1].top_rd
+
+
+def test_first_changes_count_steps_between_evaluations():
+    moments = [moment(100, 1), moment(200, 1), moment(300, 2), moment(400, 1), moment(500, 1)]
+    assert first_changes(moments, 200, 500) == pytest.approx(2 / 3)
+    assert first_changes(moments, 100, 500) == pytest.approx(2 / 4)
+    assert first_changes(moments, 400, 500) == 0.0
+    assert first_changes(moments, 200, 501) is None
+    assert first_changes(moments, 500, 500) is None
+    assert first_changes([], 0, 0) is None
+
+
+def test_pairs_in_order_are_counted_as_one_would_by_hand():
+    rng = np.random.default_rng(0)
+    score, true_order = rng.normal(size=14), rng.permutation(14)
+    pairs = list(combinations(true_order[:10].tolist(), 2))
+    assert share_in_order(score, true_order) == sum(score[a] > score[b] for a, b in pairs) / len(pairs)
+    assert share_in_order(-np.arange(3.0), np.array([0, 1, 2])) == 1.0
+    assert share_in_order(np.arange(3.0), np.array([0, 1, 2])) == 0.0
+
+
+def test_batch_strengths_are_bradley_terrys():
+    points = np.zeros((4, 4))
+    points[0, 1], points[1, 0] = 3.0, 1.0
+    strengths = batch_strengths(points)
+    assert strengths[0] - strengths[1] == pytest.approx(np.log(3.0))
+    assert np.isnan(strengths[2:]).all()
+
+
+def test_without_a_defeat_or_a_vote_there_are_nobatch_strengths():
+    points = np.zeros((3, 3))
+    assert batch_strengths(points) is None
+    points[0, 1] = 2.0
+    assert batch_strengths(points) is None
+
+
+def test_the_published_order_and_the_batch_order_are_held_against_the_truth():
+    arena = played(replace(SMALL, votes=400))
+    last = arena.moments[-1]
+    order = arena.standing.order.tolist()
+    true = arena.world.true_order(these_prompts=True).tolist()
+    right = [order.index(a) < order.index(b) for a, b in combinations(true, 2)]
+    assert last.in_order_published == pytest.approx(np.mean(right))
+    assert last.first == order[0]
+    assert 0.0 <= last.in_order <= 1.0
+
+
+def test_the_truth_follows_models_that_drift_and_leave():
+    world = replace(SMALL.world, drifting=1, drift=3000.0, drift_after=200)
+    arena = played(replace(SMALL, world=world))
+    (mover,) = arena.world.drift.models
+    assert arena.truth.order(400)[0] == mover
+    assert arena.truth.order(0).tolist() == arena.world.true_order(these_prompts=True).tolist()
+
+
+@pytest.mark.parametrize(
+    ("study", "module"), [(ARENA, "tiltyard.simulation.simulated_arena"), (FALSE_MARKS, "lab.mark_trials")]
+)
+def test_everything_a_result_comes_from_is_among_what_it_depends_on(study, module):
+    """Follow imports from the module of the study; what only runs or keeps studies moves no number."""
+    beside = {"tiltyard.errors", "tiltyard.compiled_kernels", "tiltyard.simulation.studies"}
+    seen, ahead = set(), [module]
+    while ahead:
+        name = ahead.pop()
+        if name in seen or name in beside:
+            continue
+        seen.add(name)
+        for node in ast.walk(ast.parse(Path(find_spec(name).origin).read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in {"lab", "tiltyard"}:
+                ahead += [_module(node.module, alias.name) for alias in node.names]
+    assert not {
+        name for name in seen if not any(name == one or name.startswith(f"{one}.") for one in study.depends)
+    }
+
+
+def _module(package, name):
+    """What an import loads: the module of that name in the package, or else the package itself."""
+    try:
+        return package if find_spec(f"{package}.{name}") is None else f"{package}.{name}"
+    except ModuleNotFoundError:
+        return package
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"matchmaker": "elo"}, "matchmaker is 'elo'"),
+        ({"votes": 0}, "votes is 0"),
+        ({"rank_every": 0}, "rank_every 0"),
+        ({"sessions": -1}, "sessions -1"),
+        ({"skips": 0.6, "expiries": 0.4}, "leave some votes"),
+        ({"skips": -0.1}, "skips is -0.1"),
+    ],
+)
+def test_nonsense_settings_are_refused(wrong, said):
+    with pytest.raises(BadOption, match=said):
+        SimulationSettings(**wrong)
+
+
+def test_votes_are_the_worlds():
+    arena = played(SMALL)
+    kinds = arena.standing.record.sum(axis=0)
+    assert kinds.sum() == 800
+    assert kinds[Kind.TIE] > 0

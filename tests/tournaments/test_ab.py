@@ -1,0 +1,485 @@
+"""Is B better than A? By scores, and by a judge that is asked until it is decided."""
+
+from __future__ import annotations
+
+import asyncio
+import http.server
+import json
+import threading
+from unittest.mock import patch
+
+import pytest
+
+import tiltyard
+from servers.paid_llm import paid_llm
+from tiltyard.core.ratings.findings import Finding
+from tiltyard.runs.ab_lead import points, slot_preference
+from tiltyard.runs.tournament_writer import write_judged_run
+from tiltyard.tournaments import tournament_run
+from tournaments.arranged import Arranged, killing
+
+
+def log(folder, name, count=60, *, model="m", score=None, word=lambda _: "", repeats=1):
+    rows = [
+        {
+            "prompt_id": f"q{k}",
+            "prompt": f"Question {k}?",
+            "model": model,
+            "response": f"The answer to {k}, try {repeat}{word(k)}.",
+            "repeat": repeat,
+            **({} if score is None else {"scores": {"accuracy": score(k), "length": float(k % 7)}}),
+        }
+        for k in range(count)
+        for repeat in range(repeats)
+    ]
+    (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return name
+
+
+def ab(folder, *arguments):
+    return Arranged(folder).call("ab", *arguments)
+
+
+def judge_options(billed, model="likes-fine"):
+    return "--judge", model, "--base-url", billed.server.openai, "--price", f"{model}=3,15"
+
+
+def judged(folder, billed, *arguments, model="likes-fine"):
+    return ab(folder, "a.jsonl", "b.jsonl", *judge_options(billed, model), *arguments)
+
+
+class TestScores:
+    def test_the_four_decisions_and_their_codes(self, tmp_path):
+        a = log(tmp_path, "a.jsonl", score=lambda k: float(k % 3 == 0))
+        b = log(tmp_path, "b.jsonl", score=lambda k: float(k % 3 != 1))
+        near = log(tmp_path, "near.jsonl", score=lambda k: float(k % 3 == 0 or k == 1))
+        better = ab(tmp_path, a, b, "--score", "accuracy")
+        assert (better.code, better.err) == (0, "")
+        assert "b − a: +0.333 accuracy (95% interval +" in better.out
+        assert "60 samples like these" in better.out
+        assert "b is better than a." in better.out
+        worse = ab(tmp_path, b, a, "--score", "accuracy")
+        assert (worse.code, "a is worse than b." in worse.out) == (1, True)
+        same = ab(tmp_path, a, near, "--score", "accuracy", "--margin", 0.2)
+        assert (same.code, "the same within ±0.2 accuracy" in same.out) == (0, True)
+        undecided = ab(tmp_path, a, near, "--score", "accuracy")
+        assert undecided.code == 5
+        assert "more samples would tell" in undecided.out
+
+    def test_what_is_sure_but_within_the_margin_is_the_same(self, tmp_path):
+        a = log(tmp_path, "a.jsonl", score=lambda k: 1.0 - 0.01 * (k % 3))
+        b = log(tmp_path, "b.jsonl", score=lambda k: 0.9 - 0.01 * (k % 5))
+        assert ab(tmp_path, a, b, "--score", "accuracy").code == 1
+        same = ab(tmp_path, a, b, "--score", "accuracy", "--margin", 0.3)
+        assert (same.code, "are the same within ±0.3 accuracy" in same.out) == (0, True)
+
+    def test_lower_may_be_better(self, tmp_path):
+        a = log(tmp_path, "a.jsonl", score=lambda k: 3.0 + k % 3)
+        b = log(tmp_path, "b.jsonl", score=lambda k: 1.0 + k % 2)
+        ran = ab(tmp_path, a, b, "--score", "accuracy", "--lower-is-better")
+        assert (ran.code, "b is better than a." in ran.out) == (0, True)
+        assert "60 samples like these (lower is better)." in ran.out
+        assert ab(tmp_path, b, a, "--score", "accuracy", "--lower-is-better").code == 1
+        found = tiltyard.ab(tmp_path / a, tmp_path / b, score="accuracy", lower_is_better=True)
+        assert (found.decision, found.to_dict()["lower_is_better"]) == ("better", True)
+        assert "| difference, lower is better | −2" in found.to_markdown()
+        refused = ab(tmp_path, a, b, "--judge", "x", "--lower-is-better")
+        assert (refused.code, "is for a comparison without --judge" in refused.err) == (2, True)
+
+    def test_the_results_of_lm_eval_say_what_is_better(self, tmp_path):
+        for name, loss in (("base", 4.0), ("cand", 1.0)):
+            folder = tmp_path / name
+            folder.mkdir()
+            rows = [
+                {"doc_id": k, "resps": [["x"]], "filtered_resps": ["x"], "filter": "none"}
+                | {"arguments": [[f"Q{k}", ""]], "metrics": ["loss"], "loss": loss + k % 2}
+                for k in range(40)
+            ]
+            lines = "".join(json.dumps(row) + "\n" for row in rows)
+            (folder / "samples_t_2026-01-01T00-00-00.0.jsonl").write_text(lines)
+            results = {"model_name": name, "higher_is_better": {"t": {"loss": False}}}
+            (folder / "results_2026-01-01T00-00-00.0.json").write_text(json.dumps(results))
+        ran = ab(tmp_path, "base", "cand")
+        assert (ran.code, "(lower is better)" in ran.out) == (0, True), ran.err
+        sample = "samples_t_2026-01-01T00-00-00.0.jsonl"
+        assert ab(tmp_path, f"cand/{sample}", f"base/{sample}").code == 1
+
+    def test_samples_without_a_partner_are_said(self, tmp_path):
+        a = log(tmp_path, "a.jsonl", 30, score=lambda k: 1.0 * (k % 2))
+        b = log(tmp_path, "b.jsonl", 31, score=lambda _: 1.0)
+        assert "30 samples like these. 1 sample only in B was left out." in (
+            ab(tmp_path, a, b, "--score", "accuracy").out
+        )
+        rows = [json.loads(line) for line in (tmp_path / b).read_text().splitlines()]
+        (tmp_path / b).write_text("".join(json.dumps(row) + "\n" for row in rows[10:]))
+        assert "20 samples like these. 10 samples only in A, 1 only in B were left out." in (
+            ab(tmp_path, a, b, "--score", "accuracy").out
+        )
+
+    def test_an_interval_stays_in_the_range_of_the_scores(self, tmp_path):
+        a = log(tmp_path, "a.jsonl", 2, score=float)
+        b = log(tmp_path, "b.jsonl", 2, score=lambda k: float(1 - k))
+        found = tiltyard.ab(tmp_path / a, tmp_path / b, score="accuracy")
+        assert (found.low, found.high) == (-1.0, 1.0)
+        wide = log(tmp_path, "wide.jsonl", 2, score=lambda k: 2.0 * k)
+        assert tiltyard.ab(tmp_path / a, tmp_path / wide, score="accuracy").high > 1.0
+
+    def test_scales_that_seem_to_differ_are_noted(self, tmp_path):
+        a = log(tmp_path, "a.jsonl", score=lambda k: (k % 5) / 4)
+        b = log(tmp_path, "b.jsonl", score=lambda k: 25.0 * (k % 5))
+        ran = ab(tmp_path, a, b, "--score", "accuracy")
+        assert (
+            "of A are between 0 and 1, those of B between 0 and 100: their scales seem to differ." in ran.err
+        )
+
+    def test_the_score_called_score_is_compared_if_none_is_chosen(self, tmp_path):
+        for name in ("a.jsonl", "b.jsonl"):
+            log(tmp_path, name, score=lambda _: 1.0)
+            (tmp_path / name).write_text((tmp_path / name).read_text().replace('"accuracy"', '"score"'))
+        ran = ab(tmp_path, "a.jsonl", "b.jsonl")
+        assert ran.code == 5
+        assert "compared by score; choose another with --score: length." in ran.err
+
+    def test_the_same_id_with_another_prompt_is_another_sample(self, tmp_path):
+        def asked(name, wrong, **more):
+            log(tmp_path, name, score=lambda k: k % 2)
+            rows = [json.loads(line) for line in (tmp_path / name).read_text().splitlines()]
+            for k, row in enumerate(rows):
+                row.update({"prompt": f"Other {k}?"} if k < wrong else {})
+                row.update({field: str(value(k)) for field, value in more.items()})
+            (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+            return name
+
+        a = asked("a.jsonl", 0)
+        some = ab(tmp_path, a, asked("some.jsonl", 2), "--score", "accuracy")
+        assert "2 samples have different prompts in A and B and were left out." in some.err
+        assert "58 samples like these" in some.out
+        one = ab(tmp_path, a, asked("one.jsonl", 1), "--score", "accuracy")
+        assert "1 sample has different prompts in A and B and was left out." in one.err
+        most = ab(tmp_path, a, asked("most.jsonl", 31), "--score", "accuracy")
+        assert most.code == 2
+        assert "31 of 60 samples have the same id, but different prompts, such as q0: " in most.err
+        assert "'Question 0?' and 'Other 0?'; are these files of the same task?" in most.err
+        # The prompts were edited: the targets are the same.
+        before, after = asked("before.jsonl", 0, gold=str), asked("after.jsonl", 60, gold=str)
+        assert "60 samples like these" in ab(tmp_path, before, after, "--score", "accuracy").out
+        # Prompts of promptfoo and lm-evaluation-harness are made of the data that the id names.
+        before = asked("before.jsonl", 0, source=lambda _: "promptfoo")
+        after = asked("after.jsonl", 60, source=lambda _: "promptfoo")
+        assert "60 samples like these" in ab(tmp_path, before, after, "--score", "accuracy").out
+
+    def test_the_same_file_twice_is_noted(self, tmp_path):
+        a = log(tmp_path, "a.jsonl", score=lambda k: k % 2)
+        (tmp_path / "copy.jsonl").write_bytes((tmp_path / a).read_bytes())
+        (tmp_path / "blank.jsonl").write_text((tmp_path / a).read_text() + "\n")
+        for other, said in (
+            (a, "are the same file"),
+            ("copy.jsonl", "are the same file"),
+            ("blank.jsonl", "have the same answers"),
+        ):
+            assert f"A and B {said}.\n" in ab(tmp_path, a, other, "--score", "accuracy").err
+
+    def test_a_score_that_is_not_a_number_is_missing(self, tmp_path):
+        a = log(tmp_path, "a.jsonl", score=lambda k: k % 2)
+        b = log(tmp_path, "b.jsonl", score=lambda k: float("nan") if k == 3 else 1.0)
+        ran = ab(tmp_path, a, b, "--score", "accuracy")
+        assert ran.code == 0
+        assert "b.jsonl: 1 left out: has a metric without a value." in ran.err
+        assert "59 samples like these. 1 sample only in A was left out." in ran.out
+
+    def test_scores_in_tables(self, tmp_path):
+        def table(name, header, cell):
+            rows = [f'{k},Question {k}?,Answer,"{cell(k)}"' for k in range(40)]
+            (tmp_path / name).write_text("\n".join([f"id,prompt,response,{header}", *rows]))
+            return name
+
+        a = table("a.csv", "score", lambda k: k % 2)
+        words = ab(tmp_path, a, table("b.csv", "score", lambda _: "pass"))
+        assert (words.code, words.err) == (0, "")
+        other = ab(tmp_path, a, table("b.csv", "accuracy", lambda _: 1))
+        assert "no score in common; A has score; B has accuracy; call a column score" in other.err
+        unknown = ab(tmp_path, a, table("b.csv", "quality", lambda _: 1))
+        assert "B has no scores (its columns: id, prompt, response, quality)" in unknown.err
+        text = ab(tmp_path, a, table("b.csv", "score", lambda _: "good"))
+        assert text.code == 2
+        assert "40 left out: has a metric that is not one number, such as 'good'" in text.err
+
+    def test_repeats_of_a_sample_are_one_sample(self, tmp_path):
+        a = log(tmp_path, "a.jsonl", 20, score=lambda k: float(k % 3 == 0), repeats=10)
+        b = log(tmp_path, "b.jsonl", 20, score=lambda k: float(k % 3 == 0 or k % 4 == 0), repeats=10)
+        found = json.loads(ab(tmp_path, a, b, "--score", "accuracy", "--json").out)
+        assert (found["compared"], found["decision"]) == (20, "undecided")
+        assert found["notes"] == ["20 samples have repeats; they were averaged"]
+
+    def test_what_only_one_file_has_is_counted_and_compared_with_nothing(self, tmp_path):
+        a = log(tmp_path, "a.jsonl", 30, score=lambda k: 1.0 * (k % 2))
+        b = log(tmp_path, "b.jsonl", 50, score=lambda _: 1.0)
+        found = json.loads(ab(tmp_path, a, b, "--score", "accuracy", "--json").out)
+        assert (found["compared"], found["only_in_a"], found["only_in_b"]) == (30, 0, 20)
+        assert found["mean_b"] == 1.0
+
+    def test_a_comment_for_a_pull_request(self, tmp_path):
+        a = log(tmp_path, "a.jsonl", score=lambda _: 0.0, model="a|b")
+        b = log(tmp_path, "b.jsonl", score=lambda k: 1.0 * (k > 3), model="<img>", repeats=2)
+        assert ab(tmp_path, a, b, "--score", "accuracy", "--comment", "c.md").code == 0
+        text = (tmp_path / "c.md").read_text()
+        assert text.startswith("✅ **&#60;img&#62; is better than a&#124;b.**")
+        assert "| compared | 60 |" in text
+        assert "| mean b | 0.9333 |" in text
+        assert "\n\n- 60 samples have repeats; they were averaged\n" in text
+
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            (("a.jsonl", "b.jsonl"), "choose one with --score: accuracy, length"),
+            (("a.jsonl", "b.jsonl", "--score", "f1"), "no such score in both: accuracy, length"),
+            (("a.jsonl", "plain.jsonl"), "let a model judge, with --judge MODEL"),
+            (("a.jsonl", "two.jsonl"), "has answers of several models (m, n)"),
+            (("a.jsonl", "other.jsonl", "--score", "accuracy"), "are these logs of the same task?"),
+            (("a.jsonl", "b.jsonl", "--rubric", "factuality"), "need --judge MODEL"),
+            (
+                ("a.jsonl", "b.jsonl", "--judge", "x", "--score", "accuracy"),
+                "--score is for a comparison without",
+            ),
+            (("a.jsonl", "b.jsonl", "--judge", "x", "--rubric", "nope"), "neither a file nor one of"),
+        ],
+    )
+    def test_what_cannot_be_compared_is_said(self, tmp_path, arguments, said):
+        log(tmp_path, "a.jsonl", score=lambda _: 1.0)
+        log(tmp_path, "b.jsonl", score=lambda _: 1.0)
+        log(tmp_path, "plain.jsonl")
+        log(tmp_path, "two.jsonl", model="n", score=lambda _: 1.0)
+        (tmp_path / "two.jsonl").write_text(
+            (tmp_path / "a.jsonl").read_text() + (tmp_path / "two.jsonl").read_text()
+        )
+        log(tmp_path, "other.jsonl", score=lambda _: 1.0)
+        (tmp_path / "other.jsonl").write_text((tmp_path / "other.jsonl").read_text().replace('"q', '"z'))
+        ran = ab(tmp_path, *arguments)
+        assert ran.code == 2
+        assert said in ran.err
+
+
+class TestJudge:
+    def test_it_stops_when_it_is_decided_and_is_verified(self, tmp_path, billed):
+        log(tmp_path, "a.jsonl", 120, word=lambda _: " poor")
+        log(tmp_path, "b.jsonl", 120, word=lambda k: " fine" if k % 5 else "")
+        ran = judged(tmp_path, billed)
+        assert ran.code == 0, ran.err
+        assert "b is better than a." in ran.out
+        assert "30 prompts like these" in ran.out
+        # Both orders of thirty prompts, and nothing else.
+        assert billed.since() == 60
+        (folder,) = (tmp_path / "runs").iterdir()
+        assert {"tournament.yaml", "prompts.jsonl", "answers.jsonl", "run"} <= {
+            one.name for one in folder.iterdir()
+        }
+        assert Arranged(tmp_path).call("verify", folder / "run").code == 0
+        # The same again costs nothing; the other way round, B is worse.
+        assert judged(tmp_path, billed).code == 0
+        assert billed.since() == 60
+
+    def test_its_folder_is_published_with_the_decision(self, tmp_path, billed):
+        log(tmp_path, "a.jsonl", 60, word=lambda _: " poor")
+        log(tmp_path, "b.jsonl", 60, word=lambda k: " fine" if k % 5 else "")
+        found = json.loads(judged(tmp_path, billed, "--json").out)
+        (folder,) = (tmp_path / "runs").iterdir()
+        ran = Arranged(tmp_path).call("publish", folder, "site")
+        assert ran.code == 0, ran.err
+        assert "every prompt, response and reply of a judge" in ran.err
+        page = (tmp_path / "site/index.html").read_text()
+        assert "<h1>b against a</h1>" in page
+        assert '<p class="result">b is better than a.</p>' in page
+        assert f"+{found['low']:.0f} to +{found['high']:.0f}), 30 prompts like these." in page
+        assert "b is better than a</text>" in (tmp_path / f"site/badges/{folder.name}.svg").read_text()
+        assert Arranged(tmp_path).call("verify", tmp_path / "site" / folder.name).code == 0
+
+    def test_it_goes_on_while_it_is_undecided(self, tmp_path, billed):
+        log(tmp_path, "a.jsonl", 50, word=lambda k: " fine" if k % 2 else "")
+        log(tmp_path, "b.jsonl", 50, word=lambda k: "" if k % 2 else " fine")
+        with patch.object(tournament_run, "write_judged_run", wraps=write_judged_run) as written:
+            ran = judged(tmp_path, billed)
+        assert ran.code == 5
+        # The folder is written at the end, not at each of three looks.
+        assert written.call_count == 1
+        assert billed.since() == 100
+        assert "Undecided." in ran.out
+        assert "30 prompts: " in ran.err
+        assert "50 prompts: " in ran.err
+        found = json.loads(judged(tmp_path, billed, "--json").out)
+        assert (found["compared"], found["decision"], found["unit"]) == (50, "undecided", "points")
+        assert billed.since() == 100
+
+    def test_a_budget_stops_it_and_more_resumes_it(self, tmp_path, billed):
+        log(tmp_path, "a.jsonl", 60, word=lambda _: " poor")
+        log(tmp_path, "b.jsonl", 60, word=lambda k: " fine" if k % 3 else "")
+        short = judged(tmp_path, billed, "--budget-usd", 0.3)
+        assert short.code == 3
+        assert (
+            "Undecided: the budget is used up; run the command again with a higher --budget-usd" in short.out
+        )
+        paid = billed.since()
+        assert 0 < paid < 60
+        whole = judged(tmp_path, billed, "--budget-usd", 50)
+        assert whole.code == 0, whole.err
+        assert billed.since() == 60
+
+    def test_a_budget_for_nothing_says_what_the_first_prompt_may_cost(self, tmp_path, billed):
+        log(tmp_path, "a.jsonl", 40)
+        log(tmp_path, "b.jsonl", 40, word=lambda _: " fine")
+        ran = judged(tmp_path, billed, "--budget-usd", 0.000001)
+        assert ran.code == 3
+        assert "the budget covers no prompt: the two calls of the first may cost up to $0." in ran.out
+        assert billed.since() == 0
+
+    @pytest.mark.parametrize(
+        ("answer", "code", "calls", "said"),
+        [
+            (
+                b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\n<html>",
+                4,
+                1,
+                "the reply is HTML, not JSON: check base_url",
+            ),
+            (b"", 3, 30, "the connection was lost before the reply was complete"),
+        ],
+    )
+    def test_an_address_without_a_model_is_given_up_soon(self, tmp_path, answer, code, calls, said):
+        log(tmp_path, "a.jsonl", 40)
+        log(tmp_path, "b.jsonl", 40, word=lambda _: " fine")
+        heard = []
+
+        class Answering(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                self.rfile.read(int(self.headers["content-length"]))
+                heard.append(1)
+                self.wfile.write(answer)
+
+            def log_message(self, *_given):
+                pass
+
+        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answering) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            address = f"http://127.0.0.1:{server.server_address[1]}/v1"
+            ran = ab(
+                tmp_path, "a.jsonl", "b.jsonl", "--judge", "m", "--base-url", address, "--price", "m=3,15"
+            )
+            server.shutdown()
+        assert (ran.code, said in ran.err) == (code, True), ran.err
+        assert "budget" not in ran.out
+        assert len(heard) <= calls
+
+    def test_what_more_prompts_cost_is_not_raised_by_lost_calls(self, tmp_path, billed):
+        log(tmp_path, "a.jsonl", 32, word=lambda k: " fine" if k % 2 else "")
+        log(tmp_path, "b.jsonl", 32, word=lambda k: "" if k % 4 else " fine")
+        clean = json.loads(judged(tmp_path, billed, "--json").out)
+        with paid_llm(drop_before=0.3, times=1) as server:
+            address = ("--base-url", server.openai, "--price", "likes-fine=3,15")
+            ran = ab(tmp_path, "a.jsonl", "b.jsonl", "--judge", "likes-fine", *address, "--json")
+        found = json.loads(ran.out)
+        assert found["spent"] != clean["spent"]
+        assert (found["more"], found["more_usd"]) == (clean["more"], clean["more_usd"])
+        assert clean["more_usd"] is not None
+
+    def test_killed_between_two_looks_it_is_resumed_from_the_ledger(self, tmp_path, billed):
+        log(tmp_path, "a.jsonl", 50, word=lambda k: " fine" if k % 2 else "")
+        log(tmp_path, "b.jsonl", 50, word=lambda k: "" if k % 2 else " fine")
+        billed.server.change(latency=0.2)
+        arranged = Arranged(tmp_path)
+        with killing(arranged.start("ab", "a.jsonl", "b.jsonl", *judge_options(billed))):
+            # Both orders of thirty prompts are the first look.
+            billed.wait_for(lambda tally: tally["paid_calls"] > 64)
+        billed.server.change(latency=0.0)
+        ran = judged(tmp_path, billed)
+        assert ran.code == 5, ran.err
+        # Only what was under way at the kill is paid again: at most 16 calls at once.
+        assert 100 <= billed.since() <= 100 + 16
+        (folder,) = (tmp_path / "runs").iterdir()
+        assert arranged.call("verify", folder / "run").code == 0
+
+    def test_calls_at_an_unknown_price_are_not_free_to_a_budget(self, tmp_path, billed):
+        log(tmp_path, "a.jsonl", 50, word=lambda k: " fine" if k % 2 else "")
+        log(tmp_path, "b.jsonl", 50, word=lambda k: "" if k % 2 else " fine")
+        judge = ("--judge", "likes-fine", "--base-url", billed.server.openai)
+        assert ab(tmp_path, "a.jsonl", "b.jsonl", *judge, "--max-prompts", 30).code == 5
+        paid = billed.since()
+        budget = ("--price", "likes-fine=3,15", "--budget-usd", 3)
+        refused = ab(tmp_path, "a.jsonl", "b.jsonl", *judge, *budget)
+        assert refused.code == 2
+        assert f"{paid} calls of this run were made at an unknown price" in " ".join(refused.err.split())
+        assert billed.since() == paid
+        elsewhere = ab(tmp_path, "a.jsonl", "b.jsonl", *judge, *budget, "--output-dir", "priced")
+        assert elsewhere.code == 5
+        assert billed.since() == 100
+
+    def test_a_judge_that_follows_the_slot_does_not_make_two_models_the_same(self, tmp_path, billed):
+        log(tmp_path, "a.jsonl", 80)
+        log(tmp_path, "b.jsonl", 80, word=lambda _: " fine")
+        ran = judged(tmp_path, billed, "--comment", "c.md", model="first")
+        assert ran.code == 4
+        assert (
+            "Undecided: the judge first prefers the first slot: 80 of 80 matches flip with the order."
+            in ran.out
+        )
+        assert "first changes the winner with the order in 100 %" in ran.err
+        assert "first prefers the response shown first" in ran.err
+        assert "- first prefers the response shown first" in (tmp_path / "c.md").read_text()
+        found = json.loads(judged(tmp_path, billed, "--json", model="first").out)
+        assert {"slot-preference", "flips-often"} <= {finding["name"] for finding in found["findings"]}
+        # Nor does the published page.
+        (folder,) = (tmp_path / "runs").iterdir()
+        assert Arranged(tmp_path).call("publish", folder, "site").code == 0
+        assert (
+            "Undecided: the judge first prefers the first slot" in (tmp_path / "site/index.html").read_text()
+        )
+
+    def test_a_judge_that_cannot_be_used_is_named(self, tmp_path, billed):
+        log(tmp_path, "a.jsonl", 40)
+        log(tmp_path, "b.jsonl", 40, word=lambda _: " fine")
+        ran = judged(tmp_path, billed, model="closed")
+        assert ran.code == 4
+        assert "rejected an ordinary question in every reply form" in ran.err
+        assert billed.since() == 0
+
+
+def test_a_judge_follows_the_slot_if_it_flips_often_and_prefers_one():
+    measured = {"who": "j", "judge": "j", "dimension": None, "low": 0.3, "high": 0.5, "trials": 50}
+    flips = Finding("flips-often", {**measured, "share": 0.4})
+    slot = Finding("slot-preference", {**measured, "case": "second", "share": 0.1})
+    other = Finding("truncated-answers", {"answers": 1}, "One.", "Look.")
+    said = "the judge j prefers the second slot: 20 of 50 matches flip with the order"
+    assert slot_preference([other, flips, slot]) == said
+    assert slot_preference([other, flips]) is None
+    assert slot_preference([slot, other]) is None
+
+
+def test_points_of_a_score():
+    assert points(0.0) == 0.0
+    assert points(0.25) == pytest.approx(190.85, abs=0.01)
+    assert (points(0.5), points(-0.7)) == (float("inf"), float("-inf"))
+
+
+class TestPython:
+    def test_files_and_answers_in_a_script_and_on_an_event_loop(self, tmp_path):
+        a = tmp_path / log(tmp_path, "a.jsonl", score=lambda k: float(k % 3 == 0))
+        b = tmp_path / log(tmp_path, "b.jsonl", score=lambda k: float(k % 3 != 1))
+        found = tiltyard.ab(a, b, score="accuracy")
+        assert (found.decision, found.compared, found.verdict) == ("better", 60, "b is better than a.")
+
+        async def both():
+            within = tiltyard.ab(b, a, score="accuracy")
+            return within, await tiltyard.ab_async(list(tiltyard.read_answers(a)), b, score="accuracy")
+
+        within, awaited = asyncio.run(both())
+        assert (within.decision, awaited.decision) == ("worse", "better")
+
+    def test_a_judge_on_an_event_loop(self, tmp_path, billed, monkeypatch):
+        monkeypatch.setenv("TILTYARD_HOME", str(tmp_path / "home"))
+        a = tmp_path / log(tmp_path, "a.jsonl", 40, word=lambda _: " poor")
+        b = tmp_path / log(tmp_path, "b.jsonl", 40, word=lambda _: " fine")
+        asked = tiltyard.ab_async(
+            a, b, judge="likes-fine", base_url=billed.server.openai, output_dir=tmp_path / "runs"
+        )
+        found = asyncio.run(asked)
+        assert (found.decision, found.details["spent"]) == ("better", None)
+        assert found.low > 0.0
+        assert billed.since() == 60

@@ -1,0 +1,188 @@
+"""Judges that cannot be reached or will not serve: what a person is told, and how it goes on."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from servers.paid_llm import paid_llm
+from tiltyard.files.column_parquet import read_columns
+from tournaments.arranged import arrange, read_lines
+
+
+def test_a_provider_that_is_down_is_told_of_and_the_next_run_completes(tmp_path, billed):
+    judge = {"provider": "openai", "base_url": "http://127.0.0.1:9/v1", "retries": 0}
+    arranged = arrange(tmp_path, judge=judge)
+    ran = arranged.call("run", arranged.config, "--output-dir", "out")
+    assert ran.code == 3
+    assert "48 questions have no reply. Run the command again to resume. Errors:" in ran.err
+    assert ran.err.count("connection failed") == 1
+    # After so many that reached nobody the others are not even tried; a few are under way by then.
+    states = Counter(row["state"] for row in arranged.verdicts())
+    assert 32 <= states["provider_error"] < 48
+    assert states["provider_error"] + states["unasked"] == 48
+    failed = [row for row in arranged.verdicts() if row["state"] == "provider_error"]
+    assert all("connection failed" in row["problem"] for row in failed)
+    arranged.done("verify", "out")
+
+
+@pytest.mark.slow
+def test_a_provider_that_comes_back_serves_the_rest(tmp_path):
+    with paid_llm(drop_before=1.0, times=1) as server:
+        judge = {"provider": "openai", "base_url": server.openai, "retries": 0}
+        arranged = arrange(tmp_path, judge=judge)
+        # Every question's first call is dropped. A run in which nothing was answered stops soon; the next one goes on.
+        ran = arranged.call("run", arranged.config)
+        assert ran.code == 3
+        assert "questions have no reply" in ran.err
+        for _ in range(8):
+            ran = arranged.call("run", arranged.config)
+            assert "Resuming" in ran.err
+            if ran.code == 0:
+                break
+            assert ran.code == 3
+        assert ran.code == 0, ran.err
+        assert server.settled_tally()["paid_calls"] == 48
+    [out] = (tmp_path / "runs").iterdir()
+    out = f"runs/{out.name}"
+    assert {row["state"] for row in arranged.verdicts(out)} == {"ok"}
+    attempts = Counter(read_columns(tmp_path / out / "attempts.parquet")["state"])
+    assert attempts == {"lost": 48, "ok": 48}
+    arranged.done("verify", out)
+
+
+@pytest.mark.slow(but="openai")
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+def test_a_wrong_key_is_named_after_a_few_calls(tmp_path, provider):
+    with paid_llm(key="the-right-one") as server:
+        judge = {"provider": provider, "base_url": server.base_url(provider), "api_key_env": "MY_KEY"}
+        arranged = arrange(tmp_path, prompts=8, judge=judge, shard_size=20)
+        arranged.environment = {"MY_KEY": "a-wrong-one"}
+        ran = arranged.call("run", arranged.config, "--output-dir", "out")
+        assert ran.code == 3
+        assert ran.err.count("status 401") == 1
+        assert "the API key is missing or wrong: set the variable that api_key_env names" in ran.err
+        assert "a-wrong-one" not in ran.out + ran.err
+        assert server.settled_tally()["paid_calls"] == 0
+        assert len(read_columns(tmp_path / "out" / "attempts.parquet")["state"]) <= 8 + 16
+        arranged.environment = {"MY_KEY": "the-right-one"}
+        arranged.done("run", arranged.config, "--output-dir", "out")
+        assert server.settled_tally()["paid_calls"] == 96
+    arranged.done("verify", "out")
+
+
+@pytest.mark.slow
+def test_a_wrong_key_for_batches_is_named_too(tmp_path):
+    with paid_llm(key="the-right-one") as server:
+        judge = {
+            "provider": "anthropic",
+            "base_url": server.anthropic,
+            "api_key_env": "MY_KEY",
+            "batch": True,
+        }
+        arranged = arrange(tmp_path, judge=judge)
+        arranged.environment = {"MY_KEY": "a-wrong-one"}
+        ran = arranged.call("run", arranged.config, "--output-dir", "out")
+        assert ran.code == 3
+        assert "the API key is missing or wrong" in ran.err
+        arranged.environment = {"MY_KEY": "the-right-one"}
+        arranged.done("run", arranged.config, "--output-dir", "out")
+        assert server.settled_tally()["paid_calls"] == 48
+
+
+def test_a_key_that_is_not_set_is_named_before_anything_is_asked(tmp_path):
+    arranged = arrange(tmp_path, judge={"provider": "anthropic"})
+    arranged.environment = {"ANTHROPIC_API_KEY": ""}
+    ran = arranged.call("run", arranged.config)
+    assert ran.code == 2
+    assert "set the variable ANTHROPIC_API_KEY, or add ANTHROPIC_API_KEY=… to a .env file" in ran.err
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.slow
+def test_a_key_from_a_file_beside_the_configuration(tmp_path):
+    with paid_llm(key="from-the-file") as server:
+        judge = {"provider": "openai", "base_url": server.openai, "api_key_env": "MY_KEY"}
+        arranged = arrange(tmp_path / "there", judge=judge, dimensions=1, prompts=2)
+        (tmp_path / "there" / ".env").write_text("MY_KEY=from-the-file\n")
+        here = type(arranged)(tmp_path)
+        here.done("run", "there/tournament.yaml", "--output-dir", "out")
+        assert server.settled_tally()["paid_calls"] == 12
+    holding = [
+        path.name for path in tmp_path.rglob("*") if path.is_file() and b"from-the-file" in path.read_bytes()
+    ]
+    assert holding == [".env"]
+
+
+@pytest.mark.slow
+def test_one_judge_of_a_panel_that_fails_takes_nothing_from_the_other(tmp_path, billed):
+    with paid_llm(key="other") as closed:
+        modes = {
+            "pilot": {
+                "judges": ["judge-1", {"model": "no", "base_url": closed.openai}],
+                "quorum": 1,
+                "prompts": "all",
+            }
+        }
+        arranged = arrange(tmp_path, judge=billed.judge(), modes=modes)
+        ran = arranged.call("run", arranged.config, "--output-dir", "out")
+    assert ran.code == 3
+    states = Counter((row["judge_model"], row["state"]) for row in arranged.verdicts())
+    assert states["judge-1", "ok"] == 48 == billed.since()
+    assert len(read_lines(tmp_path / "out" / "battles.jsonl")) == 24
+    arranged.done("verify", "out")
+
+
+def test_faults_on_the_way_are_overcome(tmp_path):
+    with paid_llm(throttle=0.1, overload=0.1, server_error=0.1, drop_before=0.05, times=1) as server:
+        judge = {"provider": "openai", "base_url": server.openai}
+        arranged = arrange(tmp_path, prompts=8, judge=judge)
+        arranged.done("run", arranged.config, "--output-dir", "out")
+        assert server.settled_tally()["faults"]
+    assert {row["state"] for row in arranged.verdicts()} == {"ok"}
+    arranged.done("verify", "out")
+
+
+def test_requests_that_can_never_be_answered_stay_apart(tmp_path):
+    with paid_llm(bad_item=0.3) as server:
+        judge = {"provider": "anthropic", "base_url": server.anthropic, "batch": True}
+        arranged = arrange(tmp_path, judge=judge)
+        ran = arranged.call("run", arranged.config, "--output-dir", "out")
+        assert ran.code == 3
+        states = Counter(row["state"] for row in arranged.verdicts())
+        assert states["provider_error"]
+        assert states["ok"] == server.settled_tally()["paid_calls"]
+        assert sum(states.values()) == 48
+        assert f"{states['provider_error']} questions have no reply" in ran.err
+    arranged.done("verify", "out")
+
+
+def test_a_replayed_judge_that_lacks_a_reply_says_so(tmp_path):
+    arranged = arrange(tmp_path, judge={"provider": "replay", "base_url": "replies.jsonl"})
+    (tmp_path / "replies.jsonl").write_text("")
+    ran = arranged.call("run", arranged.config)
+    assert ran.code == 3
+    assert "no recorded reply for this question" in ran.err
+    assert "48 questions have no reply" in ran.err
+
+
+def test_a_judge_that_takes_no_batches_is_not_asked_by_batch(tmp_path):
+    judge = {"provider": "replay", "base_url": "replies.jsonl", "batch": True}
+    arranged = arrange(tmp_path, judge=judge)
+    (tmp_path / "replies.jsonl").write_text("")
+    ran = arranged.call("run", arranged.config)
+    assert ran.code == 2
+    assert "judge judge-1: replay does not support batches; set batch: false" in ran.err
+
+
+@pytest.mark.slow
+def test_a_helper_with_a_wrong_key_is_told_so(tmp_path):
+    with paid_llm(key="the-right-one") as server:
+        judge = {"provider": "openai", "base_url": server.openai, "api_key_env": "MY_KEY"}
+        arranged = arrange(tmp_path, judge=judge)
+        arranged.environment = {"MY_KEY": "a-wrong-one"}
+        assert arranged.call("run", arranged.config, "--output-dir", "out").code == 3
+        ran = arranged.call("work", "out")
+        assert ran.code == 3
+        assert "the API key is missing or wrong" in ran.err

@@ -1,0 +1,226 @@
+"""Judges that think, endpoints that allow less, replies that are cut off: asked again where it can help, and no further."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tiltyard.files.column_parquet import read_columns
+from tournaments.arranged import PRICES, arrange
+
+WAYS = pytest.mark.parametrize("batch", [False, True], ids=["live", "batch"])
+PROVIDERS = pytest.mark.parametrize("provider", ["openai", "anthropic"])
+
+
+def judged(folder, billed, model, *, provider="openai", traits=None, shard_size=500, prompts=4, **judge):
+    """A tournament whose judge has the manners that its name says."""
+    return arrange(
+        folder,
+        dimensions=1,
+        prompts=prompts,
+        judge=billed.judge(provider, pilot_model=model, **judge),
+        prices={model: PRICES | (traits or {})},
+        shard_size=shard_size,
+    )
+
+
+def limits_of(arranged):
+    """The limits by judge, as the run's own configuration states them."""
+    return [one.max_tokens for one in arranged.prepared().mode.judges]
+
+
+@pytest.mark.parametrize(
+    ("traits", "options", "limit"),
+    [
+        ({}, {}, 16_384),
+        ({"thinks": True}, {}, 16_384),
+        ({"thinks": False}, {}, 4_096),
+        ({"thinks": False}, {"reasoning_effort": "high"}, 16_384),
+        ({"thinks": True, "max_output": 8_000}, {}, 8_000),
+    ],
+    ids=["unknown", "thinks", "does not", "is told to", "cannot write so much"],
+)
+def test_the_limit_is_by_the_model_unless_it_is_stated(tmp_path, billed, traits, options, limit):
+    arranged = judged(tmp_path, billed, "any", traits=traits, options=options)
+    assert limits_of(arranged) == [limit]
+    arranged = judged(tmp_path, billed, "any", traits=traits, options=options, max_tokens=77)
+    assert limits_of(arranged) == [77]
+
+
+@pytest.mark.slow(but_every=4)
+@WAYS
+@PROVIDERS
+def test_a_judge_that_thinks_for_long_is_heard(tmp_path, billed, provider, batch):
+    """1,800 tokens of thoughts before a verdict: nothing was rated with 1,024."""
+    arranged = judged(tmp_path, billed, "needs-1800", provider=provider, batch=batch)
+    arranged.done("run", arranged.config, "--output-dir", "out")
+    assert {row["state"] for row in arranged.verdicts()} == {"ok"}
+    assert billed.since() == 24
+
+
+@pytest.mark.slow(but="openai-live")
+@WAYS
+@PROVIDERS
+def test_a_reply_that_was_cut_off_is_asked_again_once_with_four_times_the_limit(
+    tmp_path, billed, provider, batch
+):
+    model = f"needs-1800-{provider}-{batch}"
+    arranged = judged(tmp_path, billed, model, provider=provider, batch=batch, max_tokens=1024)
+    arranged.done("run", arranged.config, "--output-dir", "out")
+    rows = arranged.verdicts()
+    assert {(row["state"], row["asks"]) for row in rows} == {("ok", 2)}
+    assert billed.since() == 48 == billed.since("distinct")
+    arranged.done("verify", "out")
+    # What was paid for is found again, whatever limit brought it.
+    arranged.done("run", arranged.config, "--output-dir", "again")
+    assert billed.since() == 48
+
+
+@WAYS
+def test_no_reply_is_asked_for_twice_with_the_same_limit(tmp_path, billed, batch):
+    """The model's own bound leaves no more room: a second call would be cut off where the first was."""
+    traits = {"max_output": 1024}
+    arranged = judged(tmp_path, billed, "needs-9000", traits=traits, batch=batch, max_tokens=1024, prompts=2)
+    arranged.call("run", arranged.config, "--output-dir", "out")
+    assert {(row["state"], row["asks"]) for row in arranged.verdicts()} == {("truncated", 1)}
+    assert billed.since() == 12
+    # Nothing is left to ask.
+    assert "0 calls to make" in arranged.call("run", arranged.config, "--output-dir", "out").err
+
+
+@pytest.mark.slow(but="openai-live")
+@WAYS
+@PROVIDERS
+def test_an_endpoint_that_refuses_the_limit_is_asked_with_what_it_allows(tmp_path, billed, provider, batch):
+    arranged = judged(tmp_path, billed, "most-4096", provider=provider, batch=batch)
+    arranged.done("run", arranged.config, "--output-dir", "out")
+    assert {(row["state"], row["asks"]) for row in arranged.verdicts()} == {("ok", 1)}
+    assert billed.since() == 24
+    refused = Counter(read_columns(tmp_path / "out" / "attempts.parquet")["state"])["provider_error"]
+    # Remembered: those that were under way together are refused once, and no others.
+    assert 0 < refused <= (24 if batch else 16)
+    # Replies are kept under the plan's own key.
+    ran = arranged.done("run", arranged.config, "--output-dir", "again")
+    assert "0 calls to make" in ran.err
+    arranged.done("verify", "out")
+
+
+@pytest.mark.slow(but="renamed")
+@pytest.mark.parametrize("model", ["context-2600", "renamed"])
+def test_a_small_context_and_another_name_for_the_limit_are_learnt_too(tmp_path, billed, model):
+    arranged = judged(tmp_path, billed, model)
+    arranged.done("run", arranged.config, "--output-dir", "out")
+    assert {row["state"] for row in arranged.verdicts()} == {"ok"}
+    assert billed.since() == 24
+
+
+@pytest.mark.slow
+def test_a_context_that_is_stated_is_not_tried_out(tmp_path, billed):
+    arranged = judged(tmp_path, billed, "context-6000", traits={"context": 6000})
+    arranged.done("run", arranged.config, "--output-dir", "out")
+    assert set(read_columns(tmp_path / "out" / "attempts.parquet")["state"]) == {"ok"}
+
+
+def test_a_second_ask_that_is_refused_leaves_the_first_reply(tmp_path, billed):
+    """The endpoint allows no more than what was too little."""
+    arranged = judged(tmp_path, billed, "most-1024-needs", max_tokens=2, prompts=2)
+    arranged.call("run", arranged.config, "--output-dir", "out")
+    assert {(row["state"], row["asks"]) for row in arranged.verdicts()} == {("truncated", 2)}
+
+
+@pytest.mark.slow(but="truncated-live")
+@WAYS
+@pytest.mark.parametrize(
+    ("model", "fault", "advice"),
+    [
+        ("needs-99000", {}, "raise max_tokens (512 now)"),
+        ("ramble", {}, "use another reply form (schema now)"),
+        ("any", {"refuse": 1.0}, "check the prompts"),
+    ],
+    ids=["truncated", "unparseable", "refused"],
+)
+def test_a_judge_without_verdicts_stops_the_run(tmp_path, billed, batch, model, fault, advice):
+    billed.server.change(**fault)
+    arranged = judged(
+        tmp_path, billed, model, batch=batch, form="schema", max_tokens=512, prompts=20, shard_size=20
+    )
+    ran = arranged.call("run", arranged.config, "--output-dir", "out")
+    assert ran.code == 4, ran.err
+    assert f"judge unusable: the last {'1' if batch else '6'}" in ran.err
+    assert f"replies of {model}, on " in ran.err
+    assert advice in " ".join(ran.err.split())
+    questions = len(arranged.verdicts())
+    # By batch, what was under way together is paid; a few of each shard are asked for again, not all.
+    assert billed.since() <= (questions + 10 * (1 + questions // 20) if batch else 6)
+    arranged.done("verify", "out")
+    # The same again asks a few more and stops again; a judge that works goes on from there.
+    # By batch every question has its refusal by then, and a refusal is not asked again: nothing is
+    # left to ask, and nothing was rated.
+    again = arranged.call("run", arranged.config, "--output-dir", "out")
+    assert again.code == (3 if batch and fault else 4)
+
+
+def test_many_pairs_on_each_prompt_do_not_hide_an_unusable_judge(tmp_path, billed):
+    """45 pairs, 90 questions on each prompt: the first 10 replies are on different prompts all the same."""
+    arranged = arrange(
+        tmp_path,
+        models=10,
+        prompts=12,
+        dimensions=1,
+        judge=billed.judge(pilot_model="ramble", form="schema"),
+        prices={"ramble": PRICES},
+        modes={"pilot": {"prompts": "all"}},
+    )
+    assert arranged.call("run", arranged.config, "--output-dir", "out").code == 4
+    assert billed.since() == 6
+
+
+def test_two_prompts_are_too_few_to_call_a_judge_unusable(tmp_path, billed):
+    arranged = judged(tmp_path, billed, "ramble", form="schema", prompts=2)
+    assert arranged.call("run", arranged.config, "--output-dir", "out").code != 4
+    assert {row["state"] for row in arranged.verdicts()} == {"unparseable"}
+
+
+def test_a_judge_that_fails_now_and_then_goes_on(tmp_path, billed):
+    billed.server.change(garble=0.2)
+    arranged = judged(tmp_path, billed, "any", prompts=20)
+    arranged.done("run", arranged.config, "--output-dir", "out")
+    assert set(Counter(row["state"] for row in arranged.verdicts())) == {"ok", "unparseable"}
+
+
+def test_a_helping_worker_stops_for_an_unusable_judge_too(tmp_path, billed):
+    """Its first replies are good: the preflight finds nothing."""
+    arranged = judged(tmp_path, billed, "any", form="schema", max_tokens=512, prompts=20, shard_size=20)
+    arranged.call("run", arranged.config, "--output-dir", "out", "--budget-usd", 0.05)
+    assert 2 <= billed.since() < 60
+    billed.server.change(garble=1.0)
+    assert arranged.call("run", arranged.config, "--output-dir", "out", "--budget-usd", 50).code == 4
+    assert arranged.call("work", "out").code == 4
+
+
+@pytest.mark.slow
+def test_one_unusable_judge_of_a_panel_stops_the_run(tmp_path, billed):
+    modes = {
+        "pilot": {"judges": ["judge-1", {"model": "ramble", "form": "schema"}], "quorum": 1, "prompts": "all"}
+    }
+    arranged = arrange(tmp_path, judge=billed.judge(), prompts=40, dimensions=1, modes=modes, shard_size=50)
+    arranged.change(prices={"judge-1": PRICES, "ramble": PRICES})
+    ran = arranged.call("run", arranged.config, "--output-dir", "out")
+    assert ran.code == 4
+    assert "replies of ramble" in ran.err
+    assert billed.since() < 240
+    arranged.done("verify", "out")
+
+
+@pytest.mark.slow(but="live")
+@WAYS
+def test_the_budget_holds_for_raised_limits_too(tmp_path, billed, batch):
+    arranged = judged(tmp_path, billed, "needs-1800", batch=batch, max_tokens=1024, prompts=8)
+    spent = []
+    for budget in ("0.05", "0.2", "3"):
+        arranged.call("run", arranged.config, "--output-dir", "out", "--budget-usd", budget)
+        spent.append(billed.since("picodollars") / 10**12)
+        assert spent[-1] <= float(budget)
+    assert {row["state"] for row in arranged.verdicts()} == {"ok"}
+    assert spent == sorted(spent)

@@ -1,0 +1,126 @@
+"""Whole tournaments on a real LLM server: llama.cpp with a tiny model of random weights."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pytest
+
+from servers.paid_llm import paid_llm
+from servers.tiny_llm import tiny_llm
+from tiltyard.files.column_parquet import read_columns
+from tournaments.arranged import arrange, read_lines
+
+SIZES = [
+    pytest.param(3, 2, 1, id="small"),
+    pytest.param(4, 10, 3, id="full", marks=pytest.mark.slow),
+]
+STATES = {"ok", "truncated", "unparseable", "provider_error", "unasked"}
+
+
+@pytest.fixture(scope="module")
+def llm():
+    with tiny_llm() as url:
+        yield url
+
+
+def judge_all(arranged):
+    """Run it. The server answers some schema replies with a 500: the command then ends with 3, and says so."""
+    done = arranged.run("run", arranged.config, "--output-dir", "out", check=False)
+    assert done.returncode in (0, 3), done.stderr
+
+
+def check_run(arranged, models, prompts, dimensions):
+    """Every question has its row and its state; what is settled is a battle; the folder verifies."""
+    out = arranged.folder / "out"
+    rows = [row for path in sorted((out / "verdicts").iterdir()) for row in read_lines(path)]
+    pairs = models * (models - 1) // 2
+    asked = Counter(row["purpose"] for row in rows)
+    assert asked["match"] == pairs * prompts * dimensions * 2
+    states = Counter(row["state"] for row in rows)
+    assert set(states) <= STATES, states
+    assert all((row["verdict"] is None) == (row["state"] != "ok") for row in rows)
+    complete = Counter(row["match_id"] for row in rows if row["purpose"] == "match" and row["state"] == "ok")
+    battles = read_lines(out / "battles.jsonl")
+    assert len(battles) == sum(n == 2 for n in complete.values())
+    diagnostics = json.loads((out / "diagnostics.json").read_bytes())
+    assert diagnostics["judges"]
+    arranged.run("verify", "out")
+    return states
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("models", "prompts", "dimensions"), SIZES)
+def test_by_openai_with_a_json_schema(tmp_path, llm, models, prompts, dimensions):
+    judge = {
+        "provider": "openai",
+        "base_url": f"{llm}/v1",
+        "form": "schema",
+        "max_tokens": 400,
+        "concurrency": 4,
+        "retries": 1,
+    }
+    arranged = arrange(
+        tmp_path,
+        models=models,
+        prompts=prompts,
+        dimensions=dimensions,
+        judge=judge,
+        checks={"identical": 1, "truncated": 1, "garbage": 1, "repeats": 1},
+        prices={},
+    )
+    judge_all(arranged)
+    states = check_run(arranged, models, prompts, dimensions)
+    assert states["ok"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("models", "prompts", "dimensions"), SIZES)
+def test_by_anthropic_with_a_last_line(tmp_path, llm, models, prompts, dimensions):
+    # A model of random weights never ends in a verdict: all is unparseable or truncated, and nothing is a tie.
+    judge = {"provider": "anthropic", "base_url": llm, "form": "text", "max_tokens": 24, "concurrency": 4}
+    arranged = arrange(
+        tmp_path, models=models, prompts=prompts, dimensions=dimensions, judge=judge, prices={}
+    )
+    done = arranged.run("run", arranged.config, "--output-dir", "out", check=False)
+    states = check_run(arranged, models, prompts, dimensions)
+    assert states["ok"] == 0
+    # Without a verdict on three prompts the judge is unusable, which the preflight finds; there are only two at first.
+    if prompts < 3:
+        assert (done.returncode, states["unasked"]) == (3, 0)
+        return
+    assert done.returncode == 4
+    assert "judge unusable: the last 6 replies of judge-1" in done.stderr
+    assert len(read_columns(tmp_path / "out" / "attempts.parquet")["state"]) <= 9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("models", "prompts", "dimensions"), SIZES)
+def test_by_anthropic_with_a_last_line_of_a_model_that_can_judge(tmp_path, models, prompts, dimensions):
+    with tiny_llm(verdicts=True) as able:
+        judge = {"provider": "anthropic", "base_url": able, "max_tokens": 100, "concurrency": 4}
+        arranged = arrange(
+            tmp_path, models=models, prompts=prompts, dimensions=dimensions, judge=judge, prices={}
+        )
+        done = arranged.run("run", arranged.config, "--output-dir", "out")
+    assert "judge-1 is asked in the reply form text (schema: its reply held no verdict" in done.stderr
+    assert set(check_run(arranged, models, prompts, dimensions)) == {"ok"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("provider", ["openai", pytest.param("anthropic", marks=pytest.mark.slow)])
+def test_by_batch_with_the_real_model_behind(tmp_path, llm, provider):
+    with paid_llm(forward=llm, batch_seconds=0.2) as server:
+        form = "schema" if provider == "openai" else "text"
+        judge = {
+            "provider": provider,
+            "base_url": server.base_url(provider),
+            "form": form,
+            "max_tokens": 300,
+            "batch": True,
+            "retries": 1,
+        }
+        arranged = arrange(tmp_path, models=3, prompts=2, dimensions=1, judge=judge, prices={})
+        judge_all(arranged)
+    check_run(arranged, 3, 2, 1)

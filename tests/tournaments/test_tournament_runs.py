@@ -1,0 +1,347 @@
+"""Whole runs on a server that bills: what is asked, what is left out, what the folder then says."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pytest
+import yaml
+
+from servers.paid_llm import paid_llm
+from tiltyard.files.column_parquet import read_columns
+from tournaments.arranged import arrange, read_lines, write_lines
+
+
+def ratings(arranged, out="out"):
+    return arranged.document("elo_ratings.json", out)["groups"]
+
+
+def test_a_run_asks_everything_once_and_verifies(tmp_path, billed):
+    arranged = arrange(tmp_path, judge=billed.judge())
+    ran = arranged.done("run", "--config", arranged.config, "--output-dir", "out", "--n-perms", 7)
+    assert "Writing to out: 48 calls to make." in ran.err
+    assert billed.since() == 48
+    manifest = arranged.document("manifest.json")
+    assert manifest["mode"] == "pilot"
+    assert manifest["n_perms"] == 7
+    assert manifest["entrants"] == ["model-0", "model-1", "model-2"]
+    assert list(ratings(arranged)) == ["factuality", "calibration"]
+    assert {row["state"] for row in arranged.verdicts()} == {"ok"}
+    arranged.done("verify", "out")
+
+
+@pytest.mark.slow
+def test_the_resolved_configuration_makes_the_same_run(tmp_path, billed):
+    arranged = arrange(tmp_path, judge=billed.judge())
+    arranged.done("run", arranged.config, "--output-dir", "out", "--n-perms", 7)
+    arranged.done("run", "out/config.yaml", "--output-dir", "again")
+    assert billed.since() == 48
+    for name in ("battles.jsonl", "elo_results.json", "elo_ratings.json", "verdicts/factuality.jsonl"):
+        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
+
+
+@pytest.mark.slow
+def test_a_missing_response_drops_only_its_own_pairs(tmp_path, billed):
+    arranged = arrange(tmp_path, judge=billed.judge())
+    rows = read_lines(tmp_path / "answers.jsonl")
+    write_lines(tmp_path / "answers.jsonl", [row for row in rows if row != rows[0] and row != rows[4]])
+    ran = arranged.done("run", arranged.config, "--output-dir", "out")
+    assert "4 pairs are left out because a response is missing: model-0 lacks 1, model-1 lacks 1." in ran.err
+    assert "4 pairs dropped" in " ".join(ran.out.split())
+    assert billed.since() == 2 * 2 * (12 - 4)
+    assert arranged.document("diagnostics.json")["dropped_pairs"] == 4
+    arranged.done("verify", "out")
+
+
+@pytest.mark.slow
+def test_a_prompt_that_only_one_model_answered_is_no_stumbling_block(tmp_path, billed):
+    arranged = arrange(tmp_path, judge=billed.judge(), dimensions=1)
+    rows = read_lines(tmp_path / "answers.jsonl")
+    write_lines(tmp_path / "answers.jsonl", [rows[0], *rows[3:6], *rows[9:]])
+    ran = arranged.done("run", arranged.config, "--output-dir", "out")
+    assert "model-0 lacks 1, model-1 lacks 2, model-2 lacks 2" in ran.err
+    assert billed.since() == 12
+    arranged.done("verify", "out")
+
+
+def test_two_models_that_share_no_prompt_are_refused(tmp_path, billed):
+    arranged = arrange(tmp_path, models=2, judge=billed.judge())
+    rows = read_lines(tmp_path / "answers.jsonl")
+    write_lines(tmp_path / "answers.jsonl", [row for k, row in enumerate(rows) if (k // 2) % 2 == k % 2])
+    ran = arranged.call("run", arranged.config)
+    assert ran.code == 2
+    assert "no two entrants have answered the same prompt; missing answers: model-0 2, model-1 2" in ran.err
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.slow
+def test_the_flags_go_before_the_file(tmp_path, billed):
+    arranged = arrange(tmp_path, judge=billed.judge())
+    arranged.done("run", arranged.config, "--output-dir", "out", "--judge-model", "other", "--limit-pairs", 2)
+    assert billed.since() == 2 * 2 * 2
+    assert {row["judge_model"] for row in arranged.verdicts()} == {"other"}
+    manifest = arranged.document("manifest.json")
+    assert manifest["judge_model"] == "other"
+    assert manifest["limit_pairs"] == 2
+    arranged.done("verify", "out")
+
+
+@pytest.mark.slow
+def test_a_mode_of_the_users_own(tmp_path, billed):
+    modes = {"quick": {"judges": ["judge-1"], "prompts": {"n": 2}}}
+    arranged = arrange(tmp_path, judge=billed.judge(), modes=modes)
+    arranged.done("run", arranged.config, "--mode", "quick")
+    assert billed.since() == 2 * 2 * 3 * 2
+    [folder] = (tmp_path / "runs").iterdir()
+    assert folder.name.startswith("quick_")
+    ran = arranged.call("run", arranged.config, "--mode", "slow")
+    assert ran.code == 2
+    assert "unknown mode 'slow'; known: pilot, headline, quick" in ran.err
+
+
+@pytest.mark.slow(but="2")
+@pytest.mark.parametrize("quorum", [1, 2, 3])
+def test_a_panel_needs_its_quorum(tmp_path, billed, quorum):
+    modes = {"pilot": {"judges": ["judge-1", "judge-2", "judge-3"], "quorum": quorum, "prompts": "all"}}
+    arranged = arrange(tmp_path, dimensions=1, judge=billed.judge(), modes=modes)
+    arranged.done("run", arranged.config, "--output-dir", "out")
+    assert billed.since() == 3 * 2 * 12
+    assert arranged.document("manifest.json")["quorum"] == quorum
+    matches = arranged.document("diagnostics.json")["matches"]["factuality"]
+    assert matches["settled"] == len(read_lines(tmp_path / "out" / "battles.jsonl"))
+    assert matches["matches"] == 12
+    arranged.done("verify", "out")
+
+
+@pytest.mark.slow
+def test_a_judge_that_always_refuses_takes_no_part(tmp_path):
+    with paid_llm(refuse=1.0) as refusing:
+        modes = {
+            "pilot": {
+                "judges": ["judge-1", {"model": "no", "base_url": refusing.openai}],
+                "quorum": 2,
+                "prompts": "all",
+            }
+        }
+        with paid_llm() as server:
+            judge = {"provider": "openai", "base_url": server.openai}
+            # On more prompts than two it would be called unusable.
+            arranged = arrange(tmp_path, dimensions=1, prompts=2, judge=judge, modes=modes)
+            ran = arranged.call("run", arranged.config, "--output-dir", "out")
+            assert ran.code == 3
+            # A refusal is an answer: it is paid once and not asked for again.
+            assert refusing.settled_tally()["paid_calls"] == 12
+    states = Counter((row["judge_model"], row["state"]) for row in arranged.verdicts())
+    assert states == {("judge-1", "ok"): 12, ("no", "refused"): 12}
+    assert arranged.document("diagnostics.json")["matches"]["factuality"]["settled"] == 0
+    assert "nothing to rate" in ran.out
+    arranged.done("verify", "out")
+
+
+@pytest.mark.slow(but=("text-openai", "schema-openai"))
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+@pytest.mark.parametrize("form", ["schema", "tool", "text"])
+def test_every_form_comes_to_verdicts(tmp_path, billed, provider, form):
+    arranged = arrange(tmp_path, dimensions=1, prompts=2, judge=billed.judge(provider, form=form))
+    arranged.done("run", arranged.config, "--output-dir", "out")
+    assert {(row["state"], row["form"]) for row in arranged.verdicts()} == {("ok", form)}
+    arranged.done("verify", "out")
+
+
+def test_unreadable_replies_are_asked_for_once_more_and_kept_apart(tmp_path):
+    with paid_llm(garble=0.5) as server:
+        judge = {"provider": "openai", "base_url": server.openai, "form": "schema"}
+        arranged = arrange(tmp_path, dimensions=1, prompts=6, judge=judge)
+        arranged.done("run", arranged.config, "--output-dir", "out")
+        states = Counter(row["state"] for row in arranged.verdicts())
+        assert states["ok"]
+        assert states["unparseable"]
+        assert set(states) == {"ok", "unparseable"}
+        assert server.settled_tally()["paid_calls"] == states["ok"] + 2 * states["unparseable"]
+        arranged.done("run", arranged.config, "--output-dir", "again")
+        assert server.settled_tally()["paid_calls"] == states["ok"] + 2 * states["unparseable"]
+    incomplete = arranged.document("diagnostics.json")["matches"]["factuality"]["incomplete"]
+    assert incomplete
+    assert len(read_lines(tmp_path / "out" / "battles.jsonl")) == 18 - incomplete
+    arranged.done("verify", "out")
+
+
+def test_checks_are_asked_and_looked_at_and_rated_by_nobody(tmp_path, billed):
+    checks = {"identical": 2, "truncated": 2, "garbage": 2, "repeats": 4}
+    arranged = arrange(tmp_path, dimensions=1, judge=billed.judge(), checks=checks)
+    arranged.done("run", arranged.config, "--output-dir", "out")
+    purposes = Counter(row["purpose"] for row in arranged.verdicts())
+    assert purposes == {"match": 24, "identical": 2, "truncated": 2, "garbage": 2, "repeat": 4}
+    # The server's reply is a function of the texts: a repeat is asked anew all the same.
+    assert billed.since() == 24 + 10
+    assert len(read_lines(tmp_path / "out" / "battles.jsonl")) == 12
+    diagnostics = json.dumps(arranged.document("diagnostics.json"))
+    for name in ("identical", "truncated", "garbage"):
+        assert name in diagnostics
+    arranged.done("verify", "out")
+
+
+def test_skipping_the_judges_rates_what_the_cache_holds_and_says_what_is_missing(tmp_path, billed):
+    arranged = arrange(tmp_path, judge=billed.judge(api_key_env="NO_SUCH_KEY"))
+    arranged.environment = {"NO_SUCH_KEY": "key"}
+    arranged.done("run", arranged.config, "--limit-pairs", 6, "--output-dir", "part")
+    arranged.environment = {}
+    ran = arranged.done("run", arranged.config, "--skip-judging", "--output-dir", "out")
+    assert billed.since() == 24
+    assert "0 calls to make" in ran.err
+    assert "24 questions have no reply in the cache" in ran.err
+    states = Counter(row["state"] for row in arranged.verdicts())
+    assert states == {"ok": 24, "unasked": 24}
+    for dimension, group in ratings(arranged).items():
+        assert group == ratings(arranged, "part")[dimension]
+    arranged.done("verify", "out")
+
+
+def test_skipping_the_judges_with_nothing_in_the_cache_still_writes_a_folder(tmp_path):
+    arranged = arrange(tmp_path, judge={"provider": "openai", "base_url": "http://127.0.0.1:9/v1"})
+    ran = arranged.call("run", arranged.config, "--skip-judging", "--output-dir", "out")
+    assert ran.code == 3
+    assert "48 questions have no reply in the cache" in ran.err
+    assert "nothing to rate" in ran.out
+    arranged.done("verify", "out")
+
+
+def test_the_cache_serves_another_roster_and_other_settings(tmp_path, billed):
+    arranged = arrange(tmp_path, judge=billed.judge())
+    arranged.done("run", arranged.config)
+    document = yaml.safe_load(arranged.config.read_text())
+    arranged.change(entrants=document["entrants"][1:], judge=billed.judge(pilot_model="judge-1", batch=True))
+    arranged.done("run", arranged.config, "--output-dir", "out")
+    assert billed.since() == 48
+    assert len(read_lines(tmp_path / "out" / "matches" / "matches.jsonl")) == 8
+
+
+@pytest.mark.slow(but="anthropic")
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+def test_by_batch_and_live_come_to_the_same(tmp_path, billed, provider):
+    live = arrange(tmp_path / "live", judge=billed.judge(provider))
+    batch = arrange(tmp_path / "batch", judge=billed.judge(provider, batch=True), shard_size=20)
+    live.done("run", live.config, "--output-dir", "out")
+    batch.done("run", batch.config, "--output-dir", "out")
+    assert billed.since("live_calls") == billed.since("batch_calls") == 48
+    for name in ("battles.jsonl", "verdicts/calibration.jsonl", "elo_results.json"):
+        assert (live.folder / "out" / name).read_bytes() == (batch.folder / "out" / name).read_bytes()
+    modes = set(read_columns(batch.folder / "out" / "attempts.parquet")["mode"])
+    assert modes == {"batch"}
+
+
+@pytest.mark.slow
+def test_prompt_caches_are_filled_beforehand_once_for_each_judge_and_dimension(tmp_path):
+    with paid_llm(prompt_cache=True) as server:
+        judge = {"provider": "anthropic", "base_url": server.anthropic, "prompt_cache": "5m"}
+        modes = {"headline": {"judges": ["judge-1", "judge-2"]}}
+        prices = {name: {"input": 3, "output": 15, "cache_read": 0.3} for name in ("judge-1", "judge-2")}
+        arranged = arrange(tmp_path, judge=judge, modes=modes, prices=prices)
+        ran = arranged.done("run", arranged.config, "--mode", "headline", "--output-dir", "out")
+        tally = server.settled_tally()
+        assert tally["prewarms"] == 4
+        assert tally["paid_calls"] == 96
+        costs = arranged.document("costs.json")
+        # Written once each, by the pre-warming; read by all questions.
+        for place in costs["by_judge_and_dimension"]:
+            assert place["cache_read_tokens"] == place["cache_write_tokens"] * 24
+        assert "prompt-cache-idle" not in ran.out
+        arranged.done("verify", "out")
+        # Nothing is left to ask: nothing is warmed either.
+        arranged.done("run", arranged.config, "--mode", "headline", "--output-dir", "again")
+        assert server.settled_tally()["prewarms"] == 4
+
+
+def test_a_prompt_cache_that_did_nothing_is_a_finding(tmp_path, billed):
+    arranged = arrange(tmp_path, judge=billed.judge("anthropic", prompt_cache="5m"), dimensions=1)
+    ran = arranged.done("run", arranged.config, "--output-dir", "out")
+    assert "prompt-cache-idle" in ran.out
+    assert "Prompt caching was requested" in (tmp_path / "out" / "report.html").read_text()
+    assert billed.since("prewarms") == 0
+
+
+def test_answers_in_the_seeds_files(tmp_path, billed):
+    """``responses_<entrant>.jsonl`` beside a bank whose texts are called prompt; more answers than prompts."""
+    arranged = arrange(tmp_path, judge=billed.judge(), caches={"responses_dir": "responses"})
+    rows = read_lines(tmp_path / "answers.jsonl")
+    (tmp_path / "responses").mkdir()
+    for name in ("model-0", "model-1", "model-2"):
+        mine = [
+            {"entrant_id": name, "prompt_id": row["prompt_id"], "response_text": row["response"]}
+            for row in rows
+            if row["model"] == name
+        ]
+        mine.append({"entrant_id": name, "prompt_id": "p9999", "response_text": "To something else."})
+        write_lines(tmp_path / "responses" / f"responses_{name}.jsonl", mine)
+    plain = [one["request_key"] for one in arranged.questions()]
+    bank = read_lines(tmp_path / "prompts.jsonl")
+    for row in bank:
+        row["prompt"] = row.pop("text")
+    write_lines(tmp_path / "prompts.jsonl", bank)
+    arranged.change(answers=None)
+    assert [one["request_key"] for one in arranged.questions()] == plain
+    (tmp_path / "responses" / "responses_model-2.jsonl").write_text("")
+    ran = arranged.done("plan", arranged.config)
+    assert "model-2 lacks 4" in ran.err
+
+
+def test_two_answers_of_one_model_to_one_prompt_are_refused(tmp_path, billed):
+    arranged = arrange(tmp_path, judge=billed.judge())
+    rows = read_lines(tmp_path / "answers.jsonl")
+    write_lines(tmp_path / "answers.jsonl", [*rows, rows[0]])
+    arranged.done("plan", arranged.config)
+    write_lines(tmp_path / "answers.jsonl", [*rows, {**rows[0], "response": "Another."}])
+    ran = arranged.call("plan", arranged.config)
+    assert ran.code == 2
+    assert "model-0 has two different answers to prompt p0000" in ran.err
+
+
+def test_answers_that_are_no_text_are_refused(tmp_path, billed):
+    arranged = arrange(tmp_path, judge=billed.judge())
+    rows = read_lines(tmp_path / "answers.jsonl")
+    write_lines(tmp_path / "answers.jsonl", [*rows[1:], {**rows[0], "kind": "image"}])
+    ran = arranged.call("plan", arranged.config)
+    assert ran.code == 2
+    assert "has the kind image; judges can only read text" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("rows", "problem"),
+    [
+        ([], "no prompts"),
+        ([{"text": "without a name"}], "line 1: expected the fields prompt_id"),
+        ([{"prompt_id": "p1"}], "line 1: expected the fields prompt_id"),
+        ([{"prompt_id": "p1", "text": "x", "gold": 3}], "line 1: gold is int; expected text"),
+        ([{"prompt_id": "p1", "text": "x"}, {"prompt_id": "p1", "text": "y"}], "line 2: duplicate prompt_id"),
+    ],
+)
+def test_a_broken_bank_is_named_with_its_line(tmp_path, billed, rows, problem):
+    arranged = arrange(tmp_path, judge=billed.judge())
+    write_lines(tmp_path / "prompts.jsonl", rows)
+    ran = arranged.call("plan", arranged.config)
+    assert ran.code == 2
+    assert "prompts.jsonl" in ran.err
+    assert problem in ran.err
+
+
+@pytest.mark.slow
+def test_human_battles_are_rated_together_with_the_judged(tmp_path, billed):
+    arranged = arrange(tmp_path, judge=billed.judge(), overall={"factuality": 1.0}, anchors="human.jsonl")
+    human = [
+        {
+            "model_a": "model-0",
+            "model_b": "old",
+            "winner": "model_b",
+            "question_id": f"h{k}",
+            "source": "human",
+        }
+        for k in range(6)
+    ]
+    write_lines(tmp_path / "human.jsonl", human)
+    arranged.done("run", arranged.config, "--output-dir", "out")
+    sources = Counter(battle["source"] for battle in read_lines(tmp_path / "out" / "battles.jsonl"))
+    assert sources["human"] == 6
+    assert len(sources) == 2
+    assert "overall" in ratings(arranged)
+    arranged.done("verify", "out")

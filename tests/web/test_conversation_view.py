@@ -1,0 +1,142 @@
+"""Conversations on the vote page: shared parts once, turns side by side, nothing of it markup, nothing unbounded."""
+
+import json
+
+import pytest
+
+from tiltyard.arena.content.blob_store import ResponseContent
+from tiltyard.arena.content.stored_conversations import (
+    CONVERSATION,
+    conversation_bytes,
+    read_conversation,
+    response_text,
+)
+from tiltyard.errors import StoreFault
+from tiltyard.files.answers import Answer
+from tiltyard.web.pages.conversation_view import ConversationTurn, build_conversation_view
+
+HOSTILE = "</pre><script>alert(1)</script>\u202e <b>bold</b>"
+
+
+def stored(*messages, trace=None, response=None):
+    """A response as an import stores it and a page reads it."""
+    row = {"prompt_id": "p", "model": "m", "messages": [dict(one) for one in messages]}
+    if trace is not None:
+        row["trace"] = trace
+    if response is not None:
+        row["response"] = response
+    data = conversation_bytes(Answer.from_dict(row, "here"))
+    return read_conversation(ResponseContent(CONVERSATION, data))
+
+
+def said(role, content, **more):
+    return {"role": role, "content": content, **more}
+
+
+def view(*sides):
+    return build_conversation_view(sides, language=None, say=str)
+
+
+def talk(first, second, *, system="Be brief.", steps=()):
+    return stored(
+        said("system", system),
+        said("user", "One?"),
+        said("assistant", first),
+        said("user", "Two?"),
+        *steps,
+        said("assistant", second),
+    )
+
+
+def test_an_answer_of_a_prompt_and_a_response_is_only_a_text():
+    row = {"prompt_id": "p", "prompt": "One?", "model": "m", "response": "Yes."}
+    assert conversation_bytes(Answer.from_dict(row, "here")) is None
+    plain = read_conversation(ResponseContent("text/plain; charset=utf-8", b"Yes."))
+    assert view(plain, plain) is None
+    assert response_text(ResponseContent("text/plain; charset=utf-8", b"Yes.\xff")) == "Yes.\ufffd"
+
+
+def test_what_both_share_is_shown_once_and_each_side_has_its_own_turns():
+    shown = view(talk("*First* of a", "Last of a"), talk("First of b", "Last of b"))
+    assert shown.system.text == "Be brief."
+    assert [(one.role, one.text) for one in shown.earlier] == [("user", "One?")]
+    for turns, answer in zip(shown.turns, ("<em>First</em> of a", "First of b"), strict=True):
+        assert [turn.steps for turn in turns] == [(), ()]
+        assert answer in turns[0].answer
+        assert "Two?" in turns[1].asked
+        assert turns[1].answer is None, "the response itself stands there"
+
+
+def test_turns_stand_in_the_same_rows():
+    """Three turns of one side beside one of the other: the last rows are the responses."""
+    long = stored(
+        said("user", "One?"),
+        said("assistant", "a1"),
+        said("user", "Two?"),
+        said("assistant", "**a2**"),
+        said("user", "Three?"),
+        said("assistant", "a3"),
+    )
+    shown = view(long, stored(said("user", "Three?"), said("assistant", "b3"), trace=[said("tool", "x")]))
+    first, second = shown.turns
+    assert [bool(turn.asked) for turn in first] == [True, True, True]
+    assert "<strong>a2</strong>" in first[1].answer
+    assert second[:2] == (ConversationTurn(), ConversationTurn())
+    assert [one.role for one in second[2].steps] == ["tool"]
+
+
+def test_calls_of_tools_and_their_results_are_steps():
+    steps = (
+        said("assistant", None, tool_calls=[{"name": "search", "arguments": '{"q": "x"}'}]),
+        said("tool", HOSTILE, name="search"),
+    )
+    shown = view(talk("Same", "Last", steps=steps), talk("Same", "Other"))
+    assert [one.role for one in shown.earlier] == ["user", "assistant"]
+    found = [(one.role, one.tool) for one in shown.turns[0][-1].steps]
+    assert found == [("call", None), ("tool", "search")]
+    text = str(shown.turns[0][-1].steps[1].text)
+    assert "<script>" not in text
+    assert "<b>" not in text
+    assert "&lt;script&gt;" in text
+    assert "\u202e" not in text
+    assert shown.turns[1][-1].steps == ()
+
+
+def test_system_prompts_that_differ_are_not_shown():
+    shown = view(talk("x", "a", system="Be a pirate."), talk("x", "b", system="Be a poet."))
+    assert shown.system is None
+    assert shown.systems_differ
+
+
+def test_a_trace_without_end_is_cut_and_says_so():
+    steps = [said("assistant", "s" * 1000) for _ in range(500)]
+    shown = view(talk("x", "a", steps=steps), talk("x", "b"))
+    turn = shown.turns[0][-1]
+    assert len(turn.steps) == 60
+    assert turn.left_out == 440
+    shown = view(talk("x", "a", steps=[said("tool", "")] * 500), talk("x", "b"))
+    assert len(shown.turns[0][-1].steps) == 200
+
+
+def test_a_transcript_has_everything_and_no_address_of_a_file():
+    picture = {"type": "image_url", "image_url": {"url": "https://tracker.example/x.png"}}
+    one = stored(
+        said("system", "Be brief."),
+        said("user", [{"type": "text", "text": "What is this?"}, picture]),
+        said("assistant", "A tree."),
+        said("user", "And this?"),
+        said("assistant", None, tool_calls=[{"name": "look", "arguments": "{}"}]),
+        said("assistant", "A house."),
+    )
+    row = {"system": one.context.system, "messages": [], "trace": [], "response": "x"}
+    data = json.dumps(row).encode()
+    assert response_text(ResponseContent(CONVERSATION, data)) == "System:\nBe brief.\n\nAssistant:\nx"
+    assert all(part.url is None for message in one.context.messages for part in message.parts)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{}", b"[]", b"\xff", b'{"system":1,"messages":2,"trace":3,"response":4}']
+)
+def test_a_damaged_conversation_is_a_fault_and_no_text(data):
+    with pytest.raises(StoreFault, match="damaged"):
+        read_conversation(ResponseContent(CONVERSATION, data))

@@ -390,7 +390,7 @@ def test_a_prompt_written_by_hand_is_checked_as_an_upload_is(running):
     preview = client.post(where, data=form)
     page = client.get(preview.headers["location"]).text
     assert "Import all 2 rows" in page
-    assert "Empty or cut off" in page
+    assert "Empty, cut off or incomplete" in page
     located(
         client.post(f"{preview.headers['location']}/let-in", data={"expected": "2", "enable": "true"}),
         "imported",

@@ -161,12 +161,12 @@ def _greet(settings: ServingSettings, prepared: StartupResult) -> None:
 
 
 def _warn(imported: ImportResult) -> None:
-    """Warn about responses that mention a model's name, are empty or look cut off."""
+    """Warn about responses that mention a model's name, are empty, cut off or incomplete."""
     for suspect in imported.suspects:
         typer.echo(f"Warning: {escape_controls(str(suspect))}.")
     if imported.suspect > len(imported.suspects):
         more = imported.suspect - len(imported.suspects)
-        typer.echo(f"Warning: {more:,} more responses are empty or look cut off.")
+        typer.echo(f"Warning: {more:,} more responses are empty, cut off or incomplete.")
     for mention in imported.mentions:
         typer.echo(f"Warning: {escape_controls(str(mention))}.")
     if imported.mentioned > len(imported.mentions):

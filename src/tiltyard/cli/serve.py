@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -106,6 +107,7 @@ def _serve(
 
     from tiltyard.postgres.database_url import open_long_lived_database
     from tiltyard.web.logs import configure_logging
+    from tiltyard.web.server_address import publish_address
     from tiltyard.web.startup import prepare_server
     from tiltyard.web.supervisor import Supervisor, listening_socket
 
@@ -114,23 +116,27 @@ def _serve(
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with ExitStack() as stack:
         listening = None if settings.role == "rater" else stack.enter_context(listening_socket(settings))
+        if listening is not None:
+            # Links on the operator's pages need the port that port 0 became.
+            settings = replace(settings, port=listening.getsockname()[1])
         database = stack.enter_context(
             open_long_lived_database(environment, as_user=as_user, on_wait=_waiting("starting PostgreSQL"))
         )
         prepared = asyncio.run(
             prepare_server(database.url, environment, settings, answers=answers, arena=arena)
         )
-        port = None if listening is None else listening.getsockname()[1]
+        if listening is not None:
+            stack.enter_context(publish_address(environment.home, settings.address()))
 
         async def supervised() -> None:
-            await Supervisor(database, settings, listening).run(lambda: _greet(settings, prepared, port))
+            await Supervisor(database, settings, listening).run(lambda: _greet(settings, prepared))
 
         asyncio.run(supervised())
     typer.echo("Stopped.")
 
 
-def _greet(settings: ServingSettings, prepared: StartupResult, port: int | None) -> None:
-    address = settings.address(port)
+def _greet(settings: ServingSettings, prepared: StartupResult) -> None:
+    address = settings.address()
     if settings.role == "rater":
         typer.echo("The rater is ready.")
         return
@@ -155,12 +161,12 @@ def _greet(settings: ServingSettings, prepared: StartupResult, port: int | None)
 
 
 def _warn(imported: ImportResult) -> None:
-    """Warn about responses that mention a model's name, are empty or look cut off."""
+    """Warn about responses that mention a model's name, are empty, cut off or incomplete."""
     for suspect in imported.suspects:
         typer.echo(f"Warning: {escape_controls(str(suspect))}.")
     if imported.suspect > len(imported.suspects):
         more = imported.suspect - len(imported.suspects)
-        typer.echo(f"Warning: {more:,} more responses are empty or look cut off.")
+        typer.echo(f"Warning: {more:,} more responses are empty, cut off or incomplete.")
     for mention in imported.mentions:
         typer.echo(f"Warning: {escape_controls(str(mention))}.")
     if imported.mentioned > len(imported.mentions):

@@ -119,12 +119,12 @@ class ServingSettings:
         parts = urlsplit(self.base_url.lower())
         return f"{parts.scheme}://{parts.netloc}"
 
-    def address(self, port: int | None = None) -> str:
+    def address(self) -> str:
         """The address to show: ``base_url``, or the address the server listens on."""
         if self.base_url is not None:
             return self.base_url
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port if port is None else port}"
+        return f"http://{host}:{self.port}"
 
     def to_dict(self) -> dict[str, object]:
         """As plain values, for another process."""

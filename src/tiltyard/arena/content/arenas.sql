@@ -148,6 +148,8 @@ SELECT prompt, withdrawn_at FROM prompts WHERE arena = %(arena)s AND name = %(na
 SELECT detail FROM events WHERE arena = %(arena)s AND kind = 12 ORDER BY position DESC LIMIT 1;
 
 -- name: arenas_response
--- One live response of a model to a prompt.
+-- A response of a model to a prompt that an operator can read: the live one, or else the last hidden one.
 SELECT response FROM responses
-WHERE arena = %(arena)s AND model = %(model)s AND prompt = %(prompt)s AND withdrawn_at IS NULL;
+WHERE arena = %(arena)s AND model = %(model)s AND prompt = %(prompt)s
+    AND (withdrawn_at IS NULL OR hidden_at IS NOT NULL)
+ORDER BY withdrawn_at IS NULL DESC, response DESC LIMIT 1;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from dataclasses import replace
 from typing import NamedTuple
@@ -169,6 +170,8 @@ def test_the_end_of_an_answer_is_only_shown_once_it_is_known() -> None:
     frames = _frames(hanging, other)
     held = [frame for frame in frames if frame.at < 20.0]
     assert (held[-1].a, held[-1].b, held[-1].ended_a) == (60, 60, False)
+    waiting = [state for now, _, _, state in _steps(hanging, other) if 10.0 < now < 20.0]
+    assert all(state.waits and not state.moves for state in waiting)
 
 
 def test_a_clock_that_stands_still_moves_nothing() -> None:
@@ -206,7 +209,7 @@ class Impression(NamedTuple):
 def _impression(frames: list[Seen], short: int, long: int) -> Impression:
     start, last = frames[0].at, frames[-1].at
     end = next(frame.at for frame in frames if frame.ended_a or frame.ended_b)
-    pauses = [(one.at, other.at - one.at) for one, other in zip(frames, frames[1:], strict=False)]
+    pauses = [(one.at, other.at - one.at) for one, other in itertools.pairwise(frames)]
     return Impression(
         start=start,
         speed=short / (end - start),

@@ -90,6 +90,8 @@ class PaceState:
     position: float = 0.0
     #: Characters a second.
     speed: float = _ASSUMED_SPEED_RATE * _FOLLOWED_SHARE
+    #: Whether everything that has come is shown, and more is still to come.
+    waits: bool = False
     #: Whether the speed stays because one side has been shown to its end.
     held: bool = False
     #: The speed that a reader has seen lately.
@@ -107,7 +109,7 @@ class PaceState:
     @property
     def moves(self) -> bool:
         """Whether time alone lets more be shown."""
-        return self.pace == "equal" and self.started_at is not None and not self.finished
+        return self.pace == "equal" and self.started_at is not None and not self.waits and not self.finished
 
 
 def advance(state: PaceState, a: SideProgress, b: SideProgress, now: float) -> PaceState:
@@ -156,6 +158,7 @@ def _moved(state: PaceState, a: SideProgress, b: SideProgress, passed: float) ->
         shown_b=max(state.shown_b, min(reached, b.come)),
         ended_a=a.ended and reached >= a.come,
         ended_b=b.ended and reached >= b.come,
+        waits=bool(coming) and reached >= end,
         seen_speed=state.seen_speed * kept + speed * (1.0 - kept),
     )
     return _held(moved) if (moved.ended_a or moved.ended_b) and not state.held else moved

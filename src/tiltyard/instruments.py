@@ -151,7 +151,9 @@ LIVE_FIRST_TOKEN_SECONDS = Instrument(
     _ANSWER_BUCKET_SECONDS,
 )
 LIVE_FRAMES = Instrument(
-    "tiltyard_live_frames", "counter", "Times at which more of a live battle was shown, to any number of readers."
+    "tiltyard_live_frames",
+    "counter",
+    "Times at which more of a live battle was shown, to any number of readers.",
 )
 LIVE_RUNNING_TURNS = Instrument(
     "tiltyard_live_running_turns", "gauge", "Turns of live battles in which models answer now."

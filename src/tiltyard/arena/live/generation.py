@@ -344,8 +344,8 @@ class TurnGeneration:
         """Show what may be shown now."""
         left, right = self._sides
         self._ticked_at = self._now()
-        progress = [SideProgress(), SideProgress()] if self._is_held else [left.progress(), right.progress()]
-        pace = advance(self._pace, *progress, self._ticked_at)
+        held = SideProgress() if self._is_held else None
+        pace = advance(self._pace, held or left.progress(), held or right.progress(), self._ticked_at)
         shown = (
             max(self._shown[0], whole_character_length(left.answer.text, pace.shown_a)),
             max(self._shown[1], whole_character_length(right.answer.text, pace.shown_b)),
@@ -365,7 +365,9 @@ class TurnGeneration:
     async def _next_tick(self) -> None:
         """Wait until more may be shown, a model has been silent for too long, or there is other news."""
         if not self._pace.moves:
-            silent = [side.heard_at + self._patience_seconds(side) for side in self._sides if side.end is None]
+            silent = [
+                side.heard_at + self._patience_seconds(side) for side in self._sides if side.end is None
+            ]
             wait = max(min(silent) - self._now(), 0.0) + 0.01 if silent else None
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait):
@@ -382,7 +384,9 @@ class TurnGeneration:
         left, right = self._sides
         if end.problem == _REFUSED_ANSWER:
             self._shown = (0, 0)
-        end = replace(end, flags=self._flags or {}, texts=self.texts, thinking=(left.thinking.text, right.thinking.text))
+        end = replace(
+            end, flags=self._flags or {}, texts=self.texts, thinking=(left.thinking.text, right.thinking.text)
+        )
         await self._stored(lambda: self._recorder.finish_turn(end))
         return end
 

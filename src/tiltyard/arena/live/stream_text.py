@@ -46,10 +46,11 @@ class StreamText:
 
 def whole_character_length(text: str, length: int) -> int:
     """At most ``length``, so that what a reader calls one character is not cut: no accent, no joined emoji."""
-    for shorter in range(min(length, len(text)), max(length - _JOINED_LIMIT, 0), -1):
-        if shorter == len(text) or not _joins(text, shorter):
+    longest = min(length, len(text))
+    for shorter in range(longest, max(longest - _JOINED_LIMIT, -1), -1):
+        if shorter in {0, len(text)} or not _joins(text, shorter):
             return shorter
-    return min(length, len(text))
+    return longest
 
 
 def _joins(text: str, index: int) -> bool:

@@ -64,7 +64,7 @@ class TurnSlots:
         raise Busy(
             f"{len(self._running)} answers are being written; you are number {place} in line, and it takes about "
             f"{math.ceil(seconds)} seconds until your turn",
-            retry_after=min(seconds, _ASK_AGAIN_SECONDS),
+            retry_after=min(max(seconds, 1.0), _ASK_AGAIN_SECONDS),
         )
 
     def release(self, voter: Hashable) -> None:

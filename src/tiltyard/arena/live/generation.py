@@ -23,7 +23,7 @@ from tiltyard.instruments import LIVE_CALLS, LIVE_FIRST_TOKEN_SECONDS, LIVE_FRAM
 from tiltyard.judges.providers.streams import ChatProvider, ChatRequest, StreamEnd
 from tiltyard.retries import Backoff
 
-__all__ = ["LiveEntrant", "SideCall", "TurnChecks", "TurnGeneration", "TurnLimits", "TurnRecorder"]
+__all__ = ["TurnEntrant", "SideCall", "TurnChecks", "TurnGeneration", "TurnLimits", "TurnRecorder"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ CallState = Literal["done", "stopped", "failed", "unknown"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LiveEntrant:
+class TurnEntrant:
     """A model that answers, and what it costs."""
 
     model: int
@@ -67,7 +67,7 @@ class LiveEntrant:
 class SideCall:
     """A call that is stored and paid for in advance: the entrant, what it is asked, and the call's number."""
 
-    entrant: LiveEntrant
+    entrant: TurnEntrant
     request: ChatRequest
     call: int
 
@@ -104,7 +104,7 @@ class TurnRecorder(Protocol):
     async def finish_call(self, call: int, end: CallEnd) -> None: ...
     async def finish_turn(self, end: TurnEnd) -> None: ...
 
-    def note_health(self, entrant: LiveEntrant, fault: ProviderFault | None) -> None:
+    def note_health(self, entrant: TurnEntrant, fault: ProviderFault | None) -> None:
         """An entrant has answered, or failed."""
         ...
 

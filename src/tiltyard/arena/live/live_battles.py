@@ -16,7 +16,7 @@ from typing import Protocol
 from uuid import UUID
 
 from tiltyard.arena.live.generation import (
-    LiveEntrant,
+    TurnEntrant,
     SideCall,
     TurnChecks,
     TurnGeneration,
@@ -98,13 +98,13 @@ class LiveEntrants(Protocol):
         """Read them again if they may have changed."""
         ...
 
-    def of(self, model: int) -> LiveEntrant: ...
+    def of(self, model: int) -> TurnEntrant: ...
 
     def resting(self) -> Collection[int]:
         """Those that are not served at present."""
         ...
 
-    def note_health(self, entrant: LiveEntrant, fault: ProviderFault | None) -> None: ...
+    def note_health(self, entrant: TurnEntrant, fault: ProviderFault | None) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -426,7 +426,7 @@ class _Recorder(TurnRecorder):
     async def finish_turn(self, end: TurnEnd) -> None:
         await finish_turn(self._pool, self._arena, self._matchup, self._turn, end)
 
-    def note_health(self, entrant: LiveEntrant, fault: ProviderFault | None) -> None:
+    def note_health(self, entrant: TurnEntrant, fault: ProviderFault | None) -> None:
         self._entrants.note_health(entrant, fault)
 
 
@@ -476,7 +476,7 @@ def _runs(turn: LiveTurn) -> bool:
 
 
 def _request(
-    entrant: LiveEntrant, side: int, turns: Sequence[LiveTurn], text: str, settings: ArenaSettings
+    entrant: TurnEntrant, side: int, turns: Sequence[LiveTurn], text: str, settings: ArenaSettings
 ) -> ChatRequest:
     """The conversation as one model knows it: with its own answers. A turn that it did not answer is left out."""
     said: list[ChatTurn] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from tiltyard.arena.live.generation import TurnEntrant
@@ -19,7 +19,7 @@ from tiltyard.judges.providers.streams import ChatRequest, StreamEnd, StreamTime
 from tiltyard.judges.token_estimate import token_upper_bound
 from tiltyard.postgres.connection_pool import ConnectionPool
 from tiltyard.settings.environment import Environment
-from tiltyard.settings.live_models import LiveEntrant, complete_live_model
+from tiltyard.settings.live_models import LiveEntrant, LiveModels
 from tiltyard.settings.prices import Price
 
 __all__ = ["EntrantOpener", "EntrantPool", "open_entrant"]
@@ -69,7 +69,9 @@ class EntrantPool:
         """A model that answers."""
         opened = self._opened.get(model)
         if opened is None or opened.entrant is None:
-            raise StoreFault(f"model {model} of this arena cannot be asked: its settings or its key are missing")
+            raise StoreFault(
+                f"model {model} of this arena cannot be asked: its settings or its key are missing"
+            )
         opened.health.started(_now())
         return opened.entrant
 
@@ -119,7 +121,7 @@ class EntrantPool:
 
 def open_entrant(stored: StoredEntrant, environment: Environment) -> TurnEntrant:
     """Open the connections to a model; nothing is sent yet. Raises `BadConfig` if its key is missing."""
-    settings = complete_live_model(stored.config)
+    settings = _settings_of(stored)
     chat = open_chat_model(settings, environment, _TIMEOUTS)
     return TurnEntrant(
         model=stored.model,
@@ -129,6 +131,13 @@ def open_entrant(stored: StoredEntrant, environment: Environment) -> TurnEntrant
         worst_cost=lambda request: _worst_cost(chat, settings, request),
         cost=lambda end: _cost(settings.price, end),
     )
+
+
+def _settings_of(stored: StoredEntrant) -> LiveEntrant:
+    """The model's section of the models file with all defaults. A file has two models at least."""
+    twice = [{**stored.config, "name": name} for name in ("a", "b")]
+    settings, _ = LiveModels.model_validate({"models": twice}).entrants()
+    return replace(settings, name=stored.name)
 
 
 def _worst_cost(chat: ChatModel, settings: LiveEntrant, request: ChatRequest) -> int | None:

@@ -12,16 +12,16 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 from uuid import UUID
 
 from tiltyard.arena.live.generation import (
-    TurnEntrant,
     SideCall,
     TurnChecks,
+    TurnEntrant,
     TurnGeneration,
     TurnLimits,
-    TurnRecorder,
 )
 from tiltyard.arena.live.live_records import (
     BudgetLimits,
@@ -36,6 +36,7 @@ from tiltyard.arena.live.live_records import (
     TurnPlan,
 )
 from tiltyard.arena.live.live_store import (
+    begin_battle,
     begin_turn,
     finish_call,
     finish_turn,
@@ -56,7 +57,8 @@ from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.errors import BadOption, Closed, Conflict, NotFound, OpenBattle, ProviderFault, StoreFault
 from tiltyard.instruments import LIVE_TURN_SECONDS, LIVE_TURNS
 from tiltyard.judges.providers.streams import ChatRequest, ChatTurn
-from tiltyard.postgres.connection_pool import ConnectionPool
+from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
+from tiltyard.postgres.statements import statement
 from tiltyard.settings.arena_settings import ArenaSettings
 
 __all__ = ["LiveBattles", "LiveChecks", "LiveEntrants", "LiveProcess"]
@@ -104,7 +106,10 @@ class LiveEntrants(Protocol):
         """Those that are not served at present."""
         ...
 
+    async def close(self) -> None: ...
+
     def note_health(self, entrant: TurnEntrant, fault: ProviderFault | None) -> None: ...
+    def note_stopped(self, entrant: TurnEntrant) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -300,6 +305,7 @@ class LiveBattles:
             for running in list(self._running.values()):
                 running.generation.abandon(_STOPPED_PROBLEM)
             await asyncio.wait(tasks, timeout=_CLOSE_SECONDS)
+        await self._entrants.close()
 
     async def _open_queue(self) -> VotingQueue:
         if self._is_closing:
@@ -351,7 +357,30 @@ class LiveBattles:
 
     async def _serve(self, queue: VotingQueue, voter: Voter, category: str | None, free_prompt: int) -> UUID:
         """Let the arena choose two models that are well; return the matchup's id."""
-        raise NotImplementedError
+        number = await self._category(category)
+        resting = tuple(self._entrants.resting())
+        try:
+            offered = await queue.begin_live(voter, number, free_prompt, resting=resting)
+        except OpenBattle as refusal:
+            # It was served, and the process that served it was lost before it was stored.
+            lost = UUID(refusal.matchup)
+            if await read_battle(self._pool, self.arena, lost) is not None:
+                raise
+            await queue.end_void(lost, "its first turn never began")
+            offered = await queue.begin_live(voter, number, free_prompt, resting=resting)
+        await begin_battle(self._pool, self.arena, offered.matchup, voter.session, number, free_prompt)
+        return offered.matchup
+
+    async def _category(self, name: str | None) -> int:
+        """The number of a category; without a name, that of the first one."""
+        async with connect_from_pool(self._pool) as connection:
+            found = await connection.execute(statement("roster_prompts"), {"arena": self.arena})
+            names = [one for (one,) in await found.fetchall()]
+        if name is None and names:
+            return 0
+        if name not in names:
+            raise BadOption(f"category: {name!r} is not one of this arena: {', '.join(names)}")
+        return names.index(name)
 
     async def _begin_turn(
         self, queue: VotingQueue, voter: Voter, matchup: UUID, turns: Sequence[LiveTurn], text: str
@@ -376,46 +405,62 @@ class LiveBattles:
                 first_token_seconds=settings.live_first_token_seconds,
                 gap_seconds=settings.live_gap_seconds,
             ),
-            _Recorder(self._pool, self.arena, matchup, turn, limits, self._entrants),
+            _Recorder(
+                self._pool, self.arena, limits, self._entrants, partial(self._finish_turn, matchup, turn)
+            ),
             None if self._checks is None else _AnswerChecks(self._checks, (*turns, prompt)),
         )
-        task = asyncio.create_task(self._run(voter, matchup, generation), name="live turn")
+        task = asyncio.create_task(self._run(matchup, generation), name="live turn")
         self._running[matchup] = _RunningTurn(voter.session, generation, task)
 
-    async def _run(self, voter: Voter, matchup: UUID, generation: TurnGeneration) -> None:
+    async def _run(self, matchup: UUID, generation: TurnGeneration) -> None:
         began = time.monotonic()
         try:
             end = await generation.run()
             LIVE_TURNS.record(1, end.state)
             LIVE_TURN_SECONDS.record(time.monotonic() - began)
-            if end.state == "void":
-                _LOG.warning("a live battle of arena %d is void: %s", self.arena, end.problem)
-                await self._void(matchup, end.problem or "an answer failed")
         except Exception as error:  # noqa: BLE001 - what is not ended here is ended at the next recovery
             _LOG.error("a live turn could not be ended: %s", type(error).__name__)
         finally:
-            self._running.pop(matchup, None)
-            self._shared.slots.release((self.arena, voter.session))
+            self._forget(matchup, generation)
+
+    async def _finish_turn(self, matchup: UUID, turn: int, end: TurnEnd) -> None:
+        """Store how a turn ended, before any reader is told."""
+        await finish_turn(self._pool, self.arena, matchup, turn, end)
+        if end.state == "void":
+            _LOG.warning("a live battle of arena %d is void: %s", self.arena, end.problem)
+            await self._void(matchup, end.problem or "an answer failed")
+        running = self._running.get(matchup)
+        if running is not None:
+            self._forget(matchup, running.generation)
+
+    def _forget(self, matchup: UUID, generation: TurnGeneration) -> None:
+        """A turn has ended: what it held is free."""
+        running = self._running.get(matchup)
+        if running is not None and running.generation is generation:
+            del self._running[matchup]
+            self._shared.slots.release((self.arena, running.session))
 
     async def _void(self, matchup: UUID, problem: str) -> None:
         """End the matchup of a void battle: nothing of it is rated."""
-        raise NotImplementedError
+        queue = await self._find_queue()
+        await queue.end_void(matchup, problem)
 
 
-class _Recorder(TurnRecorder):
+class _Recorder:
     """Stores what happens in one turn."""
 
     def __init__(
         self,
         pool: ConnectionPool,
         arena: int,
-        matchup: UUID,
-        turn: int,
         limits: BudgetLimits,
         entrants: LiveEntrants,
+        finish: Callable[[TurnEnd], Awaitable[None]],
     ) -> None:
-        self._pool, self._arena, self._matchup, self._turn = pool, arena, matchup, turn
+        self._pool, self._arena = pool, arena
         self._limits, self._entrants = limits, entrants
+        self.finish_turn = finish
 
     async def retry_call(self, failed: int, plan: CallPlan) -> int:
         return await retry_call(self._pool, self._arena, failed, plan, self._limits)
@@ -423,11 +468,11 @@ class _Recorder(TurnRecorder):
     async def finish_call(self, call: int, end: CallEnd) -> None:
         await finish_call(self._pool, self._arena, call, end)
 
-    async def finish_turn(self, end: TurnEnd) -> None:
-        await finish_turn(self._pool, self._arena, self._matchup, self._turn, end)
-
     def note_health(self, entrant: TurnEntrant, fault: ProviderFault | None) -> None:
         self._entrants.note_health(entrant, fault)
+
+    def note_stopped(self, entrant: TurnEntrant) -> None:
+        self._entrants.note_stopped(entrant)
 
 
 class _AnswerChecks(TurnChecks):

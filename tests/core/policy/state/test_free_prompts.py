@@ -45,6 +45,13 @@ def test_cells_count_categories_and_pairs_count_what_was_written():
     assert standing.vote_log.columns()["prompt"].tolist() == [1, 1, 2, 9, 10]
 
 
+def test_what_was_stored_before_is_written_as_it_was():
+    assert "free_prompts" not in Policy().to_dict()
+    assert FREE.to_dict()["free_prompts"] is True
+    assert Policy(**FREE.to_dict()) == FREE
+    assert Policy(**Policy().to_dict()) == Policy()
+
+
 def test_without_free_prompts_both_counts_are_one():
     standing = Standing(Policy(), ["a", "b"], ["p"])
     assert standing.prompt_meetings is standing.meetings

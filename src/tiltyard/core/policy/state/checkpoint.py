@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -69,7 +69,7 @@ def save(standing: Standing) -> StateCheckpoint:
         **standing.sessions.saved(),
     }
     values = {
-        "policy": asdict(standing.policy),
+        "policy": standing.policy.to_dict(),
         "models": list(standing.models),
         "prompts": list(standing.prompts),
         "votes": standing.votes,

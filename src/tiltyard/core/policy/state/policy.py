@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import enum
 import math
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 from tiltyard.errors import BadOption
 
@@ -127,6 +127,13 @@ class Policy:
                 f"form_votes is {self.form_votes}; expected at most both_bad_over, {self.both_bad_over}: "
                 "older votes are not kept"
             )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The constants by name. Free prompts are named only where prompts are free: all that was stored before has none."""
+        named = asdict(self)
+        if not self.free_prompts:
+            del named["free_prompts"]
+        return named
 
     def repeats_of(self, prompts: int) -> int:
         """How often one prompt may occur among a pair's last meetings, if it has this many prompts."""

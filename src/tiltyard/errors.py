@@ -262,6 +262,10 @@ class ProviderFault(TiltyardError):
         super().__init__(problem)
 
 
+class StreamBroken(ProviderFault):
+    """A model's answer broke off after a part of it had arrived: lost, stalled, garbled, or without its end mark."""
+
+
 class IdentityFault(TiltyardError):
     """The identity provider failed, or what it said of a person cannot be trusted.
 

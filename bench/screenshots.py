@@ -292,12 +292,16 @@ def stages(browser: Browser, camera: Camera) -> None:
                 camera.take(page, "session-names")
 
 
-def names_after_each_vote(browser: Browser, operator: BrowserContext, camera: Camera) -> None:
-    """A vote in an arena that tells the names after each."""
+def _reveal(operator: BrowserContext, url: str, when: str) -> None:
     changed = operator.request.patch(
-        f"{camera.url}/api/v1{ARENA}", headers={"origin": camera.url}, data={"settings": {"reveal": "vote"}}
+        f"{url}/api/v1{ARENA}", headers={"origin": url}, data={"settings": {"reveal": when}}
     )
     assert changed.ok, changed.text()
+
+
+def names_after_each_vote(browser: Browser, operator: BrowserContext, camera: Camera) -> None:
+    """A vote in an arena that tells the names after each."""
+    _reveal(operator, camera.url, "vote")
     with visitor(browser) as context:
         better = served_to(context, camera.url, *STAGES["vote-code"])
         page = context.new_page()
@@ -308,6 +312,7 @@ def names_after_each_vote(browser: Browser, operator: BrowserContext, camera: Ca
         page.locator("[data-act=reveal]:visible").click()
         page.locator(".named-model:visible").first.wait_for()
         camera.take(page, "vote-names")
+    _reveal(operator, camera.url, "session")
 
 
 def voter(context: BrowserContext, camera: Camera) -> None:

@@ -145,7 +145,7 @@ TEXTS: Mapping[str, tuple[str, str]] = {
         ),
     ),
     "thanks": (_("Thanks"), _("Shown with the names, when a voter has finished a session.")),
-    "pause": (_("During a pause"), _("Shown instead of matchups while the arena is paused or archived.")),
+    "pause": (_("During a pause"), _("Shown instead of matchups while the arena is paused.")),
 }
 
 #: Roles of operators, and what each may do.

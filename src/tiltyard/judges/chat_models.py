@@ -62,11 +62,20 @@ class ChatModel:
         """Ask; send the request in another form if the endpoint refuses this one. See `ChatProvider.stream`."""
         for _ in range(ADAPTATION_LIMIT):
             body = self.body(request)
+            begun, left = False, token_limit(body) * _TOKEN_CHARACTERS
             try:
-                async with aclosing(self._answer(body)) as pieces:
+                async with aclosing(self.provider.stream(body, self.timeouts)) as pieces:
                     async for piece in pieces:
+                        begun = True
                         yield piece
+                        if isinstance(piece, StreamPiece):
+                            left -= len(piece.text) + len(piece.thinking)
+                            if left < 0:
+                                yield StreamEnd(None, None, "length")
+                                return
             except ProviderFault as fault:
+                if begun:
+                    raise broken_stream(fault) from None
                 if not self._learn(fault, body):
                     raise
             else:
@@ -76,21 +85,6 @@ class ChatModel:
     async def aclose(self) -> None:
         """Close the connections."""
         await self.provider.aclose()
-
-    async def _answer(self, body: Body) -> AsyncGenerator[StreamPiece | StreamEnd]:
-        """One answer, cut where it exceeds its limit by far."""
-        begun, left = False, token_limit(body) * _TOKEN_CHARACTERS
-        try:
-            async with aclosing(self.provider.stream(body, self.timeouts)) as pieces:
-                async for piece in pieces:
-                    if isinstance(piece, StreamPiece):
-                        begun, left = True, left - len(piece.text) - len(piece.thinking)
-                    yield piece
-                    if left < 0:
-                        yield StreamEnd(None, None, "length")
-                        return
-        except ProviderFault as fault:
-            raise (broken_stream(fault) if begun else fault) from None
 
     def _learn(self, fault: ProviderFault, body: Body) -> bool:
         """Whether the request will be sent in another form after this refusal."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
+from faulty_upstream import faulty_upstream
 from tiltyard.errors import BadConfig
 from tiltyard.judges.chat_models import answer_cost, open_chat_model
 from tiltyard.judges.providers import ChatRequest, ChatTurn, StreamEnd, StreamTimeouts, Usage
@@ -38,6 +40,22 @@ def test_a_model_is_opened_with_its_parameters(tmp_path):
         await model.aclose()
 
     asyncio.run(go())
+
+
+def test_thinking_that_the_template_opens(tmp_path):
+    async def go(upstream):
+        entrant = entrants(tmp_path, "thinking_open: true")[0]
+        entrant = replace(entrant, base_url=upstream.base_url)
+        model = open_chat_model(entrant, Environment(tmp_path, None, {}))
+        request = ChatRequest((ChatTurn("user", "Hello?"),), None, 50)
+        *pieces, end = [piece async for piece in model.stream(request)]
+        await model.aclose()
+        assert end.stop == "end"
+        return "".join(piece.text for piece in pieces), "".join(piece.thinking for piece in pieces)
+
+    with faulty_upstream() as upstream:
+        upstream.script("m", text="Hm.</think>Yes")
+        assert asyncio.run(go(upstream)) == ("Yes", "Hm.")
 
 
 def test_a_key_that_is_not_set_is_told_before_anything_is_sent(tmp_path):

@@ -44,11 +44,14 @@ class ChatModel:
         model: str,
         options: Mapping[str, Any],
         timeouts: StreamTimeouts | None = None,
+        *,
+        thinking_open: bool = False,
     ) -> None:
         self.provider = provider
         self.model = model
         self.timeouts = timeouts or StreamTimeouts()
         self._options = dict(options)
+        self._thinking_open = thinking_open
         self._learned = LearnedLimits()
         self._states_usage = True
 
@@ -73,7 +76,8 @@ class ChatModel:
             body = self.body(request)
             begun, left = False, token_limit(body) * _TOKEN_CHARACTERS
             try:
-                async with aclosing(self.provider.stream(body, self.timeouts)) as pieces:
+                answer = self.provider.stream(body, self.timeouts, thinking_open=self._thinking_open)
+                async with aclosing(answer) as pieces:
                     async for piece in pieces:
                         begun = True
                         yield piece
@@ -130,7 +134,7 @@ def open_chat_model(
         timeouts,
         environment.route(entrant, asking=True),
     )
-    model = ChatModel(provider, entrant.model, entrant.options, timeouts)
+    model = ChatModel(provider, entrant.model, entrant.options, timeouts, thinking_open=entrant.thinking_open)
     try:
         model.body(ChatRequest((ChatTurn("user", "?"),), entrant.system, entrant.max_tokens))
     except BadOption as error:

@@ -141,10 +141,13 @@ class Anthropic:
             self._path, encode_body(body), billable=True, model=body.get("model", "")
         )
 
-    def stream(self, body: Body, timeouts: StreamTimeouts) -> AsyncGenerator[StreamPiece | StreamEnd]:
+    def stream(
+        self, body: Body, timeouts: StreamTimeouts, *, thinking_open: bool = False
+    ) -> AsyncGenerator[StreamPiece | StreamEnd]:
         deadline = StreamDeadline(timeouts, asyncio.get_running_loop().time())
         events = self._wire.events(self._path, encode_body(body), deadline, model=body.get("model", ""))
-        return read_stream(events, AnthropicStream(self._wire.where), deadline)
+        reader = AnthropicStream(self._wire.where, thinking_open=thinking_open)
+        return read_stream(events, reader, deadline)
 
     async def count_tokens(self, body: Body) -> int:
         kept = ("model", "system", "messages", "tools", "tool_choice", "thinking", "output_config")

@@ -25,8 +25,8 @@ _COUNTS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cach
 class AnthropicStream(StreamReader):
     """Reads events of a message."""
 
-    def __init__(self, where: str) -> None:
-        super().__init__(where)
+    def __init__(self, where: str, *, thinking_open: bool = False) -> None:
+        super().__init__(where, thinking_open=thinking_open)
         #: Counts so far; later ones replace earlier ones.
         self._counts: dict[str, int] = {}
 

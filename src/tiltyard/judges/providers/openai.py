@@ -159,10 +159,13 @@ class OpenAI:
             raise error_in_reply(self._wire.where, error)
         return reply
 
-    def stream(self, body: Body, timeouts: StreamTimeouts) -> AsyncGenerator[StreamPiece | StreamEnd]:
+    def stream(
+        self, body: Body, timeouts: StreamTimeouts, *, thinking_open: bool = False
+    ) -> AsyncGenerator[StreamPiece | StreamEnd]:
         deadline = StreamDeadline(timeouts, asyncio.get_running_loop().time())
         events = self._wire.events(self._path, encode_body(body), deadline, model=body.get("model", ""))
-        return read_stream(events, OpenAIStream(self._wire.where), deadline)
+        reader = OpenAIStream(self._wire.where, thinking_open=thinking_open)
+        return read_stream(events, reader, deadline)
 
     async def count_tokens(self, body: Body) -> int:
         raise ProviderFault(f"{self._wire.where}: has no endpoint to count tokens of {body.get('model')}")

@@ -21,14 +21,14 @@ __all__ = ["StreamReader", "read_stream"]
 class StreamReader:
     """Collects what the events of one stream say. Each protocol has its own."""
 
-    def __init__(self, where: str) -> None:
+    def __init__(self, where: str, *, thinking_open: bool = False) -> None:
         self.where = where
         #: The protocol's end mark has come.
         self.finished = False
         #: Why the answer ended, once it has.
         self.stop: StreamStop | None = None
         self.usage: Usage | None = None
-        self._joiner, self._tags = SurrogateJoiner(), ThinkingTags()
+        self._joiner, self._tags = SurrogateJoiner(), ThinkingTags(opened=thinking_open)
         #: What has been read and not been given yet.
         self._text = ""
         self._thinking = ""

@@ -103,8 +103,13 @@ class StreamingProvider(Protocol):
         """The exact request for a streamed answer. ``options`` are the user's own fields of the request."""
         ...
 
-    def stream(self, body: Body, timeouts: StreamTimeouts) -> AsyncGenerator[StreamPiece | StreamEnd]:
-        """Send a request once. Raises only `ProviderFault`."""
+    def stream(
+        self, body: Body, timeouts: StreamTimeouts, *, thinking_open: bool = False
+    ) -> AsyncGenerator[StreamPiece | StreamEnd]:
+        """Send a request once. Raises only `ProviderFault`.
+
+        ``thinking_open``: the server's template has opened the model's thinking, which only a closing tag ends.
+        """
         ...
 
     async def aclose(self) -> None: ...

@@ -21,12 +21,10 @@ from tiltyard.judges.providers.streams import (
 )
 from tiltyard.judges.providers.token_limits import token_limit, with_token_limit
 from tiltyard.judges.reply_limits import ADAPTATION_LIMIT, LearnedLimits
-from tiltyard.judges.token_estimate import token_upper_bound
 from tiltyard.settings.environment import Environment
 from tiltyard.settings.live_models import LiveEntrant
-from tiltyard.settings.prices import Price
 
-__all__ = ["USAGE_FIELD", "ChatModel", "answer_cost", "open_chat_model"]
+__all__ = ["USAGE_FIELD", "ChatModel", "open_chat_model"]
 
 #: The field of OpenAI's protocol that asks for the usage of a stream. Some servers refuse it.
 USAGE_FIELD = "stream_options"
@@ -62,13 +60,6 @@ class ChatModel:
             body.pop(USAGE_FIELD, None)
         limit = self._learned.bounded(token_limit(body), len(encode_body(body)))
         return with_token_limit(body, limit, self._learned.field)
-
-    def worst_cost(self, request: ChatRequest, price: Price | None) -> int | None:
-        """The most that an answer can cost, in picodollars: what to reserve. ``None`` if the price is unknown."""
-        if price is None:
-            return None
-        body = self.body(request)
-        return price.worst(token_upper_bound(len(encode_body(body))), token_limit(body), batch=False)
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamPiece | StreamEnd]:
         """Ask; send the request in another form if the endpoint refuses this one. See `ChatProvider.stream`."""
@@ -110,13 +101,6 @@ class ChatModel:
         named = not fault.said or USAGE_FIELD in fault.said or "include_usage" in fault.said
         self._states_usage = not (asked and named) and (self._states_usage or not fault.said)
         return asked and named
-
-
-def answer_cost(end: StreamEnd, price: Price | None, worst: int | None) -> int | None:
-    """What an answer has cost, in picodollars: the most that it can cost if its usage is unknown."""
-    if price is None:
-        return None
-    return worst if end.usage is None else price.cost(end.usage, batch=False)
 
 
 def open_chat_model(

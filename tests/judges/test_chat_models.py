@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -67,3 +69,25 @@ def test_a_key_that_is_not_set_is_told_before_anything_is_sent(tmp_path):
 def test_an_option_that_is_ours_is_told_before_anything_is_sent(tmp_path, option):
     with pytest.raises(BadConfig, match=f"model a: options: {option.split(':')[0]}"):
         open_chat_model(entrants(tmp_path, f"options: {{{option}}}")[0], Environment(tmp_path, None, {}))
+
+
+def test_without_the_extra_the_models_are_read_and_the_extra_is_named(tmp_path):
+    entrants(tmp_path)
+    code = """
+import sys
+from pathlib import Path
+sys.modules["aiohttp"] = None
+from tiltyard.errors import MissingExtra
+from tiltyard.judges.chat_models import open_chat_model
+from tiltyard.settings.environment import Environment
+from tiltyard.settings.live_models import load_live_models
+entrant = load_live_models(Path("models.yaml")).entrants()[0]
+try:
+    open_chat_model(entrant, Environment(Path(), None, {}))
+except MissingExtra as error:
+    print(error.extra)
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (ran.stdout, ran.stderr) == ("judges\n", "")

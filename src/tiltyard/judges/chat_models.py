@@ -7,7 +7,6 @@ from contextlib import aclosing
 from typing import Any
 
 from tiltyard.errors import BadConfig, BadOption, ProviderFault
-from tiltyard.judges.providers.faults import broken_stream
 from tiltyard.judges.providers.json_bodies import encode_body
 from tiltyard.judges.providers.provider import Body
 from tiltyard.judges.providers.provider_factory import open_streaming_provider
@@ -18,16 +17,17 @@ from tiltyard.judges.providers.streams import (
     StreamingProvider,
     StreamPiece,
     StreamTimeouts,
+    broken_stream,
 )
 from tiltyard.judges.providers.token_limits import token_limit, with_token_limit
 from tiltyard.judges.reply_limits import ADAPTATION_LIMIT, LearnedLimits
 from tiltyard.settings.environment import Environment
 from tiltyard.settings.live_models import LiveEntrant
 
-__all__ = ["USAGE_FIELD", "ChatModel", "open_chat_model"]
+__all__ = ["ChatModel", "open_chat_model"]
 
 #: The field of OpenAI's protocol that asks for the usage of a stream. Some servers refuse it.
-USAGE_FIELD = "stream_options"
+_USAGE_FIELD = "stream_options"
 _REFUSED_STATUSES = frozenset({400, 422})
 #: A server that sends more than this for each token of the limit ignores the limit: its answer is cut.
 _TOKEN_CHARACTERS = 64
@@ -57,7 +57,7 @@ class ChatModel:
         """The exact request. Its encoded size bounds its tokens (`token_upper_bound`)."""
         body = self.provider.chat_body(self.model, request, self._options)
         if not self._states_usage:
-            body.pop(USAGE_FIELD, None)
+            body.pop(_USAGE_FIELD, None)
         limit = self._learned.bounded(token_limit(body), len(encode_body(body)))
         return with_token_limit(body, limit, self._learned.field)
 
@@ -97,8 +97,8 @@ class ChatModel:
         if fault.status not in _REFUSED_STATUSES or fault.billed:
             return False
         # Mistral names the refused field in a document of its own form, so that nothing is said.
-        asked = USAGE_FIELD in body
-        named = not fault.said or USAGE_FIELD in fault.said or "include_usage" in fault.said
+        asked = _USAGE_FIELD in body
+        named = not fault.said or _USAGE_FIELD in fault.said or "include_usage" in fault.said
         self._states_usage = not (asked and named) and (self._states_usage or not fault.said)
         return asked and named
 

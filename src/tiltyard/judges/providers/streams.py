@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from tiltyard.errors import ProviderFault, StreamBroken
 from tiltyard.judges.providers.provider import Body, Usage
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "StreamStop",
     "StreamTimeouts",
     "StreamingProvider",
+    "broken_stream",
 ]
 
 #: Why an answer ended: the model was done, its limit of tokens was reached, or it or its provider refused.
@@ -113,3 +115,17 @@ class StreamingProvider(Protocol):
         ...
 
     async def aclose(self) -> None: ...
+
+
+def broken_stream(fault: ProviderFault) -> StreamBroken:
+    """The fault of a stream of which a part has arrived: that part was billed."""
+    return StreamBroken(
+        str(fault),
+        status=fault.status,
+        retryable=fault.retryable,
+        throttled=fault.throttled,
+        billed=True,
+        fatal=fault.fatal,
+        retry_after=fault.retry_after,
+        said=fault.said,
+    )

@@ -50,11 +50,20 @@ from tiltyard.arena.live.live_store import (
     void_lost_turns,
 )
 from tiltyard.arena.live.turn_slots import TurnSlots
-from tiltyard.arena.log.event_log import matchup_not_found_error
+from tiltyard.arena.log.event_log import HUMAN, matchup_not_found_error
 from tiltyard.arena.voting.owner_calls import OwnerCalls, run_by_owner
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.arena.voting.voting_queue import VotingQueue
-from tiltyard.errors import BadOption, Closed, Conflict, NotFound, OpenBattle, ProviderFault, StoreFault
+from tiltyard.errors import (
+    BadOption,
+    Closed,
+    Conflict,
+    NotAllowed,
+    NotFound,
+    OpenBattle,
+    ProviderFault,
+    StoreFault,
+)
 from tiltyard.instruments import LIVE_TURN_SECONDS, LIVE_TURNS
 from tiltyard.judges.providers.streams import ChatRequest, ChatTurn
 from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
@@ -218,6 +227,8 @@ class LiveBattles:
     @run_by_owner("live_begin", tuple[Voter, str, str | None], UUID)
     async def begin(self, voter: Voter, text: str, category: str | None) -> UUID:
         """Begin a battle; return its matchup's id."""
+        if voter.source != HUMAN:
+            raise NotAllowed("live battles are for people; a judge votes on stored responses", known=True)
         queue = await self._open_queue()
         text = _checked_prompt(text, queue.settings)
         await self._end_unbegun(voter)

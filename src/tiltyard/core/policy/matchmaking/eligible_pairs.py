@@ -122,7 +122,7 @@ class EligiblePairs:
         """Prompts that the session saw with this pair, and those repeated too often in its last meetings."""
         memory = self.memory.prompts
         seen = memory.get(pair_key(one, other), []) if memory and self.fresh_prompts else []
-        if self.repeats:
+        if self.repeats or self.standing.policy.free_prompts:
             return seen
         # The next meeting will be one of the last ten, so the oldest of those stored no longer counts.
         met = self.standing.meetings.recent(one, other)

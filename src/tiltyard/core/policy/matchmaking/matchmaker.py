@@ -125,7 +125,7 @@ def _ruled(
 ) -> Iterator[tuple[EligiblePairs, tuple[str, ...]]]:
     first = True
     for capped in (False,) if standing.policy.phase == 1 else (True, False):
-        for fresh in (True, False) if memory.prompts else (True,):
+        for fresh in (True, False) if any(memory.prompts.values()) else (True,):
             for depth in range(len(memory.pairs), -1, -1):
                 field = EligiblePairs.of(
                     standing, memory, capped=capped, depth=depth, fresh_prompts=fresh, need=need

@@ -231,10 +231,10 @@ def test_distinct_prompts_are_promoted_to_a_bank(database, tmp_path):
         await live.battle(1, "What is this?", "And that?")
         await live.battle(2, " what is THIS ", flags={"language": "en"})
         await live.battle(3, "who are you", flags={"language": "en", "identity": ["prompt", "a"]})
-        await live.battle(4, "bad words", flags={"moderation": ["exam"]})
+        await live.battle(4, "bad words", flags={"rules": ["exam"]})
         await live.battle(5, "call +49 30 901820")
         await live.battle(6, "42", flags={"language": "unknown"})
-        await live.battle(7, "Warum ist der Himmel blau?", flags={"moderation": []})
+        await live.battle(7, "Warum ist der Himmel blau?", flags={"rules": []})
 
     fought(database, scene)
     path = tmp_path / "prompts.jsonl"

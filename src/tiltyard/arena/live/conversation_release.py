@@ -16,7 +16,7 @@ from uuid import UUID
 
 import psycopg
 
-from tiltyard.arena.live.turn_checks import TurnFlags
+from tiltyard.arena.live.turn_notes import TurnFlags
 from tiltyard.arena.log.buckets import find_statement_sync
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.core.battles import Kind
@@ -62,7 +62,7 @@ CONVERSATION_COLUMNS: dict[str, type] = {
     "propensity": float,
     "identity": str,
     "private": str,
-    "moderation": str,
+    "rules": str,
     **{
         f"{name}_{side}": kind
         for side in "ab"
@@ -272,7 +272,7 @@ def _rows(
 
 
 def _flag_lists(flags: TurnFlags) -> tuple[list[str], list[str], list[str]]:
-    return flags.get("identity", []), flags.get("private", []), flags.get("moderation", [])
+    return flags.get("identity", []), flags.get("private", []), flags.get("rules", [])
 
 
 def _read_models(connection: psycopg.Connection, arena: int) -> dict[int, tuple[str, str]]:

@@ -72,7 +72,7 @@ def promoted_lines(
         first = battle.turns[0]
         if battle.free_prompt in seen:
             continue
-        if first.flags.get("moderation") or "prompt" in first.flags.get("identity", ()):
+        if first.flags.get("rules") or "prompt" in first.flags.get("identity", ()):
             counts.leave_out("flagged")
             continue
         seen.add(battle.free_prompt)

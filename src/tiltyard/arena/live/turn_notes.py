@@ -12,7 +12,7 @@ from tiltyard.core.live.private_data import find_private_data
 from tiltyard.core.live.prompt_language import detect_language
 from tiltyard.settings.arena_settings import LiveIdentity
 
-__all__ = ["TurnChecks", "TurnFlags"]
+__all__ = ["TurnNotes", "TurnFlags"]
 
 
 class TurnFlags(TypedDict, total=False):
@@ -25,10 +25,10 @@ class TurnFlags(TypedDict, total=False):
     #: Kinds of private data in the prompt or the answers.
     private: list[str]
     #: Names of moderation rules that only flag, and ``unchecked``.
-    moderation: list[str]
+    rules: list[str]
 
 
-class TurnChecks:
+class TurnNotes:
     """The checks of an arena's turns. Make new ones when its entrants or its settings change."""
 
     def __init__(self, entrants: Iterable[StoredEntrant], identity: LiveIdentity = "flag") -> None:
@@ -37,7 +37,7 @@ class TurnChecks:
         self._mask = NameMask(names) if identity == "mask" else None
 
     def flags(
-        self, prompt: str, answers: tuple[str, str], models: tuple[str, str], moderation: Sequence[str] = ()
+        self, prompt: str, answers: tuple[str, str], models: tuple[str, str], rules: Sequence[str] = ()
     ) -> TurnFlags:
         """The flags of a turn that ended. ``models``: the names of the entrants on the left and on the right."""
         noted: TurnFlags = {"language": detect_language(prompt)}
@@ -47,8 +47,8 @@ class TurnChecks:
             noted["identity"] = list(identity)
         if private:
             noted["private"] = list(private)
-        if moderation:
-            noted["moderation"] = list(dict.fromkeys(moderation))
+        if rules:
+            noted["rules"] = list(dict.fromkeys(rules))
         return noted
 
     def shown(self, text: str, *, complete: bool) -> str:

@@ -358,7 +358,9 @@ CREATE TABLE public.live_battles (
     free_prompt integer NOT NULL,
     began_at timestamp with time zone DEFAULT now() NOT NULL,
     votable boolean DEFAULT false NOT NULL,
-    void text
+    void text,
+    language text,
+    identity_talk boolean DEFAULT false NOT NULL
 );
 
 CREATE TABLE public.live_calls (
@@ -1004,6 +1006,8 @@ CREATE INDEX live_calls_of_model ON public.live_calls USING btree (arena, model,
 CREATE INDEX live_calls_of_turn ON public.live_calls USING btree (arena, matchup, turn);
 
 CREATE INDEX live_turns_running ON public.live_turns USING btree (arena, process) WHERE (ended_at IS NULL);
+
+CREATE INDEX live_turns_with_text ON public.live_turns USING btree (arena, began_at) WHERE (prompt IS NOT NULL);
 
 CREATE INDEX matchups_by_expiry ON ONLY public.matchups USING brin (expires_at);
 

@@ -17,6 +17,7 @@ __all__ = [
     "ArenaKind",
     "ArenaSettings",
     "Entry",
+    "LiveIdentity",
     "LivePace",
     "LiveVotes",
     "Reveal",
@@ -44,6 +45,9 @@ ArenaKind = Literal["cached", "live"]
 LivePace = Literal["equal", "as-it-comes", "complete"]
 #: What is voted on in a live battle. ``whole``: the battle. ``turn``: each turn too; only the vote on the whole is rated.
 LiveVotes = Literal["whole", "turn"]
+#: What happens to names of models, families and makers in live answers. ``flag``: the turn is flagged. ``mask``: they are
+#: also masked in what is shown, by the same rule on both sides.
+LiveIdentity = Literal["flag", "mask"]
 
 _MAX_GROUPS_CHARACTERS = 2_000
 
@@ -104,6 +108,10 @@ class ArenaSettings:
     #: In a live arena: how long a model may take to its first token, and from one token to the next.
     live_first_token_seconds: float = 30.0
     live_gap_seconds: float = 20.0
+    #: In a live arena: what happens to names of models in answers.
+    live_identity: LiveIdentity = "flag"
+    #: In a live arena: after how many days prompts and answers are deleted; the votes stay. None: never.
+    live_retention_days: int | None = None
 
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
@@ -189,6 +197,7 @@ _CHOICES = {
     "kind": ("cached", "live"),
     "live_pace": ("equal", "as-it-comes", "complete"),
     "live_votes": ("whole", "turn"),
+    "live_identity": ("flag", "mask"),
 }
 _SPANS = {
     "undo_seconds": (0.0, 600.0),
@@ -207,6 +216,7 @@ _COUNT_RANGES = {
 }
 _BUDGET_NAMES = ("live_budget_dollars", "live_day_dollars", "live_voter_day_dollars")
 _BUDGET_DOLLARS_LIMIT = 1_000_000
+_MAX_RETENTION_DAYS = 36_500
 
 
 def _is_number(value: object) -> bool:
@@ -218,6 +228,13 @@ def _check_counts(settings: ArenaSettings) -> None:
         value = getattr(settings, name)
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
             raise BadOption(f"{name} is {value!r}; expected a number of {counted} from {least:,} to {most:,}")
+    days = settings.live_retention_days
+    if days is not None and (
+        not isinstance(days, int) or isinstance(days, bool) or not 1 <= days <= _MAX_RETENTION_DAYS
+    ):
+        raise BadOption(
+            f"live_retention_days is {days!r}; expected a number of days from 1 to {_MAX_RETENTION_DAYS:,}, or none"
+        )
     for name in _BUDGET_NAMES:
         value = getattr(settings, name)
         if value is not None and not (_is_number(value) and 0 <= value <= _BUDGET_DOLLARS_LIMIT):

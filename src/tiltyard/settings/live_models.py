@@ -24,6 +24,7 @@ from tiltyard.settings.config_section import (
     validate_section,
 )
 from tiltyard.settings.model_traits import request_fields
+from tiltyard.settings.moderation_rules import ModerationSection
 from tiltyard.settings.prices import OWN_ADDRESSES, Dollars, Price, PriceBook, PriceEntry, open_prices
 from tiltyard.settings.tournament_sections import KEY_VARIABLES, GenerateSection, Prices
 from tiltyard.settings.yaml_file import YamlFile, read_yaml
@@ -168,6 +169,8 @@ class LiveModels(ConfigSection):
 
     models: Annotated[tuple[LiveModel, ...], Many, Field(min_length=2)]
     prices: Prices | None = None
+    #: How prompts and answers are moderated; by default not at all.
+    moderation: ModerationSection | None = None
     _file: YamlFile = PrivateAttr(default=YamlFile("models.yaml", {}, {(): 1}))
 
     @property

@@ -162,6 +162,8 @@ async def finish_turn(pool: ConnectionPool, arena: int, matchup: UUID, turn: int
     about = {
         "votable": end.state != "void" and all(end.texts),
         "void": (end.problem or "an answer failed") if end.state == "void" else None,
+        "language": end.flags.get("language"),
+        "identity_talk": bool(end.flags.get("identity")),
     }
     async with connect_from_pool(pool) as connection, _transaction(connection):
         values = {**key, **texts, **thinking, "state": end.state, "flags": Jsonb(dict(end.flags))}

@@ -83,21 +83,24 @@ WHERE arena = %(arena)s AND call = %(call)s AND state = 'running'
 RETURNING coalesce(cost, reserve, 0) - coalesce(reserve, 0), session, day;
 
 -- name: live_end_turn
--- A turn ended; no row comes back if it had ended.
+-- A turn ended; no row comes back if it had ended. Answers to a prompt that was erased meanwhile are not stored.
 UPDATE live_turns
-SET state = %(state)s, answer_a = %(answer_a)s, answer_b = %(answer_b)s, thinking_a = %(thinking_a)s,
-    thinking_b = %(thinking_b)s, flags = %(flags)s, process = NULL, ended_at = clock_timestamp()
+SET state = %(state)s, answer_a = CASE WHEN prompt IS NOT NULL THEN %(answer_a)s END,
+    answer_b = CASE WHEN prompt IS NOT NULL THEN %(answer_b)s END,
+    thinking_a = CASE WHEN prompt IS NOT NULL THEN %(thinking_a)s END,
+    thinking_b = CASE WHEN prompt IS NOT NULL THEN %(thinking_b)s END, flags = %(flags)s, process = NULL, ended_at = clock_timestamp()
 WHERE arena = %(arena)s AND matchup = %(matchup)s AND turn = %(turn)s AND ended_at IS NULL
 RETURNING turn;
 
 -- name: live_end_battle_turn
 -- After a turn a battle can be voted on, or is void. A turn that was stopped before anything came leaves those before it.
+-- Its language is that of its first prompt.
 UPDATE live_battles b SET void = coalesce(void, %(void)s), votable = %(votable)s OR (
     %(void)s::text IS NULL AND EXISTS (
         SELECT FROM live_turns t
         WHERE t.arena = b.arena AND t.matchup = b.matchup AND t.answer_a <> '' AND t.answer_b <> ''
     )
-)
+), language = coalesce(language, %(language)s), identity_talk = identity_talk OR %(identity_talk)s
 WHERE arena = %(arena)s AND matchup = %(matchup)s;
 
 -- name: live_void_lost

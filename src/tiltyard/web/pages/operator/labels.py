@@ -181,6 +181,7 @@ JOBS: Mapping[str, str] = {
     "thin-snapshots": _("Thinning out old boards"),
     "sweep-bytes": _("Deletion of withdrawn files"),
     "delete-arenas": _("Deletion of arenas that are due"),
+    "delete-live-texts": _("Deletion of live prompts and answers that are due"),
     "judges": _("Judging round of this arena"),
 }
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 from uuid import UUID
@@ -17,6 +18,9 @@ __all__ = [
     "LiveFrame",
     "LiveTurn",
     "StoredEntrant",
+    "TurnEnd",
+    "TurnOutcome",
+    "TurnPlan",
     "TurnState",
 ]
 
@@ -25,6 +29,8 @@ __all__ = [
 TurnState = Literal["waiting", "streaming", "done", "stopped", "void"]
 #: ``open``: it may be continued or voted on. ``voted``, ``skipped``, ``expired``: how its matchup ended. ``void``: failed.
 BattleState = Literal["open", "voted", "skipped", "expired", "void"]
+#: The verdict on one turn.
+TurnOutcome = Literal["a", "b", "tie", "both_bad"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +43,7 @@ class LiveTurn:
     b: str
     state: TurnState
     #: The verdict on this turn alone, if the arena asks for one.
-    outcome: str | None = None
+    outcome: TurnOutcome | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +100,31 @@ class CallPlan:
     #: Millionths of a dollar; ``None`` if the price is unknown.
     reserve: int | None
     max_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class TurnPlan:
+    """A turn that is about to begin: its number from 1, the prompt, and the calls for the left and the right side."""
+
+    turn: int
+    prompt: str
+    calls: tuple[CallPlan, CallPlan]
+    #: The process that generates the answers.
+    process: int
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnd:
+    """How a turn ended: both answers, as far as they came."""
+
+    state: Literal["done", "stopped", "void"]
+    texts: tuple[str, str] = ("", "")
+    #: What the models thought, if they said it and the arena keeps it.
+    thinking: tuple[str, str] = ("", "")
+    #: What the checks found, as JSON.
+    flags: Mapping[str, object] = field(default_factory=dict)
+    #: Why it is void; for the operator.
+    problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,101 @@
+"""A model with its parameters, which answers conversations as streams."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from typing import Any
+
+from tiltyard.errors import ProviderFault
+from tiltyard.judges.providers.faults import broken_stream
+from tiltyard.judges.providers.json_bodies import encode_body
+from tiltyard.judges.providers.provider import Body
+from tiltyard.judges.providers.streams import (
+    ChatRequest,
+    StreamEnd,
+    StreamingProvider,
+    StreamPiece,
+    StreamTimeouts,
+)
+from tiltyard.judges.providers.token_limits import token_limit, with_token_limit
+from tiltyard.judges.reply_limits import ADAPTATION_LIMIT, LearnedLimits
+
+__all__ = ["USAGE_FIELD", "ChatModel"]
+
+#: The field of OpenAI's protocol that asks for the usage of a stream. Some servers refuse it.
+USAGE_FIELD = "stream_options"
+_REFUSED_STATUSES = frozenset({400, 422})
+#: A server that sends more than this for each token of the limit ignores the limit: its answer is cut.
+_TOKEN_CHARACTERS = 64
+
+
+class ChatModel:
+    """One model behind a provider: a `ChatProvider`. It learns what its endpoint refuses, and does not ask twice."""
+
+    def __init__(
+        self,
+        provider: StreamingProvider,
+        model: str,
+        options: Mapping[str, Any],
+        timeouts: StreamTimeouts | None = None,
+    ) -> None:
+        self.provider = provider
+        self.model = model
+        self.timeouts = timeouts or StreamTimeouts()
+        self._options = dict(options)
+        self._learned = LearnedLimits()
+        self._states_usage = True
+
+    def body(self, request: ChatRequest) -> Body:
+        """The exact request. Its encoded size bounds its tokens (`token_upper_bound`)."""
+        body = self.provider.chat_body(self.model, request, self._options)
+        if not self._states_usage:
+            body.pop(USAGE_FIELD, None)
+        limit = self._learned.bounded(token_limit(body), len(encode_body(body)))
+        return with_token_limit(body, limit, self._learned.field)
+
+    async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamPiece | StreamEnd]:
+        """Ask; send the request in another form if the endpoint refuses this one. See `ChatProvider.stream`."""
+        for _ in range(ADAPTATION_LIMIT):
+            body = self.body(request)
+            try:
+                async with aclosing(self._answer(body)) as pieces:
+                    async for piece in pieces:
+                        yield piece
+            except ProviderFault as fault:
+                if not self._learn(fault, body):
+                    raise
+            else:
+                return
+        raise ProviderFault(f"{self.provider.address}: refused {ADAPTATION_LIMIT} forms of the same request")
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self.provider.aclose()
+
+    async def _answer(self, body: Body) -> AsyncGenerator[StreamPiece | StreamEnd]:
+        """One answer, cut where it exceeds its limit by far."""
+        begun, left = False, token_limit(body) * _TOKEN_CHARACTERS
+        try:
+            async with aclosing(self.provider.stream(body, self.timeouts)) as pieces:
+                async for piece in pieces:
+                    if isinstance(piece, StreamPiece):
+                        begun, left = True, left - len(piece.text) - len(piece.thinking)
+                    yield piece
+                    if left < 0:
+                        yield StreamEnd(None, None, "length")
+                        return
+        except ProviderFault as fault:
+            raise (broken_stream(fault) if begun else fault) from None
+
+    def _learn(self, fault: ProviderFault, body: Body) -> bool:
+        """Whether the request will be sent in another form after this refusal."""
+        if self._learned.learn(fault, body, len(encode_body(body))):
+            return True
+        if fault.status not in _REFUSED_STATUSES or fault.billed:
+            return False
+        # Mistral names the refused field in a document of its own form, so that nothing is said.
+        asked = USAGE_FIELD in body
+        named = not fault.said or USAGE_FIELD in fault.said or "include_usage" in fault.said
+        self._states_usage = not (asked and named) and (self._states_usage or not fault.said)
+        return asked and named

@@ -18,7 +18,7 @@ _LIST_ENDS = ("</ul>\n", "</ol>\n")
 
 @dataclass(frozen=True, slots=True)
 class RenderedBlock:
-    """A complete block as HTML."""
+    """A complete block as HTML; empty if it shows nothing."""
 
     html: str
     #: Whether it is one more item of the list with which the HTML before it ends.
@@ -72,8 +72,7 @@ class AnswerRenderer:
         if not blocks:
             return []
         self._tail = [self.tail[sum(len(block.text) for block in blocks) :]]
-        shown = [self._render(block) for block in blocks]
-        return [block for block in shown if block.html]
+        return [self._render(block) for block in blocks]
 
     def _render(self, block: TextBlock) -> RenderedBlock:
         source = _with_next_item(block.text) if block.loose else block.text

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 
-from tiltyard.arena.live.generation import LiveEntrant
+from tiltyard.arena.live.generation import TurnEntrant
 from tiltyard.errors import ProviderFault
 from tiltyard.judges.providers.streams import ChatRequest, StreamEnd, StreamPiece
 
@@ -60,9 +60,9 @@ class ScriptedChat:
         """Nothing is open."""
 
 
-def make_entrant(model: int, chat: ScriptedChat, *, max_tokens: int = 1_000) -> LiveEntrant:
+def make_entrant(model: int, chat: ScriptedChat, *, max_tokens: int = 1_000) -> TurnEntrant:
     """An entrant that answers by scripts, at a known price."""
-    return LiveEntrant(
+    return TurnEntrant(
         model=model,
         provider=chat,
         system=None,

@@ -98,6 +98,7 @@ ROWS = {
     "blind": [True],
     "detail": [None],
     "expires_at": [_MOMENT],
+    "free_prompt": [None],
     "given_up": [0],
     "kind": [1],
     "lane": [0],

@@ -6,12 +6,14 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Any
 
-from tiltyard.errors import ProviderFault
+from tiltyard.errors import BadConfig, BadOption, ProviderFault
 from tiltyard.judges.providers.faults import broken_stream
 from tiltyard.judges.providers.json_bodies import encode_body
 from tiltyard.judges.providers.provider import Body
+from tiltyard.judges.providers.provider_factory import open_streaming_provider
 from tiltyard.judges.providers.streams import (
     ChatRequest,
+    ChatTurn,
     StreamEnd,
     StreamingProvider,
     StreamPiece,
@@ -19,8 +21,10 @@ from tiltyard.judges.providers.streams import (
 )
 from tiltyard.judges.providers.token_limits import token_limit, with_token_limit
 from tiltyard.judges.reply_limits import ADAPTATION_LIMIT, LearnedLimits
+from tiltyard.settings.environment import Environment
+from tiltyard.settings.live_models import LiveEntrant
 
-__all__ = ["USAGE_FIELD", "ChatModel"]
+__all__ = ["USAGE_FIELD", "ChatModel", "open_chat_model"]
 
 #: The field of OpenAI's protocol that asks for the usage of a stream. Some servers refuse it.
 USAGE_FIELD = "stream_options"
@@ -99,3 +103,26 @@ class ChatModel:
         named = not fault.said or USAGE_FIELD in fault.said or "include_usage" in fault.said
         self._states_usage = not (asked and named) and (self._states_usage or not fault.said)
         return asked and named
+
+
+def open_chat_model(
+    entrant: LiveEntrant, environment: Environment, timeouts: StreamTimeouts | None = None
+) -> ChatModel:
+    """The model of a live arena's entrant. Nothing is sent yet.
+
+    Raises `BadConfig` if it cannot be asked: the variable of a key is not set, or an option is one that we set.
+    """
+    timeouts = timeouts or StreamTimeouts()
+    provider = open_streaming_provider(
+        entrant.provider,
+        entrant.base_url,
+        environment.api_key(entrant),
+        timeouts,
+        environment.route(entrant, asking=True),
+    )
+    model = ChatModel(provider, entrant.model, entrant.options, timeouts)
+    try:
+        model.body(ChatRequest((ChatTurn("user", "?"),), entrant.system, entrant.max_tokens))
+    except BadOption as error:
+        raise BadConfig(f"model {entrant.name}: {error}") from None
+    return model

@@ -201,7 +201,7 @@ _COUNT_RANGES = {
     "live_answer_tokens": (1, 100_000, "tokens"),
 }
 _BUDGET_NAMES = ("live_budget_dollars", "live_day_dollars", "live_voter_day_dollars")
-_MAX_BUDGET_DOLLARS = 1_000_000
+_BUDGET_DOLLARS_LIMIT = 1_000_000
 
 
 def _is_number(value: object) -> bool:
@@ -215,9 +215,9 @@ def _check_counts(settings: ArenaSettings) -> None:
             raise BadOption(f"{name} is {value!r}; expected a number of {counted} from {least:,} to {most:,}")
     for name in _BUDGET_NAMES:
         value = getattr(settings, name)
-        if value is not None and not (_is_number(value) and 0 <= value <= _MAX_BUDGET_DOLLARS):
+        if value is not None and not (_is_number(value) and 0 <= value <= _BUDGET_DOLLARS_LIMIT):
             raise BadOption(
-                f"{name} is {value!r}; expected dollars from 0 to {_MAX_BUDGET_DOLLARS:,}, or none for no limit"
+                f"{name} is {value!r}; expected dollars from 0 to {_BUDGET_DOLLARS_LIMIT:,}, or none for no limit"
             )
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from jumping_loop import run_jumping
 from scripted_streams import ScriptedChat, StreamScript, make_entrant, steady
-from tiltyard.arena.live.generation import LiveEntrant, SideCall, TurnChecks, TurnGeneration, TurnLimits
+from tiltyard.arena.live.generation import SideCall, TurnChecks, TurnEntrant, TurnGeneration, TurnLimits
 from tiltyard.arena.live.live_records import CallEnd, CallPlan, FrameMark, LiveFrame, TurnEnd
 from tiltyard.core.live.stream_pace import Pace
 from tiltyard.errors import Closed, ProviderFault, StoreFault
@@ -51,8 +51,11 @@ class KeptTurn:
         assert {1, 2} <= set(self.calls), "all calls have ended before the turn"
         self.ends.append(end)
 
-    def note_health(self, entrant: LiveEntrant, fault: ProviderFault | None) -> None:
+    def note_health(self, entrant: TurnEntrant, fault: ProviderFault | None) -> None:
         self.health.append((entrant.model, fault is None))
+
+    def note_stopped(self, entrant: TurnEntrant) -> None:
+        """Nothing is known of its health."""
 
 
 @dataclass

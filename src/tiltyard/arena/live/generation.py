@@ -23,7 +23,7 @@ from tiltyard.instruments import LIVE_CALLS, LIVE_FIRST_TOKEN_SECONDS, LIVE_FRAM
 from tiltyard.judges.providers.streams import ChatProvider, ChatRequest, StreamEnd
 from tiltyard.retries import Backoff
 
-__all__ = ["LiveEntrant", "SideCall", "TurnChecks", "TurnGeneration", "TurnLimits", "TurnRecorder"]
+__all__ = ["SideCall", "TurnChecks", "TurnEntrant", "TurnGeneration", "TurnLimits", "TurnRecorder"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ CallState = Literal["done", "stopped", "failed", "unknown"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LiveEntrant:
+class TurnEntrant:
     """A model that answers, and what it costs."""
 
     model: int
@@ -67,7 +67,7 @@ class LiveEntrant:
 class SideCall:
     """A call that is stored and paid for in advance: the entrant, what it is asked, and the call's number."""
 
-    entrant: LiveEntrant
+    entrant: TurnEntrant
     request: ChatRequest
     call: int
 
@@ -102,10 +102,16 @@ class TurnRecorder(Protocol):
 
     async def retry_call(self, failed: int, plan: CallPlan) -> int: ...
     async def finish_call(self, call: int, end: CallEnd) -> None: ...
-    async def finish_turn(self, end: TurnEnd) -> None: ...
 
-    def note_health(self, entrant: LiveEntrant, fault: ProviderFault | None) -> None:
+    @property
+    def finish_turn(self) -> Callable[[TurnEnd], Awaitable[None]]: ...
+
+    def note_health(self, entrant: TurnEntrant, fault: ProviderFault | None) -> None:
         """An entrant has answered, or failed."""
+        ...
+
+    def note_stopped(self, entrant: TurnEntrant) -> None:
+        """A call was stopped before it was known how it ends."""
         ...
 
 
@@ -394,7 +400,9 @@ class TurnGeneration:
         side.is_stored = True
         end = side.call_end(state, self._now())
         call = side.call
-        if state != "stopped":
+        if state == "stopped":
+            self._recorder.note_stopped(side.entrant)
+        else:
             self._recorder.note_health(side.entrant, side.fault)
         LIVE_CALLS.record(1, state)
         if end.first_token_seconds is not None:

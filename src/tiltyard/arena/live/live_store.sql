@@ -95,11 +95,6 @@ RETURNING turn;
 UPDATE live_battles SET votable = %(votable)s, void = coalesce(void, %(void)s)
 WHERE arena = %(arena)s AND matchup = %(matchup)s;
 
--- name: live_votable
--- Whether a battle can be voted on. It stays so until the transaction ends.
-SELECT votable, void IS NOT NULL FROM live_battles
-WHERE arena = %(arena)s AND matchup = %(matchup)s FOR SHARE;
-
 -- name: live_void_lost
 -- Turns whose process is gone are void, and so are their battles; what their calls cost is unknown.
 WITH lost AS (

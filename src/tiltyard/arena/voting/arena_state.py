@@ -204,6 +204,7 @@ class ArenaState:
             served_at=row.at,
             expires_at=row.expires_at,
             unseen=unseen,
+            free_prompt=row.free_prompt,
         )
         self.hold(one)
         if not unseen:

@@ -39,6 +39,8 @@ _DETAIL = dict[str, Any] | None
 #: The types of each call: of its arguments, in the order of the method's parameters, and of its reply.
 _CALL_TYPES: Final[dict[str, tuple[Any, Any]]] = {
     "next_matchup": (tuple[Voter, bool], OfferedMatchup),
+    "begin_live": (tuple[Voter, int, int, tuple[int, ...]], OfferedMatchup),
+    "end_void": (tuple[UUID, str], bool),
     "look_ahead": (tuple[Voter, UUID | None], OfferedMatchup),
     "show": (tuple[Voter, UUID], OfferedMatchup),
     "open_matchups": (tuple[Voter], list[OfferedMatchup]),

@@ -121,6 +121,7 @@ ACTIONS = (
 CHOICES = (
     *(_("open"), _("closed"), _("strict"), _("scoped"), _("conservative"), _("bradley-terry")),
     *(_("session"), _("vote"), _("never"), _("invitation"), _("passcode"), _("sign-in")),
+    *(_("yes"), _("no")),
 )
 SOURCES = (_("human"), _("llm-judge"))
 #: Stages of an arena.
@@ -267,6 +268,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "both_bad_bar",
             "both_bad_over",
             "form_votes",
+            "free_prompts",
         ),
     ),
 )
@@ -310,6 +312,7 @@ LABELS: Mapping[str, str] = {
     "both_bad_bar": _("Both-bad threshold"),
     "both_bad_over": _("Both-bad window"),
     "form_votes": _("Recent form"),
+    "free_prompts": _("Free prompts"),
     "visibility": _("Visibility"),
     "entry": _("Entry"),
     "entry_groups": _("Groups that may come in"),
@@ -375,6 +378,10 @@ MEANINGS: Mapping[str, str] = {
     "both_bad_bar": _("both-bad rate above which a finding is raised"),
     "both_bad_over": _("number of votes for that rate"),
     "form_votes": _("number of votes in a model's recent form"),
+    "free_prompts": _(
+        "voters write their own prompts: the arena's prompts are categories, and claims count the different prompts that "
+        "were written"
+    ),
 }
 
 #: What may be given for a constant, as the policy's own errors say it.
@@ -383,6 +390,7 @@ EXPECTED: Mapping[str, str] = {
     "fairness": _("strict or scoped"),
     "top_prompt_floor": _("1 or more, and at least prompt_floor"),
     "form_votes": _("1 or more, and at most both_bad_over"),
+    "free_prompts": _("yes or no"),
 }
 BOUNDS = (
     _("1, 2, 3 or 4"),

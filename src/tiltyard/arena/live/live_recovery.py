@@ -1,0 +1,17 @@
+"""Finds turns of live battles whose process may be gone."""
+
+from __future__ import annotations
+
+from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
+from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.statements import statement
+
+__all__ = ["arenas_with_running_turns"]
+
+
+async def arenas_with_running_turns(pool: ConnectionPool) -> list[int]:
+    """The arenas in which turns run, or were left by a process that is gone."""
+    async with connect_from_pool(pool) as connection:
+        with translate_errors("look for lost turns"):
+            found = await connection.execute(statement("live_running_arenas"))
+            return [arena for (arena,) in await found.fetchall()]

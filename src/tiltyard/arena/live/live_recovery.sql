@@ -1,0 +1,3 @@
+-- name: live_running_arenas
+-- Arenas in which turns have not ended.
+SELECT DISTINCT arena FROM live_turns WHERE ended_at IS NULL ORDER BY arena;

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
 
+from tiltyard.arena.live.live_battles import LiveBattles
 from tiltyard.arena.live.live_lookup import AnswerFigures, read_answer_figures, read_live_categories
-from tiltyard.arena.live.live_records import FrameMark, LiveFrame
+from tiltyard.arena.live.live_records import FrameMark, LiveFrame, TurnOutcome
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.errors import (
@@ -34,6 +35,7 @@ from tiltyard.web.pages.live_stream import LivePageStream
 from tiltyard.web.pages.live_view import build_live_view, read_mark
 from tiltyard.web.pages.voter_texts import agree, read_voter_texts, unanswered_consent
 from tiltyard.web.pages.voting_values import matchup_values, shown_names, voting_frame
+from tiltyard.web.routes.live import STREAM_HEADERS, admit_reader
 from tiltyard.web.routes.matchups import find_queue_and_voter
 
 __all__ = ["answer_figures", "live_matchup_page", "live_vote_page", "router"]
@@ -43,12 +45,6 @@ router = APIRouter(include_in_schema=False)
 Text = Annotated[str, Form()]
 Tags = Annotated[list[str] | None, Form()]
 
-#: The same for every battle and side.
-_STREAM_HEADERS = {
-    "Cache-Control": "no-store",
-    "X-Accel-Buffering": "no",
-    "X-Content-Type-Options": "nosniff",
-}
 _RAW_HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 _PRIVATE = {"Cache-Control": "private, no-store", "Vary": "Cookie"}
 
@@ -75,6 +71,7 @@ _STATUS: dict[Problem, int] = {
 }
 
 
+_OUTCOMES: dict[str, TurnOutcome] = {"a": "a", "b": "b", "tie": "tie", "both_bad": "both_bad"}
 _PROBLEMS: dict[type[TiltyardError], Problem] = {
     Busy: "busy",
     NoMatchup: "no-models",
@@ -238,11 +235,11 @@ async def vote_on_turn(
     request: Request, matchup: str, turn: Annotated[int, Form(ge=1, le=1000)], winner: Text = ""
 ) -> Response:
     """Save the verdict on one turn, in an arena that asks for it."""
-    outcome = next((one for one in ("a", "b", "tie", "both_bad") if one == winner), None)
+    outcome = _OUTCOMES.get(winner)
     if outcome is None:
         raise BadOption("the verdict must be a, b, tie or both_bad; go back and press a button")
     queue, voter, one = await find_queue_and_voter(request, matchup)
-    await (await live_battles_of(request, queue)).turn_vote(voter, one, turn, outcome)  # type: ignore[arg-type]
+    await (await live_battles_of(request, queue)).turn_vote(voter, one, turn, outcome)
     return redirect_to(f"{paths.matchup(matchup)}#follow-up")
 
 
@@ -262,7 +259,8 @@ async def stream(
 
     events = LivePageStream(next_frame, localization_of(request).texts.gettext)
     await events.begin(mark)
-    return StreamingResponse(events.events(), headers=_STREAM_HEADERS, media_type="text/event-stream")
+    reader = admit_reader(request, one)
+    return StreamingResponse(events.events(reader), headers=STREAM_HEADERS, media_type="text/event-stream")
 
 
 @router.get("/live/{matchup}/{side}", response_class=PlainTextResponse)
@@ -274,7 +272,7 @@ async def raw_answer(request: Request, matchup: str, side: Literal["a", "b"]) ->
     return PlainTextResponse("\n\n".join(text for text in texts if text), headers=_RAW_HEADERS)
 
 
-async def live_battles_of(request: Request, queue: VotingQueue) -> Any:
+async def live_battles_of(request: Request, queue: VotingQueue) -> LiveBattles:
     """The live battles of an arena; raises if it has none."""
     if not queue.settings.is_live:
         raise NotFound("this arena has no live battles: its prompts are the operator's")

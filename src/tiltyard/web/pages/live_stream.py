@@ -6,10 +6,12 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import NotRequired, TypedDict
 
 from tiltyard.arena.live.live_records import FrameMark, LiveFrame
+from tiltyard.errors import TiltyardError
 from tiltyard.web.pages.live_blocks import AnswerRenderer, RenderedBlock
 from tiltyard.web.pages.live_view import mark_text
 
@@ -62,8 +64,13 @@ class LivePageStream:
             await side.feed(text[:shown])
             side.in_code = side.renderer.in_code
 
-    async def events(self) -> AsyncIterator[bytes]:
-        """The events, from where the reader is to the end of the turn."""
+    async def events(self, reader: AbstractContextManager[None]) -> AsyncIterator[bytes]:
+        """The events, from where the reader is to the end of the turn. After a fault they end: the reader comes back."""
+        with reader, suppress(TiltyardError):
+            async for event in self._events():
+                yield event
+
+    async def _events(self) -> AsyncIterator[bytes]:
         yield f"retry: {_RETRY_MILLISECONDS}\n\n".encode()
         if self._first is None or self._has_gap:
             yield b"event: gap\ndata: {}\n\n"

@@ -63,6 +63,7 @@ class LivePageStream:
         for side, (text, shown) in zip(self._sides, texts, strict=True):
             await side.feed(text[:shown])
             side.in_code = side.renderer.in_code
+            side.is_resumed = shown > 0
 
     async def events(self, reader: AbstractContextManager[None]) -> AsyncIterator[bytes]:
         """The events, from where the reader is to the end of the turn. After a fault they end: the reader comes back."""
@@ -118,6 +119,8 @@ class _Side:
     renderer: AnswerRenderer
     in_code: bool = False
     has_ended: bool = False
+    #: Whether the reader had text before this stream. Then it may have the end of a side that has ended.
+    is_resumed: bool = False
 
     async def feed(self, text: str) -> list[RenderedBlock]:
         """Blocks become complete with a line; nothing else needs the time of a thread."""
@@ -133,7 +136,7 @@ class _Side:
         if ends:
             rest, whole = await asyncio.to_thread(lambda: (self.renderer.end(), self.renderer.whole()))
             blocks = [*blocks, *rest]
-            if whole != self.renderer.html:
+            if whole != self.renderer.html or (self.is_resumed and not text):
                 update["whole"] = str(whole)
         in_code = self.renderer.in_code
         if blocks or ends or in_code != self.in_code:

@@ -36,6 +36,7 @@ from tiltyard.wire.records import json_bytes
 __all__ = [
     "OUTCOMES",
     "STREAM_HEADERS",
+    "admit_reader",
     "find_battles_and_voter",
     "router",
     "said_battle",
@@ -191,11 +192,9 @@ async def live_frames(
     mark = _read_mark(request.headers.get("last-event-id") or after)
     # Refusals must come before the stream begins.
     first = await battles.frames(voter, one, mark, 0.0)
-    readers = context_of(request).live_readers
-    if readers[one] >= _READER_LIMIT:
-        raise Busy("this battle is open in too many tabs; close some of them", retry_after=5)
+    reader = admit_reader(request, one)
     return StreamingResponse(
-        stream_frames(partial(battles.frames, voter, one), mark, first, _counted(readers, one)),
+        stream_frames(partial(battles.frames, voter, one), mark, first, reader),
         headers=STREAM_HEADERS,
         media_type="text/event-stream",
     )
@@ -205,6 +204,14 @@ async def find_battles_and_voter(request: Request, matchup: str) -> tuple[LiveBa
     """The live battles of a matchup's arena, the voter and the matchup's id. Access is checked again."""
     queue, voter, one = await find_queue_and_voter(request, matchup)
     return await registry_of(request).live_battles(queue.name), voter, one
+
+
+def admit_reader(request: Request, battle: UUID) -> AbstractContextManager[None]:
+    """A place for one more reader of a battle, which is counted inside the block; `Busy` if there are too many."""
+    readers = context_of(request).live_readers
+    if readers[battle] >= _READER_LIMIT:
+        raise Busy("this battle is open in too many tabs; close some of them", retry_after=5)
+    return _counted(readers, battle)
 
 
 async def stream_frames(

@@ -148,7 +148,7 @@ baselines:
 suite *args:
     python -m lab --size full --out suite {{args}}
 
-# A live arena held under load for a quarter of an hour, over a log of five million battles. Forty minutes.
+# An arena held under load for a quarter of an hour, over a log of five million battles. Forty minutes.
 hold home:
     python bench/arena_hold.py --home {{home}} --minutes 15 --connections 4 --out docs/evidence/data/arena-hold.md
 

@@ -11,7 +11,7 @@
     │   └── BadConfig              a configuration file is invalid: file, line, field
     ├── CannotRate                 the battles do not support the requested computation
     ├── NoMatchup                  no two enabled models have a prompt in common
-    ├── Refused                    a live arena rejected the request
+    ├── Refused                    an arena rejected the request
     │   ├── NotFound               no such arena, model, matchup or snapshot, or the caller may not see it
     │   ├── NotAllowed             not signed in, or the required scope is missing
     │   │   ├── NotAdmitted        the arena is private, and the caller has not come in
@@ -117,7 +117,7 @@ class NoMatchup(TiltyardError):
 
 
 class Refused(TiltyardError):
-    """A live arena rejected the request; the message says why and what to do instead."""
+    """An arena rejected the request; the message says why and what to do instead."""
 
 
 class NotFound(Refused):

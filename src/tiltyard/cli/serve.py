@@ -1,4 +1,4 @@
-"""``tiltyard serve``: run live arenas: database, web processes and rater."""
+"""``tiltyard serve``: run arenas: database, web processes and rater."""
 
 from __future__ import annotations
 

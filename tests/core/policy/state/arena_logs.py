@@ -64,7 +64,7 @@ class Log:
 
 
 def happen(standing: Standing, row: dict[str, int]) -> None:
-    """One event, by the door that a live arena uses."""
+    """One event, by the door that an arena uses."""
     event = row["event"]
     if event == Event.SERVED:
         standing.serve(

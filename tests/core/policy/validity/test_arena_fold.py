@@ -81,7 +81,7 @@ def folded(rows, cuts=(), **rest):
 
 
 def one_by_one(rows):
-    """The twin: every event by the doors of a live arena, evaluated as the policy says."""
+    """The twin: every event by the doors of an arena, evaluated as the policy says."""
     standing = Standing(SMALL, *NAMES, np.zeros((MODELS, PROMPTS), dtype=bool))
     rater, history = Rater(RaterSettings(), MODELS), EvaluationHistory.under(SMALL)
     for row in rows:

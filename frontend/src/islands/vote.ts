@@ -70,15 +70,15 @@ export class Booth {
     return new Remarks(stage, () => this.frame.say("failed"));
   }
 
-  /** Something happened. */
-  protected tell(event: Event): void {
+  /** Something happened. Without `arranging` the page stays as it is: the next matchup is about to take its place. */
+  protected tell(event: Event, arranging = true): void {
     if (event.is === "reveal" && !this.namesEach) {
       return;
     }
     const { state, effects } = step(this.state, event);
     const before = this.state;
     this.state = state;
-    if (before !== state) {
+    if (before !== state && arranging) {
       this.arrange();
     }
     effects.forEach((effect) => this.act(effect));
@@ -179,11 +179,11 @@ export class Booth {
 
   /** The vote is saved, and its names are told later: on to the next matchup, or to the names of the whole session. */
   private goOn(told: boolean): void {
-    this.tell({ is: "saved", until: performance.now() });
+    this.tell({ is: "saved", until: performance.now() }, told);
     if (told) {
       location.assign(`${this.path}/names`);
     } else {
-      this.tell({ is: "next" });
+      this.tell({ is: "next" }, false);
     }
   }
 
@@ -292,6 +292,7 @@ export class Booth {
       this.frame.slot("last")?.replaceChildren();
     }
     if (next === null || next.expired) {
+      this.arrange();
       this.frame.say("loading");
       await this.finish(old, remarks, after);
       next?.element.remove();

@@ -116,7 +116,7 @@ inference *args:
 settled *args:
     python -m lab.settled --out docs/evidence/data/settled.md {{args}}
 
-# Intervals and claims of order where voters write their own prompts; what is finished is kept. Two hours.
+# Intervals and claims of order where voters write their own prompts; what is finished is kept. An hour and a half.
 live-prompts *args:
     python -m lab.live_prompts --out docs/evidence/live-prompts.md {{args}}
 

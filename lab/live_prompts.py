@@ -21,7 +21,16 @@ from tiltyard.simulation.live_worlds import LiveWorldSettings
 from tiltyard.simulation.result_cache import lab_folder
 from tiltyard.simulation.studies import summarise
 
-__all__ = ["HOSTILE_LIVE", "LiveCell", "claim_cells", "interval_cells", "lane_cells", "live_prompts_page"]
+__all__ = [
+    "HOSTILE_LIVE",
+    "LiveCell",
+    "LivePages",
+    "interval_cells",
+    "lane_cells",
+    "live_prompts_page",
+    "one_look_cells",
+    "watched_cells",
+]
 
 #: What makes a world with free prompts hostile, by name: the settings that it changes.
 HOSTILE_LIVE: dict[str, dict[str, float]] = {
@@ -63,13 +72,21 @@ def interval_cells() -> list[LiveCell]:
     return [LiveCell(name, LivePromptSettings(_world(name))) for name in HOSTILE_LIVE]
 
 
-def claim_cells() -> list[LiveCell]:
-    """Arenas in which claims of order are false, looked at again and again."""
-    watched = LivePromptSettings(every=LOOK_INTERVAL_VOTES)
+def one_look_cells() -> list[LiveCell]:
+    """Arenas in which claims of order are false, each size looked at by itself."""
+    return _without_order(LivePromptSettings())
+
+
+def watched_cells() -> list[LiveCell]:
+    """The same, looked at again and again."""
+    return _without_order(LivePromptSettings(every=LOOK_INTERVAL_VOTES))
+
+
+def _without_order(settings: LivePromptSettings) -> list[LiveCell]:
     cells = [
-        LiveCell(f"equal, {name}", replace(watched, world=_world(name, equal=True))) for name in HOSTILE_LIVE
+        LiveCell(f"equal, {name}", replace(settings, world=_world(name, equal=True))) for name in HOSTILE_LIVE
     ]
-    return [*cells, LiveCell("equal in pairs, all", replace(watched, world=_world("all", clones=True)))]
+    return [*cells, LiveCell("equal in pairs, all", replace(settings, world=_world("all", clones=True)))]
 
 
 def lane_cells() -> list[LiveCell]:
@@ -99,16 +116,25 @@ _INTERVALS = """Models of different strength (standard deviation of 200 points),
 ratings, and of true differences, inside their 95 % intervals; *votes taken for independent* is the same share without \
 clusters; *no interval* the share of ratings that get none; half-width and error (root mean square) are medians in points; ν is \
 the median of the effective degrees of freedom."""
-_CLAIMS = """Every claim of order is false between equal models. *At one look*: arenas whose rank ranges make one at 500, at \
-1,500, and at the last number of votes. *Ever settled*: arenas that called a false order settled at any of their looks, which \
-are made at every 150 votes from 300 on. *Ever in ranges*: the same for rank ranges, which are made for one look only."""
+_ONE_LOOK = """Every claim of order is false between equal models. Arenas whose rank ranges (95 %, all pairs at once) make one, for \
+each number of votes by itself."""
+_WATCHED = """The same kinds of arenas, looked at every 150 votes from 300 to 4,500, and under the policy's lanes to 3,000. *Settled*: \
+arenas that called a false order settled at any look. *In ranges*: the same for rank ranges, which are made for one look only."""
 _LANES = """The policy chooses the pairs, in the category of what the voter typed. *Relaxed* is the share of matchups for which a \
 rule of matchmaking was given up; *out of tolerance* the share of windows in which a model was shown too often or too seldom."""
 
 
-def live_prompts_page(
-    intervals: Sequence[LiveCell], claims: Sequence[LiveCell], lanes: Sequence[LiveCell], command: str
-) -> str:
+@dataclass(frozen=True, slots=True)
+class LivePages:
+    """What the page shows."""
+
+    intervals: Sequence[LiveCell]
+    one_look: Sequence[LiveCell]
+    watched: Sequence[LiveCell]
+    lanes: Sequence[LiveCell]
+
+
+def live_prompts_page(found: LivePages, command: str) -> str:
     """All tables as Markdown."""
     return "\n".join(
         [
@@ -124,15 +150,23 @@ def live_prompts_page(
             "",
             f"| world | arenas | votes | prompts | {_COVERED} | no interval | half-width | error | ν |",
             "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
-            *(row for cell in intervals for row in interval_rows(cell)),
+            *(row for cell in found.intervals for row in interval_rows(cell)),
             "",
-            "## Claims of order",
+            "## Claims of order at one look",
             "",
-            _CLAIMS,
+            _ONE_LOOK,
             "",
-            "| world | at one look | ever settled | ever in ranges | ratings covered at the end |",
+            "| world | 500 votes | 1,500 votes | 4,500 votes | ratings covered at 4,500 |",
             "|---|--:|--:|--:|--:|",
-            *(claim_row(cell) for cell in (*claims, *lanes)),
+            *(one_look_row(cell) for cell in found.one_look),
+            "",
+            "## Claims of order at every look",
+            "",
+            _WATCHED,
+            "",
+            "| world | settled | in ranges | ratings covered at the end |",
+            "|---|--:|--:|--:|",
+            *(watched_row(cell) for cell in (*found.watched, *found.lanes)),
             "",
             "## Under the lanes",
             "",
@@ -140,7 +174,7 @@ def live_prompts_page(
             "",
             "| world | arenas | relaxed | out of tolerance |",
             "|---|--:|--:|--:|",
-            *(lane_row(cell) for cell in lanes),
+            *(lane_row(cell) for cell in found.lanes),
             "",
         ]
     )
@@ -168,12 +202,17 @@ def interval_rows(cell: LiveCell) -> list[str]:
     return rows
 
 
-def claim_row(cell: LiveCell) -> str:
+def one_look_row(cell: LiveCell) -> str:
     results, n = cell.results, len(cell.results)
     false = [sum(one.looks[at].ranges_false for one in results) for at in range(len(cell.settings.sizes))]
+    covered = _share(_last(one).ratings_covered for one in results)
+    return f"| {' | '.join([cell.name, *(f'{count} of {n}' for count in false), covered])} |"
+
+
+def watched_row(cell: LiveCell) -> str:
+    results, n = cell.results, len(cell.results)
     columns = (
         cell.name,
-        f"{', '.join(map(str, false))} of {n}",
         f"{sum(one.settled_false for one in results)} of {n}",
         f"{sum(one.ranges_ever_false for one in results)} of {n}",
         _share(_last(one).ratings_covered for one in results),
@@ -222,20 +261,25 @@ def _run(
 
 def main(given: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--arenas", type=int, default=200, help="arenas of each kind, for intervals")
-    parser.add_argument("--claim-arenas", type=int, default=200, help="the same, for claims of order")
+    parser.add_argument("--arenas", type=int, default=200, help="arenas of each kind, at one look")
+    parser.add_argument("--watched-arenas", type=int, default=100, help="the same, at every look")
     parser.add_argument("--lane-arenas", type=int, default=100, help="the same, under the policy's lanes")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--out", type=Path, help="a Markdown file")
     options = parser.parse_args(given)
     runs = StudyRuns(SIZES["full"], lab_folder(), options.processes, lambda _name, _done, _total: None)
-    lanes = _run(runs, lane_cells(), options.lane_arenas, lambda cell: [claim_row(cell), lane_row(cell)])
-    intervals = _run(runs, interval_cells(), options.arenas, interval_rows)
-    claims = _run(runs, claim_cells(), options.claim_arenas, lambda cell: [claim_row(cell)])
+    found = LivePages(
+        intervals=_run(runs, interval_cells(), options.arenas, interval_rows),
+        one_look=_run(runs, one_look_cells(), options.arenas, lambda cell: [one_look_row(cell)]),
+        watched=_run(runs, watched_cells(), options.watched_arenas, lambda cell: [watched_row(cell)]),
+        lanes=_run(runs, lane_cells(), options.lane_arenas, lambda cell: [watched_row(cell), lane_row(cell)]),
+    )
     if options.out:
-        sizes = f"--arenas {options.arenas} --claim-arenas {options.claim_arenas} --lane-arenas {options.lane_arenas}"
-        page = live_prompts_page(intervals, claims, lanes, f"python -m lab.live_prompts {sizes}")
-        options.out.write_text(page, encoding="utf-8")
+        command = "python -m lab.live_prompts " + " ".join(
+            f"--{name} {getattr(options, name.replace('-', '_'))}"
+            for name in ("arenas", "watched-arenas", "lane-arenas")
+        )
+        options.out.write_text(live_prompts_page(found, command), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 
 from lab.live_prompt_studies import LivePromptSettings, study_live_prompts
-from lab.live_prompts import HOSTILE_LIVE, claim_cells, interval_cells, lane_cells, live_prompts_page, main
+from lab.live_prompts import (
+    HOSTILE_LIVE,
+    LivePages,
+    interval_cells,
+    lane_cells,
+    live_prompts_page,
+    main,
+    one_look_cells,
+    watched_cells,
+)
 from tiltyard.simulation.live_worlds import LiveWorldSettings
 
 SMALL = LivePromptSettings(LiveWorldSettings(models=6), sizes=(300, 700))
@@ -48,12 +57,12 @@ def test_one_page_has_all_kinds_of_worlds(monkeypatch, tmp_path):
         settings = replace(cell.settings, sizes=few, every=0)
         return replace(cell, settings=settings, results=[study_live_prompts(settings, 0)] * 2)
 
-    parts = [list(map(small, cells()[:2])) for cells in (interval_cells, claim_cells, lane_cells)]
-    page = live_prompts_page(*parts, "the command")
+    kinds = (interval_cells, one_look_cells, watched_cells, lane_cells)
+    page = live_prompts_page(LivePages(*(list(map(small, cells()[:2])) for cells in kinds)), "the command")
     assert "by `the command`" in page
     assert sum(line.startswith("| kind |") for line in page.splitlines()) == 3
-    assert "| equal, popular | 0, 0, 0 of 2 |" in page
+    assert "| equal, popular | 0 of 2 | 0 of 2 | 0 of 2 |" in page
     assert "| equal, categories, lanes | 2 | 0.00% | – |" in page
     monkeypatch.setenv("TILTYARD_HOME", str(tmp_path))
-    main(["--arenas", "0", "--claim-arenas", "0", "--lane-arenas", "0", "--out", str(tmp_path / "page.md")])
+    main(["--arenas", "0", "--watched-arenas", "0", "--lane-arenas", "0", "--out", str(tmp_path / "page.md")])
     assert (tmp_path / "page.md").read_text().startswith("# Evidence: live prompts\n")

@@ -12,7 +12,7 @@ from tiltyard.core.live.private_data import find_private_data
 from tiltyard.core.live.prompt_language import detect_language
 from tiltyard.settings.arena_settings import LiveIdentity
 
-__all__ = ["TurnNotes", "TurnFlags"]
+__all__ = ["TurnFlags", "TurnNotes"]
 
 
 class TurnFlags(TypedDict, total=False):

@@ -80,6 +80,7 @@ VALUES = {
     "since": _MOMENT,
     "source": 0,
     "sources": [0],
+    "spoken": None,
     "stop": 10,
     "tags": [],
     "timezone": "UTC",
@@ -90,6 +91,7 @@ VALUES = {
     "upto": 10,
     "vote": 1,
     "within": 10.0,
+    "without_identity": False,
 }
 #: Rows that are added, as arrays.
 ROWS = {

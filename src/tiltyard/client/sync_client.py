@@ -176,10 +176,12 @@ class Client(Transport):
         language: str | None = None,
         retired: bool = True,
         excluded: str = "left-out",
+        identity: str = "with",
     ) -> JsonDocument:
         """The newest board; with a category or a language, that of those prompts alone.
 
-        ``excluded="counted"`` counts excluded votes, too.
+        ``excluded="counted"`` counts excluded votes, too; ``identity="without"`` leaves out live battles that talk about
+        who answers.
         """
         return self.call(
             reader_calls.board(
@@ -189,6 +191,7 @@ class Client(Transport):
                 language=language,
                 retired=retired,
                 excluded=excluded,
+                identity=identity,
             )
         )
 
@@ -206,10 +209,13 @@ class Client(Transport):
         category: str | None = None,
         language: str | None = None,
         excluded: str = "left-out",
+        identity: str = "with",
     ) -> JsonDocument:
         """A published board by its hash, which is checked; or that of some of its votes, as `board` filters them."""
         return self.call(
-            reader_calls.snapshot(arena, sha256, category=category, language=language, excluded=excluded)
+            reader_calls.snapshot(
+                arena, sha256, category=category, language=language, excluded=excluded, identity=identity
+            )
         )
 
     def model(self, arena: str, name: str, *, source: str = "human") -> JsonDocument:

@@ -997,6 +997,8 @@ CREATE INDEX invitations_of_arena ON public.invitations USING btree (arena, invi
 
 CREATE UNIQUE INDEX invitations_passcode ON public.invitations USING btree (arena) WHERE ((passcode_argon2 IS NOT NULL) AND (revoked_at IS NULL));
 
+CREATE INDEX live_battles_by_language ON public.live_battles USING btree (arena, language);
+
 CREATE INDEX live_battles_of_prompt ON public.live_battles USING btree (arena, free_prompt);
 
 CREATE INDEX live_battles_of_voter ON public.live_battles USING btree (arena, session, began_at DESC);

@@ -7,6 +7,7 @@ from tiltyard.arena.live.live_records import BudgetLimits, CallEnd, CallPlan, Tu
 from tiltyard.arena.live.live_store import begin_battle, begin_turn, finish_call, finish_turn, number_prompt
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind
+from tiltyard.core.policy.state.policy import Policy
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.arena_settings import ArenaSettings
 
@@ -54,7 +55,7 @@ class LiveScene:
 
 async def in_a_live_arena(database, scene):
     """Run a scene in a live arena; afterwards all of its votes are final."""
-    arena = await make_arena(database, settings=SETTINGS)
+    arena = await make_arena(database, settings=SETTINGS, policy=Policy(free_prompts=True))
     async with open_pool(database, most=4) as pool, voting_queue_of(database, arena) as queue:
         await scene(LiveScene(pool, queue, arena.arena))
     with connect(database) as connection:

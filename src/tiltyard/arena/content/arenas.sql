@@ -101,9 +101,10 @@ WHERE arena = %(arena)s AND (%(category)s::text IS NULL OR category = %(category
 ORDER BY prompt;
 
 -- name: arenas_filters
--- Which categories and languages there are.
+-- Which categories and languages there are; a live arena has the languages of its battles.
 SELECT array(SELECT DISTINCT category FROM prompts WHERE arena = %(arena)s AND category IS NOT NULL ORDER BY 1),
-       array(SELECT DISTINCT language FROM prompts WHERE arena = %(arena)s AND language IS NOT NULL ORDER BY 1);
+       array(SELECT language FROM prompts WHERE arena = %(arena)s AND language IS NOT NULL
+             UNION SELECT language FROM live_battles WHERE arena = %(arena)s AND language <> 'unknown' ORDER BY 1);
 
 -- name: arenas_add_models
 -- New models by number.

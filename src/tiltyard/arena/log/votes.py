@@ -26,6 +26,7 @@ from tiltyard.postgres.statements import statement
 __all__ = [
     "ArenaNames",
     "Ballots",
+    "ChosenVotes",
     "Vote",
     "VoteTally",
     "count_excluded",
@@ -117,6 +118,32 @@ class Ballots:
 
     def __len__(self) -> int:
         return len(self.position)
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenVotes:
+    """Which votes are read: by default all that are not excluded."""
+
+    #: Only on these prompts.
+    prompts: Sequence[int] | None = None
+    #: Whether excluded votes are read too.
+    counted: bool = False
+    #: Of a live arena: only on battles whose first prompt is in this language.
+    language: str | None = None
+    #: Of a live arena: only on battles without talk about who answers.
+    without_identity: bool = False
+
+    def values(self) -> dict[str, object]:
+        """The parameters of a statement."""
+        return {
+            "prompts": None if self.prompts is None else list(self.prompts),
+            "counted": self.counted,
+            "spoken": self.language,
+            "without_identity": self.without_identity,
+        }
+
+
+_ALL_VOTES = ChosenVotes()
 
 
 @asynccontextmanager
@@ -211,16 +238,14 @@ async def read_ballots(
     source: int,
     *,
     upto: int,
-    prompts: Sequence[int] | None = None,
-    counted: bool = False,
+    chosen: ChosenVotes = _ALL_VOTES,
 ) -> Ballots:
-    """Read the votes that `read_tally` counts one by one, in log order."""
+    """Read the chosen votes one by one, in log order."""
     values = {
         "arena": arena,
         "source": source,
         "upto": upto,
-        "prompts": None if prompts is None else list(prompts),
-        "counted": counted,
+        **chosen.values(),
     }
     with translate_errors("read an arena's votes"):
         await connection.execute(statement("battles_by_hash"))
@@ -248,17 +273,15 @@ async def read_pairs(
     *,
     upto: int,
     models: Sequence[int],
-    prompts: Sequence[int] | None = None,
-    counted: bool = False,
+    chosen: ChosenVotes = _ALL_VOTES,
 ) -> VoteTally:
     """Count the votes between these models, with all prompts together: the prompt of each row is 0."""
     values = {
         "arena": arena,
         "source": source,
         "upto": upto,
-        "prompts": None if prompts is None else list(prompts),
         "models": list(models),
-        "counted": counted,
+        **chosen.values(),
     }
     return await _tallied(connection, "battles_pairs", values)
 

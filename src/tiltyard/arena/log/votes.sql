@@ -39,7 +39,8 @@ GROUP BY m.a, m.b, m.prompt, vote
 ORDER BY m.a, m.b, m.prompt, vote;
 
 -- name: battles_ballots
--- The same votes one by one in log order, as fixed-width binary columns.
+-- The same votes one by one in log order, as fixed-width binary columns; of a live arena perhaps only those of a
+-- language, or without identity talk.
 COPY (
     SELECT d.position, m.session, m.a, m.b, m.prompt, vote_kind(d.outcome, d.both_bad)::smallint,
            coalesce(m.free_prompt, 0)::integer
@@ -48,6 +49,10 @@ COPY (
     WHERE d.arena = %(arena)s AND d.source = %(source)s AND d.kind = 1 AND d.undone IS NULL
         AND d.blind IS NOT FALSE AND d.position <= %(upto)s
         AND (%(prompts)s::integer[] IS NULL OR m.prompt = ANY(%(prompts)s))
+        AND ((%(spoken)s::text IS NULL AND NOT %(without_identity)s) OR EXISTS (
+            SELECT FROM live_battles l WHERE l.arena = m.arena AND l.matchup = m.matchup
+                AND (%(spoken)s::text IS NULL OR l.language = %(spoken)s) AND NOT (%(without_identity)s AND l.identity_talk)
+        ))
         AND NOT EXISTS (
             SELECT FROM excluded_votes v JOIN exclusions x USING (exclusion)
             WHERE NOT %(counted)s AND v.arena = d.arena AND v.source = d.source AND v.serial = d.serial
@@ -71,6 +76,10 @@ WHERE d.arena = %(arena)s AND d.source = %(source)s AND d.kind = 1 AND d.undone 
     AND d.blind IS NOT FALSE AND d.position <= %(upto)s
     AND (%(prompts)s::integer[] IS NULL OR m.prompt = ANY(%(prompts)s))
     AND m.a = ANY(%(models)s::integer[]) AND m.b = ANY(%(models)s::integer[])
+    AND ((%(spoken)s::text IS NULL AND NOT %(without_identity)s) OR EXISTS (
+        SELECT FROM live_battles l WHERE l.arena = m.arena AND l.matchup = m.matchup
+            AND (%(spoken)s::text IS NULL OR l.language = %(spoken)s) AND NOT (%(without_identity)s AND l.identity_talk)
+    ))
     AND NOT EXISTS (
         SELECT FROM excluded_votes v JOIN exclusions x USING (exclusion)
         WHERE NOT %(counted)s AND v.arena = d.arena AND v.source = d.source AND v.serial = d.serial

@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from ballots import needs_bundle
 from browsing import DESKTOP, PHONE, SIZES, axe, follow
-from live_sites import LONG, SHORT, live_site
+from live_page_sites import LONG, SHORT, live_site
 from page_layout import SCREENS, check_layout, resize
 from scripted_streams import StreamScript, steady
 from tiltyard.errors import ProviderFault

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from live_sites import LONG, SHORT, live_site
+from live_page_sites import LONG, SHORT, live_site
 from scripted_streams import StreamScript, steady
 from tiltyard.errors import ProviderFault
 from tiltyard.web.pages.live_view import read_mark

@@ -133,7 +133,7 @@ class ArenaRegistry:
             pool=pool,
             number=self._process_number,
             living=partial(living_processes, pool),
-            slots=TurnSlots(),
+            slots=TurnSlots(settings.live_turns),
         )
         self._recovering: asyncio.Task[None] | None = None
         self._retries = Retries(

@@ -313,3 +313,12 @@ def test_answers_that_are_held_are_shown_after_the_check() -> None:
     assert next(at for at, frame in frames if frame.a) > 2.4
     assert end.flags == {"rules": ["names"]}
     assert texts(frames) == ("a" * 100, "b" * 100)
+
+
+def test_an_empty_answer_is_a_failure_that_is_paid_for() -> None:
+    turn = Turn(chat(StreamScript([(0.1, " ")]), StreamScript()), chat())
+    frames, end = turn.run()
+    assert end.state == "done"
+    assert texts(frames)[0] == "Hello there."
+    assert (turn.kept.calls[1].state, turn.kept.calls[1].problem) == ("failed", "the answer is empty")
+    assert turn.kept.calls[1].cost

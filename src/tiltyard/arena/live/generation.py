@@ -312,7 +312,9 @@ class TurnGeneration:
         """Store the end of a call; ask a model again that failed before anything was shown. A problem ends the turn."""
         if side.fault is None and side.end is None:
             self._check_silence(side)
-        if side.end is not None and not side.is_stored:
+        elif side.fault is None and not side.answer.text.strip():
+            side.fault = ProviderFault("the answer is empty", billed=True)
+        if side.end is not None and side.fault is None and not side.is_stored:
             await self._store_end(side, "done")
         if side.fault is None:
             return None

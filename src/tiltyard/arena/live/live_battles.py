@@ -13,7 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 from uuid import UUID
 
 from tiltyard.arena.live.generation import (
@@ -35,6 +35,7 @@ from tiltyard.arena.live.live_records import (
     TurnOutcome,
     TurnPlan,
 )
+from tiltyard.arena.live.live_recovery import running_process
 from tiltyard.arena.live.live_store import (
     begin_battle,
     begin_turn,
@@ -51,6 +52,7 @@ from tiltyard.arena.live.live_store import (
 )
 from tiltyard.arena.live.turn_slots import TurnSlots
 from tiltyard.arena.log.event_log import HUMAN, matchup_not_found_error
+from tiltyard.arena.processes.process_links import LinkFault
 from tiltyard.arena.voting.owner_calls import OwnerCalls, run_by_owner
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.arena.voting.voting_queue import VotingQueue
@@ -260,6 +262,8 @@ class LiveBattles:
         running = self._running_of(voter, matchup)
         if running is None:
             await self._mine(voter, matchup)
+            with contextlib.suppress(LinkFault):
+                await self._run_elsewhere("live_interrupt", voter, matchup)
             return
         running.generation.stop()
         await asyncio.wait([running.task], timeout=_STOP_SECONDS)
@@ -269,6 +273,9 @@ class LiveBattles:
         """The turn that runs, as far as it may be shown."""
         running = self._running_of(voter, matchup)
         if running is None:
+            with contextlib.suppress(LinkFault):
+                elsewhere: LiveTurn | None = await self._run_elsewhere("live_running_turn", voter, matchup)
+                return elsewhere
             return None
         generation = running.generation
         return LiveTurn(generation.turn, generation.prompt, *generation.texts, generation.state)
@@ -289,12 +296,16 @@ class LiveBattles:
         battle = await self._mine(voter, matchup)
         if not battle.turns:
             raise matchup_not_found_error()
-        frame = _stored_frame(battle, after)
         if _runs(battle.turns[-1]):
-            # Another process runs it, or ran it and is gone.
+            with contextlib.suppress(LinkFault):
+                elsewhere: LiveFrame = await self._run_elsewhere(
+                    "live_next_frame", voter, matchup, after, wait_seconds
+                )
+                return elsewhere
+            # The process that ran it is gone.
             await self.ensure_recovered()
             await asyncio.sleep(wait_seconds)
-        return frame
+        return _stored_frame(battle, after)
 
     async def ensure_recovered(self, *, again: bool = False) -> None:
         """End what processes that are gone have left: turns that run nowhere, and matchups of void battles."""
@@ -337,6 +348,16 @@ class LiveBattles:
     def _running_of(self, voter: Voter, matchup: UUID) -> _RunningTurn | None:
         running = self._running.get(matchup)
         return None if running is None or running.session != voter.session else running
+
+    async def _run_elsewhere(self, call: str, voter: Voter, matchup: UUID, *arguments: object) -> Any:
+        """Let the process decide in which a turn runs, if it is not this one: it owned the arena when the turn began.
+
+        Raises `LinkFault` if no other process runs it.
+        """
+        process = await running_process(self._pool, self.arena, matchup)
+        if process is None or process == self._shared.number() or self.owner_calls is None:
+            raise LinkFault("no other process runs this turn")
+        return await self.owner_calls.call_process(process, self.arena, call, voter, matchup, *arguments)
 
     async def _end_unbegun(self, voter: Voter) -> None:
         """Raise if the voter has an open battle. One whose first turn never began is void."""

@@ -160,10 +160,23 @@ class OwnerCalls:
                 FORWARDED_REQUESTS.record(1, "no answer")
                 continue
             FORWARDED_REQUESTS.record(1, "answered")
-            if reply.startswith(b"!"):
-                raise _refusal(json.loads(reply[1:]))
-            return decision.reply_type.validate_json(reply)
+            return _read_reply(decision, reply)
         raise LinkFault("no other process answers")
+
+    async def call_process(self, process: int, arena: int, name: str, *arguments: Any) -> Any:
+        """Let a process run a call by its name, whoever owns the arena; raise its refusal, or `LinkFault`."""
+        decision = _DECISIONS[name]
+        found = next((one for one in self.ring.members if one.process == process), None)
+        if found is None or found == self.ring.own:
+            raise LinkFault("that process is not another one of this service")
+        request = b"%d %s %s" % (arena, decision.name, decision.arguments_type.dump_json(arguments))
+        return _read_reply(decision, await self._links.ask(found, request))
+
+
+def _read_reply(decision: _Decision, reply: bytes) -> Any:
+    if reply.startswith(b"!"):
+        raise _refusal(json.loads(reply[1:]))
+    return decision.reply_type.validate_json(reply)
 
 
 async def handle_call(request: bytes, find: Callable[[str, int], Awaitable[object]]) -> bytes:

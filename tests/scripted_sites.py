@@ -1,94 +1,81 @@
-"""Live arenas on a real web server, with models that answer by scripts."""
+"""A web server with a live arena whose models are served by a scripted upstream."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from live_worlds import ScriptedModels, make_live_arena
-from postgres_servers import fresh_database
-from scripted_streams import StreamScript, steady
-from served import Served, make_operator, served
+from faulty_upstream import FaultyUpstream
+from live_worlds import make_live_arena
+from served import Served, served
+from tiltyard.arena.live.entrant_pool import open_entrant
+from tiltyard.settings.environment import Environment
+from tiltyard.settings.serving_settings import ServingSettings
 
-__all__ = ["LONG", "SHORT", "LiveSite", "live_site"]
-
-#: An answer with everything that an answer can have.
-LONG = """\
-Sure. Here are **three ways** to reverse a list in Python:
-
-1. `items[::-1]` makes a *reversed copy*.
-2. `items.reverse()` reverses in place.
-3. `reversed(items)` gives an iterator.
-
-```python
-def reversed_copy(items: list[int]) -> list[int]:
-    \"\"\"A copy of a list, from the last item to the first.\"\"\"
-    return items[::-1]
+SETTINGS = ServingSettings(port=0, new_sessions_per_minute=100_000)
+ASK = "/api/v1/arenas/arena/live"
 
 
-print(reversed_copy([1, 2, 3]))
-```
-
-## Which one?
-
-Use the slice if you need a copy, `reverse` if the list is yours, and `reversed` in a loop. All take $O(n)$ time:
-
-$$
-T(n) = c \\cdot n
-$$
-
-| way | copy | in place |
-|---|---|---|
-| slice | yes | no |
-| reverse | no | yes |
-"""
-SHORT = """\
-You can use `list.reverse()`:
-
-```python
-items = [1, 2, 3]
-items.reverse()
-```
-
-It changes the list itself and returns `None`, which surprises many people. For a new list, write `items[::-1]` instead.
-
-- The first is faster.
-- The second is safer.
-"""
-
-
-@dataclass
-class LiveSite:
-    """A served live arena, and what its models answer."""
-
-    site: Served
-    models: ScriptedModels
-
-    def answer(self, *scripts: StreamScript) -> None:
-        """Let the models answer so from now on: one script for all, or one for each in turn."""
-        for model in range(4):
-            self.models.chat(model).scripts[:] = [scripts[model % len(scripts)]]
-            self.models.chat(model).asked.clear()
-
-    def answer_steadily(self, rate: float = 600.0) -> None:
-        """A long answer of every second model, and a short one of the others."""
-        self.answer(steady(LONG, rate=rate), steady(SHORT, rate=rate))
+def entrant_section(upstream: FaultyUpstream, model: str) -> dict[str, Any]:
+    """A model of the upstream as a models file has it."""
+    return {
+        "name": model,
+        "provider": "openai",
+        "model": model,
+        "base_url": upstream.base_url,
+        "max_tokens": 400,
+        "price": {"input": 1.0, "output": 2.0},
+    }
 
 
 @contextmanager
-def live_site(server: str, template: str, folder: Path, **settings: Any) -> Iterator[LiveSite]:
-    """A live arena called ``arena`` with two models, so that every battle is between them, and the operator Ada."""
-    count = settings.pop("models", 2)
-    with fresh_database(server, template) as database:
-        asyncio.run(make_live_arena(database, count, **settings))
-        make_operator(database)
-        with served(database, folder=folder) as running:
-            models = ScriptedModels()
-            running.registry.open_entrant = models.open
-            made = LiveSite(running, models)
-            made.answer_steadily()
-            yield made
+def live_site(
+    database: str, upstream: FaultyUpstream, models: Sequence[str], *, name: str = "arena", **settings: Any
+) -> Iterator[Served]:
+    """Serve a live arena of these models."""
+    asyncio.run(
+        make_live_arena(
+            database,
+            len(models),
+            name=name,
+            config=lambda number: entrant_section(upstream, models[number]),
+            **settings,
+        )
+    )
+    with served(database, settings=SETTINGS) as site:
+        site.registry.open_entrant = partial(open_entrant, environment=local_environment())
+        yield site
+
+
+def local_environment() -> Environment:
+    """An environment without keys."""
+    return Environment(home=Path("/nonexistent"), database_url=None, variables={})
+
+
+@dataclass(frozen=True)
+class SentEvent:
+    """One event of a stream as it was sent."""
+
+    id: str
+    data: Mapping[str, Any]
+
+
+def parse_events(body: bytes) -> list[SentEvent]:
+    """The events of a stream."""
+    events = []
+    for block in body.decode().split("\n\n"):
+        lines = dict(line.split(": ", 1) for line in block.split("\n") if ": " in line)
+        if "data" in lines:
+            events.append(SentEvent(lines["id"], json.loads(lines["data"])))
+    return events
+
+
+def shown_texts(events: Sequence[SentEvent]) -> tuple[str, str]:
+    """What a reader has after these events."""
+    return "".join(one.data["a"] for one in events), "".join(one.data["b"] for one in events)

@@ -218,6 +218,8 @@ ELSEWHERE = {
     "/claim/{token}",
     "/favicon.ico",
     "/join/{code}",
+    "/live/{matchup}/stream",
+    "/live/{matchup}/{side}",
     "/matchups/{matchup}",
     "/matchups/{matchup}/counted",
     "/operator/arenas/{arena}/complaints/{complaint}",

@@ -122,7 +122,8 @@ class LiveBooth extends Booth implements Reader {
   /** What comes next is another prompt. */
   protected override tell(event: Event): void {
     if (event.is === "next") {
-      this.stage.element.querySelector<HTMLElement>(".next-ask textarea")?.focus();
+      // The key that asked for it is not typed into the box.
+      setTimeout(() => this.stage.element.querySelector<HTMLElement>(".next-ask textarea")?.focus());
     } else {
       super.tell(event);
     }

@@ -38,7 +38,10 @@ def started(tmp_path_factory):
             "PYTHONUNBUFFERED": "1",
         }
         (serve,) = (
-            line.split() for block in blocks("sh") for line in block.splitlines() if line.startswith("tiltyard")
+            line.split()
+            for block in blocks("sh")
+            for line in block.splitlines()
+            if line.startswith("tiltyard")
         )
         with (folder / "out").open("w+") as out, (folder / "log").open("w+") as log:
             process = subprocess.Popen(

@@ -104,7 +104,9 @@ def test_a_vote_before_both_are_complete_is_refused_with_the_reason(live):
     visitor, path = ask(live)
     refused = visitor.post(f"{path}/vote", data={"winner": "tie", "ballot": "0"}, follow_redirects=True)
     assert "both responses must be complete first" in refused.text
-    assert visitor.post(path.replace("/matchups/", "/live/") + "/stop", data={"part": "stop"}).status_code == 204
+    assert (
+        visitor.post(path.replace("/matchups/", "/live/") + "/stop", data={"part": "stop"}).status_code == 204
+    )
 
 
 def test_events_carry_each_block_once_and_end_with_the_turn(live):
@@ -178,7 +180,9 @@ def test_a_whole_rendering_is_sent_only_where_blocks_differ(live):
 def test_a_battle_goes_on_with_the_same_two(live):
     visitor, path = ask(live)
     complete(visitor, path)
-    more = visitor.post(path.replace("/matchups/", "/live/") + "/follow-up", data={"prompt": "And\r\na tuple?"})
+    more = visitor.post(
+        path.replace("/matchups/", "/live/") + "/follow-up", data={"prompt": "And\r\na tuple?"}
+    )
     assert more.headers["location"] == f"{path}#turn-2"
     page = complete(visitor, path)
     assert page.count('class="turn"') == 2 + 2
@@ -238,7 +242,9 @@ def test_a_new_prompt_waits_for_the_vote_and_is_kept(live):
     assert ">Something else</textarea>" in refused.text
     complete(visitor, path)
     visitor.post(f"{path}/vote", data={"winner": "tie", "ballot": "0"})
-    asked = visitor.post("/arenas/arena/ask", data={"prompt": "Something else", "last": path.rpartition("/")[2]})
+    asked = visitor.post(
+        "/arenas/arena/ask", data={"prompt": "Something else", "last": path.rpartition("/")[2]}
+    )
     assert asked.status_code == 303
     # The vote before became final: its names are told.
     assert "model-0" in visitor.get(path).text
@@ -291,7 +297,9 @@ def test_a_live_arena_serves_nothing_by_itself(live):
     assert visitor.post("/arenas/arena/vote").headers["location"] == "/arenas/arena/vote"
     visitor, path = ask(live)
     complete(visitor, path)
-    assert visitor.post("/arenas/arena/vote/ahead", data={"shown": path.rpartition("/")[2]}).status_code == 404
+    assert (
+        visitor.post("/arenas/arena/vote/ahead", data={"shown": path.rpartition("/")[2]}).status_code == 404
+    )
     assert visitor.post(f"{path}/skip").headers["location"] == "/arenas/arena/vote"
 
 

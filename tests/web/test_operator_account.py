@@ -46,7 +46,7 @@ def set_up(client, site):
     assert f"otpauth://totp/Tiltyard%20127.0.0.1%3AAda?secret={re.search('secret=([A-Z2-7]+)', page.text)[1]}" in unescape(page.text)  # fmt: skip
     link = unescape(re.search(r'href="(otpauth:[^"]+)"', page.text)[1])
     assert str(draw_qr_code(link)) in page.text
-    assert 'aria-label="QR code of the key below"' in page.text
+    assert 'aria-label="The key below as a picture to scan"' in page.text
     done = client.post("/operator/account/second-factor/confirm", data={"code": now(key)})
     assert done.status_code == 200, done.text
     codes = re.search(r"<code data-recovery>([^<]+)</code>", done.text)[1].split()

@@ -22,7 +22,7 @@ quick *args:
 
 # What the gate leaves out: slow tests, full sizes, kills, a real LLM, every browser variant, simulations. Hours.
 release:
-    python tools/lanes.py --page docs/evidence/release.md "coverage full faults dawdle intervals inference place-study settled backtests priors"
+    python tools/lanes.py --page docs/evidence/release.md "coverage full faults dawdle intervals inference live-prompts place-study settled backtests priors"
 
 # What browsers may add to the arena's pages. Without Node (`uv sync --group frontend`) they are tested plain.
 bundle:
@@ -115,6 +115,10 @@ inference *args:
 # Is an order that an arena calls settled ever false, and how much is settled when? Resumable; four hours.
 settled *args:
     python -m lab.settled --out docs/evidence/data/settled.md {{args}}
+
+# Intervals and claims of order where voters write their own prompts; what is finished is kept. An hour and a half.
+live-prompts *args:
+    python -m lab.live_prompts --out docs/evidence/live-prompts.md {{args}}
 
 # Intervals of models that a judge placed, with and without bias; what is finished is kept. An hour.
 place-study *args:

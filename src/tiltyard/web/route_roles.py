@@ -73,6 +73,7 @@ ROUTE_NEEDS: Final[Mapping[str, RouteNeed]] = {
         GET /metrics
         GET /operator/arenas/{arena}
         GET /operator/arenas/{arena}/models
+        GET /operator/arenas/{arena}/live
         GET /operator/arenas/{arena}/prompts
         GET /operator/arenas/{arena}/prompts/view
         GET /operator/arenas/{arena}/preview

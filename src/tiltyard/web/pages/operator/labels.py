@@ -14,6 +14,7 @@ __all__ = [
     "JOBS",
     "LABELS",
     "LANES",
+    "LIVE_SETTINGS",
     "MEANINGS",
     "NOTICES",
     "OUTCOMES",
@@ -123,6 +124,7 @@ CHOICES = (
     *(_("open"), _("closed"), _("strict"), _("scoped"), _("conservative"), _("bradley-terry")),
     *(_("session"), _("vote"), _("never"), _("invitation"), _("passcode"), _("sign-in")),
     *(_("yes"), _("no")),
+    *(_("equal"), _("as-it-comes"), _("complete"), _("whole"), _("turn")),
 )
 SOURCES = (_("human"), _("llm-judge"))
 #: Stages of an arena.
@@ -328,6 +330,16 @@ LABELS: Mapping[str, str] = {
     "reveal": _("When names are shown"),
     "session_votes": _("Votes in a session"),
     "embed_sites": _("Sites that may embed the board"),
+    "live_pace": _("Pace of answers"),
+    "live_votes": _("What is voted on"),
+    "live_budget_dollars": _("Budget in total"),
+    "live_day_dollars": _("Budget of a day"),
+    "live_voter_day_dollars": _("Budget of a voter and day"),
+    "live_prompt_characters": _("Longest prompt"),
+    "live_turns": _("Turns of a battle"),
+    "live_answer_tokens": _("Longest answer"),
+    "live_first_token_seconds": _("Time to the first token"),
+    "live_gap_seconds": _("Longest pause"),
 }
 
 #: What each constant means: the words of the reference, which a test compares.
@@ -472,5 +484,48 @@ SETTINGS: Mapping[str, tuple[str, str]] = {
             "sites that may show the board in a frame, separated by spaces. Only boards of open arenas can be embedded"
         ),
         _("addresses such as https://example.org, or empty"),
+    ),
+}
+
+#: Settings of a live arena besides: meaning and expected value.
+LIVE_SETTINGS: Mapping[str, tuple[str, str]] = {
+    "live_pace": (
+        _(
+            "how answers appear. equal: neither side before the other, both at the same speed. as-it-comes: as the "
+            "models send them. complete: when both are complete"
+        ),
+        _("equal, as-it-comes or complete"),
+    ),
+    "live_votes": (
+        _(
+            "whole: one vote on the battle. turn: also a verdict on each turn, which is exported but not rated"
+        ),
+        _("whole or turn"),
+    ),
+    "live_budget_dollars": (
+        _("the most that calls to models may cost in total. Empty: no limit"),
+        _("US dollars, or empty"),
+    ),
+    "live_day_dollars": (
+        _("the most that calls to models may cost on one day (UTC). Empty: no limit"),
+        _("US dollars, or empty"),
+    ),
+    "live_voter_day_dollars": (
+        _("the most that calls to models may cost for one voter on one day (UTC). Empty: no limit"),
+        _("US dollars, or empty"),
+    ),
+    "live_prompt_characters": (_("the longest prompt"), _("a number of characters, 1 to 100,000")),
+    "live_turns": (_("the most turns of a battle"), _("a number of turns, 1 to 50")),
+    "live_answer_tokens": (
+        _("the longest answer. It decides how much money is reserved for a call"),
+        _("a number of tokens, 1 to 100,000"),
+    ),
+    "live_first_token_seconds": (
+        _("how long a model may take to begin its answer; the same for all models"),
+        _("seconds, 1 to 600"),
+    ),
+    "live_gap_seconds": (
+        _("how long a model may pause within its answer; the same for all models"),
+        _("seconds, 1 to 600"),
     ),
 }

@@ -34,7 +34,7 @@ from tiltyard.judges.requests import JudgeRequest
 from tiltyard.runs.battle_rating import RateSettings, rate_files
 from tiltyard.runs.manifest import ManifestInput, Platform, RunManifest
 from tiltyard.runs.rating_documents import ratings_document
-from tiltyard.settings import live_models, tournament_sections
+from tiltyard.settings import live_models, moderation_rules, tournament_sections
 from tiltyard.settings.model_families import load_families
 from tiltyard.settings.placement_config import PlacementConfig, load_placement
 from tiltyard.settings.prices import PriceEntry, ShippedEntry, open_prices
@@ -189,6 +189,10 @@ SECTIONS = {
     "Live models": live_models.LiveModels,
     "A live model": live_models.LiveModel,
     "The price of a live model": live_models.LivePrice,
+    "moderation": moderation_rules.ModerationSection,
+    "moderation rules": moderation_rules.ModerationRule,
+    "moderation endpoint": moderation_rules.ModerationEndpointSection,
+    "guard model": moderation_rules.GuardSection,
 }
 #: Fields of live models that are refused.
 REFUSED = {"A live model": {"batch", "retries", "timeout_seconds"}}

@@ -127,6 +127,8 @@ def test_every_page_of_the_operator_is_in_these_tables():
     shapes = {"GET": [f"/operator{one}" for one in PAGES], "POST": [f"/operator{one}" for one in FORMS]}
     shapes["GET"] += [
         "/operator/arenas/a/panels/1/table.csv",
+        "/operator/arenas/a/conversations.parquet",
+        "/operator/arenas/a/prompts.jsonl",
         "/operator/arenas/a/uploads/u",
         "/operator/arenas/a/exclusions/1/restore",
     ]

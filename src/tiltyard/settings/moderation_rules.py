@@ -30,6 +30,7 @@ from tiltyard.settings.tournament_sections import address_problem
 from tiltyard.settings.yaml_file import read_yaml
 
 __all__ = [
+    "CheckEndpointSection",
     "GuardSection",
     "ModerationEndpointSection",
     "ModerationRule",
@@ -86,20 +87,18 @@ class ModerationRules(ConfigSection):
         return self
 
 
-class ModerationEndpointSection(ConfigSection):
-    """An endpoint in OpenAI's style that says whether texts are harmful: ``POST /moderations``."""
+class CheckEndpointSection(ConfigSection):
+    """Where a check is served, in OpenAI's style."""
 
-    model: Name = "omni-moderation-latest"
+    model: Name
     base_url: Text | None = None
-    path: UrlPath = "/moderations"
+    path: UrlPath
     query: Annotated[Mapping[Text, Text], default_if_empty({})] = Field(default_factory=dict)
     headers: Annotated[Mapping[HeaderName, HeaderValue], default_if_empty({})] = Field(default_factory=dict)
     query_env: Annotated[Mapping[Text, Variable], default_if_empty({})] = Field(default_factory=dict)
     headers_env: Annotated[Mapping[HeaderName, Variable], default_if_empty({})] = Field(default_factory=dict)
     api_key_env: Variable | None = None
     api_key_header: HeaderName | None = None
-    #: The categories that refuse a text; by default all of them.
-    categories: Annotated[tuple[Text, ...], Many, default_if_empty(())] = ()
 
     @property
     def provider(self) -> str:
@@ -116,10 +115,18 @@ class ModerationEndpointSection(ConfigSection):
         return self
 
 
-class GuardSection(ModerationEndpointSection):
+class ModerationEndpointSection(CheckEndpointSection):
+    """An endpoint that says whether texts are harmful: ``POST /moderations``."""
+
+    model: Name = "omni-moderation-latest"
+    path: UrlPath = "/moderations"
+    #: The categories that refuse a text; by default all of them.
+    categories: Annotated[tuple[Text, ...], Many, default_if_empty(())] = ()
+
+
+class GuardSection(CheckEndpointSection):
     """A guard model behind OpenAI's chat protocol, which answers ``safe`` or ``unsafe`` and perhaps categories."""
 
-    model: Name
     path: UrlPath = "/chat/completions"
     #: Sent before the conversation, for models whose chat template has no instruction of its own.
     system: Text | None = None

@@ -112,6 +112,8 @@ ROUTE_NEEDS: Final[Mapping[str, RouteNeed]] = {
         "operator",
         """
         POST /operator/arenas
+        GET /operator/arenas/{arena}/conversations.parquet
+        GET /operator/arenas/{arena}/prompts.jsonl
         GET /operator/arenas/{arena}/stage
         GET /operator/arenas/{arena}/stage/confirm
         POST /operator/arenas/{arena}/stage

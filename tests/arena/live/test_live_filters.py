@@ -4,7 +4,6 @@ import asyncio
 import json
 
 from released_battles import in_a_live_arena
-
 from tiltyard.arena.boards.board_cache import BoardCache
 from tiltyard.arena.boards.filtered_boards import VoteSubset
 from tiltyard.arena.content.catalog import read_arena, read_prompt_filters

@@ -13,7 +13,7 @@ from tiltyard.judges.providers.faults import unreadable_reply
 from tiltyard.judges.providers.http_client import HttpClient
 from tiltyard.judges.providers.json_bodies import encode_body
 from tiltyard.settings.environment import Environment
-from tiltyard.settings.moderation_rules import GuardSection, ModerationEndpointSection
+from tiltyard.settings.moderation_rules import CheckEndpointSection, GuardSection, ModerationEndpointSection
 
 __all__ = ["GuardModel", "ModerationEndpoint"]
 
@@ -106,9 +106,7 @@ class GuardModel:
         await self._wire.close()
 
 
-def _open_wire(
-    section: ModerationEndpointSection, environment: Environment, timeout_seconds: float
-) -> HttpClient:
+def _open_wire(section: CheckEndpointSection, environment: Environment, timeout_seconds: float) -> HttpClient:
     route = environment.route(section, asking=True)
     endpoint = Endpoint("openai", checked_base_url(section.base_url, "openai"), route)
     credentials = endpoint.credentials(environment.api_key(section), "Authorization")

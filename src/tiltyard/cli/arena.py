@@ -9,17 +9,19 @@ import typer
 
 from tiltyard.cli.arena_entry import Name, add_entry_commands
 from tiltyard.cli.database_options import AsUser, database
+from tiltyard.cli.live_models import live
 from tiltyard.cli.serve import Home, serving_environment
 from tiltyard.errors import Conflict
 
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Invite people; move or archive an arena; erase texts.",
+    help="Live models, invitations; move or archive; erase texts.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 add_entry_commands(app)
+app.command("live")(live)
 
 
 @app.command("move")

@@ -15,6 +15,7 @@ from tiltyard.report.terminal_escape import escape_controls
 
 if TYPE_CHECKING:
     from tiltyard.arena.content.answer_import import ImportResult
+    from tiltyard.arena.operators.live_setup import LiveArenaRequest
     from tiltyard.settings.environment import Environment
     from tiltyard.settings.serving_settings import ServingSettings
     from tiltyard.web.startup import StartupResult
@@ -32,7 +33,13 @@ def serve(
         Path | None, typer.Argument(metavar="[ANSWERS]", help="File of answers to import into an arena.")
     ] = None,
     arena: Annotated[
-        str | None, typer.Option(help="Arena for ANSWERS; default: the name of the file.")
+        str | None, typer.Option(help="Arena for ANSWERS or --models; default: the file's name, live.")
+    ] = None,
+    models: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Models that answer people's prompts, as YAML.")
+    ] = None,
+    budget: Annotated[
+        float | None, typer.Option(min=0, help="With --models: never spend more dollars than this.")
     ] = None,
     host: Annotated[str | None, typer.Option(help="Address to bind; default 127.0.0.1.")] = None,
     port: Annotated[int | None, typer.Option(help="Port to bind; default 8420, 0 for any free port.")] = None,
@@ -80,7 +87,21 @@ def serve(
     )
     if answers is not None and not answers.is_file():
         raise BadOption(f"{answers}: file not found")
-    _serve(environment, settings, answers, arena, as_user)
+    if answers is not None and models is not None:
+        raise BadOption("give a file of answers or --models, not both: they make two arenas; start with one")
+    if budget is not None and models is None:
+        raise BadOption("--budget limits what live models cost; give --models too")
+    live = None if models is None else _live_request(environment, arena or "live", models, budget)
+    _serve(environment, settings, answers, arena, as_user, live)
+
+
+def _live_request(
+    environment: Environment, name: str, models: Path, budget: float | None
+) -> LiveArenaRequest:
+    from tiltyard.arena.operators.live_setup import LiveArenaRequest
+    from tiltyard.cli.live_models import load_entrants
+
+    return LiveArenaRequest(name, load_entrants(models, environment), budget=budget)
 
 
 def serving_environment(home: Path | None) -> Environment:
@@ -100,6 +121,7 @@ def _serve(
     answers: Path | None,
     arena: str | None,
     as_user: str | None,
+    live: LiveArenaRequest | None,
 ) -> None:
     import asyncio
     from contextlib import ExitStack
@@ -118,7 +140,7 @@ def _serve(
             open_long_lived_database(environment, as_user=as_user, on_wait=_waiting("starting PostgreSQL"))
         )
         prepared = asyncio.run(
-            prepare_server(database.url, environment, settings, answers=answers, arena=arena)
+            prepare_server(database.url, environment, settings, answers=answers, arena=arena, live=live)
         )
         port = None if listening is None else listening.getsockname()[1]
 
@@ -142,6 +164,10 @@ def _greet(settings: ServingSettings, prepared: StartupResult, port: int | None)
             f"to {imported.prompts:,} new prompts."
         )
         _warn(imported)
+    elif prepared.live is not None:
+        from tiltyard.cli.live_models import print_live_setup
+
+        print_live_setup(prepared.live, address.rstrip("/"))
     elif prepared.arenas:
         typer.echo(f"Arenas: {escape_controls(', '.join(prepared.arenas))}.")
     else:

@@ -131,6 +131,11 @@ class ArenaSettings:
         return self.kind == "live"
 
     @property
+    def has_live_budget(self) -> bool:
+        """Whether something limits what calls to models may cost."""
+        return any(getattr(self, name) is not None for name in _BUDGET_NAMES)
+
+    @property
     def hidden(self) -> bool:
         """Whether the arena exists only for the operator and for tokens with access."""
         return self.visibility == "closed" or self.stage in ("draft", "deleting", "deleted")

@@ -232,6 +232,7 @@ def _events(
         # Judges are no sample of voters.
         session=ballots.session if source == HUMAN else np.full(n, NO_SESSION),
         time=nothing,
+        free_prompt=ballots.free_prompt,
     )
     parts, start = [], 0
     for model, position in roster.arrivals.items():

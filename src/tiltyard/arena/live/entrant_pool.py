@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection
@@ -20,7 +21,7 @@ from tiltyard.judges.token_estimate import token_upper_bound
 from tiltyard.postgres.connection_pool import ConnectionPool
 from tiltyard.settings.environment import Environment
 from tiltyard.settings.live_models import LiveEntrant, LiveModels
-from tiltyard.settings.prices import Price
+from tiltyard.settings.prices import Price, open_prices
 
 __all__ = ["EntrantOpener", "EntrantPool", "open_entrant"]
 
@@ -58,6 +59,8 @@ class EntrantPool:
         """Read the list of models again, if it is old. A model never changes: a new version is another model."""
         if self._read_at is not None and time.monotonic() - self._read_at < _REFRESH_SECONDS:
             return
+        # It reads a long file once: not on the event loop.
+        await asyncio.to_thread(open_prices)
         for stored in await list_entrants(self._pool, self._arena):
             if stored.model in self._opened:
                 self._opened[stored.model].stored = stored

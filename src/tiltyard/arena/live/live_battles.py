@@ -158,12 +158,16 @@ class LiveBattles:
         self._shared = shared
         self._pool = shared.pool
         self._find_queue = find_queue
-        self._entrants = entrants
+        self.entrants = entrants
         self._checks = checks
         self._running: dict[UUID, _RunningTurn] = {}
         self._recovery = asyncio.Lock()
+        #: Held while money is reserved or settled. The database locks the arena for that: who waits for it here holds no
+        #: connection.
+        self._spending = asyncio.Lock()
         self._is_recovered = False
         self._is_closing = False
+        self._categories: list[str] = []
 
     @property
     def running(self) -> int:
@@ -236,7 +240,8 @@ class LiveBattles:
         await self._end_unbegun(voter)
         await self._check_prompt((), text)
         with self._slot(voter):
-            number = await number_prompt(self._pool, self.arena, text)
+            async with self._spending:
+                number = await number_prompt(self._pool, self.arena, text)
             matchup = await self._serve(queue, voter, category, number)
             try:
                 await self._begin_turn(queue, voter, matchup, (), text)
@@ -327,7 +332,7 @@ class LiveBattles:
             for running in list(self._running.values()):
                 running.generation.abandon(_STOPPED_PROBLEM)
             await asyncio.wait(tasks, timeout=_CLOSE_SECONDS)
-        await self._entrants.close()
+        await self.entrants.close()
 
     async def _open_queue(self) -> VotingQueue:
         if self._is_closing:
@@ -336,7 +341,7 @@ class LiveBattles:
         if not queue.settings.is_live:
             raise NotFound("this arena has no live battles: its prompts are the operator's")
         await self.ensure_recovered()
-        await self._entrants.refresh()
+        await self.entrants.refresh()
         return queue
 
     async def _mine(self, voter: Voter, matchup: UUID) -> LiveBattle:
@@ -390,7 +395,7 @@ class LiveBattles:
     async def _serve(self, queue: VotingQueue, voter: Voter, category: str | None, free_prompt: int) -> UUID:
         """Let the arena choose two models that are well; return the matchup's id."""
         number = await self._category(category)
-        resting = tuple(self._entrants.resting())
+        resting = tuple(self.entrants.resting())
         try:
             offered = await queue.begin_live(voter, number, free_prompt, resting=resting)
         except OpenBattle as refusal:
@@ -404,10 +409,14 @@ class LiveBattles:
         return offered.matchup
 
     async def _category(self, name: str | None) -> int:
-        """The number of a category; without a name, that of the first one."""
+        """The number of a category; without a name, that of the first one. Categories are only added."""
+        if name is None and self._categories:
+            return 0
+        if name in self._categories:
+            return self._categories.index(name)
         async with connect_from_pool(self._pool) as connection:
             found = await connection.execute(statement("roster_prompts"), {"arena": self.arena})
-            names = [one for (one,) in await found.fetchall()]
+            names = self._categories = [one for (one,) in await found.fetchall()]
         if name is None and names:
             return 0
         if name not in names:
@@ -420,12 +429,13 @@ class LiveBattles:
         """Reserve the money, start both calls, and let the turn run."""
         settings, turn = queue.settings, len(turns) + 1
         models = await read_sides(self._pool, self.arena, matchup)
-        entrants = [self._entrants.of(model) for model in models]
+        entrants = [self.entrants.of(model) for model in models]
         requests = [_request(one, side, turns, text, settings) for side, one in enumerate(entrants)]
         left, right = (one.plan(request) for one, request in zip(entrants, requests, strict=True))
         plan = TurnPlan(turn, text, (left, right), self._shared.number())
         limits = _budget_limits(settings)
-        numbers = await begin_turn(self._pool, self.arena, matchup, plan, limits)
+        async with self._spending:
+            numbers = await begin_turn(self._pool, self.arena, matchup, plan, limits)
         a, b = (SideCall(*one) for one in zip(entrants, requests, numbers, strict=True))
         prompt = LiveTurn(turn, text, "", "", "waiting")
         generation = TurnGeneration(
@@ -437,9 +447,7 @@ class LiveBattles:
                 first_token_seconds=settings.live_first_token_seconds,
                 gap_seconds=settings.live_gap_seconds,
             ),
-            _Recorder(
-                self._pool, self.arena, limits, self._entrants, partial(self._finish_turn, matchup, turn)
-            ),
+            _Recorder(self, limits, partial(self._finish_turn, matchup, turn)),
             None if self._checks is None else _AnswerChecks(self._checks, (*turns, prompt)),
         )
         task = asyncio.create_task(self._run(matchup, generation), name="live turn")
@@ -455,6 +463,16 @@ class LiveBattles:
             _LOG.error("a live turn could not be ended: %s", type(error).__name__)
         finally:
             self._forget(matchup, generation)
+
+    async def retry_call(self, failed: int, plan: CallPlan, limits: BudgetLimits) -> int:
+        """Reserve the money for a further call."""
+        async with self._spending:
+            return await retry_call(self._pool, self.arena, failed, plan, limits)
+
+    async def finish_call(self, call: int, end: CallEnd) -> None:
+        """Settle what a call cost."""
+        async with self._spending:
+            await finish_call(self._pool, self.arena, call, end)
 
     async def _finish_turn(self, matchup: UUID, turn: int, end: TurnEnd) -> None:
         """Store how a turn ended, before any reader is told."""
@@ -483,28 +501,23 @@ class _Recorder:
     """Stores what happens in one turn."""
 
     def __init__(
-        self,
-        pool: ConnectionPool,
-        arena: int,
-        limits: BudgetLimits,
-        entrants: LiveEntrants,
-        finish: Callable[[TurnEnd], Awaitable[None]],
+        self, battles: LiveBattles, limits: BudgetLimits, finish: Callable[[TurnEnd], Awaitable[None]]
     ) -> None:
-        self._pool, self._arena = pool, arena
-        self._limits, self._entrants = limits, entrants
+        self._battles = battles
+        self._limits = limits
         self.finish_turn = finish
 
     async def retry_call(self, failed: int, plan: CallPlan) -> int:
-        return await retry_call(self._pool, self._arena, failed, plan, self._limits)
+        return await self._battles.retry_call(failed, plan, self._limits)
 
     async def finish_call(self, call: int, end: CallEnd) -> None:
-        await finish_call(self._pool, self._arena, call, end)
+        await self._battles.finish_call(call, end)
 
     def note_health(self, entrant: TurnEntrant, fault: ProviderFault | None) -> None:
-        self._entrants.note_health(entrant, fault)
+        self._battles.entrants.note_health(entrant, fault)
 
     def note_stopped(self, entrant: TurnEntrant) -> None:
-        self._entrants.note_stopped(entrant)
+        self._battles.entrants.note_stopped(entrant)
 
 
 class _AnswerChecks(TurnChecks):

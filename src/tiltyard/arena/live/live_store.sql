@@ -163,6 +163,10 @@ SELECT model, name, version, config, enabled FROM live_entrants WHERE arena = %(
 INSERT INTO live_entrants (arena, model, name, version, config)
 SELECT %(arena)s, * FROM unnest(%(model)s::integer[], %(name)s::text[], %(version)s::text[], %(config)s::jsonb[]);
 
+-- name: live_describe_entrant
+-- What the models file says now of an entrant that answers as before: its price, where its key is.
+UPDATE live_entrants SET config = %(config)s WHERE arena = %(arena)s AND model = %(model)s;
+
 -- name: live_switch_entrants
 -- Entrants that are served from now on, or no more.
 UPDATE live_entrants SET enabled = %(enabled)s, retired_at = CASE WHEN %(enabled)s THEN NULL ELSE now() END

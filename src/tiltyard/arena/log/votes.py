@@ -17,6 +17,7 @@ import psycopg
 
 from tiltyard.arena.log.buckets import find_statement, find_statement_sync
 from tiltyard.arena.log.event_details import VoteDetail
+from tiltyard.core.policy.state.events import NO_FREE_PROMPT
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connection_pool import Connection
 from tiltyard.postgres.connections import translate_errors
@@ -45,7 +46,7 @@ Ints = npt.NDArray[np.int64]
 #: Positions in a page. A page fits in memory, and each is read in a transaction of its own.
 _PAGE_POSITIONS = 20_000
 
-_BALLOT_BYTES = {"position": 8, "session": 8, "a": 4, "b": 4, "prompt": 4, "kind": 2}
+_BALLOT_BYTES = {"position": 8, "session": 8, "a": 4, "b": 4, "prompt": 4, "kind": 2, "free_prompt": 4}
 #: All rows of a binary COPY have the same size if their fields have a fixed width and are never null.
 _BALLOT = np.dtype(
     [("fields", ">i2")]
@@ -75,6 +76,8 @@ class Vote:
     lane: int
     propensity: float
     blind: bool
+    #: The number of the prompt that the voter wrote; 0 if prompts are the operator's.
+    free_prompt: int = NO_FREE_PROMPT
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +112,8 @@ class Ballots:
     b: Ints
     prompt: Ints
     kind: Ints
+    #: The number of the prompt that the voter wrote; 0 if prompts are the operator's.
+    free_prompt: Ints
 
     def __len__(self) -> int:
         return len(self.position)

@@ -89,6 +89,10 @@ async def change_settings(
             raise BadOption(
                 f"stage is {settings.stage!r}; it is no setting to be edited: use the operator's page Stage"
             )
+        if settings.kind != found.settings.kind:
+            raise BadOption(
+                f"kind is {settings.kind!r}; it is decided when an arena is made: make another arena for the other kind"
+            )
         shown = found.title if title is None else validate_name("title", title)
         await change_arena(connection, found.arena, shown, settings)
         before, after = found.settings.to_dict(), settings.to_dict()

@@ -102,6 +102,7 @@ ACTIONS = (
     _("restore arena"),
     _("restore votes"),
     _("retire model"),
+    _("change entrants"),
     _("describe model"),
     _("revoke invitation"),
     _("revoke operator invitation"),

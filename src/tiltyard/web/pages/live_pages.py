@@ -157,8 +157,8 @@ async def ask(
 ) -> Response:
     """Begin a battle with the voter's prompt. The vote before it, if its names were not shown, becomes final."""
     queue, access = await registry_of(request).voting_queue(arena), access_of(request)
-    live = await live_battles_of(request, queue)
     voter, cookie = await access.voter(request, queue), None
+    live = await live_battles_of(request, queue)
     asked = await unanswered_consent(request, queue.arena, voter)
     draft = Draft(_normalized(prompt), category)
     if asked is not None and consent != asked:
@@ -232,13 +232,13 @@ async def again(request: Request, matchup: str) -> Response:
 
 @router.post("/live/{matchup}/turn")
 async def vote_on_turn(
-    request: Request, matchup: str, turn: Annotated[int, Form(ge=1, le=1000)], winner: Text = ""
+    request: Request, matchup: str, turn: Annotated[int, Form(ge=0, le=1000)] = 0, winner: Text = ""
 ) -> Response:
     """Save the verdict on one turn, in an arena that asks for it."""
+    queue, voter, one = await find_queue_and_voter(request, matchup)
     outcome = _OUTCOMES.get(winner)
     if outcome is None:
         raise BadOption("the verdict must be a, b, tie or both_bad; go back and press a button")
-    queue, voter, one = await find_queue_and_voter(request, matchup)
     await (await live_battles_of(request, queue)).turn_vote(voter, one, turn, outcome)
     return redirect_to(f"{paths.matchup(matchup)}#follow-up")
 
@@ -248,11 +248,11 @@ async def stream(
     request: Request, matchup: str, start: Annotated[str, Query(alias="from")] = ""
 ) -> StreamingResponse:
     """The answers of the turn that is shown, as events, from where the page is."""
+    queue, voter, one = await find_queue_and_voter(request, matchup)
+    live = await live_battles_of(request, queue)
     mark = read_mark(request.headers.get("last-event-id", "")) or read_mark(start)
     if mark is None:
         raise BadOption("from must be three numbers with dots between them; reload the page")
-    queue, voter, one = await find_queue_and_voter(request, matchup)
-    live = await live_battles_of(request, queue)
 
     async def next_frame(after: FrameMark) -> LiveFrame:
         return await live.frames(voter, one, after)
@@ -263,13 +263,16 @@ async def stream(
     return StreamingResponse(events.events(reader), headers=STREAM_HEADERS, media_type="text/event-stream")
 
 
-@router.get("/live/{matchup}/{side}", response_class=PlainTextResponse)
-async def raw_answer(request: Request, matchup: str, side: Literal["a", "b"]) -> PlainTextResponse:
-    """What one side has answered so far, as the model wrote it."""
-    queue, voter, one = await find_queue_and_voter(request, matchup)
-    battle = await (await live_battles_of(request, queue)).battle(voter, one)
-    texts = [turn.a if side == "a" else turn.b for turn in battle.turns]
-    return PlainTextResponse("\n\n".join(text for text in texts if text), headers=_RAW_HEADERS)
+@router.get("/live/{matchup}/a", response_class=PlainTextResponse)
+async def raw_a(request: Request, matchup: str) -> PlainTextResponse:
+    """What side A has answered so far, as the model wrote it."""
+    return await _raw_side(request, matchup, "a")
+
+
+@router.get("/live/{matchup}/b", response_class=PlainTextResponse)
+async def raw_b(request: Request, matchup: str) -> PlainTextResponse:
+    """What side B has answered so far, as the model wrote it."""
+    return await _raw_side(request, matchup, "b")
 
 
 async def live_battles_of(request: Request, queue: VotingQueue) -> LiveBattles:
@@ -286,6 +289,13 @@ async def answer_figures(
     if not queue.settings.is_live:
         return None
     return await read_answer_figures(registry_of(request).pool, queue.arena, one)
+
+
+async def _raw_side(request: Request, matchup: str, side: Literal["a", "b"]) -> PlainTextResponse:
+    queue, voter, one = await find_queue_and_voter(request, matchup)
+    battle = await (await live_battles_of(request, queue)).battle(voter, one)
+    texts = [turn.a if side == "a" else turn.b for turn in battle.turns]
+    return PlainTextResponse("\n\n".join(text for text in texts if text), headers=_RAW_HEADERS)
 
 
 async def _compose_page(

@@ -28,7 +28,7 @@ Ints = npt.NDArray[np.int64]
 #: Each category is written in so much less often than the one before it.
 _CATEGORY_RATIO = 0.6
 #: How closely a voter keeps to some categories: the smaller, the closer.
-_HABIT_CONCENTRATION = 2.0
+_HABIT_WEIGHT = 2.0
 _LEVELLING_ROUND_COUNT = 30
 
 
@@ -209,7 +209,7 @@ def draw_live_world(settings: LiveWorldSettings, rng: np.random.Generator) -> Li
         taste=settings.voter_sd * taste,
         own=settings.own_sd * own,
         voter_shares=_voter_shares(settings),
-        habits=rng.dirichlet(_HABIT_CONCENTRATION * shares, v) if k > 1 else np.ones((v, 1)),
+        habits=rng.dirichlet(_HABIT_WEIGHT * shares, v) if k > 1 else np.ones((v, 1)),
         popular_shares=_zipf_shares(settings.popular, settings.zipf),
     )
     return _levelled(world) if settings.equal else world

@@ -46,7 +46,7 @@ def erase(
 ) -> None:
     """Erase a voter's remarks, complaints and vote details.
 
-    The votes stay. The audit log keeps session and reason.
+    Prompts and answers of the voter's live battles, too. The votes stay. The audit log keeps session and reason.
     """
     import asyncio
 
@@ -120,3 +120,5 @@ async def _erase(url: str, name: str, session: int, reason: str) -> None:
         f"Erased {done.remarks} remarks, {done.complaints} notes of complaints and the details of"
         f" {done.details} votes."
     )
+    if done.turns:
+        typer.echo(f"Erased prompts and answers of {done.turns} turns of live battles.")

@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from live_arenas import make_arena, voting_queue_of
+from live_arenas import answers_file, make_arena, voting_queue_of
+from tiltyard.arena.content.answer_import import import_answers
 from tiltyard.arena.content.arenas import list_models
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.model_details import read_model_details
@@ -47,6 +48,15 @@ def in_a_database(database, tmp_path, scene):
             await scene(pool, BlobStore(pool, FolderStorage(tmp_path / "responses")))
 
     asyncio.run(run())
+
+
+def test_stored_answers_are_refused(database, tmp_path):
+    async def scene(pool, blobs):
+        await make_live_arena(pool, blobs, "live", entrants_of(tmp_path))
+        with pytest.raises(Conflict, match="models answer live"):
+            await import_answers(pool, blobs, "live", answers_file(tmp_path / "answers.jsonl", 2, 2))
+
+    in_a_database(database, tmp_path, scene)
 
 
 async def served(pool, arena):

@@ -60,7 +60,6 @@ from tiltyard.errors import (
     BadOption,
     Closed,
     Conflict,
-    NotAllowed,
     NotFound,
     OpenBattle,
     ProviderFault,
@@ -234,7 +233,7 @@ class LiveBattles:
     async def begin(self, voter: Voter, text: str, category: str | None) -> UUID:
         """Begin a battle; return its matchup's id."""
         if voter.source != HUMAN:
-            raise NotAllowed("live battles are for people; a judge votes on stored responses", known=True)
+            raise Conflict("live battles are for people; a judge votes on stored responses")
         queue = await self._open_queue()
         text = _checked_prompt(text, queue.settings)
         await self._end_unbegun(voter)

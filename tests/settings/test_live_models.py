@@ -150,6 +150,7 @@ def test_prices_are_stated_or_listed_or_unknown_and_never_zero(tmp_path):
         {"temperature": 0.1},
         {"effort": "low"},
         {"options": {"top_p": 0.5}},
+        {"thinking_open": True},
         {"options": {"thinking": {"type": "disabled"}}},
     ],
 )

@@ -7,7 +7,6 @@ from contextlib import aclosing
 from typing import Any
 
 from tiltyard.errors import BadConfig, BadOption, ProviderFault
-from tiltyard.judges.providers.faults import broken_stream
 from tiltyard.judges.providers.json_bodies import encode_body
 from tiltyard.judges.providers.provider import Body
 from tiltyard.judges.providers.provider_factory import open_streaming_provider
@@ -18,16 +17,17 @@ from tiltyard.judges.providers.streams import (
     StreamingProvider,
     StreamPiece,
     StreamTimeouts,
+    broken_stream,
 )
 from tiltyard.judges.providers.token_limits import token_limit, with_token_limit
 from tiltyard.judges.reply_limits import ADAPTATION_LIMIT, LearnedLimits
 from tiltyard.settings.environment import Environment
 from tiltyard.settings.live_models import LiveEntrant
 
-__all__ = ["USAGE_FIELD", "ChatModel", "open_chat_model"]
+__all__ = ["ChatModel", "open_chat_model"]
 
 #: The field of OpenAI's protocol that asks for the usage of a stream. Some servers refuse it.
-USAGE_FIELD = "stream_options"
+_USAGE_FIELD = "stream_options"
 _REFUSED_STATUSES = frozenset({400, 422})
 #: A server that sends more than this for each token of the limit ignores the limit: its answer is cut.
 _TOKEN_CHARACTERS = 64
@@ -42,11 +42,14 @@ class ChatModel:
         model: str,
         options: Mapping[str, Any],
         timeouts: StreamTimeouts | None = None,
+        *,
+        thinking_open: bool = False,
     ) -> None:
         self.provider = provider
         self.model = model
         self.timeouts = timeouts or StreamTimeouts()
         self._options = dict(options)
+        self._thinking_open = thinking_open
         self._learned = LearnedLimits()
         self._states_usage = True
 
@@ -54,7 +57,7 @@ class ChatModel:
         """The exact request. Its encoded size bounds its tokens (`token_upper_bound`)."""
         body = self.provider.chat_body(self.model, request, self._options)
         if not self._states_usage:
-            body.pop(USAGE_FIELD, None)
+            body.pop(_USAGE_FIELD, None)
         limit = self._learned.bounded(token_limit(body), len(encode_body(body)))
         return with_token_limit(body, limit, self._learned.field)
 
@@ -62,11 +65,21 @@ class ChatModel:
         """Ask; send the request in another form if the endpoint refuses this one. See `ChatProvider.stream`."""
         for _ in range(ADAPTATION_LIMIT):
             body = self.body(request)
+            begun, left = False, token_limit(body) * _TOKEN_CHARACTERS
             try:
-                async with aclosing(self._answer(body)) as pieces:
+                answer = self.provider.stream(body, self.timeouts, thinking_open=self._thinking_open)
+                async with aclosing(answer) as pieces:
                     async for piece in pieces:
+                        begun = True
                         yield piece
+                        if isinstance(piece, StreamPiece):
+                            left -= len(piece.text) + len(piece.thinking)
+                            if left < 0:
+                                yield StreamEnd(None, None, "length")
+                                return
             except ProviderFault as fault:
+                if begun:
+                    raise broken_stream(fault) from None
                 if not self._learn(fault, body):
                     raise
             else:
@@ -77,21 +90,6 @@ class ChatModel:
         """Close the connections."""
         await self.provider.aclose()
 
-    async def _answer(self, body: Body) -> AsyncGenerator[StreamPiece | StreamEnd]:
-        """One answer, cut where it exceeds its limit by far."""
-        begun, left = False, token_limit(body) * _TOKEN_CHARACTERS
-        try:
-            async with aclosing(self.provider.stream(body, self.timeouts)) as pieces:
-                async for piece in pieces:
-                    if isinstance(piece, StreamPiece):
-                        begun, left = True, left - len(piece.text) - len(piece.thinking)
-                    yield piece
-                    if left < 0:
-                        yield StreamEnd(None, None, "length")
-                        return
-        except ProviderFault as fault:
-            raise (broken_stream(fault) if begun else fault) from None
-
     def _learn(self, fault: ProviderFault, body: Body) -> bool:
         """Whether the request will be sent in another form after this refusal."""
         if self._learned.learn(fault, body, len(encode_body(body))):
@@ -99,8 +97,8 @@ class ChatModel:
         if fault.status not in _REFUSED_STATUSES or fault.billed:
             return False
         # Mistral names the refused field in a document of its own form, so that nothing is said.
-        asked = USAGE_FIELD in body
-        named = not fault.said or USAGE_FIELD in fault.said or "include_usage" in fault.said
+        asked = _USAGE_FIELD in body
+        named = not fault.said or _USAGE_FIELD in fault.said or "include_usage" in fault.said
         self._states_usage = not (asked and named) and (self._states_usage or not fault.said)
         return asked and named
 
@@ -120,7 +118,7 @@ def open_chat_model(
         timeouts,
         environment.route(entrant, asking=True),
     )
-    model = ChatModel(provider, entrant.model, entrant.options, timeouts)
+    model = ChatModel(provider, entrant.model, entrant.options, timeouts, thinking_open=entrant.thinking_open)
     try:
         model.body(ChatRequest((ChatTurn("user", "?"),), entrant.system, entrant.max_tokens))
     except BadOption as error:

@@ -59,6 +59,7 @@ _SETTINGS = (
     "api_key_env",
     "api_key_header",
     "system",
+    "thinking_open",
     "concurrency",
     "requests_per_minute",
     "maker",
@@ -83,6 +84,8 @@ class LiveModel(GenerateSection):
     """One model of a live arena, as written."""
 
     name: Name
+    #: Whether the server's template opens the model's thinking, so that its text begins with thinking.
+    thinking_open: YesNo = False
     price: LivePrice | None = None
     #: What the arena tells about it once its name is told.
     maker: Name | None = None
@@ -129,6 +132,8 @@ class LiveEntrant:
     max_tokens: int
     #: Fields of every request: parameters, effort and thinking as the provider spells them.
     options: Mapping[str, Any]
+    #: Whether its text begins with thinking that only a closing tag ends.
+    thinking_open: bool
     concurrency: int
     requests_per_minute: float | None
     #: ``None`` if it is unknown; never 0 unless the file says so.
@@ -153,6 +158,7 @@ class LiveEntrant:
             "system": self.system,
             "max_tokens": self.max_tokens,
             "options": dict(self.options),
+            **({"thinking_open": True} if self.thinking_open else {}),
         }
         text = json.dumps(decisive, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiltyard.core.live.free_prompts import hash_prompt, normalize_prompt
+from tiltyard.core.live.free_prompts import free_prompt_name, hash_prompt, normalize_prompt
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,10 @@ def test_other_words_are_another_prompt():
     assert hash_prompt("What is this?") == hash_prompt("what is this")
     assert hash_prompt("What is this?") != hash_prompt("What was this?")
     assert len(hash_prompt("\ud800")) == 32
+
+
+def test_a_prompt_is_named_by_its_number():
+    assert free_prompt_name(17) == "live-17"
 
 
 @given(st.text())

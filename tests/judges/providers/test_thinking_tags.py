@@ -45,6 +45,17 @@ def test_thinking_between_tags(whole, text, thinking, cuts):
     )
 
 
+@given(st.lists(st.integers(0, 40)))
+def test_thinking_that_was_opened_in_the_prompt(cuts):
+    whole = "Hm, <think> so.</think>\n\nYes"
+    places = [0, *sorted(min(cut, len(whole)) for cut in cuts), len(whole)]
+    tags = ThinkingTags(opened=True)
+    pieces = [tags.split(whole[start:end]) for start, end in pairwise(places)]
+    assert "".join(text for text, _ in pieces) == "Yes"
+    assert "".join(thinking for _, thinking in pieces) == "Hm, <think> so."
+    assert tags.rest() == ("", "")
+
+
 def test_many_blanks_are_not_held_back():
     assert ThinkingTags().split(" " * 1000)[0] == " " * 1000
 

@@ -165,7 +165,7 @@ async def finish_turn(pool: ConnectionPool, arena: int, matchup: UUID, turn: int
         "language": end.flags.get("language"),
         "identity_talk": bool(end.flags.get("identity")),
     }
-    async with connect_from_pool(pool) as connection, _transaction(connection):
+    async with connect_from_pool(pool) as connection, _locked(connection, arena):
         values = {**key, **texts, **thinking, "state": end.state, "flags": Jsonb(dict(end.flags))}
         if await _row(connection, "live_end_turn", values) is not None:
             await _execute(connection, "live_end_battle_turn", key | about)
@@ -316,18 +316,12 @@ def _battle(row: Sequence[Any], turns: tuple[LiveTurn, ...]) -> LiveBattle:
 
 
 @asynccontextmanager
-async def _transaction(connection: Connection) -> AsyncIterator[None]:
+async def _locked(connection: Connection, arena: int) -> AsyncIterator[None]:
+    """A transaction under the arena's lock: one at a time, so that none waits for another in a circle."""
     with translate_errors("store a live battle"):
         async with connection.transaction():
+            await lock_spending(connection, arena)
             yield
-
-
-@asynccontextmanager
-async def _locked(connection: Connection, arena: int) -> AsyncIterator[None]:
-    """A transaction under the arena's lock."""
-    async with _transaction(connection):
-        await lock_spending(connection, arena)
-        yield
 
 
 async def _execute(connection: Connection, name: str, values: dict[str, Any]) -> Any:

@@ -93,9 +93,14 @@ WHERE arena = %(arena)s AND matchup = %(matchup)s AND turn = %(turn)s AND ended_
 RETURNING turn;
 
 -- name: live_end_battle_turn
--- After a turn a battle can be voted on, or is void. Its language is that of its first prompt.
-UPDATE live_battles SET votable = %(votable)s, void = coalesce(void, %(void)s),
-    language = coalesce(language, %(language)s), identity_talk = identity_talk OR %(identity_talk)s
+-- After a turn a battle can be voted on, or is void. A turn that was stopped before anything came leaves those before it.
+-- The language is that of the first prompt.
+UPDATE live_battles b SET void = coalesce(void, %(void)s), votable = %(votable)s OR (
+    %(void)s::text IS NULL AND EXISTS (
+        SELECT FROM live_turns t
+        WHERE t.arena = b.arena AND t.matchup = b.matchup AND t.answer_a <> '' AND t.answer_b <> ''
+    )
+), language = coalesce(language, %(language)s), identity_talk = identity_talk OR %(identity_talk)s
 WHERE arena = %(arena)s AND matchup = %(matchup)s;
 
 -- name: live_void_lost

@@ -17,6 +17,7 @@ import psycopg
 
 from tiltyard.arena.log.buckets import find_statement, find_statement_sync
 from tiltyard.arena.log.event_details import VoteDetail
+from tiltyard.core.policy.state.events import NO_FREE_PROMPT
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connection_pool import Connection
 from tiltyard.postgres.connections import translate_errors
@@ -76,6 +77,8 @@ class Vote:
     lane: int
     propensity: float
     blind: bool
+    #: The number of the prompt that the voter wrote; 0 if prompts are the operator's.
+    free_prompt: int = NO_FREE_PROMPT
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +113,7 @@ class Ballots:
     b: Ints
     prompt: Ints
     kind: Ints
-    #: The number of the prompt that the voter wrote; 0 where prompts are the operator's.
+    #: The number of the prompt that the voter wrote; 0 if prompts are the operator's.
     free_prompt: Ints
 
     def __len__(self) -> int:

@@ -6,7 +6,7 @@ FROM raters r WHERE r.arena = %(arena)s;
 -- name: battles_votes
 -- Votes in a range of the log that were neither undone nor, as of a position, excluded; and whether each is blind.
 SELECT e.position, e.at, e.source, vote_kind(e.outcome, e.both_bad), e.detail, m.a, m.b, m.prompt, m.session, m.nominal, m.lane,
-       m.propensity, coalesce(e.blind, true)
+       m.propensity, coalesce(e.blind, true), coalesce(m.free_prompt, 0)
 FROM events e
 JOIN matchups m USING (arena, source, serial)
 JOIN endings d USING (arena, source, serial)
@@ -43,7 +43,7 @@ ORDER BY m.a, m.b, m.prompt, vote;
 -- language, or without identity talk.
 COPY (
     SELECT d.position, m.session, m.a, m.b, m.prompt, vote_kind(d.outcome, d.both_bad)::smallint,
-           coalesce(m.free_prompt, 0)
+           coalesce(m.free_prompt, 0)::integer
     FROM endings d
     JOIN matchups m USING (arena, source, serial)
     WHERE d.arena = %(arena)s AND d.source = %(source)s AND d.kind = 1 AND d.undone IS NULL

@@ -26,7 +26,7 @@ class ErasedTexts:
     remarks: int
     complaints: int
     details: int
-    live_turns: int = 0
+    turns: int = 0
 
 
 async def erase_session(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 
-__all__ = ["hash_prompt", "normalize_prompt"]
+__all__ = ["free_prompt_name", "hash_prompt", "normalize_prompt"]
 
 
 def normalize_prompt(text: str) -> str:
@@ -22,6 +22,11 @@ def normalize_prompt(text: str) -> str:
     while stop > start and _is_outer(joined[stop - 1]):
         stop -= 1
     return joined[start:stop] or joined
+
+
+def free_prompt_name(number: int) -> str:
+    """How files and boards call a prompt that a voter wrote; its text is not published with it."""
+    return f"live-{number}"
 
 
 def hash_prompt(text: str) -> bytes:

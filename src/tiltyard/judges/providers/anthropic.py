@@ -25,7 +25,8 @@ from tiltyard.judges.providers.json_bodies import (
 )
 from tiltyard.judges.providers.provider import BatchEntry, BatchItem, BatchStatus, Body, Capabilities, Usage
 from tiltyard.judges.providers.request_options import VERDICT_TOOL, checked_options
-from tiltyard.judges.providers.stream_readers import StreamDeadline, read_stream
+from tiltyard.judges.providers.silence_watch import StreamDeadline
+from tiltyard.judges.providers.stream_readers import read_stream
 from tiltyard.judges.providers.streams import ChatRequest, StreamEnd, StreamPiece, StreamTimeouts
 from tiltyard.settings.endpoint_routes import EndpointRoute
 
@@ -140,12 +141,13 @@ class Anthropic:
             self._path, encode_body(body), billable=True, model=body.get("model", "")
         )
 
-    async def stream(self, body: Body, timeouts: StreamTimeouts) -> AsyncGenerator[StreamPiece | StreamEnd]:
+    def stream(
+        self, body: Body, timeouts: StreamTimeouts, *, thinking_open: bool = False
+    ) -> AsyncGenerator[StreamPiece | StreamEnd]:
         deadline = StreamDeadline(timeouts, asyncio.get_running_loop().time())
         events = self._wire.events(self._path, encode_body(body), deadline, model=body.get("model", ""))
-        async with aclosing(read_stream(events, AnthropicStream(self._wire.where), deadline)) as pieces:
-            async for piece in pieces:
-                yield piece
+        reader = AnthropicStream(self._wire.where, thinking_open=thinking_open)
+        return read_stream(events, reader, deadline)
 
     async def count_tokens(self, body: Body) -> int:
         kept = ("model", "system", "messages", "tools", "tool_choice", "thinking", "output_config")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from tiltyard.judges.providers.faults import error_in_reply, unreadable_reply
 from tiltyard.judges.providers.json_bodies import parse_token_count
@@ -26,8 +25,8 @@ _COUNTS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cach
 class AnthropicStream(StreamReader):
     """Reads events of a message."""
 
-    def __init__(self, where: str) -> None:
-        super().__init__(where)
+    def __init__(self, where: str, *, thinking_open: bool = False) -> None:
+        super().__init__(where, thinking_open=thinking_open)
         #: Counts so far; later ones replace earlier ones.
         self._counts: dict[str, int] = {}
 
@@ -63,7 +62,7 @@ class AnthropicStream(StreamReader):
         self._stopped(reply.get("stop_reason"))
         self.finished = True
 
-    def _content(self, part: Mapping[str, Any]) -> None:
+    def _content(self, part: Body) -> None:
         """A block or a part of one: those of other types have neither field."""
         self._add(part.get("text"))
         self._think(part.get("thinking"))
@@ -82,5 +81,5 @@ class AnthropicStream(StreamReader):
             self.stop = _STOPS.get(reason, "end")
 
 
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+def _mapping(value: object) -> Body:
+    return value if isinstance(value, dict) else {}

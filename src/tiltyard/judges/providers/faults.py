@@ -15,13 +15,12 @@ from email.utils import parsedate_to_datetime
 
 import aiohttp
 
-from tiltyard.errors import ProviderFault, StreamBroken
+from tiltyard.errors import ProviderFault
 from tiltyard.judges.providers.json_bodies import parse_body
 from tiltyard.judges.providers.provider import LONGEST_WAIT_SECONDS
 
 __all__ = [
     "RefusedCall",
-    "broken_stream",
     "error_in_reply",
     "is_retryable",
     "parse_error_document",
@@ -160,20 +159,6 @@ def error_in_reply(where: str, error: object) -> ProviderFault:
         billed=not final,
         fatal=status in _FATAL_STATUSES,
         said=message,
-    )
-
-
-def broken_stream(fault: ProviderFault) -> StreamBroken:
-    """The fault of a stream of which a part has arrived: that part was billed."""
-    return StreamBroken(
-        str(fault),
-        status=fault.status,
-        retryable=fault.retryable,
-        throttled=fault.throttled,
-        billed=True,
-        fatal=fault.fatal,
-        retry_after=fault.retry_after,
-        said=fault.said,
     )
 
 

@@ -24,7 +24,7 @@ from tiltyard.judges.providers.faults import RefusedCall, status_fault, to_provi
 from tiltyard.judges.providers.json_bodies import parse_body
 from tiltyard.judges.providers.provider import Body
 from tiltyard.judges.providers.server_events import EventParser, OversizedStream, ServerEvent
-from tiltyard.judges.providers.stream_readers import StreamDeadline
+from tiltyard.judges.providers.silence_watch import SilenceWatch, StreamDeadline, StreamSilent
 
 __all__ = ["HttpClient"]
 
@@ -108,14 +108,28 @@ class HttpClient:
         call = replace(call, billable=True, headers={**call.headers, **_STREAM_HEADERS})
         with self._translated(call):
             response = await self._timely(deadline, self._send(call))
+            watch = SilenceWatch(deadline, response.close)
             try:
                 if not _succeeded(response):
-                    content = await self._timely(deadline, self._content(call, response))
-                    raise self._refused(call, response, content)
-                async with aclosing(self._event_batches(call, response, deadline)) as batches:
-                    async for batch in batches:
-                        yield batch
+                    raise self._refused(
+                        call, response, await self._timely(deadline, self._content(call, response))
+                    )
+                chunk = await self._first_chunk(watch, response)
+                if chunk.lstrip()[:1] in _DOCUMENT_STARTS:
+                    rest = await self._timely(deadline, self._content(call, response))
+                    yield self._document(self._credentials.redact(chunk) + rest, billable=True)
+                    return
+                parser = EventParser()
+                while chunk:
+                    if events := self._parsed(parser.feed, chunk):
+                        yield events
+                    chunk = await watch.read(response.content)
+                if events := self._parsed(lambda _: parser.close(), b""):
+                    yield events
+            except StreamSilent:
+                raise self._silent(deadline) from None
             finally:
+                watch.stop()
                 # Closes the connection unless the whole reply was read.
                 response.close()
 
@@ -257,42 +271,39 @@ class HttpClient:
         if rest.strip():
             yield bytes(rest)
 
-    async def _event_batches(
-        self, call: _Call, response: aiohttp.ClientResponse, deadline: StreamDeadline
-    ) -> AsyncGenerator[list[ServerEvent] | Body]:
-        """Read events; or a document, which the first byte tells: no field of an event begins like JSON or HTML."""
-        parser, redact = EventParser(), self._credentials.redact
-        head: bytes | None = b""
-        while chunk := await self._timely(deadline, response.content.readany()):
-            if head is not None:
-                head += chunk
-                if not head.strip() and len(head) < _BLANK_HEAD_BYTES:
-                    continue
-                if head.lstrip()[:1] in _DOCUMENT_STARTS:
-                    whole = head + await self._timely(deadline, self._content(call, response))
-                    yield self._document(redact(whole), billable=True)
-                    return
-                chunk, head = head, None
-            try:
-                events = parser.feed(chunk)
-            except OversizedStream as error:
-                raise unreadable_reply(
-                    self.where, f"the stream is too large: {error}", billable=True
-                ) from None
-            if events:
-                yield [ServerEvent(event.name, redact(event.data)) for event in events]
-        if events := parser.close():
-            yield [ServerEvent(event.name, redact(event.data)) for event in events]
+    async def _first_chunk(self, watch: SilenceWatch, response: aiohttp.ClientResponse) -> bytes:
+        """The first bytes that tell what the reply is: no field of an event begins like JSON or HTML."""
+        head = b""
+        while not head.strip() and len(head) < _BLANK_HEAD_BYTES:
+            chunk = await watch.read(response.content)
+            if not chunk:
+                break
+            head += chunk
+        return head
+
+    def _parsed(self, parse: Callable[[bytes], list[ServerEvent]], chunk: bytes) -> list[ServerEvent]:
+        try:
+            events = parse(chunk)
+        except OversizedStream as error:
+            raise unreadable_reply(self.where, f"the stream is too large: {error}", billable=True) from None
+        for number, event in enumerate(events):
+            clean = self._credentials.redact(event.data)
+            if clean is not event.data:
+                events[number] = ServerEvent(event.name, clean)
+        return events
 
     async def _timely(self, deadline: StreamDeadline, work: Awaitable[T]) -> T:
-        """Wait for a part of a stream until its deadline."""
+        """Wait for a part of a reply until the deadline of its stream."""
         try:
             async with asyncio.timeout_at(deadline.at):
                 return await work
         except aiohttp.ConnectionTimeoutError:
             raise
         except TimeoutError:
-            raise ProviderFault(f"{self.where}: {deadline.problem}", retryable=True, billed=True) from None
+            raise self._silent(deadline) from None
+
+    def _silent(self, deadline: StreamDeadline) -> ProviderFault:
+        return ProviderFault(f"{self.where}: {deadline.problem}", retryable=True, billed=True)
 
     @contextmanager
     def _translated(self, call: _Call) -> Iterator[None]:

@@ -32,7 +32,8 @@ from tiltyard.judges.providers.openai_stream import OpenAIStream
 from tiltyard.judges.providers.openai_usage import parse_usage
 from tiltyard.judges.providers.provider import BatchEntry, BatchItem, BatchStatus, Body, Capabilities, Usage
 from tiltyard.judges.providers.request_options import VERDICT_TOOL, checked_options
-from tiltyard.judges.providers.stream_readers import StreamDeadline, read_stream
+from tiltyard.judges.providers.silence_watch import StreamDeadline
+from tiltyard.judges.providers.stream_readers import read_stream
 from tiltyard.judges.providers.streams import ChatRequest, StreamEnd, StreamPiece, StreamTimeouts
 from tiltyard.judges.providers.token_limits import LIMIT_FIELDS
 from tiltyard.settings.endpoint_routes import EndpointRoute
@@ -158,12 +159,13 @@ class OpenAI:
             raise error_in_reply(self._wire.where, error)
         return reply
 
-    async def stream(self, body: Body, timeouts: StreamTimeouts) -> AsyncGenerator[StreamPiece | StreamEnd]:
+    def stream(
+        self, body: Body, timeouts: StreamTimeouts, *, thinking_open: bool = False
+    ) -> AsyncGenerator[StreamPiece | StreamEnd]:
         deadline = StreamDeadline(timeouts, asyncio.get_running_loop().time())
         events = self._wire.events(self._path, encode_body(body), deadline, model=body.get("model", ""))
-        async with aclosing(read_stream(events, OpenAIStream(self._wire.where), deadline)) as pieces:
-            async for piece in pieces:
-                yield piece
+        reader = OpenAIStream(self._wire.where, thinking_open=thinking_open)
+        return read_stream(events, reader, deadline)
 
     async def count_tokens(self, body: Body) -> int:
         raise ProviderFault(f"{self._wire.where}: has no endpoint to count tokens of {body.get('model')}")

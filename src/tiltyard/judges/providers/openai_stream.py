@@ -50,19 +50,19 @@ class OpenAIStream(StreamReader):
     def _chunk(self, document: Body, part: str) -> None:
         choices = document.get("choices")
         choice = choices[0] if isinstance(choices, list) and choices else None
-        choice = choice if isinstance(choice, Mapping) else {}
+        choice = choice if isinstance(choice, dict) else {}
         error = document.get("error") or choice.get("error")
         if error:
             raise error_in_reply(self.where, error)
         self._usage(document)
         message = choice.get(part)
-        if isinstance(message, Mapping):
+        if isinstance(message, dict):
             self._message(message)
         reason = choice.get("finish_reason")
         if isinstance(reason, str) and reason:
             self._stopped(reason)
 
-    def _message(self, message: Mapping[str, Any]) -> None:
+    def _message(self, message: Body) -> None:
         # Some servers send the same text in both fields.
         self._think(message.get("reasoning_content") or message.get("reasoning"))
         content = message.get("content")
@@ -78,18 +78,19 @@ class OpenAIStream(StreamReader):
     def _parts(self, parts: list[Any]) -> None:
         """Mistral's form of content: a list of texts and thoughts."""
         for part in parts:
-            if not isinstance(part, Mapping):
+            if not isinstance(part, dict):
                 continue
             self._add(part.get("text"))
             thoughts = part.get("thinking")
             for thought in thoughts if isinstance(thoughts, list) else [thoughts]:
-                self._think(thought.get("text") if isinstance(thought, Mapping) else thought)
+                self._think(thought.get("text") if isinstance(thought, dict) else thought)
 
     def _usage(self, document: Body) -> None:
         extra = document.get("x_groq")
-        stated = document.get("usage") or (extra.get("usage") if isinstance(extra, Mapping) else None)
-        # Some servers state it in every chunk: the last one counts.
-        self.usage = parse_usage(stated) or self.usage
+        stated = document.get("usage") or (extra.get("usage") if isinstance(extra, dict) else None)
+        if stated:
+            # Some servers state it in every chunk: the last one counts.
+            self.usage = parse_usage(stated) or self.usage
 
     def _stopped(self, reason: str) -> None:
         kind = reason.lower()

@@ -50,8 +50,9 @@ class EventParser:
         self._size += len(chunk)
         if self._size > self._stream_bytes:
             raise OversizedStream(f"more than {self._stream_bytes:,} bytes")
+        fits = len(self._rest) + len(chunk) <= self._line_bytes
         lines = self._lines(chunk)
-        if len(self._rest) > self._line_bytes or any(len(line) > self._line_bytes for line in lines):
+        if not fits and max(map(len, (self._rest, *lines))) > self._line_bytes:
             raise OversizedStream(f"a line of more than {self._line_bytes:,} bytes")
         return [event for line in lines if (event := self._line(line)) is not None]
 

@@ -11,56 +11,27 @@ from tiltyard.judges.providers.faults import unreadable_reply
 from tiltyard.judges.providers.json_bodies import parse_body
 from tiltyard.judges.providers.provider import Body, Usage
 from tiltyard.judges.providers.server_events import ServerEvent
-from tiltyard.judges.providers.streams import StreamEnd, StreamPiece, StreamStop, StreamTimeouts
+from tiltyard.judges.providers.silence_watch import StreamDeadline
+from tiltyard.judges.providers.streams import StreamEnd, StreamPiece, StreamStop
 from tiltyard.judges.providers.thinking_tags import SurrogateJoiner, ThinkingTags
 
-__all__ = ["StreamDeadline", "StreamReader", "read_stream"]
-
-#: How long to wait, after the end mark, for the end of the connection's data, so that the connection can be kept.
-_LAST_BYTES_SECONDS = 0.1
-
-
-class StreamDeadline:
-    """Until when a stream must say something, in the time of the event loop."""
-
-    def __init__(self, timeouts: StreamTimeouts, now: float) -> None:
-        self._timeouts = timeouts
-        self._end = now + timeouts.total_seconds
-        self._begun = False
-        self.at = min(now + timeouts.first_token_seconds, self._end)
-
-    def heard(self, now: float) -> None:
-        """A piece has come."""
-        self._begun = True
-        self.at = min(now + self._timeouts.gap_seconds, self._end)
-
-    def ended(self, now: float) -> None:
-        """The end mark has come."""
-        self.at = min(now + _LAST_BYTES_SECONDS, self._end)
-
-    @property
-    def problem(self) -> str:
-        """What was waited for in vain."""
-        if self.at >= self._end:
-            return f"the answer was not complete after {self._timeouts.total_seconds:g} seconds"
-        if not self._begun:
-            return f"no token within {self._timeouts.first_token_seconds:g} seconds"
-        return f"no further token for {self._timeouts.gap_seconds:g} seconds"
+__all__ = ["StreamReader", "read_stream"]
 
 
 class StreamReader:
     """Collects what the events of one stream say. Each protocol has its own."""
 
-    def __init__(self, where: str) -> None:
+    def __init__(self, where: str, *, thinking_open: bool = False) -> None:
         self.where = where
         #: The protocol's end mark has come.
         self.finished = False
         #: Why the answer ended, once it has.
         self.stop: StreamStop | None = None
         self.usage: Usage | None = None
-        self._joiner, self._tags = SurrogateJoiner(), ThinkingTags()
-        self._text: list[str] = []
-        self._thinking: list[str] = []
+        self._joiner, self._tags = SurrogateJoiner(), ThinkingTags(opened=thinking_open)
+        #: What has been read and not been given yet.
+        self._text = ""
+        self._thinking = ""
 
     def read(self, events: Iterable[ServerEvent] | Body) -> StreamPiece | None:
         """What some events, or a reply in one document, add to the answer. Raises `ProviderFault`."""
@@ -75,8 +46,8 @@ class StreamReader:
         """What was held back until the stream ended."""
         self._add(self._joiner.rest())
         text, thinking = self._tags.rest()
-        self._text.append(text)
-        self._thinking.append(thinking)
+        self._text += text
+        self._thinking += thinking
         return self._piece()
 
     def end(self) -> StreamEnd:
@@ -100,12 +71,12 @@ class StreamReader:
         """Add to the answer, of which a part may be thinking between tags."""
         if isinstance(text, str) and text:
             answer, thinking = self._tags.split(self._joiner.join(text))
-            self._text.append(answer)
-            self._thinking.append(thinking)
+            self._text += answer
+            self._thinking += thinking
 
     def _think(self, text: object) -> None:
         if isinstance(text, str) and text:
-            self._thinking.append(self._joiner.join(text))
+            self._thinking += self._joiner.join(text)
 
     def _document(self, event: ServerEvent) -> Body:
         try:
@@ -117,10 +88,11 @@ class StreamReader:
         return document
 
     def _piece(self) -> StreamPiece | None:
-        text, thinking = "".join(self._text), "".join(self._thinking)
-        self._text.clear()
-        self._thinking.clear()
-        return StreamPiece(text, thinking) if text or thinking else None
+        text, thinking = self._text, self._thinking
+        if not text and not thinking:
+            return None
+        self._text = self._thinking = ""
+        return StreamPiece(text, thinking)
 
 
 async def read_stream(

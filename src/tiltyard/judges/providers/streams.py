@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from tiltyard.errors import ProviderFault, StreamBroken
 from tiltyard.judges.providers.provider import Body, Usage
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "StreamStop",
     "StreamTimeouts",
     "StreamingProvider",
+    "broken_stream",
 ]
 
 #: Why an answer ended: the model was done, its limit of tokens was reached, or it or its provider refused.
@@ -103,8 +105,27 @@ class StreamingProvider(Protocol):
         """The exact request for a streamed answer. ``options`` are the user's own fields of the request."""
         ...
 
-    def stream(self, body: Body, timeouts: StreamTimeouts) -> AsyncGenerator[StreamPiece | StreamEnd]:
-        """Send a request once. Raises only `ProviderFault`."""
+    def stream(
+        self, body: Body, timeouts: StreamTimeouts, *, thinking_open: bool = False
+    ) -> AsyncGenerator[StreamPiece | StreamEnd]:
+        """Send a request once. Raises only `ProviderFault`.
+
+        ``thinking_open``: the server's template has opened the model's thinking, which only a closing tag ends.
+        """
         ...
 
     async def aclose(self) -> None: ...
+
+
+def broken_stream(fault: ProviderFault) -> StreamBroken:
+    """The fault of a stream of which a part has arrived: that part was billed."""
+    return StreamBroken(
+        str(fault),
+        status=fault.status,
+        retryable=fault.retryable,
+        throttled=fault.throttled,
+        billed=True,
+        fatal=fault.fatal,
+        retry_after=fault.retry_after,
+        said=fault.said,
+    )

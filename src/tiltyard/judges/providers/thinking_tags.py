@@ -21,17 +21,18 @@ _BLANKS_CHARACTERS = 200
 class ThinkingTags:
     """Splits the pieces of a text into answer and thinking. A tag may be cut in two by pieces.
 
-    Only a tag at the start counts: in the middle it is something that the model writes about.
+    Only a tag at the start counts: in the middle it is something that the model writes about. ``opened``: the
+    opening tag was part of the prompt, so that the text begins within the thinking.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, opened: bool = False) -> None:
         #: Text that cannot be told yet: the start of the answer, or what may become a closing tag.
         self._held = ""
         #: The closing tag that is waited for.
-        self._closing: str | None = None
+        self._closing: str | None = _TAGS["<think>"] if opened else None
         #: Nothing but blanks has come yet since the start, or since the thinking ended.
-        self._at_start = True
-        self._thought = False
+        self._at_start = not opened
+        self._thought = opened
 
     def split(self, text: str) -> tuple[str, str]:
         """The parts of the next piece that are known to be answer and thinking."""

@@ -35,12 +35,13 @@ from tiltyard.runs.battle_rating import RateSettings, rate_files
 from tiltyard.runs.manifest import ManifestInput, Platform, RunManifest
 from tiltyard.runs.rating_documents import ratings_document
 from tiltyard.settings import live_models, moderation_rules, tournament_sections
+from tiltyard.settings.config_section import validate_section
 from tiltyard.settings.model_families import load_families
 from tiltyard.settings.placement_config import PlacementConfig, load_placement
 from tiltyard.settings.prices import PriceEntry, ShippedEntry, open_prices
 from tiltyard.settings.rubric_files import SHIPPED
 from tiltyard.settings.tournament_config import TournamentConfig, load_config
-from tiltyard.settings.yaml_file import parse_yaml, write_yaml
+from tiltyard.settings.yaml_file import parse_yaml, read_yaml, write_yaml
 from tiltyard.simulation.demo import demo_battles
 from tiltyard.tournaments.cost_estimate import PlannedQuestion
 
@@ -278,6 +279,12 @@ def test_configurations_in_the_docs_are_valid(name, block, tmp_path):
     elif "models" in found:
         path.write_text(block, encoding="utf-8")
         assert open_prices(path.name, tmp_path).own
+    elif "moderation" in found:
+        path.write_text(write_yaml(found["moderation"]), encoding="utf-8")
+        assert validate_section(moderation_rules.ModerationSection, read_yaml(path), {})
+    elif isinstance(found.get("rules"), list):
+        path.write_text(block, encoding="utf-8")
+        assert moderation_rules.load_moderation_rules(path).rules
     elif "generate" in found:
         path.write_text(block, encoding="utf-8")
         assert load_placement(path).generate

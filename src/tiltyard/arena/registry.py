@@ -17,6 +17,7 @@ from tiltyard.arena.content.object_storage import open_configured_storage
 from tiltyard.arena.live.entrant_pool import EntrantPool, open_entrant
 from tiltyard.arena.live.live_battles import LiveBattles, LiveProcess
 from tiltyard.arena.live.live_recovery import arenas_with_running_turns
+from tiltyard.arena.live.safety import Safety, open_configured_safety
 from tiltyard.arena.live.turn_slots import TurnSlots
 from tiltyard.arena.log.event_announcer import EventAnnouncer
 from tiltyard.arena.processes.process_leases import living_processes, new_process
@@ -95,7 +96,12 @@ async def open_registry(
         blobs = BlobStore(pool, open_configured_storage(environment))
         registry = ArenaRegistry(settings, url, pool, blobs, keys)
         registry.open_entrant = partial(open_entrant, environment=environment)
-        yield registry
+        registry.live_checks = open_configured_safety(environment)
+        try:
+            yield registry
+        finally:
+            if registry.live_checks is not None:
+                await registry.live_checks.close()
     finally:
         await pool.close()
 
@@ -127,6 +133,8 @@ class ArenaRegistry:
         )
         #: Opens the connections to a model of a live arena; ``None`` if this process asks none.
         self.open_entrant: EntrantOpener | None = None
+        #: The moderation of live arenas; ``None`` if there is none.
+        self.live_checks: Safety | None = None
         self._live: dict[str, LiveBattles] = {}
         self._process = new_process()
         self.live_process = LiveProcess(
@@ -188,7 +196,8 @@ class ArenaRegistry:
         queue = await self.voting_queue(name)
         if name not in self._live:
             entrants = EntrantPool(self.pool, queue.arena, self.open_entrant or _open_none)
-            battles = LiveBattles(queue.arena, self.live_process, partial(self.voting_queue, name), entrants)
+            find_queue = partial(self.voting_queue, name)
+            battles = LiveBattles(queue.arena, self.live_process, find_queue, entrants, self.live_checks)
             battles.owner_calls = None if self.ownership is None else self.ownership.calls
             self._live[name] = battles
         return self._live[name]

@@ -29,6 +29,7 @@ def load_entrants(path: Path, environment: Environment) -> list[NewEntrant]:
     Keys from a ``.env`` beside the file are passed on to them.
     """
     from tiltyard.arena.live.live_arena import read_entrants
+    from tiltyard.arena.live.safety import MODERATION_VARIABLE
     from tiltyard.settings.environment import read_environment
     from tiltyard.settings.live_models import load_live_models
 
@@ -36,7 +37,12 @@ def load_entrants(path: Path, environment: Environment) -> list[NewEntrant]:
         raise BadOption(f"{path}: file not found")
     models = load_live_models(path)
     known = read_environment(path.absolute().parent, variables=environment.variables)
-    for entrant in models.entrants():
+    moderation = models.moderation
+    checks = () if moderation is None else (moderation.endpoint, moderation.guard)
+    if moderation is not None:
+        moderation.read_rules(path.parent)
+        os.environ[MODERATION_VARIABLE] = str(path.absolute())
+    for entrant in (*models.entrants(), *(check for check in checks if check is not None)):
         known.api_key(entrant)
         known.route(entrant, asking=True)
         named = (entrant.api_key_env, *entrant.headers_env.values(), *entrant.query_env.values())

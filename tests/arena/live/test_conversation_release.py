@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow.parquet as pq
 import pytest
-from released_battles import in_a_live_arena
 
 from live_arenas import made_arena
+from released_battles import in_a_live_arena
 from tiltyard.arena.content.arena_texts import change_texts, give_consent, read_texts
 from tiltyard.arena.live.conversation_release import CONVERSATION_COLUMNS, write_conversations
 from tiltyard.arena.live.live_records import TurnEnd
@@ -163,7 +163,7 @@ def test_erased_voters_are_not_released_and_their_hashes_are_gone(database, tmp_
 
     votes = rows(database, "SELECT position, free_prompt FROM events WHERE kind = 1 ORDER BY position")
     done, number = asyncio.run(erase())
-    assert done.live_turns == 3
+    assert done.turns == 3
     assert number == 2
     assert rows(database, "SELECT number FROM live_prompts WHERE sha256 IS NULL") == [(1,)]
     assert (

@@ -8,8 +8,8 @@ import pytest
 from servers.scripted import http, scripted
 from tiltyard.arena.live.live_records import LiveTurn
 from tiltyard.arena.live.rule_matcher import RuleMatcher
-from tiltyard.arena.live.safety import Safety, SafetyVerdict, open_safety
-from tiltyard.errors import ProviderFault
+from tiltyard.arena.live.safety import Safety, SafetyVerdict, open_configured_safety, open_safety
+from tiltyard.errors import BadConfig, ProviderFault
 from tiltyard.settings.environment import read_environment
 from tiltyard.settings.moderation_rules import (
     GuardSection,
@@ -173,3 +173,20 @@ def test_a_models_file_opens_all_of_it(tmp_path):
         SafetyVerdict(False, "bombs", "rules"),
         SafetyVerdict(False, "S1", "guard"),
     )
+
+
+def test_the_environment_names_the_models_file(tmp_path):
+    assert open_configured_safety(read_environment(variables={})) is None
+    models = "models:\n" + "".join(
+        f"  - {{name: {name}, provider: openai, base_url: 'http://127.0.0.1:1/v1', model: m}}\n"
+        for name in "ab"
+    )
+    path = tmp_path / "models.yaml"
+    environment = read_environment(variables={"TILTYARD_MODERATION": str(path)})
+    with pytest.raises(BadConfig, match="no such file"):
+        open_configured_safety(environment)
+    path.write_text(models)
+    assert open_configured_safety(environment) is None
+    (tmp_path / "rules.yaml").write_text("rules:\n  - {name: bombs, phrases: [bomb]}\n")
+    path.write_text(f"{models}moderation:\n  rules: rules.yaml\n")
+    assert prompted(open_configured_safety(environment), "a bomb").rule == "bombs"

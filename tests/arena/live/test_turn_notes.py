@@ -1,7 +1,7 @@
 """What is noted about a turn, and what is shown of its answers."""
 
 from tiltyard.arena.live.live_records import StoredEntrant
-from tiltyard.arena.live.turn_notes import TurnNotes
+from tiltyard.arena.live.turn_notes import TurnNotes, note_turn
 
 ENTRANTS = (
     StoredEntrant(0, "Small", "v1", {"model": "qwen2.5:0.5b"}),
@@ -36,3 +36,8 @@ def test_names_are_masked_if_the_arena_says_so():
     masked = TurnNotes(ENTRANTS, "mask")
     assert masked.shown(said, complete=False) == "I am […]."
     assert masked.shown(said, complete=True) == "I am […]. And"
+
+
+def test_the_entrants_of_a_turn_are_given_by_their_numbers():
+    noted = note_turn(ENTRANTS, "What is this?", ("I'm Otter.", "I'm Otter."), (1, 9))
+    assert noted["identity"] == ["a", "b"]

@@ -41,6 +41,7 @@ from tiltyard.arena.live.live_store import (
     begin_turn,
     finish_call,
     finish_turn,
+    list_entrants,
     list_open_void_battles,
     number_prompt,
     open_battle_of,
@@ -50,6 +51,7 @@ from tiltyard.arena.live.live_store import (
     retry_call,
     void_lost_turns,
 )
+from tiltyard.arena.live.turn_notes import note_turn
 from tiltyard.arena.live.turn_slots import TurnSlots
 from tiltyard.arena.log.event_log import HUMAN, matchup_not_found_error
 from tiltyard.arena.processes.process_links import LinkFault
@@ -446,7 +448,7 @@ class LiveBattles:
                 first_token_seconds=settings.live_first_token_seconds,
                 gap_seconds=settings.live_gap_seconds,
             ),
-            _Recorder(self, limits, partial(self._finish_turn, matchup, turn)),
+            _Recorder(self, limits, partial(self._finish_noted, matchup, prompt, models)),
             None if self._checks is None else _AnswerChecks(self._checks, (*turns, prompt)),
         )
         task = asyncio.create_task(self._run(matchup, generation), name="live turn")
@@ -472,6 +474,16 @@ class LiveBattles:
         """Settle what a call cost."""
         async with self._spending:
             await finish_call(self._pool, self.arena, call, end)
+
+    async def _finish_noted(
+        self, matchup: UUID, turn: LiveTurn, models: tuple[int, int], end: TurnEnd
+    ) -> None:
+        """Note the language, identity talk and private data of a turn, and store how it ended."""
+        if end.state != "void":
+            entrants = await list_entrants(self._pool, self.arena)
+            noted = await asyncio.to_thread(note_turn, entrants, turn.prompt, end.texts, models)
+            end = replace(end, flags={**noted, **end.flags})
+        await self._finish_turn(matchup, turn.turn, end)
 
     async def _finish_turn(self, matchup: UUID, turn: int, end: TurnEnd) -> None:
         """Store how a turn ended, before any reader is told."""

@@ -13,9 +13,21 @@ from tiltyard.arena.live.rule_matcher import RuleMatcher, TextKind
 from tiltyard.errors import MissingExtra, ProviderFault
 from tiltyard.judges.chat_guards import ChatGuard, ChatMessage
 from tiltyard.settings.environment import Environment
+from tiltyard.settings.live_models import load_live_models
 from tiltyard.settings.moderation_rules import ModerationSection
 
-__all__ = ["Safety", "SafetySource", "SafetyVerdict", "TurnTexts", "open_safety"]
+__all__ = [
+    "MODERATION_VARIABLE",
+    "Safety",
+    "SafetySource",
+    "SafetyVerdict",
+    "TurnTexts",
+    "open_configured_safety",
+    "open_safety",
+]
+
+#: Environment variable with the path of the models file whose section ``moderation`` holds for all live arenas.
+MODERATION_VARIABLE = "TILTYARD_MODERATION"
 
 _LOG = logging.getLogger(__name__)
 
@@ -152,6 +164,20 @@ class Safety:
         rule = ", ".join(harm) or source
         _LOG.info("The %s refused a text of a live battle: %s.", source, rule)
         return SafetyVerdict(False, rule, source)
+
+
+def open_configured_safety(environment: Environment) -> Safety | None:
+    """The moderation of the models file that the environment names; ``None`` if it names none, or has no such section.
+
+    Raises `BadConfig` if it cannot be read: a server that should moderate does not start without.
+    """
+    path = environment.variables.get(MODERATION_VARIABLE)
+    if not path:
+        return None
+    models = load_live_models(Path(path))
+    if models.moderation is None:
+        return None
+    return open_safety(models.moderation, models.path.parent, environment)
 
 
 def open_safety(section: ModerationSection | None, folder: Path, environment: Environment) -> Safety:

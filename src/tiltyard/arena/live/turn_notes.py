@@ -12,7 +12,7 @@ from tiltyard.core.live.private_data import find_private_data
 from tiltyard.core.live.prompt_language import detect_language
 from tiltyard.settings.arena_settings import LiveIdentity
 
-__all__ = ["TurnFlags", "TurnNotes"]
+__all__ = ["TurnFlags", "TurnNotes", "note_turn"]
 
 
 class TurnFlags(TypedDict, total=False):
@@ -57,3 +57,12 @@ class TurnNotes:
         With a mask, the last sentence of an incomplete answer is held back; what was shown once does not change.
         """
         return text if self._mask is None else self._mask.mask(text, complete=complete)
+
+
+def note_turn(
+    entrants: Sequence[StoredEntrant], prompt: str, answers: tuple[str, str], models: tuple[int, int]
+) -> TurnFlags:
+    """The flags of a turn between two of these entrants, given by their numbers."""
+    names = {one.model: one.name for one in entrants}
+    left, right = (names.get(model, "") for model in models)
+    return TurnNotes(entrants).flags(prompt, answers, (left, right))

@@ -16,14 +16,14 @@ ANN = Voter(1)
 SAID = "SELECT t.state, t.flags, b.language, b.identity_talk, b.void FROM live_turns t JOIN live_battles b USING (matchup)"
 
 
-def fought(database, prompt, *, refused=(), texts="answers"):
+def fought(database, prompt, *, refused=(), texts="answers", action="refuse"):
     """A battle with one turn, under a rule that refuses some words; and what is stored of it."""
 
     async def run():
         await make_live_arena(database, live_pace="as-it-comes")
         async with live_registries(database, ScriptedModels(), alone=True) as (registry,):
             if refused:
-                rule = ModerationRule(name="words", phrases=refused, texts=texts)
+                rule = ModerationRule(name="words", phrases=refused, texts=texts, action=action)
                 registry.live_checks = Safety(None, RuleMatcher(ModerationRules(rules=(rule,))))
             battles = await registry.live_battles("arena")
             battle = await battles.ask(ANN, prompt)
@@ -44,6 +44,11 @@ def test_a_refused_answer_makes_the_battle_void(database):
     ((state, _, _, _, void),) = fought(database, "hello there", refused=("hello",))
     assert state == "void"
     assert "moderation" in void
+
+
+def test_rules_that_only_flag_are_kept_once_with_the_turn(database):
+    ((state, flags, *_),) = fought(database, "hello there", refused=("hello",), texts="all", action="flag")
+    assert (state, flags["rules"]) == ("done", ["words"])
 
 
 def test_a_refused_prompt_is_not_sent(database):

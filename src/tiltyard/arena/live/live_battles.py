@@ -239,13 +239,13 @@ class LiveBattles:
         queue = await self._open_queue()
         text = _checked_prompt(text, queue.settings)
         await self._end_unbegun(voter)
-        await self._check_prompt((), text)
+        rules = await self._check_prompt((), text)
         with self._slot(voter):
             async with self._spending:
                 number = await number_prompt(self._pool, self.arena, text)
             matchup = await self._serve(queue, voter, category, number)
             try:
-                await self._begin_turn(queue, voter, matchup, (), text)
+                await self._begin_turn(queue, voter, matchup, (), text, rules)
             except Exception:
                 await self._void(matchup, "the answers could not be requested")
                 raise
@@ -258,9 +258,9 @@ class LiveBattles:
         text = _checked_prompt(text, queue.settings)
         battle = await self._mine(voter, matchup)
         _check_continuable(battle, queue.settings)
-        await self._check_prompt(battle.turns, text)
+        rules = await self._check_prompt(battle.turns, text)
         with self._slot(voter):
-            await self._begin_turn(queue, voter, matchup, battle.turns, text)
+            await self._begin_turn(queue, voter, matchup, battle.turns, text, rules)
 
     @run_by_owner("live_interrupt", tuple[Voter, UUID], None)
     async def interrupt(self, voter: Voter, matchup: UUID) -> None:
@@ -378,9 +378,14 @@ class LiveBattles:
             )
         await self._void(opened, "its first turn never began")
 
-    async def _check_prompt(self, history: Sequence[LiveTurn], text: str) -> None:
-        if self._checks is not None and not (await self._checks.check_prompt(history, text)).allowed:
+    async def _check_prompt(self, history: Sequence[LiveTurn], text: str) -> tuple[str, ...]:
+        """The rules that only flag this prompt; raises if it is refused."""
+        if self._checks is None:
+            return ()
+        verdict = await self._checks.check_prompt(history, text)
+        if not verdict.allowed:
             raise BadOption("this prompt cannot be used in this arena; change it")
+        return verdict.flags
 
     @contextlib.contextmanager
     def _slot(self, voter: Voter) -> Iterator[None]:
@@ -425,7 +430,13 @@ class LiveBattles:
         return names.index(name)
 
     async def _begin_turn(
-        self, queue: VotingQueue, voter: Voter, matchup: UUID, turns: Sequence[LiveTurn], text: str
+        self,
+        queue: VotingQueue,
+        voter: Voter,
+        matchup: UUID,
+        turns: Sequence[LiveTurn],
+        text: str,
+        rules: tuple[str, ...],
     ) -> None:
         """Reserve the money, start both calls, and let the turn run."""
         settings, turn = queue.settings, len(turns) + 1
@@ -448,7 +459,7 @@ class LiveBattles:
                 first_token_seconds=settings.live_first_token_seconds,
                 gap_seconds=settings.live_gap_seconds,
             ),
-            _Recorder(self, limits, partial(self._finish_noted, matchup, prompt, models)),
+            _Recorder(self, limits, partial(self._finish_noted, matchup, prompt, models, rules)),
             None if self._checks is None else _AnswerChecks(self._checks, (*turns, prompt)),
         )
         task = asyncio.create_task(self._run(matchup, generation), name="live turn")
@@ -476,13 +487,15 @@ class LiveBattles:
             await finish_call(self._pool, self.arena, call, end)
 
     async def _finish_noted(
-        self, matchup: UUID, turn: LiveTurn, models: tuple[int, int], end: TurnEnd
+        self, matchup: UUID, turn: LiveTurn, models: tuple[int, int], rules: tuple[str, ...], end: TurnEnd
     ) -> None:
         """Note the language, identity talk and private data of a turn, and store how it ended."""
         if end.state != "void":
             entrants = await list_entrants(self._pool, self.arena)
             noted = await asyncio.to_thread(note_turn, entrants, turn.prompt, end.texts, models)
-            end = replace(end, flags={**noted, **end.flags})
+            answered = end.flags.get("rules", ())
+            broken = dict.fromkeys((*rules, *(answered if isinstance(answered, list) else ())))
+            end = replace(end, flags={**noted, **end.flags, **({"rules": list(broken)} if broken else {})})
         await self._finish_turn(matchup, turn.turn, end)
 
     async def _finish_turn(self, matchup: UUID, turn: int, end: TurnEnd) -> None:

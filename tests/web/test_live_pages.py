@@ -104,13 +104,16 @@ def test_a_vote_before_both_are_complete_is_refused_with_the_reason(live):
     visitor, path = ask(live)
     refused = visitor.post(f"{path}/vote", data={"winner": "tie", "ballot": "0"}, follow_redirects=True)
     assert "both responses must be complete first" in refused.text
-    assert visitor.post(path.replace("/matchups/", "/live/") + "/stop", data={"part": "stop"}).status_code == 204
+    assert (
+        visitor.post(path.replace("/matchups/", "/live/") + "/stop", data={"part": "stop"}).status_code == 204
+    )
 
 
 def test_events_carry_each_block_once_and_end_with_the_turn(live):
     visitor, path = ask(live)
     found = events(visitor, path)
     assert found[-1][1]["state"] == "done"
+    assert "model-" not in json.dumps(found)
     for letter in "ab":
         sides = [data[letter] for _, data in found]
         assert sides[-1]["ended"]
@@ -178,7 +181,9 @@ def test_a_whole_rendering_is_sent_only_where_blocks_differ(live):
 def test_a_battle_goes_on_with_the_same_two(live):
     visitor, path = ask(live)
     complete(visitor, path)
-    more = visitor.post(path.replace("/matchups/", "/live/") + "/follow-up", data={"prompt": "And\r\na tuple?"})
+    more = visitor.post(
+        path.replace("/matchups/", "/live/") + "/follow-up", data={"prompt": "And\r\na tuple?"}
+    )
     assert more.headers["location"] == f"{path}#turn-2"
     page = complete(visitor, path)
     assert page.count('class="turn"') == 2 + 2
@@ -238,7 +243,9 @@ def test_a_new_prompt_waits_for_the_vote_and_is_kept(live):
     assert ">Something else</textarea>" in refused.text
     complete(visitor, path)
     visitor.post(f"{path}/vote", data={"winner": "tie", "ballot": "0"})
-    asked = visitor.post("/arenas/arena/ask", data={"prompt": "Something else", "last": path.rpartition("/")[2]})
+    asked = visitor.post(
+        "/arenas/arena/ask", data={"prompt": "Something else", "last": path.rpartition("/")[2]}
+    )
     assert asked.status_code == 303
     # The vote before became final: its names are told.
     assert "model-0" in visitor.get(path).text
@@ -291,7 +298,9 @@ def test_a_live_arena_serves_nothing_by_itself(live):
     assert visitor.post("/arenas/arena/vote").headers["location"] == "/arenas/arena/vote"
     visitor, path = ask(live)
     complete(visitor, path)
-    assert visitor.post("/arenas/arena/vote/ahead", data={"shown": path.rpartition("/")[2]}).status_code == 404
+    assert (
+        visitor.post("/arenas/arena/vote/ahead", data={"shown": path.rpartition("/")[2]}).status_code == 404
+    )
     assert visitor.post(f"{path}/skip").headers["location"] == "/arenas/arena/vote"
 
 
@@ -301,6 +310,38 @@ def test_ones_battles_are_listed(live):
     assert "First" in page
     assert f'href="{path}"' in page
     assert "not voted on yet" in page
+
+
+@pytest.mark.parametrize(
+    ("setting", "sentence"),
+    [
+        ("live_budget_dollars", "The budget of this arena is spent"),
+        ("live_day_dollars", "The budget of this arena is spent"),
+        ("live_voter_day_dollars", "what one voter may spend on one day"),
+    ],
+)
+def test_a_spent_budget_is_told_and_the_prompt_is_kept(server, template, tmp_path, setting, sentence):
+    with live_site(server, template, tmp_path, **{setting: 0.000001}) as spent:
+        refused = new_visitor(spent).post("/arenas/arena/ask", data={"prompt": "Too dear?"})
+        assert refused.status_code == 409
+        assert sentence in refused.text
+        assert ">Too dear?</textarea>" in refused.text
+
+
+def test_an_arena_may_ask_for_a_verdict_on_each_turn(server, template, tmp_path):
+    with live_site(server, template, tmp_path, live_votes="turn", live_turns=2) as by_turn:
+        by_turn.answer_steadily(5_000)
+        visitor, path = ask(by_turn)
+        page, acts = complete(visitor, path), path.replace("/matchups/", "/live/")
+        assert "Which response to your last prompt is better?" in page
+        assert 'class="follow-up"' not in page
+        assert visitor.post(f"{acts}/turn", data={"turn": "1", "winner": "x"}).status_code == 422
+        told = visitor.post(f"{acts}/turn", data={"turn": "1", "winner": "tie"}, follow_redirects=True).text
+        assert "Which response to your last prompt is better?" not in told
+        assert 'class="follow-up"' in told
+        visitor.post(f"{acts}/follow-up", data={"prompt": "More?"})
+        page = complete(visitor, path)
+        assert "A battle has at most 2 prompts." in page
 
 
 def test_a_mark_is_three_numbers():

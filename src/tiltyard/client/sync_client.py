@@ -24,7 +24,7 @@ from tiltyard.client.admin_calls import (
     Restored,
     Withdrawn,
 )
-from tiltyard.client.live_calls import Battle, Frame
+from tiltyard.client.live_calls import ShownBattle, ShownFrame
 from tiltyard.client.operator_calls import Me, NewToken, Token
 from tiltyard.client.reader_calls import ArenaInfo, JsonDocument, ReportInfo, SnapshotInfo
 from tiltyard.client.transport import Transport
@@ -128,32 +128,32 @@ class Client(Transport):
 
     # Voters in live battles
 
-    def ask(self, arena: str, prompt: str, *, category: str | None = None) -> Battle:
+    def ask(self, arena: str, prompt: str, *, category: str | None = None) -> ShownBattle:
         """Send a prompt to two hidden models of a live arena."""
         return self.call(live_calls.ask(arena, prompt, category=category))
 
-    def live_battle(self, matchup: str) -> Battle:
+    def live_battle(self, matchup: str) -> ShownBattle:
         """A live battle with all its turns, as far as they may be shown."""
         return self.call(live_calls.live_battle(matchup))
 
-    def live_frames(self, matchup: str, *, after: str | None = None) -> Iterator[Frame]:
+    def live_frames(self, matchup: str, *, after: str | None = None) -> Iterator[ShownFrame]:
         """Both answers as they are written, until the turn ends; ``after``: turn and lengths that are known already."""
         with self.stream(live_calls.frames(matchup, after=after)) as pieces:
             yield from live_calls.read_frames(pieces)
 
-    def follow_up(self, matchup: str, prompt: str) -> Battle:
+    def follow_up(self, matchup: str, prompt: str) -> ShownBattle:
         """Send a further prompt to the same two models."""
         return self.call(live_calls.follow_up(matchup, prompt))
 
-    def stop(self, matchup: str) -> Battle:
+    def stop(self, matchup: str) -> ShownBattle:
         """Stop both answers; what is shown counts."""
         return self.call(live_calls.stop(matchup))
 
-    def again(self, matchup: str) -> Battle:
+    def again(self, matchup: str) -> ShownBattle:
         """A new battle with the first prompt of this one, which is skipped unless it has ended."""
         return self.call(live_calls.again(matchup))
 
-    def turn_vote(self, matchup: str, turn: int, winner: str) -> Battle:
+    def turn_vote(self, matchup: str, turn: int, winner: str) -> ShownBattle:
         """The verdict on one turn, in an arena that asks for it: ``model_a``, ``model_b``, ``tie`` or ``both_bad``."""
         return self.call(live_calls.turn_vote(matchup, turn, winner))
 

@@ -12,11 +12,11 @@ from tiltyard.wire.records import answer, strict_request
 from tiltyard.wire.vocabulary import Moment, Plain, Text
 
 __all__ = [
-    "Battle",
-    "BattleTurn",
     "FollowUpRequest",
-    "Frame",
     "LivePromptRequest",
+    "ShownBattle",
+    "ShownFrame",
+    "ShownTurn",
     "TurnVoteRequest",
     "TurnWinner",
 ]
@@ -66,7 +66,7 @@ class TurnVoteRequest:
 
 @answer
 @dataclass(frozen=True, slots=True)
-class BattleTurn:
+class ShownTurn:
     """One prompt and both answers, as far as they may be shown."""
 
     turn: int
@@ -87,14 +87,14 @@ class BattleTurn:
 
 @answer
 @dataclass(frozen=True, slots=True)
-class Battle:
+class ShownBattle:
     """A live battle as its voter sees it. Its matchup is voted on, skipped and revealed like any other."""
 
     matchup: str
     arena: str
     category: str
     state: SaidBattleState
-    turns: Sequence[BattleTurn]
+    turns: Sequence[ShownTurn]
     began_at: Moment
     ballot: int = 0
     can_continue: Annotated[bool, Field(description="Whether a further prompt may be sent now.")] = False
@@ -105,7 +105,7 @@ class Battle:
 
 @answer
 @dataclass(frozen=True, slots=True)
-class Frame:
+class ShownFrame:
     """What is added to both answers: the data of one event of a stream, whose id is turn and lengths."""
 
     turn: int

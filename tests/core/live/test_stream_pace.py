@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiltyard.core.live.stream_pace import (
-    FASTEST_SPEED_RATE,
+    FASTEST_CHARACTERS_PER_SECOND,
     Pace,
     PaceState,
     SideProgress,
@@ -99,7 +99,7 @@ def test_equal_pace_keeps_its_laws_for_any_two_streams(a: Upstream, b: Upstream)
             )
             assert min(state.shown_a, state.shown_b) >= shorter
         steps = (state.shown_a - before.shown_a, state.shown_b - before.shown_b)
-        assert max(steps) <= FASTEST_SPEED_RATE * 0.25 + 1.5, "no burst"
+        assert max(steps) <= FASTEST_CHARACTERS_PER_SECOND * 0.25 + 1.5, "no burst"
         before = state
     assert (before.shown_a, before.shown_b) == (a.length, b.length)
     assert not before.moves

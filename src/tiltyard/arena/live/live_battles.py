@@ -60,7 +60,6 @@ from tiltyard.errors import (
     BadOption,
     Closed,
     Conflict,
-    NotAllowed,
     NotFound,
     OpenBattle,
     ProviderFault,
@@ -82,7 +81,7 @@ MAX_WAIT_SECONDS = 1.0
 _CLOSE_SECONDS = 3.0
 #: How long a request to stop waits for the end of the turn.
 _STOP_SECONDS = 5.0
-_MICRODOLLARS = 1_000_000
+_MICRODOLLARS_PER_USD = 1_000_000
 _STOPPED_PROBLEM = "the server stopped"
 
 
@@ -234,7 +233,7 @@ class LiveBattles:
     async def begin(self, voter: Voter, text: str, category: str | None) -> UUID:
         """Begin a battle; return its matchup's id."""
         if voter.source != HUMAN:
-            raise NotAllowed("live battles are for people; a judge votes on stored responses", known=True)
+            raise Conflict("live battles are for people; a judge votes on stored responses")
         queue = await self._open_queue()
         text = _checked_prompt(text, queue.settings)
         await self._end_unbegun(voter)
@@ -595,4 +594,4 @@ def _stored_frame(battle: LiveBattle, after: FrameMark) -> LiveFrame:
 
 def _budget_limits(settings: ArenaSettings) -> BudgetLimits:
     dollars = (settings.live_budget_dollars, settings.live_day_dollars, settings.live_voter_day_dollars)
-    return BudgetLimits(*(None if one is None else int(one * _MICRODOLLARS) for one in dollars))
+    return BudgetLimits(*(None if one is None else int(one * _MICRODOLLARS_PER_USD) for one in dollars))

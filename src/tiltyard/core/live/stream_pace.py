@@ -18,9 +18,9 @@ __all__ = ["Pace", "PaceState", "SideProgress", "advance"]
 Pace = Literal["equal", "as-it-comes", "complete"]
 
 #: The highest speed, in characters a second.
-FASTEST_SPEED_RATE = 400.0
+FASTEST_CHARACTERS_PER_SECOND = 400.0
 #: The speed that is assumed before a side was measured, and for how many seconds of measuring that assumption counts.
-_ASSUMED_SPEED_RATE = 120.0
+_ASSUMED_CHARACTERS_PER_SECOND = 120.0
 _ASSUMED_SECONDS = 1.0
 #: The speed of a side is its average, in which what is this old counts 1/e.
 _MEMORY_SECONDS = 4.0
@@ -29,7 +29,7 @@ _FOLLOWED_SHARE = 0.9
 #: A side that still arrives is shown so many seconds late, at the least.
 _RESERVE_SECONDS = 1.0
 #: The speed grows by at most this many characters a second, each second.
-_SPEED_GROWTH_RATE = 150.0
+_GROWTH_CHARACTERS_PER_SECOND = 150.0
 #: The speed that a reader sees last is an average over about so many seconds.
 _SEEN_SECONDS = 2.0
 
@@ -51,7 +51,7 @@ class SideProgress:
 class _SideSpeed:
     """How fast a side arrives: characters and seconds, of which old ones count less."""
 
-    characters: float = _ASSUMED_SPEED_RATE * _ASSUMED_SECONDS
+    characters: float = _ASSUMED_CHARACTERS_PER_SECOND * _ASSUMED_SECONDS
     seconds: float = _ASSUMED_SECONDS
     #: What had come when it was last measured; ``None`` before the first text, which tells no speed.
     come: int | None = None
@@ -89,7 +89,7 @@ class PaceState:
     ended_b: bool = False
     position: float = 0.0
     #: Characters a second.
-    speed: float = _ASSUMED_SPEED_RATE * _FOLLOWED_SHARE
+    speed: float = _ASSUMED_CHARACTERS_PER_SECOND * _FOLLOWED_SHARE
     #: Whether everything that has come is shown, and more is still to come.
     waits: bool = False
     #: Whether the speed stays because one side has been shown to its end.
@@ -136,8 +136,8 @@ def _advance_equally(state: PaceState, a: SideProgress, b: SideProgress, now: fl
 
 
 def _next_speed(state: PaceState, slower: float, passed: float) -> float:
-    wanted = min(slower * _FOLLOWED_SHARE, FASTEST_SPEED_RATE)
-    return min(wanted, state.speed + _SPEED_GROWTH_RATE * passed)
+    wanted = min(slower * _FOLLOWED_SHARE, FASTEST_CHARACTERS_PER_SECOND)
+    return min(wanted, state.speed + _GROWTH_CHARACTERS_PER_SECOND * passed)
 
 
 def _moved(state: PaceState, a: SideProgress, b: SideProgress, passed: float) -> PaceState:

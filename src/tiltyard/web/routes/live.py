@@ -23,11 +23,11 @@ from tiltyard.web.fast_routes import FastRoute, json_response
 from tiltyard.web.problem_details import Documented, document_problems
 from tiltyard.web.routes.matchups import find_queue_and_voter
 from tiltyard.wire.live import (
-    Battle,
-    BattleTurn,
     FollowUpRequest,
-    Frame,
     LivePromptRequest,
+    ShownBattle,
+    ShownFrame,
+    ShownTurn,
     TurnVoteRequest,
     TurnWinner,
 )
@@ -88,7 +88,7 @@ _WINNERS = {outcome: winner for winner, outcome in OUTCOMES.items()}
 
 @router.post(
     "/api/v1/arenas/{arena}/live",
-    response_model=Battle,
+    response_model=ShownBattle,
     status_code=201,
     summary="Begin a live battle",
     responses=_ASKED,
@@ -114,7 +114,7 @@ async def begin_live_battle(arena: Arena, body: LivePromptRequest, request: Requ
     return answer
 
 
-@router.get("/api/v1/live/{matchup}", response_model=Battle, summary="A live battle", responses=_BATTLE)
+@router.get("/api/v1/live/{matchup}", response_model=ShownBattle, summary="A live battle", responses=_BATTLE)
 async def live_battle(matchup: MatchupId, request: Request) -> Response:
     """A battle with all its turns, as far as they may be shown."""
     battles, voter, one = await find_battles_and_voter(request, matchup)
@@ -123,7 +123,7 @@ async def live_battle(matchup: MatchupId, request: Request) -> Response:
 
 @router.post(
     "/api/v1/live/{matchup}/turns",
-    response_model=Battle,
+    response_model=ShownBattle,
     status_code=201,
     summary="Send a further prompt",
     responses=_ASKED,
@@ -135,7 +135,7 @@ async def follow_up(matchup: MatchupId, body: FollowUpRequest, request: Request)
 
 
 @router.post(
-    "/api/v1/live/{matchup}/stop", response_model=Battle, summary="Stop both answers", responses=_BATTLE
+    "/api/v1/live/{matchup}/stop", response_model=ShownBattle, summary="Stop both answers", responses=_BATTLE
 )
 async def stop_live_battle(matchup: MatchupId, request: Request) -> Response:
     """Stop both answers where they are. What is shown by then counts."""
@@ -145,7 +145,7 @@ async def stop_live_battle(matchup: MatchupId, request: Request) -> Response:
 
 @router.post(
     "/api/v1/live/{matchup}/again",
-    response_model=Battle,
+    response_model=ShownBattle,
     status_code=201,
     summary="The same prompt again",
     responses=_ASKED,
@@ -158,7 +158,7 @@ async def repeat_live_battle(matchup: MatchupId, request: Request) -> Response:
 
 @router.post(
     "/api/v1/live/{matchup}/turn-vote",
-    response_model=Battle,
+    response_model=ShownBattle,
     summary="Vote on a turn",
     responses=_BATTLE | document_problems(415, 422),
 )
@@ -239,16 +239,16 @@ async def stream_frames(
                 return
 
 
-def said_battle(request: Request, battle: LiveBattle) -> Battle:
+def said_battle(request: Request, battle: LiveBattle) -> ShownBattle:
     """A battle for its voter."""
     matchup = context_of(request).matchup_ids.format(battle.matchup)
-    return Battle(
+    return ShownBattle(
         matchup=matchup,
         arena=battle.arena,
         category=battle.category,
         state=battle.state,
         turns=[
-            BattleTurn(
+            ShownTurn(
                 one.turn,
                 one.prompt,
                 one.a,
@@ -267,7 +267,7 @@ def said_battle(request: Request, battle: LiveBattle) -> Battle:
 
 def _event(frame: LiveFrame) -> bytes:
     mark = frame.mark
-    data = json_bytes(Frame(mark.turn, frame.a, frame.b, frame.state, frame.ended_a, frame.ended_b))
+    data = json_bytes(ShownFrame(mark.turn, frame.a, frame.b, frame.state, frame.ended_a, frame.ended_b))
     return b"id: %d.%d.%d\ndata: %s\n\n" % (mark.turn, mark.shown_a, mark.shown_b, data)
 
 

@@ -168,9 +168,10 @@ bench:
     python bench/published_site.py --pictures docs/images/pages
     python bench/report_pictures.py "$(mktemp -d)" --docs docs/images/pages
 
-# The terminal that README shows, from a real run. A minute.
+# The terminal and the live battle that README shows, from real runs. Two minutes.
 record:
     uv run --no-project bench/record_ab.py docs/images/ab.svg
+    python bench/live_recording.py docs/images/live-battle.webp
 
 # Mutation testing of the core and of access checks, or of the paths given; see decision 44. An hour; it resumes.
 mutants *args:

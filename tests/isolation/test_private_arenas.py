@@ -53,9 +53,6 @@ BODIES = {
     "POST /api/v1/matchups/{matchup}/undo": {"json": {}},
     "POST /api/v1/matchups/{matchup}/report": {"json": {"reason": "broken"}},
     "PUT /api/v1/matchups/{matchup}/remark": {"json": {"tags": []}},
-    "POST /api/v1/arenas/{arena}/live": {"json": {"prompt": "Why?"}},
-    "POST /api/v1/live/{matchup}/turns": {"json": {"prompt": "Why?"}},
-    "POST /api/v1/live/{matchup}/turn-vote": {"json": {"turn": 1, "winner": "tie"}},
     "POST /matchups/{matchup}/vote": {"data": {"winner": "tie"}},
     "POST /matchups/{matchup}/report": {"data": {"reason": "broken"}},
 }

@@ -113,6 +113,7 @@ def test_events_carry_each_block_once_and_end_with_the_turn(live):
     visitor, path = ask(live)
     found = events(visitor, path)
     assert found[-1][1]["state"] == "done"
+    assert "model-" not in json.dumps(found)
     for letter in "ab":
         sides = [data[letter] for _, data in found]
         assert sides[-1]["ended"]
@@ -309,6 +310,38 @@ def test_ones_battles_are_listed(live):
     assert "First" in page
     assert f'href="{path}"' in page
     assert "not voted on yet" in page
+
+
+@pytest.mark.parametrize(
+    ("setting", "sentence"),
+    [
+        ("live_budget_dollars", "The budget of this arena is spent"),
+        ("live_day_dollars", "The budget of this arena is spent"),
+        ("live_voter_day_dollars", "what one voter may spend on one day"),
+    ],
+)
+def test_a_spent_budget_is_told_and_the_prompt_is_kept(server, template, tmp_path, setting, sentence):
+    with live_site(server, template, tmp_path, **{setting: 0.000001}) as spent:
+        refused = new_visitor(spent).post("/arenas/arena/ask", data={"prompt": "Too dear?"})
+        assert refused.status_code == 409
+        assert sentence in refused.text
+        assert ">Too dear?</textarea>" in refused.text
+
+
+def test_an_arena_may_ask_for_a_verdict_on_each_turn(server, template, tmp_path):
+    with live_site(server, template, tmp_path, live_votes="turn", live_turns=2) as by_turn:
+        by_turn.answer_steadily(5_000)
+        visitor, path = ask(by_turn)
+        page, acts = complete(visitor, path), path.replace("/matchups/", "/live/")
+        assert "Which response to your last prompt is better?" in page
+        assert 'class="follow-up"' not in page
+        assert visitor.post(f"{acts}/turn", data={"turn": "1", "winner": "x"}).status_code == 422
+        told = visitor.post(f"{acts}/turn", data={"turn": "1", "winner": "tie"}, follow_redirects=True).text
+        assert "Which response to your last prompt is better?" not in told
+        assert 'class="follow-up"' in told
+        visitor.post(f"{acts}/follow-up", data={"prompt": "More?"})
+        page = complete(visitor, path)
+        assert "A battle has at most 2 prompts." in page
 
 
 def test_a_mark_is_three_numbers():

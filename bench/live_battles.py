@@ -45,7 +45,7 @@ class LiveLoad:
     battles: int
     tokens: int
     seconds: float
-    #: Milliseconds from the upstream's write to the arrival of the frame.
+    #: Milliseconds from the upstream's write to the arrival of the frame, of what was written since its reader came.
     delay_p50: float
     delay_p99: float
     delay_max: float
@@ -104,19 +104,19 @@ async def _make_live_arena(url: str, base_url: str, names: list[str]) -> None:
 
 def _measured(kind, count, pids, run) -> LiveLoad:
     memory, before, began = memory_of(pids), Usage.of({"server": pids}), time.monotonic()
-    delays, frames, failed, peak = asyncio.run(_with_peak(run(), pids))
+    delays, frames, tokens, failed, peak = asyncio.run(_with_peak(run(), pids))
     seconds = time.monotonic() - began
     spent = (Usage.of({"server": pids}) - before).cpu["server"]
     late = np.array(delays) / 1_000
     return LiveLoad(
         kind=kind,
         battles=count,
-        tokens=len(late),
+        tokens=tokens,
         seconds=round(seconds, 1),
         delay_p50=round(float(np.percentile(late, 50)), 1),
         delay_p99=round(float(np.percentile(late, 99)), 1),
         delay_max=round(float(late.max()), 1),
-        cpu_ms=round(1_000 * 1_000 * spent / len(late), 1),
+        cpu_ms=round(1_000 * 1_000 * spent / tokens, 1),
         memory_mib=round(peak, 1),
         memory_growth_mib=round(peak - memory, 1),
         frames_per_battle_second=round(frames / count / seconds, 1),
@@ -147,7 +147,8 @@ def _sum(results):
     for one in results:
         if isinstance(one, BaseException):
             print(f"failed: {one!r}", file=sys.stderr)
-    return [late for one in good for late in one[0]], sum(one[1] for one in good), len(results) - len(good)
+    late = [late for one in good for late in one[0]]
+    return late, sum(one[1] for one in good), sum(one[2] for one in good), len(results) - len(good)
 
 
 async def _battle(port: int, number: int):
@@ -164,7 +165,7 @@ async def _battle(port: int, number: int):
     )
     lines = await _head(reader)
     assert b"200" in lines[0], lines[0]
-    delays, frames, left = [], 0, ["", ""]
+    delays, frames, tokens, left, opened = [], 0, 0, ["", ""], time.monotonic_ns() // 1_000
     while True:
         line = await reader.readline()
         if not line:
@@ -176,13 +177,15 @@ async def _battle(port: int, number: int):
         for side, key in enumerate("ab"):
             text = left[side] + frame[key]
             whole = len(text) - len(text) % _TOKEN_CHARACTERS
-            delays += [now - int(text[at : at + 16]) for at in range(0, whole, _TOKEN_CHARACTERS)]
+            written = [int(text[at : at + 16]) for at in range(0, whole, _TOKEN_CHARACTERS)]
+            tokens += len(written)
+            delays += [now - at for at in written if at >= opened]
             left[side] = text[whole:]
         if frame["state"] not in {"waiting", "streaming"}:
             break
     writer.close()
     assert frame["state"] == "done", frame["state"]
-    return delays, frames
+    return delays, frames, tokens
 
 
 async def _request(reader, writer, method, path, port, body):
@@ -219,7 +222,7 @@ async def _relayed(port: int, names: list[str], number: int):
                 delays.append(time.monotonic_ns() // 1_000 - int(text))
                 frames += 1
     writer.close()
-    return delays, frames
+    return delays, frames, frames
 
 
 @contextmanager

@@ -120,5 +120,5 @@ async def _erase(url: str, name: str, session: int, reason: str) -> None:
         done = await erase_session(pool, name, session, reason=reason, actor="cli")
     typer.echo(
         f"Erased {done.remarks} remarks, {done.complaints} notes of complaints, the details of"
-        f" {done.details} votes and the texts of {done.turns} live turns."
+        f" {done.details} votes and the texts of {done.live_turns} live turns."
     )

@@ -11,7 +11,10 @@ import pytest
 from jumping_loop import run_jumping
 from scripted_streams import ScriptedChat, StreamScript, make_entrant, steady
 from tiltyard.arena.live.generation import SideCall, TurnChecks, TurnEntrant, TurnGeneration, TurnLimits
+from tiltyard.arena.live.identity_talk import EntrantNames
 from tiltyard.arena.live.live_records import CallEnd, CallPlan, FrameMark, LiveFrame, TurnEnd
+from tiltyard.arena.live.name_mask import NameMask
+from tiltyard.arena.live.stream_text import MaskedText, TextMask
 from tiltyard.core.live.stream_pace import Pace
 from tiltyard.errors import Closed, ProviderFault, StoreFault
 from tiltyard.judges.providers.streams import ChatRequest, ChatTurn
@@ -67,11 +70,14 @@ class Turn:
     pace: Pace = "equal"
     kept: KeptTurn = field(default_factory=KeptTurn)
     checks: TurnChecks | None = None
+    mask: TextMask | None = None
 
     def make(self) -> TurnGeneration:
         sides = (make_entrant(7, self.left), make_entrant(8, self.right))
         calls = (SideCall(sides[0], _REQUEST, 1), SideCall(sides[1], _REQUEST, 2))
-        limits = TurnLimits(self.pace, first_token_seconds=30.0, gap_seconds=20.0, total_seconds=900.0)
+        limits = TurnLimits(
+            self.pace, first_token_seconds=30.0, gap_seconds=20.0, total_seconds=900.0, mask=self.mask
+        )
         return TurnGeneration(1, "Why?", calls, limits, self.kept, self.checks)
 
     def run(self) -> tuple[list[tuple[float, LiveFrame]], TurnEnd]:
@@ -104,6 +110,30 @@ def chat(*scripts: StreamScript) -> ScriptedChat:
 
 def texts(frames: list[tuple[float, LiveFrame]]) -> tuple[str, str]:
     return "".join(frame.a for _, frame in frames), "".join(frame.b for _, frame in frames)
+
+
+def test_a_mask_hides_names_in_every_frame_and_in_what_is_stored() -> None:
+    mask = NameMask([EntrantNames("Heron Large", "heron-large"), EntrantNames("Plover", "plover-2")]).mask
+    said = "I am Heron Large, made by Anthropic. " * 9 + "Ask Heron Large again"
+    turn = Turn(chat(steady(said, rate=300)), chat(steady("I am plover-2! " * 30, rate=90)), mask=mask)
+    frames, end = turn.run()
+    assert texts(frames) == end.texts
+    told = " ".join((*end.texts, *texts(frames))).lower()
+    assert "heron" not in told
+    assert "anthropic" not in told
+    assert "plover" not in told
+    assert end.texts[0].endswith("again")
+    assert end.written[0] == said
+
+
+def test_a_text_without_sentences_is_masked_as_it_comes() -> None:
+    text = MaskedText(10_000, NameMask([EntrantNames("Heron Large", "heron-large")]).mask)
+    for _ in range(400):
+        text.add("heron-large and ")
+    assert len(text.text) > 1_000
+    text.close()
+    assert "heron" not in text.text
+    assert text.written == "heron-large and " * 400
 
 
 def test_both_answers_are_shown_whole_and_stored() -> None:

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from live_worlds import ScriptedModels, live_registries, make_live_arena, read_frames
+from scripted_streams import steady
 from tiltyard.arena.live.rule_matcher import RuleMatcher
 from tiltyard.arena.live.safety import Safety
 from tiltyard.arena.voting.voter_requests import Voter
@@ -56,3 +57,22 @@ def test_a_refused_prompt_is_not_sent(database):
         fought(database, "a bomb", refused=("bomb",), texts="prompts")
     with connect(database) as connection:
         assert connection.execute("SELECT count(*) FROM live_calls").fetchone() == (0,)
+
+
+def test_names_are_masked_in_what_is_shown_and_stored_and_still_noted(database):
+    models = ScriptedModels()
+    models.script(steady("I am model-0, or model-1, or model-2, or model-3. Ask on.", rate=900))
+
+    async def run():
+        await make_live_arena(database, live_pace="as-it-comes", live_identity="mask")
+        async with live_registries(database, models, alone=True) as (registry,):
+            battles = await registry.live_battles("arena")
+            battle = await battles.ask(ANN, "Who are you?")
+            return await read_frames(battles, ANN, battle.matchup)
+
+    frames = asyncio.run(run())
+    with connect(database) as connection:
+        ((a, b, flags),) = connection.execute("SELECT answer_a, answer_b, flags FROM live_turns").fetchall()
+    assert "model-" not in a + b + str(frames)
+    assert a.endswith("Ask on.")
+    assert flags["identity"] == ["prompt", "a", "b"]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 from tiltyard.arena.live.live_records import CallEnd, CallPlan, FrameMark, LiveFrame, TurnEnd, TurnState
-from tiltyard.arena.live.stream_text import StreamText, whole_character_length
+from tiltyard.arena.live.stream_text import MaskedText, StreamText, TextMask, whole_character_length
 from tiltyard.arena.tasks import cancel_and_wait
 from tiltyard.core.live.stream_pace import Pace, PaceState, SideProgress, advance
 from tiltyard.errors import ProviderFault, Refused, StoreFault
@@ -82,6 +82,8 @@ class TurnLimits:
     gap_seconds: float = 20.0
     #: Seconds from a call to its end.
     total_seconds: float = 900.0
+    #: Masks names in what is shown and stored; ``None`` to show answers as they are.
+    mask: TextMask | None = None
 
 
 class TurnChecks(Protocol):
@@ -118,11 +120,11 @@ class TurnRecorder(Protocol):
 class _Side:
     """One stream and what has come of it."""
 
-    def __init__(self, stored: SideCall) -> None:
+    def __init__(self, stored: SideCall, mask: TextMask | None) -> None:
         self.entrant, self.request, self.call = stored.entrant, stored.request, stored.call
         limit = min(self.request.max_tokens * _TOKEN_CHARACTERS, _ANSWER_CHARACTERS)
-        self.answer, self.thinking = StreamText(limit), StreamText(limit)
-        self._limit = limit
+        self._limit, self._mask = limit, mask
+        self.answer, self.thinking = self._new_answer(), StreamText(limit)
         self.attempts = 0
         self.task: asyncio.Task[None] | None = None
         self.end: StreamEnd | None = None
@@ -135,18 +137,22 @@ class _Side:
     def start(self, now: float) -> None:
         """A new attempt begins: nothing has come."""
         self.attempts += 1
-        self.answer, self.thinking = StreamText(self._limit), StreamText(self._limit)
+        self.answer, self.thinking = self._new_answer(), StreamText(self._limit)
         self.end, self.fault, self.is_stored = None, None, False
         self.began_at = self.heard_at = now
         self.first_token_at = None
 
+    def _new_answer(self) -> StreamText | MaskedText:
+        return StreamText(self._limit) if self._mask is None else MaskedText(self._limit, self._mask)
+
     async def read(self, now: Callable[[], float], news: Callable[[], None]) -> None:
         """Collect the stream until its end, or until it fails."""
+        end = None
         try:
             async with aclosing(self.entrant.provider.stream(self.request)) as pieces:
                 async for piece in pieces:
                     if isinstance(piece, StreamEnd):
-                        self.end = piece
+                        end = piece
                         break
                     self.heard_at = now()
                     if self.first_token_at is None:
@@ -155,16 +161,18 @@ class _Side:
                     self.answer.add(piece.text)
                     news()
                     if self.answer.is_full:
-                        self.end = StreamEnd(None, None, "length")
+                        end = StreamEnd(None, None, "length")
                         break
         except ProviderFault as fault:
             self.fault = fault
         except Exception as error:  # noqa: BLE001 - the turn must end, whatever a provider raises
             _LOG.error("reading a stream failed: %s", type(error).__name__)
             self.fault = ProviderFault("the stream could not be read", billed=True)
-        if self.end is None and self.fault is None:
+        if end is None and self.fault is None:
             self.fault = ProviderFault("the stream ended without its end mark", billed=True)
+        # The last of the text is there before its end is.
         self.answer.close()
+        self.end = end
         news()
 
     def progress(self) -> SideProgress:
@@ -205,7 +213,7 @@ class TurnGeneration:
         self.turn = turn
         self.prompt = prompt
         self.state: TurnState = "waiting"
-        self._sides = (_Side(calls[0]), _Side(calls[1]))
+        self._sides = (_Side(calls[0], limits.mask), _Side(calls[1], limits.mask))
         self._limits = limits
         self._recorder = recorder
         self._checks = checks
@@ -306,7 +314,7 @@ class TurnGeneration:
 
     async def _check_answers(self) -> None:
         if self._checks is not None:
-            self._flags = await self._checks.check(*(side.answer.text for side in self._sides))
+            self._flags = await self._checks.check(*(side.answer.written for side in self._sides))
 
     async def _look_after(self, side: _Side) -> str | None:
         """Store the end of a call; ask a model again that failed before anything was shown. A problem ends the turn."""
@@ -393,7 +401,11 @@ class TurnGeneration:
         if end.problem == _REFUSED_ANSWER:
             self._shown = (0, 0)
         end = replace(
-            end, flags=self._flags or {}, texts=self.texts, thinking=(left.thinking.text, right.thinking.text)
+            end,
+            flags=self._flags or {},
+            texts=self.texts,
+            written=(left.answer.written, right.answer.written),
+            thinking=(left.thinking.text, right.thinking.text),
         )
         await self._stored(lambda: self._recorder.finish_turn(end))
         return end

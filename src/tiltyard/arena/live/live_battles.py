@@ -51,7 +51,8 @@ from tiltyard.arena.live.live_store import (
     retry_call,
     void_lost_turns,
 )
-from tiltyard.arena.live.turn_notes import note_turn
+from tiltyard.arena.live.stream_text import TextMask
+from tiltyard.arena.live.turn_notes import TurnNotes, note_turn
 from tiltyard.arena.live.turn_slots import TurnSlots
 from tiltyard.arena.log.event_log import HUMAN, matchup_not_found_error
 from tiltyard.arena.processes.process_links import LinkFault
@@ -458,12 +459,20 @@ class LiveBattles:
                 pace=settings.live_pace,
                 first_token_seconds=settings.live_first_token_seconds,
                 gap_seconds=settings.live_gap_seconds,
+                mask=await self._mask(settings),
             ),
             _Recorder(self, limits, partial(self._finish_noted, matchup, prompt, models, rules)),
             None if self._checks is None else _AnswerChecks(self._checks, (*turns, prompt)),
         )
         task = asyncio.create_task(self._run(matchup, generation), name="live turn")
         self._running[matchup] = _RunningTurn(voter.session, generation, task)
+
+    async def _mask(self, settings: ArenaSettings) -> TextMask | None:
+        """What masks the names of models in answers, if the arena wants it."""
+        if settings.live_identity != "mask":
+            return None
+        entrants = await list_entrants(self._pool, self.arena)
+        return (await asyncio.to_thread(TurnNotes, entrants, "mask")).shown
 
     async def _run(self, matchup: UUID, generation: TurnGeneration) -> None:
         began = time.monotonic()
@@ -492,7 +501,7 @@ class LiveBattles:
         """Note the language, identity talk and private data of a turn, and store how it ended."""
         if end.state != "void":
             entrants = await list_entrants(self._pool, self.arena)
-            noted = await asyncio.to_thread(note_turn, entrants, turn.prompt, end.texts, models)
+            noted = await asyncio.to_thread(note_turn, entrants, turn.prompt, end.written, models)
             answered = end.flags.get("rules", ())
             broken = dict.fromkeys((*rules, *(answered if isinstance(answered, list) else ())))
             end = replace(end, flags={**noted, **end.flags, **({"rules": list(broken)} if broken else {})})

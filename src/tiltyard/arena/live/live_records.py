@@ -119,6 +119,8 @@ class TurnEnd:
 
     state: Literal["done", "stopped", "void"]
     texts: tuple[str, str] = ("", "")
+    #: All that the models wrote, without a mask. It is looked at and not stored.
+    written: tuple[str, str] = field(default=("", ""), compare=False)
     #: What the models thought, if they said it and the arena keeps it.
     thinking: tuple[str, str] = ("", "")
     #: What the checks found, as JSON.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import unicodedata
+from typing import Protocol
 
-__all__ = ["StreamText", "whole_character_length"]
+__all__ = ["MaskedText", "StreamText", "TextMask", "whole_character_length"]
 
 #: Control characters that no text has: they are dropped. A database cannot store the first of them.
 _DROPPED = {code: None for code in (*range(32), 127) if chr(code) not in "\t\n\r"}
@@ -12,6 +13,9 @@ _JOINER = "\u200d"
 #: A longer sequence of joined characters is cut anywhere.
 _JOINED_LIMIT = 16
 _MARKS = frozenset({"Mn", "Me", "Mc"})
+#: With one of these a sentence may end; a text that has none is masked after so many characters.
+_ENDS = frozenset(".!?。！？\n")
+_UNMASKED_CHARACTERS = 1_200
 
 
 class StreamText:
@@ -21,6 +25,11 @@ class StreamText:
         self.text = ""
         self._limit = limit
         self._half = ""
+
+    @property
+    def written(self) -> str:
+        """What has come: all of it may be shown."""
+        return self.text
 
     @property
     def is_full(self) -> bool:
@@ -42,6 +51,43 @@ class StreamText:
         if self._half:
             self._half = ""
             self.add("\ufffd")
+
+
+class TextMask(Protocol):
+    """Masks names. The mask of a longer text begins with that of a shorter one, unless that was complete."""
+
+    def __call__(self, text: str, *, complete: bool) -> str: ...
+
+
+class MaskedText:
+    """The same with a mask: `text` is what may be shown of it, `written` what has come."""
+
+    def __init__(self, limit: int, mask: TextMask) -> None:
+        self.text = ""
+        self._written = StreamText(limit)
+        self._mask = mask
+
+    @property
+    def written(self) -> str:
+        """What has come, without a mask."""
+        return self._written.text
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the limit is reached."""
+        return self._written.is_full
+
+    def add(self, piece: str) -> None:
+        """Append a piece. What may be shown grows with each sentence, which is when it is masked again."""
+        before = self._written.text[-1:]
+        self._written.add(piece)
+        if not _ENDS.isdisjoint(before + piece) or len(self.written) - len(self.text) > _UNMASKED_CHARACTERS:
+            self.text = self._mask(self.written, complete=False)
+
+    def close(self) -> None:
+        """No further piece comes."""
+        self._written.close()
+        self.text = self._mask(self.written, complete=True)
 
 
 def whole_character_length(text: str, length: int) -> int:

@@ -43,7 +43,6 @@ __all__ = ["answer_figures", "live_matchup_page", "live_vote_page", "router"]
 router = APIRouter(include_in_schema=False)
 
 Text = Annotated[str, Form()]
-Tags = Annotated[list[str] | None, Form()]
 
 _RAW_HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 _PRIVATE = {"Cache-Control": "private, no-store", "Vary": "Cookie"}
@@ -152,8 +151,6 @@ async def ask(
     category: Text = "",
     consent: Text = "",
     last: Text = "",
-    tags: Tags = None,
-    comment: Text = "",
 ) -> Response:
     """Begin a battle with the voter's prompt. The vote before it, if its names were not shown, becomes final."""
     queue, access = await registry_of(request).voting_queue(arena), access_of(request)
@@ -166,7 +163,7 @@ async def ask(
     if voter is None:
         voter, cookie = access.new_voter(request)
     elif last:
-        await finish_vote(queue, voter, _read_id(request, last), tags, comment)
+        await finish_vote(queue, voter, _read_id(request, last), None, "")
     if asked is not None:
         await agree(request, queue.arena, voter, asked)
     try:

@@ -19,7 +19,7 @@ __all__ = ["LiveAnswerView", "LiveTurnView", "LiveView", "build_live_view", "mar
 
 #: More turns do not stand in the same rows on both sides.
 _ALIGNED_TURN_LIMIT = 8
-_MARK_PARTS = 3
+_MARK_PART_COUNT = 3
 _MAX_MARK_CHARACTERS = 40
 
 
@@ -157,6 +157,6 @@ def mark_text(mark: FrameMark) -> str:
 def read_mark(text: str) -> FrameMark | None:
     """The mark in the id of a frame; ``None`` if it is none."""
     parts = text[:_MAX_MARK_CHARACTERS].split(".")
-    if len(parts) != _MARK_PARTS or not all(part.isascii() and part.isdigit() for part in parts):
+    if len(parts) != _MARK_PART_COUNT or not all(part.isascii() and part.isdigit() for part in parts):
         return None
     return FrameMark(*map(int, parts))

@@ -12,7 +12,7 @@ from tiltyard.arena.content.model_details import read_model_details
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.live.live_arena import live_settings, make_live_arena, read_entrants, sync_entrants
 from tiltyard.arena.live.live_store import list_entrants, number_prompt
-from tiltyard.arena.operators.arena_changes import change_settings, current_policy
+from tiltyard.arena.operators.arena_changes import change_settings, current_policy, hide, withdraw
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.errors import BadConfig, BadOption, Conflict
 from tiltyard.postgres.connection_pool import connect_from_pool
@@ -62,6 +62,17 @@ def test_stored_answers_are_refused(database, tmp_path):
 async def served(pool, arena):
     async with connect_from_pool(pool) as connection:
         return {one.name: one.enabled for one in await list_models(connection, arena)}
+
+
+def test_categories_cannot_be_withdrawn_or_hidden(database, tmp_path):
+    async def scene(pool, blobs):
+        await make_live_arena(pool, blobs, "live", entrants_of(tmp_path))
+        with pytest.raises(Conflict, match="no stored response to withdraw"):
+            await withdraw(pool, blobs, "live", "any", reason="a trial", actor="ada")
+        with pytest.raises(Conflict, match="no stored response to withdraw"):
+            await hide(pool, blobs, "live", "any", "Heron", actor="ada")
+
+    in_a_database(database, tmp_path, scene)
 
 
 def test_a_file_of_models_makes_an_arena_in_which_prompts_are_free(database, tmp_path):

@@ -119,16 +119,16 @@ def test_a_battle_goes_from_its_first_turn_to_its_vote(database):
     ]
 
 
-def test_a_battle_can_be_voted_on_while_no_turn_runs_and_no_side_is_empty(database):
+def test_a_battle_can_be_voted_on_while_no_turn_runs_and_one_has_both_answers(database):
     async def scene(pool, queue, arena):
         matchup = await served_battle(pool, queue, arena)
         seen = []
-        for turn, texts in ((1, ("a", "b")), (2, ("a", ""))):
+        for turn, texts in ((1, ("a", "")), (2, ("a", "b")), (3, ("a", ""))):
             await begin_turn(pool, arena, matchup, plan(turn), NO_LIMITS)
             seen += rows(database, "SELECT votable FROM live_battles")
             await finish_turn(pool, arena, matchup, turn, TurnEnd("stopped", texts))
             seen += rows(database, "SELECT votable FROM live_battles")
-        assert seen == [(False,), (True,), (False,), (False,)]
+        assert seen == [(False,), (False,), (False,), (True,), (False,), (True,)]
 
     in_an_arena(database, scene)
 

@@ -572,7 +572,7 @@ class _AnswerChecks(TurnChecks):
 
 
 def _checked_prompt(text: str, settings: ArenaSettings) -> str:
-    if not text.strip():
+    if not any(character.isprintable() and not character.isspace() for character in text):
         raise BadOption("the prompt is empty; write something")
     if len(text) > settings.live_prompt_characters:
         raise BadOption(

@@ -59,18 +59,18 @@ async def reserve_calls(
 def check_budget(spending: LiveSpending, calls: tuple[CallPlan, ...], limits: BudgetLimits) -> int:
     """The sum that these calls reserve; `OutOfBudget` if it does not fit in each budget."""
     bounds = (
-        ("total", spending.total, limits.total, "this arena has spent its budget"),
+        ("total", spending.total, limits.total, "the budget of this arena does not pay for another battle"),
         (
             "day",
             spending.day,
             limits.day,
-            "this arena has spent its budget for today; come back tomorrow (UTC)",
+            "what this arena may spend today does not pay for another battle; come back tomorrow (UTC)",
         ),
         (
             "voter",
             spending.voter_day,
             limits.voter_day,
-            "you have used your share of this arena's budget for today; come back tomorrow (UTC)",
+            "your share of this arena's budget for today does not pay for another battle; come back tomorrow (UTC)",
         ),
     )
     is_limited = any(limit is not None for _, _, limit, _ in bounds)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tiltyard.cli.arena_entry import Name
-from tiltyard.cli.database_options import AsUser, BaseUrl, run_with_pool
+from tiltyard.cli.database_options import AsUser, BaseUrl, link_address, run_with_pool
 from tiltyard.cli.serve import Home, serving_environment
 from tiltyard.errors import BadOption
 from tiltyard.report.terminal_escape import escape_controls
@@ -79,7 +79,8 @@ def live(
         blobs = BlobStore(pool, open_configured_storage(environment))
         return await set_up_live_arena(pool, blobs, asked, shard=settings.shard)
 
-    print_live_setup(run_with_pool(environment, as_user, working), settings.address().rstrip("/"))
+    done = run_with_pool(environment, as_user, working)
+    print_live_setup(done, link_address(environment, base_url))
 
 
 def print_live_setup(done: LiveSetup, address: str) -> None:

@@ -163,7 +163,7 @@ def test_erased_voters_are_not_released_and_their_hashes_are_gone(database, tmp_
 
     votes = rows(database, "SELECT position, free_prompt FROM events WHERE kind = 1 ORDER BY position")
     done, number = asyncio.run(erase())
-    assert done.turns == 3
+    assert done.live_turns == 3
     assert number == 2
     assert rows(database, "SELECT number FROM live_prompts WHERE sha256 IS NULL") == [(1,)]
     assert (

@@ -72,7 +72,6 @@ def test_without_a_section_everything_is_allowed(tmp_path):
 def test_both_answers_are_checked_alike(a, b):
     refused = SafetyVerdict(False, "bombs", "rules")
     assert answered(by_rules(), a, b) == refused
-    assert by_rules().check_shown(a, b) == refused
     guard = Guard("bomb")
     verdict = answered(Safety(guards=[("guard", guard)]), a, b)
     assert verdict == SafetyVerdict(False, "bomb", "guard")

@@ -108,10 +108,6 @@ class Safety:
             talks.append([*_messages(history[:-1], side), *asked, ChatMessage("assistant", answer)])
         return await self._by_guards(talks, verdict.flags)
 
-    def check_shown(self, a: str, b: str) -> SafetyVerdict:
-        """Check what has come so far of both answers by the rules alone, while they are streamed."""
-        return self._by_rules("answers", a, b)
-
     async def close(self) -> None:
         """Close all connections."""
         for _, guard in self._guards:

@@ -228,6 +228,7 @@ ELSEWHERE = {
     "/operator/arenas/{arena}/exclude",
     "/operator/arenas/{arena}/exclusions/{exclusion}/restore",
     "/operator/arenas/{arena}/invitations/{invitation}/revoke",
+    "/operator/arenas/{arena}/live",
     "/operator/arenas/{arena}/models/retire",
     "/operator/arenas/{arena}/panels/{panel}",
     "/operator/arenas/{arena}/panels/{panel}/table.{form}",

@@ -46,7 +46,7 @@ def erase(
     home: Home = None,
     as_user: AsUser = None,
 ) -> None:
-    """Erase a voter's remarks, complaints, vote details and live prompts.
+    """Erase what a voter wrote: remarks, complaints, live prompts.
 
     The answers to these prompts are erased too; the votes stay. The audit log keeps session and reason.
     """

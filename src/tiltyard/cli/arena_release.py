@@ -35,7 +35,7 @@ def conversations(
     home: Home = None,
     as_user: AsUser = None,
 ) -> None:
-    """Write a live arena's conversations and votes as Parquet.
+    """Write live conversations and votes as Parquet.
 
     Only of voters who agreed to the arena's consent, if it has one. Erased texts and void battles are left out.
     """
@@ -55,7 +55,7 @@ def promote_prompts(
     home: Home = None,
     as_user: AsUser = None,
 ) -> None:
-    """Write a live arena's distinct prompts as a bank of prompts.
+    """Write the distinct prompts of a live arena.
 
     `tiltyard generate` and tournaments read it. Prompts with private data or flags are left out.
     """

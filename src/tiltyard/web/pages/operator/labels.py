@@ -340,6 +340,8 @@ LABELS: Mapping[str, str] = {
     "live_answer_tokens": _("Longest answer"),
     "live_first_token_seconds": _("Time to the first token"),
     "live_gap_seconds": _("Longest pause"),
+    "live_identity": _("Names in answers"),
+    "live_retention_days": _("Texts are kept for"),
 }
 
 #: What each constant means: the words of the reference, which a test compares.
@@ -527,5 +529,16 @@ LIVE_SETTINGS: Mapping[str, tuple[str, str]] = {
     "live_gap_seconds": (
         _("how long a model may pause within its answer; the same for all models"),
         _("seconds, 1 to 600"),
+    ),
+    "live_identity": (
+        _(
+            "what happens to names of models, families and makers in answers. flag: the turn is flagged. mask: they are"
+            " also masked in what is shown and kept, by the same rule on both sides"
+        ),
+        _("flag or mask"),
+    ),
+    "live_retention_days": (
+        _("after how many days prompts and answers are deleted; the votes stay. Empty: never"),
+        _("a number of days, or empty"),
     ),
 }

@@ -17,11 +17,20 @@ from tiltyard.arena.content.arena_texts import (
 )
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.voting.voter_requests import Voter
+from tiltyard.caches import BoundedCache
 from tiltyard.web.access import registry_of
 from tiltyard.web.pages.layout import localization_of
+from tiltyard.web.pages.localization import Localization
 from tiltyard.web.texts import render_text
 
 __all__ = ["VoterTexts", "agree", "read_voter_texts", "render_texts", "unanswered_consent"]
+
+#: Characters of rendered texts that a process keeps.
+_CACHE_CHARACTERS = 4_000_000
+#: Rendered texts, by language and text: an edited text is another one.
+_rendered: BoundedCache[tuple[str, str], Markup] = BoundedCache(
+    _CACHE_CHARACTERS, heaviest=_CACHE_CHARACTERS // 8
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +60,18 @@ async def read_voter_texts(request: Request, arena: Arena) -> VoterTexts:
 async def render_texts(
     request: Request, contents: Mapping[TextName, str], consent_sha256: str | None = None
 ) -> VoterTexts:
-    """Render texts that an operator wrote, in the way in which hostile texts are."""
-    say = localization_of(request).texts.gettext
-
-    def render() -> dict[TextName, Markup]:
-        return {name: render_text(text, say=say) for name, text in contents.items() if text}
-
-    html = await asyncio.to_thread(render)
+    """Render texts that an operator wrote, in the way in which hostile texts are; each one once."""
+    localization = localization_of(request)
+    html: dict[TextName, Markup] = {}
+    unknown: dict[TextName, str] = {}
+    for name, text in contents.items():
+        found = _rendered.get((localization.language, text))
+        if found is not None:
+            html[name] = found
+        elif text:
+            unknown[name] = text
+    if unknown:
+        html |= await asyncio.to_thread(_render, localization, unknown)
     return VoterTexts(
         announcement=html.get("announcement"),
         instructions=html.get("instructions"),
@@ -66,6 +80,14 @@ async def render_texts(
         pause=html.get("pause"),
         consent_sha256=consent_sha256,
     )
+
+
+def _render(localization: Localization, contents: Mapping[TextName, str]) -> dict[TextName, Markup]:
+    html = {}
+    for name, text in contents.items():
+        made = render_text(text, say=localization.texts.gettext)
+        html[name] = _rendered.put((localization.language, text), made, len(made) + len(text))
+    return html
 
 
 async def unanswered_consent(request: Request, arena: int, voter: Voter | None) -> str | None:

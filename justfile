@@ -22,7 +22,7 @@ quick *args:
 
 # What the gate leaves out: slow tests, full sizes, kills, a real LLM, every browser variant, simulations. Hours.
 release:
-    python tools/lanes.py --page docs/evidence/release.md "coverage full faults dawdle intervals inference place-study settled backtests priors"
+    python tools/lanes.py --page docs/evidence/release.md "coverage full faults dawdle intervals inference live-prompts place-study settled backtests priors"
 
 # What browsers may add to the arena's pages. Without Node (`uv sync --group frontend`) they are tested plain.
 bundle:
@@ -116,6 +116,10 @@ inference *args:
 settled *args:
     python -m lab.settled --out docs/evidence/data/settled.md {{args}}
 
+# Intervals and claims of order where voters write their own prompts; what is finished is kept. An hour and a half.
+live-prompts *args:
+    python -m lab.live_prompts --out docs/evidence/live-prompts.md {{args}}
+
 # Intervals of models that a judge placed, with and without bias; what is finished is kept. An hour.
 place-study *args:
     python -m lab.placement --out docs/evidence/data/place.md {{args}}
@@ -144,7 +148,7 @@ baselines:
 suite *args:
     python -m lab --size full --out suite {{args}}
 
-# A live arena held under load for a quarter of an hour, over a log of five million battles. Forty minutes.
+# An arena held under load for a quarter of an hour, over a log of five million battles. Forty minutes.
 hold home:
     python bench/arena_hold.py --home {{home}} --minutes 15 --connections 4 --out docs/evidence/data/arena-hold.md
 
@@ -164,9 +168,10 @@ bench:
     python bench/published_site.py --pictures docs/images/pages
     python bench/report_pictures.py "$(mktemp -d)" --docs docs/images/pages
 
-# The terminal that README shows, from a real run. A minute.
+# The terminal and the live battle that README shows, from real runs. Two minutes.
 record:
     uv run --no-project bench/record_ab.py docs/images/ab.svg
+    python bench/live_recording.py docs/images/live-battle.webp
 
 # Mutation testing of the core and of access checks, or of the paths given; see decision 44. An hour; it resumes.
 mutants *args:

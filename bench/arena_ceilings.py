@@ -1,4 +1,4 @@
-"""The throughput of each part of a live arena by itself: `python bench/arena_ceilings.py --home DIR --out RESULTS.md`.
+"""The throughput of each part of an arena by itself: `python bench/arena_ceilings.py --home DIR --out RESULTS.md`.
 
 One part after another, without HTTP in between: appending to the log in batches, deciding for voters as the process
 that owns an arena does, folding the log into a web process's counts, rating it, checkpoints. CPU time of the process that does it, and for the log the clock too.

@@ -2,7 +2,7 @@
 
 For each seed, simulated voters vote through the API of a separate `tiltyard serve`, with two web
 processes and a rater. Then its log is folded again by the pure functions and compared, and the same world is
-simulated without a server: with ratings updated every few votes, and as rarely as in the live arena.
+simulated without a server: with ratings updated every few votes, and as rarely as in the arena.
 """
 
 from __future__ import annotations
@@ -161,13 +161,13 @@ PAGE = """# The live lab, measured
 
 {table}
 
-Official is the third evaluation in a row, one every 250 votes, at which every rule of publication holds. The policy asks for at most 3,800 votes in the median; here it is **{official:,}**, and **{simulated:,}** in simulations of the same worlds without a server, which look at the ratings every 10 votes. In the column after it they look as seldom as the live arena's matchmaker did.
+Official is the third evaluation in a row, one every 250 votes, at which every rule of publication holds. The policy asks for at most 3,800 votes in the median; here it is **{official:,}**, and **{simulated:,}** in simulations of the same worlds without a server, which look at the ratings every 10 votes. In the column after it they look as seldom as the arena's matchmaker did.
 
 ## What the lag does
 
 A matchmaker in a web process counts every event up to the one before its own: floors, exposures and sessions never lag. Its ratings are those of the last snapshot. The lag is how many votes had been acknowledged that the board did not know, at looks a quarter of a second apart: the rater's pause, the time until the next board (`snapshot_seconds` was {given.snapshot_seconds:g} here; 10 unless set) and the making of it, in votes. At the pace of people, a vote every few seconds, it is a handful; here voters are as quick as the machine.
 
-In the median it was {lag:.0f} votes here, and the board became official {later:,} votes later than in the simulation; 250 are one evaluation, the least that can be told. How much of it is the lag's is not settled by so few worlds: the column "as seldom" shows what the lag alone does, and a live arena differs in that many matchups are open at a time, too. A seed fixes the world and each voter's chances, not who comes first: another run of it may end an evaluation earlier or later.
+In the median it was {lag:.0f} votes here, and the board became official {later:,} votes later than in the simulation; 250 are one evaluation, the least that can be told. How much of it is the lag's is not settled by so few worlds: the column "as seldom" shows what the lag alone does, and an arena differs in that many matchups are open at a time, too. A seed fixes the world and each voter's chances, not who comes first: another run of it may end an evaluation earlier or later.
 
 ## The same bits
 

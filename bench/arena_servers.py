@@ -61,7 +61,9 @@ def serving(
     with ExitStack() as stack:
         listening = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=1024))
         house.port = listening.getsockname()[1]
-        settings = ServingSettings(port=house.port, workers=max(web, 1), new_sessions_per_minute=0)
+        settings = ServingSettings(
+            port=house.port, workers=max(web, 1), new_sessions_per_minute=0, live_turns=1_000
+        )
         parts = ["web"] * web + ["rater"] * rater
         started = [
             stack.enter_context(

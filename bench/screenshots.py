@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -51,6 +51,8 @@ _DRAWN = """() => [...document.images].every(one => {
   return one.complete || place.bottom < 0 || place.top > innerHeight || !place.width;
 })"""
 HOUSE = "/operator/arenas/demo"
+#: Arenas that `--every` makes: one that was never opened, one by invitation with a panel, and one that is archived.
+DRAFT, PRIVATE, PAST = "first-draft", "pilot", "last-year"
 
 
 def said(text: str) -> str:
@@ -106,7 +108,7 @@ class Camera:
         self.take(page, shot.name, top=shot.top)
         if shot.dark or self.every:
             page.emulate_media(color_scheme="dark")
-            page.reload()
+            page.goto(self.url + shot.path)
             shot.act(page)
             self.take(page, f"{shot.name}-dark", top=shot.top, sizes={"": SIZES[""]})
             page.emulate_media(color_scheme="light")
@@ -130,6 +132,17 @@ READER = [
     Shot("vote-welcome", f"{ARENA}/vote"),
 ]
 
+#: Pages that the documentation shows no pictures of.
+MORE_READER = [
+    Shot("categories", f"{ARENA}/categories"),
+    Shot("style", f"{ARENA}/style"),
+    Shot("usage", f"{ARENA}/usage"),
+    Shot("problem", "/arenas/no-such-arena"),
+    Shot("private-door", f"/arenas/{PRIVATE}"),
+    Shot("ended", f"/arenas/{PAST}/vote"),
+    Shot("empty-board", f"/arenas/{PAST}"),
+]
+
 
 def _first_voter(page: Page) -> None:
     """The person with most votes that count."""
@@ -139,10 +152,8 @@ def _first_voter(page: Page) -> None:
 
 def _excluding(page: Page) -> None:
     _first_voter(page)
-    page.locator("input[name=reason]:visible, textarea[name=reason]:visible").first.fill(
-        "Every vote within a second, always the left side"
-    )
-    page.locator("form[action$=exclude] button").click()
+    page.locator("#field-reason").fill("Every vote within a second, always the left side")
+    page.locator("form[action$=exclude]").last.get_by_role("button").click()
 
 
 def _uploading(page: Page) -> None:
@@ -157,7 +168,7 @@ def _uploading(page: Page) -> None:
     page.get_by_label(said("File")).set_input_files(
         [{"name": "kestrel.jsonl", "mimeType": "application/jsonl", "buffer": data}]
     )
-    page.get_by_role("button", name=said("Look it over")).click()
+    page.get_by_role("button", name=said("Check file")).click()
 
 
 def _fewer_votes(page: Page) -> None:
@@ -185,6 +196,50 @@ OPERATOR = [
     Shot("operator-audit", f"{HOUSE}/audit"),
     Shot("operator-exports", f"{HOUSE}/exports"),
     Shot("operator-tokens", "/operator/tokens"),
+]
+
+
+def _second_factor(page: Page) -> None:
+    page.goto(page.url.partition("?")[0])
+    page.get_by_role("button", name=said("Set up a second factor")).click()
+
+
+def _first_prompt(page: Page) -> None:
+    page.locator("tbody th a").first.click()
+
+
+def _first_panel(page: Page) -> None:
+    page.locator("tbody th a").first.click()
+
+
+def _operator_arena(name: str) -> str:
+    return f"/operator/arenas/{name}"
+
+
+MORE_OPERATOR = [
+    Shot("operator-account", "/operator/account"),
+    Shot("operator-second-factor", "/operator/account", act=_second_factor),
+    Shot("operator-operators", "/operator/operators"),
+    Shot("operator-server-audit", "/operator/audit"),
+    Shot("operator-stage", f"{HOUSE}/stage"),
+    Shot("operator-archive", f"{HOUSE}/stage/confirm?act=archive"),
+    Shot("operator-delete", f"{HOUSE}/stage/delete"),
+    Shot("operator-preview", f"{HOUSE}/preview"),
+    Shot("operator-write", f"{HOUSE}/answers/write"),
+    Shot("operator-prompt", f"{HOUSE}/prompts", act=_first_prompt),
+    Shot("operator-details", f"{HOUSE}/models/details?model=argent-70b"),
+    Shot("operator-retire", f"{HOUSE}/models/retire?model=argent-70b"),
+    Shot("operator-invitations", f"{_operator_arena(PRIVATE)}/invitations"),
+    Shot("operator-texts", f"{_operator_arena(PRIVATE)}/texts"),
+    Shot("operator-panels", f"{_operator_arena(PRIVATE)}/panels"),
+    Shot("operator-panel", f"{_operator_arena(PRIVATE)}/panels", act=_first_panel),
+    Shot("operator-arena-operators", f"{_operator_arena(PRIVATE)}/operators"),
+    Shot("draft-overview", _operator_arena(DRAFT)),
+    Shot("draft-stage", f"{_operator_arena(DRAFT)}/stage"),
+    Shot("draft-voters", f"{_operator_arena(DRAFT)}/voters"),
+    Shot("draft-vote", f"/arenas/{DRAFT}/vote"),
+    Shot("past-answers", f"{_operator_arena(PAST)}/answers"),
+    Shot("past-stage", f"{_operator_arena(PAST)}/stage"),
 ]
 #: Matchups to look for: what the prompt says, or of which kind the responses are.
 STAGES = {
@@ -237,12 +292,16 @@ def stages(browser: Browser, camera: Camera) -> None:
                 camera.take(page, "session-names")
 
 
-def names_after_each_vote(browser: Browser, operator: BrowserContext, camera: Camera) -> None:
-    """A vote in an arena that tells the names after each."""
+def _reveal(operator: BrowserContext, url: str, when: str) -> None:
     changed = operator.request.patch(
-        f"{camera.url}/api/v1{ARENA}", headers={"origin": camera.url}, data={"settings": {"reveal": "vote"}}
+        f"{url}/api/v1{ARENA}", headers={"origin": url}, data={"settings": {"reveal": when}}
     )
     assert changed.ok, changed.text()
+
+
+def names_after_each_vote(browser: Browser, operator: BrowserContext, camera: Camera) -> None:
+    """A vote in an arena that tells the names after each."""
+    _reveal(operator, camera.url, "vote")
     with visitor(browser) as context:
         better = served_to(context, camera.url, *STAGES["vote-code"])
         page = context.new_page()
@@ -253,6 +312,7 @@ def names_after_each_vote(browser: Browser, operator: BrowserContext, camera: Ca
         page.locator("[data-act=reveal]:visible").click()
         page.locator(".named-model:visible").first.wait_for()
         camera.take(page, "vote-names")
+    _reveal(operator, camera.url, "session")
 
 
 def voter(context: BrowserContext, camera: Camera) -> None:
@@ -276,7 +336,7 @@ def operator(context: BrowserContext, camera: Camera, link: str | None) -> None:
         camera.shoot(page, Shot("operator-claim", link))
         page.get_by_label(said("Name")).fill(NAME)
         page.get_by_label(said("Password")).fill(PASSWORD)
-        page.get_by_role("button", name=said("Claim")).click()
+        page.get_by_role("button", name=said("Create your operator account")).click()
         context.clear_cookies()
     camera.shoot(page, Shot("operator-sign-in", "/operator/sign-in"))
     page.get_by_label(said("Name")).fill(NAME)
@@ -285,6 +345,61 @@ def operator(context: BrowserContext, camera: Camera, link: str | None) -> None:
     page.wait_for_load_state()
     for shot in OPERATOR:
         camera.shoot(page, shot)
+    if camera.every:
+        if context.request.get(f"{camera.url}{_operator_arena(DRAFT)}").status == 404:
+            more_arenas(context, camera.url)
+        for shot in MORE_OPERATOR:
+            camera.shoot(page, shot)
+        with visitor(context.browser) as stranger:
+            page = stranger.new_page()
+            for shot in MORE_READER:
+                camera.shoot(page, shot)
+
+
+def more_arenas(context: BrowserContext, url: str) -> None:
+    """A draft, a private arena with a panel, and an archived one, as an operator makes them."""
+    asked, headers = context.request, {"origin": url}
+
+    def send(path: str, **form: str) -> str:
+        answer = asked.post(f"{url}/operator{path}", headers=headers, form=form)
+        assert answer.ok, (path, answer.status, answer.text()[:500])
+        return answer.url
+
+    names = ("oak-1", "elm-2", "fir-3")
+    prompts = ("Write a haiku on rain.", "Why is the sky blue?", "Name three rivers.", "What is 17 times 23?")
+    rows = [
+        {"prompt_id": f"p{k}", "prompt": text, "model": name, "category": "poems" if k % 2 else "facts",
+         "language": "de" if k > 2 else "en", "response": f"An answer in {k + 3} words, written with some care."}
+        for k, text in enumerate(prompts)
+        for name in names
+    ]  # fmt: skip
+    data = "\n".join(json.dumps(row) for row in rows).encode()
+    for name, title in (
+        (DRAFT, "A first draft"),
+        (PRIVATE, "Pilot of the support team"),
+        (PAST, "Last year"),
+    ):
+        send("/arenas", name=name, title=title)
+        file = {"name": "answers.jsonl", "mimeType": "application/jsonl", "buffer": data}
+        sent = asked.post(f"{url}/operator/arenas/{name}/uploads", headers=headers, multipart={"file": file})
+        send(f"{sent.url.removeprefix(url + '/operator')}/let-in", expected=str(len(rows)), enable="true")
+    matchup = asked.post(f"{url}/api/v1/arenas/{DRAFT}/matchups", headers=headers).json()["matchup"]
+    asked.post(f"{url}/matchups/{matchup}/vote", headers=headers, form={"winner": "model_a", "ballot": "0"})
+    for name in (PRIVATE, PAST):
+        send(f"/arenas/{name}/stage", act="open")
+    send(f"/arenas/{PAST}/stage", act="archive")
+    changed = asked.patch(
+        f"{url}/api/v1/arenas/{PRIVATE}", headers=headers, data={"settings": {"entry": "invitation"}}
+    )
+    assert changed.ok, changed.text()
+    send(f"/arenas/{PRIVATE}/invitations", batch="pilot team", uses="20", days="14")
+    texts = {
+        "announcement": "Voting ends on **Friday**.",
+        "instructions": "Prefer answers that are *correct*.",
+    }
+    send(f"/arenas/{PRIVATE}/texts", **texts)
+    send(f"/arenas/{PRIVATE}/panels", name="Clinicians", raters="Ada\nBob\nCleo", overlap="2")
+    send("/operators", invitee="Bob", role="moderator", arena=PRIVATE, days="14")
 
 
 @contextmanager
@@ -319,11 +434,18 @@ def main() -> None:
     parser.add_argument("--only", default="", help="voter, reader or operator")
     parser.add_argument("--every", action="store_true", help="five widths, light and dark, whole pages")
     parser.add_argument("--language", default=LANGUAGE, help="such as en-XA or ar-XB")
+    parser.add_argument("--url", help="of a demo that runs already, whose operator these pictures have made")
+    parser.add_argument("--widths", default="", help="with --every: only these, such as 390,1280")
     parser.add_argument("rest", nargs="*", help="options of tiltyard demo, after --")
     given = parser.parse_args()
     LANGUAGE = given.language
     given.out.mkdir(parents=True, exist_ok=True)
-    with demo(given.rest) as (url, link), sync_playwright() as playwright:
+    if given.widths:
+        wanted = {f"-{width}" for width in given.widths.split(",")}
+        for ending in [ending for ending in EVERY if ending not in wanted]:
+            del EVERY[ending]
+    running = nullcontext((given.url, None)) if given.url else demo(given.rest)
+    with running as (url, link), sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         camera = Camera(url, given.out, browser.new_page(), given.every)
         context = visitor(browser)

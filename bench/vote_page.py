@@ -2,21 +2,24 @@
 
 `tiltyard demo` is started and a Chromium on the same machine votes in it: how many bytes a first view loads,
 compressed; and how many milliseconds pass from the press of a button until the next matchup is painted, the vote being
-in the database by then.
+in the database by then. Beside it stand what a busy machine does not change much: how long the server takes to answer,
+and how much CPU time the page needs for a vote and all that follows, the next matchup in advance included.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, CDPSession, Page, sync_playwright
 
 from screenshots import ARENA, CHROMIUM, FLAGS, demo
 
-__all__ = ["first_view", "next_shown"]
+__all__ = ["VoteTimes", "first_view", "next_shown"]
 
 #: Tells when the matchup before the voter is another one and was painted, by the clock that the press was noted with.
 _WATCH = """() => {
@@ -32,6 +35,10 @@ _WATCH = """() => {
     }
   }).observe(document.body, {subtree: true, childList: true, attributes: true});
 }"""
+#: From the request of each vote to the first byte of its answer.
+_ANSWERED = """() => performance.getEntriesByType('resource')
+  .filter(one => one.name.includes('/api/v1/matchups/') && one.name.endsWith('/vote'))
+  .map(one => one.responseStart - one.requestStart)"""
 _READY = """() => document.querySelector('.stage-ahead') !== null
   && document.querySelector('.bar.settling') === null
   && document.querySelector('.stage:not(.stage-ahead)').dataset.unseen === ''"""
@@ -74,21 +81,42 @@ def first_view(browser: Browser, url: str) -> int:
     return int(sum(size for one, size in sizes.items() if not any(part in asked[one] for part in later)))
 
 
-def next_shown(browser: Browser, url: str, votes: int) -> list[float]:
-    """Milliseconds from each vote to the next matchup on the screen, over several voters' sessions."""
-    taken: list[float] = []
-    while len(taken) < votes:
+@dataclass(frozen=True)
+class VoteTimes:
+    """Milliseconds of votes: until the next matchup was shown, until the server answered, and of the page's CPU."""
+
+    shown: list[float] = field(default_factory=list)
+    answered: list[float] = field(default_factory=list)
+    computed: list[float] = field(default_factory=list)
+
+
+def next_shown(browser: Browser, url: str, votes: int) -> VoteTimes:
+    """How long votes take, over several voters' sessions."""
+    times = VoteTimes()
+    while len(times.shown) < votes:
         context = browser.new_context(viewport={"width": 1280, "height": 800})
         page = context.new_page()
         start(page, url)
         page.evaluate(_WATCH)
+        figures = context.new_cdp_session(page)
+        figures.send("Performance.enable")
+        before = _thread_seconds(figures)
         for turn in range(8):
             page.wait_for_function(_READY)
             page.keyboard.press("1234"[turn % 4])
             page.wait_for_function("turn => window.taken.length > turn", arg=turn)
-        taken += page.evaluate("window.taken")
+        page.wait_for_function(_READY)
+        times.computed.append(1000 * (_thread_seconds(figures) - before) / 8)
+        times.shown.extend(page.evaluate("window.taken"))
+        times.answered.extend(page.evaluate(_ANSWERED))
         context.close()
-    return taken[:votes]
+    return times
+
+
+def _thread_seconds(figures: CDPSession) -> float:
+    """CPU time of the page's main thread."""
+    found = {one["name"]: one["value"] for one in figures.send("Performance.getMetrics")["metrics"]}
+    return float(found["ThreadTime"])
 
 
 def main() -> None:
@@ -100,9 +128,9 @@ def main() -> None:
     with demo(given.rest) as (url, _), sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         views = [first_view(browser, url) for _ in range(5)]
-        taken = next_shown(browser, url, given.votes)
+        times = next_shown(browser, url, given.votes)
         browser.close()
-    p50, p95 = (float(one) for one in np.percentile(taken, (50, 95)))
+    (p50, p95), answered = np.percentile(times.shown, (50, 95)), np.percentile(times.answered, (50, 95))
     told = "\n".join(
         [
             f"{datetime.now(UTC):%Y-%m-%d}, `python bench/vote_page.py --votes {given.votes}`, the demo arena on loopback:",
@@ -111,7 +139,10 @@ def main() -> None:
             "|---|--:|--:|",
             f"| First view of the vote page, compressed (largest of {len(views)}) | {max(views):,} bytes | 90 kB |",
             f"| From the vote to the next matchup on the screen, p50 | {p50:.0f} ms | |",
-            f"| … p95 of {len(taken)} | {p95:.0f} ms | 150 ms |",
+            f"| … p95 of {len(times.shown)} | {p95:.0f} ms | 150 ms |",
+            f"| The server's answer to a vote, p50 and p95 | {answered[0]:.0f} and {answered[1]:.0f} ms | |",
+            f"| CPU time of the page for each vote, median session | {np.median(times.computed):.0f} ms | |",
+            f"| Load of the machine (1 minute), with {os.cpu_count()} cores | {os.getloadavg()[0]:.1f} | |",
             "",
         ]
     )

@@ -1,4 +1,4 @@
-"""Simulated voters that vote in a live arena through its API, with known true strengths.
+"""Simulated voters that vote in an arena through its API, with known true strengths.
 
 The responses are encoded texts that only this module can decode, so that the voters recognise the models
 although matchups are blind.

@@ -112,6 +112,7 @@ _MARKS = (
     "tiltyard.core.ratings.pairs",
     "tiltyard.core.ratings.scoring",
     "tiltyard.core.ratings.index_sums",
+    "tiltyard.core.policy.state.policy",
     "tiltyard.core.policy.validity.mixture_martingale",
     "tiltyard.core.policy.validity.order_marks",
     "tiltyard.core.policy.validity.order_test",

@@ -9,11 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from tiltyard.arena.content.answer_import import create_arena, import_answers
-from tiltyard.arena.content.arenas import Arena
+from tiltyard.arena.content.arenas import Arena, change_arena
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.core.policy.state.policy import Policy
+from tiltyard.postgres.connection_pool import connect_from_pool
 from tiltyard.postgres.connections import open_pool
 from tiltyard.settings.arena_settings import ArenaSettings, Reveal
 
@@ -50,9 +51,14 @@ async def make_arena(
     with tempfile.TemporaryDirectory() as folder:
         path = answers_file(Path(folder) / "answers.jsonl", models, prompts)
         async with open_pool(url, most=2) as pool:
-            made = await create_arena(pool, name, settings=settings, policy=policy)
+            cached = replace(settings, kind="cached")
+            made = await create_arena(pool, name, settings=cached, policy=policy)
             await import_answers(pool, BlobStore(pool, FolderStorage(Path(folder))), name, path)
-    return made
+            if settings.is_live:
+                # Stored answers stand for the empty ones of a live arena.
+                async with connect_from_pool(pool) as connection:
+                    await change_arena(connection, made.arena, made.title, settings)
+    return replace(made, settings=settings)
 
 
 def made_arena(url: str, models: int = 4, prompts: int = 6, **options: object) -> Arena:

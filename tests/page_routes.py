@@ -24,6 +24,7 @@ ASKED = (
     "/stage/confirm?act=archive",
     "/stage/delete",
     "/answers/write",
+    "/live",
     "/prompts/view?prompt=prompt-1",
     "/exclude?session=1&reason=a+bot",
 )

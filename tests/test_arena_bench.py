@@ -1,4 +1,4 @@
-"""The benchmarks of the live arena, at a tiny size: what they seed is a log like any other, and what they measure adds up."""
+"""The benchmarks of the arena, at a tiny size: what they seed is a log like any other, and what they measure adds up."""
 
 import asyncio
 import sys

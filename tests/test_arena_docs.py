@@ -1,4 +1,4 @@
-"""What is undocumented of the live arena fails: tables, events, settings, variables, routes, problems, figures."""
+"""What is undocumented of the arena fails: tables, events, settings, variables, routes, problems, figures."""
 
 import re
 from pathlib import Path

@@ -34,13 +34,14 @@ from tiltyard.judges.requests import JudgeRequest
 from tiltyard.runs.battle_rating import RateSettings, rate_files
 from tiltyard.runs.manifest import ManifestInput, Platform, RunManifest
 from tiltyard.runs.rating_documents import ratings_document
-from tiltyard.settings import tournament_sections
+from tiltyard.settings import live_models, moderation_rules, tournament_sections
+from tiltyard.settings.config_section import validate_section
 from tiltyard.settings.model_families import load_families
 from tiltyard.settings.placement_config import PlacementConfig, load_placement
 from tiltyard.settings.prices import PriceEntry, ShippedEntry, open_prices
 from tiltyard.settings.rubric_files import SHIPPED
 from tiltyard.settings.tournament_config import TournamentConfig, load_config
-from tiltyard.settings.yaml_file import parse_yaml, write_yaml
+from tiltyard.settings.yaml_file import parse_yaml, read_yaml, write_yaml
 from tiltyard.simulation.demo import demo_battles
 from tiltyard.tournaments.cost_estimate import PlannedQuestion
 
@@ -186,7 +187,16 @@ SECTIONS = {
     "elo": tournament_sections.EloSection,
     "ratings": tournament_sections.RatingsSection,
     "caches": tournament_sections.CachesSection,
+    "Live models": live_models.LiveModels,
+    "A live model": live_models.LiveModel,
+    "The price of a live model": live_models.LivePrice,
+    "moderation": moderation_rules.ModerationSection,
+    "moderation rules": moderation_rules.ModerationRule,
+    "moderation endpoint": moderation_rules.ModerationEndpointSection,
+    "guard model": moderation_rules.GuardSection,
 }
+#: Fields of live models that are refused.
+REFUSED = {"A live model": {"batch", "retries", "timeout_seconds"}}
 
 
 def settings_table(heading: str) -> dict[str, str]:
@@ -212,7 +222,8 @@ def stated(field) -> str | None:
 @pytest.mark.parametrize("heading", SECTIONS)
 def test_every_field_of_the_configuration_is_documented_with_its_default(heading):
     documented = settings_table(heading)
-    fields = SECTIONS[heading].model_fields
+    refused = REFUSED.get(heading, set())
+    fields = {name: field for name, field in SECTIONS[heading].model_fields.items() if name not in refused}
     assert set(documented) == set(fields)
     plain = {name: stated(field) for name, field in fields.items()}
     expected = {name: default for name, default in plain.items() if default is not None}
@@ -262,9 +273,18 @@ def test_configurations_in_the_docs_are_valid(name, block, tmp_path):
     """A piece of a configuration is tried over the least that one needs."""
     path = tmp_path / f"{name}.yaml"
     found = parse_yaml(block, name).value
-    if "models" in found:
+    if isinstance(found.get("models"), list):
+        path.write_text(block, encoding="utf-8")
+        assert live_models.load_live_models(path).entrants()
+    elif "models" in found:
         path.write_text(block, encoding="utf-8")
         assert open_prices(path.name, tmp_path).own
+    elif "moderation" in found:
+        path.write_text(write_yaml(found["moderation"]), encoding="utf-8")
+        assert validate_section(moderation_rules.ModerationSection, read_yaml(path), {})
+    elif isinstance(found.get("rules"), list):
+        path.write_text(block, encoding="utf-8")
+        assert moderation_rules.load_moderation_rules(path).rules
     elif "generate" in found:
         path.write_text(block, encoding="utf-8")
         assert load_placement(path).generate

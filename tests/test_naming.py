@@ -103,7 +103,7 @@ UNITS = frozenset(
 )
 #: Numbers whose name is the field's own, or that are codes and not quantities.
 NOT_QUANTITIES = {
-    "src/tiltyard/core/policy/state/events.py": {"NO_SESSION"},
+    "src/tiltyard/core/policy/state/events.py": {"NO_FREE_PROMPT", "NO_SESSION"},
     "src/tiltyard/core/policy/state/exposure_window.py": {"_NO_SERIAL"},
     "src/tiltyard/core/ratings/portable_functions.py": {
         "LN_10",
@@ -130,6 +130,7 @@ LONG_SIGNATURES = {
     "src/tiltyard/core/policy/validity/report/report_builder.py:validity_report": "public API",
     "src/tiltyard/errors.py:__init__": "ProviderFault, public API: each says something else of the fault",
     "src/tiltyard/web/pages/board_query.py:_read_query": "the parameters are the query string",
+    "src/tiltyard/web/routes/boards.py:board": "the parameters are the query string",
     "src/tiltyard/web/pages/chart_pages.py:chart": "the parameters are the path and the query string",
 }
 

@@ -79,7 +79,7 @@ def test_from_the_installation_to_the_first_vote_of_a_colleague(started):
         where = operator.post(f"{arena}/uploads", files=files).headers["location"]
         preview = operator.get(where).text
         assert "Import all 4 rows" in preview
-        assert "Empty or cut off" not in preview
+        assert "Empty, cut off or incomplete" not in preview
         submitted(operator, f"{where}/let-in", expected="4", enable="true")
         (rules,) = blocks("markdown")
         submitted(operator, f"{arena}/texts", instructions=rules, consent="Votes are stored without names.")

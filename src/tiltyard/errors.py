@@ -11,7 +11,7 @@
     │   └── BadConfig              a configuration file is invalid: file, line, field
     ├── CannotRate                 the battles do not support the requested computation
     ├── NoMatchup                  no two enabled models have a prompt in common
-    ├── Refused                    a live arena rejected the request
+    ├── Refused                    an arena rejected the request
     │   ├── NotFound               no such arena, model, matchup or snapshot, or the caller may not see it
     │   ├── NotAllowed             not signed in, or the required scope is missing
     │   │   ├── NotAdmitted        the arena is private, and the caller has not come in
@@ -22,6 +22,8 @@
     │   ├── Expired                the matchup was not answered in time
     │   ├── Paused                 the arena serves no matchups at present
     │   ├── Conflict               the request conflicts with the current state
+    │   │   └── OpenBattle         the voter has a live battle that is not voted on yet
+    │   ├── OutOfBudget            a call to a model would exceed a budget of the arena
     │   └── Busy                   a rate limit or a concurrency limit was reached
     ├── StoreFault                 the database or the blob storage cannot be reached or used
     │   ├── Crowded                the queue for an expensive computation is full
@@ -59,6 +61,8 @@ __all__ = [
     "NotAdmitted",
     "NotAllowed",
     "NotFound",
+    "OpenBattle",
+    "OutOfBudget",
     "Paused",
     "ProviderFault",
     "Refused",
@@ -113,7 +117,7 @@ class NoMatchup(TiltyardError):
 
 
 class Refused(TiltyardError):
-    """A live arena rejected the request; the message says why and what to do instead."""
+    """An arena rejected the request; the message says why and what to do instead."""
 
 
 class NotFound(Refused):
@@ -173,6 +177,25 @@ class Paused(Refused):
 
 class Conflict(Refused):
     """The request conflicts with the current state."""
+
+
+class OpenBattle(Conflict):
+    """The voter has a live battle that is not voted on yet. ``matchup``: its id."""
+
+    def __init__(self, problem: str, *, matchup: str) -> None:
+        self.matchup = matchup
+        super().__init__(problem)
+
+
+class OutOfBudget(Refused):
+    """A call to a model would exceed a budget of the arena; nothing was sent.
+
+    ``scope``: ``total``, ``day``, ``voter``, or ``price`` where the price of a model is unknown while a budget is set.
+    """
+
+    def __init__(self, problem: str, *, scope: str = "total") -> None:
+        self.scope = scope
+        super().__init__(problem)
 
 
 class Busy(Refused):
@@ -237,6 +260,10 @@ class ProviderFault(TiltyardError):
         self.billed = billed
         self.retry_after = retry_after
         super().__init__(problem)
+
+
+class StreamBroken(ProviderFault):
+    """A model's answer broke off after a part of it had arrived: lost, stalled, garbled, or without its end mark."""
 
 
 class IdentityFault(TiltyardError):

@@ -26,6 +26,7 @@ OTHER = "_other"
 _REQUEST_BUCKET_SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 _BATCH_BUCKET_SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0, 20.0)
 _BATCH_BUCKET_COUNT = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+_ANSWER_BUCKET_SECONDS = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0)
 _BOARD_BUCKET_SECONDS = (5, 10, 15, 20, 30, 45, 60, 90, 120, 300, 600, 3600)
 
 Kind = Literal["counter", "gauge", "histogram"]
@@ -122,6 +123,43 @@ FORWARDED_REQUESTS = Instrument(
     "counter",
     "Requests of voters that were sent to the process that owns their arena: answered, or without an answer.",
     ("result",),
+)
+
+# Live battles
+
+LIVE_TURNS = Instrument(
+    "tiltyard_live_turns", "counter", "Turns of live battles that ended: done, stopped or void.", ("end",)
+)
+LIVE_TURN_SECONDS = Instrument(
+    "tiltyard_live_turn_seconds",
+    "histogram",
+    "How long turns of live battles took, until both answers were shown.",
+    (),
+    _ANSWER_BUCKET_SECONDS,
+)
+LIVE_CALLS = Instrument(
+    "tiltyard_live_calls",
+    "counter",
+    "Calls to the models of live arenas that ended: done, stopped or failed.",
+    ("end",),
+)
+LIVE_FIRST_TOKEN_SECONDS = Instrument(
+    "tiltyard_live_first_token_seconds",
+    "histogram",
+    "How long models of live arenas took to their first token.",
+    (),
+    _ANSWER_BUCKET_SECONDS,
+)
+LIVE_FRAMES = Instrument(
+    "tiltyard_live_frames",
+    "counter",
+    "Times at which more of a live battle was shown, to any number of readers.",
+)
+LIVE_RUNNING_TURNS = Instrument(
+    "tiltyard_live_running_turns", "gauge", "Turns of live battles in which models answer now."
+)
+LIVE_WAITING_VOTERS = Instrument(
+    "tiltyard_live_waiting_voters", "gauge", "Voters who were told to wait because too many turns run."
 )
 
 # Connections to the database

@@ -17,7 +17,7 @@ from tiltyard.client import AsyncClient, Client
 from tiltyard.client.api_call import Call
 from tiltyard.client.reader_calls import SnapshotInfo
 from tiltyard.web.app import make_app
-from tiltyard.wire import arenas, operators, oversight, voting
+from tiltyard.wire import arenas, live, operators, oversight, voting
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
 SNAPSHOT = SnapshotInfo("0" * 64, 1, 2, 3, evaluated=True, citable=True, made_at=NOW)
@@ -49,6 +49,13 @@ USES: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "finish": (("demo",), {}),
     "report": (("m", "broken", "it is empty"), {}),
     "remark": (("m",), {"tags": ["clear"], "comment": "why"}),
+    "ask": (("demo", "Why?"), {"category": "any"}),
+    "live_battle": (("m",), {}),
+    "live_frames": (("m",), {"after": "1.2.3"}),
+    "follow_up": (("m", "And?"), {}),
+    "stop": (("m",), {}),
+    "again": (("m",), {}),
+    "turn_vote": (("m", 1, "tie"), {}),
     "arenas": ((), {}),
     "arena": (("demo",), {}),
     "board": (
@@ -198,7 +205,9 @@ def _fields(operation: dict[str, Any]) -> Iterator[str]:
     if reference:
         name = reference.rpartition("/")[2]
         found = [
-            vars(module)[name] for module in (voting, arenas, oversight, operators) if name in vars(module)
+            vars(module)[name]
+            for module in (voting, live, arenas, oversight, operators)
+            if name in vars(module)
         ]
         yield from (field.name for field in fields(found[0]))
 
@@ -223,6 +232,9 @@ def test_what_is_never_sent_twice_is_known():
     once = {name for name, call in CALLS.items() if not call.repeatable}
     assert once == {
         "report",
+        "ask",
+        "follow_up",
+        "again",
         "finish",
         "create_arena",
         "withdraw",

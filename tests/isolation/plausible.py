@@ -155,6 +155,13 @@ BODIES = {
         },
     ),
     "POST /api/v1/arenas/{arena}/matchups": st.fixed_dictionaries({}, optional={"ahead": st.booleans()}),
+    "POST /api/v1/arenas/{arena}/live": st.fixed_dictionaries(
+        {"prompt": _text}, optional={"category": _text}
+    ),
+    "POST /api/v1/live/{matchup}/turns": st.fixed_dictionaries({"prompt": _text}),
+    "POST /api/v1/live/{matchup}/turn-vote": st.fixed_dictionaries(
+        {"turn": st.integers(0, 3), "winner": st.sampled_from(["model_a", "tie", "x"])}
+    ),
     "POST /api/v1/matchups/{matchup}/vote": st.fixed_dictionaries(
         {"winner": st.sampled_from(["model_a", "model_b", "tie", "both_bad", "x"])},
         optional={

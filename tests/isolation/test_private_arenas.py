@@ -46,6 +46,9 @@ OUTSIDE = (
 )
 BODIES = {
     "POST /api/v1/arenas/{arena}/matchups": {"json": {}},
+    "POST /api/v1/arenas/{arena}/live": {"json": {"prompt": "Why?"}},
+    "POST /api/v1/live/{matchup}/turns": {"json": {"prompt": "Why?"}},
+    "POST /api/v1/live/{matchup}/turn-vote": {"json": {"turn": 1, "winner": "tie"}},
     "POST /api/v1/matchups/{matchup}/vote": {"json": {"winner": "tie"}},
     "POST /api/v1/matchups/{matchup}/undo": {"json": {}},
     "POST /api/v1/matchups/{matchup}/report": {"json": {"reason": "broken"}},

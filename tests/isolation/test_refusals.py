@@ -85,6 +85,10 @@ OPEN = {
     "POST /api/v1/arenas/{arena}/finish",
     "GET /m/{matchup}/a",
     "GET /m/{matchup}/b",
+    "POST /api/v1/arenas/{arena}/live",
+    "GET /api/v1/live/{matchup}",
+    "GET /api/v1/live/{matchup}/frames",
+    *(f"POST /api/v1/live/{{matchup}}/{act}" for act in ("turns", "stop", "again", "turn-vote")),
     *(
         f"POST /api/v1/matchups/{{matchup}}/{act}"
         for act in ("show", "vote", "skip", "undo", "reveal", "report")

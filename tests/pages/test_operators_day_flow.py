@@ -86,7 +86,7 @@ def test_a_day(visit, site, size):
         operator.get_by_label("Model").nth(number).fill(model)
         operator.get_by_label("Response", exact=True).nth(number).fill(text)
     press(operator, "Check")
-    expect(operator.get_by_role("heading", name="Empty or cut off")).to_be_visible()
+    expect(operator.get_by_role("heading", name="Empty, cut off or incomplete")).to_be_visible()
     press(operator, "Import all 2 rows")
 
     # Texts, preview, a test vote, and open.

@@ -10,6 +10,7 @@ KEYS = {
     "arena/accounts.sql": {"hashtext('tiltyard'), hashtext('operators')"},
     "arena/content/blob_store.sql": {"7206, 0"},
     "arena/log/buckets.sql": {"7208, %(bucket)s"},
+    "arena/live/live_store.sql": {"7209, %(arena)s"},
     "arena/log/event_log.sql": {"7205, %(arena)s"},
     "arena/rating/rater_leadership.sql": {"7207, %(arena)s"},
     # A hash of the worker's name, of 64 bits.

@@ -58,7 +58,7 @@ def lay_old_arena(connection, arena, votes):
 def rows(connection, table, key):
     """The rows of a table, without what a later migration may change."""
     found = connection.execute(
-        f"SELECT to_jsonb(t) - 'bucket' - 'matchup' - 'unseen' FROM {table} t ORDER BY arena, {key}"
+        f"SELECT to_jsonb(t) - 'bucket' - 'matchup' - 'unseen' - 'free_prompt' FROM {table} t ORDER BY arena, {key}"
     ).fetchall()
     return [row for (row,) in found]
 

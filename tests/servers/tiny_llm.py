@@ -20,7 +20,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -30,13 +30,15 @@ VERDICTS = 'root ::= "VERDICT: " ("A>>B" | "A>B" | "A=B" | "B>A" | "B>>A")'
 
 
 @contextmanager
-def tiny_llm(parallel: int = 4, *, verdicts: bool = False) -> Iterator[str]:
-    """Write the model, serve it, and give the base URL (without ``/v1``)."""
+def tiny_llm(
+    parallel: int = 4, *, verdicts: bool = False, write: Callable[[Path], None] | None = None
+) -> Iterator[str]:
+    """Write the model, or another one by ``write``, serve it, and give the base URL (without ``/v1``)."""
     from servers.tiny_model import write_tiny_model
 
     with tempfile.TemporaryDirectory() as folder, Path(folder, "log").open("wb") as log:
         model = Path(folder, "tiny.gguf")
-        write_tiny_model(model)
+        (write or write_tiny_model)(model)
         process = subprocess.Popen(
             [
                 sys.executable,

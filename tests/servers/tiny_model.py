@@ -35,13 +35,19 @@ def write_tiny_model(path: Path, seed: int = 0) -> None:
     writer.close()
 
 
-def _vocabulary() -> tuple[list[str], list[str]]:
-    """A token for each byte (as byte-level BPE spells them), three merged ones, and the control tokens."""
+def byte_spellings() -> list[str]:
+    """The letter by which byte-level BPE spells each byte."""
     visible = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     spelled, spare = [], 0x100
     for byte in range(0x100):
         spelled.append(chr(byte if byte in visible else spare))
         spare += byte not in visible
+    return spelled
+
+
+def _vocabulary() -> tuple[list[str], list[str]]:
+    """A token for each byte, three merged ones, and the control tokens."""
+    spelled = byte_spellings()
     blank = spelled[0x20]
     merges = ["t h", "th e", f"{blank} the"]
     return [*spelled, *(merge.replace(" ", "") for merge in merges), *CONTROL], merges

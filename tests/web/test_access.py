@@ -37,6 +37,13 @@ ROUTES = {
     "POST /api/v1/matchups/{matchup}/reveal": "owner",
     "POST /api/v1/matchups/{matchup}/report": "owner",
     "PUT /api/v1/matchups/{matchup}/remark": "owner",
+    "POST /api/v1/arenas/{arena}/live": "voter",
+    "GET /api/v1/live/{matchup}": "owner",
+    "POST /api/v1/live/{matchup}/turns": "owner",
+    "POST /api/v1/live/{matchup}/stop": "owner",
+    "POST /api/v1/live/{matchup}/again": "owner",
+    "POST /api/v1/live/{matchup}/turn-vote": "owner",
+    "GET /api/v1/live/{matchup}/frames": "owner",
     "GET /m/{matchup}/a": "owner",
     "GET /m/{matchup}/b": "owner",
     "GET /api/v1/arenas": "any",
@@ -186,6 +193,9 @@ def test_a_role_may_do_what_the_table_says_and_no_more(site, roles, role):
             form = {"data": {"name": "x", "password": PASSWORD}} if need == "link" else {"json": {}}
             if "vote" in path or "report" in path:
                 form = {"json": {"winner": "tie"} if "vote" in path else {"reason": "other"}}
+                form["json"] |= {"turn": 1} if "turn-vote" in path else {}
+            elif path.endswith(("/live", "/turns")):
+                form = {"json": {"prompt": "Hello"}}
             answer = roles[role].request(method, path, **({} if method == "GET" else form))
             want = expected(need, role, arena, "{arena}" in template)
             if met(answer) != want:

@@ -273,7 +273,7 @@ class TestEdge:
 
 class TestRevealedNames:
     def pending(self, serial):
-        return SimpleNamespace(serial=serial, a=0, b=1, prompt=2, response_a=3, response_b=4)
+        return SimpleNamespace(serial=serial, a=0, b=1, prompt=2, response_a=3, response_b=4, free_prompt=0)
 
     def test_a_name_told_of_either_side_ends_blindness(self):
         for told in ({3: (0, 2)}, {4: (1, 2)}, {3: (0, 2), 4: (1, 2)}):

@@ -47,7 +47,7 @@ def test_each_column_is_the_board_of_its_category(place):
             stated = rows[row[0]]
             low, high = stated["rank_low"], stated["rank_high"]
             if stated["votes"] < 30:
-                assert row[column] == ""
+                assert row[column] == f"{stated['votes']} of 30 votes"
             else:
                 assert row[column].startswith(f"{low}" if low == high else f"{low}–{high}")
 
@@ -61,7 +61,7 @@ def test_the_board_leads_to_it_and_it_leads_to_boards(place):
     assert reader.get(MATRIX, headers=PAGE | {"if-none-match": etag}).status_code == 304
 
 
-def test_few_votes_leave_cells_empty_and_are_counted(server, template, tmp_path):
+def test_few_votes_are_counted_and_rank_nobody(server, template, tmp_path):
     with fresh_database(server, template) as database:
         arena = made_arena(database, 4, 12)
         with connect(database) as connection:
@@ -73,8 +73,23 @@ def test_few_votes_leave_cells_empty_and_are_counted(server, template, tmp_path)
         rate(database)
         with served(database, folder=tmp_path) as running:
             html = running.client().get(MATRIX, headers=PAGE).text
-    assert all(row[2] == "" for row in cells(html))
-    assert "4 cells are empty, because the model has fewer than 30 votes there." in " ".join(html.split())
+    assert all(re.fullmatch(r"\d+ of 30 votes", row[2]) for row in cells(html))
+    assert not any("of 30 votes" in row[3] for row in cells(html))
+    assert "No model has 30 votes in a category yet" not in html
+
+
+def test_a_young_arena_is_told_what_is_missing(server, template, tmp_path):
+    with fresh_database(server, template) as database:
+        arena = made_arena(database, 4, 12)
+        with connect(database) as connection:
+            connection.execute("UPDATE prompts SET category = CASE WHEN prompt < 6 THEN 'a' ELSE 'b' END")
+        lay_votes(database, arena.arena, 20, 4, 12, sessions=5)
+        close_window(database, arena.arena)
+        rate(database)
+        with served(database, folder=tmp_path) as running:
+            html = running.client().get(MATRIX, headers=PAGE).text
+    assert all("of 30 votes" in cell for row in cells(html) for cell in row[1:])
+    assert "No model has 30 votes in a category yet, so nothing is compared here." in html
 
 
 def test_without_categories_there_is_no_matrix(server, template, tmp_path):

@@ -140,3 +140,21 @@ def test_a_transcript_has_everything_and_no_address_of_a_file():
 def test_a_damaged_conversation_is_a_fault_and_no_text(data):
     with pytest.raises(StoreFault, match="damaged"):
         read_conversation(ResponseContent(CONVERSATION, data))
+
+
+def test_a_file_that_is_not_kept_is_missed_where_it_was():
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    sides = [
+        stored(
+            said("user", ["Earlier", picture]),
+            said("assistant", "Seen."),
+            said("user", ["And these?", picture, picture]),
+            said("assistant", reply),
+        )
+        for reply in ("One.", "Two.")
+    ]
+    shown = view(*sides)
+    assert shown.prompt_files == 2
+    assert [(step.role, step.files) for step in shown.earlier] == [("user", 1), ("assistant", 0)]
+    assert "[image]" in shown.earlier[0].text
+    assert view(talk("a", "b"), talk("c", "d")).prompt_files == 0

@@ -15,6 +15,7 @@ from tiltyard.arena.operators.totp_codes import STEP_SECONDS, code_at
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.cookies import OPERATOR_COOKIE
+from tiltyard.web.pages.operator.qr_code import draw_qr_code
 
 ADA = {"name": "Ada", "password": PASSWORD}
 
@@ -43,6 +44,9 @@ def set_up(client, site):
     page = client.post("/operator/account/second-factor")
     key = key_on(page)
     assert f"otpauth://totp/Tiltyard%20127.0.0.1%3AAda?secret={re.search('secret=([A-Z2-7]+)', page.text)[1]}" in unescape(page.text)  # fmt: skip
+    link = unescape(re.search(r'href="(otpauth:[^"]+)"', page.text)[1])
+    assert str(draw_qr_code(link)) in page.text
+    assert 'aria-label="The key below as a picture to scan"' in page.text
     done = client.post("/operator/account/second-factor/confirm", data={"code": now(key)})
     assert done.status_code == 200, done.text
     codes = re.search(r"<code data-recovery>([^<]+)</code>", done.text)[1].split()
@@ -58,6 +62,12 @@ def forget_step(site):
     """As if the last code had been of a step long ago, so that no test waits for the next one."""
     with connect(site.database) as connection:
         connection.execute("UPDATE operators SET totp_step = 0")
+
+
+def test_a_qr_code_is_a_picture_without_a_script_or_a_style():
+    drawn = str(draw_qr_code("otpauth://totp/<script>&\"'"))
+    assert re.fullmatch(r'<svg viewBox="0 0 \d+ \d+" class="qr-code">(<path [a-z]+="[^"<>]+" d="[Mmhvz\d. -]+"/>){2}</svg>', drawn.strip())  # fmt: skip
+    assert draw_qr_code("a") != draw_qr_code("b")
 
 
 def test_signing_in_with_a_second_factor_takes_two_pages(site):

@@ -24,7 +24,7 @@ from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.cookies import OPERATOR_COOKIE
 from tiltyard.web.middleware import MAX_BODY_BYTES, MAX_UPLOAD_FORM_BYTES
-from tiltyard.web.pages.operator.labels import GROUPS, MEANINGS, SETTINGS
+from tiltyard.web.pages.operator.labels import GROUPS, LIVE_SETTINGS, MEANINGS, SETTINGS
 from tiltyard.web.pages.operator.policy import constants, read_constants
 
 
@@ -198,7 +198,7 @@ def test_every_constant_and_every_setting_has_its_meaning():
     assert set(MEANINGS) == names
     assert [name for _, group in GROUPS for name in group] == [one for one in MEANINGS if one != "phase"]
     # The stage has a page of its own.
-    assert {*SETTINGS, "stage"} == {one.name for one in fields(ArenaSettings)}
+    assert {*SETTINGS, *LIVE_SETTINGS, "stage", "kind"} == {one.name for one in fields(ArenaSettings)}
     shown = [one for _, group in constants(Policy(), {}) for one in group]
     assert {one.name for one in shown if one.fixed} == set(KEPT_SHAPES)
     assert all(one.expected and one.default for one in shown)

@@ -21,7 +21,7 @@ from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.cookies import OPERATOR_COOKIE
 from tiltyard.web.pages import page_routers
 from tiltyard.web.pages.operator import sign_in
-from tiltyard.web.pages.operator.labels import LABELS
+from tiltyard.web.pages.operator.labels import LABELS, LIVE_SETTINGS
 
 APP = b"<!doctype html><script>alert(1)</script>"
 PNG = png(9, 9, 9, size=2)
@@ -127,6 +127,8 @@ def test_every_page_of_the_operator_is_in_these_tables():
     shapes = {"GET": [f"/operator{one}" for one in PAGES], "POST": [f"/operator{one}" for one in FORMS]}
     shapes["GET"] += [
         "/operator/arenas/a/panels/1/table.csv",
+        "/operator/arenas/a/conversations.parquet",
+        "/operator/arenas/a/prompts.jsonl",
         "/operator/arenas/a/uploads/u",
         "/operator/arenas/a/exclusions/1/restore",
     ]
@@ -398,11 +400,13 @@ def test_settings_say_when_the_board_follows(seen):
 
 def test_every_constant_and_setting_is_called_by_words_first(seen):
     named = {one.name for owner in (Policy, ArenaSettings) for one in fields(owner)}
-    assert set(LABELS) == named - {"phase", "stage"}
+    assert set(LABELS) == named - {"phase", "stage", "kind"}
     assert len(set(LABELS.values())) == len(LABELS)
     client = signed(seen)
     pages = "".join(client.get(f"/operator/arenas/arena/{one}").text for one in ("policy", "settings"))
     for name, label in LABELS.items():
+        if name in LIVE_SETTINGS:
+            continue  # on the page of a live arena
         assert f'{label} <code class="micro">{name}</code>' in pages
     reviewed = client.get("/operator/arenas/arena/policy/review?contenders=5").text
     assert 'Contender band size <code class="micro">contenders</code>' in reviewed

@@ -1,9 +1,12 @@
 """The operator by HTTP: one link, one account, tokens that do what they say."""
 
 import asyncio
+from datetime import timedelta
 
+from bare_arenas import make_arena
 from served import PASSWORD, make_operator
 from tiltyard.arena.accounts import Accounts
+from tiltyard.arena.operators.operator_people import invitation_terms, invite_operator
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.web.cookies import OPERATOR_COOKIE
 
@@ -141,3 +144,20 @@ def test_too_many_guesses_at_once_are_turned_away(site):
             return type(error).__name__
 
     assert sorted(site.run(guessing())) == ["Busy"] * 4 + ["NotAllowed"] * 2
+
+
+def test_the_page_of_an_invitation_says_to_what(site):
+    async def inviting(role, arena):
+        async with open_pool(site.database, most=1) as pool:
+            terms = invitation_terms("Grace", timedelta(days=1))
+            return (await invite_operator(pool, terms, role, arena=arena, actor="cli"))[0]
+
+    make_arena(site.database, "poems")
+    page = site.client().get(f"/claim/{asyncio.run(inviting('moderator', 'poems'))}").text
+    assert "operator account" not in page
+    assert "You are invited to the arena" in page
+    assert "with the role moderator: complaints, exclusions and voters." in " ".join(page.split())
+    page = site.client().get(f"/claim/{asyncio.run(inviting('owner', None))}").text
+    assert "all arenas of this server, with the role owner" in page
+    assert "Create your operator account" in page
+    assert "You are invited" not in site.client().get(f"/claim/{link_of(site.database)}").text

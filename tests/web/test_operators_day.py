@@ -76,7 +76,15 @@ def test_a_draft_is_the_operators_alone_until_it_is_opened(running):
     for path in ("/arenas/poems", "/arenas/poems/vote", "/api/v1/arenas/poems"):
         assert stranger.get(path).status_code == 404
     assert "poems" not in stranger.get("/").text
-    assert vote(client, "poems").status_code == 303
+    voted = vote(client, "poems")
+    assert voted.status_code == 303
+    said = client.get(voted.headers["location"]).text
+    assert "Test vote saved, which is never rated:" in said
+    assert "Vote counted" not in said
+    assert (
+        'checklist-done"><span class="checklist-mark" aria-hidden="true">✓</span> <span><a href="/arenas/poems/vote"'
+        in (client.get("/operator/arenas/poems").text)
+    )
     assert "Clear 1 test vote" in client.get("/operator/arenas/poems/stage").text
     assert (
         "1 test vote is excluded for good" in client.get("/operator/arenas/poems/stage/confirm?act=open").text
@@ -123,11 +131,19 @@ def test_a_pause_shows_the_operators_words_and_the_board_stays(running):
 def test_an_archived_arena_leaves_the_home_page_and_keeps_its_board(running):
     client, reader = signed(running), running.client()
     assert "/arenas/arena" in reader.get("/").text
+    assert client.post(f"{ARENA}/texts", data={"pause": "Back on Monday."}).status_code == 303
     assert "no more votes are taken" in client.get(f"{ARENA}/stage/confirm?act=archive").text
     staged(client, "archive")
     assert "/arenas/arena" not in reader.get("/").text
     assert reader.get("/arenas/arena").status_code == 200
-    assert "Voting has ended" in reader.get("/arenas/arena/vote").text
+    page = reader.get("/arenas/arena/vote").text
+    assert "Voting has ended" in page
+    assert "Back on Monday" not in page
+    page = client.get(f"{ARENA}/answers").text
+    assert "cannot change" in page
+    assert 'type="file"' not in page
+    assert "<textarea" not in client.get(f"{ARENA}/answers/write").text
+    assert "Retire…" not in client.get(f"{ARENA}/models").text
     assert client.post(f"{ARENA}/models/retire", data={"model": "model-1"}).status_code == 409
     where = sent(client, lines(row())).headers["location"]
     refused = client.post(f"{where}/let-in", data={"expected": "1", "enable": "true"})
@@ -270,8 +286,12 @@ def test_a_response_is_hidden_with_one_click_and_shown_again(running):
     answer = client.post(f"{ARENA}/prompts/hide", data=form)
     assert answer.headers["location"] == f"{ARENA}/prompts/view?said=hidden&prompt=prompt-1"
     page = client.get(view).text
-    assert page.count("Answer 1 of somebody") == 3
+    # It can be read before it is shown again, as the file of another kind can.
+    assert page.partition("Hidden responses")[0].count("Answer 1 of somebody") == 3
+    assert page.partition("Hidden responses")[2].count("Answer 1 of somebody") == 1
     assert "Show again" in page
+    kept = client.get("/api/v1/arenas/arena/responses", params=form)
+    assert (kept.status_code, "Answer 1 of somebody" in kept.text) == (200, True)
     assert found(client, only="hidden") == ["prompt-1"]
     again = client.post(f"{ARENA}/prompts/hide", data=form)
     assert (again.status_code, "could be hidden" in again.text) == (409, True)
@@ -370,7 +390,7 @@ def test_a_prompt_written_by_hand_is_checked_as_an_upload_is(running):
     preview = client.post(where, data=form)
     page = client.get(preview.headers["location"]).text
     assert "Import all 2 rows" in page
-    assert "Empty or cut off" in page
+    assert "Empty, cut off or incomplete" in page
     located(
         client.post(f"{preview.headers['location']}/let-in", data={"expected": "2", "enable": "true"}),
         "imported",

@@ -29,6 +29,7 @@ from tiltyard.errors import BadOption, StoreFault
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.settings.environment import read_environment
+from tiltyard.settings.live_models import sample_live_models
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web import supervisor
 from tiltyard.web.startup import arena_name_from_file, prepare_server
@@ -94,6 +95,25 @@ def test_it_serves_an_answers_file_and_stops_cleanly(database, tmp_path):
     with connect(database) as connection:
         assert connection.execute("SELECT count(*) FROM battles").fetchone() == (5,)
         nobody_is_connected(connection)
+
+
+def test_it_serves_a_live_arena_from_a_models_file(database, tmp_path):
+    models = tmp_path / "models.yaml"
+    models.write_text(sample_live_models())
+    with running(tmp_path, "--models", models, "--port", 0, database=database) as serving:
+        serving.wait_for("Ctrl-C")
+        link = re.search(
+            rf"Live arena live is made. Let people in: ({serving.url}/join/[\w-]+)\n", serving.said
+        )
+        with httpx2.Client(follow_redirects=True, timeout=60) as client:
+            assert client.get(f"{serving.url}/api/v1/arenas/live").status_code == 403
+            assert client.get(link[1]).status_code == 200
+        assert serving.stop() == 0
+    with connect(database) as connection:
+        assert connection.execute("SELECT name FROM live_entrants ORDER BY model").fetchall() == [
+            ("Heron",),
+            ("Plover",),
+        ]
 
 
 @pytest.mark.slow

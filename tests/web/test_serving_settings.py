@@ -14,7 +14,6 @@ def test_nothing_said_is_this_machine_alone():
     assert settings.trusted_proxies == ()
     assert not settings.secure
     assert settings.address() == "http://127.0.0.1:8420"
-    assert settings.address(9000) == "http://127.0.0.1:9000"
 
 
 def test_options_go_before_variables_and_variables_before_defaults():

@@ -128,6 +128,7 @@ def test_a_voter_says_so_once_and_is_served_accordingly_by_page_and_api(site):
     welcome = client.get("/arenas/arena/vote", headers={"accept-language": "de"}).text
     assert 'value="de" checked' in welcome
     assert 'value="en">' in welcome
+    assert "If you tick nothing in a list, you are shown all of it." in welcome
     sent = client.post("/arenas/arena/vote", data={"declared": "1", "languages": "de", "categories": "law"})
     assert sent.headers["location"] == "/arenas/arena/vote"
     for _ in range(3):

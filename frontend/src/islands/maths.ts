@@ -40,10 +40,13 @@ const STYLES = new Set(
   ).split(" "),
 );
 
+/** A text that grows is mounted again for what was added. */
+const UNDRAWN = ".maths:not(.maths-drawn, .maths-failed)";
+
 type Temml = typeof import("temml");
 
 export function mount(element: HTMLElement): void {
-  const formulas = [...element.querySelectorAll<HTMLElement>(".maths")].slice(0, MOST_FORMULAS);
+  const formulas = [...element.querySelectorAll<HTMLElement>(UNDRAWN)].slice(0, MOST_FORMULAS);
   if (formulas.length > 0) {
     void drawAll(formulas).then(() => new ResizeObserver(() => fit(element, formulas)).observe(element));
   }
@@ -80,6 +83,9 @@ async function drawAll(formulas: readonly HTMLElement[]): Promise<void> {
 }
 
 function drawOne(formula: HTMLElement, temml: Temml): void {
+  if (!formula.matches(UNDRAWN)) {
+    return;
+  }
   const source = formula.textContent ?? "";
   try {
     if (source.length > LONGEST_SOURCE) {

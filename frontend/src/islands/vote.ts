@@ -16,11 +16,11 @@ const TICK = 250;
 /** Milliseconds that a hint stays. */
 const NOTICE = 5000;
 
-class Booth {
-  private stage: Stage;
-  private state: State;
-  private remarks: Remarks;
-  private watch: Watch;
+export class Booth {
+  protected stage: Stage;
+  protected state: State;
+  protected remarks: Remarks;
+  protected watch: Watch;
   private ahead: Promise<Stage | null> = Promise.resolve(null);
   private ready: Stage | null = null;
   /** Counts what is fetched ahead: what was fetched before an undo is no longer open. */
@@ -29,14 +29,14 @@ class Booth {
   private latest = "";
   /** Why the matchup is skipped, if somebody said so. */
   private skipReason: string | null = null;
-  private readonly keys: KeySwitch;
-  private readonly panes: Panes;
-  private readonly frame: Frame;
-  private readonly path: string;
+  protected readonly keys: KeySwitch;
+  protected readonly panes: Panes;
+  protected readonly frame: Frame;
+  protected readonly path: string;
   /** Whether names are told after each vote. Otherwise the next matchup comes at once. */
   private readonly namesEach: boolean;
 
-  constructor(private readonly root: HTMLElement) {
+  constructor(protected readonly root: HTMLElement) {
     this.frame = new Frame(root);
     this.path = root.dataset["arena"] ?? "";
     this.namesEach = root.dataset["reveal"] === "vote";
@@ -70,15 +70,15 @@ class Booth {
     return new Remarks(stage, () => this.frame.say("failed"));
   }
 
-  /** Something happened. */
-  private tell(event: Event): void {
+  /** Something happened. Without `arranging` the page stays as it is: the next matchup is about to take its place. */
+  protected tell(event: Event, arranging = true): void {
     if (event.is === "reveal" && !this.namesEach) {
       return;
     }
     const { state, effects } = step(this.state, event);
     const before = this.state;
     this.state = state;
-    if (before !== state) {
+    if (before !== state && arranging) {
       this.arrange();
     }
     effects.forEach((effect) => this.act(effect));
@@ -108,7 +108,7 @@ class Booth {
   }
 
   /** The page as the state wants it. */
-  private arrange(): void {
+  protected arrange(): void {
     const { stage, state } = this;
     stage.element.dataset["now"] = state.name;
     stage.offer(state);
@@ -122,7 +122,7 @@ class Booth {
   }
 
   /** A vote is taken once both responses have been on screen. */
-  private observe(): void {
+  protected observe(): void {
     if (this.state.name === "showing") {
       this.watch.look();
       this.stage.await(this.watch.unseen);
@@ -130,7 +130,7 @@ class Booth {
   }
 
   /** Vote, or be brought to the response that has not been on screen. */
-  private cast(winner: Winner): void {
+  protected cast(winner: Winner): void {
     this.observe();
     const [unseen] = this.state.name === "showing" ? this.watch.unseen : [];
     if (unseen === undefined) {
@@ -179,11 +179,11 @@ class Booth {
 
   /** The vote is saved, and its names are told later: on to the next matchup, or to the names of the whole session. */
   private goOn(told: boolean): void {
-    this.tell({ is: "saved", until: performance.now() });
+    this.tell({ is: "saved", until: performance.now() }, told);
     if (told) {
       location.assign(`${this.path}/names`);
     } else {
-      this.tell({ is: "next" });
+      this.tell({ is: "next" }, false);
     }
   }
 
@@ -284,7 +284,7 @@ class Booth {
   }
 
   /** On to the next matchup: what is there is shown at once, and everything else comes after. */
-  private async leave(after: "finalise" | "skip" | "nothing"): Promise<void> {
+  protected async leave(after: "finalise" | "skip" | "nothing"): Promise<void> {
     const old = this.stage;
     const remarks = this.remarks;
     let next = this.ready;
@@ -292,6 +292,7 @@ class Booth {
       this.frame.slot("last")?.replaceChildren();
     }
     if (next === null || next.expired) {
+      this.arrange();
       this.frame.say("loading");
       await this.finish(old, remarks, after);
       next?.element.remove();
@@ -321,7 +322,7 @@ class Booth {
     this.look();
   }
 
-  private async finish(old: Stage, remarks: Remarks, after: "finalise" | "skip" | "nothing"): Promise<void> {
+  protected async finish(old: Stage, remarks: Remarks, after: "finalise" | "skip" | "nothing"): Promise<void> {
     try {
       if (after === "skip") {
         const why = { reason: this.skipReason, recognized: old.recognized };
@@ -345,7 +346,7 @@ class Booth {
   }
 
   /** Fetch the matchup after this one, so that it is there when it is wanted. */
-  private look(): void {
+  protected look(): void {
     const turn = (this.turn += 1);
     this.ahead = this.fetchAhead().then((found) => {
       if (turn !== this.turn) {
@@ -358,7 +359,7 @@ class Booth {
   }
 
   /** What was fetched ahead may have been released by the server, as it is when a vote is undone. */
-  private lookAgain(): void {
+  protected lookAgain(): void {
     this.ready?.element.remove();
     this.ready = null;
     this.look();
@@ -398,7 +399,7 @@ class Booth {
     }
   }
 
-  private submitted(event: SubmitEvent): void {
+  protected submitted(event: SubmitEvent): void {
     const button = event.submitter;
     const target = event.target;
     if (!(target instanceof HTMLFormElement) || !this.stage.element.contains(target)) {

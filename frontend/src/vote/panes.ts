@@ -34,10 +34,11 @@ export class Panes {
     const stage = this.root.querySelector(".stage:not(.stage-ahead)");
     const bar = stage?.querySelector(".bar")?.getBoundingClientRect();
     const edge = Math.min(bar?.top ?? innerHeight, innerHeight);
+    // Everything is measured before anything is changed: otherwise the page is laid out once more for each change.
+    const sides = [...(stage?.querySelectorAll("[data-side]") ?? [])];
+    const below = sides.map((side) => (side.querySelector(".response")?.getBoundingClientRect().bottom ?? 0) > edge + 8);
     this.root.style.setProperty("--bar", `${Math.round(bar?.height ?? 0)}px`);
-    for (const side of stage?.querySelectorAll("[data-side]") ?? []) {
-      side.toggleAttribute("data-below", (side.querySelector(".response")?.getBoundingClientRect().bottom ?? 0) > edge + 8);
-    }
+    sides.forEach((side, place) => side.toggleAttribute("data-below", below[place]));
   }
 
   /** From the whole screen back to both responses. */

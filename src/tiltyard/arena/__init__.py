@@ -1,4 +1,4 @@
-"""Live arenas: voting queues, the rater that follows the log, judges as voters, imports and exports.
+"""Arenas: voting queues, the rater that follows the log, judges as voters, imports and exports.
 
 Nothing here speaks HTTP: `web` does.
 """

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
 
-from tiltyard.arena.operator_roles import ALL_RIGHTS, OperatorGrants
+from tiltyard.arena.operator_roles import ALL_RIGHTS, OperatorGrants, OperatorRole
 from tiltyard.caches import BoundedCache
 from tiltyard.compute_once import SingleFlight
 from tiltyard.errors import BadOption, NotAllowed, NotFound
@@ -37,6 +37,7 @@ __all__ = [
     "OPERATOR_LINK_LIFETIME",
     "SCOPES",
     "Accounts",
+    "LinkPurpose",
     "OperatorSession",
     "RevokedSessions",
     "SessionOrigin",
@@ -197,6 +198,17 @@ async def _claim(connection: AsyncConnection, link: Sequence[Any], name: str, di
     await write_audit_entry(connection, f"operator:{name}", "claim", detail, arena=arena)
 
 
+@dataclass(frozen=True, slots=True)
+class LinkPurpose:
+    """What a link for operators does: it sets the password of one, or makes a new one."""
+
+    #: Whose password it sets.
+    operator: str | None = None
+    #: Which role a new one gets, and the title of the arena in which; without one, for the installation.
+    role: OperatorRole | None = None
+    arena: str | None = None
+
+
 class Accounts:
     """The accounts of one database."""
 
@@ -265,17 +277,17 @@ class Accounts:
         """Whether the link is unused and has not expired."""
         return await self._one("find_operator_link", token=hash_token(token)) is not None
 
-    async def link_operator(self, token: str) -> str | None:
-        """The name of the operator whose password a link sets; ``None`` if the link is for a new one."""
+    async def link_purpose(self, token: str) -> LinkPurpose:
+        """What a link is for; for nothing in particular if it cannot be used."""
         row = await self._one("find_operator_link", token=hash_token(token))
-        return None if row is None or row[0] is None else str(row[0])
+        return LinkPurpose() if row is None else LinkPurpose(*row)
 
     async def claim(self, token: str, name: str, password: str) -> str:
         """Use a link: become an operator, or set the password of one and end its sessions. Returns the name."""
         check_password(password)
         if not await self.link_is_open(token):
             raise NotAllowed(_LINK_USED_MESSAGE)
-        name = await self.link_operator(token) or check_person_name(name)
+        name = (await self.link_purpose(token)).operator or check_person_name(name)
         digest = await hash_password(password)
         async with self._connected("claim an operator's account") as connection, connection.transaction():
             await connection.execute(statement("lock_operators"))

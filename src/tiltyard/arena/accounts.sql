@@ -31,8 +31,9 @@ SELECT EXISTS (
 INSERT INTO operator_links (token_sha256, expires_at) VALUES (%(token)s, now() + %(life)s);
 
 -- name: find_operator_link
--- A link that can be used, with the name of the operator whose password it sets.
-SELECT o.name FROM operator_links l LEFT JOIN operators o USING (operator)
+-- A link that can be used: the operator whose password it sets, or the role that it gives and the title of its arena.
+SELECT o.name, l.role, (SELECT a.title FROM arenas a WHERE a.arena = l.arena)
+FROM operator_links l LEFT JOIN operators o USING (operator)
 WHERE l.token_sha256 = %(token)s AND l.used_at IS NULL AND l.revoked_at IS NULL AND l.expires_at > now()
     AND o.removed_at IS NULL;
 

@@ -14,13 +14,20 @@ from tiltyard.arena.boards.board_cache import BoardCache
 from tiltyard.arena.content.arenas import find_arena, find_arenas, prompt_text
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import open_configured_storage
+from tiltyard.arena.live.entrant_pool import EntrantPool, open_entrant
+from tiltyard.arena.live.live_battles import LiveBattles, LiveProcess
+from tiltyard.arena.live.live_recovery import arenas_with_running_turns
+from tiltyard.arena.live.safety import Safety, open_configured_safety
+from tiltyard.arena.live.turn_slots import TurnSlots
 from tiltyard.arena.log.event_announcer import EventAnnouncer
+from tiltyard.arena.processes.process_leases import living_processes, new_process
 from tiltyard.arena.tasks import cancel_and_wait
 from tiltyard.arena.voting.arena_ownership import ArenaOwnership
 from tiltyard.arena.voting.matchup_arenas import MatchupArenas
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.caches import BoundedCache
 from tiltyard.compute_once import SingleFlight
+from tiltyard.errors import BadConfig, TiltyardError
 from tiltyard.postgres.connection_pool import connect_from_pool
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.postgres.poolers import check_same_database
@@ -28,6 +35,9 @@ from tiltyard.postgres.schema_migrations import check_schema, use_custom_plans
 from tiltyard.retries import Backoff, Retries
 
 if TYPE_CHECKING:
+    from tiltyard.arena.live.entrant_pool import EntrantOpener
+    from tiltyard.arena.live.generation import TurnEntrant
+    from tiltyard.arena.live.live_records import StoredEntrant
     from tiltyard.arena.secret_keys import SecretKeys
     from tiltyard.core.policy.state.strengths import Strengths
     from tiltyard.postgres.connection_pool import ConnectionPool
@@ -48,8 +58,14 @@ _UNLOAD_FOREIGN_SECONDS = 10.0
 #: Seconds between reads of the loaded arenas' settings, which another process may have changed.
 _SETTINGS_POLL_SECONDS = 5.0
 _MAX_SETTINGS_RETRY_SECONDS = 30.0
+#: Seconds between the moment when another process comes or goes and the search for turns that it left.
+_RECOVERY_SECONDS = 1.0
 #: Seconds to wait for the first connection.
 _OPEN_SECONDS = 15.0
+
+
+def _open_none(stored: StoredEntrant) -> TurnEntrant:
+    raise BadConfig(f"this process cannot ask {stored.name}: it was opened without an environment")
 
 
 def check_database(url: str, pooler_url: str | None = None) -> None:
@@ -78,7 +94,14 @@ async def open_registry(
     await pool.open(within=_OPEN_SECONDS)
     try:
         blobs = BlobStore(pool, open_configured_storage(environment))
-        yield ArenaRegistry(settings, url, pool, blobs, keys)
+        registry = ArenaRegistry(settings, url, pool, blobs, keys)
+        registry.open_entrant = partial(open_entrant, environment=environment)
+        registry.live_checks = open_configured_safety(environment)
+        try:
+            yield registry
+        finally:
+            if registry.live_checks is not None:
+                await registry.live_checks.close()
     finally:
         await pool.close()
 
@@ -105,7 +128,22 @@ class ArenaRegistry:
         self._loading = asyncio.Semaphore(_LOADED_AT_ONCE_LIMIT)
         self._looking: asyncio.Task[None] | None = None
         self._announcer = EventAnnouncer(pool)
-        self.ownership = None if keys is None else ArenaOwnership(pool, keys, self._voting_queue_by_number)
+        self.ownership = (
+            None if keys is None else ArenaOwnership(pool, keys, self._target, self._ring_changed)
+        )
+        #: Opens the connections to a model of a live arena; ``None`` if this process asks none.
+        self.open_entrant: EntrantOpener | None = None
+        #: The moderation of live arenas; ``None`` if there is none.
+        self.live_checks: Safety | None = None
+        self._live: dict[str, LiveBattles] = {}
+        self._process = new_process()
+        self.live_process = LiveProcess(
+            pool=pool,
+            number=self._process_number,
+            living=partial(living_processes, pool),
+            slots=TurnSlots(settings.live_turns),
+        )
+        self._recovering: asyncio.Task[None] | None = None
         self._retries = Retries(
             _LOG, "reading the arenas' settings", Backoff(_SETTINGS_POLL_SECONDS, _MAX_SETTINGS_RETRY_SECONDS)
         )
@@ -119,11 +157,15 @@ class ArenaRegistry:
         if self.ownership is not None:
             await self.ownership.start(self.settings.internal_host)
         self._announcer.start()
+        self._ring_changed()
         self._looking = asyncio.create_task(self._follow(), name="settings")
 
     async def stop(self) -> None:
         """Stop watching and close every voting queue."""
         await cancel_and_wait(self._looking)
+        await cancel_and_wait(self._recovering)
+        await asyncio.gather(*(battles.close() for battles in self._live.values()))
+        self._live.clear()
         await self._opening.stop()
         if self.ownership is not None:
             await self.ownership.stop()
@@ -145,6 +187,24 @@ class ArenaRegistry:
     async def voting_queue_of(self, matchup: UUID) -> VotingQueue:
         """The voting queue of the arena that a matchup belongs to."""
         return await self.voting_queue(await self._arenas.find(matchup))
+
+    async def live_battles(self, name: str) -> LiveBattles:
+        """The live battles of an arena."""
+        found = self._live.get(name)
+        if found is not None:
+            return found
+        queue = await self.voting_queue(name)
+        if name not in self._live:
+            entrants = EntrantPool(self.pool, queue.arena, self.open_entrant or _open_none)
+            find_queue = partial(self.voting_queue, name)
+            battles = LiveBattles(queue.arena, self.live_process, find_queue, entrants, self.live_checks)
+            battles.owner_calls = None if self.ownership is None else self.ownership.calls
+            self._live[name] = battles
+        return self._live[name]
+
+    async def live_battles_of(self, matchup: UUID) -> LiveBattles:
+        """The live battles of the arena that a matchup belongs to."""
+        return await self.live_battles(await self._arenas.find(matchup))
 
     async def prompt_text(self, arena: int, prompt: int) -> str:
         """The text of a prompt, cached."""
@@ -194,8 +254,33 @@ class ArenaRegistry:
                 if queue.idle_seconds() > _UNLOAD_SECONDS:
                     del self._queues[queue.name]
 
-    async def _voting_queue_by_number(self, number: int) -> VotingQueue:
-        return await self.voting_queue(await self._arenas.name_of(number))
+    async def _target(self, call: str, number: int) -> VotingQueue | LiveBattles:
+        """What runs a call of another process."""
+        name = await self._arenas.name_of(number)
+        return await (self.live_battles(name) if call.startswith("live_") else self.voting_queue(name))
+
+    def _process_number(self) -> int:
+        return self._process.process if self.ownership is None else self.ownership.ring.own.process
+
+    def _ring_changed(self) -> None:
+        """Another process has come or gone: look for turns that it left."""
+        if self._recovering is None or self._recovering.done():
+            self._recovering = asyncio.create_task(self._recover(), name="lost turns")
+
+    async def _recover(self) -> None:
+        """End the turns that processes left which are gone, in the arenas that this process owns."""
+        while True:
+            # A process that was just lost has a lease for some seconds.
+            await asyncio.sleep(_RECOVERY_SECONDS)
+            try:
+                for number in await arenas_with_running_turns(self.pool):
+                    if self.ownership is None or self.ownership.ring.owns(number):
+                        battles = await self.live_battles(await self._arenas.name_of(number))
+                        await battles.ensure_recovered(again=True)
+            except TiltyardError as error:
+                self._retries.report(error)
+            else:
+                return
 
     async def _open(self, name: str) -> VotingQueue:
         async with connect_from_pool(self.pool) as connection:

@@ -8,18 +8,22 @@ from typing import Annotated, Literal
 import typer
 
 from tiltyard.cli.arena_entry import Name, add_entry_commands
+from tiltyard.cli.arena_release import add_release_commands
 from tiltyard.cli.database_options import AsUser, database
+from tiltyard.cli.live_models import live
 from tiltyard.cli.serve import Home, serving_environment
 from tiltyard.errors import Conflict
 
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Invite people; move or archive an arena; erase texts.",
+    help="Live models, invitations; move or archive; erase texts.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 add_entry_commands(app)
+add_release_commands(app)
+app.command("live")(live)
 
 
 @app.command("move")
@@ -42,9 +46,9 @@ def erase(
     home: Home = None,
     as_user: AsUser = None,
 ) -> None:
-    """Erase a voter's remarks, complaints and vote details.
+    """Erase what a voter wrote: remarks, complaints, live prompts.
 
-    The votes stay. The audit log keeps session and reason.
+    The answers to these prompts are erased too; the votes stay. The audit log keeps session and reason.
     """
     import asyncio
 
@@ -115,6 +119,6 @@ async def _erase(url: str, name: str, session: int, reason: str) -> None:
     async with open_pool(url, most=2, name="tiltyard erase") as pool:
         done = await erase_session(pool, name, session, reason=reason, actor="cli")
     typer.echo(
-        f"Erased {done.remarks} remarks, {done.complaints} notes of complaints and the details of"
-        f" {done.details} votes."
+        f"Erased {done.remarks} remarks, {done.complaints} notes of complaints, the details of"
+        f" {done.details} votes and the texts of {done.live_turns} live turns."
     )

@@ -10,6 +10,7 @@ import typer
 from tiltyard.cli.database_options import (
     AsUser,
     BaseUrl,
+    link_address,
     moment_text,
     parse_duration,
     read_secret,
@@ -88,7 +89,7 @@ def invite(
         return code, made, (await read_arena(pool, name)).settings
 
     code, made, now = run_with_pool(environment, as_user, making)
-    typer.echo(f"{settings.address().rstrip('/')}/join/{code}")
+    typer.echo(f"{link_address(environment, base_url)}/join/{code}")
     people = "1 person" if uses == 1 else f"{uses:,} people"
     typer.echo(
         f"Invitation {made.invitation} lets in {people} until {moment_text(made.expires_at)} UTC.", err=True

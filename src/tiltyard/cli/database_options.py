@@ -21,6 +21,7 @@ __all__ = [
     "BaseUrl",
     "WaitNotice",
     "database",
+    "link_address",
     "moment_text",
     "parse_duration",
     "read_secret",
@@ -75,6 +76,24 @@ def run_with_pool(
 
     with database(environment, as_user, migrating=False) as url:
         return asyncio.run(working(url))
+
+
+def link_address(environment: Environment, base_url: str | None) -> str:
+    """How links to the server begin: its public URL, else where it runs now, else where it is configured to run."""
+    from tiltyard.settings.serving_settings import read_serving
+    from tiltyard.web.server_address import read_address
+
+    settings = read_serving(environment.variables, base_url=base_url)
+    if settings.base_url is not None:
+        return settings.base_url.rstrip("/")
+    running = read_address(environment.home)
+    if running is None:
+        typer.echo(
+            f"No server of {environment.home} is running: the link has the configured address. "
+            "Give --base-url if people reach the server by another one.",
+            err=True,
+        )
+    return (running or settings.address()).rstrip("/")
 
 
 def read_secret(name: str) -> str:

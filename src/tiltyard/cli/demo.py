@@ -122,6 +122,7 @@ def _serve(
 
     from tiltyard.postgres.database_url import open_long_lived_database
     from tiltyard.web.logs import configure_logging
+    from tiltyard.web.server_address import publish_address
     from tiltyard.web.startup import prepare_server
     from tiltyard.web.supervisor import Supervisor, listening_socket
 
@@ -135,6 +136,7 @@ def _serve(
         prepared = asyncio.run(prepare_server(database.url, environment, settings))
         with _counting(votes) as on_vote:
             cast = asyncio.run(_filled(database.url, environment, settings, votes, seed, on_vote))
+        stack.enter_context(publish_address(environment.home, settings.address()))
 
         async def supervised() -> None:
             supervisor = Supervisor(database, settings, listening)

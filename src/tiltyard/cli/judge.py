@@ -1,4 +1,4 @@
-"""``tiltyard judge``: LLM judges that vote in a live arena."""
+"""``tiltyard judge``: LLM judges that vote in an arena."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ import typer
 from tiltyard.cli.database_options import (
     AsUser,
     BaseUrl,
+    link_address,
     moment_text,
     parse_duration,
     read_secret,
@@ -18,8 +19,6 @@ from tiltyard.cli.serve import Home, serving_environment
 from tiltyard.report.terminal_escape import escape_controls
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tiltyard.arena.operator_roles import OperatorGrants
     from tiltyard.arena.operators.operator_people import OperatorInvitation, OperatorRecord
     from tiltyard.postgres.connection_pool import ConnectionPool
@@ -69,7 +68,7 @@ def invite(
 
     terms = invitation_terms(invitee, parse_duration(expires))
     environment = serving_environment(home)
-    address = _address(environment.variables, base_url)
+    address = link_address(environment, base_url)
     code, made = run_with_pool(
         environment, as_user, lambda pool: invite_operator(pool, terms, role, arena=arena, actor="cli")
     )
@@ -152,7 +151,7 @@ def reset_password(
         )
         typer.echo(f"The password of {escape_controls(name)} is set; its sessions have ended.")
         return
-    address = _address(environment.variables, base_url)
+    address = link_address(environment, base_url)
     code = run_with_pool(environment, as_user, lambda pool: make_password_link(pool, name, actor="cli"))
     typer.echo(f"{address}/claim/{code}")
 
@@ -186,9 +185,3 @@ def _roles(grants: OperatorGrants) -> str:
     parts: list[str] = [] if grants.installation is None else [grants.installation]
     parts += [f"{role} in {arena}" for arena, role in sorted(grants.arenas.items())]
     return ", ".join(parts) or "no role"
-
-
-def _address(variables: Mapping[str, str], base_url: str | None) -> str:
-    from tiltyard.settings.serving_settings import read_serving
-
-    return read_serving(variables, base_url=base_url).address().rstrip("/")

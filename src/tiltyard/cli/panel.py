@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tiltyard.cli.arena_entry import Name
-from tiltyard.cli.database_options import AsUser, BaseUrl, run_with_pool
+from tiltyard.cli.database_options import AsUser, BaseUrl, link_address, run_with_pool
 from tiltyard.cli.serve import Home, serving_environment
 from tiltyard.errors import BadOption
 from tiltyard.report.terminal_escape import escape_controls
@@ -58,8 +58,9 @@ def open_(
         as_user,
         lambda pool: open_panel(pool, name, terms, shard=settings.shard, actor="cli"),
     )
+    address = link_address(environment, base_url)
     for one, code in zip(opened.raters, opened.codes, strict=True):
-        typer.echo(f"{escape_controls(one.name)}\t{settings.address().rstrip('/')}/join/{code}")
+        typer.echo(f"{escape_controls(one.name)}\t{address}/join/{code}")
     made = opened.panel
     typer.echo(
         f"The panel {escape_controls(made.name)} has {made.items:,} items and asks for {made.tasks:,} votes. "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pydoc
 import sys
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -83,6 +82,8 @@ def _printed(matches: Iterable[ReadMatch], judge: str | None) -> Iterator[str]:
 def _print_pages(lines: Iterable[str]) -> None:
     """Show the lines page by page where somebody can turn pages, and print them elsewhere."""
     if sys.stdin.isatty() and sys.stdout.isatty():
+        import pydoc
+
         pydoc.pager("\n".join(lines))
         return
     for line in lines:

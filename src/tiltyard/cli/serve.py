@@ -1,10 +1,11 @@
-"""``tiltyard serve``: run live arenas: database, web processes and rater."""
+"""``tiltyard serve``: run arenas: database, web processes and rater."""
 
 from __future__ import annotations
 
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,7 @@ from tiltyard.report.terminal_escape import escape_controls
 
 if TYPE_CHECKING:
     from tiltyard.arena.content.answer_import import ImportResult
+    from tiltyard.arena.operators.live_setup import LiveArenaRequest
     from tiltyard.settings.environment import Environment
     from tiltyard.settings.serving_settings import ServingSettings
     from tiltyard.web.startup import StartupResult
@@ -32,7 +34,13 @@ def serve(
         Path | None, typer.Argument(metavar="[ANSWERS]", help="File of answers to import into an arena.")
     ] = None,
     arena: Annotated[
-        str | None, typer.Option(help="Arena for ANSWERS; default: the name of the file.")
+        str | None, typer.Option(help="Arena for ANSWERS or --models; default: the file's name, live.")
+    ] = None,
+    models: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Models that answer people's prompts, as YAML.")
+    ] = None,
+    budget: Annotated[
+        float | None, typer.Option(min=0, help="With --models: never spend more dollars than this.")
     ] = None,
     host: Annotated[str | None, typer.Option(help="Address to bind; default 127.0.0.1.")] = None,
     port: Annotated[int | None, typer.Option(help="Port to bind; default 8420, 0 for any free port.")] = None,
@@ -80,7 +88,21 @@ def serve(
     )
     if answers is not None and not answers.is_file():
         raise BadOption(f"{answers}: file not found")
-    _serve(environment, settings, answers, arena, as_user)
+    if answers is not None and models is not None:
+        raise BadOption("give a file of answers or --models, not both: they make two arenas; start with one")
+    if budget is not None and models is None:
+        raise BadOption("--budget limits what live models cost; give --models too")
+    live = None if models is None else _live_request(environment, arena or "live", models, budget)
+    _serve(environment, settings, answers, arena, as_user, live)
+
+
+def _live_request(
+    environment: Environment, name: str, models: Path, budget: float | None
+) -> LiveArenaRequest:
+    from tiltyard.arena.operators.live_setup import LiveArenaRequest
+    from tiltyard.cli.live_models import load_entrants
+
+    return LiveArenaRequest(name, load_entrants(models, environment), budget=budget)
 
 
 def serving_environment(home: Path | None) -> Environment:
@@ -100,12 +122,14 @@ def _serve(
     answers: Path | None,
     arena: str | None,
     as_user: str | None,
+    live: LiveArenaRequest | None,
 ) -> None:
     import asyncio
     from contextlib import ExitStack
 
     from tiltyard.postgres.database_url import open_long_lived_database
     from tiltyard.web.logs import configure_logging
+    from tiltyard.web.server_address import publish_address
     from tiltyard.web.startup import prepare_server
     from tiltyard.web.supervisor import Supervisor, listening_socket
 
@@ -114,23 +138,27 @@ def _serve(
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with ExitStack() as stack:
         listening = None if settings.role == "rater" else stack.enter_context(listening_socket(settings))
+        if listening is not None:
+            # Links on the operator's pages need the port that port 0 became.
+            settings = replace(settings, port=listening.getsockname()[1])
         database = stack.enter_context(
             open_long_lived_database(environment, as_user=as_user, on_wait=_waiting("starting PostgreSQL"))
         )
         prepared = asyncio.run(
-            prepare_server(database.url, environment, settings, answers=answers, arena=arena)
+            prepare_server(database.url, environment, settings, answers=answers, arena=arena, live=live)
         )
-        port = None if listening is None else listening.getsockname()[1]
+        if listening is not None:
+            stack.enter_context(publish_address(environment.home, settings.address()))
 
         async def supervised() -> None:
-            await Supervisor(database, settings, listening).run(lambda: _greet(settings, prepared, port))
+            await Supervisor(database, settings, listening).run(lambda: _greet(settings, prepared))
 
         asyncio.run(supervised())
     typer.echo("Stopped.")
 
 
-def _greet(settings: ServingSettings, prepared: StartupResult, port: int | None) -> None:
-    address = settings.address(port)
+def _greet(settings: ServingSettings, prepared: StartupResult) -> None:
+    address = settings.address()
     if settings.role == "rater":
         typer.echo("The rater is ready.")
         return
@@ -142,6 +170,10 @@ def _greet(settings: ServingSettings, prepared: StartupResult, port: int | None)
             f"to {imported.prompts:,} new prompts."
         )
         _warn(imported)
+    elif prepared.live is not None:
+        from tiltyard.cli.live_models import print_live_setup
+
+        print_live_setup(prepared.live, address.rstrip("/"))
     elif prepared.arenas:
         typer.echo(f"Arenas: {escape_controls(', '.join(prepared.arenas))}.")
     else:
@@ -155,12 +187,12 @@ def _greet(settings: ServingSettings, prepared: StartupResult, port: int | None)
 
 
 def _warn(imported: ImportResult) -> None:
-    """Warn about responses that mention a model's name, are empty or look cut off."""
+    """Warn about responses that mention a model's name, are empty, cut off or incomplete."""
     for suspect in imported.suspects:
         typer.echo(f"Warning: {escape_controls(str(suspect))}.")
     if imported.suspect > len(imported.suspects):
         more = imported.suspect - len(imported.suspects)
-        typer.echo(f"Warning: {more:,} more responses are empty or look cut off.")
+        typer.echo(f"Warning: {more:,} more responses are empty, cut off or incomplete.")
     for mention in imported.mentions:
         typer.echo(f"Warning: {escape_controls(str(mention))}.")
     if imported.mentioned > len(imported.mentions):

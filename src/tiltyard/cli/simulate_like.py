@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -106,6 +105,7 @@ def _read_table(path: Path) -> Table:
 def _export(arena: str, path: Path) -> None:
     """Write the final votes of an arena, under pseudonyms that are used only here."""
     import asyncio
+    import secrets
 
     from tiltyard.arena.content.arenas import find_arena
     from tiltyard.arena.log.battle_export import export_battles, open_export

@@ -100,12 +100,12 @@ def operator(
 
     It sets name and password, works once, and expires after an hour.
     """
-    from tiltyard.settings.serving_settings import read_serving
+    from tiltyard.cli.database_options import link_address
 
     environment = serving_environment(home)
-    settings = read_serving(environment.variables, base_url=base_url)
+    address = link_address(environment, base_url)
     token = _with_accounts(environment, as_user, lambda accounts: accounts.make_operator_link())
-    typer.echo(f"{settings.address().rstrip('/')}/claim/{token}")
+    typer.echo(f"{address}/claim/{token}")
 
 
 def _with_accounts(

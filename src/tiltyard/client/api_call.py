@@ -24,6 +24,7 @@ from tiltyard.errors import (
     NotAdmitted,
     NotAllowed,
     NotFound,
+    OutOfBudget,
     Paused,
     StoreFault,
     TiltyardError,
@@ -261,6 +262,7 @@ _BY_NAME: Mapping[str, type[TiltyardError]] = {
     "expired": Expired,
     "conflict": Conflict,
     "no-matchup": NoMatchup,
+    "out-of-budget": OutOfBudget,
     "paused": Paused,
     "too-many": Busy,
 }

@@ -81,6 +81,7 @@ def board(
     language: str | None = None,
     retired: bool = True,
     excluded: str = "left-out",
+    identity: str = "with",
 ) -> Call[JsonDocument]:
     query = {
         "source": source,
@@ -88,6 +89,7 @@ def board(
         "language": language,
         "retired": retired,
         "excluded": excluded,
+        "identity": identity,
     }
     return Call("GET", api_path("arenas", arena, "board"), _document(), query, raw=True)
 
@@ -108,9 +110,10 @@ def snapshot(
     category: str | None = None,
     language: str | None = None,
     excluded: str = "left-out",
+    identity: str = "with",
 ) -> Call[JsonDocument]:
-    query = {"category": category, "language": language, "excluded": excluded}
-    whole = category is None and language is None and excluded == "left-out"
+    query = {"category": category, "language": language, "excluded": excluded, "identity": identity}
+    whole = category is None and language is None and excluded == "left-out" and identity == "with"
     # The hash is that of the whole board.
     found = _document(sha256) if whole else _document()
     return Call("GET", api_path("arenas", arena, "snapshots", sha256), found, query, raw=True)

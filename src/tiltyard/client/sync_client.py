@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tiltyard.atomic_files import atomic_write
-from tiltyard.client import admin_calls, operator_calls, reader_calls, voter_calls
+from tiltyard.client import admin_calls, live_calls, operator_calls, reader_calls, voter_calls
 from tiltyard.client.admin_calls import (
     AuditEntry,
     Complaint,
@@ -24,6 +24,7 @@ from tiltyard.client.admin_calls import (
     Restored,
     Withdrawn,
 )
+from tiltyard.client.live_calls import ShownBattle, ShownFrame
 from tiltyard.client.operator_calls import Me, NewToken, Token
 from tiltyard.client.reader_calls import ArenaInfo, JsonDocument, ReportInfo, SnapshotInfo
 from tiltyard.client.transport import Transport
@@ -125,6 +126,37 @@ class Client(Transport):
         """Tell the operator what is wrong with a matchup."""
         self.call(voter_calls.report(matchup, reason, note))
 
+    # Voters in live battles
+
+    def ask(self, arena: str, prompt: str, *, category: str | None = None) -> ShownBattle:
+        """Send a prompt to two hidden models of a live arena."""
+        return self.call(live_calls.ask(arena, prompt, category=category))
+
+    def live_battle(self, matchup: str) -> ShownBattle:
+        """A live battle with all its turns, as far as they may be shown."""
+        return self.call(live_calls.live_battle(matchup))
+
+    def live_frames(self, matchup: str, *, after: str | None = None) -> Iterator[ShownFrame]:
+        """Both answers as they are written, until the turn ends; ``after``: turn and lengths that are known already."""
+        with self.stream(live_calls.frames(matchup, after=after)) as pieces:
+            yield from live_calls.read_frames(pieces)
+
+    def follow_up(self, matchup: str, prompt: str) -> ShownBattle:
+        """Send a further prompt to the same two models."""
+        return self.call(live_calls.follow_up(matchup, prompt))
+
+    def stop(self, matchup: str) -> ShownBattle:
+        """Stop both answers; what is shown counts."""
+        return self.call(live_calls.stop(matchup))
+
+    def again(self, matchup: str) -> ShownBattle:
+        """A new battle with the first prompt of this one, which is skipped unless it has ended."""
+        return self.call(live_calls.again(matchup))
+
+    def turn_vote(self, matchup: str, turn: int, winner: str) -> ShownBattle:
+        """The verdict on one turn, in an arena that asks for it: ``model_a``, ``model_b``, ``tie`` or ``both_bad``."""
+        return self.call(live_calls.turn_vote(matchup, turn, winner))
+
     # Readers
 
     def arenas(self) -> list[ArenaInfo]:
@@ -144,10 +176,12 @@ class Client(Transport):
         language: str | None = None,
         retired: bool = True,
         excluded: str = "left-out",
+        identity: str = "with",
     ) -> JsonDocument:
         """The newest board; with a category or a language, that of those prompts alone.
 
-        ``excluded="counted"`` counts excluded votes, too.
+        ``excluded="counted"`` counts excluded votes, too; ``identity="without"`` leaves out live battles that talk about
+        who answers.
         """
         return self.call(
             reader_calls.board(
@@ -157,6 +191,7 @@ class Client(Transport):
                 language=language,
                 retired=retired,
                 excluded=excluded,
+                identity=identity,
             )
         )
 
@@ -174,10 +209,13 @@ class Client(Transport):
         category: str | None = None,
         language: str | None = None,
         excluded: str = "left-out",
+        identity: str = "with",
     ) -> JsonDocument:
         """A published board by its hash, which is checked; or that of some of its votes, as `board` filters them."""
         return self.call(
-            reader_calls.snapshot(arena, sha256, category=category, language=language, excluded=excluded)
+            reader_calls.snapshot(
+                arena, sha256, category=category, language=language, excluded=excluded, identity=identity
+            )
         )
 
     def model(self, arena: str, name: str, *, source: str = "human") -> JsonDocument:

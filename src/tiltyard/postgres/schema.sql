@@ -178,7 +178,8 @@ CREATE TABLE public.matchups (
     expires_at timestamp with time zone NOT NULL,
     ballot integer DEFAULT 0 NOT NULL,
     bucket integer NOT NULL,
-    unseen boolean DEFAULT false NOT NULL
+    unseen boolean DEFAULT false NOT NULL,
+    free_prompt integer
 )
 PARTITION BY LIST (bucket);
 
@@ -272,6 +273,7 @@ CREATE TABLE public.events (
     both_bad boolean,
     blind boolean,
     bucket integer NOT NULL,
+    free_prompt integer,
     CONSTRAINT events_kind_check CHECK (((kind >= 0) AND (kind <= 29))),
     CONSTRAINT events_outcome_check CHECK (((outcome >= 0) AND (outcome <= 6)))
 )
@@ -346,6 +348,99 @@ CREATE TABLE public.job_failures (
     problem text NOT NULL,
     failed_at timestamp with time zone DEFAULT now() NOT NULL,
     retry_at timestamp with time zone NOT NULL
+);
+
+CREATE TABLE public.live_battles (
+    arena integer NOT NULL,
+    matchup uuid NOT NULL,
+    session bigint NOT NULL,
+    category integer NOT NULL,
+    free_prompt integer NOT NULL,
+    began_at timestamp with time zone DEFAULT now() NOT NULL,
+    votable boolean DEFAULT false NOT NULL,
+    void text,
+    language text,
+    identity_talk boolean DEFAULT false NOT NULL
+);
+
+CREATE TABLE public.live_calls (
+    arena integer NOT NULL,
+    call bigint NOT NULL,
+    matchup uuid NOT NULL,
+    turn smallint NOT NULL,
+    side smallint NOT NULL,
+    model integer NOT NULL,
+    session bigint NOT NULL,
+    day date NOT NULL,
+    max_tokens integer NOT NULL,
+    reserve bigint,
+    state text DEFAULT 'running'::text NOT NULL,
+    cost bigint,
+    input_tokens bigint,
+    output_tokens bigint,
+    first_token_seconds double precision,
+    seconds double precision,
+    problem text,
+    began_at timestamp with time zone DEFAULT now() NOT NULL,
+    ended_at timestamp with time zone,
+    CONSTRAINT live_calls_cost_check CHECK ((cost >= 0)),
+    CONSTRAINT live_calls_reserve_check CHECK ((reserve >= 0)),
+    CONSTRAINT live_calls_side_check CHECK ((side = ANY (ARRAY[0, 1]))),
+    CONSTRAINT live_calls_state_check CHECK ((state = ANY (ARRAY['running'::text, 'done'::text, 'stopped'::text, 'failed'::text, 'unknown'::text])))
+);
+
+ALTER TABLE public.live_calls ALTER COLUMN call ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.live_calls_call_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.live_entrants (
+    arena integer NOT NULL,
+    model integer NOT NULL,
+    name text NOT NULL,
+    version text NOT NULL,
+    config jsonb NOT NULL,
+    enabled boolean DEFAULT true NOT NULL,
+    added_at timestamp with time zone DEFAULT now() NOT NULL,
+    retired_at timestamp with time zone
+);
+
+CREATE TABLE public.live_prompts (
+    arena integer NOT NULL,
+    number integer NOT NULL,
+    sha256 bytea,
+    CONSTRAINT live_prompts_number_check CHECK ((number >= 1))
+);
+
+CREATE TABLE public.live_spending (
+    arena integer NOT NULL,
+    session bigint NOT NULL,
+    day date NOT NULL,
+    counted bigint NOT NULL
+);
+
+CREATE TABLE public.live_turns (
+    arena integer NOT NULL,
+    matchup uuid NOT NULL,
+    turn smallint NOT NULL,
+    prompt text,
+    answer_a text,
+    answer_b text,
+    thinking_a text,
+    thinking_b text,
+    state text NOT NULL,
+    outcome text,
+    flags jsonb DEFAULT '{}'::jsonb NOT NULL,
+    process bigint,
+    began_at timestamp with time zone DEFAULT now() NOT NULL,
+    ended_at timestamp with time zone,
+    CONSTRAINT live_turns_outcome_check CHECK ((outcome = ANY (ARRAY['a'::text, 'b'::text, 'tie'::text, 'both_bad'::text]))),
+    CONSTRAINT live_turns_state_check CHECK ((state = ANY (ARRAY['waiting'::text, 'streaming'::text, 'done'::text, 'stopped'::text, 'void'::text]))),
+    CONSTRAINT live_turns_turn_check CHECK ((turn >= 1))
 );
 
 CREATE TABLE public.migrations (
@@ -744,6 +839,27 @@ ALTER TABLE ONLY public.invitations
 ALTER TABLE ONLY public.job_failures
     ADD CONSTRAINT job_failures_pkey PRIMARY KEY (name);
 
+ALTER TABLE ONLY public.live_battles
+    ADD CONSTRAINT live_battles_pkey PRIMARY KEY (arena, matchup);
+
+ALTER TABLE ONLY public.live_calls
+    ADD CONSTRAINT live_calls_pkey PRIMARY KEY (arena, call);
+
+ALTER TABLE ONLY public.live_entrants
+    ADD CONSTRAINT live_entrants_pkey PRIMARY KEY (arena, model);
+
+ALTER TABLE ONLY public.live_prompts
+    ADD CONSTRAINT live_prompts_arena_sha256_key UNIQUE (arena, sha256);
+
+ALTER TABLE ONLY public.live_prompts
+    ADD CONSTRAINT live_prompts_pkey PRIMARY KEY (arena, number);
+
+ALTER TABLE ONLY public.live_spending
+    ADD CONSTRAINT live_spending_pkey PRIMARY KEY (arena, session, day);
+
+ALTER TABLE ONLY public.live_turns
+    ADD CONSTRAINT live_turns_pkey PRIMARY KEY (arena, matchup, turn);
+
 ALTER TABLE ONLY public.matchups
     ADD CONSTRAINT matchups_pkey PRIMARY KEY (arena, source, serial, bucket);
 
@@ -881,6 +997,20 @@ CREATE INDEX invitations_of_arena ON public.invitations USING btree (arena, invi
 
 CREATE UNIQUE INDEX invitations_passcode ON public.invitations USING btree (arena) WHERE ((passcode_argon2 IS NOT NULL) AND (revoked_at IS NULL));
 
+CREATE INDEX live_battles_by_language ON public.live_battles USING btree (arena, language);
+
+CREATE INDEX live_battles_of_prompt ON public.live_battles USING btree (arena, free_prompt);
+
+CREATE INDEX live_battles_of_voter ON public.live_battles USING btree (arena, session, began_at DESC);
+
+CREATE INDEX live_calls_of_model ON public.live_calls USING btree (arena, model, began_at);
+
+CREATE INDEX live_calls_of_turn ON public.live_calls USING btree (arena, matchup, turn);
+
+CREATE INDEX live_turns_running ON public.live_turns USING btree (arena, process) WHERE (ended_at IS NULL);
+
+CREATE INDEX live_turns_with_text ON public.live_turns USING btree (arena, began_at) WHERE (prompt IS NOT NULL);
+
 CREATE INDEX matchups_by_expiry ON ONLY public.matchups USING brin (expires_at);
 
 CREATE INDEX matchups_by_id ON ONLY public.matchups USING btree (matchup);
@@ -960,6 +1090,27 @@ ALTER TABLE ONLY public.expert_panels
 
 ALTER TABLE ONLY public.invitations
     ADD CONSTRAINT invitations_arena_fkey FOREIGN KEY (arena) REFERENCES public.arenas(arena);
+
+ALTER TABLE ONLY public.live_battles
+    ADD CONSTRAINT live_battles_arena_fkey FOREIGN KEY (arena) REFERENCES public.arenas(arena) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.live_battles
+    ADD CONSTRAINT live_battles_arena_free_prompt_fkey FOREIGN KEY (arena, free_prompt) REFERENCES public.live_prompts(arena, number);
+
+ALTER TABLE ONLY public.live_calls
+    ADD CONSTRAINT live_calls_arena_matchup_turn_fkey FOREIGN KEY (arena, matchup, turn) REFERENCES public.live_turns(arena, matchup, turn) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.live_entrants
+    ADD CONSTRAINT live_entrants_arena_model_fkey FOREIGN KEY (arena, model) REFERENCES public.models(arena, model) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.live_prompts
+    ADD CONSTRAINT live_prompts_arena_fkey FOREIGN KEY (arena) REFERENCES public.arenas(arena) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.live_spending
+    ADD CONSTRAINT live_spending_arena_fkey FOREIGN KEY (arena) REFERENCES public.arenas(arena) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.live_turns
+    ADD CONSTRAINT live_turns_arena_matchup_fkey FOREIGN KEY (arena, matchup) REFERENCES public.live_battles(arena, matchup) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.model_details
     ADD CONSTRAINT model_details_arena_model_fkey FOREIGN KEY (arena, model) REFERENCES public.models(arena, model) ON DELETE CASCADE;

@@ -1,4 +1,4 @@
-"""The configuration of judges that vote in a live arena."""
+"""The configuration of judges that vote in an arena."""
 
 from __future__ import annotations
 

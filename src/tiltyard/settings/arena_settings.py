@@ -14,8 +14,12 @@ from tiltyard.errors import BadOption
 __all__ = [
     "EMBED_SITE_LIMIT",
     "MAX_SESSION_VOTES",
+    "ArenaKind",
     "ArenaSettings",
     "Entry",
+    "LiveIdentity",
+    "LivePace",
+    "LiveVotes",
     "Reveal",
     "Stage",
     "Visibility",
@@ -33,6 +37,17 @@ Reveal = Literal["session", "vote", "never"]
 #: ``draft``: for the operator only; its votes are test votes. ``open``: people vote. ``paused``: nothing new is served.
 #: ``archived``: no votes, and no entry on the home page. ``deleting``: hidden until it is deleted. ``deleted``: gone.
 Stage = Literal["draft", "open", "paused", "archived", "deleting", "deleted"]
+
+#: ``cached``: stored responses to the operator's prompts. ``live``: voters write prompts, and models answer at once.
+ArenaKind = Literal["cached", "live"]
+#: How live answers appear. ``equal``: both at the same speed, and neither before the other. ``as-it-comes``: as the models
+#: send them. ``complete``: when both are complete.
+LivePace = Literal["equal", "as-it-comes", "complete"]
+#: What is voted on in a live battle. ``whole``: the battle. ``turn``: each turn too; only the vote on the whole is rated.
+LiveVotes = Literal["whole", "turn"]
+#: What happens to names of models, families and makers in live answers. ``flag``: the turn is flagged. ``mask``: they are
+#: also masked in what is shown, by the same rule on both sides.
+LiveIdentity = Literal["flag", "mask"]
 
 _MAX_GROUPS_CHARACTERS = 2_000
 
@@ -76,6 +91,27 @@ class ArenaSettings:
     stage: Stage = "open"
     #: The sites that may show the board in a frame: origins, separated by spaces.
     embed_sites: str | None = None
+    #: What is compared. It cannot change.
+    kind: ArenaKind = "cached"
+    #: In a live arena: how answers appear, and what is voted on.
+    live_pace: LivePace = "equal"
+    live_votes: LiveVotes = "whole"
+    #: In a live arena: the most that calls to models may cost, in total, on one day (UTC), and for one voter on one day.
+    #: None: no limit.
+    live_budget_dollars: float | None = None
+    live_day_dollars: float | None = None
+    live_voter_day_dollars: float | None = None
+    #: In a live arena: the longest prompt, the most turns of a battle, and the most tokens of an answer.
+    live_prompt_characters: int = 8_000
+    live_turns: int = 8
+    live_answer_tokens: int = 2_048
+    #: In a live arena: how long a model may take to its first token, and from one token to the next.
+    live_first_token_seconds: float = 30.0
+    live_gap_seconds: float = 20.0
+    #: In a live arena: what happens to names of models in answers.
+    live_identity: LiveIdentity = "flag"
+    #: In a live arena: after how many days prompts and answers are deleted; the votes stay. None: never.
+    live_retention_days: int | None = None
 
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
@@ -91,18 +127,21 @@ class ArenaSettings:
             or not 1 <= self.proven_family < 2**62
         ):
             raise BadOption(f"proven_family is {self.proven_family!r}; expected a number of pairs, or none")
-        if (
-            not isinstance(self.session_votes, int)
-            or isinstance(self.session_votes, bool)
-            or not 1 <= self.session_votes <= MAX_SESSION_VOTES
-        ):
-            raise BadOption(
-                f"session_votes is {self.session_votes!r}; expected a number of votes from 1 to {MAX_SESSION_VOTES}"
-            )
+        _check_counts(self)
         _check_timezone(self.timezone)
         _check_groups(self.entry_groups)
         if self.embed_sites is not None:
             _check_sites(self.embed_sites)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether voters write their own prompts."""
+        return self.kind == "live"
+
+    @property
+    def has_live_budget(self) -> bool:
+        """Whether something limits what calls to models may cost."""
+        return any(getattr(self, name) is not None for name in _BUDGET_NAMES)
 
     @property
     def hidden(self) -> bool:
@@ -155,17 +194,53 @@ _CHOICES = {
     "order": ("conservative", "bradley-terry"),
     "reveal": ("session", "vote", "never"),
     "stage": ("draft", "open", "paused", "archived", "deleting", "deleted"),
+    "kind": ("cached", "live"),
+    "live_pace": ("equal", "as-it-comes", "complete"),
+    "live_votes": ("whole", "turn"),
+    "live_identity": ("flag", "mask"),
 }
 _SPANS = {
     "undo_seconds": (0.0, 600.0),
     "expiry_seconds": (1.0, 86400.0),
     "unseen_seconds": (1.0, 3600.0),
     "snapshot_seconds": (0.05, 86400.0),
+    "live_first_token_seconds": (1.0, 600.0),
+    "live_gap_seconds": (1.0, 600.0),
 }
+#: Whole numbers: the least, the most, and what is counted.
+_COUNT_RANGES = {
+    "session_votes": (1, MAX_SESSION_VOTES, "votes"),
+    "live_prompt_characters": (1, 100_000, "characters"),
+    "live_turns": (1, 50, "turns"),
+    "live_answer_tokens": (1, 100_000, "tokens"),
+}
+_BUDGET_NAMES = ("live_budget_dollars", "live_day_dollars", "live_voter_day_dollars")
+_BUDGET_DOLLARS_LIMIT = 1_000_000
+_MAX_RETENTION_DAYS = 36_500
 
 
 def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _check_counts(settings: ArenaSettings) -> None:
+    for name, (least, most, counted) in _COUNT_RANGES.items():
+        value = getattr(settings, name)
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            raise BadOption(f"{name} is {value!r}; expected a number of {counted} from {least:,} to {most:,}")
+    days = settings.live_retention_days
+    if days is not None and (
+        not isinstance(days, int) or isinstance(days, bool) or not 1 <= days <= _MAX_RETENTION_DAYS
+    ):
+        raise BadOption(
+            f"live_retention_days is {days!r}; expected a number of days from 1 to {_MAX_RETENTION_DAYS:,}, or none"
+        )
+    for name in _BUDGET_NAMES:
+        value = getattr(settings, name)
+        if value is not None and not (_is_number(value) and 0 <= value <= _BUDGET_DOLLARS_LIMIT):
+            raise BadOption(
+                f"{name} is {value!r}; expected dollars from 0 to {_BUDGET_DOLLARS_LIMIT:,}, or none for no limit"
+            )
 
 
 def _check_sites(sites: object) -> None:

@@ -35,6 +35,7 @@ from tiltyard.settings.yaml_file import YamlFile, parse_yaml, read_yaml
 __all__ = [
     "FREE",
     "OWN_ADDRESSES",
+    "Dollars",
     "ModelRetirement",
     "Price",
     "PriceBook",

@@ -29,6 +29,7 @@ _RANGES = {
     "workers": (1, 64),
     "shard": (0, 4095),
     "connections": (4, 1000),
+    "live_turns": (1, 10_000),
     "header_seconds": (1, 3600),
     "body_seconds": (1, 3600),
 }
@@ -68,6 +69,8 @@ class ServingSettings:
     connections: int = 12
     #: Concurrent connections from one address to one web process, except trusted proxies; 0: no limit.
     connections_per_address: int = 1000
+    #: Turns of live battles that run in one web process at once; further voters wait in line.
+    live_turns: int = 100
     #: Address at which the web processes of this machine listen to those of other machines.
     internal_host: str = "127.0.0.1"
     #: Timeout in seconds for receiving the request line and headers.
@@ -119,12 +122,12 @@ class ServingSettings:
         parts = urlsplit(self.base_url.lower())
         return f"{parts.scheme}://{parts.netloc}"
 
-    def address(self, port: int | None = None) -> str:
+    def address(self) -> str:
         """The address to show: ``base_url``, or the address the server listens on."""
         if self.base_url is not None:
             return self.base_url
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port if port is None else port}"
+        return f"http://{host}:{self.port}"
 
     def to_dict(self) -> dict[str, object]:
         """As plain values, for another process."""
@@ -203,6 +206,7 @@ SERVING_VARIABLES: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "new_sessions_per_minute": ("TILTYARD_NEW_SESSIONS_PER_MINUTE", _whole),
     "connections": ("TILTYARD_CONNECTIONS", _whole),
     "connections_per_address": ("TILTYARD_CONNECTIONS_PER_ADDRESS", _whole),
+    "live_turns": ("TILTYARD_LIVE_TURNS", _whole),
     "internal_host": ("TILTYARD_INTERNAL_HOST", str),
     "header_seconds": ("TILTYARD_HEADER_SECONDS", _whole),
     "body_seconds": ("TILTYARD_BODY_SECONDS", _whole),

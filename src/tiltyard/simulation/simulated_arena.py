@@ -63,7 +63,7 @@ class SimulationSettings:
     votes: int = 10_000
     #: Stop when the board becomes official.
     until_official: bool = False
-    #: Votes between updates of the ratings, as between the snapshots of a live arena.
+    #: Votes between updates of the ratings, as between the snapshots of an arena.
     rank_every: int = 10
     #: Share of served matchups that are skipped, or that expire.
     skips: float = 0.0

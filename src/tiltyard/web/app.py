@@ -48,7 +48,7 @@ from tiltyard.web.pages.operator.operator_access import OperatorRoute
 from tiltyard.web.problem_details import PROBLEM_TYPE, OpenApi, add_problem_handlers
 from tiltyard.web.process_monitor import watch_process
 from tiltyard.web.route_roles import check_route_table
-from tiltyard.web.routes import admin, arenas, battles, boards, health, matchups, moderation, operators
+from tiltyard.web.routes import admin, arenas, battles, boards, health, live, matchups, moderation, operators
 from tiltyard.web.sign_in_attempts import SignInAttempts
 from tiltyard.wire.problems import FieldProblem, Problem
 from tiltyard.wire.records import reader_of
@@ -124,8 +124,8 @@ def make_app(
         generate_unique_id_function=lambda route: route.name,
     )
     put_context(app, context)
-    modules = (matchups, operators, health, arenas, boards, battles, admin, moderation)
-    routers = (*(module.router for module in modules), assets.router, *page_routers())
+    modules = (matchups, live, operators, health, arenas, boards, battles, admin, moderation)
+    routers = (*(module.router for module in modules), live.stream_router, assets.router, *page_routers())
     for router in routers:
         app.include_router(router)
     check_route_table(_guarded_routes(routers))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from fastapi import Request
 from starlette.applications import Starlette
@@ -47,6 +49,8 @@ class Context:
     personal_boards: PersonalBoards
     render_cache: RenderCache
     sign_in_attempts: SignInAttempts
+    #: Streams of live battles that are open, by battle.
+    live_readers: Counter[UUID] = field(default_factory=Counter)
     #: Held during a battle export.
     exports: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_CONCURRENT_EXPORT_LIMIT))
 

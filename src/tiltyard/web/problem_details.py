@@ -26,6 +26,8 @@ from tiltyard.errors import (
     NotAdmitted,
     NotAllowed,
     NotFound,
+    OpenBattle,
+    OutOfBudget,
     Paused,
     RoleMissing,
     StoreFault,
@@ -92,6 +94,8 @@ _ERRORS: tuple[tuple[type[TiltyardError], int, str | None, str | None], ...] = (
     (Closed, 409, "closed", "No longer open"),
     (Expired, 410, None, None),
     (Paused, 409, "paused", "Voting is paused"),
+    (OpenBattle, 409, "open-battle", "A battle is still open"),
+    (OutOfBudget, 409, "out-of-budget", "The budget is spent"),
     (Conflict, 409, None, None),
     (Busy, 429, None, None),
     (Crowded, 503, "crowded", "Server too busy"),
@@ -113,7 +117,7 @@ def problem(
     title: str | None = None,
     headers: Mapping[str, str] | None = None,
     errors: Sequence[FieldProblem] | None = None,
-    arena: str | None = None,
+    about: Mapping[str, str] | None = None,
 ) -> Response:
     """A problem document as a response."""
     usual = _TITLES.get(status, ("other", "The request was refused"))
@@ -124,7 +128,7 @@ def problem(
         detail=detail,
         instance=f"urn:tiltyard:occurrence:{secrets.token_hex(8)}",
         errors=errors,
-        arena=arena,
+        **(about or {}),
     )
     body = json.dumps(body_of(document), ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
     return Response(body, status, {"Cache-Control": "no-store", **(headers or {})}, PROBLEM_TYPE)
@@ -135,8 +139,9 @@ def problem_for_error(error: TiltyardError) -> Response:
     if isinstance(error, StoreFault) and not isinstance(error, Crowded):
         return _unavailable(error)
     if isinstance(error, NotAdmitted):
+        private = {} if error.arena is None else {"arena": error.arena}
         return problem(
-            403, str(error), name=f"{error.entry}-required", title="This arena is private", arena=error.arena
+            403, str(error), name=f"{error.entry}-required", title="This arena is private", about=private
         )
     found = next((row for row in _ERRORS if isinstance(error, row[0])), None)
     if found is None:
@@ -144,7 +149,8 @@ def problem_for_error(error: TiltyardError) -> Response:
     _, status, name, title = found
     if isinstance(error, NotAllowed) and error.known:
         status = 403
-    return problem(status, str(error), name=name, title=title, headers=_headers(error, status))
+    about = {"matchup": error.matchup} if isinstance(error, OpenBattle) else None
+    return problem(status, str(error), name=name, title=title, headers=_headers(error, status), about=about)
 
 
 def _headers(error: TiltyardError, status: int) -> dict[str, str] | None:

@@ -73,6 +73,7 @@ ROUTE_NEEDS: Final[Mapping[str, RouteNeed]] = {
         GET /metrics
         GET /operator/arenas/{arena}
         GET /operator/arenas/{arena}/models
+        GET /operator/arenas/{arena}/live
         GET /operator/arenas/{arena}/prompts
         GET /operator/arenas/{arena}/prompts/view
         GET /operator/arenas/{arena}/preview
@@ -111,6 +112,8 @@ ROUTE_NEEDS: Final[Mapping[str, RouteNeed]] = {
         "operator",
         """
         POST /operator/arenas
+        GET /operator/arenas/{arena}/conversations.parquet
+        GET /operator/arenas/{arena}/prompts.jsonl
         GET /operator/arenas/{arena}/stage
         GET /operator/arenas/{arena}/stage/confirm
         POST /operator/arenas/{arena}/stage

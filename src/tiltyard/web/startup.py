@@ -15,6 +15,7 @@ from tiltyard.settings.sign_in_settings import read_sign_in
 
 if TYPE_CHECKING:
     from tiltyard.arena.content.answer_import import ImportResult
+    from tiltyard.arena.operators.live_setup import LiveArenaRequest, LiveSetup
 
 __all__ = ["StartupResult", "arena_name_from_file", "prepare_server"]
 
@@ -29,6 +30,8 @@ class StartupResult:
     #: The arena that answers were imported into, and the result of the import.
     arena: str | None = None
     imported: ImportResult | None = None
+    #: The live arena that was made, or whose models were changed.
+    live: LiveSetup | None = None
 
 
 def arena_name_from_file(answers: Path) -> str:
@@ -44,11 +47,13 @@ async def prepare_server(
     *,
     answers: Path | None = None,
     arena: str | None = None,
+    live: LiveArenaRequest | None = None,
 ) -> StartupResult:
-    """Prepare the database and import answers. An existing arena gets only the new answers."""
+    """Prepare the database, import answers and set up a live arena. An existing arena gets only what is new."""
     from tiltyard.arena.accounts import Accounts
     from tiltyard.arena.content.answer_import import create_arena, import_answers
     from tiltyard.arena.content.catalog import read_arena, read_arenas
+    from tiltyard.arena.operators.live_setup import set_up_live_arena
     from tiltyard.arena.registry import check_database, open_registry
 
     read_sign_in(environment.variables)
@@ -65,5 +70,8 @@ async def prepare_server(
             except NotFound:
                 await create_arena(registry.pool, arena)
             imported = await import_answers(registry.pool, registry.blobs, arena, answers)
+        done = None
+        if live is not None:
+            done = await set_up_live_arena(registry.pool, registry.blobs, live, shard=settings.shard)
         names = tuple(one.name for one in await read_arenas(registry.pool))
-    return StartupResult(link, names, arena, imported)
+    return StartupResult(link, names, arena, imported, done)

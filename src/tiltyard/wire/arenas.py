@@ -109,7 +109,12 @@ class Imported:
         tuple[str, ...],
         Field(description="The first of them: where it is, which name it says, and whose that is."),
     ] = ()
-    suspect: Annotated[int, Field(description="Answers whose responses are empty or look cut off.")] = 0
+    suspect: Annotated[
+        int,
+        Field(
+            description="Answers whose responses are empty, look cut off, or had files that are not shown."
+        ),
+    ] = 0
     suspects: Annotated[
         tuple[str, ...], Field(description="The first of them: where it is, and what is wrong with it.")
     ] = ()

@@ -37,3 +37,6 @@ class Problem:
             description="The private arena that has to be entered first, by a link, a passcode or a sign-in."
         ),
     ] = None
+    matchup: Annotated[
+        str | None, Field(description="The live battle that has to be voted on or skipped first.")
+    ] = None

@@ -256,6 +256,8 @@ def test_votes_that_nobody_has_analysed_yet_are_joined_by_hash(database, named):
         "prompts": None,
         "model": None,
         "models": [0, 1],
+        "spoken": None,
+        "without_identity": False,
     }
 
     async def planned(connection):

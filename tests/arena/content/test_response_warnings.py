@@ -1,11 +1,13 @@
 """Responses that are empty or look cut off are told, and never dropped."""
 
 import hashlib
+from dataclasses import replace
 
 import pytest
 
 from tiltyard.arena.content.answer_rows import CheckedAnswer, check_answers
 from tiltyard.arena.content.response_warnings import SHOWN_WARNING_LIMIT, WarningFinder
+from tiltyard.arena.content.stored_conversations import CONVERSATION, conversation_bytes
 from tiltyard.files.answers import Answer
 
 LONG = "The river rises in the hills above the town, and from there it runs to the sea"
@@ -94,3 +96,23 @@ def test_all_are_counted_and_the_first_are_kept():
         finder.look(answer(""))
     assert (finder.count, len(finder.first)) == (SHOWN_WARNING_LIMIT + 5, SHOWN_WARNING_LIMIT)
     assert str(finder.first[0]) == "line 1: the response is empty: m on p"
+
+
+def conversation(question, reply):
+    said = (("system", "Be brief."), ("user", question), ("assistant", reply))
+    messages = [{"role": role, "content": content} for role, content in said]
+    row = {"prompt_id": "p", "model": "m", "messages": messages}
+    data = conversation_bytes(Answer.from_dict(row, "here"))
+    return replace(answer(""), media_type=CONVERSATION, data=data)
+
+
+def test_of_a_conversation_the_response_is_looked_at_and_its_files_are_missed():
+    picture = [
+        {"type": "text", "text": "What is it?"},
+        {"type": "image_url", "image_url": {"url": "data:,x"}},
+    ]
+    assert told(conversation(picture, "A tree.")) == "files"
+    assert told(conversation(picture, LONG)) == "sentence"
+    earlier = [{"type": "text", "text": "What is it?"}]
+    assert told(conversation(earlier, "```py\nprint(1)")) == "fence"
+    assert told(conversation(earlier, "A tree.")) is None

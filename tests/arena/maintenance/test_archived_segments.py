@@ -320,7 +320,7 @@ def test_a_folder_without_segments_is_refused(tmp_path, there):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"format": 2, "columns": {}}, "format 2 is newer than 1.*update Tiltyard"),
+        ({"format": 3, "columns": {}}, "format 3 is newer than 2.*update Tiltyard"),
         ({"format": 0}, "format"),
         ({"format": "1"}, "format"),
         ({"more": 1}, "more"),

@@ -237,7 +237,7 @@ def test_a_password_is_set_by_a_link_for_its_operator_only_or_at_once(play):
         first = await make_password_link(pool, "Grace", actor="cli")
         link = await make_password_link(pool, "Grace", actor="cli")
         assert not await accounts.link_is_open(first)
-        assert await accounts.link_operator(link) == "Grace"
+        assert (await accounts.link_purpose(link)).operator == "Grace"
         assert await accounts.claim(link, "Ada", "a new password") == "Grace"
         assert await accounts.signed_in(session) is None
         await accounts.sign_in("Ada", PASSWORD)

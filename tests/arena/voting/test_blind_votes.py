@@ -401,7 +401,7 @@ def withheld(settings, *, pending, opened, voter=ANN):
     state.revealed.remember(voter.session, [], [])
     names = state.revealed.of(voter.session)
     shown = [
-        SimpleNamespace(serial=k, a=0, b=1, prompt=k, response_a=k, response_b=10 + k)
+        SimpleNamespace(serial=k, a=0, b=1, prompt=k, response_a=k, response_b=10 + k, free_prompt=0)
         for k in range(pending + opened)
     ]
     for one in shown[:pending]:

@@ -1,4 +1,4 @@
-"""The board of a live arena."""
+"""The board of an arena."""
 
 from dataclasses import fields, replace
 

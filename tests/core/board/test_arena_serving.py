@@ -25,6 +25,15 @@ def test_the_model_that_strays_furthest_is_named_with_its_share():
     assert serving_findings(serving, 3) == ()
 
 
+def test_where_voters_write_prompts_no_exposures_are_published():
+    """They count open battles: from one board to the next they would tell which models answer somebody."""
+    standing = arena([1500] * 3, free_prompts=True)
+    standing.serve(0, 1, 0)
+    serving = measure_serving(standing)
+    assert (serving.widest, serving.deviation, serving.within) == (None, None, None)
+    assert serving.lanes.matchups == 1
+
+
 def test_even_exposures_are_within_tolerance():
     standing = arena([1500] * 3)
     for k in range(30):

@@ -210,7 +210,7 @@ def test_the_command_shows_a_few_and_says_that_there_are_more(folder):
 
 def test_pages_are_turned_where_somebody_can(folder, monkeypatch):
     shown = []
-    monkeypatch.setattr("tiltyard.cli.read.pydoc.pager", shown.append)
+    monkeypatch.setattr("pydoc.pager", shown.append)
     monkeypatch.setattr("tiltyard.cli.read.sys", Terminals())
     command("read", folder, "--limit", "1")
     assert shown[0].startswith("1. p00000 · factuality · ")

@@ -34,6 +34,7 @@ from tiltyard.arena.content.response_details import read_styles
 from tiltyard.arena.log.event_log import HUMAN, SOURCES
 from tiltyard.arena.log.rosters import read_answered, read_roster
 from tiltyard.arena.log.votes import (
+    ChosenVotes,
     count_excluded,
     count_not_blind,
     limit_statement_time,
@@ -46,9 +47,10 @@ from tiltyard.arena.tasks import cancel_and_wait
 from tiltyard.caches import BoundedCache
 from tiltyard.core.board.arena_board import ArenaRow
 from tiltyard.core.board.document import row_to_dict
+from tiltyard.core.board.filtered import IdentityFilter
 from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.errors import NotFound
-from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
+from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
 from tiltyard.retries import Backoff, Retries
 
 __all__ = ["BoardCache", "HashedDocument", "HistoryDocument", "OnSnapshot"]
@@ -169,14 +171,16 @@ class BoardCache:
         language: str | None,
         *,
         counted: bool = False,
+        identity: IdentityFilter = "with",
         snapshot: Snapshot | None = None,
     ) -> HashedDocument:
         """The board of the prompts of a category and a language; with ``counted``, excluded votes are included.
 
+        With ``identity`` "without", battles that talk about who answers are left out; only live arenas have them.
         It is that of a snapshot; without one, of the newest or one shortly before.
         """
         of = await self.latest(arena.arena, source) if snapshot is None else snapshot
-        part = VoteSubset(source, category, language, counted)
+        part = VoteSubset(source, category, language, counted, identity)
         return await self._documents(
             (arena.arena, "board", part),
             of,
@@ -294,7 +298,7 @@ class BoardCache:
             connect_from_pool(self._pool) as connection,
             limit_statement_time(connection, _STATEMENT_SECONDS),
         ):
-            prompts = await list_prompt_names(connection, arena.arena, part.category, part.language)
+            prompts = await _read_prompts(connection, arena, part)
             if not prompts:
                 raise NotFound(_promptless(part))
             roster = await read_roster(connection, arena.arena)
@@ -308,8 +312,7 @@ class BoardCache:
                 arena.arena,
                 newest.source,
                 upto=newest.position,
-                prompts=list(prompts),
-                counted=part.counted,
+                chosen=_chosen(arena, part, list(prompts)),
             )
         board = await asyncio.to_thread(
             filtered_board,
@@ -329,8 +332,8 @@ class BoardCache:
             limit_statement_time(connection, _STATEMENT_SECONDS),
         ):
             prompts = None
-            if part.category is not None or part.language is not None:
-                prompts = list(await list_prompt_names(connection, arena.arena, part.category, part.language))
+            if part.some_prompts:
+                prompts = list(await _read_prompts(connection, arena, part))
             names = (await read_roster(connection, arena.arena)).models
             number = {name: k for k, name in enumerate(names)}
             shown = [number[name] for name in models]
@@ -340,8 +343,7 @@ class BoardCache:
                 of.source,
                 upto=of.position,
                 models=shown,
-                prompts=prompts,
-                counted=part.counted,
+                chosen=_chosen(arena, part, prompts),
             )
         pairs = pair_results(tally, names, shown)
         document: PairsDocument = {**_about(arena, of), "models": list(models), "pairs": pairs}
@@ -402,6 +404,18 @@ class BoardCache:
                 ],
             }
         )
+
+
+async def _read_prompts(connection: Connection, arena: Arena, part: VoteSubset) -> dict[int, str]:
+    """Names of the prompts of a filter by number. In a live arena they are categories, and have no language."""
+    language = None if arena.settings.is_live else part.language
+    return await list_prompt_names(connection, arena.arena, part.category, language)
+
+
+def _chosen(arena: Arena, part: VoteSubset, prompts: Sequence[int] | None) -> ChosenVotes:
+    if not arena.settings.is_live:
+        return ChosenVotes(prompts, part.counted)
+    return ChosenVotes(prompts, part.counted, part.language, part.identity == "without")
 
 
 def _promptless(part: VoteSubset) -> str:

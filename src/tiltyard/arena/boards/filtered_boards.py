@@ -17,7 +17,7 @@ from tiltyard.core.battles.cluster_keys import hash_texts
 from tiltyard.core.board.arena_board import make_arena_board
 from tiltyard.core.board.cross_check import batch_ratings
 from tiltyard.core.board.document import BoardDocument
-from tiltyard.core.board.filtered import FilteredBoard, PromptFilter
+from tiltyard.core.board.filtered import FilteredBoard, IdentityFilter, PromptFilter
 from tiltyard.core.board.published_numbers import with_published_numbers
 from tiltyard.core.board.win_rates import PairScore
 from tiltyard.core.policy.state.events import NO_SESSION, Event, Events
@@ -116,11 +116,18 @@ class VoteSubset:
     language: str | None = None
     #: Whether excluded votes are included.
     counted: bool = False
+    #: Whether battles that talk about who answers are included; only live arenas have them.
+    identity: IdentityFilter = "with"
 
     @property
     def whole(self) -> bool:
         """Whether these are exactly the votes that published boards count."""
-        return self.category is None and self.language is None and not self.counted
+        return not self.some_prompts and not self.counted
+
+    @property
+    def some_prompts(self) -> bool:
+        """Whether votes are left out by what they are about."""
+        return self.category is not None or self.language is not None or self.identity == "without"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -195,12 +202,12 @@ def filtered_board(
         )
     )
     said = [_COUNTED] if part.counted else []
-    if part.category is not None or part.language is not None:
+    if part.some_prompts:
         said.append(_SOME_PROMPTS)
     fit = () if board.cross_check is None else board.cross_check.findings
     return FilteredBoard(
         **about,
-        filter=PromptFilter(part.category, part.language),
+        filter=PromptFilter(part.category, part.language, part.identity),
         excluded="counted" if part.counted else "left-out",
         prompts=len(prompts),
         votes=len(ballots),
@@ -232,6 +239,7 @@ def _events(
         # Judges are no sample of voters.
         session=ballots.session if source == HUMAN else np.full(n, NO_SESSION),
         time=nothing,
+        free_prompt=ballots.free_prompt,
     )
     parts, start = [], 0
     for model, position in roster.arrivals.items():

@@ -174,6 +174,10 @@ async def import_checked_answers(
     async with connect_from_pool(pool) as connection:
         found = await find_arena(connection, arena)
     require_live(found)
+    if found.settings.is_live:
+        raise Conflict(
+            f"in the arena {arena} models answer live: stored answers cannot be added to it; make another arena"
+        )
     rows = await _kept(blobs, answers)
     async with connect_from_pool(pool) as connection:
         await _planned(connection, found.arena, rows)

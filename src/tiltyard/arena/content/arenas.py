@@ -320,7 +320,7 @@ async def find_prompt(connection: Connection, arena: int, name: str) -> tuple[in
 
 
 async def find_response(connection: Connection, arena: int, model: int, prompt: int) -> int | None:
-    """The number of a model's current response to a prompt, or ``None``."""
+    """The number of a model's live or else hidden response to a prompt, or ``None``."""
     row = await _one(connection, "arenas_response", arena=arena, model=model, prompt=prompt)
     return None if row is None else int(row[0])
 

@@ -101,9 +101,10 @@ WHERE arena = %(arena)s AND (%(category)s::text IS NULL OR category = %(category
 ORDER BY prompt;
 
 -- name: arenas_filters
--- Which categories and languages there are.
+-- Which categories and languages there are; a live arena has the languages of its battles.
 SELECT array(SELECT DISTINCT category FROM prompts WHERE arena = %(arena)s AND category IS NOT NULL ORDER BY 1),
-       array(SELECT DISTINCT language FROM prompts WHERE arena = %(arena)s AND language IS NOT NULL ORDER BY 1);
+       array(SELECT language FROM prompts WHERE arena = %(arena)s AND language IS NOT NULL
+             UNION SELECT language FROM live_battles WHERE arena = %(arena)s AND language <> 'unknown' ORDER BY 1);
 
 -- name: arenas_add_models
 -- New models by number.
@@ -148,6 +149,8 @@ SELECT prompt, withdrawn_at FROM prompts WHERE arena = %(arena)s AND name = %(na
 SELECT detail FROM events WHERE arena = %(arena)s AND kind = 12 ORDER BY position DESC LIMIT 1;
 
 -- name: arenas_response
--- One live response of a model to a prompt.
+-- A response of a model to a prompt that an operator can read: the live one, or else the last hidden one.
 SELECT response FROM responses
-WHERE arena = %(arena)s AND model = %(model)s AND prompt = %(prompt)s AND withdrawn_at IS NULL;
+WHERE arena = %(arena)s AND model = %(model)s AND prompt = %(prompt)s
+    AND (withdrawn_at IS NULL OR hidden_at IS NOT NULL)
+ORDER BY withdrawn_at IS NULL DESC, response DESC LIMIT 1;

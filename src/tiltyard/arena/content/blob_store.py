@@ -95,6 +95,16 @@ class BlobStore:
         sha256, media_type = await self._response(response)
         return ResponseContent(media_type, await self.read_bytes(sha256))
 
+    async def read_kept(self, response: int) -> ResponseContent:
+        """The content of a response that is live or hidden, for operators; `NotFound` if it is withdrawn."""
+        with translate_errors("look up a response"):
+            async with self._pool.connection() as connection:
+                found = await connection.execute(statement("contents_of_kept"), {"response": response})
+                row = await found.fetchone()
+        if row is None:
+            raise NotFound(f"response {response} was withdrawn or does not exist")
+        return ResponseContent(str(row[1]), await self.read_bytes(bytes(row[0])))
+
     async def read_bytes(self, sha256: bytes) -> bytes:
         """The bytes with this hash; `StoreFault` if they are damaged or missing."""
         held = self._bytes.get(sha256)

@@ -24,6 +24,11 @@ SELECT bytes FROM contents WHERE sha256 = %(sha256)s;
 -- The hash and the media type of a response.
 SELECT sha256, media_type FROM responses WHERE response = %(response)s AND withdrawn_at IS NULL;
 
+-- name: contents_of_kept
+-- The same of a response that may also be hidden, for operators.
+SELECT sha256, media_type FROM responses
+WHERE response = %(response)s AND (withdrawn_at IS NULL OR hidden_at IS NOT NULL);
+
 -- name: contents_abandoned
 -- Hashes that only withdrawn responses refer to (hidden ones may be shown again), and those without a response for a day.
 SELECT c.sha256

@@ -26,7 +26,7 @@ from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connec
 __all__ = [
     "PromptResponses",
     "check_model",
-    "find_live_response",
+    "find_kept_response",
     "read_arena",
     "read_arenas",
     "read_models",
@@ -87,22 +87,22 @@ async def read_prompt_language(pool: ConnectionPool, arena: int, prompt: int) ->
         return await prompt_language(connection, arena, prompt)
 
 
-async def find_live_response(pool: ConnectionPool, arena: str, model: str, prompt: str) -> int:
-    """The number of a model's current response to a prompt; `NotFound` if there is none."""
+async def find_kept_response(pool: ConnectionPool, arena: str, model: str, prompt: str) -> int:
+    """The number of a model's live or else hidden response to a prompt; `NotFound` if there is none."""
     async with connect_from_pool(pool) as connection:
         number = await _number(connection, arena)
         by, _ = await find_model(connection, number, model)
         to, _ = await find_prompt(connection, number, prompt)
         found = await find_response(connection, number, by, to)
     if found is None:
-        raise NotFound("this model has no live response to this prompt")
+        raise NotFound("this model has no response to this prompt, or it was withdrawn")
     return found
 
 
 async def read_prompt_responses(
     pool: ConnectionPool, arena: Arena, prompt: str, models: Collection[str]
 ) -> PromptResponses:
-    """A prompt by its name, with what these models answer to it now."""
+    """A prompt by its name, with what these models answer to it: live responses, or else hidden ones."""
     async with connect_from_pool(pool) as connection:
         number, withdrawn = await find_prompt(connection, arena.arena, prompt)
         text = None if withdrawn else await prompt_text(connection, arena.arena, number)

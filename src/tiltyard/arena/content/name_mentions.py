@@ -25,7 +25,7 @@ from tiltyard.arena.content.name_tokens import (
 from tiltyard.arena.content.self_reference import SelfReferences
 from tiltyard.settings.model_families import load_families
 
-__all__ = ["SHOWN_MENTION_LIMIT", "Mention", "MentionFinder"]
+__all__ = ["SHOWN_MENTION_LIMIT", "FamilyNames", "Mention", "MentionFinder", "load_family_names"]
 
 #: Mentions that are listed; the others are only counted.
 SHOWN_MENTION_LIMIT = 20
@@ -62,7 +62,7 @@ class Mention:
 
 
 @dataclass(slots=True)
-class _FamilyName:
+class FamilyName:
     """A name, the families that have it as a name, and those that have it as an ordinary word."""
 
     text: str
@@ -70,18 +70,18 @@ class _FamilyName:
     words: set[str] = field(default_factory=set)
 
 
-class _Families:
+class FamilyNames:
     """The table of model families, indexed for searching."""
 
     def __init__(self) -> None:
         table = load_families()
-        self.index: PhraseIndex[_FamilyName] = PhraseIndex()
+        self.index: PhraseIndex[FamilyName] = PhraseIndex()
         self.exceptions: PhraseIndex[str] = PhraseIndex()
         self._keys: PhraseIndex[set[str]] = PhraseIndex()
         for key, family in table.families.items():
             for names, distinct in ((family.names, True), (family.words, False)):
                 for name in names:
-                    known = self.index.exactly(name) or _FamilyName(name)
+                    known = self.index.exactly(name) or FamilyName(name)
                     (known.names if distinct else known.words).add(key)
                     self.index.add(name, known)
             for phrase in family.exceptions:
@@ -95,10 +95,19 @@ class _Families:
         found = {key for known, _, _ in self.index.within(tokens) for key in known.names | known.words}
         return found | {key for keys, _, _ in self._keys.within(tokens) for key in keys}
 
+    def is_exception(self, tokens: list[str], start: int, end: int) -> bool:
+        """Whether a name is part of a phrase in which it means something else."""
+        return any(
+            place >= end
+            for before in range(_EXCEPTION_LEAD_TOKENS + 1)
+            for _, place in self.exceptions.beginning_at(tokens, start - before)
+        )
+
 
 @functools.cache
-def _families() -> _Families:
-    return _Families()
+def load_family_names() -> FamilyNames:
+    """The built-in table, indexed once."""
+    return FamilyNames()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +131,7 @@ class MentionFinder:
             if len(name) >= _MIN_NAME_CHARACTERS:
                 self._models.add(name, [*(self._models.exactly(name) or ()), name])
         self._stated = stated or {}
-        self._families = _families()
+        self._families = load_family_names()
         self._known: dict[str, _OwnNames] = {}
         self.first: list[Mention] = []
         self.count = 0
@@ -143,21 +152,25 @@ class MentionFinder:
             self.first.append(found)
 
     def _found(self, answer: CheckedAnswer) -> Mention | None:
+        text = answer.shown_text(_MAX_SEARCHED_CHARACTERS)
+        return self.find(text, answer.model, answer.where)
+
+    def find(self, shown: str, model: str, where: str = "") -> Mention | None:
         """The most important mention: its own model, its family, another model, or a family that it claims."""
-        text = normalise(answer.shown_text(_MAX_SEARCHED_CHARACTERS))
+        text = normalise(shown[:_MAX_SEARCHED_CHARACTERS])
         tokens = tokenise(text)
         present = set(tokens)
         said = self._said(text, tokens) if self._models.any_in(present) else set()
-        if answer.model in said:
-            return Mention(answer.where, answer.model, "own")
-        own, claim = self._own(answer.model), None
+        if model in said:
+            return Mention(where, model, "own")
+        own, claim = self._own(model), None
         for name, about in self._family_names(tokens, present, own):
             if about == "family":
-                return Mention(answer.where, name, "family")
+                return Mention(where, name, "family")
             claim = claim or name
         if said:
-            return Mention(answer.where, min(said, key=lambda name: (-len(name), name)), "other")
-        return None if claim is None else Mention(answer.where, claim, "claim")
+            return Mention(where, min(said, key=lambda name: (-len(name), name)), "other")
+        return None if claim is None else Mention(where, claim, "claim")
 
     def _said(self, text: str, tokens: list[str]) -> set[str]:
         """The models whose exact names occur in a text as whole words."""
@@ -195,21 +208,13 @@ class MentionFinder:
             return
         speaks_of_itself = self._families.self_references.found
         for known, start, end in self._families.index.within(tokens):
-            if known.names & own.families and not self._is_exception(tokens, start, end):
+            if known.names & own.families and not self._families.is_exception(tokens, start, end):
                 yield known.text, "family"
             elif (known.names | known.words) & own.families:
                 if speaks_of_itself(tokens, start, end, as_model=False):
                     yield known.text, "family"
             elif speaks_of_itself(tokens, start, end, as_model=not known.names):
                 yield known.text, "claim"
-
-    def _is_exception(self, tokens: list[str], start: int, end: int) -> bool:
-        """Whether a name is part of a phrase in which it means something else."""
-        return any(
-            place >= end
-            for before in range(_EXCEPTION_LEAD_TOKENS + 1)
-            for _, place in self._families.exceptions.beginning_at(tokens, start - before)
-        )
 
 
 def _is_spelled(name: str, text: str, start: int, end: int) -> bool:

@@ -1,4 +1,4 @@
-"""Finds responses that are empty or look cut off. They are imported all the same: an operator decides."""
+"""Finds responses that are empty, look cut off, or had files that are not shown. They are imported all the same: an operator decides."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tiltyard.arena.content.answer_rows import CheckedAnswer
+from tiltyard.arena.content.blob_store import ResponseContent
+from tiltyard.arena.content.stored_conversations import count_files, read_conversation
 
 __all__ = ["SHOWN_WARNING_LIMIT", "ResponseWarning", "WarningFinder"]
 
@@ -21,17 +23,19 @@ _MESSAGES = {
     "limit": "the response was cut off at the token limit",
     "fence": "the response ends inside a code block",
     "sentence": "the response ends in the middle of a sentence",
+    "files": "its messages have images or other files, which voters are not shown",
 }
+WarningKind = Literal["empty", "limit", "fence", "sentence", "files"]
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseWarning:
-    """A response that is empty or looks cut off."""
+    """A response that is empty, looks cut off, or had files beside its texts."""
 
     where: str
     model: str
     prompt: str
-    about: Literal["empty", "limit", "fence", "sentence"]
+    about: WarningKind
 
     def __str__(self) -> str:
         return f"{self.where}: {_MESSAGES[self.about]}: {self.model} on {self.prompt}"
@@ -51,7 +55,7 @@ class WarningFinder:
             yield answer
 
     def look(self, answer: CheckedAnswer) -> None:
-        """Count a response that is empty or looks cut off; the first ones are stored."""
+        """Count a response that there is something to say about; the first ones are stored."""
         about = _problem(answer)
         if about is None:
             return
@@ -60,17 +64,19 @@ class WarningFinder:
             self.first.append(ResponseWarning(answer.where, answer.model, answer.prompt, about))
 
 
-def _problem(answer: CheckedAnswer) -> Literal["empty", "limit", "fence", "sentence"] | None:
-    if not answer.data.strip():
+def _problem(answer: CheckedAnswer) -> WarningKind | None:
+    if answer.kind != "text":
+        return "empty" if not answer.data.strip() else "limit" if answer.truncated else None
+    stored = read_conversation(ResponseContent(answer.media_type, answer.data))
+    if not stored.response.strip():
         return "empty"
     if answer.truncated:
         return "limit"
-    if answer.kind != "text":
-        return None
-    text = answer.data.decode("utf-8", "replace")
-    if _ends_in_fence(text):
+    if _ends_in_fence(stored.response):
         return "fence"
-    return "sentence" if _ends_in_sentence(text) else None
+    if _ends_in_sentence(stored.response):
+        return "sentence"
+    return "files" if count_files((*stored.context.messages, *stored.context.trace)) else None
 
 
 def _ends_in_fence(text: str) -> bool:

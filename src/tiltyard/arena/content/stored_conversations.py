@@ -22,6 +22,7 @@ __all__ = [
     "SaidText",
     "StoredConversation",
     "conversation_bytes",
+    "count_files",
     "read_conversation",
     "response_text",
     "said_texts",
@@ -46,6 +47,8 @@ class SaidText(NamedTuple):
     text: str
     #: The tool that gave a result, if it is named.
     tool: str | None = None
+    #: Images and other files that were there; the text has a mark for each.
+    files: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +105,14 @@ def said_texts(messages: Sequence[Message]) -> list[SaidText]:
     for one in messages:
         texts = [part.text if part.kind == "text" else f"[{part.kind}]" for part in one.parts]
         if texts or not one.tool_calls:
-            found.append(SaidText(one.role, "\n".join(texts), one.tool))
+            found.append(SaidText(one.role, "\n".join(texts), one.tool, count_files([one])))
         found += [SaidText("call", f"{call.name} {call.arguments}".rstrip()) for call in one.tool_calls]
     return found
+
+
+def count_files(messages: Sequence[Message]) -> int:
+    """How many images and other files messages have, which an arena does not keep."""
+    return sum(part.kind != "text" for one in messages for part in one.parts)
 
 
 def _without_files(messages: Sequence[Message]) -> list[Message]:

@@ -1,4 +1,4 @@
-"""LLM judges as voters: they judge each matchup of a live arena in both orders, and cast one vote.
+"""LLM judges as voters: they judge each matchup of an arena in both orders, and cast one vote.
 
 A judge sees the prompt and two responses, like any voter, and never a name. Spending is recorded in the
 ledger, as in a tournament: a request that was paid for is never repeated, and the budget holds even if the

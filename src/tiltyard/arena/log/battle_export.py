@@ -21,6 +21,7 @@ from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.core.battles import Kind
 from tiltyard.core.battles.battle import Battle
 from tiltyard.core.battles.outcome import SPELLED
+from tiltyard.core.live.free_prompts import free_prompt_name
 from tiltyard.core.policy.state.policy import Lane
 from tiltyard.errors import BadOption
 from tiltyard.files.battle_stream import Container, stream_battles
@@ -112,7 +113,7 @@ def _battle(vote: Vote, names: ArenaNames, voter: str) -> Battle:
         label=label if judged else None,
         both_bad=kind.flagged if judged else None,
         source=SOURCES[vote.source],
-        question_id=prompt,
+        question_id=free_prompt_name(vote.free_prompt) if vote.free_prompt else prompt,
         judge_model=detail.get("judge_model"),
         dimension="overall",
         category=category,

@@ -16,6 +16,7 @@ __all__ = [
     "ShownSeconds",
     "SkipDetail",
     "UndoDetail",
+    "VoidDetail",
     "VoteDetail",
     "undo_detail",
 ]
@@ -30,10 +31,14 @@ class ShownSeconds(TypedDict):
 
 @final
 class ServedDetail(TypedDict, total=False):
-    """For a matchup that is served or prefetched: what its voter had said to be able to judge, if anything."""
+    """For a matchup that is served or prefetched: what its voter had said to be able to judge, if anything.
+
+    ``resting``: models of a live arena that could not answer at that time.
+    """
 
     languages: list[str]
     categories: list[str]
+    resting: list[int]
 
 
 @final
@@ -53,6 +58,13 @@ class SkipDetail(TypedDict, total=False):
 
     reason: str
     recognized: bool
+
+
+@final
+class VoidDetail(TypedDict):
+    """For the expiry of a live battle in which an answer failed: why, in our own words."""
+
+    void: str
 
 
 @final
@@ -93,8 +105,8 @@ class PanelClosedDetail(TypedDict):
 
 
 EventDetail: TypeAlias = (
-    "ServedDetail | VoteDetail | SkipDetail | UndoDetail | ExclusionDetail | PanelDetail | PanelClosedDetail "
-    "| MethodValues"
+    "ServedDetail | VoteDetail | SkipDetail | VoidDetail | UndoDetail | ExclusionDetail | PanelDetail "
+    "| PanelClosedDetail | MethodValues"
 )
 
 

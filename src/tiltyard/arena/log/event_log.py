@@ -22,9 +22,17 @@ from psycopg.pq import TransactionStatus
 
 from tiltyard.arena.log.array_literals import array_literal
 from tiltyard.arena.log.buckets import find_statement, forget_bucket, read_bucket
-from tiltyard.arena.log.event_details import EventDetail, ServedDetail, SkipDetail, UndoDetail, VoteDetail
+from tiltyard.arena.log.event_details import (
+    EventDetail,
+    ServedDetail,
+    SkipDetail,
+    UndoDetail,
+    VoidDetail,
+    VoteDetail,
+)
 from tiltyard.arena.log.matchup_endings import EndingBuffer
 from tiltyard.arena.log.partitions import PARTITION_AHEAD_ROWS, PARTITION_ROWS, ensure_partition
+from tiltyard.core.policy.state.events import NO_FREE_PROMPT
 from tiltyard.errors import NotFound, StoreFault
 from tiltyard.instruments import EVENTS, LOCK_WAIT_SECONDS
 from tiltyard.postgres.connections import translate_errors
@@ -114,6 +122,8 @@ class LogRow:
     expires_at: datetime | None = None
     #: For a vote: whether the voter knew neither name. Votes of older versions count as blind.
     blind: bool = True
+    #: The number of the prompt that the voter wrote, for a matchup or a vote in a live arena; 0 elsewhere.
+    free_prompt: int = NO_FREE_PROMPT
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +147,8 @@ class OpenMatchup:
     ballot: int = 0
     #: Whether it was prefetched and has not been shown.
     unseen: bool = False
+    #: The number of the prompt that the voter wrote; 0 if prompts are the operator's.
+    free_prompt: int = NO_FREE_PROMPT
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +174,8 @@ class ServedMatchup:
     unseen: bool = False
     #: What the voter had said to be able to judge: it was chosen among those prompts.
     detail: ServedDetail | None = None
+    #: The number of the prompt that the voter wrote; 0 if prompts are the operator's.
+    free_prompt: int = NO_FREE_PROMPT
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +206,8 @@ class MatchupRecord:
     ballot: int = 0
     #: For a vote: whether the voter knew neither name.
     blind: bool = True
+    #: The number of the prompt that the voter wrote; 0 if prompts are the operator's.
+    free_prompt: int = NO_FREE_PROMPT
 
     @property
     def is_open(self) -> bool:
@@ -216,11 +232,12 @@ class PendingNames(NamedTuple):
     prompt: int
     response_a: int
     response_b: int
+    free_prompt: int = NO_FREE_PROMPT
 
     @classmethod
     def of(cls, one: OpenMatchup | MatchupRecord) -> PendingNames:
         """The vote on a matchup."""
-        return cls(one.serial, one.a, one.b, one.prompt, one.response_a, one.response_b)
+        return cls(one.serial, one.a, one.b, one.prompt, one.response_a, one.response_b, one.free_prompt)
 
 
 class _LogHead(NamedTuple):
@@ -273,12 +290,19 @@ class LogBatch:
         """Add an event that neither serves nor ends a matchup; return its position."""
         self.head += 1
         numbers = (source, serial, session, a, None, prompt, None, None, None)
-        self._events.append((self.head, int(kind), *numbers, detail, None))
+        self._events.append((self.head, int(kind), *numbers, detail, None, None))
         return self.head
 
-    def _add(self, kind: LogKind, numbers: _Numbers, detail: EventDetail | None, blind: bool | None) -> int:
+    def _add(
+        self,
+        kind: LogKind,
+        numbers: _Numbers,
+        detail: EventDetail | None,
+        blind: bool | None,
+        free_prompt: int = NO_FREE_PROMPT,
+    ) -> int:
         self.head += 1
-        self._events.append((self.head, int(kind), *numbers, detail, blind))
+        self._events.append((self.head, int(kind), *numbers, detail, blind, free_prompt or None))
         return self.head
 
     def serve(self, matchup: ServedMatchup) -> int:
@@ -286,9 +310,18 @@ class LogBatch:
         m = matchup
         kind = LogKind.PREFETCHED if m.unseen else LogKind.SERVED
         numbers = (m.source, m.serial, m.session, m.a, m.b, m.prompt, None, m.nominal, m.lane)
-        position = self._add(kind, numbers, m.detail, None)
+        position = self._add(kind, numbers, m.detail, None, m.free_prompt)
         responses = (m.response_a, m.response_b)
-        about = (m.nominal, m.lane, m.reason, m.propensity, m.given_up, m.expires_at, m.unseen)
+        about = (
+            m.nominal,
+            m.lane,
+            m.reason,
+            m.propensity,
+            m.given_up,
+            m.expires_at,
+            m.unseen,
+            m.free_prompt or None,
+        )
         models = (m.session, m.a, m.b, m.prompt)
         self._matchups.append((m.source, m.serial, m.matchup, position, *models, *responses, *about))
         return position
@@ -305,7 +338,7 @@ class LogBatch:
         If an earlier vote on the matchup was undone, its ending is replaced.
         """
         numbers = (one.source, one.serial, one.session, one.a, one.b, one.prompt, outcome, None, None)
-        position = self._add(LogKind.VOTE, numbers, detail, blind)
+        position = self._add(LogKind.VOTE, numbers, detail, blind, one.free_prompt)
         key = (one.source, one.serial)
         self._endings.end(key, position, int(LogKind.VOTE), outcome, blind=blind, reopened=one.ballot > 0)
         return position
@@ -318,7 +351,7 @@ class LogBatch:
         *,
         session: int | None = None,
         ballot: int = 0,
-        detail: SkipDetail | None = None,
+        detail: SkipDetail | VoidDetail | None = None,
     ) -> int:
         """Add a skip, an expiry or a release: its event and the matchup's ending. Return the position.
 
@@ -412,11 +445,11 @@ class LogBatch:
 
 _EVENTS = (
     "position", "kind", "source", "serial", "session", "a", "b", "prompt", "outcome", "nominal", "lane", "detail",
-    "blind",
+    "blind", "free_prompt",
 )  # fmt: skip
 _MATCHUPS = (
     "source", "serial", "matchup", "position", "session", "a", "b", "prompt", "response_a", "response_b",
-    "nominal", "lane", "reason", "propensity", "given_up", "expires_at", "unseen",
+    "nominal", "lane", "reason", "propensity", "given_up", "expires_at", "unseen", "free_prompt",
 )  # fmt: skip
 
 

@@ -41,7 +41,7 @@ SELECT e.position, e.at, e.kind, coalesce(e.source, -1), coalesce(e.serial, -1),
        coalesce(e.a, m.a, -1), coalesce(e.b, m.b, -1), coalesce(e.prompt, m.prompt, -1),
        coalesce(vote_kind(e.outcome, e.both_bad), -1),
        coalesce(e.nominal, -1), coalesce(e.lane, -1), e.detail, m.matchup, coalesce(m.response_a, -1),
-       coalesce(m.response_b, -1), m.expires_at, coalesce(e.blind, true)
+       coalesce(m.response_b, -1), m.expires_at, coalesce(e.blind, true), coalesce(e.free_prompt, m.free_prompt, 0)
 FROM events e
 LEFT JOIN matchups m ON e.kind IN (0, 9, 14, 15) AND m.arena = e.arena AND m.source = e.source AND m.serial = e.serial
 WHERE e.arena = %(arena)s AND e.position > %(after)s
@@ -51,26 +51,27 @@ ORDER BY e.position LIMIT %(limit)s;
 -- One row for each event of a batch.
 INSERT INTO events
     (arena, at, position, kind, source, serial, session, a, b, prompt, outcome, both_bad, nominal, lane, detail,
-     blind)
+     blind, free_prompt)
 SELECT %(arena)s, %(at)s, e.position, e.kind, e.source, e.serial, e.session, e.a, e.b, e.prompt,
-       vote_outcome(e.vote), e.vote >= 7, e.nominal, e.lane, e.detail, e.blind
+       vote_outcome(e.vote), e.vote >= 7, e.nominal, e.lane, e.detail, e.blind, e.free_prompt
 FROM unnest(%(position)s::bigint[], %(kind)s::smallint[], %(source)s::smallint[], %(serial)s::bigint[],
             %(session)s::bigint[], %(a)s::integer[], %(b)s::integer[], %(prompt)s::integer[],
             %(outcome)s::smallint[], %(nominal)s::smallint[], %(lane)s::smallint[], %(detail)s::jsonb[],
-            %(blind)s::boolean[])
-    AS e (position, kind, source, serial, session, a, b, prompt, vote, nominal, lane, detail, blind);
+            %(blind)s::boolean[], %(free_prompt)s::integer[])
+    AS e (position, kind, source, serial, session, a, b, prompt, vote, nominal, lane, detail, blind, free_prompt);
 
 -- name: log_add_matchups
 -- One row for each matchup served in a batch.
 INSERT INTO matchups
     (arena, served_at, source, serial, matchup, position, session, a, b, prompt, response_a, response_b,
-     nominal, lane, reason, propensity, given_up, expires_at, unseen)
+     nominal, lane, reason, propensity, given_up, expires_at, unseen, free_prompt)
 SELECT %(arena)s, %(at)s, *
 FROM unnest(%(source)s::smallint[], %(serial)s::bigint[], %(matchup)s::uuid[], %(position)s::bigint[],
             %(session)s::bigint[], %(a)s::integer[], %(b)s::integer[], %(prompt)s::integer[],
             %(response_a)s::bigint[], %(response_b)s::bigint[], %(nominal)s::smallint[],
             %(lane)s::smallint[], %(reason)s::text[], %(propensity)s::double precision[],
-            %(given_up)s::smallint[], %(expires_at)s::timestamptz[], %(unseen)s::boolean[]);
+            %(given_up)s::smallint[], %(expires_at)s::timestamptz[], %(unseen)s::boolean[],
+            %(free_prompt)s::integer[]);
 
 -- name: log_show
 -- Prefetched matchups were shown in a batch: from now on they can be voted on as long as others.
@@ -107,11 +108,12 @@ UPDATE matchups SET ballot = %(ballot)s, expires_at = %(expires_at)s
 WHERE arena = %(arena)s AND source = %(source)s AND serial = %(serial)s;
 
 -- name: log_reveal
--- The names were shown: the vote is final, and its voter knows whose responses these are.
+-- The names were shown: the vote is final, and its voter knows whose responses these are. A live battle shows its
+-- answers once: what its voter knows makes no later battle less blind.
 WITH told AS (
     INSERT INTO told_responses (arena, session, response)
     SELECT arena, session, unnest(ARRAY[response_a, response_b]) FROM matchups
-    WHERE arena = %(arena)s AND source = %(source)s AND serial = %(serial)s
+    WHERE arena = %(arena)s AND source = %(source)s AND serial = %(serial)s AND free_prompt IS NULL
     ON CONFLICT DO NOTHING
 )
 UPDATE endings SET revealed_at = coalesce(revealed_at, %(at)s)
@@ -133,7 +135,7 @@ WHERE t.arena = %(arena)s AND t.session = %(session)s;
 
 -- name: log_pending_names
 -- A voter's votes whose names are not revealed yet, newest first.
-SELECT m.serial, m.a, m.b, m.prompt, m.response_a, m.response_b
+SELECT m.serial, m.a, m.b, m.prompt, m.response_a, m.response_b, coalesce(m.free_prompt, 0)
 FROM matchups m JOIN endings e USING (arena, source, serial)
 WHERE m.arena = %(arena)s AND m.session = %(session)s AND m.source = %(source)s
     AND e.kind = 1 AND e.undone IS NULL AND e.revealed_at IS NULL
@@ -147,7 +149,7 @@ COPY (
            coalesce(b, -1)::integer, coalesce(prompt, -1)::integer,
            coalesce(vote_kind(outcome, both_bad), -1)::smallint,
            coalesce(nominal, -1)::smallint, coalesce(lane, -1)::smallint,
-           (CASE WHEN blind THEN 1 WHEN NOT blind THEN 0 ELSE -1 END)::smallint
+           (CASE WHEN blind THEN 1 WHEN NOT blind THEN 0 ELSE -1 END)::smallint, coalesce(free_prompt, 0)::integer
     FROM events WHERE arena = %(arena)s AND position > %(after)s AND position <= %(upto)s
     ORDER BY position
 ) TO STDOUT (FORMAT binary);
@@ -162,7 +164,7 @@ ORDER BY position;
 -- One matchup of an arena by its id, with how it ended.
 SELECT m.arena, m.source, m.serial, m.session, m.a, m.b, m.prompt, m.response_a, m.response_b, m.nominal,
        m.lane, m.reason, m.served_at, m.expires_at, e.kind, vote_kind(e.outcome, e.both_bad),
-       e.position, e.at, e.revealed_at, e.undone, m.ballot, coalesce(e.blind, true)
+       e.position, e.at, e.revealed_at, e.undone, m.ballot, coalesce(e.blind, true), coalesce(m.free_prompt, 0)
 FROM matchups m LEFT JOIN endings e USING (arena, source, serial)
 WHERE m.arena = %(arena)s AND m.matchup = %(matchup)s;
 
@@ -175,7 +177,7 @@ FROM generate_series(0, 1) AS s ORDER BY s;
 -- name: log_open_matchups
 -- Matchups that had not ended at a position, oldest first. One whose vote was undone is open from its serving on.
 SELECT m.matchup, m.source, m.serial, m.session, m.a, m.b, m.prompt, m.response_a, m.response_b, m.nominal,
-       m.lane, m.served_at, m.expires_at, m.ballot, m.unseen
+       m.lane, m.served_at, m.expires_at, m.ballot, m.unseen, coalesce(m.free_prompt, 0)
 FROM matchups m
 WHERE m.arena = %(arena)s AND m.position <= %(upto)s
     AND m.expires_at > (

@@ -12,7 +12,7 @@ from psycopg import Connection
 from tiltyard.arena.log.buckets import find_statement_sync
 from tiltyard.arena.log.event_details import EventDetail
 from tiltyard.arena.log.event_log import HUMAN, LogKind
-from tiltyard.core.policy.state.events import NO_SESSION, Event, Events
+from tiltyard.core.policy.state.events import NO_FREE_PROMPT, NO_SESSION, Event, Events
 from tiltyard.postgres.connections import translate_errors
 
 __all__ = ["LogColumns", "read_columns"]
@@ -33,6 +33,7 @@ _WIDTH_BYTES = {
     "nominal": 2,
     "lane": 2,
     "blind": 2,
+    "free_prompt": 4,
 }
 #: All rows of a binary COPY have the same size if their fields have a fixed width and are never null.
 _ROW = np.dtype(
@@ -45,7 +46,7 @@ _ROW = np.dtype(
 )
 _HEADER_BYTES, _TRAILER_BYTES = 19, 2
 _SECOND_MICROSECONDS = 1_000_000
-#: Rows that are held in wire format at a time, 110 bytes each, besides 104 bytes each as columns.
+#: Rows that are held in wire format at a time, 118 bytes each, besides 112 bytes each as columns.
 _CHUNK_ROWS = 200_000
 _LAST_POSSIBLE_POSITION = 2**63 - 1
 
@@ -68,6 +69,8 @@ class LogColumns:
     lane: Ints
     #: For a vote: 1 if it is blind, 0 if its voter knew a name. Not recorded by older versions.
     blind: Ints
+    #: The number of the prompt that the voter wrote; 0 if there is none.
+    free_prompt: Ints
     #: Details of policies, exclusions and restorations, by position.
     details: dict[int, EventDetail]
 
@@ -131,6 +134,7 @@ class LogColumns:
             serial=np.maximum(serial, 0),
             session=session,
             time=self.at[rows] // _SECOND_MICROSECONDS,
+            free_prompt=np.where(is_vote, self.free_prompt[rows], NO_FREE_PROMPT),
         )
 
 

@@ -17,6 +17,7 @@ import psycopg
 
 from tiltyard.arena.log.buckets import find_statement, find_statement_sync
 from tiltyard.arena.log.event_details import VoteDetail
+from tiltyard.core.policy.state.events import NO_FREE_PROMPT
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connection_pool import Connection
 from tiltyard.postgres.connections import translate_errors
@@ -25,6 +26,7 @@ from tiltyard.postgres.statements import statement
 __all__ = [
     "ArenaNames",
     "Ballots",
+    "ChosenVotes",
     "Vote",
     "VoteTally",
     "count_excluded",
@@ -45,7 +47,7 @@ Ints = npt.NDArray[np.int64]
 #: Positions in a page. A page fits in memory, and each is read in a transaction of its own.
 _PAGE_POSITIONS = 20_000
 
-_BALLOT_BYTES = {"position": 8, "session": 8, "a": 4, "b": 4, "prompt": 4, "kind": 2}
+_BALLOT_BYTES = {"position": 8, "session": 8, "a": 4, "b": 4, "prompt": 4, "kind": 2, "free_prompt": 4}
 #: All rows of a binary COPY have the same size if their fields have a fixed width and are never null.
 _BALLOT = np.dtype(
     [("fields", ">i2")]
@@ -75,6 +77,8 @@ class Vote:
     lane: int
     propensity: float
     blind: bool
+    #: The number of the prompt that the voter wrote; 0 if prompts are the operator's.
+    free_prompt: int = NO_FREE_PROMPT
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +113,37 @@ class Ballots:
     b: Ints
     prompt: Ints
     kind: Ints
+    #: The number of the prompt that the voter wrote; 0 if prompts are the operator's.
+    free_prompt: Ints
 
     def __len__(self) -> int:
         return len(self.position)
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenVotes:
+    """Which votes are read: by default all that are not excluded."""
+
+    #: Only on these prompts.
+    prompts: Sequence[int] | None = None
+    #: Whether excluded votes are read too.
+    counted: bool = False
+    #: Of a live arena: only on battles whose first prompt is in this language.
+    language: str | None = None
+    #: Of a live arena: only on battles without talk about who answers.
+    without_identity: bool = False
+
+    def values(self) -> dict[str, object]:
+        """The parameters of a statement."""
+        return {
+            "prompts": None if self.prompts is None else list(self.prompts),
+            "counted": self.counted,
+            "spoken": self.language,
+            "without_identity": self.without_identity,
+        }
+
+
+_ALL_VOTES = ChosenVotes()
 
 
 @asynccontextmanager
@@ -206,16 +238,14 @@ async def read_ballots(
     source: int,
     *,
     upto: int,
-    prompts: Sequence[int] | None = None,
-    counted: bool = False,
+    chosen: ChosenVotes = _ALL_VOTES,
 ) -> Ballots:
-    """Read the votes that `read_tally` counts one by one, in log order."""
+    """Read the chosen votes one by one, in log order."""
     values = {
         "arena": arena,
         "source": source,
         "upto": upto,
-        "prompts": None if prompts is None else list(prompts),
-        "counted": counted,
+        **chosen.values(),
     }
     with translate_errors("read an arena's votes"):
         await connection.execute(statement("battles_by_hash"))
@@ -243,17 +273,15 @@ async def read_pairs(
     *,
     upto: int,
     models: Sequence[int],
-    prompts: Sequence[int] | None = None,
-    counted: bool = False,
+    chosen: ChosenVotes = _ALL_VOTES,
 ) -> VoteTally:
     """Count the votes between these models, with all prompts together: the prompt of each row is 0."""
     values = {
         "arena": arena,
         "source": source,
         "upto": upto,
-        "prompts": None if prompts is None else list(prompts),
         "models": list(models),
-        "counted": counted,
+        **chosen.values(),
     }
     return await _tallied(connection, "battles_pairs", values)
 

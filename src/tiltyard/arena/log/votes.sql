@@ -6,7 +6,7 @@ FROM raters r WHERE r.arena = %(arena)s;
 -- name: battles_votes
 -- Votes in a range of the log that were neither undone nor, as of a position, excluded; and whether each is blind.
 SELECT e.position, e.at, e.source, vote_kind(e.outcome, e.both_bad), e.detail, m.a, m.b, m.prompt, m.session, m.nominal, m.lane,
-       m.propensity, coalesce(e.blind, true)
+       m.propensity, coalesce(e.blind, true), coalesce(m.free_prompt, 0)
 FROM events e
 JOIN matchups m USING (arena, source, serial)
 JOIN endings d USING (arena, source, serial)
@@ -39,14 +39,20 @@ GROUP BY m.a, m.b, m.prompt, vote
 ORDER BY m.a, m.b, m.prompt, vote;
 
 -- name: battles_ballots
--- The same votes one by one in log order, as fixed-width binary columns.
+-- The same votes one by one in log order, as fixed-width binary columns; of a live arena perhaps only those of a
+-- language, or without identity talk.
 COPY (
-    SELECT d.position, m.session, m.a, m.b, m.prompt, vote_kind(d.outcome, d.both_bad)::smallint
+    SELECT d.position, m.session, m.a, m.b, m.prompt, vote_kind(d.outcome, d.both_bad)::smallint,
+           coalesce(m.free_prompt, 0)::integer
     FROM endings d
     JOIN matchups m USING (arena, source, serial)
     WHERE d.arena = %(arena)s AND d.source = %(source)s AND d.kind = 1 AND d.undone IS NULL
         AND d.blind IS NOT FALSE AND d.position <= %(upto)s
         AND (%(prompts)s::integer[] IS NULL OR m.prompt = ANY(%(prompts)s))
+        AND ((%(spoken)s::text IS NULL AND NOT %(without_identity)s) OR EXISTS (
+            SELECT FROM live_battles l WHERE l.arena = m.arena AND l.matchup = m.matchup
+                AND (%(spoken)s::text IS NULL OR l.language = %(spoken)s) AND NOT (%(without_identity)s AND l.identity_talk)
+        ))
         AND NOT EXISTS (
             SELECT FROM excluded_votes v JOIN exclusions x USING (exclusion)
             WHERE NOT %(counted)s AND v.arena = d.arena AND v.source = d.source AND v.serial = d.serial
@@ -70,6 +76,10 @@ WHERE d.arena = %(arena)s AND d.source = %(source)s AND d.kind = 1 AND d.undone 
     AND d.blind IS NOT FALSE AND d.position <= %(upto)s
     AND (%(prompts)s::integer[] IS NULL OR m.prompt = ANY(%(prompts)s))
     AND m.a = ANY(%(models)s::integer[]) AND m.b = ANY(%(models)s::integer[])
+    AND ((%(spoken)s::text IS NULL AND NOT %(without_identity)s) OR EXISTS (
+        SELECT FROM live_battles l WHERE l.arena = m.arena AND l.matchup = m.matchup
+            AND (%(spoken)s::text IS NULL OR l.language = %(spoken)s) AND NOT (%(without_identity)s AND l.identity_talk)
+    ))
     AND NOT EXISTS (
         SELECT FROM excluded_votes v JOIN exclusions x USING (exclusion)
         WHERE NOT %(counted)s AND v.arena = d.arena AND v.source = d.source AND v.serial = d.serial

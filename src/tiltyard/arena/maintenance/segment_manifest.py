@@ -37,7 +37,7 @@ __all__ = [
     "segment_name",
 ]
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 #: The columns of each file. None of them can hold an address or what a voter wrote.
 SEGMENT_FILES: Mapping[str, Mapping[str, ArrayKind]] = {
@@ -59,6 +59,7 @@ SEGMENT_FILES: Mapping[str, Mapping[str, ArrayKind]] = {
         "shown_a": "number",
         "shown_b": "number",
         "pref": "number",
+        "free_prompt": "integer",
     },
     "matchups.parquet": {
         "source": "integer",
@@ -107,7 +108,8 @@ class SupersededGeneration(ManifestModel):
 class SegmentManifest(ManifestModel):
     """What a segment holds."""
 
-    format: Literal[1] = 1
+    #: Format 1 has no column of free prompts.
+    format: Literal[1, 2] = 2
     arena: str
     #: The version of Tiltyard that wrote it, and of the state that it folds events to.
     tiltyard: str

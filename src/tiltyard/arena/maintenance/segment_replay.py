@@ -21,6 +21,7 @@ from tiltyard.arena.rating.board_publisher import BoardMoment, make_snapshot
 from tiltyard.arena.rating.fold_progress import FoldProgress
 from tiltyard.arena.rating.log_replay import active_exclusions
 from tiltyard.arena.rating.rater_progress import ExclusionChange, OpenAtPosition, RatedArena
+from tiltyard.core.policy.state.events import NO_FREE_PROMPT
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.errors import BadOption, BrokenArtifact, StoreFault, UnreadableFile
 from tiltyard.files.array_parquet import Arrays, read_arrays
@@ -58,10 +59,17 @@ class ReplayedArchive:
 
 def read_segment(segment: ArchivedSegment, name: str) -> Arrays:
     """The columns of one file of a segment."""
+    kinds = dict(SEGMENT_FILES[name])
+    is_first_format = segment.manifest.format == 1
+    if is_first_format:
+        kinds.pop("free_prompt", None)
     try:
-        return read_arrays(segment.folder / name, SEGMENT_FILES[name])
+        found = read_arrays(segment.folder / name, kinds)
     except UnreadableFile as error:
         raise BrokenArtifact(str(error)) from None
+    if is_first_format and name == "events.parquet":
+        found["free_prompt"] = np.full(len(found["position"]), NO_FREE_PROMPT, dtype=np.int64)
+    return found
 
 
 def replay_archive(

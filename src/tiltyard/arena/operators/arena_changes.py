@@ -89,6 +89,10 @@ async def change_settings(
             raise BadOption(
                 f"stage is {settings.stage!r}; it is no setting to be edited: use the operator's page Stage"
             )
+        if settings.kind != found.settings.kind:
+            raise BadOption(
+                f"kind is {settings.kind!r}; it is decided when an arena is made: make another arena for the other kind"
+            )
         shown = found.title if title is None else validate_name("title", title)
         await change_arena(connection, found.arena, shown, settings)
         before, after = found.settings.to_dict(), settings.to_dict()
@@ -200,6 +204,7 @@ async def withdraw(
         found = await find_arena(connection, arena)
         number, _ = await find_prompt(connection, found.arena, prompt)
         by = None if model is None else (await find_model(connection, found.arena, model))[0]
+        _check_stored(found)
         seen = await find_open_matchups(connection, found.arena, number, by)
         async with append_batch(connection, found.arena) as batch:
             taken = await _take_down(connection, batch, number, by, seen)
@@ -232,6 +237,7 @@ async def hide(
         found = await find_arena(connection, arena)
         number, _ = await find_prompt(connection, found.arena, prompt)
         by = None if model is None else (await find_model(connection, found.arena, model))[0]
+        _check_stored(found)
         seen = await find_open_matchups(connection, found.arena, number, by)
         async with append_batch(connection, found.arena) as batch:
             responses = await withdraw_responses(connection, batch.arena, number, by, batch.now, hide=True)
@@ -284,6 +290,15 @@ def validate_reason(reason: str) -> str:
     if not reason.strip() or len(reason) > _MAX_REASON_CHARACTERS or "\0" in reason:
         raise InputError(f"a reason of 1 to {_MAX_REASON_CHARACTERS} characters is required")
     return reason
+
+
+def _check_stored(arena: Arena) -> None:
+    """Raise `Conflict` for a live arena: its prompts are categories, and its responses stand for models."""
+    if arena.settings.is_live:
+        raise Conflict(
+            f"in the arena {arena.name} models answer live: there is no stored response to withdraw or hide; retire"
+            " the model, or erase what a voter wrote"
+        )
 
 
 async def _sweep(blobs: BlobStore) -> None:

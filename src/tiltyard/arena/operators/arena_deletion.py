@@ -45,7 +45,12 @@ async def _delete(pool: ConnectionPool, blobs: BlobStore, name: str) -> None:
     async with connect_from_pool(pool) as connection, connection.transaction():
         found = await lock_arena(connection, name)
         with translate_errors("delete an arena"):
-            for one in ("stages_revoke_invitations", "stages_clear_texts", "stages_deletion_done"):
+            for one in (
+                "stages_revoke_invitations",
+                "stages_clear_texts",
+                "stages_clear_entrants",
+                "stages_deletion_done",
+            ):
                 await connection.execute(statement(one), {"arena": found.arena})
         settings = replace(found.settings, stage="deleted")
         await change_arena(connection, found.arena, found.title, settings)

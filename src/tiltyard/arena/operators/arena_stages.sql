@@ -44,6 +44,10 @@ SELECT arena, due_at FROM arena_deletions WHERE done_at IS NULL;
 SELECT a.name FROM arena_deletions d JOIN arenas a USING (arena)
 WHERE d.done_at IS NULL AND d.due_at <= %(now)s ORDER BY d.due_at, d.arena;
 
+-- name: stages_clear_entrants
+-- Delete what a deleted live arena says about its entrants: addresses and system prompts.
+UPDATE live_entrants SET config = '{}' WHERE arena = %(arena)s;
+
 -- name: stages_deletion_done
 -- An arena was deleted.
 UPDATE arena_deletions SET done_at = now() WHERE arena = %(arena)s;

@@ -30,6 +30,7 @@ JOB_SCHEDULES: Mapping[str, str] = {
     "thin-snapshots": "23 3 * * *",
     "sweep-bytes": "41 3 * * *",
     "delete-arenas": "17 * * * *",
+    "delete-live-texts": "53 * * * *",
 }
 #: The first phase of the policy that has weekly reports.
 FIRST_REPORTED_PHASE = 4

@@ -147,7 +147,7 @@ class _ReportedLog:
         explored = kept.explored
         for columns in self._pieces(kept.position):
             votes = self._votes_of_lane(columns.events(HUMAN, self._excluded))
-            explored.add_many(votes.a, votes.b, votes.prompt, votes.session, votes.kind)
+            explored.add_many(votes.a, votes.b, votes.compared_on, votes.session, votes.kind)
         return ReportSums(self._generation, self.end, explored)
 
     def _pieces(self, after: int) -> Iterator[LogColumns]:

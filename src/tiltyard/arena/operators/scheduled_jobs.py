@@ -1,4 +1,4 @@
-"""Scheduled jobs: weekly reports, thinning out snapshots, deleting unreferenced bytes and arenas, judging rounds.
+"""Scheduled jobs: weekly reports, thinning out snapshots, deleting bytes, arenas and old texts, judging rounds.
 
 Each runs once for each time it is due, in any of the processes. The heavy part runs
 as a separate program (``python -m tiltyard.arena.operators.scheduled_jobs``): folding millions of events again
@@ -25,6 +25,7 @@ from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import open_configured_storage
 from tiltyard.arena.judging.judge_panel import open_panel
 from tiltyard.arena.judging.judge_voters import judge_arena
+from tiltyard.arena.live.text_retention import delete_old_texts
 from tiltyard.arena.operators.arena_deletion import delete_due_arenas
 from tiltyard.arena.operators.job_status import JOB_SCHEDULES, last_whole_week
 from tiltyard.arena.operators.reported_week import report_arena
@@ -64,6 +65,11 @@ def run_scheduled_jobs(url: str, environment: Environment) -> Iterator[None]:
             "delete-arenas",
             JOB_SCHEDULES["delete-arenas"],
             lambda moment: job_processes.run("deleting", moment),
+        ),
+        Schedule(
+            "delete-live-texts",
+            JOB_SCHEDULES["delete-live-texts"],
+            lambda moment: job_processes.run("retention", moment),
         ),
     ]
     rounds = environment.variables.get(ROUNDS_VARIABLE)
@@ -209,6 +215,16 @@ def _delete(order: _JobOrder) -> None:
     asyncio.run(deleting())
 
 
+def _delete_texts(order: _JobOrder) -> None:
+    """Delete prompts and answers of live battles that their arenas do not keep any longer."""
+
+    async def deleting() -> None:
+        async with open_pool(order["url"], most=1, name="tiltyard retention") as pool:
+            await delete_old_texts(pool, datetime.fromisoformat(order["moment"]))
+
+    asyncio.run(deleting())
+
+
 def _report_weeks(order: _JobOrder) -> None:
     make_weekly_reports(order["url"], datetime.fromisoformat(order["moment"]))
 
@@ -218,6 +234,7 @@ _JOB_FUNCTIONS: Mapping[str, Callable[[_JobOrder], None]] = {
     "thinning": _thin,
     "sweeping": _sweep,
     "deleting": _delete,
+    "retention": _delete_texts,
     "judges": _judge,
 }
 

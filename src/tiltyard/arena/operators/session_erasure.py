@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tiltyard.arena.content.arenas import find_arena
+from tiltyard.arena.live.text_retention import forget_unwritten_prompts
 from tiltyard.arena.log.buckets import find_statement
 from tiltyard.arena.log.rewrite_permits import permit_rewriting
 from tiltyard.errors import Conflict, InputError
@@ -14,20 +15,25 @@ from tiltyard.postgres.statements import statement
 
 __all__ = ["ErasedTexts", "erase_all_sessions", "erase_session"]
 
+#: Statements that erase, in the order of the fields of `ErasedTexts`.
+_ERASURES = ("erasure_remarks", "erasure_complaints", "erasure_details", "erasure_live_turns")
+
 
 @dataclass(frozen=True, slots=True)
 class ErasedTexts:
-    """How many remarks, notes of complaints and details of votes were erased."""
+    """How many remarks, notes of complaints, details of votes and turns of live battles were erased."""
 
     remarks: int
     complaints: int
     details: int
+    live_turns: int = 0
 
 
 async def erase_session(
     pool: ConnectionPool, arena: str, session: int, *, reason: str, actor: str
 ) -> ErasedTexts:
-    """Erase the texts of one session in an arena: remarks, complaints and details of votes; and its name, if it has one.
+    """Erase the texts of one session in an arena: remarks, complaints, details of votes, prompts and answers of live
+    battles; and its name, if it has one.
 
     The audit log keeps who asked for it and why; the reason should not repeat what is erased.
     """
@@ -57,8 +63,9 @@ async def _erase(
                 detail = {"session": "all" if session is None else str(session), "reason": reason}
                 await permit_rewriting(connection, found.arena, actor, "erase session", detail)
                 counts = []
-                for name in ("erasure_remarks", "erasure_complaints", "erasure_details"):
+                for name in _ERASURES:
                     done = await connection.execute(await find_statement(connection, name, values), values)
                     counts.append(done.rowcount)
+                await forget_unwritten_prompts(connection, found.arena)
                 await connection.execute(statement("people_erase"), values)
     return ErasedTexts(*counts)

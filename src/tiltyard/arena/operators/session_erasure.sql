@@ -11,6 +11,14 @@ DELETE FROM remarks WHERE arena = %(arena)s AND (%(session)s::bigint IS NULL OR 
 UPDATE complaints SET note = NULL
 WHERE arena = %(arena)s AND (%(session)s::bigint IS NULL OR session = %(session)s) AND note IS NOT NULL;
 
+-- name: erasure_live_turns
+-- Delete the prompts and the answers of a voter's live battles, or of all. What they cost stays.
+UPDATE live_turns t
+SET prompt = NULL, answer_a = NULL, answer_b = NULL, thinking_a = NULL, thinking_b = NULL, flags = '{}'
+FROM live_battles b
+WHERE t.arena = %(arena)s AND b.arena = t.arena AND b.matchup = t.matchup AND t.prompt IS NOT NULL
+    AND (%(session)s::bigint IS NULL OR b.session = %(session)s);
+
 -- name: erasure_details
 -- Delete the details of a voter's votes, skips and served matchups, or of all. No rating depends on them.
 UPDATE events SET detail = NULL

@@ -28,6 +28,7 @@ __all__ = [
     "RENEWAL_SECONDS",
     "ProcessLease",
     "lease_values",
+    "living_processes",
     "new_process",
     "read_processes",
 ]
@@ -61,6 +62,14 @@ def lease_values(process: ServingProcess, role: Role) -> dict[str, Any]:
 def read_processes(rows: Sequence[Sequence[Any]]) -> list[ServingProcess]:
     """The rows of ``processes_renew``."""
     return [ServingProcess(*row) for row in rows]
+
+
+async def living_processes(pool: ConnectionPool, role: Role = "web") -> list[int]:
+    """The numbers of all processes of a role that are alive, on this machine and on others."""
+    async with pool.connection() as connection:
+        with translate_errors("list the processes of this service"):
+            found = await connection.execute(statement("processes_living"), {"role": role})
+            return [process for (process,) in await found.fetchall()]
 
 
 class ProcessLease:

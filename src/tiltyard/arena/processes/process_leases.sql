@@ -12,3 +12,7 @@ WHERE role = %(role)s AND process <> %(process)s AND expires_at > clock_timestam
 -- name: processes_remove
 -- End the lease of a process, and delete those that expired long ago.
 DELETE FROM processes WHERE process = %(process)s OR expires_at < clock_timestamp() - interval '1 hour';
+
+-- name: processes_living
+-- The numbers of all processes of a role whose leases are valid, on any machine.
+SELECT process FROM processes WHERE role = %(role)s AND expires_at > clock_timestamp();

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
 
 from tiltyard.arena.processes.process_leases import ProcessLease, new_process
 from tiltyard.arena.processes.process_links import LinkServer, ProcessLinks
-from tiltyard.arena.processes.rendezvous import ProcessRing
+from tiltyard.arena.processes.rendezvous import ProcessRing, ServingProcess
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.arena.voting.owner_calls import OwnerCalls, handle_call
 from tiltyard.postgres.connection_pool import ConnectionPool
-
-if TYPE_CHECKING:
-    from tiltyard.arena.voting.voting_queue import VotingQueue
 
 __all__ = ["ArenaOwnership"]
 
@@ -21,16 +17,22 @@ __all__ = ["ArenaOwnership"]
 class ArenaOwnership:
     """The lease and the links of one web process.
 
-    ``find_queue`` finds the voting queue of an arena by number, for requests that other processes send.
+    ``find`` finds the object of an arena that runs a call, by the call's name and the arena's number, for requests that
+    other processes send. ``on_change`` is called when the list of living processes has changed.
     """
 
     def __init__(
-        self, pool: ConnectionPool, keys: SecretKeys, find_queue: Callable[[int], Awaitable[VotingQueue]]
+        self,
+        pool: ConnectionPool,
+        keys: SecretKeys,
+        find: Callable[[str, int], Awaitable[object]],
+        on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self._pool = pool
         self._links = ProcessLinks(keys)
-        self._server = LinkServer(keys, lambda request: handle_call(request, find_queue))
+        self._server = LinkServer(keys, lambda request: handle_call(request, find))
         self._lease: ProcessLease | None = None
+        self._on_change = on_change
         self.calls = OwnerCalls(ProcessRing(new_process()), self._links)
 
     @property
@@ -41,7 +43,7 @@ class ArenaOwnership:
     async def start(self, host: str) -> None:
         """Listen to other processes on this address, and take a lease."""
         process = new_process(await self._server.start(host))
-        self._lease = ProcessLease(self._pool, process, on_change=self._links.keep)
+        self._lease = ProcessLease(self._pool, process, on_change=self._ring_changed)
         self.calls.ring = self._lease.ring
         await self._lease.start()
 
@@ -51,3 +53,7 @@ class ArenaOwnership:
             await self._lease.stop()
         self._links.close()
         await self._server.stop()
+
+    def _ring_changed(self, members: frozenset[ServingProcess]) -> None:
+        self._links.keep(members)
+        self._on_change()

@@ -204,6 +204,7 @@ class ArenaState:
             served_at=row.at,
             expires_at=row.expires_at,
             unseen=unseen,
+            free_prompt=row.free_prompt,
         )
         self.hold(one)
         if not unseen:
@@ -262,7 +263,7 @@ class ArenaState:
         if one.serial in self.dropped[one.source] or not vote.blind:
             self.standings[one.source].skip()
         else:
-            self.standings[one.source].vote(one.a, one.b, one.prompt, vote.kind)
+            self.standings[one.source].vote(one.a, one.b, one.prompt, vote.kind, free_prompt=one.free_prompt)
 
     def _undo(self, row: LogRow) -> None:
         key = (row.source, row.serial)

@@ -16,7 +16,7 @@ from uuid import UUID
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.arena.log.event_details import SkipDetail, UndoDetail
+from tiltyard.arena.log.event_details import ServedDetail, SkipDetail, UndoDetail
 from tiltyard.arena.log.event_log import (
     LogBatch,
     LogKind,
@@ -45,7 +45,8 @@ from tiltyard.arena.voting.voter_requests import EndedMatchup, OfferedMatchup, S
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.matchmaking.choice import Choice
 from tiltyard.core.policy.matchmaking.matchmaker import choose
-from tiltyard.errors import Busy, Closed, Expired, Paused
+from tiltyard.core.policy.state.events import NO_FREE_PROMPT
+from tiltyard.errors import Busy, Closed, Conflict, Expired, Paused
 
 __all__ = [
     "NOT_IN_MEMORY",
@@ -58,6 +59,7 @@ __all__ = [
     "matchup_expired_error",
     "offer",
     "reveal",
+    "serve_new",
     "show",
     "skip",
     "to_offered_matchup",
@@ -89,6 +91,9 @@ class Draw:
     rng: np.random.Generator
     #: ``None`` for all prompts.
     judgeable: npt.NDArray[np.int64] | None = None
+    #: Models that cannot answer at present, and the number of the prompt that the voter wrote: in live arenas.
+    resting: tuple[int, ...] = ()
+    free_prompt: int = NO_FREE_PROMPT
 
     def mask(self, state: ArenaState) -> npt.NDArray[np.bool_] | None:
         """By prompt of the state, whether the voter can judge it."""
@@ -98,6 +103,13 @@ class Draw:
         found[self.judgeable[self.judgeable < state.n_prompts]] = True
         return found
 
+    def detail(self, voter: Voter) -> ServedDetail | None:
+        """What the log keeps of it: the choice was made among the rest."""
+        kept: ServedDetail = {} if self.judgeable is None else voter.declared.detail() or {}
+        if self.resting:
+            kept = {**kept, "resting": list(self.resting)}
+        return kept or None
+
 
 def offer(
     state: ArenaState, batch: LogBatch, voter: Voter, arena: str, draw: Draw, *, ahead: bool
@@ -106,6 +118,7 @@ def offer(
 
     With ``ahead``, a new one that is prefetched, to be shown next.
     """
+    _check_cached(state)
     _end_unfit(state, batch, voter, draw)
     opened = state.open_matchups_of(voter.source, voter.session, batch.now)
     shown = [one for one in opened if not one.unseen]
@@ -116,7 +129,13 @@ def offer(
         make_room_for_shown(state, batch, voter)
         if unseen:
             return to_offered_matchup(_show(state, batch, unseen[0]), arena)
-    return to_offered_matchup(_serve_new(state, batch, voter, opened, draw, ahead=ahead), arena, new=True)
+    return to_offered_matchup(serve_new(state, batch, voter, opened, draw, ahead=ahead), arena, new=True)
+
+
+def _check_cached(state: ArenaState) -> None:
+    """Raise `Conflict` in a live arena: nothing can be shown there before its voter has written a prompt."""
+    if state.settings.is_live:
+        raise Conflict("in this arena voters write the prompts: send one to begin a battle")
 
 
 def _end_unfit(state: ArenaState, batch: LogBatch, voter: Voter, draw: Draw) -> None:
@@ -141,6 +160,7 @@ def look_ahead(
 
     That the voter looks at it is recorded, unless the arena is too crowded: then a vote will do so.
     """
+    _check_cached(state)
     if shown is not None:
         with suppress(Busy, Expired):
             show(state, batch, voter, shown, arena)
@@ -152,7 +172,7 @@ def look_ahead(
     return offer(state, batch, voter, arena, draw, ahead=True)
 
 
-def _serve_new(
+def serve_new(
     state: ArenaState,
     batch: LogBatch,
     voter: Voter,
@@ -176,10 +196,11 @@ def _serve_new(
             told=withheld_cells(state, voter, opened),
             waiting=[(one.a, one.b, one.prompt) for one in unseen],
             judgeable=draw.mask(state),
+            resting=[model for model in draw.resting if model < state.n_models],
         )
     if ahead:
         make_room_for_unseen(state, batch, unseen)
-    one = _staged(state, batch, voter, choice, ahead=ahead)
+    one = _staged(state, batch, voter, choice, draw, ahead=ahead)
     state.next_serial[voter.source] += 1
     state.hold(one)
     if not ahead:
@@ -190,13 +211,15 @@ def _serve_new(
             reason=choice.reason,
             propensity=choice.propensity,
             given_up=sum(_GIVEN_UP_FLAGS[rule] for rule in choice.given_up),
-            detail=None if draw.judgeable is None else voter.declared.detail(),
+            detail=draw.detail(voter),
         )
     )
     return one
 
 
-def _staged(state: ArenaState, batch: LogBatch, voter: Voter, choice: Choice, *, ahead: bool) -> OpenMatchup:
+def _staged(
+    state: ArenaState, batch: LogBatch, voter: Voter, choice: Choice, draw: Draw, *, ahead: bool
+) -> OpenMatchup:
     """A new open matchup with the responses of the chosen models."""
     cells, settings = state.responses[:, choice.prompt], state.settings
     seconds = min(settings.unseen_seconds, settings.expiry_seconds) if ahead else settings.expiry_seconds
@@ -215,6 +238,7 @@ def _staged(state: ArenaState, batch: LogBatch, voter: Voter, choice: Choice, *,
         served_at=batch.now,
         expires_at=batch.now + timedelta(seconds=seconds),
         unseen=ahead,
+        free_prompt=draw.free_prompt,
     )
 
 

@@ -59,6 +59,7 @@ def reveal_names(state: ArenaState, batch: LogBatch, voter: Voter, votes: Iterab
                 one.prompt,
                 response_a=one.response_a,
                 response_b=one.response_b,
+                free_prompt=one.free_prompt,
             )
         )
 
@@ -89,8 +90,10 @@ def withheld_cells(state: ArenaState, voter: Voter, opened: list[OpenMatchup]) -
 
     A matchup may be served ahead, while another one is open. If names are revealed before the next vote, those of
     the open matchup will be known by then, and so will those of the votes that are revealed with it: all votes of
-    the session, or the last one.
+    the session, or the last one. The answers of a live battle are never served again.
     """
+    if state.settings.is_live:
+        return []
     names = state.revealed.of(voter.session)
     known = dict(names.revealed)
     if _tells_before_next(state, voter, len(names.pending) + len(opened)):

@@ -49,8 +49,8 @@ async def read_own_totals(connection: Connection, arena: int, source: int, sessi
 
 async def read_own_counts(
     connection: Connection, arena: int, source: int, session: int
-) -> list[tuple[int, int, int, int, int]]:
-    """Blind votes with revealed names, as rows of left model, right model, prompt, outcome and count."""
+) -> list[tuple[int, int, int, int, int, int]]:
+    """Blind votes with revealed names, as rows of left model, right model, prompt, free prompt, outcome and count."""
     with translate_errors("count a voter's votes"):
         values = _values(arena, source, session)
         return await (

@@ -1,6 +1,7 @@
 """Requests of voters that another process decides: the one that owns their arena.
 
-The calls and their replies pass as JSON, checked by the types of the voting queue's methods.
+The calls and their replies pass as JSON, checked by the types of the methods: those of the voting queue, and those of
+other objects of an arena, whose calls have names of their own (`run_by_owner`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 from uuid import UUID
 
 from pydantic import TypeAdapter
@@ -24,10 +25,7 @@ from tiltyard.core.battles import Kind
 from tiltyard.errors import StoreFault, TiltyardError
 from tiltyard.instruments import FORWARDED_REQUESTS
 
-if TYPE_CHECKING:
-    from tiltyard.arena.voting.voting_queue import VotingQueue
-
-__all__ = ["OwnerCalls", "decided_by_owner", "handle_call"]
+__all__ = ["OwnerCalls", "decided_by_owner", "handle_call", "run_by_owner"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -41,6 +39,8 @@ _DETAIL = dict[str, Any] | None
 #: The types of each call: of its arguments, in the order of the method's parameters, and of its reply.
 _CALL_TYPES: Final[dict[str, tuple[Any, Any]]] = {
     "next_matchup": (tuple[Voter, bool], OfferedMatchup),
+    "begin_live": (tuple[Voter, int, int, tuple[int, ...]], OfferedMatchup),
+    "end_void": (tuple[UUID, str], bool),
     "look_ahead": (tuple[Voter, UUID | None], OfferedMatchup),
     "show": (tuple[Voter, UUID], OfferedMatchup),
     "open_matchups": (tuple[Voter], list[OfferedMatchup]),
@@ -55,12 +55,11 @@ _CALL_TYPES: Final[dict[str, tuple[Any, Any]]] = {
 
 
 class _Decision:
-    """A method of the voting queue that the owner of an arena runs, and how its calls are written."""
+    """A method that the owner of an arena runs, and how its calls are written."""
 
-    def __init__(self, method: Callable[..., Awaitable[Any]]) -> None:
-        arguments, reply = _CALL_TYPES[method.__name__]
+    def __init__(self, name: str, method: Callable[..., Awaitable[Any]], arguments: Any, reply: Any) -> None:
         parameters = list(inspect.signature(method).parameters.values())[1:]
-        self.name = method.__name__.encode()
+        self.name = name.encode()
         self.arguments_type: TypeAdapter[tuple[Any, ...]] = TypeAdapter(arguments)
         self.reply_type: TypeAdapter[Any] = TypeAdapter(reply)
         self._method = method
@@ -73,41 +72,65 @@ class _Decision:
         given = {**self._defaults, **dict(zip(self._names, args, strict=False)), **kwargs}
         return tuple(given.values())
 
-    async def run(self, queue: VotingQueue, arguments: tuple[Any, ...]) -> Any:
+    async def run(self, target: object, arguments: tuple[Any, ...]) -> Any:
         """Decide here."""
         n = self._n_positional
         by_name = dict(zip(self._names[n:], arguments[n:], strict=True))
-        return await self._method(queue, *arguments[:n], **by_name)
+        return await self._method(target, *arguments[:n], **by_name)
 
 
 _DECISIONS: dict[str, _Decision] = {}
 
 
 class _Routed(Protocol):
-    """What the decorator needs of a voting queue."""
+    """What the decorators need of an object of an arena."""
 
     arena: int
     owner_calls: OwnerCalls | None
 
 
-Queue = TypeVar("Queue", bound=_Routed)
+Target = TypeVar("Target", bound=_Routed)
+Routed = Callable[Concatenate[Target, Parameters], Coroutine[Any, Any, Reply]]
 
 
 def decided_by_owner(
-    method: Callable[Concatenate[Queue, Parameters], Coroutine[Any, Any, Reply]],
-) -> Callable[Concatenate[Queue, Parameters], Coroutine[Any, Any, Reply]]:
+    method: Callable[Concatenate[Target, Parameters], Coroutine[Any, Any, Reply]],
+) -> Callable[Concatenate[Target, Parameters], Coroutine[Any, Any, Reply]]:
     """Make a method of the voting queue run in the process that owns the arena."""
-    decision = _DECISIONS[method.__name__] = _Decision(method)
+    arguments, reply = _CALL_TYPES[method.__name__]
+    return _routed(_Decision(method.__name__, method, arguments, reply), method)
+
+
+def run_by_owner(
+    name: str, arguments: Any, reply: Any
+) -> Callable[[Routed[Target, Parameters, Reply]], Routed[Target, Parameters, Reply]]:
+    """Make a method of another object of an arena run in the process that owns the arena.
+
+    ``name`` is that of the call. The part before its first underscore says to which kind of object it goes.
+    ``arguments`` is the type of all arguments as a tuple, ``reply`` that of the reply.
+    """
+
+    def decorate(method: Routed[Target, Parameters, Reply]) -> Routed[Target, Parameters, Reply]:
+        return _routed(_Decision(name, method, arguments, reply), method)
+
+    return decorate
+
+
+def _routed(
+    decision: _Decision, method: Routed[Target, Parameters, Reply]
+) -> Routed[Target, Parameters, Reply]:
+    assert decision.name.decode() not in _DECISIONS, "calls have different names"
+    _DECISIONS[decision.name.decode()] = decision
 
     @wraps(method)
-    async def routed(queue: Queue, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Reply:
-        calls = queue.owner_calls
-        if calls is not None and not calls.ring.owns(queue.arena):
+    async def routed(target: Target, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Reply:
+        calls = target.owner_calls
+        if calls is not None and not calls.ring.owns(target.arena):
             with contextlib.suppress(LinkFault):
-                reply: Reply = await calls.call(queue.arena, decision, decision.arguments(args, kwargs))
+                reply: Reply = await calls.call(target.arena, decision, decision.arguments(args, kwargs))
                 return reply
             # No other process answers. This one can decide as well: the log's lock keeps order.
-        return await method(queue, *args, **kwargs)
+        return await method(target, *args, **kwargs)
 
     return routed
 
@@ -137,20 +160,36 @@ class OwnerCalls:
                 FORWARDED_REQUESTS.record(1, "no answer")
                 continue
             FORWARDED_REQUESTS.record(1, "answered")
-            if reply.startswith(b"!"):
-                raise _refusal(json.loads(reply[1:]))
-            return decision.reply_type.validate_json(reply)
+            return _read_reply(decision, reply)
         raise LinkFault("no other process answers")
 
+    async def call_process(self, process: int, arena: int, name: str, *arguments: Any) -> Any:
+        """Let a process run a call by its name, whoever owns the arena; raise its refusal, or `LinkFault`."""
+        decision = _DECISIONS[name]
+        found = next((one for one in self.ring.members if one.process == process), None)
+        if found is None or found == self.ring.own:
+            raise LinkFault("that process is not another one of this service")
+        request = b"%d %s %s" % (arena, decision.name, decision.arguments_type.dump_json(arguments))
+        return _read_reply(decision, await self._links.ask(found, request))
 
-async def handle_call(request: bytes, find_queue: Callable[[int], Awaitable[VotingQueue]]) -> bytes:
-    """Decide a request of another process: the reply as JSON, or ``!`` and the refusal."""
+
+def _read_reply(decision: _Decision, reply: bytes) -> Any:
+    if reply.startswith(b"!"):
+        raise _refusal(json.loads(reply[1:]))
+    return decision.reply_type.validate_json(reply)
+
+
+async def handle_call(request: bytes, find: Callable[[str, int], Awaitable[object]]) -> bytes:
+    """Decide a request of another process: the reply as JSON, or ``!`` and the refusal.
+
+    ``find`` gives the object of an arena that runs a call, by the call's name and the arena's number.
+    """
     try:
         arena, name, text = request.split(b" ", 2)
         decision = _DECISIONS[name.decode()]
         arguments = decision.arguments_type.validate_json(text)
-        queue = await find_queue(int(arena))
-        return decision.reply_type.dump_json(await decision.run(queue, arguments))
+        target = await find(name.decode(), int(arena))
+        return decision.reply_type.dump_json(await decision.run(target, arguments))
     except (ValueError, KeyError):
         return _refused(StoreFault("processes of different versions serve this arena; try again in a moment"))
     except TiltyardError as refusal:

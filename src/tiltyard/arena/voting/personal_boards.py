@@ -30,9 +30,9 @@ from tiltyard.core.board.voter_board import (
     VoteCount,
     agrees_with_order,
     board_agreement,
-    named_votes,
     own_board,
 )
+from tiltyard.core.live.free_prompts import free_prompt_name
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
 from tiltyard.settings.arena_settings import MAX_SESSION_VOTES
@@ -108,7 +108,7 @@ class PersonalBoards:
             counts = await read_own_counts(connection, *who)
             recent = await read_own_recent(connection, *who, limit=_RECENT_VOTES)
             roster = await read_roster(connection, arena.arena)
-        cast = named_votes(counts, roster.models, roster.prompts)
+        cast = tuple(_named(row, roster) for row in counts)
         ranked = await self._ranked(arena)
         met = {name for one in cast for name in (one.model_a, one.model_b)}
         return PersonalBoard(
@@ -150,6 +150,12 @@ class PersonalBoards:
         if known is None or known[0] != newest.sha256:
             known = self._ranks[arena.arena] = (newest.sha256, board_of(newest).ranks)
         return known[1]
+
+
+def _named(row: tuple[int, int, int, int, int, int], roster: Roster) -> VoteCount:
+    a, b, prompt, free_prompt, outcome, count = row
+    name = free_prompt_name(free_prompt) if free_prompt else roster.prompts[prompt]
+    return VoteCount(roster.models[a], roster.models[b], name, Kind(outcome), count)
 
 
 def _outcomes(cast: Sequence[VoteCount]) -> dict[str, int]:

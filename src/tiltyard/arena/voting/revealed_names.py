@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tiltyard.arena.log.event_log import LogRow, OpenMatchup, PendingNames, ToldResponse
+from tiltyard.core.policy.state.events import NO_FREE_PROMPT
 from tiltyard.settings.arena_settings import MAX_SESSION_VOTES
 
 __all__ = ["CACHED_SESSION_LIMIT", "RevealedNames", "VoterKnowledge"]
@@ -42,9 +43,10 @@ class VoterKnowledge:
         self.pending.pop(serial, None)
 
     def tell(self, row: LogRow) -> None:
-        """Note that the names of a matchup were revealed."""
-        self.revealed[row.response_a] = (row.a, row.prompt)
-        self.revealed[row.response_b] = (row.b, row.prompt)
+        """Note that the names of a matchup were revealed. The answers of a live battle are shown only once."""
+        if row.free_prompt == NO_FREE_PROMPT:
+            self.revealed[row.response_a] = (row.a, row.prompt)
+            self.revealed[row.response_b] = (row.b, row.prompt)
         self.pending.pop(row.serial, None)
 
 

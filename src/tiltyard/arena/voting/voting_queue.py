@@ -13,6 +13,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TypeVar
 from uuid import UUID
 
@@ -33,6 +34,7 @@ from tiltyard.arena.tasks import cancel_and_wait
 from tiltyard.arena.voting import voter_requests
 from tiltyard.arena.voting.arena_state import ArenaState
 from tiltyard.arena.voting.ask import Ask, Look
+from tiltyard.arena.voting.live_offers import check_votable, end_void, offer_live
 from tiltyard.arena.voting.matchup_lifecycle import (
     NOT_IN_MEMORY,
     Draw,
@@ -212,6 +214,24 @@ class VotingQueue:
         )
 
     @decided_by_owner
+    async def begin_live(
+        self, voter: Voter, category: int, free_prompt: int, *, resting: tuple[int, ...] = ()
+    ) -> OfferedMatchup:
+        """A new live battle in a category, on the prompt with this number, between two models that do not rest.
+
+        `OpenBattle` if the voter has one that is neither voted on nor skipped.
+        """
+        draw = Draw(self._rng, np.array([category]), resting, free_prompt)
+        return await self._ask(
+            lambda state, batch: offer_live(state, batch, voter, self.name, draw), voter=voter
+        )
+
+    @decided_by_owner
+    async def end_void(self, matchup: UUID, reason: str) -> bool:
+        """End the matchup of a live battle in which an answer failed: nothing is rated. Return whether it was open."""
+        return await self._ask(lambda state, batch: end_void(state, batch, matchup, reason))
+
+    @decided_by_owner
     async def look_ahead(self, voter: Voter, shown: UUID | None) -> OfferedMatchup:
         """The matchup to load while the voter looks at the one that is ``shown``, which is recorded.
 
@@ -258,7 +278,8 @@ class VotingQueue:
     ) -> EndedMatchup:
         """Vote on a matchup. Repeating a vote on the same ballot returns the same reply; a different vote is refused."""
         cast = SentVote(matchup, kind, ballot, reveal, detail)
-        ended = await self._ask(lambda state, batch: vote(state, batch, voter, cast), voter=voter)
+        look = partial(check_votable, matchup=matchup) if self.settings.is_live else None
+        ended = await self._ask(lambda state, batch: vote(state, batch, voter, cast), look, voter=voter)
         if ended is not NOT_IN_MEMORY:
             return ended
         found = await self._found(voter, matchup)

@@ -1,4 +1,4 @@
-"""The board of a live arena: rows with badges, and whether the whole is official."""
+"""The board of an arena: rows with badges, and whether the whole is official."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ def votes_table(standing: Standing, votes: int | None = None) -> Table:
     """The first votes of a standing as battles in log order, or all of them."""
     if standing.vote_log is None:
         raise BadOption("this standing has forgotten its votes; batch ratings need one that keeps them")
-    return standing.vote_log.table(standing.models, standing.prompts, votes)
+    return standing.vote_log.table(standing.models, standing.compared_prompts, votes)
 
 
 def cross_check(

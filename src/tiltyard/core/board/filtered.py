@@ -17,17 +17,22 @@ from tiltyard.core.board.plain_values import from_plain, to_plain
 from tiltyard.core.ratings import Finding
 from tiltyard.errors import InputError
 
-__all__ = ["FILTERED_FORMAT", "FilteredBoard", "PromptFilter"]
+__all__ = ["FILTERED_FORMAT", "FilteredBoard", "IdentityFilter", "PromptFilter"]
 
 FILTERED_FORMAT = "tiltyard-filtered-board/2"
 
 
+#: Of a live arena: with or without battles in which a prompt asks who answers, or an answer says it.
+IdentityFilter = Literal["with", "without"]
+
+
 @dataclass(frozen=True, slots=True)
 class PromptFilter:
-    """Which prompts: those of a category, of a language, or of any."""
+    """Which prompts: those of a category, of a language, or of any; and whether talk about who answers is left out."""
 
     category: str | None
     language: str | None
+    identity: IdentityFilter = "with"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,8 @@ class ServingFairness:
 
     #: In ``scoped`` mode exposures by the contender lane count for no tolerance.
     fairness: Fairness
-    #: The enabled model that strays furthest from its target, in tolerances; ``None`` before any matchup.
+    #: The enabled model that strays furthest from its target, in tolerances; ``None`` before any matchup, and where
+    #: voters write prompts: exposures count open battles, and would tell which models answer in one.
     widest: ExposureDeviation | None
     #: Whether enough has been served for exposures to be steered.
     steered: bool
@@ -47,7 +48,7 @@ def measure_serving(standing: Standing) -> ServingFairness:
     return ServingFairness(
         fairness=policy.fairness,
         widest=largest_exposure_deviation(window, standing.models, standing.enabled)
-        if window.served
+        if window.served and not policy.free_prompts
         else None,
         steered=window.active(),
         settled=window.settled(),

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from tiltyard.core.board.cross_check import BatchRatings
 from tiltyard.core.policy.state.standing import Standing
-from tiltyard.core.policy.validity.order_marks import LIKE_THESE, THESE, Scope
+from tiltyard.core.policy.validity.order_marks import LIKE_THESE, THESE, Scope, claimed_scopes
 from tiltyard.core.policy.validity.pair_levels import pair_levels
 from tiltyard.core.ratings.confidence_sequence import ConfidenceSequence
 from tiltyard.core.ratings.findings import Finding
@@ -54,12 +54,13 @@ def settled_orders(
     """The orders that batch ratings settle, however often one looks.
 
     Voters are a sample in both scopes. Where they are known but too few, nothing is settled; with a single prompt, nothing
-    for prompts like these. ``family`` is the number of pairs of the largest roster that is planned.
+    for prompts like these, which is all that is said where prompts are free. ``family`` is the number of pairs of the largest roster that is planned.
     """
     rule = ConfidenceSequence(standing.policy.proven_alpha)
     level = pair_levels(standing, rule.alpha, family=family)
     found: dict[Scope, Bools] = {}
-    for scope, uncertainty in ((THESE, batch.these_prompts), (LIKE_THESE, batch.uncertainty)):
+    for scope in claimed_scopes(standing.policy):
+        uncertainty = batch.these_prompts if scope == THESE else batch.uncertainty
         if uncertainty is None or batch.voters_lacking or (scope == LIKE_THESE and batch.prompts_lacking):
             found[scope] = np.zeros(level.shape, dtype=bool)
         else:

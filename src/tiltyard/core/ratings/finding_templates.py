@@ -220,6 +220,13 @@ _ARENA: Mapping[str, Template] = {
         _("Reword or remove these prompts: no model answers them well enough to be compared."),
         {"": _BAD},
     ),
+    "both-bad-prompts/free-prompts": Template(
+        _(
+            "Both responses were called bad in more than {share:.0%} of the last votes in the category {prompts}."
+        ),
+        _("Read what voters write there: the models answer it too badly to be compared."),
+        {"": _BAD},
+    ),
     "churn-beyond-bands": Template(
         _("At the top, models changed order although their bands of rating ± 2·RD were apart: {pairs}."),
         _("RD was too small there, or something changed: a model's responses, its voters, or its opponents."),

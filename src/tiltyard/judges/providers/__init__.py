@@ -13,16 +13,39 @@ from tiltyard.judges.providers.provider import (
     Provider,
     Usage,
 )
-from tiltyard.judges.providers.provider_factory import PROVIDERS, open_provider
+from tiltyard.judges.providers.provider_factory import (
+    PROVIDERS,
+    STREAMING_PROVIDERS,
+    open_provider,
+    open_streaming_provider,
+)
+from tiltyard.judges.providers.streams import (
+    ChatProvider,
+    ChatRequest,
+    ChatTurn,
+    StreamEnd,
+    StreamingProvider,
+    StreamPiece,
+    StreamTimeouts,
+)
 
 __all__ = [
     "PROVIDERS",
+    "STREAMING_PROVIDERS",
     "BatchEntry",
     "BatchItem",
     "BatchStatus",
     "Body",
     "Capabilities",
+    "ChatProvider",
+    "ChatRequest",
+    "ChatTurn",
     "Provider",
+    "StreamEnd",
+    "StreamPiece",
+    "StreamTimeouts",
+    "StreamingProvider",
     "Usage",
     "open_provider",
+    "open_streaming_provider",
 ]

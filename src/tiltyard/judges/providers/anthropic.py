@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from datetime import datetime
@@ -11,6 +12,7 @@ from urllib.parse import quote
 from tiltyard.core.judging.question import TOOL_NAME, ChatPrompt
 from tiltyard.core.judging.verdict import Reply, VerdictForm
 from tiltyard.errors import BadOption
+from tiltyard.judges.providers.anthropic_stream import AnthropicStream
 from tiltyard.judges.providers.base_urls import checked_base_url
 from tiltyard.judges.providers.endpoints import Endpoint
 from tiltyard.judges.providers.faults import parse_error_document, unreadable_reply
@@ -23,6 +25,9 @@ from tiltyard.judges.providers.json_bodies import (
 )
 from tiltyard.judges.providers.provider import BatchEntry, BatchItem, BatchStatus, Body, Capabilities, Usage
 from tiltyard.judges.providers.request_options import VERDICT_TOOL, checked_options
+from tiltyard.judges.providers.silence_watch import StreamDeadline
+from tiltyard.judges.providers.stream_readers import read_stream
+from tiltyard.judges.providers.streams import ChatRequest, StreamEnd, StreamPiece, StreamTimeouts
 from tiltyard.settings.endpoint_routes import EndpointRoute
 
 __all__ = ["Anthropic"]
@@ -38,6 +43,8 @@ _STOPS = {
     "model_context_window_exceeded": "length",
     "refusal": "refusal",
 }
+#: Stands for a message without text.
+_NO_TEXT = "(no text)"
 #: Errors of a batch item that are caused by the server, not by the request.
 _SERVER_ERRORS = frozenset({"api_error", "overloaded_error", "rate_limit_error", "timeout_error"})
 
@@ -101,6 +108,19 @@ class Anthropic:
             output = {**output, "format": {"type": "json_schema", "schema": dict(ask.schema or {})}}
         return body | ({"output_config": dict(output)} if output else {}) | extra
 
+    def chat_body(self, model: str, request: ChatRequest, options: Mapping[str, Any]) -> Body:
+        """The exact request for a streamed answer."""
+        extra, cache = checked_options(options, _OURS)
+        body: Body = {"model": model, "max_tokens": request.max_tokens}
+        if request.system:
+            body["system"] = _system(request.system, cache)
+        # The API refuses an empty message, and a model may have said nothing.
+        body["messages"] = [
+            {"role": turn.role, "content": turn.text if turn.text.strip() else _NO_TEXT}
+            for turn in request.turns
+        ]
+        return body | {"stream": True} | extra
+
     def read(self, body: Body) -> tuple[Reply, Usage | None]:
         content = body.get("content")
         blocks = (
@@ -120,6 +140,14 @@ class Anthropic:
         return await self._wire.post(
             self._path, encode_body(body), billable=True, model=body.get("model", "")
         )
+
+    def stream(
+        self, body: Body, timeouts: StreamTimeouts, *, thinking_open: bool = False
+    ) -> AsyncGenerator[StreamPiece | StreamEnd]:
+        deadline = StreamDeadline(timeouts, asyncio.get_running_loop().time())
+        events = self._wire.events(self._path, encode_body(body), deadline, model=body.get("model", ""))
+        reader = AnthropicStream(self._wire.where, thinking_open=thinking_open)
+        return read_stream(events, reader, deadline)
 
     async def count_tokens(self, body: Body) -> int:
         kept = ("model", "system", "messages", "tools", "tool_choice", "thinking", "output_config")

@@ -21,6 +21,7 @@ from tiltyard.judges.providers.provider import LONGEST_WAIT_SECONDS
 
 __all__ = [
     "RefusedCall",
+    "error_in_reply",
     "is_retryable",
     "parse_error_document",
     "retry_after",
@@ -46,6 +47,22 @@ _NO_MODEL_CODES = frozenset({"model_not_found", "model_decommissioned"})
 _NO_MODEL = (
     "URL or model not found, or the model was retired: check base_url and model, or choose another model"
 )
+#: The status of an error that came with the status 200, by its kind.
+_STATUS_OF_KIND = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "insufficient_quota": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "api_error": 500,
+    "server_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
 _ERROR_TEXT_BYTES = 4096
 #: The query of a URL in a message: it may contain a key.
 _QUERY = re.compile(r"\?\S+")
@@ -126,6 +143,23 @@ def _cause(status: int, kind: str, message: str) -> int:
 def unreadable_reply(where: str, what: str, *, billable: bool) -> ProviderFault:
     """A reply with status 200 whose content is not as documented."""
     return ProviderFault(f"{where}: {what}", status=200, retryable=True, billed=billable)
+
+
+def error_in_reply(where: str, error: object) -> ProviderFault:
+    """An error in a reply or a stream with status 200, as gateways send when a model fails that they passed it to."""
+    kind, message = parse_error_document({"error": error})
+    code = error.get("code") if isinstance(error, Mapping) else None
+    status = code if isinstance(code, int) else _STATUS_OF_KIND.get(kind, 200)
+    final = 400 <= status < 500 and not is_retryable(status)
+    return ProviderFault(
+        f"{where}: an error instead of a reply: {message or kind or error!r}"[:400],
+        status=status,
+        retryable=not final,
+        throttled=status in _THROTTLED,
+        billed=not final,
+        fatal=status in _FATAL_STATUSES,
+        said=message,
+    )
 
 
 def is_retryable(status: int) -> bool:

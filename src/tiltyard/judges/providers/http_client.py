@@ -6,11 +6,11 @@ The bytes that were hashed are the bytes that are sent, and replies are returned
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import BytesIO
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 import aiohttp
@@ -23,10 +23,19 @@ from tiltyard.judges.providers.endpoints import Credentials, Endpoint, merge_hea
 from tiltyard.judges.providers.faults import RefusedCall, status_fault, to_provider_fault, unreadable_reply
 from tiltyard.judges.providers.json_bodies import parse_body
 from tiltyard.judges.providers.provider import Body
+from tiltyard.judges.providers.server_events import EventParser, OversizedStream, ServerEvent
+from tiltyard.judges.providers.silence_watch import SilenceWatch, StreamDeadline, StreamSilent
 
 __all__ = ["HttpClient"]
 
+T = TypeVar("T")
+
 _HEADERS = {"Accept": "application/json", "User-Agent": f"tiltyard/{__version__}"}
+#: Compression would hold events back.
+_STREAM_HEADERS = {"Accept": "text/event-stream, application/json", "Accept-Encoding": "identity"}
+_DOCUMENT_STARTS = (b"{", b"[", b"<")
+#: As many blanks may come before the first event.
+_BLANK_HEAD_BYTES = 4096
 _CONNECT_SECONDS = 10.0
 #: The slowest upload that is waited for: beyond it, a server that stopped reading would hold the call forever.
 _UPLOAD_BYTES_PER_SECOND = 50_000
@@ -84,17 +93,45 @@ class HttpClient:
         self, path: str, content: bytes, *, billable: bool = False, creates: bool = False, model: object = ""
     ) -> Body:
         """Post a JSON document and return the JSON reply. ``model`` is named if the call is refused."""
-        call = _Call(
-            "POST",
-            self._url(path),
-            (lambda: content) if len(content) < _WHOLE_BODY_BYTES else (lambda: BytesIO(content)),
-            {"Content-Type": "application/json"},
-            len(content),
-            billable,
-            creates,
-            str(model),
-        )
-        return await self._exchange(call)
+        call = self._posted(path, content, model)
+        return await self._exchange(replace(call, billable=billable, creates=creates))
+
+    async def events(
+        self, path: str, content: bytes, deadline: StreamDeadline, *, model: object = ""
+    ) -> AsyncGenerator[list[ServerEvent] | Body]:
+        """Post a JSON document and stream the server-sent events of the reply, as many at a time as arrived together.
+
+        A server that does not stream replies with one JSON document, which is then the only item. Closing the
+        iterator closes the connection.
+        """
+        call = self._posted(path, content, model)
+        call = replace(call, billable=True, headers={**call.headers, **_STREAM_HEADERS})
+        with self._translated(call):
+            response = await self._timely(deadline, self._send(call))
+            watch = SilenceWatch(deadline, response.close)
+            try:
+                if not _succeeded(response):
+                    raise self._refused(
+                        call, response, await self._timely(deadline, self._content(call, response))
+                    )
+                chunk = await self._first_chunk(watch, response)
+                if chunk.lstrip()[:1] in _DOCUMENT_STARTS:
+                    rest = await self._timely(deadline, self._content(call, response))
+                    yield self._document(self._credentials.redact(chunk) + rest, billable=True)
+                    return
+                parser = EventParser()
+                while chunk:
+                    if events := self._parsed(parser.feed, chunk):
+                        yield events
+                    chunk = await watch.read(response.content)
+                if events := self._parsed(lambda _: parser.close(), b""):
+                    yield events
+            except StreamSilent:
+                raise self._silent(deadline) from None
+            finally:
+                watch.stop()
+                # Closes the connection unless the whole reply was read.
+                response.close()
 
     async def upload(self, path: str, fields: Mapping[str, str], file: tuple[str, bytes]) -> Body:
         """Post a file as a multipart form."""
@@ -126,6 +163,16 @@ class HttpClient:
         self._closed = True
         if self._session is not None:
             await self._session.close()
+
+    def _posted(self, path: str, content: bytes, model: object) -> _Call:
+        return _Call(
+            "POST",
+            self._url(path),
+            (lambda: content) if len(content) < _WHOLE_BODY_BYTES else (lambda: BytesIO(content)),
+            {"Content-Type": "application/json"},
+            len(content),
+            model=str(model),
+        )
 
     async def _exchange(self, call: _Call) -> Body:
         with self._translated(call):
@@ -223,6 +270,40 @@ class HttpClient:
                     yield line
         if rest.strip():
             yield bytes(rest)
+
+    async def _first_chunk(self, watch: SilenceWatch, response: aiohttp.ClientResponse) -> bytes:
+        """The first bytes that tell what the reply is: no field of an event begins like JSON or HTML."""
+        head = b""
+        while not head.strip() and len(head) < _BLANK_HEAD_BYTES:
+            chunk = await watch.read(response.content)
+            if not chunk:
+                break
+            head += chunk
+        return head
+
+    def _parsed(self, parse: Callable[[bytes], list[ServerEvent]], chunk: bytes) -> list[ServerEvent]:
+        try:
+            events = parse(chunk)
+        except OversizedStream as error:
+            raise unreadable_reply(self.where, f"the stream is too large: {error}", billable=True) from None
+        for number, event in enumerate(events):
+            clean = self._credentials.redact(event.data)
+            if clean is not event.data:
+                events[number] = ServerEvent(event.name, clean)
+        return events
+
+    async def _timely(self, deadline: StreamDeadline, work: Awaitable[T]) -> T:
+        """Wait for a part of a reply until the deadline of its stream."""
+        try:
+            async with asyncio.timeout_at(deadline.at):
+                return await work
+        except aiohttp.ConnectionTimeoutError:
+            raise
+        except TimeoutError:
+            raise self._silent(deadline) from None
+
+    def _silent(self, deadline: StreamDeadline) -> ProviderFault:
+        return ProviderFault(f"{self.where}: {deadline.problem}", retryable=True, billed=True)
 
     @contextmanager
     def _translated(self, call: _Call) -> Iterator[None]:

@@ -24,8 +24,9 @@ def encode_body(body: Mapping[str, object]) -> bytes:
 
 def parse_body(data: bytes | str) -> Any:
     """Parse strict JSON: no NaN or infinities. Raises `ValueError`."""
+    text = data if isinstance(data, str) else data.decode(json.detect_encoding(data), "surrogatepass")
     try:
-        return json.loads(data, parse_constant=_no_constant)
+        return _DECODER.decode(text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
@@ -59,3 +60,7 @@ def parse_time(value: object) -> datetime:
 
 def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
+
+
+#: Made once: `json.loads` would make one for every call.
+_DECODER = json.JSONDecoder(parse_constant=_no_constant)

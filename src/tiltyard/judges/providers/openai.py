@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from datetime import datetime
@@ -13,7 +14,12 @@ from tiltyard.core.judging.verdict import Reply, VerdictForm
 from tiltyard.errors import BadOption, ProviderFault
 from tiltyard.judges.providers.base_urls import checked_base_url
 from tiltyard.judges.providers.endpoints import Endpoint
-from tiltyard.judges.providers.faults import is_retryable, parse_error_document, unreadable_reply
+from tiltyard.judges.providers.faults import (
+    error_in_reply,
+    is_retryable,
+    parse_error_document,
+    unreadable_reply,
+)
 from tiltyard.judges.providers.http_client import HttpClient
 from tiltyard.judges.providers.json_bodies import (
     encode_body,
@@ -22,12 +28,18 @@ from tiltyard.judges.providers.json_bodies import (
     parse_token_count,
     repair_surrogates,
 )
+from tiltyard.judges.providers.openai_stream import OpenAIStream
+from tiltyard.judges.providers.openai_usage import parse_usage
 from tiltyard.judges.providers.provider import BatchEntry, BatchItem, BatchStatus, Body, Capabilities, Usage
 from tiltyard.judges.providers.request_options import VERDICT_TOOL, checked_options
+from tiltyard.judges.providers.silence_watch import StreamDeadline
+from tiltyard.judges.providers.stream_readers import read_stream
+from tiltyard.judges.providers.streams import ChatRequest, StreamEnd, StreamPiece, StreamTimeouts
 from tiltyard.judges.providers.token_limits import LIMIT_FIELDS
 from tiltyard.settings.endpoint_routes import EndpointRoute
 
 __all__ = ["OpenAI"]
+
 
 _OURS = ("model", "messages", *LIMIT_FIELDS, "tools", "tool_choice", "response_format", "stream", "n")
 _ENDPOINT = "/v1/chat/completions"
@@ -90,13 +102,9 @@ class OpenAI:
 
     def body(self, model: str, ask: ChatPrompt, options: Mapping[str, Any]) -> Body:
         """The exact request. The option ``max_tokens_field`` is the field name of the token limit."""
-        extra, _ = checked_options(options, _OURS)
-        limit = extra.pop("max_tokens_field", self._limit)
-        if limit not in LIMIT_FIELDS:
-            raise BadOption(f"options: max_tokens_field is {limit!r}; expected {' or '.join(LIMIT_FIELDS)}")
-        system = [{"role": "system", "content": ask.system}] if ask.system else []
+        extra, limit = self._own_fields(options)
         body: Body = {"model": model, limit: ask.max_tokens}
-        body["messages"] = [*system, {"role": "user", "content": _user_content(ask)}]
+        body["messages"] = [*_system(ask.system), {"role": "user", "content": _user_content(ask)}]
         schema = dict(ask.schema or {})
         if ask.form is VerdictForm.SCHEMA:
             asked = {"name": TOOL_NAME, "strict": True, "schema": schema}
@@ -107,6 +115,25 @@ class OpenAI:
             body["tool_choice"] = {"type": "function", "function": {"name": TOOL_NAME}}
         return body | extra
 
+    def chat_body(self, model: str, request: ChatRequest, options: Mapping[str, Any]) -> Body:
+        """The exact request for a streamed answer, which asks for the usage at its end."""
+        extra, limit = self._own_fields(options)
+        turns = [{"role": turn.role, "content": turn.text} for turn in request.turns]
+        body: Body = {
+            "model": model,
+            limit: request.max_tokens,
+            "messages": [*_system(request.system), *turns],
+        }
+        return body | {"stream": True, "stream_options": {"include_usage": True}} | extra
+
+    def _own_fields(self, options: Mapping[str, Any]) -> tuple[Body, str]:
+        """The user's own fields of a request, and the field name of the token limit."""
+        extra, _ = checked_options(options, _OURS)
+        limit = extra.pop("max_tokens_field", self._limit)
+        if limit not in LIMIT_FIELDS:
+            raise BadOption(f"options: max_tokens_field is {limit!r}; expected {' or '.join(LIMIT_FIELDS)}")
+        return extra, str(limit)
+
     def read(self, body: Body) -> tuple[Reply, Usage | None]:
         choice = _first(body.get("choices"))
         message = choice.get("message")
@@ -115,12 +142,12 @@ class OpenAI:
         stop = _STOPS.get(finish, "other") if isinstance(finish, str) else "other"
         refusal = message.get("refusal")
         if isinstance(refusal, str) and refusal:
-            return Reply(repair_surrogates(refusal), stop="refusal"), _usage(body.get("usage"))
+            return Reply(repair_surrogates(refusal), stop="refusal"), parse_usage(body.get("usage"))
         text, data = _content(message.get("content")), None
         arguments = _first(message.get("tool_calls")).get("function")
         if isinstance(arguments, Mapping):
             text, data = _arguments(arguments.get("arguments"), text)
-        return Reply(text, data, stop), _usage(body.get("usage"))
+        return Reply(text, data, stop), parse_usage(body.get("usage"))
 
     async def complete(self, body: Body) -> Body:
         reply = await self._wire.post(
@@ -129,8 +156,16 @@ class OpenAI:
         choice = _first(reply.get("choices"))
         error = choice.get("error") if choice else reply.get("error")
         if error and not self.read(reply)[0].text:
-            raise self._hidden_fault(error)
+            raise error_in_reply(self._wire.where, error)
         return reply
+
+    def stream(
+        self, body: Body, timeouts: StreamTimeouts, *, thinking_open: bool = False
+    ) -> AsyncGenerator[StreamPiece | StreamEnd]:
+        deadline = StreamDeadline(timeouts, asyncio.get_running_loop().time())
+        events = self._wire.events(self._path, encode_body(body), deadline, model=body.get("model", ""))
+        reader = OpenAIStream(self._wire.where, thinking_open=thinking_open)
+        return read_stream(events, reader, deadline)
 
     async def count_tokens(self, body: Body) -> int:
         raise ProviderFault(f"{self._wire.where}: has no endpoint to count tokens of {body.get('model')}")
@@ -193,22 +228,6 @@ class OpenAI:
     async def _batch(self, batch_id: str) -> Body:
         return await self._wire.get(f"/batches/{quote(batch_id, safe='')}")
 
-    def _hidden_fault(self, error: object) -> ProviderFault:
-        """An error in a reply with status 200, as OpenRouter sends when an upstream model fails."""
-        code = error.get("code") if isinstance(error, Mapping) else None
-        status = code if isinstance(code, int) else 200
-        kind, message = parse_error_document({"error": error})
-        problem = f"{self._wire.where}: an error instead of a reply: {message or kind or error!r}"[:400]
-        final = 400 <= status < 500 and not is_retryable(status)
-        return ProviderFault(
-            problem,
-            status=status,
-            retryable=not final,
-            throttled=status == 429,
-            billed=not final,
-            said=message,
-        )
-
     def _status(self, document: object, *, billable: bool = False) -> BatchStatus:
         try:
             return _batch_status(document)
@@ -231,6 +250,10 @@ class OpenAI:
         )
         stated = f"status {status}, " if isinstance(status, int) else ""
         return BatchEntry(name, "errored", error=f"{stated}{kind}: {text}", retryable=retryable, said=text)
+
+
+def _system(text: str | None) -> list[Body]:
+    return [{"role": "system", "content": text}] if text else []
 
 
 def _first(items: object) -> Mapping[str, Any]:
@@ -260,24 +283,6 @@ def _arguments(arguments: object, text: str | None) -> tuple[str | None, Mapping
     except ValueError:
         data = None
     return (text, data) if isinstance(data, dict) else (text or repair_surrogates(arguments), None)
-
-
-def _usage(stated: object) -> Usage | None:
-    if not isinstance(stated, Mapping):
-        return None
-    given, made = (
-        parse_token_count(stated.get("prompt_tokens")),
-        parse_token_count(stated.get("completion_tokens")),
-    )
-    if given is None or made is None:
-        return None
-    # Some endpoints (such as for Gemini) count thinking tokens only in the total, and bill them as output.
-    made = max(made, (parse_token_count(stated.get("total_tokens")) or 0) - given)
-    details = stated.get("prompt_tokens_details")
-    details = details if isinstance(details, Mapping) else {}
-    read = min(parse_token_count(details.get("cached_tokens")) or 0, given)
-    written = min(parse_token_count(details.get("cache_write_tokens")) or 0, given - read)
-    return Usage(given - read - written, made, written, read)
 
 
 def _batch_status(document: Any) -> BatchStatus:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tiltyard.errors import BadOption, MissingExtra
 from tiltyard.judges.providers.provider import Provider
+from tiltyard.judges.providers.streams import StreamingProvider, StreamTimeouts
 from tiltyard.settings.endpoint_routes import EndpointRoute
 
-__all__ = ["PROVIDERS", "open_provider"]
+if TYPE_CHECKING:
+    from tiltyard.judges.providers.anthropic import Anthropic
+    from tiltyard.judges.providers.openai import OpenAI
+
+__all__ = ["PROVIDERS", "STREAMING_PROVIDERS", "open_provider", "open_streaming_provider"]
 
 PROVIDERS = ("anthropic", "openai", "replay")
+#: Those that can answer as a stream.
+STREAMING_PROVIDERS = ("anthropic", "openai")
 
 
 def open_provider(
@@ -25,20 +34,39 @@ def open_provider(
     """
     if name == "replay":
         return _open_replay(base_url)
+    if name not in STREAMING_PROVIDERS:
+        raise BadOption(f"provider: {name!r}; expected one of {', '.join(PROVIDERS)}")
+    return _open_http(name, base_url, api_key, timeout_seconds, route)
+
+
+def open_streaming_provider(
+    name: str,
+    base_url: str | None,
+    api_key: str | None,
+    timeouts: StreamTimeouts,
+    route: EndpointRoute | None = None,
+) -> StreamingProvider:
+    """The same for a provider whose answers are streamed. Its calls end by their own timeouts."""
+    if name not in STREAMING_PROVIDERS:
+        raise BadOption(f"provider: {name!r}; expected one of {', '.join(STREAMING_PROVIDERS)}")
+    return _open_http(name, base_url, api_key, timeouts.total_seconds, route)
+
+
+def _open_http(
+    name: str, base_url: str | None, api_key: str | None, timeout_seconds: float, route: EndpointRoute | None
+) -> Anthropic | OpenAI:
     try:
         if name == "anthropic":
             from tiltyard.judges.providers.anthropic import Anthropic
 
             return Anthropic(base_url, api_key, timeout_seconds, route)
-        if name == "openai":
-            from tiltyard.judges.providers.openai import OpenAI
+        from tiltyard.judges.providers.openai import OpenAI
 
-            return OpenAI(base_url, api_key, timeout_seconds, route)
+        return OpenAI(base_url, api_key, timeout_seconds, route)
     except ModuleNotFoundError as error:
         if error.name not in {"aiohttp", "truststore", "yarl"}:
             raise
         raise MissingExtra("judges", f"calling {name} models") from None
-    raise BadOption(f"provider: {name!r}; expected one of {', '.join(PROVIDERS)}")
 
 
 def _open_replay(path: str | None) -> Provider:

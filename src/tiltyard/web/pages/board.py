@@ -61,7 +61,8 @@ async def _sent(request: Request, arena: Arena, material: BoardPageData) -> Resp
     """Send the page, cached by board, query, language and theme."""
     kept, chart = board_page_cache_of(request), await chart_view(request, material)
     look = (localization_of(request).language, theme_of(request))
-    key = ("page", look, material.key(), tuple(chart.svg.values()), chart.drawn)
+    votable = arena.settings.accepts_votes
+    key = ("page", look, votable, material.key(), tuple(chart.svg.values()), chart.drawn)
     found = kept.made.get(key)
     if found is None:
         async with kept.making:
@@ -80,7 +81,7 @@ def _rendered(request: Request, material: BoardPageData, chart: ChartView) -> st
         path = paths.snapshot(material.arena.name, first.snapshot.sha256)
     shown, chosen = (
         (material.arena.name, first.snapshot.sha256),
-        query.only("category", "language", "excluded"),
+        query.only("category", "language", "excluded", "identity"),
     )
     values: dict[str, object] = {
         "active": "board",

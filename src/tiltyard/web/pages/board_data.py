@@ -269,7 +269,13 @@ async def _counted(
             snapshot, board_of(snapshot), None, snapshot.sha256, await _citation(request, snapshot)
         )
     found = await boards.filtered(
-        arena, source, part.category, part.language, counted=part.counted, snapshot=once
+        arena,
+        source,
+        part.category,
+        part.language,
+        counted=part.counted,
+        identity=part.identity,
+        snapshot=once,
     )
     filtered = kept.filtered_board(found.sha256, found.data)
     if filtered.snapshot != snapshot.sha256:

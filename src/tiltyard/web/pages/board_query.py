@@ -10,6 +10,7 @@ from fastapi import Depends, Query
 
 from tiltyard.arena.boards.filtered_boards import VoteSubset
 from tiltyard.arena.log.event_log import SOURCES
+from tiltyard.core.board.filtered import IdentityFilter
 from tiltyard.report.arena_charts import CHARTS
 from tiltyard.web.pages.paths import asked
 from tiltyard.web.reader_access import Plain
@@ -41,6 +42,8 @@ class BoardQuery:
     #: The only dimension of votes in an arena.
     dimension: Literal["overall"] = "overall"
     excluded: Literal["left-out", "counted"] = "left-out"
+    #: Of a live arena: battles that talk about who answers.
+    identity: IdentityFilter = "with"
     retired: Literal["show", "hide"] = "show"
     q: str = ""
     sort: Sort = "rank"
@@ -56,7 +59,8 @@ class BoardQuery:
         """The selected votes; for both sources, those of people unless ``source`` is given."""
         if source is None:
             source = 0 if self.source == "both" else SOURCES.index(self.source)
-        return VoteSubset(source, self.category or None, self.language or None, self.excluded == "counted")
+        counted = self.excluded == "counted"
+        return VoteSubset(source, self.category or None, self.language or None, counted, self.identity)
 
     def changed(self, **changes: str) -> BoardQuery:
         """A copy with some values changed."""
@@ -91,13 +95,15 @@ async def _read_query(
     language: Plain = "",
     dimension: Literal["overall"] = "overall",
     excluded: Literal["left-out", "counted"] = "left-out",
+    identity: IdentityFilter = "with",
     retired: Literal["show", "hide"] = "show",
     q: Plain = "",
     sort: Sort = "rank",
     order: Literal["", "asc", "desc"] = "",
     chart: Chart = "ratings",
 ) -> BoardQuery:
-    return BoardQuery(source, category, language, dimension, excluded, retired, q.strip(), sort, order, chart)
+    votes = (source, category, language, dimension, excluded, identity)
+    return BoardQuery(*votes, retired, q.strip(), sort, order, chart)
 
 
 BoardQueryParams = Annotated[BoardQuery, Depends(_read_query)]

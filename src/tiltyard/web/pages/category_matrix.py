@@ -25,19 +25,20 @@ router = APIRouter(include_in_schema=False)
 
 #: Categories that are shown; each is a board of its own, computed from its votes.
 _SHOWN_CATEGORY_LIMIT = 12
-#: With fewer votes in a category, the cell of a model is empty.
+#: With fewer votes in a category, the cell of a model says how many it has, and no more.
 _CELL_VOTES = 30
 
 
 @dataclass(frozen=True, slots=True)
 class CategoryColumn:
-    """One category: who is first in it, and the rows of the models that have enough votes."""
+    """One category: who is first in it, the rows of the models that have enough votes, and the votes of all."""
 
     #: ``None`` for all prompts.
     category: str | None
     votes: int
     headline: Headline
     cells: dict[str, BoardLine]
+    model_votes: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +49,13 @@ class CategoryMatrix:
     columns: tuple[CategoryColumn, ...]
     #: Categories that are left out.
     left_out: int
-    #: With fewer votes, a cell is empty.
+    #: With fewer votes, a cell only says how many there are.
     cell_votes: int = _CELL_VOTES
 
     @property
-    def empty(self) -> int:
-        """The number of empty cells."""
-        return sum(len(self.models) - len(column.cells) for column in self.columns)
+    def is_empty(self) -> bool:
+        """Whether no model has enough votes in any category."""
+        return not any(column.cells for column in self.columns if column.category is not None)
 
 
 @router.get("/arenas/{arena}/categories", response_class=HTMLResponse)
@@ -104,6 +105,7 @@ def make_matrix(
             (board.filtered or board.document).votes,
             view.headline,
             {line.model: line for line in view.lines if _has_enough(line)},
+            {line.model: line.votes for line in view.lines},
         )
         for category, board, view in zip(categories, boards, views, strict=True)
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from tiltyard.arena.content.stored_conversations import SaidText, StoredConversation, said_texts
+from tiltyard.arena.content.stored_conversations import SaidText, StoredConversation, count_files, said_texts
 from tiltyard.core.judging.conversation import Message
 from tiltyard.core.judging.question_context import AnswerContext, shared_context
 from tiltyard.web.texts import render_text
@@ -33,6 +33,8 @@ class TurnStep:
     role: str
     tool: str | None
     text: Markup
+    #: Images and other files that are not shown; the text has a mark for each.
+    files: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,8 @@ class ConversationView:
     earlier: tuple[TurnStep, ...]
     #: The turns of both sides; both have as many.
     turns: tuple[tuple[ConversationTurn, ...], tuple[ConversationTurn, ...]]
+    #: Images and other files that came with the prompt, and are not shown.
+    prompt_files: int = 0
 
 
 def build_conversation_view(
@@ -85,6 +89,7 @@ def build_conversation_view(
         systems_differ=context.systems_differ,
         earlier=_steps(said_texts(context.earlier), _SHARED_CHARACTERS),
         turns=(turns[0], turns[1]),
+        prompt_files=max(count_files(side.context.messages[-1:]) for side in sides),
     )
 
 
@@ -137,4 +142,4 @@ def _steps(texts: Sequence[SaidText], left: int) -> tuple[TurnStep, ...]:
 def _step(said: SaidText, most: int) -> TurnStep:
     cut = make_storable(said.text[:most]) + ("…" if len(said.text) > most else "")
     shown = Markup(mark_hidden_characters(cut))  # noqa: S704 - escaped  # nosec B704
-    return TurnStep(said.role, said.tool, shown)
+    return TurnStep(said.role, said.tool, shown, said.files)

@@ -27,7 +27,7 @@ from tiltyard.web.texts import render_text
 from tiltyard.web.texts.renderer import MAX_SHOWN_CHARACTERS
 from tiltyard.web.texts.text_direction import is_right_to_left
 
-__all__ = ["MatchupSide", "MatchupView", "RenderCache", "build_matchup_view"]
+__all__ = ["MatchupSide", "MatchupView", "RenderCache", "build_matchup_view", "excerpt_of"]
 
 #: A prompt with more characters or lines is collapsed.
 _LONG_PROMPT_CHARACTERS, _LONG_PROMPT_LINES = 700, 10
@@ -103,7 +103,7 @@ async def build_matchup_view(
     return MatchupView(
         matchup=shown,
         prompt=html,
-        excerpt=_excerpt(text),
+        excerpt=excerpt_of(text),
         language=language,
         sides=(
             MatchupSide("a", kinds[0], f"/m/{shown}/a", sides[0], _is_cut(both[0], kinds[0]), turns[0]),
@@ -204,7 +204,8 @@ def _is_cut(content: ResponseContent, kind: str) -> bool:
     )
 
 
-def _excerpt(text: str) -> str | None:
+def excerpt_of(text: str) -> str | None:
+    """The start of a prompt that is collapsed because it is long; ``None`` if it is not."""
     if len(text) <= _LONG_PROMPT_CHARACTERS and text.count("\n") < _LONG_PROMPT_LINES:
         return None
     return " ".join(text[: 4 * _EXCERPT_CHARACTERS].split())[:_EXCERPT_CHARACTERS]

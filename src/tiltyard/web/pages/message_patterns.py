@@ -31,6 +31,8 @@ PROBLEMS = (
     _("There is nothing to vote on"),
     _("Voting is paused"),
     _("Conflict with existing data"),
+    _("A battle is still open"),
+    _("The budget is spent"),
     _("This is not allowed"),
     _("Too many requests"),
     _("Server too busy"),

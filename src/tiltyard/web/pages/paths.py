@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from urllib.parse import quote, urlencode, urlsplit
 
 __all__ = [
+    "ask",
     "asked",
     "board",
     "board_card",
@@ -58,6 +59,11 @@ def model(arena: str, name: str, **query: str | None) -> str:
 def vote(arena: str, **query: str | None) -> str:
     """The voting page."""
     return asked(f"/arenas/{_quoted(arena)}/vote", query)
+
+
+def ask(arena: str) -> str:
+    """Where the first prompt of a live battle is sent."""
+    return f"/arenas/{_quoted(arena)}/ask"
 
 
 def revealed(arena: str) -> str:

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
-from typing import Annotated, TypedDict
+from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Form, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
-from tiltyard.arena.boards.rank_lookup import ModelRank, newest_ranks
-from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.content.catalog import read_prompt_filters
 from tiltyard.arena.log.event_details import VoteDetail
 from tiltyard.arena.log.event_log import HUMAN
-from tiltyard.arena.voting.remarks import Remark
 from tiltyard.arena.voting.voter_requests import (
     OfferedMatchup,
-    RevealedMatchup,
     ReviewedMatchup,
     Voter,
 )
@@ -30,13 +25,23 @@ from tiltyard.errors import BadOption, Busy, Closed, Expired, NoMatchup, NotFoun
 from tiltyard.web.access import access_of, registry_of
 from tiltyard.web.context import context_of
 from tiltyard.web.pages import paths
+from tiltyard.web.pages.final_votes import finish_vote, revealed_names
 from tiltyard.web.pages.layout import redirect_to, render_page
+from tiltyard.web.pages.live_pages import answer_figures, live_matchup_page, live_vote_page
 from tiltyard.web.pages.matchup_view import MatchupView, build_matchup_view
 from tiltyard.web.pages.panel import is_rater
-from tiltyard.web.pages.remark_form import COMPLAINTS, NEGATIVE_TAGS, POSITIVE_TAGS, read_remark
+from tiltyard.web.pages.remark_form import COMPLAINTS, read_remark
 from tiltyard.web.pages.skill_form import SkillForm, skill_choice
 from tiltyard.web.pages.voter_texts import agree, read_voter_texts, unanswered_consent
-from tiltyard.web.reader_access import boards_of, personal_boards_of
+from tiltyard.web.pages.voting_values import (
+    NO_NAMES,
+    VotingFrame,
+    arena_of,
+    matchup_values,
+    shown_names,
+    voting_frame,
+)
+from tiltyard.web.reader_access import personal_boards_of
 from tiltyard.web.routes.matchups import find_queue_and_voter, skip_detail
 from tiltyard.wire.vocabulary import SKIP_REASONS
 
@@ -48,47 +53,6 @@ Text = Annotated[str, Form()]
 Tags = Annotated[list[str] | None, Form()]
 Ballot = Annotated[int, Form(ge=0, lt=2**31)]
 
-#: Notes that a page can show, given by the query parameter ``note``.
-_NOTES = frozenset({"stands", "reported", "noted", "late", "undone"})
-
-
-class _Frame(TypedDict):
-    """Template values of every voting page."""
-
-    arena: Arena
-    active: str
-    undo_seconds: float
-    #: The voter's final votes.
-    final_votes: int
-    reveal: str
-    session_votes: int
-    skip_reasons: tuple[str, ...]
-    #: Votes whose names are not revealed yet; ``None`` if names are not revealed by session.
-    unrevealed_votes: int | None
-
-
-class _Names(TypedDict):
-    """The names of both models, with their places on the newest board."""
-
-    names: RevealedMatchup | None
-    places: dict[str, ModelRank | None] | None
-
-
-class _MatchupValues(TypedDict):
-    """Template values of a matchup."""
-
-    praise: tuple[str, ...]
-    reproach: tuple[str, ...]
-    complaints: tuple[str, ...]
-    scene: MatchupView | None
-    state: str
-    seen: ReviewedMatchup | None
-    ballot: int
-    outcome: str | None
-    remark: Remark
-    note: str | None
-    expires_in: int | None
-
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
@@ -99,9 +63,6 @@ class _Counted:
     ballot: int
     left: float
     blind: bool
-
-
-_NAMELESS: _Names = {"names": None, "places": None}
 
 
 @router.get("/arenas/{arena}/vote", response_class=HTMLResponse)
@@ -121,7 +82,9 @@ async def vote_page(
     opened = [] if voter is None else await queue.open_matchups(voter)
     if voter is not None and not opened and await is_rater(request, queue, voter):
         return redirect_to(paths.panel(arena))
-    values = await _frame(request, queue, voter)
+    if queue.settings.is_live:
+        return await live_vote_page(request, queue, voter, after)
+    values = await voting_frame(request, queue, voter)
     asked = await unanswered_consent(request, queue.arena, voter)
     if voter is None or not opened or asked or choose:
         return await _welcome(request, queue, values, asked=asked is not None, nothing_fits=choose == "none")
@@ -130,12 +93,12 @@ async def vote_page(
     except NotFound:
         return await _welcome(request, queue, values)
     last = _read_id(request, after)
-    before = await _before(queue, voter, last)
-    shown = _matchup_values(scene, ballot=opened[0].ballot)
+    before = await revealed_names(queue, voter, last)
+    shown = matchup_values(scene, ballot=opened[0].ballot)
     counted = await _counted(request, queue, voter, last)
     texts = await read_voter_texts(request, values["arena"])
     return render_page(
-        request, "vote/vote.html", **values, **shown, **_NAMELESS, before=before, counted=counted, texts=texts
+        request, "vote/vote.html", **values, **shown, **NO_NAMES, before=before, counted=counted, texts=texts
     )
 
 
@@ -156,18 +119,21 @@ async def next_page(
     """
     queue, access = await registry_of(request).voting_queue(arena), access_of(request)
     voter, cookie, final = await access.voter(request, queue), None, False
+    if queue.settings.is_live:
+        final = voter is not None and await finish_vote(queue, voter, _read_id(request, last), tags, comment)
+        return redirect_to(paths.vote(arena, after=last if final else None))
     asked = await unanswered_consent(request, queue.arena, voter)
     if asked is not None and consent != asked:
         return redirect_to(paths.vote(arena))
     if voter is None:
         voter, cookie = access.new_voter(request)
     elif last:
-        final = await _finish(queue, voter, _read_id(request, last), tags, comment)
+        final = await finish_vote(queue, voter, _read_id(request, last), tags, comment)
     if asked is not None:
         await agree(request, queue.arena, voter, asked)
     declared = None
     if skills.declared and voter.source == HUMAN:
-        filters = await read_prompt_filters(registry_of(request).pool, await _arena(request, queue))
+        filters = await read_prompt_filters(registry_of(request).pool, await arena_of(request, queue))
         declared = skills.read(*filters)
         voter = replace(voter, declared=declared)
     else:
@@ -182,6 +148,8 @@ async def next_page(
 
 async def _serve_next(request: Request, queue: VotingQueue, voter: Voter, *, after: str | None = None) -> str:
     """Serve the next matchup; return the path of the page that shows it, or says why there is none."""
+    if queue.settings.is_live:
+        return paths.vote(queue.name, after=after)
     try:
         with suppress(Paused):
             await queue.next_matchup(voter)
@@ -210,7 +178,7 @@ async def told_page(request: Request, arena: str) -> HTMLResponse:
     """The votes whose names were revealed to this voter last, with the names."""
     queue = await registry_of(request).voting_queue(arena)
     voter = await access_of(request).voter(request, queue)
-    values = await _frame(request, queue, voter)
+    values = await voting_frame(request, queue, voter)
     votes = () if voter is None else await personal_boards_of(request).last_revealed(values["arena"], voter)
     texts = await read_voter_texts(request, values["arena"])
     return render_page(request, "vote/revealed.html", **values, votes=votes, texts=texts)
@@ -226,12 +194,14 @@ async def ahead(request: Request, arena: str, shown: Text = "") -> HTMLResponse:
     voter = await access_of(request).voter(request, queue)
     if voter is None:
         raise NotFound("there is no session yet; request a first matchup")
+    if queue.settings.is_live:
+        raise NotFound("a live arena has no next matchup; it begins with your prompt")
     voter = access_of(request).skills.voter(request, queue.arena, voter)
     offered = await queue.look_ahead(voter, _read_id(request, shown))
     scene = await _offered_view(request, queue, offered)
-    values = await _frame(request, queue, None)
+    values = await voting_frame(request, queue, None)
     return render_page(
-        request, "vote/ahead.html", **values, **_matchup_values(scene, ballot=offered.ballot), **_NAMELESS
+        request, "vote/ahead.html", **values, **matchup_values(scene, ballot=offered.ballot), **NO_NAMES
     )
 
 
@@ -239,17 +209,19 @@ async def ahead(request: Request, arena: str, shown: Text = "") -> HTMLResponse:
 async def matchup_page(request: Request, matchup: str, note: Annotated[str, Query()] = "") -> HTMLResponse:
     """A voter's own matchup in any state; usually after the vote."""
     queue, voter, one = await find_queue_and_voter(request, matchup)
+    if queue.settings.is_live:
+        return await live_matchup_page(request, queue, voter, one, note)
     seen = await queue.review(voter, one)
     names = await queue.reveal(voter, one) if seen.revealed and seen.state == "voted" else None
     remark = await queue.remarked(voter, one)
     scene = await _reviewed_view(request, queue, seen)
-    values = await _frame(request, queue, voter)
+    values = await voting_frame(request, queue, voter)
     return render_page(
         request,
         "vote/vote.html" if scene is not None else "vote/ended.html",
         **values,
-        **_matchup_values(scene, seen, remark, note),
-        **await _names(request, queue, voter, names),
+        **matchup_values(scene, seen, remark, note),
+        **await shown_names(request, queue, voter, names),
         before=names,
         counted=None,
         texts=await read_voter_texts(request, values["arena"]),
@@ -260,7 +232,7 @@ async def matchup_page(request: Request, matchup: str, note: Annotated[str, Quer
 async def counted_piece(request: Request, matchup: str) -> HTMLResponse:
     """The line about a vote whose names are not revealed yet, as an HTML fragment for the page of the next matchup."""
     queue, voter, one = await find_queue_and_voter(request, matchup)
-    values = await _frame(request, queue, voter)
+    values = await voting_frame(request, queue, voter)
     return render_page(
         request, "vote/counted.html", **values, counted=await _counted(request, queue, voter, one)
     )
@@ -286,6 +258,8 @@ async def cast(
         return redirect_to(paths.matchup(matchup))
     if ended.revealed:
         return redirect_to(paths.revealed(queue.name))
+    if queue.settings.is_live:
+        return redirect_to(paths.matchup(matchup))
     with suppress(NoMatchup, Busy, Paused):
         await queue.next_matchup(access_of(request).skills.voter(request, queue.arena, voter))
     return redirect_to(paths.vote(queue.name, after=matchup))
@@ -324,14 +298,15 @@ async def show_names(
     """Reveal the names; the vote becomes final. With ``part``, returns only a fragment, for scripts."""
     queue, voter, one = await find_queue_and_voter(request, matchup)
     if not part:
-        await _finish(queue, voter, one, tags, comment)
+        await finish_vote(queue, voter, one, tags, comment)
         return redirect_to(paths.matchup(matchup))
     names = await queue.reveal(voter, one)
     return render_page(
         request,
         "vote/names.html",
-        **await _frame(request, queue, voter),
-        **await _names(request, queue, voter, names),
+        **await voting_frame(request, queue, voter),
+        **await shown_names(request, queue, voter, names),
+        figures=await answer_figures(request, queue, one),
     )
 
 
@@ -360,10 +335,6 @@ async def complain(request: Request, matchup: str, reason: Text = "", note: Text
     return redirect_to(paths.matchup(matchup) + "?note=reported")
 
 
-async def _arena(request: Request, queue: VotingQueue) -> Arena:
-    return await boards_of(request).arena(queue.name)
-
-
 def _read_id(request: Request, matchup: str) -> UUID | None:
     """The id in a field that a script or a link filled; ``None`` if it is none of this server's."""
     with suppress(NotFound):
@@ -371,27 +342,13 @@ def _read_id(request: Request, matchup: str) -> UUID | None:
     return None
 
 
-async def _finish(queue: VotingQueue, voter: Voter, one: UUID | None, tags: Tags, comment: str) -> bool:
-    """Save the remark that came with the request, if still possible; reveal the names, if they are revealed now.
-
-    Returns whether the next page can show the result of the vote.
-    """
-    remark = read_remark(tags, comment)
-    if one is None:
-        return False
-    if remark != Remark():
-        with suppress(Closed, Expired, NotFound):
-            await queue.remark(voter, one, remark.tags, remark.comment)
-    if queue.settings.reveal != "vote":
-        return True
-    with suppress(Closed, Expired, NotFound):
-        await queue.reveal(voter, one)
-        return True
-    return False
-
-
 async def _welcome(
-    request: Request, queue: VotingQueue, values: _Frame, *, asked: bool = False, nothing_fits: bool = False
+    request: Request,
+    queue: VotingQueue,
+    values: VotingFrame,
+    *,
+    asked: bool = False,
+    nothing_fits: bool = False,
 ) -> HTMLResponse:
     """The page before the first vote, or why there is nothing to vote on.
 
@@ -415,17 +372,6 @@ async def _welcome(
         choice=choice,
         nothing_fits=nothing_fits,
     )
-
-
-async def _before(queue: VotingQueue, voter: Voter, one: UUID | None) -> RevealedMatchup | None:
-    """The names of a vote of this voter if they are revealed; otherwise ``None``."""
-    if one is None:
-        return None
-    with suppress(Closed, NotFound):
-        seen = await queue.review(voter, one)
-        if seen.state == "voted" and seen.revealed:
-            return await queue.reveal(voter, one)
-    return None
 
 
 async def _counted(request: Request, queue: VotingQueue, voter: Voter, one: UUID | None) -> _Counted | None:
@@ -456,56 +402,3 @@ async def _reviewed_view(request: Request, queue: VotingQueue, seen: ReviewedMat
         )
     except NotFound:
         return None
-
-
-async def _frame(request: Request, queue: VotingQueue, voter: Voter | None) -> _Frame:
-    """Values of every voting page: the arena, its settings and the voter's counts."""
-    arena = await _arena(request, queue)
-    unrevealed = None
-    if voter is not None and queue.settings.reveal == "session":
-        unrevealed = await queue.unrevealed_votes(voter)
-    return {
-        "arena": arena,
-        "active": "vote",
-        "undo_seconds": queue.settings.undo_seconds,
-        "final_votes": 0 if voter is None else await queue.final_votes(voter),
-        "reveal": queue.settings.reveal,
-        "session_votes": queue.settings.session_votes,
-        "skip_reasons": SKIP_REASONS,
-        "unrevealed_votes": unrevealed,
-    }
-
-
-async def _names(request: Request, queue: VotingQueue, voter: Voter, names: RevealedMatchup | None) -> _Names:
-    if names is None:
-        return _NAMELESS
-    found = await newest_ranks(boards_of(request), queue.arena, voter.source) or {}
-    return {"names": names, "places": {"a": found.get(names.model_a), "b": found.get(names.model_b)}}
-
-
-def _matchup_values(
-    scene: MatchupView | None,
-    seen: ReviewedMatchup | None = None,
-    remark: Remark | None = None,
-    note: str = "",
-    ballot: int = 0,
-) -> _MatchupValues:
-    outcome = None if seen is None or seen.outcome is None else SPELLED[seen.outcome][0]
-    return {
-        "praise": POSITIVE_TAGS,
-        "reproach": NEGATIVE_TAGS,
-        "complaints": COMPLAINTS,
-        "scene": scene,
-        "state": "open" if seen is None else seen.state,
-        "seen": seen,
-        "ballot": ballot if seen is None else seen.ballot,
-        "outcome": outcome,
-        "remark": remark or Remark(),
-        "note": note if note in _NOTES else None,
-        "expires_in": None if scene is None else _until(scene.expires_at),
-    }
-
-
-def _until(moment: datetime) -> int:
-    """Whole seconds until a moment."""
-    return max(0, int((moment - datetime.now(moment.tzinfo)).total_seconds()))

@@ -11,6 +11,7 @@ from tiltyard.arena.boards.archive import read_report_document, read_reports, re
 from tiltyard.arena.boards.document_cache import HashedDocument
 from tiltyard.arena.boards.filtered_boards import VoteSubset
 from tiltyard.arena.boards.published_boards import board_of
+from tiltyard.core.board.filtered import IdentityFilter
 from tiltyard.web.access import registry_of
 from tiltyard.web.arena_schemas import (
     BoardOut,
@@ -42,6 +43,10 @@ Excluded = Annotated[
     Literal["left-out", "counted"],
     Query(description="Whether votes that the operator excluded are left out or counted."),
 ]
+Identity = Annotated[
+    IdentityFilter,
+    Query(description="Whether live battles that talk about who answers are counted, or left out."),
+]
 Big = Annotated[int | None, Query(ge=0, lt=2**63)]
 
 _CACHED: Documented = {304: {"description": "Not modified."}}
@@ -61,12 +66,15 @@ async def board(
     language: Filter = None,
     retired: Annotated[bool, Query(description="Whether retired models are shown.")] = True,
     excluded: Excluded = "left-out",
+    identity: Identity = "with",
 ) -> Response:
     """The newest board. With a category, a language or excluded votes: the board of those votes alone."""
     boards, number = boards_of(request), source_number(source)
-    part = VoteSubset(number, category, language, excluded == "counted")
+    part = VoteSubset(number, category, language, excluded == "counted", identity)
     if not part.whole:
-        filtered = await boards.filtered(arena, number, category, language, counted=part.counted)
+        filtered = await boards.filtered(
+            arena, number, category, language, counted=part.counted, identity=identity
+        )
         return send_cacheable(request, arena, filtered.data, filtered.sha256)
     newest = await boards.latest(arena.arena, number)
     if retired:
@@ -118,17 +126,18 @@ async def snapshot(
     category: Filter = None,
     language: Filter = None,
     excluded: Excluded = "left-out",
+    identity: Identity = "with",
 ) -> Response:
     """A published board; its bytes have this hash. It is permanent if it was evaluated, else kept for 30 days.
 
     With a category, a language or excluded votes: the board of those of its votes alone.
     """
-    part = VoteSubset(0, category, language, excluded == "counted")
+    part = VoteSubset(0, category, language, excluded == "counted", identity)
     if not part.whole:
         boards = boards_of(request)
         once = await boards.published(arena.arena, snapshot)
         filtered = await boards.filtered(
-            arena, once.source, category, language, counted=part.counted, snapshot=once
+            arena, once.source, category, language, counted=part.counted, identity=identity, snapshot=once
         )
         return send_cacheable(request, arena, filtered.data, filtered.sha256)
     found = await read_snapshot(registry_of(request).pool, arena, snapshot)

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import Response
 
-from tiltyard.arena.content.catalog import find_live_response
+from tiltyard.arena.content.catalog import find_kept_response
 from tiltyard.arena.operators import moderation
 from tiltyard.arena.operators.arena_changes import exclude, find_sessions_by_pseudonym, restore
 from tiltyard.arena.operators.exclusions import VoteSelection
@@ -128,7 +128,7 @@ async def response(
     model: Annotated[Plain, Query(description="The model's name.")],
     prompt: Annotated[Plain, Query(description="The prompt's name.")],
 ) -> Response:
-    """The bytes of a response that was not withdrawn, for review."""
+    """The bytes of a response that was not withdrawn, for review; a hidden one too."""
     registry = registry_of(request)
-    content = await registry.blobs.read(await find_live_response(registry.pool, arena, model, prompt))
+    content = await registry.blobs.read_kept(await find_kept_response(registry.pool, arena, model, prompt))
     return Response(content.data, media_type=content.media_type, headers=_DOWNLOAD_HEADERS)

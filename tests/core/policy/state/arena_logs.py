@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state import standing as standing_module
 from tiltyard.core.policy.state.checkpoint import save
-from tiltyard.core.policy.state.events import NO_SESSION, Event, Events
+from tiltyard.core.policy.state.events import NO_FREE_PROMPT, NO_SESSION, Event, Events
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.state.strengths import Strengths
@@ -26,6 +26,9 @@ CACHES = (
     "cells.n_filled",
     "cells.n_exhausted",
     "cells.best",
+    "prompt_meetings.decisive",
+    "prompt_meetings.attempts",
+    "prompt_meetings.prompts",
     "thin",
     "order",
     "in_band",
@@ -61,7 +64,7 @@ class Log:
 
 
 def happen(standing: Standing, row: dict[str, int]) -> None:
-    """One event, by the door that a live arena uses."""
+    """One event, by the door that an arena uses."""
     event = row["event"]
     if event == Event.SERVED:
         standing.serve(
@@ -74,7 +77,8 @@ def happen(standing: Standing, row: dict[str, int]) -> None:
             serial=row["serial"],
         )
     elif event == Event.VOTE:
-        standing.vote(row["a"], row["b"], row["prompt"], row["kind"], row.get("session", NO_SESSION))
+        session, free_prompt = row.get("session", NO_SESSION), row.get("free_prompt", NO_FREE_PROMPT)
+        standing.vote(row["a"], row["b"], row["prompt"], row["kind"], session, free_prompt)
     elif event == Event.SKIP:
         standing.skip()
     elif event == Event.EXPIRE:
@@ -153,6 +157,7 @@ def policies(draw: st.DrawFn) -> Policy:
         settling=draw(st.integers(0, 3)),
         both_bad_over=draw(st.integers(1, 5)),
         form_votes=1,
+        free_prompts=draw(st.booleans()),
     )
 
 
@@ -199,6 +204,8 @@ def _row(event: int, m: int, p: int, served: int, rng: np.random.Generator) -> d
             "nominal": int(rng.integers(4)),
         }
         row["session"] = int(rng.integers(-1, 6))
+        if event == Event.VOTE:
+            row["free_prompt"] = int(rng.choice((1, 2, 3, 2**32 - 1)))
     elif event == Event.EXPIRE:
         row["serial"] = int(rng.integers(-2, served + 3))
     elif event in (Event.RESPOND, Event.WITHDRAW):

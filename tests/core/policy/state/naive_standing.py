@@ -150,9 +150,11 @@ class NaiveStanding:
             if len(kept) > self.policy.sessions_kept:
                 del kept[next(iter(kept))]
         most = self.policy.session_pairs
+        last = {name: pairs[len(pairs) - min(most, len(pairs)) :] for name, (pairs, _) in kept.items()}
+        free = self.policy.free_prompts  # no category is remembered
         return {
-            name: (pairs[len(pairs) - min(most, len(pairs)) :], dict(prompts))
-            for name, (pairs, prompts) in kept.items()
+            name: (last[name], {pair: [] for pair in last[name]} if free else dict(prompts))
+            for name, (_, prompts) in kept.items()
         }
 
 

@@ -71,6 +71,26 @@ def test_pairs_and_their_prompts(log):
 
 @given(logs(most=80))
 @EXAMPLES
+def test_pairs_and_the_prompts_that_they_were_compared_on(log):
+    standing, naive = folded(log)
+    named = "free_prompt" if log.policy.free_prompts else "prompt"
+    for i, j in itertools.permutations(range(naive.m), 2):
+        rows, low = naive.of_pair(i, j), min(i, j)
+        prompts = sorted({row[named] for row in rows})
+        results = [[naive.result(row, low) for row in rows if row[named] == q] for q in prompts]
+        compared = standing.prompt_meetings
+        assert compared.attempts[i, j] == len(rows)
+        assert compared.decisive[i, j] == sum(map(decisive, results))
+        assert compared.prompts[i, j] == sum(decisive(on) > 0 for on in results)
+        cells = compared.cells(i, j)
+        assert ([] if cells is None else cells.prompts.tolist()) == prompts
+        assert rows == [] or cells.tally.tolist() == [[on.count(k) for k in range(4)] for on in results]
+    votes = standing.vote_log.columns()
+    assert votes["prompt"].tolist() == [row[named] for row in naive.votes]
+
+
+@given(logs(most=80))
+@EXAMPLES
 def test_prompts_that_two_models_can_be_served_on(log):
     standing, naive = folded(log)
     for i, j in itertools.permutations(range(naive.m), 2):

@@ -34,6 +34,7 @@ from tiltyard.errors import BadOption
         ({"stable_coverage": 1.5}, "stable_coverage is 1.5; expected a share between 0 and 1"),
         ({"proven_alpha": -0.01}, "proven_alpha is -0.01"),
         ({"prompt_floor": 5}, "top_prompt_floor is 4; expected at least prompt_floor, 5"),
+        ({"free_prompts": 1}, "free_prompts is 1; expected true or false"),
         ({"form_votes": 201}, "form_votes is 201; expected at most both_bad_over, 200"),
     ],
 )
@@ -82,6 +83,7 @@ def test_the_constants_are_those_of_the_ranking_policy():
         "both_bad_bar": 0.25,
         "both_bad_over": 200,
         "form_votes": 20,
+        "free_prompts": False,
     }
 
 

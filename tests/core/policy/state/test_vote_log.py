@@ -55,6 +55,13 @@ def test_a_table_names_models_prompts_and_voters():
     assert len(log.table(["zoe", "abe"], ["p", "q", "r"], 2).log()) == 2
 
 
+def test_free_prompts_are_known_by_their_numbers():
+    log = VoteLog()
+    for prompt in (7, 7, 2**32 - 1):
+        log.add(0, 1, prompt, 1, Kind.WIN_A)
+    assert log.table(["a", "b"], None).log().prompt.tolist() == [7, 7, 2**32 - 1]
+
+
 def test_a_log_without_sessions_has_no_voters():
     log = VoteLog()
     log.add(0, 1, 0, NO_SESSION, Kind.WIN_A)

@@ -39,11 +39,14 @@ def floor_deficit(standing: Standing, above: Ints, below: Ints) -> Floats:
     ==================================  =====
     """
     policy, meetings = standing.policy, standing.meetings
-    prompts = np.minimum(policy.adjacent_prompts, standing.cells.shared[above, below])
+    shared = standing.cells.shared[above, below]
+    # Of free prompts there is always one more.
+    most = policy.adjacent_prompts * (shared > 0) if policy.free_prompts else shared
+    prompts = np.minimum(policy.adjacent_prompts, most)
     for few in (prompts < policy.adjacent_prompts).nonzero()[0].tolist():
         prompts[few] = standing.prompts_needed(int(above[few]), int(below[few]))
     votes_missing = policy.adjacent_votes - meetings.decisive[above, below]
-    prompts_missing = prompts - meetings.prompts[above, below]
+    prompts_missing = prompts - standing.prompt_meetings.prompts[above, below]
     deficit = np.maximum(votes_missing, 0) / policy.adjacent_votes
     deficit += np.maximum(prompts_missing, 0) / policy.adjacent_prompts
     return np.where(meetings.attempts[above, below] >= policy.adjacent_attempts, 0.0, deficit)

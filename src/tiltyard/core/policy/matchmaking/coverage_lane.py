@@ -98,12 +98,13 @@ def _best_cells(
     """Opponent and prompt with the largest score, at random among ties, and the number of ties.
 
     The score of a cell is the opponent's appeal, plus what either model needs on the prompt,
-    minus the cost of repeating it. Opponents are examined in descending order of an upper bound, so
+    minus the cost of repeating it; a category of free prompts is no repetition. Opponents are examined in descending order of an upper bound, so
     that most cells of a large arena are never computed.
     """
     cells, least = field.standing.cells, field.standing.meetings.least
     bound = appeal + cells.best[anchor] + cells.best[opponents]
-    bound -= REPEAT_WEIGHT * least[anchor, opponents]
+    if not field.standing.policy.free_prompts:
+        bound -= REPEAT_WEIGHT * least[anchor, opponents]
     # Equal bounds are in random order, so that all ties have a chance even if the search stops early.
     order = np.lexsort((rng.random(len(bound)), -bound))
     most = max(_BLOCK_CELLS // len(field.standing.prompts), 1)
@@ -142,6 +143,8 @@ def _scores(field: EligiblePairs, anchor: int, opponents: Ints, appeal: Floats) 
     scores = field.need[opponents]
     scores += field.need[anchor]
     scores += appeal.astype(np.float32)[:, None]
+    if field.standing.policy.free_prompts:
+        return scores
     for row, opponent in enumerate(opponents.tolist()):
         met = meetings.cells(anchor, opponent)
         if met is None and not meetings.reserved:

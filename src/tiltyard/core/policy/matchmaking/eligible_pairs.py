@@ -122,7 +122,7 @@ class EligiblePairs:
         """Prompts that the session saw with this pair, and those repeated too often in its last meetings."""
         memory = self.memory.prompts
         seen = memory.get(pair_key(one, other), []) if memory and self.fresh_prompts else []
-        if self.repeats:
+        if self.repeats or self.standing.policy.free_prompts:
             return seen
         # The next meeting will be one of the last ten, so the oldest of those stored no longer counts.
         met = self.standing.meetings.recent(one, other)
@@ -133,9 +133,16 @@ class EligiblePairs:
         return seen + [prompt for prompt in set(recent) if recent.count(prompt) >= most]
 
 
-def voter_need(standing: Standing, told: Sequence[tuple[int, int]], judgeable: Bools | None = None) -> Needs:
-    """Needs without the cells whose responses the voter knows by name, and prompts that the voter cannot judge."""
-    if not told and judgeable is None:
+def voter_need(
+    standing: Standing,
+    told: Sequence[tuple[int, int]],
+    judgeable: Bools | None = None,
+    resting: Sequence[int] = (),
+) -> Needs:
+    """Needs without the cells whose responses the voter knows by name, prompts that the voter cannot judge, and models
+    that cannot be served at present.
+    """
+    if not told and judgeable is None and not resting:
         return standing.cells.need
     need = standing.cells.need.copy()
     if told:
@@ -143,6 +150,8 @@ def voter_need(standing: Standing, told: Sequence[tuple[int, int]], judgeable: B
         need[list(models), list(prompts)] = -np.inf
     if judgeable is not None:
         need[:, ~judgeable] = -np.inf
+    if resting:
+        need[list(resting)] = -np.inf
     return need
 
 

@@ -46,18 +46,20 @@ def choose(
     told: Sequence[tuple[int, int]] = (),
     waiting: Sequence[tuple[int, int, int]] = (),
     judgeable: Bools | None = None,
+    resting: Sequence[int] = (),
 ) -> Choice:
     """Choose the next matchup. Raises `NoMatchup` only if no two enabled models share a prompt that the voter can judge.
 
     ``told``: cells of model and prompt whose responses the voter knows by name; they are used last. ``waiting``:
     models and prompt of the matchups that were prefetched for the session; they are treated as if it had seen them.
     ``judgeable``: by prompt, whether the voter can judge it; no rule is relaxed for the others, which are never
-    chosen. Propensities are those of the choice among the rest.
+    chosen. ``resting``: models that cannot be served at present, likewise. Propensities are those of the choice among
+    the rest.
     """
     shadow = standing.policy.phase == 1
     nominal = Lane.EXPLORATION if shadow else _drawn_lane(standing, rng)
     memory = standing.sessions.of(session, waiting)
-    for field, relaxed in fallback_fields(standing, memory, told, judgeable):
+    for field, relaxed in fallback_fields(standing, memory, told, judgeable, resting):
         found = _shadow(field, rng) if shadow else _chosen(field, nominal, rng)
         if found is not None:
             lane, weight, draw = found
@@ -66,6 +68,8 @@ def choose(
             given_up = tuple(rule for rule in relaxed if bound or rule != "exposure")
             propensity = weight * draw.chance
             return Choice(left, right, draw.prompt, nominal, lane, draw.reason, propensity, given_up)
+    if resting:
+        raise NoMatchup("fewer than two models can answer at present: try again in a few minutes")
     if judgeable is not None and not judgeable.all():
         raise NoMatchup(
             "no two enabled models have a response to a prompt in the languages and categories that you can judge: "
@@ -81,6 +85,7 @@ def fallback_fields(
     memory: SessionMemory,
     told: Sequence[tuple[int, int]] = (),
     judgeable: Bools | None = None,
+    resting: Sequence[int] = (),
 ) -> Iterator[tuple[EligiblePairs, tuple[str, ...]]]:
     """The eligible pairs with every rule applied; then, if none is left, with fewer rules.
 
@@ -90,10 +95,10 @@ def fallback_fields(
     """
     if standing.n_enabled < 2:
         return
-    unknown = voter_need(standing, told, judgeable)
+    unknown = voter_need(standing, told, judgeable, resting)
     if told and has_servable_pair(unknown):
         yield from _ruled_or_repeated(standing, memory, unknown)
-    rest = voter_need(standing, (), judgeable)
+    rest = voter_need(standing, (), judgeable, resting)
     if rest is standing.cells.need:
         fields = _ruled(standing, memory, rest)
     elif has_servable_pair(rest):
@@ -120,7 +125,7 @@ def _ruled(
 ) -> Iterator[tuple[EligiblePairs, tuple[str, ...]]]:
     first = True
     for capped in (False,) if standing.policy.phase == 1 else (True, False):
-        for fresh in (True, False) if memory.prompts else (True,):
+        for fresh in (True, False) if any(memory.prompts.values()) else (True,):
             for depth in range(len(memory.pairs), -1, -1):
                 field = EligiblePairs.of(
                     standing, memory, capped=capped, depth=depth, fresh_prompts=fresh, need=need

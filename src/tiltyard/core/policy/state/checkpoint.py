@@ -9,23 +9,26 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.core.policy.state.pair_counts import PairCells
+from tiltyard.core.policy.state.pair_counts import PairCells, PairCounts
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.session_memory import SessionMemories
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.core.policy.state.vote_log import VoteLog
 
-__all__ = ["StateCheckpoint", "restore", "save"]
+__all__ = ["FREE_MET", "MET", "StateCheckpoint", "restore", "save"]
 
 Array = npt.NDArray[Any]
 
+#: Names of the cells of pairs: by prompt of the roster, and by free prompt.
+MET = "met"
+FREE_MET = "free_met"
 #: Names of the columns of the vote log begin with this.
 _VOTES = "vote."
 
@@ -60,12 +63,13 @@ def save(standing: Standing) -> StateCheckpoint:
             f"strengths.{part.name}": np.array(getattr(standing.strengths, part.name))
             for part in fields(Strengths)
         },
-        **_pair_columns(standing),
+        **_pair_columns(standing.meetings, MET),
+        **_free_columns(standing),
         **_vote_columns(standing),
         **standing.sessions.saved(),
     }
     values = {
-        "policy": asdict(standing.policy),
+        "policy": standing.policy.to_dict(),
         "models": list(standing.models),
         "prompts": list(standing.prompts),
         "votes": standing.votes,
@@ -98,7 +102,9 @@ def restore(checkpoint: StateCheckpoint) -> Standing:
         for epoch, counts in zip(arrays["epoch"], arrays["epoch_matchups"], strict=True)
     }
     standing.sessions = SessionMemories.restored(policy, arrays)
-    _restore_pairs(standing, arrays)
+    _restore_pairs(standing.meetings, arrays, MET)
+    if policy.free_prompts:
+        _restore_free(standing, arrays)
     votes = {name.removeprefix(_VOTES): arrays[name] for name in arrays if name.startswith(_VOTES)}
     standing.vote_log = VoteLog.of(votes) if votes else None
     standing.strengths = Strengths(*(arrays[f"strengths.{field.name}"] for field in fields(Strengths)))
@@ -137,18 +143,25 @@ def _places(standing: Standing) -> dict[str, Array]:
     }
 
 
-def _pair_columns(standing: Standing) -> dict[str, Array]:
+def _pair_columns(meetings: PairCounts, name: str) -> dict[str, Array]:
     """The sparse cells of all pairs, concatenated."""
-    pairs = list(standing.meetings)
+    pairs = list(meetings)
     packed = [cells.packed() for _, _, cells in pairs]
     rows = [(low, high, len(cells), len(cells.recent)) for low, high, cells in pairs]
     tally = np.frombuffer(b"".join(tally for _, tally in packed), dtype=np.uint32)
     return {
-        "met": np.array(rows, dtype=np.int64).reshape(-1, 4),
-        "met.prompts": np.frombuffer(b"".join(prompts for prompts, _ in packed), dtype=np.uint32),
-        "met.tally": tally.reshape(-1, 4),
-        "met.recent": np.array([prompt for _, _, cells in pairs for prompt in cells.recent], dtype=np.int64),
+        name: np.array(rows, dtype=np.int64).reshape(-1, 4),
+        f"{name}.prompts": np.frombuffer(b"".join(prompts for prompts, _ in packed), dtype=np.uint32),
+        f"{name}.tally": tally.reshape(-1, 4),
+        f"{name}.recent": np.array(
+            [prompt for _, _, cells in pairs for prompt in cells.recent], dtype=np.int64
+        ),
     }
+
+
+def _free_columns(standing: Standing) -> dict[str, Array]:
+    """Votes of pairs by free prompt, where there are any."""
+    return _pair_columns(standing.prompt_meetings, FREE_MET) if standing.policy.free_prompts else {}
 
 
 def _vote_columns(standing: Standing) -> dict[str, Array]:
@@ -156,14 +169,23 @@ def _vote_columns(standing: Standing) -> dict[str, Array]:
     return {} if log is None else {_VOTES + name: column for name, column in log.columns().items()}
 
 
-def _restore_pairs(standing: Standing, arrays: Mapping[str, Array]) -> None:
-    prompts, tally = arrays["met.prompts"].tobytes(), arrays["met.tally"].tobytes()
-    shown = arrays["met.recent"].tolist()
+def _restore_pairs(meetings: PairCounts, arrays: Mapping[str, Array], name: str) -> None:
+    prompts, tally = arrays[f"{name}.prompts"].tobytes(), arrays[f"{name}.tally"].tobytes()
+    shown = arrays[f"{name}.recent"].tolist()
     cell = recent = 0
-    for low, high, n_cells, n_recent in arrays["met"].tolist():
+    for low, high, n_cells, n_recent in arrays[name].tolist():
         start, stop = 4 * cell, 4 * (cell + n_cells)
         cells = PairCells()
         cells.put(prompts[start:stop], tally[4 * start : 4 * stop])
         cells.recent = shown[recent : recent + n_recent]
-        standing.meetings.put(low, high, cells)
+        meetings.put(low, high, cells)
         cell, recent = cell + n_cells, recent + n_recent
+
+
+def _restore_free(standing: Standing, arrays: Mapping[str, Array]) -> None:
+    """Votes of pairs by free prompt; sums over prompts are those of the categories."""
+    free = standing.prompt_meetings
+    _restore_pairs(free, arrays, FREE_MET)
+    free.decisive[...], free.attempts[...] = standing.meetings.decisive, standing.meetings.attempts
+    for low, high, cells in free:
+        free.prompts[low, high] = free.prompts[high, low] = cells.tally[:, :2].any(axis=1).sum()

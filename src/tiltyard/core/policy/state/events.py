@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["NO_SESSION", "Event", "Events"]
+__all__ = ["NO_FREE_PROMPT", "NO_SESSION", "Event", "Events"]
 
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
 #: A matchup without a voter's session (a judge's or a simulated one).
 NO_SESSION = -1
+#: An event without a free prompt: no vote, or one of an arena with prompts of its own.
+NO_FREE_PROMPT = 0
+_NOT_GIVEN: Ints = np.empty(0, dtype=np.int64)
 
 
 class Event(enum.IntEnum):
@@ -56,6 +59,18 @@ class Events:
     session: Ints
     #: Seconds since 1970, for reports of a span; 0 if not needed.
     time: Ints
+    #: Where voters write their own prompts: the number of the one that was voted on, from 1 up, the same for the same
+    #: prompt; ``prompt`` is then its category. `NO_FREE_PROMPT` everywhere if not given.
+    free_prompt: Ints = field(default_factory=lambda: _NOT_GIVEN)
+
+    def __post_init__(self) -> None:
+        if self.free_prompt is _NOT_GIVEN:
+            object.__setattr__(self, "free_prompt", np.full(len(self.event), NO_FREE_PROMPT, dtype=np.int64))
+
+    @property
+    def compared_on(self) -> Ints:
+        """The prompt on which two models are compared: the free one where prompts are free."""
+        return np.where(self.free_prompt == NO_FREE_PROMPT, self.prompt, self.free_prompt)
 
     def __len__(self) -> int:
         return len(self.event)

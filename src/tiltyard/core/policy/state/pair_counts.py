@@ -17,12 +17,14 @@ import numpy.typing as npt
 
 from tiltyard.core.policy.state.policy import Policy
 
-__all__ = ["PairCells", "PairCounts", "pair_key", "unpack_pair_key"]
+__all__ = ["FREE_PROMPT_LIMIT", "PairCells", "PairCounts", "pair_key", "unpack_pair_key"]
 
 Ints = npt.NDArray[np.int64]
 Counts = npt.NDArray[np.uint32]
 
 _MODEL_BITS = 20
+#: Numbers of free prompts are below this.
+FREE_PROMPT_LIMIT = 1 << 32
 #: A pair that has met on more than one in this many prompts gets a dense array on demand.
 _DENSE_PROMPT_RATIO = 8
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import enum
 import math
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 from tiltyard.errors import BadOption
 
@@ -21,7 +21,7 @@ Fairness = Literal["strict", "scoped"]
 
 
 #: Constants that determine how much is remembered: they cannot change during an arena's lifetime.
-KEPT_SHAPES = ("window", "meetings", "session_pairs", "sessions_kept", "both_bad_over")
+KEPT_SHAPES = ("window", "meetings", "session_pairs", "sessions_kept", "both_bad_over", "free_prompts")
 
 
 class Lane(enum.IntEnum):
@@ -101,6 +101,9 @@ class Policy:
     both_bad_over: int = 200
     #: The number of votes in a model's recent form.
     form_votes: int = 20
+    #: Voters write their own prompts. The roster's prompts are then categories: choices and coverage count these, while
+    #: floors of pairs, intervals and claims count the different prompts that were written.
+    free_prompts: bool = False
 
     def __post_init__(self) -> None:
         if len(self.lane_weights) != len(Lane) or not all(weight >= 0.0 for weight in self.lane_weights):
@@ -113,6 +116,8 @@ class Policy:
             for name in names:
                 if not least <= getattr(self, name) <= most:
                     raise BadOption(f"{name} is {getattr(self, name)}; expected {expected}")
+        if not isinstance(self.free_prompts, bool):
+            raise BadOption(f"free_prompts is {self.free_prompts!r}; expected true or false")
         if self.top_prompt_floor < self.prompt_floor:
             raise BadOption(
                 f"top_prompt_floor is {self.top_prompt_floor}; expected at least prompt_floor, {self.prompt_floor}"
@@ -122,6 +127,13 @@ class Policy:
                 f"form_votes is {self.form_votes}; expected at most both_bad_over, {self.both_bad_over}: "
                 "older votes are not kept"
             )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The constants by name. Free prompts are named only where prompts are free: all that was stored before has none."""
+        named = asdict(self)
+        if not self.free_prompts:
+            del named["free_prompts"]
+        return named
 
     def repeats_of(self, prompts: int) -> int:
         """How often one prompt may occur among a pair's last meetings, if it has this many prompts."""

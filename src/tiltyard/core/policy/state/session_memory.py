@@ -24,7 +24,10 @@ _PROMPT_MASK = (1 << _PROMPT_BITS) - 1
 
 @dataclass(slots=True)
 class SessionMemory:
-    """One session: its last pairs, oldest first, and all prompts on which it saw each pair."""
+    """One session: its last pairs, oldest first, and all prompts on which it saw each pair.
+
+    Where prompts are free, no category is remembered: it may come again at once.
+    """
 
     pairs: list[int] = field(default_factory=list)
     prompts: dict[int, list[int]] = field(default_factory=dict)
@@ -68,7 +71,8 @@ class SessionMemories:
         for a, b, prompt in waiting:
             pairs.append(pair_key(a, b))
             prompts.setdefault(pair_key(a, b), []).append(prompt)
-        return SessionMemory(pairs[max(len(pairs) - self._policy.session_pairs, 0) :], prompts)
+        pairs = pairs[max(len(pairs) - self._policy.session_pairs, 0) :]
+        return SessionMemory(pairs, {key: [] for key in pairs} if self._policy.free_prompts else prompts)
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -83,7 +87,7 @@ class SessionMemories:
         if len(kept.pairs) > self._policy.session_pairs:
             del kept.pairs[0]
         both = key << _PROMPT_BITS | int(prompt)
-        if both not in kept.seen:
+        if not self._policy.free_prompts and both not in kept.seen:
             kept.seen.append(both)
         if len(self._kept) > self._policy.sessions_kept:
             del self._kept[next(iter(self._kept))]

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.core.policy.state.events import NO_SESSION, Event, Events
+from tiltyard.core.policy.state.events import NO_FREE_PROMPT, NO_SESSION, Event, Events
 from tiltyard.core.policy.state.exposure_window import ExposureWindow
-from tiltyard.core.policy.state.pair_counts import PairCounts
+from tiltyard.core.policy.state.pair_counts import FREE_PROMPT_LIMIT, PairCounts
 from tiltyard.core.policy.state.policy import KEPT_SHAPES, Lane, Policy
 from tiltyard.core.policy.state.prompt_cells import (
     BOTH_BAD,
@@ -55,6 +55,9 @@ class Standing:
     the contender band and its higher floors.
 
     ``vote_log`` is what batch ratings are made of. Whoever makes none saves its memory with `forget_votes`.
+
+    Where prompts are free (``policy.free_prompts``), ``prompts`` are categories, and so are those of ``cells`` and
+    ``meetings``; ``prompt_meetings`` and ``vote_log`` have the prompts that voters wrote.
     """
 
     def __init__(
@@ -70,6 +73,10 @@ class Standing:
         self.prompts = tuple(prompts)
         self.cells = PromptCells(policy, answered)
         self.meetings = PairCounts(policy, m, p)
+        #: Votes of pairs by the prompt that was compared on: the same as ``meetings``, unless prompts are free.
+        self.prompt_meetings = (
+            PairCounts(policy, m, FREE_PROMPT_LIMIT) if policy.free_prompts else self.meetings
+        )
         self.window = ExposureWindow(policy, m)
         self.sessions = SessionMemories(policy)
         self.model_votes = RecentVotes(m, policy.both_bad_over)
@@ -98,6 +105,11 @@ class Standing:
     @property
     def n_enabled(self) -> int:
         return len(self.order)
+
+    @property
+    def compared_prompts(self) -> tuple[str, ...] | None:
+        """The names of the prompts of ``vote_log``; ``None`` if prompts are free, which have numbers only."""
+        return None if self.policy.free_prompts else self.prompts
 
     def serve(
         self,
@@ -134,10 +146,21 @@ class Standing:
         self.window.reserve(a, b, contender=lane == Lane.CONTENDER, matchups=-1)
         self.meetings.unreserve(a, b, prompt)
 
-    def vote(self, a: int, b: int, prompt: int, kind: int, session: int = NO_SESSION) -> None:
+    def vote(
+        self,
+        a: int,
+        b: int,
+        prompt: int,
+        kind: int,
+        session: int = NO_SESSION,
+        free_prompt: int = NO_FREE_PROMPT,
+    ) -> None:
         """Record the vote that ended a matchup with ``a`` on the left, and the session that cast it."""
         left, right, flag = _SIDES[kind]
+        compared_on = self._free_prompt(free_prompt) if self.policy.free_prompts else prompt
         self.meetings.vote(a, b, prompt, left)
+        if self.policy.free_prompts:
+            self.prompt_meetings.vote(a, b, compared_on, left)
         met = left <= LOSS and self.meetings.decisive[a, b] == self.policy.pair_floor
         if met and self.enabled[a] and self.enabled[b]:
             self.thin[a] -= 1
@@ -148,7 +171,7 @@ class Standing:
             self.model_votes.add(model, result + flag)
         self.prompt_votes.add(prompt, left + flag)
         if self.vote_log is not None:
-            self.vote_log.add(a, b, prompt, session, kind)
+            self.vote_log.add(a, b, compared_on, session, kind)
         self.votes += 1
 
     def forget_votes(self) -> None:
@@ -187,10 +210,13 @@ class Standing:
         share 3, met on these or on none                       3
         share 1; met on another one, since withdrawn           2
         share 1; met on 7 others, since withdrawn              6
+        prompts are free, share a category                     6
         =====================================================  ======
         """
         most, cells = self.policy.adjacent_prompts, self.cells
         shared, met = int(cells.shared[one, other]), self.meetings.cells(one, other)
+        if self.policy.free_prompts:
+            return most if shared else 0
         if shared == 0 or shared >= most or met is None:
             return min(most, shared)
         decided = met.prompts[met.tally[:, : LOSS + 1].any(axis=1)]
@@ -211,8 +237,12 @@ class Standing:
 
     def fold(self, events: Events) -> None:
         """Fold many events at once."""
+        if self.policy.free_prompts:
+            written = events.free_prompt[events.event == Event.VOTE]
+            self._free_prompt(int(written.min(initial=1)))
+            self._free_prompt(int(written.max(initial=1)))
         cells = len(self.models) * len(self.prompts)
-        met = int(self.meetings.prompts.sum()) // 2
+        met = int(self.prompt_meetings.prompts.sum()) // 2
         if len(events) < max(_BULK_EVENTS, cells // _CELLS_PER_EVENT, met // _PAIR_CELLS_PER_EVENT):
             self._fold_each(events)
             return
@@ -240,6 +270,8 @@ class Standing:
         self.models, self.prompts = tuple(models), tuple(prompts)
         self.cells.widen(m, p)
         self.meetings.widen(m, p)
+        if self.policy.free_prompts:
+            self.prompt_meetings.widen(m, FREE_PROMPT_LIMIT)
         self.window.widen(m)
         self.model_votes.widen(m)
         self.prompt_votes.widen(p)
@@ -302,7 +334,7 @@ class Standing:
                     serial=row["serial"],
                 )
             elif event is Event.VOTE:
-                self.vote(row["a"], row["b"], row["prompt"], row["kind"], row["session"])
+                self.vote(row["a"], row["b"], row["prompt"], row["kind"], row["session"], row["free_prompt"])
             elif event is Event.SKIP:
                 self.skip()
             elif event is Event.EXPIRE:
@@ -358,6 +390,10 @@ class Standing:
         left = LEFT_RESULTS[events.kind[rows]]
         right = _MIRROR[left]
         self.meetings.vote_many(a, b, prompt, left)
+        compared_on = prompt
+        if self.policy.free_prompts:
+            compared_on = events.free_prompt[rows]
+            self.prompt_meetings.vote_many(a, b, compared_on, left)
         for model, result in ((a, left), (b, right)):
             self.cells.add(model, prompt, result)
             counts = np.bincount(model * 4 + result, minlength=self.record.size)
@@ -367,5 +403,15 @@ class Standing:
         self.model_votes.add_many(both, np.stack([left + flag, right + flag], axis=1).reshape(-1))
         self.prompt_votes.add_many(prompt, left + flag)
         if self.vote_log is not None:
-            self.vote_log.add_many(a, b, prompt, events.session[rows], events.kind[rows])
+            self.vote_log.add_many(a, b, compared_on, events.session[rows], events.kind[rows])
         self.votes += len(rows)
+
+    @staticmethod
+    def _free_prompt(number: int) -> int:
+        """The number of a free prompt. With votes on unknown prompts, claims of prompts like these would be too bold."""
+        if not NO_FREE_PROMPT < number < FREE_PROMPT_LIMIT:
+            raise BadOption(
+                f"a vote names the free prompt {number}; where prompts are free, each vote needs the number of its own, "
+                "from 1 up"
+            )
+        return number

@@ -16,7 +16,7 @@ __all__ = ["VoteLog"]
 
 Column = npt.NDArray[Any]
 
-#: A vote takes 21 bytes: two models, a prompt, a session and a kind.
+#: A vote takes 21 bytes: two models, a prompt (of the roster, or a free one), a session and a kind.
 _DTYPES: Mapping[str, type[np.generic]] = {
     "a": np.uint32,
     "b": np.uint32,
@@ -72,8 +72,11 @@ class VoteLog:
         log.add_many(*(columns[name] for name in _DTYPES))
         return log
 
-    def table(self, models: Sequence[str], prompts: Sequence[str], votes: int | None = None) -> Table:
-        """The first ``votes`` of them, or all, as battles of named models; codes of the table are by sorted name."""
+    def table(self, models: Sequence[str], prompts: Sequence[str] | None, votes: int | None = None) -> Table:
+        """The first ``votes`` of them, or all, as battles of named models; codes of the table are by sorted name.
+
+        ``prompts`` has the names of the roster's prompts; ``None`` if prompts are free: a number from 1 up is one prompt.
+        """
         known = {name: column[:votes] for name, column in self.columns().items()}
         place = np.argsort(np.argsort(np.array(models, dtype=object), kind="stable"), kind="stable")
         code: npt.NDArray[np.integer[Any]] = place.astype(np.uint16 if len(models) <= 1 << 16 else np.int32)
@@ -82,7 +85,9 @@ class VoteLog:
             code[known["a"]],
             code[known["b"]],
             known["kind"],
-            prompt=hash_texts(prompts)[known["prompt"]],
+            prompt=known["prompt"].astype(np.uint64)
+            if prompts is None
+            else hash_texts(prompts)[known["prompt"]],
             # NO_SESSION becomes the key of a battle without a voter.
             voter=(session - NO_SESSION).astype(np.uint64) if (session != NO_SESSION).any() else None,
         )

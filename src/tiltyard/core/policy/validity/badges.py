@@ -18,7 +18,7 @@ from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.neighbours import neighbours_of
 from tiltyard.core.policy.validity.pair_floors import floor_of, votes_to_floor
 from tiltyard.core.policy.validity.prompt_coverage import votes_to_coverage
-from tiltyard.core.policy.validity.rules import Rule, check_rule
+from tiltyard.core.policy.validity.rules import FREE_PROMPTS_CASE, Rule, check_rule
 from tiltyard.core.policy.validity.vote_forecast import (
     decisive_share,
     pair_decisive_share,
@@ -105,13 +105,14 @@ def _coverage_rule(standing: Standing, model: int, name: str, bar: float) -> Rul
     """A model seen on some prompts only may owe its place to them."""
     filled, eligible = int(standing.cells.n_filled[model]), int(standing.cells.n_eligible[model])
     exhausted = int(standing.cells.n_exhausted[model])
+    case = FREE_PROMPTS_CASE if standing.policy.free_prompts else {}
     return check_rule(
         name,
-        {"bar": bar},
+        {"bar": bar, **case},
         filled / eligible if eligible else None,
         bar,
         missing=votes_to_coverage(standing, model, bar),
-        detail={"filled": filled, "eligible": eligible, "exhausted": exhausted},
+        detail={"filled": filled, "eligible": eligible, "exhausted": exhausted, **case},
     )
 
 

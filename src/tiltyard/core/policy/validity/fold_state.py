@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.core.policy.state.checkpoint import StateCheckpoint, restore, save
+from tiltyard.core.policy.state.checkpoint import FREE_MET, MET, StateCheckpoint, restore, save
 from tiltyard.core.policy.state.rating_fold import Rater, RaterSettings
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.evaluation import Evaluation, EvaluationHistory
@@ -36,7 +36,8 @@ def encode_fold(standing: Standing, rater: Rater, history: EvaluationHistory, wh
     """All of it as bytes."""
     checkpoint = save(standing)
     arrays, values = dict(checkpoint.arrays), dict(checkpoint.values)
-    _split(arrays, "met.", _steps(arrays["met"], arrays.pop("met.prompts")), arrays.pop("met.tally"))
+    for name in _cell_names(arrays):
+        _split(arrays, name)
     arrays |= _rated(rater) | _evaluated(history.evaluations)
     values["evaluations"] = {
         "in_a_row": history.in_a_row,
@@ -55,8 +56,9 @@ def decode_fold(saved: bytes) -> tuple[Standing, Rater, EvaluationHistory, int |
     """What was packed, ready to go on."""
     arrays, values = decode_state(saved)
     _, settings = method_from_dict({"policy": values["policy"], "rater": values["rater"]["settings"]})
-    arrays["met.prompts"] = _unstepped(arrays["met"], arrays["met.steps"])
-    arrays["met.tally"] = np.stack([arrays[f"met.{k}"] for k in range(4)], axis=1)
+    for name in _cell_names(arrays):
+        arrays[f"{name}.prompts"] = _unstepped(arrays[name], arrays[f"{name}.steps"])
+        arrays[f"{name}.tally"] = np.stack([arrays[f"{name}.{k}"] for k in range(4)], axis=1)
     evaluated = values["evaluations"]
     rules = [tuple(Rule(**rule) for rule in known) for known in evaluated["rules"]]
     history = EvaluationHistory(_evaluations(arrays, rules), evaluated["in_a_row"])
@@ -64,10 +66,16 @@ def decode_fold(saved: bytes) -> tuple[Standing, Rater, EvaluationHistory, int |
     return restore(StateCheckpoint(arrays, values)), rater, history, evaluated["whole"]
 
 
-def _split(arrays: Arrays, prefix: str, steps: Array, tally: Array) -> None:
-    arrays[f"{prefix}steps"] = steps
+def _cell_names(arrays: Arrays) -> list[str]:
+    """The names of the cells of pairs that these arrays have."""
+    return [name for name in (MET, FREE_MET) if name in arrays]
+
+
+def _split(arrays: Arrays, name: str) -> None:
+    tally = arrays.pop(f"{name}.tally")
+    arrays[f"{name}.steps"] = _steps(arrays[name], arrays.pop(f"{name}.prompts"))
     for k in range(4):
-        arrays[f"{prefix}{k}"] = np.ascontiguousarray(tally[:, k])
+        arrays[f"{name}.{k}"] = np.ascontiguousarray(tally[:, k])
 
 
 def _steps(met: Ints, prompts: Array) -> Ints:

@@ -25,7 +25,7 @@ class MethodValues(TypedDict):
 
 def method_to_dict(policy: Policy, settings: RaterSettings | None = None) -> MethodValues:
     """What an arena's log says of its policy and ratings, as plain values."""
-    return {"policy": asdict(policy), "rater": asdict(RaterSettings() if settings is None else settings)}
+    return {"policy": policy.to_dict(), "rater": asdict(RaterSettings() if settings is None else settings)}
 
 
 def method_from_dict(said: Mapping[str, Any]) -> tuple[Policy, RaterSettings]:

@@ -40,6 +40,8 @@ class VoteColumns:
     b: Ints
     prompt: Ints
     kind: Ints
+    #: The prompts that were written, where these are free; ``prompt`` is then the category.
+    free_prompt: Ints | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,4 +125,5 @@ def _events(votes: VoteColumns) -> Events:
         serial=zero,
         session=np.full(n, NO_SESSION, dtype=np.int64),
         time=zero,
+        free_prompt=zero if votes.free_prompt is None else votes.free_prompt,
     )

@@ -9,9 +9,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from tiltyard.core.policy.state.policy import Policy
 from tiltyard.errors import BadOption
 
-__all__ = ["LIKE_THESE", "THESE", "OrderMark", "OrderMarks", "PairVotes", "Scope"]
+__all__ = ["LIKE_THESE", "THESE", "OrderMark", "OrderMarks", "PairVotes", "Scope", "claimed_scopes"]
 
 Scope = Literal["these prompts", "prompts like these"]
 Ints = npt.NDArray[np.int64]
@@ -21,6 +22,14 @@ Tally = npt.NDArray[np.integer[Any]]
 
 THESE: Scope = "these prompts"
 LIKE_THESE: Scope = "prompts like these"
+
+
+def claimed_scopes(policy: Policy) -> tuple[Scope, ...]:
+    """The scopes in which an arena says anything of order.
+
+    Free prompts are no fixed set: every vote may bring another one, so that *these prompts* would be others at each look.
+    """
+    return (LIKE_THESE,) if policy.free_prompts else (THESE, LIKE_THESE)
 
 
 @dataclass(frozen=True, slots=True)

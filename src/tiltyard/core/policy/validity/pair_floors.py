@@ -2,7 +2,8 @@
 
 Adjacent contenders need ``policy.adjacent_votes`` decisive votes on ``policy.adjacent_prompts``
 prompts, or on all that they share if these are fewer; a prompt that was withdrawn after they met on
-it still counts on both sides (`prompts_needed`). A pair still short after
+it still counts on both sides (`prompts_needed`). Where prompts are free, they are the different prompts that
+voters wrote, of any category. A pair still short after
 ``policy.adjacent_attempts`` votes of any kind is *indistinguishable so far*: voters cannot tell
 the two apart. It is no longer sought, and its floor stays unmet.
 """
@@ -44,7 +45,7 @@ def floor_of(standing: Standing, above: int, below: int) -> PairFloor:
     """The floor of this pair, adjacent or not."""
     policy, meetings = standing.policy, standing.meetings
     votes, attempts = int(meetings.decisive[above, below]), int(meetings.attempts[above, below])
-    prompts = int(meetings.prompts[above, below])
+    prompts = int(standing.prompt_meetings.prompts[above, below])
     needed = standing.prompts_needed(above, below)
     met = needed > 0 and votes >= policy.adjacent_votes and prompts >= needed
     return PairFloor(

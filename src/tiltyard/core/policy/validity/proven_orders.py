@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from tiltyard.core.policy.state.pair_counts import PairCells
 from tiltyard.core.policy.state.standing import Standing
-from tiltyard.core.policy.validity.order_marks import LIKE_THESE, THESE, PairVotes, Scope
+from tiltyard.core.policy.validity.order_marks import THESE, PairVotes, Scope, claimed_scopes
 from tiltyard.core.policy.validity.order_test import OrderTest
 from tiltyard.core.policy.validity.prompt_coverage import servable_prompts
 
@@ -26,17 +26,18 @@ def proven_orders(standing: Standing, *, family: int | None = None) -> dict[Scop
     time when the family grew along, and 0.3 % with the family fixed at 190.
 
     *These prompts* are those that can be served now: at least two enabled models have answered them.
-    Where none can, they are all that are listed. Votes on withdrawn prompts still count.
+    Where none can, they are all that are listed. Votes on withdrawn prompts still count. Free prompts are no fixed set:
+    of them, only *prompts like these* is said.
     """
     models = len(standing.models)
-    met = [(low, high, cells) for low, high, cells in standing.meetings if len(cells)]
+    met = [(low, high, cells) for low, high, cells in standing.prompt_meetings if len(cells)]
     votes = PairVotes.of_pairs((low, high, cells.tally) for low, high, cells in met)
     rule = OrderTest(alpha=standing.policy.proven_alpha)
     live = servable_prompts(standing)
     prompts = int(live.sum()) or len(live)
     family = max(models * (models - 1) // 2, family or 1)
     proven: dict[Scope, Bools] = {}
-    for scope in (THESE, LIKE_THESE):
+    for scope in claimed_scopes(standing.policy):
         above = np.zeros((models, models), dtype=bool)
         leader = rule.leaders(votes, scope, family=family, prompts=prompts)
         known = leader >= 0

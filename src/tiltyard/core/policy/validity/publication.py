@@ -15,7 +15,7 @@ import numpy.typing as npt
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.pair_floors import PairFloor, adjacent_floors, votes_to_floor
 from tiltyard.core.policy.validity.prompt_coverage import count_lacking_cells, decisive_votes_to_mean
-from tiltyard.core.policy.validity.rules import Rule, check_rule
+from tiltyard.core.policy.validity.rules import FREE_PROMPTS_CASE, Rule, check_rule
 from tiltyard.core.policy.validity.vote_forecast import (
     adjacent_rate,
     decisive_share,
@@ -73,6 +73,7 @@ def top_pairs_rule(standing: Standing) -> Rule:
         "share": policy.published_pairs,
         "votes": policy.adjacent_votes,
         "prompts": policy.adjacent_prompts,
+        **_case(standing),
     }
     if len(top) < 2:
         return _nobody("top-pairs", values, policy.published_pairs)
@@ -99,13 +100,13 @@ def top_coverage_rule(standing: Standing) -> Rule:
     """
     policy, top = standing.policy, _top(standing)
     bar = policy.published_coverage
-    values = {"top": policy.published_top, "bar": bar}
+    values = {"top": policy.published_top, "bar": bar, **_case(standing)}
     if len(top) < 2:
         return _nobody("top-coverage", values, bar)
     coverage = standing.cells.coverage()[top]
     unseen = [standing.models[k] for k in top[np.isnan(coverage)].tolist()]
     if unseen:
-        detail = {"case": "no-prompt", **first_of("models", unseen)}
+        detail = {"case": _nothing_shared(standing), **first_of("models", unseen)}
         return check_rule("top-coverage", values, None, bar, missing=None, detail=detail)
     mean = _mean(coverage)
     short = [{"model": standing.models[k], "coverage": share} for k, share in _below(top, coverage, bar)]
@@ -122,6 +123,14 @@ def top_coverage_rule(standing: Standing) -> Rule:
 
 def _top(standing: Standing) -> Ints:
     return standing.order[: standing.policy.published_top]
+
+
+def _case(standing: Standing) -> Values:
+    return FREE_PROMPTS_CASE if standing.policy.free_prompts else {}
+
+
+def _nothing_shared(standing: Standing) -> str:
+    return "no-category" if standing.policy.free_prompts else "no-prompt"
 
 
 def _nobody(name: str, values: Values, bar: float, *, at_most: bool = False) -> Rule:
@@ -170,7 +179,7 @@ def _lacking(standing: Standing, floor: PairFloor) -> dict[str, object]:
     ]
     case = "-and-".join(lacks) + ("-indistinguishable" if floor.indistinguishable else "")
     return {
-        "case": case if floor.prompts_needed else "no-prompt",
+        "case": case if floor.prompts_needed else _nothing_shared(standing),
         "above": standing.models[floor.above],
         "below": standing.models[floor.below],
         "votes": floor.votes,

@@ -16,6 +16,7 @@ from tiltyard.core.policy.state.prompt_cells import BOTH_BAD
 from tiltyard.core.policy.state.recent_votes import RecentVotes, is_both_bad
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.prompt_coverage import servable_prompts
+from tiltyard.core.policy.validity.rules import FREE_PROMPTS_CASE
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.core.ratings.sentences import first_of
 
@@ -80,7 +81,9 @@ def quality_findings(standing: Standing) -> tuple[Finding, ...]:
         findings.append(Finding("both-bad-models", {"share": share, **first_of("models", models)}))
     prompts = _told(flagged_prompts(standing), standing.prompts, standing.prompt_votes)
     if prompts:
-        findings.append(Finding("both-bad-prompts", {"share": share, **first_of("prompts", prompts)}))
+        values = {"share": share, **first_of("prompts", prompts)}
+        case = FREE_PROMPTS_CASE if standing.policy.free_prompts else {}
+        findings.append(Finding("both-bad-prompts", {**case, **values}))
     return tuple(findings)
 
 

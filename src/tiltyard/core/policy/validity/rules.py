@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from tiltyard.core.policy.validity.rule_templates import RULES
 from tiltyard.core.ratings.sentences import Values, frozen_values, sentence, template_of
 
-__all__ = ["Rule", "check_rule", "float_or_none"]
+__all__ = ["FREE_PROMPTS_CASE", "Rule", "check_rule", "float_or_none"]
 
+#: The case of sentences that speak of categories, and of prompts that voters wrote.
+FREE_PROMPTS_CASE = {"case": "free-prompts"}
 #: A mean of shares that meets its bar exactly must not fail by rounding.
 _ROUNDING_TOLERANCE = 1e-9
 

@@ -26,6 +26,7 @@ from tiltyard.web.pages.operator.operator_access import (
     redirect_with_notice,
     session_of,
 )
+from tiltyard.web.pages.operator.qr_code import draw_qr_code
 from tiltyard.web.rate_limits import client_address
 
 __all__ = ["router"]
@@ -99,6 +100,7 @@ async def _key_page(request: Request, *, trouble: str | None = None, status: int
     except Conflict as error:
         return await _page(request, trouble=str(error), status=409)
     text = key_text(key)
+    link = otpauth_link(key, own.name, f"Tiltyard {request.url.hostname or ''}".strip())
     return operator_page(
         request,
         "second_factor.html",
@@ -106,7 +108,8 @@ async def _key_page(request: Request, *, trouble: str | None = None, status: int
         active="account",
         trouble=trouble,
         key=" ".join(text[start : start + 4] for start in range(0, len(text), 4)),
-        link=otpauth_link(key, own.name, f"Tiltyard {request.url.hostname or ''}".strip()),
+        link=link,
+        picture=draw_qr_code(link),
     )
 
 

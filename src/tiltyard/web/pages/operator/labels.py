@@ -14,6 +14,7 @@ __all__ = [
     "JOBS",
     "LABELS",
     "LANES",
+    "LIVE_SETTINGS",
     "MEANINGS",
     "NOTICES",
     "OUTCOMES",
@@ -102,6 +103,7 @@ ACTIONS = (
     _("restore arena"),
     _("restore votes"),
     _("retire model"),
+    _("change entrants"),
     _("describe model"),
     _("revoke invitation"),
     _("revoke operator invitation"),
@@ -121,6 +123,8 @@ ACTIONS = (
 CHOICES = (
     *(_("open"), _("closed"), _("strict"), _("scoped"), _("conservative"), _("bradley-terry")),
     *(_("session"), _("vote"), _("never"), _("invitation"), _("passcode"), _("sign-in")),
+    *(_("yes"), _("no")),
+    *(_("equal"), _("as-it-comes"), _("complete"), _("whole"), _("turn")),
 )
 SOURCES = (_("human"), _("llm-judge"))
 #: Stages of an arena.
@@ -144,7 +148,7 @@ TEXTS: Mapping[str, tuple[str, str]] = {
         ),
     ),
     "thanks": (_("Thanks"), _("Shown with the names, when a voter has finished a session.")),
-    "pause": (_("During a pause"), _("Shown instead of matchups while the arena is paused or archived.")),
+    "pause": (_("During a pause"), _("Shown instead of matchups while the arena is paused.")),
 }
 
 #: Roles of operators, and what each may do.
@@ -179,6 +183,7 @@ JOBS: Mapping[str, str] = {
     "thin-snapshots": _("Thinning out old boards"),
     "sweep-bytes": _("Deletion of withdrawn files"),
     "delete-arenas": _("Deletion of arenas that are due"),
+    "delete-live-texts": _("Deletion of live prompts and answers that are due"),
     "judges": _("Judging round of this arena"),
 }
 
@@ -267,6 +272,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "both_bad_bar",
             "both_bad_over",
             "form_votes",
+            "free_prompts",
         ),
     ),
 )
@@ -310,6 +316,7 @@ LABELS: Mapping[str, str] = {
     "both_bad_bar": _("Both-bad threshold"),
     "both_bad_over": _("Both-bad window"),
     "form_votes": _("Recent form"),
+    "free_prompts": _("Free prompts"),
     "visibility": _("Visibility"),
     "entry": _("Entry"),
     "entry_groups": _("Groups that may come in"),
@@ -323,6 +330,18 @@ LABELS: Mapping[str, str] = {
     "reveal": _("When names are shown"),
     "session_votes": _("Votes in a session"),
     "embed_sites": _("Sites that may embed the board"),
+    "live_pace": _("Pace of answers"),
+    "live_votes": _("What is voted on"),
+    "live_budget_dollars": _("Budget in total"),
+    "live_day_dollars": _("Budget of a day"),
+    "live_voter_day_dollars": _("Budget of a voter and day"),
+    "live_prompt_characters": _("Longest prompt"),
+    "live_turns": _("Turns of a battle"),
+    "live_answer_tokens": _("Longest answer"),
+    "live_first_token_seconds": _("Time to the first token"),
+    "live_gap_seconds": _("Longest pause"),
+    "live_identity": _("Names in answers"),
+    "live_retention_days": _("Texts are kept for"),
 }
 
 #: What each constant means: the words of the reference, which a test compares.
@@ -375,6 +394,10 @@ MEANINGS: Mapping[str, str] = {
     "both_bad_bar": _("both-bad rate above which a finding is raised"),
     "both_bad_over": _("number of votes for that rate"),
     "form_votes": _("number of votes in a model's recent form"),
+    "free_prompts": _(
+        "voters write their own prompts: the arena's prompts are categories, and claims count the different prompts that "
+        "were written"
+    ),
 }
 
 #: What may be given for a constant, as the policy's own errors say it.
@@ -383,6 +406,7 @@ EXPECTED: Mapping[str, str] = {
     "fairness": _("strict or scoped"),
     "top_prompt_floor": _("1 or more, and at least prompt_floor"),
     "form_votes": _("1 or more, and at most both_bad_over"),
+    "free_prompts": _("yes or no"),
 }
 BOUNDS = (
     _("1, 2, 3 or 4"),
@@ -462,5 +486,59 @@ SETTINGS: Mapping[str, tuple[str, str]] = {
             "sites that may show the board in a frame, separated by spaces. Only boards of open arenas can be embedded"
         ),
         _("addresses such as https://example.org, or empty"),
+    ),
+}
+
+#: Settings of a live arena besides: meaning and expected value.
+LIVE_SETTINGS: Mapping[str, tuple[str, str]] = {
+    "live_pace": (
+        _(
+            "how answers appear. equal: neither side before the other, both at the same speed. as-it-comes: as the "
+            "models send them. complete: when both are complete"
+        ),
+        _("equal, as-it-comes or complete"),
+    ),
+    "live_votes": (
+        _(
+            "whole: one vote on the battle. turn: also a verdict on each turn, which is exported but not rated"
+        ),
+        _("whole or turn"),
+    ),
+    "live_budget_dollars": (
+        _("the most that calls to models may cost in total. Empty: no limit"),
+        _("US dollars, or empty"),
+    ),
+    "live_day_dollars": (
+        _("the most that calls to models may cost on one day (UTC). Empty: no limit"),
+        _("US dollars, or empty"),
+    ),
+    "live_voter_day_dollars": (
+        _("the most that calls to models may cost for one voter on one day (UTC). Empty: no limit"),
+        _("US dollars, or empty"),
+    ),
+    "live_prompt_characters": (_("the longest prompt"), _("a number of characters, 1 to 100,000")),
+    "live_turns": (_("the most turns of a battle"), _("a number of turns, 1 to 50")),
+    "live_answer_tokens": (
+        _("the longest answer. It decides how much money is reserved for a call"),
+        _("a number of tokens, 1 to 100,000"),
+    ),
+    "live_first_token_seconds": (
+        _("how long a model may take to begin its answer; the same for all models"),
+        _("seconds, 1 to 600"),
+    ),
+    "live_gap_seconds": (
+        _("how long a model may pause within its answer; the same for all models"),
+        _("seconds, 1 to 600"),
+    ),
+    "live_identity": (
+        _(
+            "what happens to names of models, families and makers in answers. flag: the turn is flagged. mask: they are"
+            " also masked in what is shown and kept, by the same rule on both sides"
+        ),
+        _("flag or mask"),
+    ),
+    "live_retention_days": (
+        _("after how many days prompts and answers are deleted; the votes stay. Empty: never"),
+        _("a number of days, or empty"),
     ),
 }

@@ -96,6 +96,8 @@ def operator_page(request: Request, template: str, *, status: int = 200, **value
     given: dict[str, Any] = {
         "me": session_of(request).name,
         "may": partial(_may, actor_of(request), values.get("arena")),
+        # Whether the contents of the arena can be changed.
+        "changeable": values.get("arena") is None or values["arena"].settings.accepts_votes,
         "said": NOTICES.get(request.query_params.get("said", "")),
         "trouble": None,
         "arena": None,

@@ -166,6 +166,8 @@ async def _list_page(request: Request, arena: str, *, status: int = 200, **value
 async def _panel_page(
     request: Request, arena: str, record: PanelRecord, *, status: int = 200, **values: Any
 ) -> HTMLResponse:
+    agreement = agreement_rows(record)
+    figures = [figure for row in agreement for figure in (row.found.alpha, row.found.share)]
     return arena_page(
         request,
         await arena_of(request, arena),
@@ -175,7 +177,8 @@ async def _panel_page(
         panel=record.panel,
         names={one.rater: one.name for one in record.raters},
         progress=panel_progress(record),
-        agreement=agreement_rows(record),
+        agreement=agreement,
+        unbounded=any(figure.value is not None and figure.low is None for figure in figures),
         disagreements=find_disagreements(record),
         board=panel_board(record),
         **values,

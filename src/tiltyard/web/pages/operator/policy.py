@@ -38,7 +38,7 @@ __all__ = ["PolicyConstant", "constants", "read_constants", "router"]
 
 router = operator_router("/arenas/{arena}")
 
-_CHOICES = {"fairness": ("strict", "scoped")}
+_CHOICES = {"fairness": ("strict", "scoped"), "free_prompts": ("yes", "no")}
 _MULTI_VALUE_CONSTANT = "lane_weights"
 #: The phase has its own page; constants that determine what is stored cannot change.
 _NOT_EDITABLE = frozenset({"phase", *KEPT_SHAPES})
@@ -207,4 +207,6 @@ def _read(name: str, text: str, old: object) -> object:
 def _text(value: object) -> str:
     if isinstance(value, tuple):
         return ", ".join(map(_text, value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return f"{value:.12g}" if isinstance(value, float) else str(value)

@@ -144,6 +144,7 @@ async def _view(
 ) -> HTMLResponse:
     listed = await list_prompt_responses(pool_of(request), arena, prompt)
     live = [one.model for one in listed if not one.hidden]
+    hidden = [one.model for one in listed if one.hidden]
     return arena_page(
         request,
         arena,
@@ -153,7 +154,7 @@ async def _view(
         trouble=trouble,
         prompt=prompt,
         exhibit=await preview_responses(request, arena, prompt, live),
-        hidden=[one.model for one in listed if one.hidden],
+        hidden=(await preview_responses(request, arena, prompt, hidden)).responses,
     )
 
 

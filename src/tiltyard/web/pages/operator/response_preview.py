@@ -45,7 +45,7 @@ class PromptPreview:
 async def preview_responses(
     request: Request, arena: Arena, prompt: str, models: Collection[str]
 ) -> PromptPreview:
-    """Read a prompt and the current responses of these models."""
+    """Read a prompt and the responses of these models: live ones, or else hidden ones."""
     found = await read_prompt_responses(pool_of(request), arena, prompt, models)
     return PromptPreview(
         None if found.text is None else await _rendered(request, found.text),
@@ -62,7 +62,7 @@ async def _response(
     request: Request, arena: Arena, prompt: str, model: str, response: int | None
 ) -> ResponsePreview:
     try:
-        content = None if response is None else await registry_of(request).blobs.read(response)
+        content = None if response is None else await registry_of(request).blobs.read_kept(response)
     except NotFound:
         content = None
     if content is None:

@@ -16,7 +16,7 @@ from tiltyard.core.policy.validity.blind_votes import blind_votes_of_one
 from tiltyard.errors import BadOption, InputError
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.access import registry_of
-from tiltyard.web.pages.operator.labels import CHOICES, LABELS, SETTINGS
+from tiltyard.web.pages.operator.labels import CHOICES, LABELS, LIVE_SETTINGS, SETTINGS
 from tiltyard.web.pages.operator.number_input import finite_number, whole_number
 from tiltyard.web.pages.operator.operator_access import (
     actor_of,
@@ -28,7 +28,7 @@ from tiltyard.web.pages.operator.operator_access import (
 )
 from tiltyard.web.reader_access import boards_of
 
-__all__ = ["SettingField", "read_settings", "router"]
+__all__ = ["SettingField", "read_settings", "router", "settings_of"]
 
 router = operator_router("/arenas/{arena}/settings")
 
@@ -37,10 +37,18 @@ _CHOICES = {
     "entry": ("open", "invitation", "passcode", "sign-in"),
     "order": ("conservative", "bradley-terry"),
     "reveal": ("session", "vote", "never"),
+    "live_pace": ("equal", "as-it-comes", "complete"),
+    "live_votes": ("whole", "turn"),
 }
-_NUMBERS = {"proven_family": "a number of pairs, or nothing", "session_votes": "a number of votes"}
+_NUMBERS = {"proven_family": "a number of pairs, or nothing", "session_votes": "a number of votes"} | {
+    "live_prompt_characters": "a number of characters",
+    "live_turns": "a number of turns",
+    "live_answer_tokens": "a number of tokens",
+}
 #: Settings that may have no value.
-_OPTIONAL = frozenset({"proven_family", "embed_sites"})
+_OPTIONAL = frozenset(
+    {"proven_family", "embed_sites", "live_budget_dollars", "live_day_dollars", "live_voter_day_dollars"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +80,8 @@ async def settings_review(arena: str, request: Request) -> HTMLResponse:
     except InputError as error:
         return await _form(request, found, given, trouble=str(error), status=422)
     before = found.settings.to_dict()
-    rows = [(name, SETTINGS[name][0], _text(before[name]), _text(value)) for name, value in changed.items()]
+    meanings = settings_of(found)
+    rows = [(name, meanings[name][0], _text(before[name]), _text(value)) for name, value in changed.items()]
     sent = [(name, _text(value)) for name, value in changed.items()]
     return arena_page(
         request,
@@ -109,13 +118,18 @@ def read_settings(arena: Arena, given: Mapping[str, str]) -> tuple[str | None, d
     """The title and the settings that a form changes; `InputError` for invalid values."""
     changed: dict[str, object] = {}
     for one in fields(ArenaSettings):
-        if one.name in given and one.name in SETTINGS:
+        if one.name in given and one.name in settings_of(arena):
             value = _read(one.name, given[one.name].strip())
             if value != getattr(arena.settings, one.name):
                 changed[one.name] = value
     ArenaSettings.from_dict(arena.settings.to_dict() | changed)
     title = given.get("title", arena.title).strip()
     return (None if title == arena.title else validate_name("title", title)), changed
+
+
+def settings_of(arena: Arena) -> Mapping[str, tuple[str, str]]:
+    """Meaning and expected value of the settings that this arena has."""
+    return {**SETTINGS, **LIVE_SETTINGS} if arena.settings.is_live else SETTINGS
 
 
 class _BlindVotes(TypedDict):
@@ -128,6 +142,8 @@ class _BlindVotes(TypedDict):
 
 async def _blind_votes(request: Request, arena: Arena, settings: ArenaSettings) -> _BlindVotes:
     """Compute how many blind votes one voter can cast with these settings."""
+    if settings.is_live:
+        return {"reveal": "live", "session_votes": settings.session_votes, "blind_votes": None}
     queue = await registry_of(request).voting_queue(arena.name)
     revealed_after = {"vote": 1, "session": settings.session_votes, "never": None}[settings.reveal]
     blind = blind_votes_of_one(await queue.responses_by_prompt(), revealed_after)
@@ -153,7 +169,7 @@ async def _form(
             choices=_CHOICES.get(name, ()),
             value=given.get(name, _text(getattr(arena.settings, name))),
         )
-        for name, (meaning, expected) in SETTINGS.items()
+        for name, (meaning, expected) in settings_of(arena).items()
     ]
     return arena_page(
         request,
@@ -177,6 +193,8 @@ def _read(name: str, text: str) -> object:
         value, expected = whole_number(text), _NUMBERS[name]
     elif name.endswith("_seconds"):
         value, expected = finite_number(text), "seconds"
+    elif name.endswith("_dollars"):
+        value, expected = finite_number(text), "dollars"
     else:
         return text
     if value is None:

@@ -8,11 +8,13 @@ from typing import Annotated
 from fastapi import APIRouter, Form, Request, Response
 from fastapi.responses import HTMLResponse
 
+from tiltyard.arena.accounts import LinkPurpose
 from tiltyard.errors import BadOption, Busy, CodeNeeded, NotAllowed
 from tiltyard.web.access import access_of, registry_of
 from tiltyard.web.cookies import OPERATOR_COOKIE, read_cookie
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.layout import redirect_to, render_page
+from tiltyard.web.pages.operator.labels import ROLE_MEANINGS
 from tiltyard.web.routes.operators import claim_operator, end_sign_in, send_code, sign_in_operator
 
 __all__ = ["router"]
@@ -115,7 +117,7 @@ async def claim_page(token: str, request: Request) -> HTMLResponse:
             "this link has been used or revoked, or has expired; ask whoever sent it for another, or create one:"
             " tiltyard token operator"
         )
-    return _claim(request, whose=await accounts.link_operator(token))
+    return _claim(request, await accounts.link_purpose(token))
 
 
 @router.post("/claim/{token}", response_class=HTMLResponse)
@@ -129,9 +131,10 @@ async def claim_form(
     except CodeNeeded:
         return redirect_to(CODE, cookie=signed.headers["set-cookie"])
     except BadOption as error:
-        whose = await access_of(request).accounts.link_operator(token)
-        return _claim(request, whose=whose, trouble=str(error), name=name[:_MAX_NAME_CHARACTERS], status=422)
-    made = _claim(request, claimed_by=found.name.removeprefix("operator:"))
+        purpose = await access_of(request).accounts.link_purpose(token)
+        typed = name[:_MAX_NAME_CHARACTERS]
+        return _claim(request, purpose, trouble=str(error), name=typed, status=422)
+    made = _claim(request, LinkPurpose(), claimed_by=found.name.removeprefix("operator:"))
     made.headers.append("set-cookie", signed.headers["set-cookie"])
     return made
 
@@ -195,8 +198,8 @@ def _code(request: Request, wanted: str, *, trouble: str | None = None, status: 
 
 def _claim(
     request: Request,
+    purpose: LinkPurpose,
     *,
-    whose: str | None = None,
     trouble: str | None = None,
     name: str = "",
     claimed_by: str | None = None,
@@ -208,7 +211,8 @@ def _claim(
         status=status,
         trouble=trouble,
         name=name,
-        whose=whose,
+        purpose=purpose,
+        meanings=ROLE_MEANINGS,
         claimed_by=claimed_by,
         here="/operator",
     )

@@ -87,7 +87,7 @@ def _rated(standing: Standing, votes: VoteLog, method: BradleyTerry) -> tuple[Ra
     place = np.zeros(len(models), dtype=np.int64)
     place[code_of] = np.arange(len(code_of))
     log = VoteLog.of({**columns, "a": place[columns["a"]], "b": place[columns["b"]]})
-    return method(log.table([models[code] for code in code_of], standing.prompts)), code_of
+    return method(log.table([models[code] for code in code_of], standing.compared_prompts)), code_of
 
 
 def _placed(place: int, official: int, model: str, ratings: Ratings, k: int) -> ExplorationPlace:

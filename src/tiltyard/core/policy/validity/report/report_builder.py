@@ -112,7 +112,7 @@ def validity_report(
     following = ArenaFold(policy, rater, models, prompts, answered=answered)
     following.fold(events[: rows.start])
     explored, chosen = VoteLog(), votes_of_lane(events[: rows.stop], Lane.EXPLORATION)
-    explored.add_many(chosen.a, chosen.b, chosen.prompt, chosen.session, chosen.kind)
+    explored.add_many(chosen.a, chosen.b, chosen.compared_on, chosen.session, chosen.kind)
     by: SpanUnit = "time" if is_timed(events) else "votes"
     return report_on_span(
         following, events[rows], explored, since=since, until=until, by=by, given_up=given_up

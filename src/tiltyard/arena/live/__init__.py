@@ -1,0 +1,1 @@
+"""Live battles: people's own prompts, answered by two hidden models at once."""

@@ -1,0 +1,285 @@
+"""Conversations and votes of a live arena for release: one row per turn, de-identified.
+
+Left out are voters who did not agree to the arena's consent, texts that were erased, battles that are void or excluded,
+and battles with private data unless they are asked for. What is left out is counted.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+from uuid import UUID
+
+import psycopg
+
+from tiltyard.arena.live.turn_notes import TurnFlags
+from tiltyard.arena.log.buckets import find_statement_sync
+from tiltyard.arena.secret_keys import SecretKeys
+from tiltyard.core.battles import Kind
+from tiltyard.core.battles.outcome import SPELLED
+from tiltyard.core.live.private_data import find_private_data
+from tiltyard.errors import BadOption, NotFound
+from tiltyard.files.row_parquet import write_row_table
+from tiltyard.postgres.connections import connect, translate_errors
+from tiltyard.postgres.statements import statement
+from tiltyard.settings.arena_settings import ArenaSettings
+
+__all__ = [
+    "CONVERSATION_COLUMNS",
+    "ReleaseCounts",
+    "ReleasedBattle",
+    "ReleasedTurn",
+    "find_live_arena",
+    "read_conversations",
+    "write_conversations",
+]
+
+#: The columns of a released file, in their order.
+CONVERSATION_COLUMNS: dict[str, type] = {
+    "battle": int,
+    "turn": int,
+    "turns": int,
+    "voter": str,
+    "began_at": str,
+    "category": str,
+    "language": str,
+    "prompt": str,
+    "answer_a": str,
+    "answer_b": str,
+    "state": str,
+    "turn_outcome": str,
+    "model_a": str,
+    "model_b": str,
+    "version_a": str,
+    "version_b": str,
+    "winner": str,
+    "blind": int,
+    "position": int,
+    "propensity": float,
+    "identity": str,
+    "private": str,
+    "rules": str,
+    **{
+        f"{name}_{side}": kind
+        for side in "ab"
+        for name, kind in {
+            "input_tokens": int,
+            "output_tokens": int,
+            "first_token_seconds": float,
+            "seconds": float,
+            "cost_microdollars": int,
+            "calls": int,
+        }.items()
+    },
+}
+_PAGE_BATTLES = 200
+_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+_MAX_RELEASE_CHARACTERS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedTurn:
+    """One turn: texts, state, verdict on it alone, flags, and what the calls of both sides took."""
+
+    turn: int
+    prompt: str
+    answers: tuple[str, str]
+    state: str
+    outcome: str | None
+    flags: TurnFlags
+    #: Input tokens, output tokens, seconds to the first token, seconds, cost in microdollars, calls; by side.
+    calls: tuple[tuple[object, ...], tuple[object, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedBattle:
+    """A battle that may be released."""
+
+    session: int
+    began_at: datetime
+    category: str
+    language: str | None
+    #: The number of its distinct first prompt.
+    free_prompt: int
+    models: tuple[int, int]
+    winner: str | None
+    blind: bool
+    position: int | None
+    propensity: float
+    turns: tuple[ReleasedTurn, ...]
+
+
+@dataclass(slots=True)
+class ReleaseCounts:
+    """How many battles and turns were released, and how many battles were left out, by reason."""
+
+    battles: int = 0
+    turns: int = 0
+    left_out: dict[str, int] = field(default_factory=dict)
+
+    def leave_out(self, reason: str) -> None:
+        """Count a battle that is left out."""
+        self.left_out[reason] = self.left_out.get(reason, 0) + 1
+
+
+_NO_CALLS = (None, None, None, None, None, 0)
+
+
+def write_conversations(
+    url: str,
+    keys: SecretKeys,
+    arena: str,
+    path: Path,
+    *,
+    release: str | None = None,
+    with_flagged: bool = False,
+) -> ReleaseCounts:
+    """Write the conversations of an arena as Parquet. The same ``release`` gives voters the same pseudonyms."""
+    if release is not None and (not release.strip() or len(release) > _MAX_RELEASE_CHARACTERS):
+        raise BadOption(f"the release needs a name of 1 to {_MAX_RELEASE_CHARACTERS} characters")
+    named = secrets.token_urlsafe(16) if release is None else release
+    counts = ReleaseCounts()
+    with connect(url, name="tiltyard conversations") as connection:
+        number = find_live_arena(connection, arena)
+        models = _read_models(connection, number)
+        battles = read_conversations(connection, number, counts, with_flagged=with_flagged)
+        rows = (
+            row
+            for place, battle in enumerate(battles, start=1)
+            for row in _rows(place, battle, keys.pseudonym(named, battle.session), models)
+        )
+        write_row_table(path, CONVERSATION_COLUMNS, rows)
+    return counts
+
+
+def find_live_arena(connection: psycopg.Connection, name: str) -> int:
+    """The number of a live arena; raises for any other."""
+    with translate_errors("find an arena"):
+        row = connection.execute(statement("arenas_find"), {"name": name}).fetchone()
+    if row is None:
+        raise NotFound(f"no arena {name!r}; see the list of arenas")
+    if not ArenaSettings.kept(row[3]).is_live:
+        raise BadOption(f"{name} is no live arena: it has no conversations; export its battles instead")
+    return int(row[0])
+
+
+def read_conversations(
+    connection: psycopg.Connection, arena: int, counts: ReleaseCounts, *, with_flagged: bool = False
+) -> Iterator[ReleasedBattle]:
+    """The battles that may be released, oldest first, a page at a time; ``counts`` has what was left out."""
+    since, after = _BEGINNING, UUID(int=0)
+    while True:
+        values = {"arena": arena, "since": since, "matchup": after, "limit": _PAGE_BATTLES}
+        page = _fetch(connection, "release_battles", values)
+        turns = _read_turns(connection, arena, [row[0] for row in page])
+        for row in page:
+            reason = _left_out(row, turns[row[0]], with_flagged=with_flagged)
+            if reason is not None:
+                counts.leave_out(reason)
+                continue
+            counts.battles += 1
+            counts.turns += len(turns[row[0]])
+            yield _battle(row, turns[row[0]])
+        if len(page) < _PAGE_BATTLES:
+            return
+        since, after = page[-1][2], page[-1][0]
+
+
+def _left_out(row: tuple[Any, ...], turns: list[ReleasedTurn], *, with_flagged: bool) -> str | None:
+    """Why a battle is left out; ``None`` if it is released."""
+    is_void, agreed, excluded = row[5:8]
+    if not agreed:
+        return "without consent"
+    if is_void or not turns:
+        return "void"
+    if excluded:
+        return "excluded"
+    if not all(turn.prompt for turn in turns):
+        return "erased"
+    if not with_flagged and any(turn.flags.get("private") for turn in turns):
+        return "with private data"
+    return None
+
+
+def _battle(row: tuple[Any, ...], turns: list[ReleasedTurn]) -> ReleasedBattle:
+    _, session, began_at, category, language, _, _, _, kind, blind, position, a, b, propensity, prompt = row
+    return ReleasedBattle(
+        session,
+        began_at,
+        category,
+        language,
+        prompt,
+        (a, b),
+        None if kind is None else str(SPELLED[Kind(kind)][0]),
+        blind,
+        position,
+        propensity,
+        tuple(turns),
+    )
+
+
+def _read_turns(
+    connection: psycopg.Connection, arena: int, matchups: list[UUID]
+) -> dict[UUID, list[ReleasedTurn]]:
+    """The turns of these battles. Private data is looked for again: rules may have become better since."""
+    values = {"arena": arena, "matchups": matchups}
+    calls = {row[:3]: row[3:] for row in _fetch(connection, "release_calls", values)}
+    found: dict[UUID, list[ReleasedTurn]] = {matchup: [] for matchup in matchups}
+    for matchup, turn, prompt, a, b, state, outcome, stored in _fetch(connection, "release_turns", values):
+        flags = cast("TurnFlags", dict(stored))
+        private = find_private_data("\n".join(text for text in (prompt, a, b) if text))
+        flags["private"] = list(dict.fromkeys((*flags.get("private", ()), *private)))
+        left, right = (calls.get((matchup, turn, side), _NO_CALLS) for side in (0, 1))
+        texts = (a or "", b or "")
+        found[matchup].append(ReleasedTurn(turn, prompt or "", texts, state, outcome, flags, (left, right)))
+    return found
+
+
+def _rows(
+    place: int, battle: ReleasedBattle, voter: str, models: dict[int, tuple[str, str]]
+) -> Iterator[dict[str, object]]:
+    (name_a, version_a), (name_b, version_b) = (models[model] for model in battle.models)
+    for turn in battle.turns:
+        spent = [value for side in turn.calls for value in side]
+        values = (
+            place,
+            turn.turn,
+            len(battle.turns),
+            voter,
+            battle.began_at.astimezone(UTC).isoformat(timespec="seconds"),
+            battle.category,
+            battle.language,
+            turn.prompt,
+            *turn.answers,
+            turn.state,
+            turn.outcome,
+            name_a,
+            name_b,
+            version_a,
+            version_b,
+            battle.winner,
+            int(battle.blind),
+            battle.position,
+            battle.propensity,
+            *(", ".join(names) for names in _flag_lists(turn.flags)),
+            *spent,
+        )
+        yield dict(zip(CONVERSATION_COLUMNS, values, strict=True))
+
+
+def _flag_lists(flags: TurnFlags) -> tuple[list[str], list[str], list[str]]:
+    return flags.get("identity", []), flags.get("private", []), flags.get("rules", [])
+
+
+def _read_models(connection: psycopg.Connection, arena: int) -> dict[int, tuple[str, str]]:
+    rows = _fetch(connection, "release_models", {"arena": arena})
+    return {model: (name, version) for model, name, version in rows}
+
+
+def _fetch(connection: psycopg.Connection, name: str, values: dict[str, object]) -> list[tuple[Any, ...]]:
+    with translate_errors("read conversations for release"):
+        return connection.execute(find_statement_sync(connection, name, values), values).fetchall()

@@ -1,0 +1,165 @@
+"""The models of a live arena in one process: their connections, their prices and their health."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from tiltyard.arena.live.generation import TurnEntrant
+from tiltyard.arena.live.live_records import StoredEntrant
+from tiltyard.arena.live.live_store import list_entrants
+from tiltyard.errors import ProviderFault, StoreFault, TiltyardError
+from tiltyard.judges.chat_models import ChatModel, open_chat_model
+from tiltyard.judges.entrant_health import EntrantHealth, HealthReport
+from tiltyard.judges.providers.json_bodies import encode_body
+from tiltyard.judges.providers.streams import ChatRequest, StreamEnd, StreamTimeouts
+from tiltyard.judges.token_estimate import token_upper_bound
+from tiltyard.postgres.connection_pool import ConnectionPool
+from tiltyard.settings.environment import Environment
+from tiltyard.settings.live_models import LiveEntrant, LiveModels
+from tiltyard.settings.prices import Price, open_prices
+
+__all__ = ["EntrantOpener", "EntrantPool", "open_entrant"]
+
+_LOG = logging.getLogger(__name__)
+
+#: How long the list of models is used before it is read again.
+_REFRESH_SECONDS = 5.0
+#: Prices are in millionths of a millionth of a dollar, budgets in millionths.
+_PICODOLLARS_PER_MICRODOLLAR = 1_000_000
+#: The arena's own timeouts are shorter, and the same for all.
+_TIMEOUTS = StreamTimeouts(first_token_seconds=700.0, gap_seconds=700.0, total_seconds=1_000.0)
+
+#: Opens the connections to a stored model.
+EntrantOpener = Callable[[StoredEntrant], TurnEntrant]
+
+
+@dataclass(slots=True, eq=False)
+class _Opened:
+    stored: StoredEntrant
+    entrant: TurnEntrant | None
+    health: EntrantHealth
+
+
+class EntrantPool:
+    """The models of one live arena."""
+
+    def __init__(self, pool: ConnectionPool, arena: int, opener: EntrantOpener) -> None:
+        self._pool = pool
+        self._arena = arena
+        self._opener = opener
+        self._opened: dict[int, _Opened] = {}
+        self._read_at: float | None = None
+
+    async def refresh(self) -> None:
+        """Read the list of models again, if it is old. A model never changes: a new version is another model."""
+        if self._read_at is not None and time.monotonic() - self._read_at < _REFRESH_SECONDS:
+            return
+        # It reads a long file once: not on the event loop.
+        await asyncio.to_thread(open_prices)
+        for stored in await list_entrants(self._pool, self._arena):
+            if stored.model in self._opened:
+                self._opened[stored.model].stored = stored
+            else:
+                self._opened[stored.model] = _Opened(stored, self._open(stored), EntrantHealth(_now()))
+        self._read_at = time.monotonic()
+
+    def of(self, model: int) -> TurnEntrant:
+        """A model that answers."""
+        opened = self._opened.get(model)
+        if opened is None or opened.entrant is None:
+            raise StoreFault(
+                f"model {model} of this arena cannot be asked: its settings or its key are missing"
+            )
+        opened.health.started(_now())
+        return opened.entrant
+
+    def resting(self) -> Collection[int]:
+        """Models that are not served at present: those that keep failing, and those that cannot be asked."""
+        now = _now()
+        return [
+            model
+            for model, opened in self._opened.items()
+            if opened.entrant is None or not opened.stored.enabled or not opened.health.available(now)
+        ]
+
+    def note_health(self, entrant: TurnEntrant, fault: ProviderFault | None) -> None:
+        """A model has answered, or failed."""
+        opened = self._opened[entrant.model]
+        if fault is None:
+            opened.health.record_success(_now())
+            return
+        before = opened.health.report().state
+        opened.health.record_failure(fault, _now())
+        report = opened.health.report()
+        if report.state == "rested" and before != "rested":
+            _LOG.warning("model %r of a live arena is rested: %s", opened.stored.name, report.problem)
+
+    def note_stopped(self, entrant: TurnEntrant) -> None:
+        """A call was stopped: nothing is known of the model's health."""
+        self._opened[entrant.model].health.record_stopped(_now())
+
+    def reports(self) -> dict[int, HealthReport]:
+        """The health of all models, for the operator."""
+        return {model: opened.health.report() for model, opened in self._opened.items()}
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for opened in self._opened.values():
+            if opened.entrant is not None:
+                await opened.entrant.provider.aclose()
+        self._opened.clear()
+
+    def _open(self, stored: StoredEntrant) -> TurnEntrant | None:
+        try:
+            return self._opener(stored)
+        except TiltyardError as error:
+            _LOG.error("model %r of a live arena cannot be asked: %s", stored.name, error)
+            return None
+
+
+def open_entrant(stored: StoredEntrant, environment: Environment) -> TurnEntrant:
+    """Open the connections to a model; nothing is sent yet. Raises `BadConfig` if its key is missing."""
+    settings = _settings_of(stored)
+    chat = open_chat_model(settings, environment, _TIMEOUTS)
+    return TurnEntrant(
+        model=stored.model,
+        provider=chat,
+        system=settings.system,
+        max_tokens=settings.max_tokens,
+        worst_cost=lambda request: _worst_cost(chat, settings, request),
+        cost=lambda end: _cost(settings.price, end),
+    )
+
+
+def _settings_of(stored: StoredEntrant) -> LiveEntrant:
+    """The model's section of the models file with all defaults. A file has two models at least."""
+    twice = [{**stored.config, "name": name} for name in ("a", "b")]
+    settings, _ = LiveModels.model_validate({"models": twice}).entrants()
+    return replace(settings, name=stored.name)
+
+
+def _worst_cost(chat: ChatModel, settings: LiveEntrant, request: ChatRequest) -> int | None:
+    if settings.price is None:
+        return None
+    tokens = token_upper_bound(len(encode_body(chat.body(request))))
+    return _microdollars(settings.price.worst(tokens, request.max_tokens, batch=False))
+
+
+def _cost(price: Price | None, end: StreamEnd) -> int | None:
+    if price is None or end.usage is None:
+        return None
+    return _microdollars(price.cost(end.usage, batch=False))
+
+
+def _microdollars(picodollars: int) -> int:
+    """Rounded up."""
+    return -(-picodollars // _PICODOLLARS_PER_MICRODOLLAR)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

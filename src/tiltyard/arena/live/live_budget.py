@@ -1,0 +1,87 @@
+"""The budgets of a live arena: in total, by day, and by voter and day.
+
+A reservation is made under one lock for each arena, in the transaction that stores the call. What is counted is what
+calls cost, and the reserve of every call whose cost is not known: those that run, and those that were lost. So the sum
+never exceeds a budget, whichever process dies when. Days are those of UTC.
+"""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import NamedTuple
+
+from tiltyard.arena.live.live_records import BudgetLimits, CallPlan
+from tiltyard.errors import OutOfBudget
+from tiltyard.postgres.connection_pool import Connection
+from tiltyard.postgres.statements import statement
+
+__all__ = ["LiveSpending", "check_budget", "lock_spending", "read_spending", "reserve_calls"]
+
+
+class LiveSpending(NamedTuple):
+    """What is counted against the budgets of an arena, in millionths of a dollar."""
+
+    total: int
+    day: int
+    #: Of one voter on this day.
+    voter_day: int
+    today: date
+
+
+async def lock_spending(connection: Connection, arena: int) -> None:
+    """Let nobody else reserve or settle in this arena until the transaction ends."""
+    await connection.execute(statement("live_lock"), {"arena": arena})
+
+
+async def read_spending(connection: Connection, arena: int, session: int = 0) -> LiveSpending:
+    """What is counted now. Without the lock it may change at once."""
+    found = await connection.execute(statement("live_spending"), {"arena": arena, "session": session})
+    row = await found.fetchone()
+    assert row is not None
+    return LiveSpending(*row)
+
+
+async def reserve_calls(
+    connection: Connection, arena: int, session: int, calls: tuple[CallPlan, ...], limits: BudgetLimits
+) -> date:
+    """Count the most that these calls can cost, or raise `OutOfBudget`; return the day of the account.
+
+    Call it in a transaction under `lock_spending`.
+    """
+    spending = await read_spending(connection, arena, session)
+    amount = check_budget(spending, calls, limits)
+    if amount:
+        values = {"arena": arena, "session": session, "day": spending.today, "amount": amount}
+        await connection.execute(statement("live_count"), values)
+    return spending.today
+
+
+def check_budget(spending: LiveSpending, calls: tuple[CallPlan, ...], limits: BudgetLimits) -> int:
+    """The sum that these calls reserve; `OutOfBudget` if it does not fit in each budget."""
+    bounds = (
+        ("total", spending.total, limits.total, "the budget of this arena does not pay for another battle"),
+        (
+            "day",
+            spending.day,
+            limits.day,
+            "what this arena may spend today does not pay for another battle; come back tomorrow (UTC)",
+        ),
+        (
+            "voter",
+            spending.voter_day,
+            limits.voter_day,
+            "your share of this arena's budget for today does not pay for another battle; come back tomorrow (UTC)",
+        ),
+    )
+    is_limited = any(limit is not None for _, _, limit, _ in bounds)
+    if is_limited and any(call.reserve is None for call in calls):
+        raise OutOfBudget(
+            "a model of this arena has no known price, and the arena has a budget: its operator must state the price"
+            " in the models file",
+            scope="price",
+        )
+    amount = sum(call.reserve or 0 for call in calls)
+    for scope, counted, limit, problem in bounds:
+        if limit is not None and counted + amount > limit:
+            raise OutOfBudget(problem, scope=scope)
+    return amount

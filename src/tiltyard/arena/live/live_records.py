@@ -1,0 +1,156 @@
+"""The records of live battles: battles, turns, calls and what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+from uuid import UUID
+
+__all__ = [
+    "BattleState",
+    "BudgetLimits",
+    "CallEnd",
+    "CallPlan",
+    "FrameMark",
+    "LiveBattle",
+    "LiveFrame",
+    "LiveTurn",
+    "StoredEntrant",
+    "TurnEnd",
+    "TurnOutcome",
+    "TurnPlan",
+    "TurnState",
+]
+
+#: ``waiting``: nothing is shown yet. ``streaming``: text is coming. ``done``: both answers are complete. ``stopped``:
+#: the voter stopped both; what came counts. ``void``: an answer failed; nothing of the battle is rated.
+TurnState = Literal["waiting", "streaming", "done", "stopped", "void"]
+#: ``open``: it may be continued or voted on. ``voted``, ``skipped``, ``expired``: how its matchup ended. ``void``: failed.
+BattleState = Literal["open", "voted", "skipped", "expired", "void"]
+#: The verdict on one turn.
+TurnOutcome = Literal["a", "b", "tie", "both_bad"]
+
+
+@dataclass(frozen=True, slots=True)
+class LiveTurn:
+    """One prompt of a battle and both answers, as far as they may be shown."""
+
+    turn: int
+    prompt: str
+    a: str
+    b: str
+    state: TurnState
+    #: The verdict on this turn alone, if the arena asks for one.
+    outcome: TurnOutcome | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LiveBattle:
+    """A battle as its voter sees it: nothing here tells which models answer."""
+
+    matchup: UUID
+    arena: str
+    category: str
+    state: BattleState
+    turns: tuple[LiveTurn, ...]
+    began_at: datetime
+    ballot: int = 0
+    #: Whether another prompt may be sent.
+    can_continue: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FrameMark:
+    """Where a reader is: the turn, and the characters of both sides that it has."""
+
+    turn: int = 0
+    shown_a: int = 0
+    shown_b: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LiveFrame:
+    """What has been added to both sides since a mark; `mark` is where the reader is after it."""
+
+    mark: FrameMark
+    a: str
+    b: str
+    state: TurnState
+    #: Whether a side is complete. With an equal pace this depends on lengths alone.
+    ended_a: bool = False
+    ended_b: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetLimits:
+    """The most that may be spent, in millionths of a dollar; ``None`` for no limit."""
+
+    total: int | None = None
+    day: int | None = None
+    voter_day: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallPlan:
+    """A call that is about to be made: which model, and the most it can cost."""
+
+    model: int
+    #: Millionths of a dollar; ``None`` if the price is unknown.
+    reserve: int | None
+    max_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class TurnPlan:
+    """A turn that is about to begin: its number from 1, the prompt, and the calls for the left and the right side."""
+
+    turn: int
+    prompt: str
+    calls: tuple[CallPlan, CallPlan]
+    #: The process that generates the answers.
+    process: int
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnd:
+    """How a turn ended: both answers, as far as they came."""
+
+    state: Literal["done", "stopped", "void"]
+    texts: tuple[str, str] = ("", "")
+    #: All that the models wrote, without a mask. It is looked at and not stored.
+    written: tuple[str, str] = field(default=("", ""), compare=False)
+    #: What the models thought, if they said it and the arena keeps it.
+    thinking: tuple[str, str] = ("", "")
+    #: What the checks found, as JSON.
+    flags: Mapping[str, object] = field(default_factory=dict)
+    #: Why it is void; for the operator.
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallEnd:
+    """How a call ended."""
+
+    state: Literal["done", "stopped", "failed", "unknown"]
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    #: Millionths of a dollar; ``None`` if the price or the usage is unknown: the reserve stays counted.
+    cost: int | None = None
+    first_token_seconds: float | None = None
+    seconds: float | None = None
+    #: In our own words; for the operator.
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEntrant:
+    """A model of a live arena: who answers, without keys."""
+
+    model: int
+    name: str
+    version: str
+    #: The entrant's section of the models file.
+    config: dict[str, object]
+    enabled: bool = True

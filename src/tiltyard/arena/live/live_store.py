@@ -1,0 +1,333 @@
+"""Live battles in the database: battles, turns, calls, and the entrants that answer.
+
+A turn begins in one transaction: its row, both calls and their reserves. So what is generated is always accounted, and
+a process that dies leaves a turn that the next one finds (`void_lost_turns`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from tiltyard.arena.live.live_budget import lock_spending, reserve_calls
+from tiltyard.arena.live.live_records import (
+    BattleState,
+    BudgetLimits,
+    CallEnd,
+    CallPlan,
+    LiveBattle,
+    LiveTurn,
+    StoredEntrant,
+    TurnEnd,
+    TurnOutcome,
+    TurnPlan,
+)
+from tiltyard.arena.log.buckets import find_statement
+from tiltyard.arena.log.event_log import LogKind, matchup_not_found_error
+from tiltyard.core.live.free_prompts import hash_prompt
+from tiltyard.errors import Closed
+from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
+from tiltyard.postgres.connections import translate_errors
+from tiltyard.settings.arena_settings import ArenaSettings
+
+__all__ = [
+    "LOST_PROBLEM",
+    "begin_battle",
+    "begin_turn",
+    "finish_call",
+    "finish_turn",
+    "list_battles",
+    "list_entrants",
+    "list_open_void_battles",
+    "number_prompt",
+    "open_battle_of",
+    "read_battle",
+    "read_sides",
+    "record_turn_vote",
+    "retry_call",
+    "void_lost_turns",
+]
+
+#: Why a battle is void whose process was lost.
+LOST_PROBLEM = "the process that generated the answers was lost"
+
+_ENDINGS: dict[int, BattleState] = {
+    LogKind.VOTE: "voted",
+    LogKind.SKIP: "skipped",
+    LogKind.EXPIRE: "expired",
+    LogKind.RELEASED: "expired",
+}
+
+
+async def number_prompt(pool: ConnectionPool, arena: int, text: str) -> int:
+    """The number of a distinct prompt in this arena, from 1; a new prompt gets the next one."""
+    values = {"arena": arena, "sha256": hash_prompt(text)}
+    async with connect_from_pool(pool) as connection:
+        known = await _row(connection, "live_find_prompt", values)
+        if known is None:
+            async with _locked(connection, arena):
+                known = await _row(connection, "live_add_prompt", values)
+    assert known is not None
+    return int(known[0])
+
+
+async def begin_battle(
+    pool: ConnectionPool, arena: int, matchup: UUID, session: int, category: int, free_prompt: int
+) -> None:
+    """Store a battle that was served; once only."""
+    values = {
+        "arena": arena,
+        "matchup": matchup,
+        "session": session,
+        "category": category,
+        "free_prompt": free_prompt,
+    }
+    async with connect_from_pool(pool) as connection:
+        await _execute(connection, "live_add_battle", values)
+
+
+async def begin_turn(
+    pool: ConnectionPool, arena: int, matchup: UUID, plan: TurnPlan, limits: BudgetLimits
+) -> tuple[int, int]:
+    """Store a turn and reserve the money for both calls, or raise `OutOfBudget`; return the numbers of the calls.
+
+    `Closed` if the battle has ended or is void, or if its last turn has not ended. All of it is one transaction.
+    """
+    key = {"arena": arena, "matchup": matchup, "turn": plan.turn}
+    async with connect_from_pool(pool) as connection, _locked(connection, arena):
+        battle = await _row(connection, "live_begin", key)
+        if battle is None or await _has_ended(connection, key):
+            raise Closed("this battle has ended; begin a new one")
+        added = await _execute(
+            connection, "live_add_turn", key | {"prompt": plan.prompt, "process": plan.process}
+        )
+        if not added.rowcount:
+            raise Closed("the last turn of this battle has not ended; wait for both answers, or stop them")
+        left, right = await _add_calls(
+            connection, key | {"session": int(battle[0])}, (0, 1), plan.calls, limits
+        )
+    return left, right
+
+
+async def retry_call(
+    pool: ConnectionPool, arena: int, failed: int, plan: CallPlan, limits: BudgetLimits
+) -> int:
+    """Reserve the money for a further call in place of one that has ended; return its number."""
+    async with connect_from_pool(pool) as connection, _locked(connection, arena):
+        row = await _row(connection, "live_find_call", {"arena": arena, "call": failed})
+        if row is None:
+            raise Closed("this call runs, or its turn has ended; it cannot be repeated")
+        matchup, turn, side, session = row
+        key = {"arena": arena, "matchup": matchup, "turn": turn, "session": session}
+        (number,) = await _add_calls(connection, key, (side,), (plan,), limits)
+    return number
+
+
+async def finish_call(pool: ConnectionPool, arena: int, call: int, end: CallEnd) -> None:
+    """Store how a call ended, and count its cost instead of its reserve. A call ends once; repeating is harmless.
+
+    Without a cost the reserve stays counted.
+    """
+    values = {
+        "arena": arena,
+        "call": call,
+        "state": end.state,
+        "cost": end.cost,
+        "input_tokens": end.input_tokens,
+        "output_tokens": end.output_tokens,
+        "first_token_seconds": end.first_token_seconds,
+        "seconds": end.seconds,
+        "problem": end.problem,
+    }
+    async with connect_from_pool(pool) as connection, _locked(connection, arena):
+        row = await _row(connection, "live_end_call", values)
+        if row is not None and row[0]:
+            amount, session, day = row
+            counted = {"arena": arena, "session": session, "day": day, "amount": amount}
+            await _execute(connection, "live_count", counted)
+
+
+async def finish_turn(pool: ConnectionPool, arena: int, matchup: UUID, turn: int, end: TurnEnd) -> None:
+    """Store how a turn ended. From then on the battle can be voted on, unless a side is empty; or it is void.
+
+    A turn ends once: whatever comes later, such as the end of a generation whose turn was declared lost, is ignored.
+    """
+    key = {"arena": arena, "matchup": matchup, "turn": turn}
+    texts = dict(zip(("answer_a", "answer_b"), end.texts, strict=True))
+    thinking = dict(zip(("thinking_a", "thinking_b"), (one or None for one in end.thinking), strict=True))
+    about = {
+        "votable": end.state != "void" and all(end.texts),
+        "void": (end.problem or "an answer failed") if end.state == "void" else None,
+        "language": end.flags.get("language"),
+        "identity_talk": bool(end.flags.get("identity")),
+    }
+    async with connect_from_pool(pool) as connection, _locked(connection, arena):
+        values = {**key, **texts, **thinking, "state": end.state, "flags": Jsonb(dict(end.flags))}
+        if await _row(connection, "live_end_turn", values) is not None:
+            await _execute(connection, "live_end_battle_turn", key | about)
+
+
+async def void_lost_turns(pool: ConnectionPool, arena: int, processes: Collection[int]) -> list[UUID]:
+    """Declare void the turns that run in none of these processes; return the matchups of their battles.
+
+    What their calls cost is unknown: the reserves stay counted. The caller ends the matchups; see
+    `list_open_void_battles` for those whose caller died before.
+    """
+    values = {"arena": arena, "processes": list(processes), "problem": LOST_PROBLEM}
+    async with connect_from_pool(pool) as connection, _locked(connection, arena):
+        found = await _execute(connection, "live_void_lost", values)
+        return [matchup for (matchup,) in await found.fetchall()]
+
+
+async def list_open_void_battles(pool: ConnectionPool, arena: int) -> dict[UUID, str]:
+    """Battles that are void, with the reason, whose matchups have not ended."""
+    async with connect_from_pool(pool) as connection:
+        found = await _execute(connection, "live_void_without_ending", {"arena": arena})
+        return dict(await found.fetchall())
+
+
+async def read_battle(
+    pool: ConnectionPool, arena: int, matchup: UUID, *, session: int | None = None
+) -> LiveBattle | None:
+    """A battle with its turns; with ``session``, only if it is this voter's."""
+    async with connect_from_pool(pool) as connection:
+        found = await _battles(connection, arena, matchup=matchup, session=session)
+    return found[0] if found else None
+
+
+async def list_battles(pool: ConnectionPool, arena: int, session: int, limit: int = 50) -> list[LiveBattle]:
+    """A voter's battles with their turns, newest first."""
+    async with connect_from_pool(pool) as connection:
+        return await _battles(connection, arena, session=session, limit=limit)
+
+
+async def open_battle_of(pool: ConnectionPool, arena: int, session: int) -> UUID | None:
+    """The voter's battle that is neither void nor voted on, skipped or expired; ``None`` if there is none."""
+    async with connect_from_pool(pool) as connection:
+        rows = await _battle_rows(connection, arena, session=session, is_open=True)
+    return rows[0][0] if rows else None
+
+
+async def read_sides(pool: ConnectionPool, arena: int, matchup: UUID) -> tuple[int, int]:
+    """The numbers of the models on the left and on the right. No voter may see them before the vote."""
+    async with connect_from_pool(pool) as connection:
+        row = await _row(connection, "live_sides", {"arena": arena, "matchup": matchup})
+    if row is None:
+        raise matchup_not_found_error()
+    return int(row[0]), int(row[1])
+
+
+async def record_turn_vote(
+    pool: ConnectionPool, arena: int, matchup: UUID, turn: int, outcome: TurnOutcome
+) -> None:
+    """Store the verdict on one turn, instead of an earlier one; `Closed` if the turn is not complete or void."""
+    values = {"arena": arena, "matchup": matchup, "turn": turn, "outcome": outcome}
+    async with connect_from_pool(pool) as connection:
+        done = await _execute(connection, "live_turn_vote", values)
+    if not done.rowcount:
+        raise Closed("this turn has no two complete answers; there is nothing to compare")
+
+
+async def list_entrants(pool: ConnectionPool, arena: int) -> list[StoredEntrant]:
+    """All versions of all entrants, ordered by model; those that are not served any more are not ``enabled``."""
+    async with connect_from_pool(pool) as connection:
+        found = await _execute(connection, "live_entrants", {"arena": arena})
+        return [StoredEntrant(*row) for row in await found.fetchall()]
+
+
+async def _has_ended(connection: Connection, key: dict[str, object]) -> bool:
+    row = await _row(connection, "live_has_ended", key)
+    return row is not None and bool(row[0])
+
+
+async def _add_calls(
+    connection: Connection,
+    key: dict[str, Any],
+    sides: Sequence[int],
+    plans: tuple[CallPlan, ...],
+    limits: BudgetLimits,
+) -> list[int]:
+    day = await reserve_calls(connection, key["arena"], key["session"], plans, limits)
+    values = {
+        **key,
+        "day": day,
+        "side": list(sides),
+        "model": [plan.model for plan in plans],
+        "max_tokens": [plan.max_tokens for plan in plans],
+        "reserve": [plan.reserve for plan in plans],
+    }
+    found = await _execute(connection, "live_add_calls", values)
+    return [int(number) for (number,) in await found.fetchall()]
+
+
+async def _battles(connection: Connection, arena: int, **which: Any) -> list[LiveBattle]:
+    rows = await _battle_rows(connection, arena, **which)
+    turns: dict[UUID, list[LiveTurn]] = {row[0]: [] for row in rows}
+    if turns:
+        found = await _execute(connection, "live_turns", {"arena": arena, "matchups": list(turns)})
+        for matchup, *turn in await found.fetchall():
+            turns[matchup].append(LiveTurn(*turn))
+    return [_battle(row, tuple(turns[row[0]])) for row in rows]
+
+
+async def _battle_rows(
+    connection: Connection,
+    arena: int,
+    *,
+    matchup: UUID | None = None,
+    session: int | None = None,
+    limit: int = 1,
+    is_open: bool = False,
+) -> list[Sequence[Any]]:
+    values = {
+        "arena": arena,
+        "matchup": matchup,
+        "session": session,
+        "limit": limit,
+        "open": is_open,
+        "turn_limit": ArenaSettings().live_turns,
+    }
+    found = await _execute(connection, "live_battles", values)
+    return list(await found.fetchall())
+
+
+def _battle(row: Sequence[Any], turns: tuple[LiveTurn, ...]) -> LiveBattle:
+    matchup, arena, category, began_at, is_void, ballot, is_late, ended, turn_limit = row
+    state: BattleState = "expired" if is_late else "open"
+    if ended is not None:
+        state = _ENDINGS[ended]
+    if is_void:
+        state = "void"
+    complete = bool(turns) and turns[-1].state in ("done", "stopped")
+    return LiveBattle(
+        matchup=matchup,
+        arena=arena,
+        category=category,
+        state=state,
+        turns=turns,
+        began_at=began_at,
+        ballot=ballot,
+        can_continue=state == "open" and complete and len(turns) < turn_limit,
+    )
+
+
+@asynccontextmanager
+async def _locked(connection: Connection, arena: int) -> AsyncIterator[None]:
+    """A transaction under the arena's lock: one at a time, so that none waits for another in a circle."""
+    with translate_errors("store a live battle"):
+        async with connection.transaction():
+            await lock_spending(connection, arena)
+            yield
+
+
+async def _execute(connection: Connection, name: str, values: dict[str, Any]) -> Any:
+    with translate_errors("read or store a live battle"):
+        return await connection.execute(await find_statement(connection, name, values), values)
+
+
+async def _row(connection: Connection, name: str, values: dict[str, Any]) -> Any:
+    return await (await _execute(connection, name, values)).fetchone()

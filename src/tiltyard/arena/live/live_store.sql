@@ -1,0 +1,176 @@
+-- name: live_lock
+-- The lock of an arena's budgets and of its numbers of prompts, held until the transaction ends.
+SELECT set_config('lock_timeout', '5s', true), pg_advisory_xact_lock(7209, %(arena)s);
+
+-- name: live_spending
+-- What is counted against the budgets: of all in total and today, of one voter today; and which day it is.
+SELECT coalesce(sum(s.counted) FILTER (WHERE s.session = 0), 0)::bigint,
+       coalesce(sum(s.counted) FILTER (WHERE s.session = 0 AND s.day = d.today), 0)::bigint,
+       coalesce(sum(s.counted) FILTER (WHERE s.session = %(session)s AND s.day = d.today), 0)::bigint,
+       d.today
+FROM (SELECT (clock_timestamp() AT TIME ZONE 'UTC')::date AS today) d
+LEFT JOIN live_spending s ON s.arena = %(arena)s
+    AND (s.session = 0 OR (s.session = %(session)s AND s.day = d.today))
+GROUP BY d.today;
+
+-- name: live_count
+-- Count an amount, which may be below 0, for all and for one voter on a day.
+INSERT INTO live_spending (arena, session, day, counted)
+SELECT %(arena)s, s, %(day)s, %(amount)s FROM unnest(ARRAY[0, %(session)s::bigint]) AS s
+ON CONFLICT (arena, session, day) DO UPDATE SET counted = live_spending.counted + excluded.counted;
+
+-- name: live_find_prompt
+-- The number of a prompt by the hash of its normalised text.
+SELECT number FROM live_prompts WHERE arena = %(arena)s AND sha256 = %(sha256)s;
+
+-- name: live_add_prompt
+-- The number of a prompt, which is the next one if it is new. The lock keeps numbers dense.
+INSERT INTO live_prompts (arena, number, sha256)
+SELECT %(arena)s, coalesce(max(number), 0) + 1, %(sha256)s FROM live_prompts WHERE arena = %(arena)s
+ON CONFLICT (arena, sha256) DO UPDATE SET sha256 = excluded.sha256
+RETURNING number;
+
+-- name: live_add_battle
+-- A battle that was served.
+INSERT INTO live_battles (arena, matchup, session, category, free_prompt)
+VALUES (%(arena)s, %(matchup)s, %(session)s, %(category)s, %(free_prompt)s)
+ON CONFLICT (arena, matchup) DO NOTHING;
+
+-- name: live_begin
+-- A turn of a battle that is not void begins: it cannot be voted on meanwhile. Returns its voter.
+UPDATE live_battles SET votable = false
+WHERE arena = %(arena)s AND matchup = %(matchup)s AND void IS NULL
+RETURNING session;
+
+-- name: live_has_ended
+-- Whether a matchup was voted on, skipped or has expired.
+SELECT EXISTS (
+    SELECT FROM matchups m JOIN endings e USING (arena, source, serial)
+    WHERE m.arena = %(arena)s AND m.matchup = %(matchup)s AND e.undone IS NULL
+);
+
+-- name: live_add_turn
+-- A turn begins, unless the one before it has not ended.
+INSERT INTO live_turns (arena, matchup, turn, prompt, state, process)
+SELECT %(arena)s, %(matchup)s, %(turn)s::smallint, %(prompt)s, 'waiting', %(process)s
+WHERE %(turn)s::smallint = 1 + (
+    SELECT count(*) FROM live_turns WHERE arena = %(arena)s AND matchup = %(matchup)s AND ended_at IS NOT NULL
+)
+ON CONFLICT (arena, matchup, turn) DO NOTHING;
+
+-- name: live_add_calls
+-- Calls that are about to be made, by side.
+INSERT INTO live_calls (arena, matchup, turn, side, model, session, day, max_tokens, reserve)
+SELECT %(arena)s, %(matchup)s, %(turn)s, c.side, c.model, %(session)s, %(day)s, c.max_tokens, c.reserve
+FROM unnest(%(side)s::smallint[], %(model)s::integer[], %(max_tokens)s::integer[], %(reserve)s::bigint[])
+    WITH ORDINALITY AS c (side, model, max_tokens, reserve, place)
+ORDER BY place
+RETURNING call;
+
+-- name: live_find_call
+-- The turn and the side of a call that has ended, and its voter.
+SELECT c.matchup, c.turn, c.side, c.session FROM live_calls c
+JOIN live_turns t USING (arena, matchup, turn)
+WHERE c.arena = %(arena)s AND c.call = %(call)s AND c.state <> 'running' AND t.ended_at IS NULL;
+
+-- name: live_end_call
+-- A call ended. Returns what is counted from now on besides its reserve, its voter and its day; no row if it had ended.
+UPDATE live_calls
+SET state = %(state)s, cost = %(cost)s, input_tokens = %(input_tokens)s, output_tokens = %(output_tokens)s,
+    first_token_seconds = %(first_token_seconds)s, seconds = %(seconds)s, problem = %(problem)s,
+    ended_at = clock_timestamp()
+WHERE arena = %(arena)s AND call = %(call)s AND state = 'running'
+RETURNING coalesce(cost, reserve, 0) - coalesce(reserve, 0), session, day;
+
+-- name: live_end_turn
+-- A turn ended; no row comes back if it had ended. Answers to a prompt that was erased meanwhile are not stored.
+UPDATE live_turns
+SET state = %(state)s, answer_a = CASE WHEN prompt IS NOT NULL THEN %(answer_a)s END,
+    answer_b = CASE WHEN prompt IS NOT NULL THEN %(answer_b)s END,
+    thinking_a = CASE WHEN prompt IS NOT NULL THEN %(thinking_a)s END,
+    thinking_b = CASE WHEN prompt IS NOT NULL THEN %(thinking_b)s END, flags = %(flags)s, process = NULL, ended_at = clock_timestamp()
+WHERE arena = %(arena)s AND matchup = %(matchup)s AND turn = %(turn)s AND ended_at IS NULL
+RETURNING turn;
+
+-- name: live_end_battle_turn
+-- After a turn a battle can be voted on, or is void. A turn that was stopped before anything came leaves those before it.
+-- Its language is that of its first prompt.
+UPDATE live_battles b SET void = coalesce(void, %(void)s), votable = %(votable)s OR (
+    %(void)s::text IS NULL AND EXISTS (
+        SELECT FROM live_turns t
+        WHERE t.arena = b.arena AND t.matchup = b.matchup AND t.answer_a <> '' AND t.answer_b <> ''
+    )
+), language = coalesce(language, %(language)s), identity_talk = identity_talk OR %(identity_talk)s
+WHERE arena = %(arena)s AND matchup = %(matchup)s;
+
+-- name: live_void_lost
+-- Turns whose process is gone are void, and so are their battles; what their calls cost is unknown.
+WITH lost AS (
+    UPDATE live_turns SET state = 'void', process = NULL, ended_at = clock_timestamp()
+    WHERE arena = %(arena)s AND ended_at IS NULL AND process IS NOT NULL AND process <> ALL(%(processes)s::bigint[])
+    RETURNING matchup, turn
+), calls AS (
+    UPDATE live_calls c SET state = 'unknown', problem = %(problem)s, ended_at = clock_timestamp()
+    FROM lost WHERE c.arena = %(arena)s AND c.matchup = lost.matchup AND c.turn = lost.turn AND c.state = 'running'
+)
+UPDATE live_battles b SET votable = false, void = coalesce(b.void, %(problem)s)
+FROM lost WHERE b.arena = %(arena)s AND b.matchup = lost.matchup
+RETURNING b.matchup;
+
+-- name: live_void_without_ending
+-- Battles that are void and whose matchups are still open.
+SELECT b.matchup, b.void FROM live_battles b
+JOIN matchups m ON m.arena = b.arena AND m.matchup = b.matchup
+LEFT JOIN endings e ON e.arena = m.arena AND e.source = m.source AND e.serial = m.serial
+WHERE b.arena = %(arena)s AND b.void IS NOT NULL AND m.expires_at > clock_timestamp()
+    AND (e.serial IS NULL OR e.undone IS NOT NULL);
+
+-- name: live_battles
+-- Battles with their endings: one, or a voter's last ones, or a voter's last one that is open.
+SELECT b.matchup, a.name, p.name, b.began_at, b.void IS NOT NULL, m.ballot, m.expires_at <= clock_timestamp(),
+       CASE WHEN e.undone IS NULL THEN e.kind END,
+       coalesce((a.settings ->> 'live_turns')::integer, %(turn_limit)s)
+FROM live_battles b
+JOIN arenas a USING (arena)
+JOIN prompts p ON p.arena = b.arena AND p.prompt = b.category
+JOIN matchups m ON m.arena = b.arena AND m.matchup = b.matchup
+LEFT JOIN endings e ON e.arena = m.arena AND e.source = m.source AND e.serial = m.serial
+WHERE b.arena = %(arena)s AND (%(matchup)s::uuid IS NULL OR b.matchup = %(matchup)s)
+    AND (%(session)s::bigint IS NULL OR b.session = %(session)s)
+    AND (NOT %(open)s OR (b.void IS NULL AND m.expires_at > clock_timestamp()
+                          AND (e.serial IS NULL OR e.undone IS NOT NULL)))
+ORDER BY b.began_at DESC, b.matchup LIMIT %(limit)s;
+
+-- name: live_turns
+-- The turns of these battles; texts that were erased are empty.
+SELECT matchup, turn, coalesce(prompt, ''), coalesce(answer_a, ''), coalesce(answer_b, ''), state, outcome
+FROM live_turns WHERE arena = %(arena)s AND matchup = ANY(%(matchups)s) ORDER BY matchup, turn;
+
+-- name: live_sides
+-- The models on the left and on the right of a battle.
+SELECT a, b FROM matchups WHERE arena = %(arena)s AND matchup = %(matchup)s;
+
+-- name: live_turn_vote
+-- The verdict on one turn that is complete, in a battle that is not void.
+UPDATE live_turns t SET outcome = %(outcome)s
+FROM live_battles b
+WHERE t.arena = %(arena)s AND t.matchup = %(matchup)s AND t.turn = %(turn)s AND t.state IN ('done', 'stopped')
+    AND b.arena = t.arena AND b.matchup = t.matchup AND b.void IS NULL;
+
+-- name: live_entrants
+-- The entrants of an arena by model, newest last.
+SELECT model, name, version, config, enabled FROM live_entrants WHERE arena = %(arena)s ORDER BY model;
+
+-- name: live_add_entrants
+-- New versions of entrants, each a model of its own.
+INSERT INTO live_entrants (arena, model, name, version, config)
+SELECT %(arena)s, * FROM unnest(%(model)s::integer[], %(name)s::text[], %(version)s::text[], %(config)s::jsonb[]);
+
+-- name: live_describe_entrant
+-- What the models file says now of an entrant that answers as before: its price, where its key is.
+UPDATE live_entrants SET config = %(config)s WHERE arena = %(arena)s AND model = %(model)s;
+
+-- name: live_switch_entrants
+-- Entrants that are served from now on, or no more.
+UPDATE live_entrants SET enabled = %(enabled)s, retired_at = CASE WHEN %(enabled)s THEN NULL ELSE now() END
+WHERE arena = %(arena)s AND model = ANY(%(models)s);

@@ -1,0 +1,61 @@
+"""Live battles in the voting queue: a matchup for a prompt that its voter wrote, when it may be voted on, how it fails.
+
+Like those of `matchup_lifecycle`, the functions run under the arena's lock. Who answers what, and what it costs, is in
+`tiltyard.arena.live`.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from tiltyard.arena.log.event_details import VoidDetail
+from tiltyard.arena.log.event_log import LogBatch, LogKind, LogRow
+from tiltyard.arena.voting.arena_state import ArenaState
+from tiltyard.arena.voting.matchup_lifecycle import Draw, serve_new, to_offered_matchup
+from tiltyard.arena.voting.open_matchup_limits import make_room_for_shown
+from tiltyard.arena.voting.voter_requests import OfferedMatchup, Voter
+from tiltyard.core.policy.state.events import NO_FREE_PROMPT
+from tiltyard.errors import BadOption, Closed, Conflict, OpenBattle
+from tiltyard.postgres.statements import statement
+
+__all__ = ["check_votable", "end_void", "offer_live"]
+
+
+def offer_live(state: ArenaState, batch: LogBatch, voter: Voter, arena: str, draw: Draw) -> OfferedMatchup:
+    """A new matchup for a prompt of the voter, who must have answered the one before: `OpenBattle` otherwise."""
+    if not state.settings.is_live:
+        raise Conflict("this arena compares stored responses; voters cannot write prompts in it")
+    mask = draw.mask(state)
+    if mask is None or not mask.any() or draw.free_prompt == NO_FREE_PROMPT:
+        raise BadOption("a live battle needs one of the arena's categories and the number of its prompt")
+    opened = state.open_matchups_of(voter.source, voter.session, batch.now)
+    if opened:
+        raise OpenBattle(
+            "you have a battle without a vote: vote on it or skip it, then send the next prompt",
+            matchup=str(opened[0].matchup),
+        )
+    make_room_for_shown(state, batch, voter)
+    return to_offered_matchup(serve_new(state, batch, voter, opened, draw, ahead=False), arena, new=True)
+
+
+def end_void(state: ArenaState, batch: LogBatch, matchup: UUID, reason: str) -> bool:
+    """Expire a battle in which an answer failed; return whether it was open."""
+    one = state.open.get(matchup)
+    if one is None:
+        return False
+    detail: VoidDetail = {"void": reason}
+    position = batch.end(
+        LogKind.EXPIRE, one.source, one.serial, session=one.session, ballot=one.ballot, detail=detail
+    )
+    state.fold(LogRow(position, batch.now, int(LogKind.EXPIRE), one.source, one.serial))
+    return True
+
+
+async def check_votable(batch: LogBatch, matchup: UUID) -> None:
+    """Raise `Closed` unless both answers of a battle are complete. Nothing can change that before the batch ends."""
+    values = {"arena": batch.arena, "matchup": matchup}
+    row = await (await batch.connection.execute(statement("live_votable"), values)).fetchone()
+    if row is None or not row[0]:
+        if row is not None and row[1]:
+            raise Closed("this battle is void: an answer failed; begin a new one")
+        raise Closed("both answers must be complete before the vote; wait for them, or stop them")

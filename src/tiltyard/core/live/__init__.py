@@ -1,0 +1,1 @@
+"""Live battles: the pace of two streams, and what people type."""

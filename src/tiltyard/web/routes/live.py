@@ -1,0 +1,292 @@
+"""API routes of live battles. Whatever models answer, headers and frames are the same."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Path, Query, Request
+from fastapi.responses import Response, StreamingResponse
+
+from tiltyard.arena.live.live_battles import LiveBattles
+from tiltyard.arena.live.live_records import FrameMark, LiveBattle, LiveFrame, TurnOutcome
+from tiltyard.arena.voting.voter_requests import Voter
+from tiltyard.errors import BadOption, Busy, OpenBattle, TiltyardError
+from tiltyard.web.access import access_of, registry_of
+from tiltyard.web.context import context_of
+from tiltyard.web.fast_routes import FastRoute, json_response
+from tiltyard.web.problem_details import Documented, document_problems
+from tiltyard.web.routes.matchups import find_queue_and_voter
+from tiltyard.wire.live import (
+    FollowUpRequest,
+    LivePromptRequest,
+    ShownBattle,
+    ShownFrame,
+    ShownTurn,
+    TurnVoteRequest,
+    TurnWinner,
+)
+from tiltyard.wire.records import json_bytes
+
+__all__ = [
+    "OUTCOMES",
+    "STREAM_HEADERS",
+    "admit_reader",
+    "find_battles_and_voter",
+    "router",
+    "said_battle",
+    "stream_frames",
+    "stream_router",
+]
+
+router = APIRouter(route_class=FastRoute, tags=["voters"])
+#: Its query is read by the framework.
+stream_router = APIRouter(tags=["voters"])
+
+Arena = Annotated[str, Path(description="The arena's name.", examples=["main"])]
+MatchupId = Annotated[
+    str,
+    Path(description="A battle's matchup.", min_length=1, examples=["0-AAAAAalDs15Fd09JuICZzttXMkdKMeVq"]),
+]
+
+_BATTLE = document_problems(401, 403, 404, 409, 503)
+_ASKED = _BATTLE | document_problems(415, 422, 429)
+_EVENTS: Documented = {
+    200: {
+        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        "description": "Events whose data are frames.",
+    }
+}
+#: No proxy may hold frames back or compress them: sizes and times would tell what is in them.
+STREAM_HEADERS = {
+    "Cache-Control": "no-store, no-transform",
+    "Content-Encoding": "identity",
+    "X-Accel-Buffering": "no",
+}
+#: A comment is sent after so many seconds without a frame, so that no proxy takes the connection for dead.
+_HEARTBEAT_SECONDS = 10.0
+_HEARTBEAT = b":\n\n"
+#: The browser comes back so soon after a connection is lost.
+_HELLO = b"retry: 500\n\n"
+#: Readers of one battle in one process.
+_READER_LIMIT = 12
+_ENDED_STATES = frozenset({"done", "stopped", "void"})
+#: The verdicts on a turn, as the API and as the store spell them.
+OUTCOMES: dict[TurnWinner, TurnOutcome] = {
+    "model_a": "a",
+    "model_b": "b",
+    "tie": "tie",
+    "both_bad": "both_bad",
+}
+_WINNERS = {outcome: winner for winner, outcome in OUTCOMES.items()}
+
+
+@router.post(
+    "/api/v1/arenas/{arena}/live",
+    response_model=ShownBattle,
+    status_code=201,
+    summary="Begin a live battle",
+    responses=_ASKED,
+)
+async def begin_live_battle(arena: Arena, body: LivePromptRequest, request: Request) -> Response:
+    """Send a prompt to two hidden models. The voter's last battle must have been voted on or skipped.
+
+    A voter without a session gets one, in a cookie.
+    """
+    access, queue = access_of(request), await registry_of(request).voting_queue(arena)
+    voter, cookie = await access.voter(request, queue), None
+    if voter is None:
+        voter, cookie = access.new_voter(request)
+    battles = await registry_of(request).live_battles(arena)
+    try:
+        battle = await battles.ask(voter, body.prompt, body.category)
+    except OpenBattle as refusal:
+        matchup = context_of(request).matchup_ids.format(UUID(refusal.matchup))
+        raise OpenBattle(str(refusal), matchup=matchup) from None
+    answer = json_response(said_battle(request, battle), 201)
+    if cookie is not None:
+        answer.headers.append("set-cookie", cookie)
+    return answer
+
+
+@router.get("/api/v1/live/{matchup}", response_model=ShownBattle, summary="A live battle", responses=_BATTLE)
+async def live_battle(matchup: MatchupId, request: Request) -> Response:
+    """A battle with all its turns, as far as they may be shown."""
+    battles, voter, one = await find_battles_and_voter(request, matchup)
+    return json_response(said_battle(request, await battles.battle(voter, one)))
+
+
+@router.post(
+    "/api/v1/live/{matchup}/turns",
+    response_model=ShownBattle,
+    status_code=201,
+    summary="Send a further prompt",
+    responses=_ASKED,
+)
+async def follow_up(matchup: MatchupId, body: FollowUpRequest, request: Request) -> Response:
+    """Send a further prompt to the same two models, each with its own part of the conversation."""
+    battles, voter, one = await find_battles_and_voter(request, matchup)
+    return json_response(said_battle(request, await battles.follow_up(voter, one, body.prompt)), 201)
+
+
+@router.post(
+    "/api/v1/live/{matchup}/stop", response_model=ShownBattle, summary="Stop both answers", responses=_BATTLE
+)
+async def stop_live_battle(matchup: MatchupId, request: Request) -> Response:
+    """Stop both answers where they are. What is shown by then counts."""
+    battles, voter, one = await find_battles_and_voter(request, matchup)
+    return json_response(said_battle(request, await battles.stop(voter, one)))
+
+
+@router.post(
+    "/api/v1/live/{matchup}/again",
+    response_model=ShownBattle,
+    status_code=201,
+    summary="The same prompt again",
+    responses=_ASKED,
+)
+async def repeat_live_battle(matchup: MatchupId, request: Request) -> Response:
+    """Begin a new battle with the first prompt of this one. This one is skipped, unless it has ended."""
+    battles, voter, one = await find_battles_and_voter(request, matchup)
+    return json_response(said_battle(request, await battles.again(voter, one)), 201)
+
+
+@router.post(
+    "/api/v1/live/{matchup}/turn-vote",
+    response_model=ShownBattle,
+    summary="Vote on a turn",
+    responses=_BATTLE | document_problems(415, 422),
+)
+async def vote_on_turn(matchup: MatchupId, body: TurnVoteRequest, request: Request) -> Response:
+    """Give the verdict on one turn, in an arena that asks for it. The vote on the whole battle is the one that is rated."""
+    battles, voter, one = await find_battles_and_voter(request, matchup)
+    battle = await battles.turn_vote(voter, one, body.turn, OUTCOMES[body.winner])
+    return json_response(said_battle(request, battle))
+
+
+@stream_router.get(
+    "/api/v1/live/{matchup}/frames",
+    response_class=Response,
+    summary="Both answers as they are written",
+    responses=document_problems(401, 403, 404, 422, 429, 503) | _EVENTS,
+)
+async def live_frames(
+    matchup: MatchupId,
+    request: Request,
+    after: Annotated[
+        str | None,
+        Query(description="The id of the last event that the reader has; it gets the rest.", max_length=60),
+    ] = None,
+) -> Response:
+    """Server-sent events until the turn has ended: at most 15 a second, each with what is new on both sides.
+
+    The id of an event says how much of both answers its reader has. A reader that comes back sends it as
+    `Last-Event-ID` or as `after`, and gets exactly the rest.
+    """
+    battles, voter, one = await find_battles_and_voter(request, matchup)
+    mark = _read_mark(request.headers.get("last-event-id") or after)
+    # Refusals must come before the stream begins.
+    first = await battles.frames(voter, one, mark, 0.0)
+    reader = admit_reader(request, one)
+    return StreamingResponse(
+        stream_frames(partial(battles.frames, voter, one), mark, first, reader),
+        headers=STREAM_HEADERS,
+        media_type="text/event-stream",
+    )
+
+
+async def find_battles_and_voter(request: Request, matchup: str) -> tuple[LiveBattles, Voter, UUID]:
+    """The live battles of a matchup's arena, the voter and the matchup's id. Access is checked again."""
+    queue, voter, one = await find_queue_and_voter(request, matchup)
+    return await registry_of(request).live_battles(queue.name), voter, one
+
+
+def admit_reader(request: Request, battle: UUID) -> AbstractContextManager[None]:
+    """A place for one more reader of a battle, which is counted inside the block; `Busy` if there are too many."""
+    readers = context_of(request).live_readers
+    if readers[battle] >= _READER_LIMIT:
+        raise Busy("this battle is open in too many tabs; close some of them", retry_after=5)
+    return _counted(readers, battle)
+
+
+async def stream_frames(
+    read: Callable[[FrameMark], Awaitable[LiveFrame]],
+    mark: FrameMark,
+    first: LiveFrame,
+    reading: AbstractContextManager[None],
+) -> AsyncIterator[bytes]:
+    """The events of a turn, from the first frame on. After a fault the stream ends: its reader comes back."""
+    frame, sent_at = first, time.monotonic()
+    with reading:
+        yield _HELLO
+        while True:
+            if frame.mark != mark or frame.a or frame.b or frame.state in _ENDED_STATES:
+                yield _event(frame)
+                mark, sent_at = frame.mark, time.monotonic()
+            elif time.monotonic() - sent_at >= _HEARTBEAT_SECONDS:
+                yield _HEARTBEAT
+                sent_at = time.monotonic()
+            if frame.state in _ENDED_STATES:
+                return
+            try:
+                frame = await read(mark)
+            except TiltyardError:
+                return
+
+
+def said_battle(request: Request, battle: LiveBattle) -> ShownBattle:
+    """A battle for its voter."""
+    matchup = context_of(request).matchup_ids.format(battle.matchup)
+    return ShownBattle(
+        matchup=matchup,
+        arena=battle.arena,
+        category=battle.category,
+        state=battle.state,
+        turns=[
+            ShownTurn(
+                one.turn,
+                one.prompt,
+                one.a,
+                one.b,
+                one.state,
+                None if one.outcome is None else _WINNERS[one.outcome],
+            )
+            for one in battle.turns
+        ],
+        began_at=battle.began_at,
+        ballot=battle.ballot,
+        can_continue=battle.can_continue,
+        frames=f"/api/v1/live/{matchup}/frames",
+    )
+
+
+def _event(frame: LiveFrame) -> bytes:
+    mark = frame.mark
+    data = json_bytes(ShownFrame(mark.turn, frame.a, frame.b, frame.state, frame.ended_a, frame.ended_b))
+    return b"id: %d.%d.%d\ndata: %s\n\n" % (mark.turn, mark.shown_a, mark.shown_b, data)
+
+
+def _read_mark(text: str | None) -> FrameMark:
+    """The mark of the last event that a reader has."""
+    if not text:
+        return FrameMark()
+    parts = text.split(".")
+    if len(parts) != 3 or not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
+        raise BadOption("after is not the id of an event; expected turn and two lengths, such as 1.120.118")
+    return FrameMark(*map(int, parts))
+
+
+@contextmanager
+def _counted(readers: Counter[UUID], battle: UUID) -> Iterator[None]:
+    readers[battle] += 1
+    try:
+        yield
+    finally:
+        readers[battle] -= 1
+        if not readers[battle]:
+            del readers[battle]

@@ -1,0 +1,315 @@
+"""Live battles on a real database, with models that answer by scripts."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from live_worlds import ScriptedModels, live_registries, make_live_arena, read_frames
+from scripted_streams import ScriptedChat, StreamScript, steady
+from tiltyard.arena.live.live_battles import LiveBattles
+from tiltyard.arena.live.live_records import FrameMark
+from tiltyard.arena.registry import ArenaRegistry
+from tiltyard.arena.voting.voter_requests import Voter
+from tiltyard.core.battles import Kind
+from tiltyard.errors import (
+    BadOption,
+    Busy,
+    Closed,
+    Conflict,
+    NotFound,
+    OpenBattle,
+    OutOfBudget,
+    ProviderFault,
+)
+from tiltyard.postgres.connections import connect
+
+ANN, BOB = Voter(1), Voter(2)
+_FAULT = ProviderFault("https://secret-model.example: 500", status=500, retryable=True)
+LONG = StreamScript([(0.05, "word ")] * 200)
+
+
+def rows(url: str, query: str) -> list[Any]:
+    with connect(url) as connection:
+        return list(connection.execute(query).fetchall())
+
+
+def in_a_live_arena(database: str, scene: Any, models: ScriptedModels | None = None, **settings: Any) -> None:
+    async def run() -> None:
+        settings.setdefault("live_pace", "as-it-comes")
+        await make_live_arena(database, **settings)
+        async with live_registries(database, models or ScriptedModels(), alone=True) as (registry,):
+            await scene(registry, await registry.live_battles("arena"))
+
+    asyncio.run(run())
+
+
+def test_a_battle_from_the_prompt_to_the_vote_and_the_names(database: str) -> None:
+    models = ScriptedModels()
+
+    async def scene(registry: ArenaRegistry, battles: LiveBattles) -> None:
+        battle = await battles.ask(ANN, "Why is the sky blue?")
+        assert (battle.state, battle.category, len(battle.turns)) == ("open", "prompt-0", 1)
+        queue = await registry.voting_queue("arena")
+        with pytest.raises(Closed, match="complete"):
+            await queue.vote(ANN, battle.matchup, Kind.WIN_A)
+        with pytest.raises(OpenBattle) as refusal:
+            await battles.ask(ANN, "Another?")
+        assert refusal.value.matchup == str(battle.matchup)
+        frames = await read_frames(battles, ANN, battle.matchup)
+        assert frames[-1].state == "done"
+        assert "".join(frame.a for frame in frames) == "Hello there."
+        battle = await battles.battle(ANN, battle.matchup)
+        assert (battle.turns[0].a, battle.turns[0].b, battle.can_continue) == ("Hello there.",) * 2 + (True,)
+        battle = await battles.follow_up(ANN, battle.matchup, "And at night?")
+        assert [turn.prompt for turn in battle.turns] == ["Why is the sky blue?", "And at night?"]
+        frames = await read_frames(battles, ANN, battle.matchup, FrameMark(1, 12, 12))
+        assert frames[-1].mark.turn == 2
+        ended = await queue.vote(ANN, battle.matchup, Kind.WIN_B, reveal=True)
+        assert ended.revealed
+        names = await queue.reveal(ANN, battle.matchup)
+        assert {names.model_a, names.model_b} < {"model-0", "model-1", "model-2", "model-3"}
+        with pytest.raises(Closed):
+            await battles.follow_up(ANN, battle.matchup, "More?")
+        assert (await battles.battle(ANN, battle.matchup)).state == "voted"
+        await battles.ask(ANN, "Another?")
+
+    in_a_live_arena(database, scene, models)
+    asked = [chat.asked for chat in models.chats.values() if len(chat.asked) > 1]
+    second = next(requests[1] for requests in asked)
+    assert [(turn.role, turn.text) for turn in second.turns][-3:-1] == [
+        ("user", "Why is the sky blue?"),
+        ("assistant", "Hello there."),
+    ] or len(asked) == 2
+    assert rows(database, "SELECT count(*) FROM live_calls WHERE state = 'done' AND cost > 0")[0][0] >= 4
+
+
+def test_a_battle_is_nobody_elses(database: str) -> None:
+    async def scene(_: ArenaRegistry, battles: LiveBattles) -> None:
+        battle = await battles.ask(ANN, "Why?")
+        for refused in (
+            battles.battle(BOB, battle.matchup),
+            battles.frames(BOB, battle.matchup, FrameMark()),
+            battles.stop(BOB, battle.matchup),
+            battles.follow_up(BOB, battle.matchup, "Why?"),
+            battles.again(BOB, battle.matchup),
+            battles.turn_vote(BOB, battle.matchup, 1, "a"),
+            battles.battle(ANN, uuid4()),
+        ):
+            with pytest.raises(NotFound):
+                await refused
+
+    in_a_live_arena(database, scene)
+
+
+def test_stop_and_what_follows(database: str) -> None:
+    models = ScriptedModels()
+    models.script(LONG)
+
+    async def scene(registry: ArenaRegistry, battles: LiveBattles) -> None:
+        battle = await battles.ask(ANN, "Why?")
+        await read_frames(battles, ANN, battle.matchup, until=20)
+        battle = await battles.stop(ANN, battle.matchup)
+        (turn,) = battle.turns
+        assert turn.state == "stopped"
+        assert turn.a.startswith("word word")
+        assert battle.can_continue
+        assert await battles.stop(ANN, battle.matchup) == battle
+        await (await registry.voting_queue("arena")).vote(ANN, battle.matchup, Kind.TIE)
+
+    in_a_live_arena(database, scene, models)
+
+
+def test_again_is_a_new_battle_with_the_same_prompt(database: str) -> None:
+    models = ScriptedModels()
+    models.script(LONG)
+
+    async def scene(_: ArenaRegistry, battles: LiveBattles) -> None:
+        battle = await battles.ask(ANN, "Why?")
+        second = await battles.again(ANN, battle.matchup)
+        assert second.matchup != battle.matchup
+        assert second.turns[0].prompt == "Why?"
+        assert (await battles.battle(ANN, battle.matchup)).state == "skipped"
+        await battles.stop(ANN, second.matchup)
+
+    in_a_live_arena(database, scene, models)
+    assert rows(database, "SELECT DISTINCT free_prompt FROM matchups") == [(1,)]
+
+
+def test_a_model_that_fails_voids_the_battle_and_rests(database: str) -> None:
+    models = ScriptedModels()
+    for model in range(4):
+        models.chats[model] = ScriptedChat([StreamScript([(0.02, "fine")])])
+    models.chats[0] = ScriptedChat([StreamScript([], fault=_FAULT)])
+
+    async def scene(_: ArenaRegistry, battles: LiveBattles) -> None:
+        void = 0
+        for number in range(40):
+            voter = Voter(10 + number)
+            battle = await battles.ask(voter, f"Question {number}")
+            frames = await read_frames(battles, voter, battle.matchup)
+            if frames[-1].state == "void":
+                void += 1
+                ended = await battles.battle(voter, battle.matchup)
+                assert (ended.state, ended.can_continue) == ("void", False)
+                again = await battles.again(voter, battle.matchup)
+                await read_frames(battles, voter, again.matchup)
+        assert void in {1, 2}, "two calls each; at the third failure it is rested"
+
+    in_a_live_arena(database, scene, models)
+    voided = rows(database, "SELECT detail FROM events WHERE detail ? 'void'")
+    assert voided
+    assert all("model 0" in detail["void"] for (detail,) in voided)
+    served = rows(database, "SELECT count(*) FROM events WHERE kind = 0 AND detail -> 'resting' = '[0]'")
+    assert served[0][0] > 30
+
+
+def test_budgets_are_kept(database: str) -> None:
+    async def scene(_: ArenaRegistry, battles: LiveBattles) -> None:
+        battle = await battles.ask(ANN, "Why?")
+        await read_frames(battles, ANN, battle.matchup)
+        with pytest.raises(OutOfBudget):
+            await battles.follow_up(ANN, battle.matchup, "x" * 3_000)
+        assert (await battles.battle(ANN, battle.matchup)).can_continue
+        with pytest.raises(OutOfBudget):
+            await battles.ask(BOB, "y" * 3_000)
+        await battles.ask(BOB, "Why?")
+
+    # A call reserves 3 millionths for each of 1,000 tokens and each character.
+    in_a_live_arena(database, scene, live_budget_dollars=0.013)
+
+
+def test_turns_are_voted_on_where_the_arena_asks_for_it(database: str) -> None:
+    async def scene(_: ArenaRegistry, battles: LiveBattles) -> None:
+        battle = await battles.ask(ANN, "Why?")
+        await read_frames(battles, ANN, battle.matchup)
+        with pytest.raises(Conflict, match="vote on this turn"):
+            await battles.follow_up(ANN, battle.matchup, "More?")
+        with pytest.raises(NotFound, match="no turn 2"):
+            await battles.turn_vote(ANN, battle.matchup, 2, "a")
+        battle = await battles.turn_vote(ANN, battle.matchup, 1, "both_bad")
+        assert battle.turns[0].outcome == "both_bad"
+        await battles.follow_up(ANN, battle.matchup, "More?")
+
+    in_a_live_arena(database, scene, live_votes="turn")
+
+
+def test_other_arenas_take_no_votes_on_turns(database: str) -> None:
+    async def scene(_: ArenaRegistry, battles: LiveBattles) -> None:
+        battle = await battles.ask(ANN, "Why?")
+        with pytest.raises(Conflict, match="whole battle"):
+            await battles.turn_vote(ANN, battle.matchup, 1, "a")
+
+    in_a_live_arena(database, scene)
+
+
+@pytest.mark.parametrize("text", ["", " \n", "x" * 101, "nul\0"])
+def test_prompts_that_cannot_be_sent(database: str, text: str) -> None:
+    async def scene(_: ArenaRegistry, battles: LiveBattles) -> None:
+        with pytest.raises(BadOption, match="prompt"):
+            await battles.ask(ANN, text)
+        with pytest.raises(BadOption, match="category"):
+            await battles.ask(ANN, "fine", "no such category")
+
+    in_a_live_arena(database, scene, live_prompt_characters=100)
+    assert rows(database, "SELECT count(*) FROM matchups") == [(0,)]
+
+
+def test_the_turns_of_a_battle_are_limited(database: str) -> None:
+    async def scene(_: ArenaRegistry, battles: LiveBattles) -> None:
+        battle = await battles.ask(ANN, "Why?")
+        with pytest.raises(Closed, match="not ended"):
+            await battles.follow_up(ANN, battle.matchup, "More?")
+        await read_frames(battles, ANN, battle.matchup)
+        await battles.follow_up(ANN, battle.matchup, "More?")
+        await read_frames(battles, ANN, battle.matchup, FrameMark(2))
+        with pytest.raises(Closed, match="at most 2 turns"):
+            await battles.follow_up(ANN, battle.matchup, "More?")
+
+    in_a_live_arena(database, scene, live_turns=2)
+
+
+def test_beyond_the_limit_of_a_process_voters_wait_in_line(database: str) -> None:
+    models = ScriptedModels()
+    models.script(LONG)
+
+    async def scene(registry: ArenaRegistry, battles: LiveBattles) -> None:
+        registry.live_process.slots.limit = 1
+        battle = await battles.ask(ANN, "Why?")
+        with pytest.raises(Busy, match="number 1 in line"):
+            await battles.ask(BOB, "Why?")
+        await battles.stop(ANN, battle.matchup)
+        await battles.ask(BOB, "Why?")
+
+    in_a_live_arena(database, scene, models)
+    assert rows(database, "SELECT count(*) FROM matchups") == [(2,)]
+
+
+def test_double_clicks_begin_one_battle(database: str) -> None:
+    async def scene(_: ArenaRegistry, battles: LiveBattles) -> None:
+        results = await asyncio.gather(*(battles.ask(ANN, "Why?") for _ in range(5)), return_exceptions=True)
+        assert sum(not isinstance(one, BaseException) for one in results) == 1
+        assert all(isinstance(one, Busy | OpenBattle) for one in results if isinstance(one, BaseException))
+
+    in_a_live_arena(database, scene)
+    assert rows(database, "SELECT count(*) FROM matchups") == [(1,)]
+
+
+def test_several_readers_see_one_battle(database: str) -> None:
+    models = ScriptedModels()
+    models.script(steady("abcdefghij" * 30, rate=300))
+
+    async def scene(_: ArenaRegistry, battles: LiveBattles) -> None:
+        battle = await battles.ask(ANN, "Why?")
+        readers = [read_frames(battles, ANN, battle.matchup) for _ in range(3)]
+        for frames in await asyncio.gather(*readers):
+            assert "".join(frame.a for frame in frames) == "abcdefghij" * 30
+        # One that comes later gets it whole, and one that has half of it gets the rest.
+        (frame,) = await read_frames(battles, ANN, battle.matchup, FrameMark(1, 100, 300))
+        assert (len(frame.a), frame.b, frame.state) == (200, "", "done")
+
+    in_a_live_arena(database, scene, models)
+
+
+def test_a_clean_stop_ends_all_turns(database: str) -> None:
+    models = ScriptedModels()
+    models.script(StreamScript([(0.05, "word ")], hangs=True))
+
+    async def scene(_: ArenaRegistry, battles: LiveBattles) -> None:
+        await battles.ask(ANN, "Why?")
+
+    in_a_live_arena(database, scene, models)
+    assert rows(database, "SELECT state, process FROM live_turns") == [("void", None)]
+    assert rows(database, "SELECT DISTINCT state FROM live_calls") == [("stopped",)]
+    assert rows(database, "SELECT detail FROM events WHERE kind = 3") == [({"void": "the server stopped"},)]
+
+
+def test_what_a_lost_process_left_is_void(database: str) -> None:
+    """The process is not asked to stop: its tasks just end, and its lease is gone."""
+    models = ScriptedModels()
+    models.script(StreamScript([(0.05, "word ")], hangs=True))
+
+    async def scene() -> None:
+        await make_live_arena(database)
+        async with live_registries(database, models, alone=True) as (registry,):
+            battles = await registry.live_battles("arena")
+            battle = await battles.ask(ANN, "Why?")
+            # As if killed: nothing is stored any more.
+            for running in battles._running.values():
+                running.task.cancel()
+            registry._live.clear()
+            with connect(database) as connection:
+                connection.execute("UPDATE live_turns SET state = 'waiting', ended_at = NULL, process = 5")
+                connection.execute("UPDATE live_calls SET state = 'running'")
+        async with live_registries(database, models, alone=True) as (registry,):
+            battles = await registry.live_battles("arena")
+            frames = await read_frames(battles, ANN, battle.matchup)
+            assert frames[-1].state == "void"
+            assert (await battles.battle(ANN, battle.matchup)).state == "void"
+            await battles.ask(ANN, "Again?")
+
+    asyncio.run(scene())
+    assert ("unknown", None) in rows(database, "SELECT state, cost FROM live_calls")

@@ -1,0 +1,195 @@
+"""The law of budgets: what is spent and reserved never exceeds a budget, whatever fails and whoever dies."""
+
+import asyncio
+import contextlib
+import random
+from collections import Counter
+from types import SimpleNamespace
+from uuid import UUID
+
+import pytest
+
+from bare_arenas import make_arena
+from sizes import sized
+from tiltyard.arena.live.live_budget import LiveSpending, check_budget, read_spending
+from tiltyard.arena.live.live_records import BudgetLimits, CallEnd, CallPlan, TurnEnd, TurnPlan
+from tiltyard.arena.live.live_store import begin_turn, finish_call, finish_turn, retry_call, void_lost_turns
+from tiltyard.errors import Closed, OutOfBudget
+from tiltyard.postgres.connection_pool import connect_from_pool
+from tiltyard.postgres.connections import connect, open_pool
+
+SCHEDULES = sized(12, 200)
+VOTERS, BATTLES, WORKERS = 3, 6, 4
+
+
+def battle_id(arena, number):
+    return UUID(int=(arena << 96) + number)
+
+
+def lay_battles(connection, arena):
+    """Battles of three voters, which may begin turns."""
+    connection.execute("INSERT INTO live_prompts VALUES (%s, 1, '')", (arena,))
+    for number in range(BATTLES):
+        connection.execute(
+            "INSERT INTO live_battles (arena, matchup, session, category, free_prompt) VALUES (%s, %s, %s, 0, 1)",
+            (arena, battle_id(arena, number), 1 + number % VOTERS),
+        )
+
+
+def check_law(connection, arena, limits):
+    """Nothing exceeds a budget, and what is kept as the sum is the sum."""
+    with connection.transaction():
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        rows = connection.execute(
+            "SELECT session, day, sum(coalesce(cost, reserve, 0))::bigint FROM live_calls"
+            " WHERE arena = %s GROUP BY 1, 2",
+            (arena,),
+        ).fetchall()
+        sums = connection.execute(
+            "SELECT session, day, counted FROM live_spending WHERE arena = %s AND counted <> 0", (arena,)
+        ).fetchall()
+    days, kept = Counter(), {}
+    for session, day, counted in rows:
+        days[day] += counted
+        kept[session, day] = counted
+        assert limits.voter_day is None or counted <= limits.voter_day
+    assert limits.day is None or all(counted <= limits.day for counted in days.values())
+    assert limits.total is None or days.total() <= limits.total
+    told = {(session, day): counted for session, day, counted in sums}
+    expected = kept | {(0, day): counted for day, counted in days.items()}
+    assert told == {key: counted for key, counted in expected.items() if counted}
+
+
+async def ask(pool, schedule, chance):
+    """One worker: turns whose calls end well, fail, are repeated, or are never heard of again."""
+    arena, limits, seen = schedule.arena, schedule.limits, schedule.seen
+    for _ in range(5):
+        matchup = battle_id(arena, chance.randrange(BATTLES))
+        turn = schedule.turns[matchup] + chance.choice([1, 1, 1, 2])
+        calls = tuple(CallPlan(model, chance.randint(0, 400), 10) for model in (0, 1))
+        beginning = begin_turn(pool, arena, matchup, TurnPlan(turn, "?", calls, chance.randint(1, 3)), limits)
+        try:
+            # Some processes die, wherever they are.
+            seconds = chance.uniform(0.0, 0.02) if chance.random() < 0.15 else None
+            numbers = await asyncio.wait_for(beginning, seconds)
+        except TimeoutError:
+            seen["killed"] += 1
+            return
+        except (OutOfBudget, Closed) as refusal:
+            seen[type(refusal).__name__] += 1
+            continue
+        seen["begun"] += 1
+        for number, call in zip(numbers, calls, strict=True):
+            await end_call(pool, schedule, chance, number, call)
+        if chance.random() < 0.8:
+            state = chance.choice(["done", "stopped", "void"])
+            await finish_turn(pool, arena, matchup, turn, TurnEnd(state, ("a", "b")))
+            schedule.turns[matchup] = turn
+
+
+async def end_call(pool, schedule, chance, number, call):
+    arena, limits, seen = schedule.arena, schedule.limits, schedule.seen
+    fate = chance.random()
+    if fate < 0.2:
+        seen["lost"] += 1
+        return
+    if fate < 0.5:
+        await finish_call(pool, arena, number, CallEnd("failed", cost=chance.choice([None, 0])))
+        with contextlib.suppress(OutOfBudget, Closed):
+            again = await retry_call(pool, arena, number, call, limits)
+            seen["repeated"] += 1
+            await finish_call(pool, arena, again, CallEnd("done", cost=chance.randint(0, call.reserve)))
+        return
+    cost = chance.choice([None, chance.randint(0, call.reserve)])
+    await finish_call(pool, arena, number, CallEnd("done", cost=cost))
+    await finish_call(pool, arena, number, CallEnd("done", cost=0))
+
+
+async def one_schedule(pool, checker, arena, seed, seen):
+    chance = random.Random(seed)
+    most = (None, chance.randint(0, 4000))
+    limits = BudgetLimits(*(chance.choice(most) for _ in range(3)))
+    schedule = SimpleNamespace(arena=arena, limits=limits, seen=seen, turns=Counter())
+    lay_battles(checker, arena)
+    workers = [
+        asyncio.create_task(ask(pool, schedule, random.Random(seed * 100 + k))) for k in range(WORKERS)
+    ]
+    while not all(worker.done() for worker in workers):
+        await asyncio.wait(workers, timeout=0.02, return_when=asyncio.FIRST_COMPLETED)
+        check_law(checker, arena, limits)
+    for worker in workers:
+        await worker
+    check_law(checker, arena, limits)
+    await void_lost_turns(pool, arena, chance.sample([1, 2, 3], chance.randint(0, 2)))
+    check_law(checker, arena, limits)
+    running = checker.execute(
+        "SELECT count(*) FROM live_calls JOIN live_turns USING (arena, matchup, turn)"
+        " WHERE arena = %s AND live_calls.state = 'running' AND live_turns.state = 'void' AND process IS NOT NULL",
+        (arena,),
+    ).fetchone()
+    assert running == (0,)
+
+
+def test_no_schedule_of_faults_exceeds_a_budget(database):
+    seen = Counter()
+    arenas = [make_arena(database, f"arena-{k}") for k in range(SCHEDULES)]
+
+    async def scene():
+        async with open_pool(database, most=8) as pool:
+            for seed, arena in enumerate(arenas):
+                await one_schedule(pool, checker, arena, seed, seen)
+
+    with connect(database) as checker:
+        asyncio.run(scene())
+    for kind in ("begun", "OutOfBudget", "Closed", "lost", "repeated", "killed"):
+        assert seen[kind] > SCHEDULES // 10, seen
+
+
+@pytest.mark.parametrize("scope", ["total", "day", "voter_day"])
+def test_a_budget_is_used_to_the_last_millionth(database, scope):
+    arena = make_arena(database, "exact")
+
+    async def scene():
+        async with open_pool(database, most=2) as pool:
+            with connect(database) as connection:
+                lay_battles(connection, arena)
+            limits = BudgetLimits(**{scope: 1000})
+            one = battle_id(arena, 0)
+            calls = (CallPlan(0, 600, 1), CallPlan(1, 401, 1))
+            with pytest.raises(OutOfBudget):
+                await begin_turn(pool, arena, one, TurnPlan(1, "?", calls, 1), limits)
+            fits = (calls[0], CallPlan(1, 400, 1))
+            left, _ = await begin_turn(pool, arena, one, TurnPlan(1, "?", fits, 1), limits)
+            other = battle_id(arena, 3)
+            with pytest.raises(OutOfBudget):
+                await begin_turn(
+                    pool, arena, other, TurnPlan(1, "?", (CallPlan(0, 1, 1), CallPlan(1, 0, 1)), 1), limits
+                )
+            await finish_call(pool, arena, left, CallEnd("done", cost=599))
+            await begin_turn(
+                pool, arena, other, TurnPlan(1, "?", (CallPlan(0, 1, 1), CallPlan(1, 0, 1)), 1), limits
+            )
+            async with connect_from_pool(pool) as connection:
+                spent = await read_spending(connection, arena, 1)
+            assert spent[:3] == (1000, 1000, 1000)
+
+    asyncio.run(scene())
+
+
+def test_yesterday_counts_in_the_total_alone(database):
+    arena = make_arena(database, "days")
+    with connect(database) as connection:
+        connection.execute(
+            "INSERT INTO live_spending VALUES (%(arena)s, 0, current_date - 2, 500), (%(arena)s, 7, current_date - 2, 500)",
+            {"arena": arena},
+        )
+
+    async def scene():
+        async with open_pool(database, most=2) as pool, connect_from_pool(pool) as connection:
+            return await read_spending(connection, arena, 7)
+
+    spending = asyncio.run(scene())
+    assert spending[:3] == (500, 0, 0)
+    assert check_budget(spending, (CallPlan(0, 100, 1),), BudgetLimits(600, 100, 100)) == 100
+    with pytest.raises(OutOfBudget, match=r"does not pay for another battle$"):
+        check_budget(LiveSpending(501, 0, 0, spending.today), (CallPlan(0, 100, 1),), BudgetLimits(600))

@@ -1,0 +1,91 @@
+"""Prompts that voters write: categories are served and covered, prompts are compared on."""
+
+import numpy as np
+import pytest
+
+from tiltyard.core.battles import Kind
+from tiltyard.core.policy.state.checkpoint import restore, save
+from tiltyard.core.policy.state.events import NO_FREE_PROMPT, Event, Events
+from tiltyard.core.policy.state.policy import Policy
+from tiltyard.core.policy.state.standing import Standing
+from tiltyard.errors import BadOption
+
+FREE = Policy(free_prompts=True)
+
+
+def arena(categories=("any", "coding"), models=3):
+    standing = Standing(FREE, [f"m{k}" for k in range(models)], categories)
+    for model in range(models):
+        standing.enable(model)
+    return standing
+
+
+def test_a_column_that_is_not_given_names_no_prompt():
+    given = Events.of(
+        [{"event": Event.VOTE, "prompt": 1}, {"event": Event.VOTE, "free_prompt": 4, "prompt": 1}]
+    )
+    assert given.free_prompt.tolist() == [NO_FREE_PROMPT, 4]
+    assert given.compared_on.tolist() == [1, 4]
+    columns = {name: getattr(given, name) for name in Events.__slots__ if name != "free_prompt"}
+    bare = Events(**columns)
+    assert bare.free_prompt.tolist() == [NO_FREE_PROMPT] * 2
+    assert Events.joined([bare, given[1:]]).free_prompt.tolist() == [0, 0, 4]
+
+
+def test_cells_count_categories_and_pairs_count_what_was_written():
+    standing = arena()
+    for number in (1, 1, 2, 9):
+        standing.vote(0, 1, 1, Kind.WIN_A, free_prompt=number)
+    standing.vote(1, 0, 0, Kind.TIE, free_prompt=10)
+    assert standing.cells.tally[0, :, 0].tolist() == [0, 4]
+    assert standing.meetings.prompts[0, 1] == 1
+    assert standing.prompt_meetings.prompts[0, 1] == 3
+    assert standing.prompt_meetings.cells(0, 1).prompts.tolist() == [1, 2, 9, 10]
+    assert standing.compared_prompts is None
+    assert standing.vote_log.columns()["prompt"].tolist() == [1, 1, 2, 9, 10]
+
+
+def test_what_was_stored_before_is_written_as_it_was():
+    assert "free_prompts" not in Policy().to_dict()
+    assert FREE.to_dict()["free_prompts"] is True
+    assert Policy(**FREE.to_dict()) == FREE
+    assert Policy(**Policy().to_dict()) == Policy()
+
+
+def test_without_free_prompts_both_counts_are_one():
+    standing = Standing(Policy(), ["a", "b"], ["p"])
+    assert standing.prompt_meetings is standing.meetings
+    assert standing.compared_prompts == ("p",)
+
+
+def test_adjacent_models_need_as_many_prompts_as_anywhere_though_there_is_one_category():
+    standing = arena(["any"])
+    assert standing.prompts_needed(0, 1) == 6
+    standing.retire(1)
+    assert standing.prompts_needed(0, 1) == 0
+
+
+@pytest.mark.parametrize("number", [0, -1, 2**32])
+@pytest.mark.parametrize("bulk", [1, 200])
+def test_a_vote_without_its_prompt_is_refused_before_anything_is_counted(number, bulk):
+    standing = arena()
+    before = save(standing).digest()
+    vote = {"event": Event.VOTE, "a": 0, "b": 1}
+    with pytest.raises(BadOption, match=f"names the free prompt {number}"):
+        standing.fold(Events.of([vote | {"free_prompt": 1}] * (bulk - 1) + [vote | {"free_prompt": number}]))
+    with pytest.raises(BadOption, match="each vote needs the number"):
+        standing.vote(0, 1, 0, Kind.WIN_A, free_prompt=number)
+    assert save(standing).digest() == before
+
+
+def test_more_models_and_categories_may_come():
+    standing = arena()
+    standing.vote(0, 1, 1, Kind.WIN_A, free_prompt=5)
+    standing.widen(["m0", "m1", "m2", "m3"], ["any", "coding", "prose"])
+    standing.enable(3)
+    standing.respond(3, 2)
+    standing.vote(3, 1, 2, Kind.WIN_A, free_prompt=5)
+    again = restore(save(standing))
+    for counts in (standing.prompt_meetings, again.prompt_meetings):
+        assert counts.prompts[3, 1] == counts.prompts[0, 1] == 1
+    assert np.array_equal(again.prompt_meetings.attempts, standing.meetings.attempts)

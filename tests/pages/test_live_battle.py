@@ -1,0 +1,284 @@
+"""Live battles in a browser: ask, read both responses while they are written, go on, vote, and see who it was."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from ballots import needs_bundle
+from browsing import DESKTOP, PHONE, SIZES, axe, follow
+from live_page_sites import LONG, SHORT, live_site
+from page_layout import SCREENS, check_layout, resize
+from scripted_streams import StreamScript, steady
+from tiltyard.errors import ProviderFault
+from tiltyard.web.pages.live_stream import LivePageStream
+from tiltyard.web.pages.pseudo_languages import PSEUDO_LANGUAGES
+
+VOTE = "/arenas/arena/vote"
+COMPLETE = ".live-stage:not([data-running])"
+
+#: Notes when each response grows, and how many characters it shows.
+WATCH = """() => {
+  window.grown = [];
+  const lengths = () => ['a', 'b'].map(one => document.querySelector(`.side-${one} .live-answer`)?.textContent.length ?? 0);
+  let last = lengths().join();
+  new MutationObserver(() => {
+    const now = lengths();
+    if (now.join() !== last) { last = now.join(); window.grown.push([performance.now(), ...now]); }
+  }).observe(document.querySelector('.sides'), {subtree: true, childList: true, characterData: true});
+}"""
+
+
+@pytest.fixture(scope="module")
+def live(server, template, tmp_path_factory):
+    with live_site(server, template, tmp_path_factory.mktemp("responses"), undo_seconds=60.0) as running:
+        yield running
+
+
+@pytest.fixture
+def site(live):
+    live.answer_steadily(2_000)
+    return live.site
+
+
+def ask(opened, prompt="How do I reverse a list in Python?"):
+    page = opened.page
+    page.locator("textarea").first.fill(prompt)
+    follow(page.get_by_role("button", name="Ask both"))
+    return page
+
+
+def vote_buttons(page):
+    return page.locator(".ballot-row button")
+
+
+@needs_bundle
+@pytest.mark.parametrize("size", SIZES)
+def test_a_whole_battle(visit, live, size):
+    live.answer_steadily(300)
+    opened = visit(VOTE, size=size)
+    page = opened.page
+    page.locator("textarea").fill("How do I reverse a list in Python?")
+    with page.expect_navigation():
+        page.keyboard.press("Control+Enter")
+    expect(page.locator(".sides")).to_have_attribute("aria-busy", "true")
+    expect(page.locator("[data-tail]").first).to_be_attached()
+    expect(vote_buttons(page).first).to_have_attribute("aria-disabled", "true")
+    expect(page.get_by_text("You can vote when both responses are complete.").first).to_be_visible()
+    expect(page.locator(COMPLETE)).to_be_attached()
+    expect(page.locator(".sides")).not_to_have_attribute("aria-busy", "true")
+    expect(page.locator("[data-slot=status]")).to_have_text("Both responses are complete. You can vote now.")
+    assert page.locator("[data-tail]").count() == 0
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert "model-" not in page.locator("main").inner_text()
+    if size == PHONE:
+        page.locator("label:has(.tab-b)").click()
+    expect(vote_buttons(page).first).to_have_attribute("aria-disabled", "false")
+    page.keyboard.press("1")
+    expect(page.locator(".result")).to_contain_text("A is better")
+    page.get_by_role("button", name="Show the names").click()
+    expect(page.locator(".named-model:visible").first).to_have_text(re.compile(r"model-\d"))
+    expect(page.locator(".live-figures:visible").first).to_contain_text("$0.00")
+    page.keyboard.press("n")
+    expect(page.locator(".next-ask textarea")).to_be_focused()
+    page.keyboard.type("And the next?")
+    with page.expect_navigation():
+        page.keyboard.press("Control+Enter")
+    expect(page.locator(".prompt-text")).to_have_text("And the next?")
+    opened.check()
+
+
+@needs_bundle
+def test_what_was_written_block_by_block_is_what_a_reload_shows(visit, site):
+    opened = visit(VOTE)
+    page = ask(opened)
+    expect(page.locator(COMPLETE)).to_be_attached()
+    expect(page.locator(".maths-drawn")).to_have_count(2)
+    written = [one.inner_text() for one in page.locator(".live-answer").all()]
+    page.reload()
+    expect(page.locator(".maths-drawn")).to_have_count(2)
+    assert [one.inner_text() for one in page.locator(".live-answer").all()] == written
+    opened.check()
+
+
+@needs_bundle
+def test_a_reload_in_the_middle_goes_on(visit, live, site):
+    live.answer_steadily(250)
+    opened = visit(VOTE)
+    page = ask(opened)
+    expect(page.locator(".live-answer pre").first).to_be_visible()
+    page.reload()
+    expect(page.locator(COMPLETE)).to_be_attached()
+    for text in (LONG, SHORT):
+        assert text.splitlines()[0].split("`")[0].replace("*", "")[:12] in page.locator(".sides").inner_text()
+    assert page.locator(".live-answer pre").count() == 2
+    opened.check()
+
+
+@needs_bundle
+def test_a_lost_connection_goes_on_from_where_it_was(visit, live, site, monkeypatch):
+    """Every connection ends after a few events, whatever is left."""
+    all_events = LivePageStream._events
+
+    async def some_events(self):
+        sent = 0
+        async for event in all_events(self):
+            yield event
+            sent += 1
+            if sent > 6:
+                return
+
+    monkeypatch.setattr(LivePageStream, "_events", some_events)
+    live.answer_steadily(700)
+    opened = visit(VOTE)
+    page = ask(opened)
+    expect(page.locator(COMPLETE)).to_be_attached()
+    assert len([url for url in opened.requests if "/stream?from=" in url]) > 2
+    expect(page.locator(".maths-drawn")).to_have_count(2)
+    written = [one.inner_text() for one in page.locator(".live-answer").all()]
+    page.reload()
+    expect(page.locator(".maths-drawn")).to_have_count(2)
+    assert [one.inner_text() for one in page.locator(".live-answer").all()] == written
+
+
+@needs_bundle
+def test_going_on_and_stopping(visit, live, site):
+    opened = visit(VOTE)
+    page = ask(opened)
+    expect(page.locator(COMPLETE)).to_be_attached()
+    live.answer_steadily(80)
+    page.get_by_label("Go on with the same two models").fill("And a tuple?")
+    follow(page.get_by_role("button", name="Send"))
+    expect(page.locator(".turn")).to_have_count(4)
+    expect(page.locator(".turn").nth(1).locator(".live-answer")).to_contain_text(re.compile("[YS]"))
+    page.get_by_role("button", name="Stop both").click()
+    expect(page.locator(COMPLETE)).to_be_attached()
+    expect(page.locator("[data-slot=status]")).to_have_text("Stopped. You can vote on what came.")
+    assert page.get_by_role("button", name="Stop both").count() == 0
+    page.keyboard.press("3")
+    expect(page.locator(".result")).to_contain_text("Tie")
+    assert not page.locator(".follow-up").is_visible()
+    opened.check()
+
+
+@needs_bundle
+def test_a_key_before_the_end_says_why_it_does_nothing(visit, live, site):
+    live.answer_steadily(60)
+    opened = visit(VOTE)
+    page = ask(opened)
+    expect(page.locator(".vote.with-keys")).to_be_attached()
+    page.keyboard.press("1")
+    expect(page.locator("[data-slot=status]")).to_have_text("You can vote when both responses are complete.")
+    expect(page.locator(".result")).to_be_hidden()
+    page.get_by_role("button", name="Stop both").click()
+    expect(page.locator(COMPLETE)).to_be_attached()
+
+
+@needs_bundle
+def test_a_void_battle_offers_the_same_prompt_again(visit, live, site):
+    live.answer(StreamScript(pieces=((0.2, "Half an "), (0.5, "answer")), fault=ProviderFault("broken")))
+    opened = visit(VOTE, bypass_csp=True)
+    page = ask(opened, "Will it break?")
+    expect(page.get_by_role("heading", name="This battle does not count")).to_be_visible()
+    assert axe(page) == []
+    live.answer_steadily(2_000)
+    follow(page.get_by_role("button", name="New battle with the same prompt"))
+    expect(page.locator(".prompt-text")).to_have_text("Will it break?")
+    expect(page.locator(COMPLETE)).to_be_attached()
+
+
+@needs_bundle
+def test_with_a_slow_model_nothing_differs_but_the_length(visit, live, site):
+    """Both grow in the same moments and by the same characters until the shorter one ends."""
+    words = "word " * 120
+    live.answer(steady(words, rate=500, first=0.2), steady(words * 2, rate=100, first=1.0))
+    opened = visit(VOTE)
+    page = ask(opened)
+    page.evaluate(WATCH)
+    expect(page.locator(COMPLETE)).to_be_attached()
+    grown = page.evaluate("window.grown")
+    assert len(grown) > 20
+    together = [(a, b) for _, a, b in grown if min(a, b) > 0 and max(a, b) < len(words) - 10]
+    assert together
+    # A frame has as many characters for both.
+    assert all(abs(a - b) <= 1 for a, b in together)
+
+
+@needs_bundle
+def test_near_the_limit_characters_are_counted(visit, live, site):
+    opened = visit(VOTE)
+    box, count = opened.page.locator("textarea"), opened.page.locator("[data-count]")
+    box.fill("x" * 100)
+    expect(count).to_be_hidden()
+    box.fill("x" * 7_990)
+    expect(count).to_have_text("10 characters left")
+    box.fill("x" * 8_002)
+    expect(count).to_have_text("2 characters too many")
+
+
+@needs_bundle
+def test_code_is_copied(visit, site):
+    opened = visit(VOTE, permissions=["clipboard-read", "clipboard-write"])
+    page = ask(opened)
+    expect(page.locator(COMPLETE)).to_be_attached()
+    block = page.locator(".copied-code").first
+    block.hover()
+    block.get_by_role("button", name="Copy").click()
+    expect(block.get_by_role("button", name="Copied")).to_be_visible()
+    assert (
+        page.evaluate("navigator.clipboard.readText()").strip() == block.locator("code").inner_text().strip()
+    )
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_without_scripts(visit, live, site, size):
+    live.answer_steadily(500)
+    opened = visit(VOTE, js=False, size=size)
+    page = ask(opened)
+    # The page loads itself again until both are complete.
+    expect(page.locator(COMPLETE)).to_be_attached()
+    expect(page.locator(".side-b .live-answer")).to_be_visible()
+    follow(vote_buttons(page).first)
+    follow(page.get_by_role("button", name="Show the names"))
+    expect(page.locator(".named-model").first).to_be_visible()
+    page.locator(".next-ask textarea").fill("Next")
+    follow(page.get_by_role("button", name="Ask both"))
+    expect(page.locator(".prompt-text")).to_have_text("Next")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth") if size == DESKTOP else True
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES)
+def test_everybody_can_read_a_battle(visit, live, site, size, theme):
+    opened = visit(VOTE, size=size, theme=theme, bypass_csp=True)
+    assert axe(opened.page) == []
+    live.answer_steadily(20)
+    page = ask(opened)
+    expect(page.locator(".live-answer").first).to_contain_text(re.compile("[YS]"))
+    assert axe(page) == []
+    page.get_by_role("button", name="Stop both").click()
+    expect(page.locator(COMPLETE)).to_be_attached()
+    assert axe(page) == []
+    page.goto(f"{opened.site}/arenas/arena/mine")
+    assert axe(page) == []
+    opened.check()
+
+
+@pytest.mark.parametrize("language", PSEUDO_LANGUAGES)
+def test_a_battle_fits_every_screen_and_language(visit, live, site, language):
+    opened = visit(VOTE, extra_http_headers={"Accept-Language": language})
+    page = opened.page
+    for size in SCREENS:
+        resize(page, size)
+        check_layout(page, f"the box in {language}")
+    live.answer_steadily(10)
+    page.locator("textarea").first.fill("How?")
+    follow(page.locator(".ask [data-send]"))
+    for size in SCREENS:
+        resize(page, size)
+        check_layout(page, f"a battle that runs in {language}")
+    page.locator(".live-stop").click()
+    expect(page.locator(COMPLETE)).to_be_attached()
+    for size in SCREENS:
+        resize(page, size)
+        check_layout(page, f"a battle in {language}")

@@ -46,7 +46,7 @@ def erase(
     home: Home = None,
     as_user: AsUser = None,
 ) -> None:
-    """Erase what a voter wrote: remarks, complaints, live prompts.
+    """Erase what a voter wrote.
 
     The answers to these prompts are erased too; the votes stay. The audit log keeps session and reason.
     """

@@ -174,7 +174,7 @@ def test_every_route_can_be_routed_by_its_path(city):
     assert len(paths) > 50
     for path in paths:
         if "{matchup}" in path:
-            assert path.split("/")[1] in {"m", "matchups"}, path
+            assert path.split("/")[1] in {"live", "m", "matchups"}, path
             assert path.split("/")[2] == "{matchup}", path
         elif "{code}" in path:
             assert path == "/join/{code}"

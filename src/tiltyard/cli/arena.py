@@ -48,7 +48,8 @@ def erase(
 ) -> None:
     """Erase what a voter wrote.
 
-    The answers to these prompts are erased too; the votes stay. The audit log keeps session and reason.
+    Its remarks, complaints, live prompts and the answers to them are erased; the votes stay. The audit log keeps
+    session and reason.
     """
     import asyncio
 

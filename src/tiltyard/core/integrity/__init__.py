@@ -1,0 +1,1 @@
+"""What votes tell about their voters: drift, and voters unlike honest ones."""

@@ -9,7 +9,7 @@ __all__ = ["ASKED", "LINKED", "page_routes"]
 
 #: The operator's pages of an arena that its menu leads to.
 LINKED = (
-    "", "/stage", "/models", "/answers", "/prompts", "/preview", "/policy", "/phase", "/settings", "/invitations", "/panels", "/texts", "/voters", "/exclusions", "/complaints",
+    "", "/stage", "/models", "/answers", "/prompts", "/preview", "/policy", "/phase", "/settings", "/invitations", "/panels", "/texts", "/voters", "/crowd", "/exclusions", "/complaints",
     "/remarks", "/operators", "/audit", "/exports",
 )  # fmt: skip
 #: Those that only a form leads to.

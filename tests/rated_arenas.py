@@ -52,6 +52,8 @@ class Yard:
         self.models, self.prompts = [], []
         self.served = [[], []]
         self.open, self.unseen, self.voted, self.revealed = [], [], [], set()
+        #: The voter of each matchup.
+        self.sessions = {}
         #: How often each vote was undone.
         self.ballots = Counter()
         self.exclusions = []
@@ -154,7 +156,7 @@ class Yard:
         source, serial = matchup
         a, b, prompt = self.served[source][serial]
         return OpenMatchup(
-            matchup=uuid4(), source=source, serial=serial, session=1, a=a, b=b, prompt=prompt, response_a=1,
+            matchup=uuid4(), source=source, serial=serial, session=self.sessions[matchup], a=a, b=b, prompt=prompt, response_a=1,
             response_b=2, nominal=serial % 4, lane=(serial + a) % 4, served_at=log.now, expires_at=log.now,
             ballot=self.ballots[matchup],
         )  # fmt: skip
@@ -163,6 +165,7 @@ class Yard:
         def add(log):
             serial = len(self.served[source])
             self.served[source].append((a, b, prompt))
+            self.sessions[source, serial] = session
             (self.unseen if unseen else self.open).append((source, serial))
             log.serve(
                 ServedMatchup(

@@ -13,6 +13,7 @@ from psycopg import Connection
 
 from matchup_texts import stored_id
 from rated_arenas import rated_arena
+from tiltyard.arena.log.crowd_changes import read_open_changes
 from tiltyard.arena.log.event_log import LogKind
 from tiltyard.arena.rating.board_publisher import BoardMoment, make_snapshot, open_matchups_at
 from tiltyard.arena.rating.checkpoints import list_checkpoints, read_checkpoint
@@ -142,7 +143,8 @@ def _check_board(connection: Connection, arena: RatedArena, board: dict[str, Any
     source = board["source"]
     opened = open_matchups_at(connection, arena.arena, source, replayed[source], board["position"])
     moment = BoardMoment(source, board["position"], at, board["generation"])
-    made = make_snapshot(replayed[source], arena, moment, opened)
+    changes = read_open_changes(connection, arena.arena, board["position"])
+    made = make_snapshot(replayed[source], arena, moment, opened, changes=changes)
     assert made.document == board["document"], f"the board at {board['position']} is no replay"
     assert made.sha256 == bytes(board["sha256"]).hex()
 

@@ -125,6 +125,16 @@ class Steps:
             f"{PAGES}/exclude",
             data={"session": "3", "reason": "asked"},
         )
+        with connect(self.database) as connection:
+            connection.execute(
+                "INSERT INTO crowd_changes (arena, position, found_at, model, vote_group, detail) "
+                "VALUES (1, 1, now(), 0, 0, '{}')"
+            )
+        self.use(
+            "POST /operator/arenas/{arena}/crowd/{change}/explain",
+            f"{PAGES}/crowd/1/explain",
+            data={"reason": "asked"},
+        )
         last = self.one("SELECT max(exclusion) FROM exclusions")
         self.use(
             "POST /operator/arenas/{arena}/exclusions/{exclusion}/restore",

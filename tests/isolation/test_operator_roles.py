@@ -23,6 +23,7 @@ VALUES = {
     "session": "99999999",
     "exclusion": "99999",
     "complaint": "99999",
+    "change": "99999",
     "api_token": "99999",
     "invitation": "99999",
     "link": "99999",

@@ -20,6 +20,7 @@ VALUES = {
     "sha256": "0" * 64,
     "session": "1",
     "exclusion": "1",
+    "change": "1",
     "complaint": "1",
     "api_token": "1",
     "upload": "6f1f7a52-2a52-4a55-8e0c-111111111111",

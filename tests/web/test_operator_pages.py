@@ -61,6 +61,7 @@ FORMS = {
     "/arenas/arena/panels/1/adjudicate": {"item": "0", "verdict": "1", "note": "n"},
     "/arenas/arena/panels/1/close": {},
     "/arenas/arena/voters/1/exclude": {"reason": "r"},
+    "/arenas/arena/crowd/1/explain": {"reason": "r"},
     "/arenas/arena/exclusions/1/restore": {},
     "/arenas/arena/complaints/1/settle": {},
     "/account/second-factor": {},

@@ -77,6 +77,7 @@ ROUTE_NEEDS: Final[Mapping[str, RouteNeed]] = {
         GET /operator/arenas/{arena}/prompts
         GET /operator/arenas/{arena}/prompts/view
         GET /operator/arenas/{arena}/preview
+        GET /operator/arenas/{arena}/crowd
         GET /operator/arenas/{arena}/exclusions
         GET /operator/arenas/{arena}/exports
         GET /api/v1/arenas/{arena}/models
@@ -92,6 +93,7 @@ ROUTE_NEEDS: Final[Mapping[str, RouteNeed]] = {
         GET /operator/arenas/{arena}/voters/{session}
         GET /operator/arenas/{arena}/voters/{session}/exclude
         POST /operator/arenas/{arena}/voters/{session}/exclude
+        POST /operator/arenas/{arena}/crowd/{change}/explain
         GET /operator/arenas/{arena}/exclude
         POST /operator/arenas/{arena}/exclude
         GET /operator/arenas/{arena}/exclusions/{exclusion}/restore

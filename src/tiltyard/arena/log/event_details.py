@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from tiltyard.core.policy.validity.method_document import MethodValues
 
 __all__ = [
+    "CrowdChangedDetail",
+    "CrowdExplainedDetail",
     "EventDetail",
     "ExclusionDetail",
     "PanelClosedDetail",
@@ -104,9 +106,33 @@ class PanelClosedDetail(TypedDict):
     panel: int
 
 
+@final
+class CrowdChangedDetail(TypedDict):
+    """For a change of the crowd: the evidence."""
+
+    #: Positions of the first and the last vote of the span in which it was found, and how many votes that are.
+    since: int
+    until: int
+    votes: int
+    #: By how many rating points the model's results shifted, and the natural logarithm of the evidence and of its bar.
+    shift: float
+    log_evidence: float
+    bar: float
+    #: Sessions whose votes of this group and span favour the shift.
+    sessions: list[int]
+
+
+@final
+class CrowdExplainedDetail(TypedDict):
+    """For a change of the crowd that is explained: the position of its event, and why."""
+
+    change: int
+    reason: str
+
+
 EventDetail: TypeAlias = (
     "ServedDetail | VoteDetail | SkipDetail | VoidDetail | UndoDetail | ExclusionDetail | PanelDetail "
-    "| PanelClosedDetail | MethodValues"
+    "| PanelClosedDetail | CrowdChangedDetail | CrowdExplainedDetail | MethodValues"
 )
 
 

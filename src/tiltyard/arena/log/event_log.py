@@ -91,6 +91,8 @@ class LogKind(enum.IntEnum):
     RELEASED = 16
     PANEL_OPENED = 20
     PANEL_CLOSED = 21
+    CROWD_CHANGED = 30
+    CROWD_EXPLAINED = 31
 
 
 _KIND_NAMES = {int(kind): kind.name.lower() for kind in LogKind}

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from tiltyard.arena.boards.snapshots import Snapshot
+from tiltyard.arena.log.crowd_changes import OpenChange
 from tiltyard.arena.log.event_details import EventDetail
 from tiltyard.arena.log.event_log import SOURCES, LogKind
 from tiltyard.arena.log.log_columns import LogColumns
@@ -47,6 +48,8 @@ class ReplayedArchive:
     followings: tuple[ArenaFold, ...]
     #: Matchups that were open at the position, by source.
     opened: tuple[tuple[OpenAtPosition, ...], ...]
+    #: Changes of the crowd that were not explained at the position.
+    changes: tuple[OpenChange, ...]
 
     def board(self, source: int, settings: ArenaSettings) -> Snapshot:
         """The board of one source, as the rater of an arena with these settings publishes it."""
@@ -54,7 +57,8 @@ class ReplayedArchive:
         counted = set(following.standing.window.serials().tolist())
         opened = [one for one in self.opened[source] if one.serial in counted]
         moment = BoardMoment(source, self.position, self.at, self.generation)
-        return make_snapshot(following, RatedArena(0, self.arena, settings), moment, opened)
+        arena = RatedArena(0, self.arena, settings)
+        return make_snapshot(following, arena, moment, opened, changes=self.changes)
 
 
 def read_segment(segment: ArchivedSegment, name: str) -> Arrays:
@@ -93,6 +97,7 @@ def replay_archive(
     )
     progress, at = FoldProgress(), 0
     opened: tuple[dict[int, OpenAtPosition], ...] = tuple({} for _ in SOURCES)
+    changed: dict[int, OpenChange] = {}
     for segment in segments:
         if segment.manifest.first > upto:
             break
@@ -106,6 +111,7 @@ def replay_archive(
                 f"{segment.folder}: ends at position {progress.position}; its manifest is wrong"
             )
         _follow_open(opened, columns)
+        _follow_changes(changed, columns)
         at = int(columns.at[-1])
     return ReplayedArchive(
         arena=segments[-1].manifest.arena,
@@ -114,6 +120,7 @@ def replay_archive(
         generation=generation,
         followings=tuple(progress.followings),
         opened=tuple(tuple(each.values()) for each in opened),
+        changes=tuple(changed.values()),
     )
 
 
@@ -162,6 +169,15 @@ def _joined(segments: Sequence[ArchivedSegment], name: str) -> Arrays:
     """The rows of one file of all segments."""
     parts = [read_segment(segment, name) for segment in segments]
     return {column: np.concatenate([part[column] for part in parts]) for column in SEGMENT_FILES[name]}
+
+
+def _follow_changes(changed: dict[int, OpenChange], columns: LogColumns) -> None:
+    """Update the changes of the crowd that are not explained, by model."""
+    for row in np.flatnonzero(columns.kind >= LogKind.CROWD_CHANGED).tolist():
+        model = int(columns.a[row])
+        changed.pop(model, None)
+        if columns.kind[row] == LogKind.CROWD_CHANGED:
+            changed[model] = OpenChange(int(columns.position[row]), model, int(columns.prompt[row]))
 
 
 def _follow_open(opened: Sequence[dict[int, OpenAtPosition]], columns: LogColumns) -> None:

@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tiltyard.arena.boards.snapshots import Snapshot
-from tiltyard.arena.log.event_log import SOURCES
+from tiltyard.arena.log.crowd_changes import OpenChange
+from tiltyard.arena.log.event_log import HUMAN, SOURCES
 from tiltyard.arena.rating.rater_progress import Connection, OpenAtPosition, RatedArena, read_open_at
 from tiltyard.core.board.arena_board import make_arena_board
 from tiltyard.core.board.batch_history import BatchHistory
+from tiltyard.core.board.crowd_changes import CrowdChange, hold_for_crowd
 from tiltyard.core.board.document import BoardDocument, BoardMethod, document_hash
+from tiltyard.core.integrity.vote_groups import VOTE_GROUPS
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.core.policy.validity.proven_orders import proven_orders
@@ -41,11 +44,13 @@ def make_snapshot(
     moment: BoardMoment,
     opened: Sequence[OpenAtPosition],
     batches: BatchHistory | None = None,
+    changes: Sequence[OpenChange] = (),
 ) -> Snapshot:
     """The current board of one source; the same log gives the same bytes, whatever ``batches`` remembers of this fold.
 
     ``opened`` are the open matchups at this position, from `open_matchups_at`. They are not counted, because a
-    board that included them would reveal to voters which models are in their open matchup.
+    board that included them would reveal to voters which models are in their open matchup. ``changes`` are those of the
+    crowd that were not explained at this position; they are about the votes of people.
     """
     following.rank()
     standing = following.standing
@@ -60,6 +65,11 @@ def make_snapshot(
             batch=batch,
             proven=proven_orders(standing, family=family),
             family=family,
+        )
+    if moment.source == HUMAN:
+        names = standing.models
+        board = hold_for_crowd(
+            board, [CrowdChange(names[change.model], VOTE_GROUPS[change.group]) for change in changes]
         )
     document = BoardDocument.of(
         board,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tiltyard.arena.log.event_log import SOURCES, LogKind
+from tiltyard.arena.log.event_log import HUMAN, SOURCES, LogKind
 from tiltyard.arena.log.log_columns import LogColumns
 from tiltyard.arena.log.rosters import Roster
 from tiltyard.core.board.batch_history import BatchHistory
@@ -67,6 +67,10 @@ class FoldProgress:
         yield from self._fold_run(columns[start:], dropped)
         if len(columns):
             self.position = int(columns.position[-1])
+        # A change of the crowd changes the board of people, whatever is folded.
+        self.news[HUMAN] |= bool(
+            np.isin(columns.kind, (LogKind.CROWD_CHANGED, LogKind.CROWD_EXPLAINED)).any()
+        )
 
     def _fold_run(self, columns: LogColumns, dropped: Sequence[Collection[int]]) -> Iterator[RuleEvaluation]:
         """Fold events between two changes of policy or size."""

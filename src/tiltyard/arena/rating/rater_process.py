@@ -7,6 +7,7 @@ events brings it back.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import math
@@ -14,6 +15,8 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 
+from tiltyard.arena.log.crowd_changes import append_change
+from tiltyard.arena.log.event_details import CrowdChangedDetail
 from tiltyard.arena.processes.process_leases import (
     RENEWAL_SECONDS,
     lease_values,
@@ -25,9 +28,10 @@ from tiltyard.arena.rating.arena_rater import ArenaRater, RaterPace
 from tiltyard.arena.rating.log_replay import replay_log
 from tiltyard.arena.rating.rater_leadership import Leadership
 from tiltyard.arena.rating.rater_progress import Connection, RatedArena, find_unrated, read_rated_arenas
+from tiltyard.core.integrity.vote_groups import VOTE_GROUPS
 from tiltyard.errors import StoreFault, TiltyardError
 from tiltyard.instruments import LED_ARENAS
-from tiltyard.postgres.connections import connect, is_broken, translate_errors
+from tiltyard.postgres.connections import connect, connect_async, is_broken, translate_errors
 from tiltyard.postgres.statements import statement
 from tiltyard.retries import Backoff, Retries
 
@@ -127,6 +131,17 @@ class RaterProcess:
             if self._clock() - now >= _TURN_SECONDS:
                 return True
         return busy or len(due) > _TURN_ARENA_LIMIT
+
+    def _tell_change(self, arena: int, model: int, group: int, detail: CrowdChangedDetail) -> None:
+        """Append a change of the crowd to the log, on a connection of its own: it is rare."""
+
+        async def telling() -> None:
+            connection = await connect_async(self._url, name="tiltyard crowd")
+            async with connection:
+                await append_change(connection, arena, model, group, detail)
+
+        asyncio.run(telling())
+        _LOG.warning("the crowd of arena %s changed: model %s, votes of %s", arena, model, VOTE_GROUPS[group])
 
     def _read_arenas(self, connection: Connection, due: Sequence[int]) -> list[RatedArena]:
         """The first arenas that are due, in their order."""
@@ -228,7 +243,9 @@ class RaterProcess:
                 if term is None:
                     self._next_step[arena.arena] = self._clock() + _LEAD_RETRY_SECONDS
                     return False
-                rater = ArenaRater(connection, arena, term, pace=self._pace, clock=self._clock)
+                rater = ArenaRater(
+                    connection, arena, term, pace=self._pace, clock=self._clock, tell_change=self._tell_change
+                )
                 self.raters[arena.arena] = rater
                 _LOG.info("rating arena %s from position %s", arena.name, rater.position)
             rater.arena = arena

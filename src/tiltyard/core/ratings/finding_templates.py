@@ -227,6 +227,23 @@ _ARENA: Mapping[str, Template] = {
         _("Read what voters write there: the models answer it too badly to be compared."),
         {"": _BAD},
     ),
+    "crowd-changed": Template(
+        _("The crowd changed: results have shifted by more than chance explains for {changes}."),
+        _(
+            "Stored answers cannot change, so the voters did; why is not known. Claim no place of these models until an "
+            "operator has looked at the votes."
+        ),
+        {
+            "all": _("{model} (all votes)"),
+            "new-voters": _("{model} (votes of new voters)"),
+            "skipping-voters": _("{model} (votes of voters who mostly skip)"),
+            "quick-votes": _("{model} (votes within five seconds)"),
+            "hours-0-6": _("{model} (votes from 0 to 6 o'clock UTC)"),
+            "hours-6-12": _("{model} (votes from 6 to 12 o'clock UTC)"),
+            "hours-12-18": _("{model} (votes from 12 to 18 o'clock UTC)"),
+            "hours-18-24": _("{model} (votes from 18 to 24 o'clock UTC)"),
+        },
+    ),
     "churn-beyond-bands": Template(
         _("At the top, models changed order although their bands of rating ± 2·RD were apart: {pairs}."),
         _("RD was too small there, or something changed: a model's responses, its voters, or its opponents."),
@@ -264,6 +281,12 @@ _ARENA: Mapping[str, Template] = {
             "The publication rules hold, but “officially stable” is held back while the cross-check disagrees."
         ),
         _("Wait until the two orders agree again, or find out why they do not."),
+    ),
+    "official-held/crowd": Template(
+        _(
+            "The publication rules hold, but “officially stable” is held back until a change in the crowd is explained."
+        ),
+        _("Wait until an operator has looked at these votes."),
     ),
     "official-lost": Template(
         _("The board stopped being official at {lost} votes."),

@@ -25,6 +25,7 @@ __all__ = [
     "SOURCES",
     "STAGES",
     "TEXTS",
+    "VOTE_GROUP_LABELS",
 ]
 
 
@@ -32,6 +33,18 @@ def _(text: str) -> str:
     """Mark a text for the catalogue."""
     return text
 
+
+#: Groups of votes in which the crowd may change.
+VOTE_GROUP_LABELS: Mapping[str, str] = {
+    "all": _("all votes"),
+    "new-voters": _("the first ten votes of a voter"),
+    "skipping-voters": _("votes of voters who mostly skip"),
+    "quick-votes": _("votes within five seconds"),
+    "hours-0-6": _("votes from 0 to 6 o'clock UTC"),
+    "hours-6-12": _("votes from 6 to 12 o'clock UTC"),
+    "hours-12-18": _("votes from 12 to 18 o'clock UTC"),
+    "hours-18-24": _("votes from 18 to 24 o'clock UTC"),
+}
 
 #: What a page says after a form was obeyed.
 NOTICES: Mapping[str, str] = {
@@ -46,6 +59,7 @@ NOTICES: Mapping[str, str] = {
     "policy": _("The policy is changed. Applies from the next vote."),
     "phase": _("The phase is changed. Applies from the next vote."),
     "settings": _("The settings are saved."),
+    "explained": _("The change is explained. The next board is not held back by it."),
     "excluded": _("The votes are excluded. The next board will not count them."),
     "restored": _("The votes are restored. The next board will count them."),
     "settled": _("The complaint is settled."),

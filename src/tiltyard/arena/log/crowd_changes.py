@@ -1,0 +1,97 @@
+"""Changes of the crowd: events of the log, and the table of those to be explained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from psycopg import AsyncConnection, Connection
+from psycopg.types.json import Jsonb
+
+from tiltyard.arena.log.event_details import CrowdChangedDetail
+from tiltyard.arena.log.event_log import LogBatch, LogKind, append_batch
+from tiltyard.core.integrity.vote_groups import VOTE_GROUPS
+from tiltyard.errors import NotFound
+from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.statements import statement
+
+__all__ = [
+    "FoundChange",
+    "OpenChange",
+    "append_change",
+    "explain_change",
+    "list_changes",
+    "read_open_changes",
+]
+
+
+class OpenChange(NamedTuple):
+    """A change that is not explained: the position of its event, the model and the group of votes, by number."""
+
+    position: int
+    model: int
+    group: int
+
+
+@dataclass(frozen=True, slots=True)
+class FoundChange:
+    """A change of the crowd with its evidence."""
+
+    position: int
+    found_at: datetime
+    model: int
+    name: str
+    group: int
+    detail: CrowdChangedDetail
+    #: The position of the event that explains it, and why; ``None`` until then.
+    explained: int | None
+    reason: str | None
+
+    @property
+    def group_name(self) -> str:
+        return VOTE_GROUPS[self.group]
+
+
+def read_open_changes(connection: Connection, arena: int, position: int) -> list[OpenChange]:
+    """The changes that were not explained when the log was at this position."""
+    values = {"arena": arena, "position": position}
+    with translate_errors("read the changes of an arena's crowd"):
+        return [OpenChange(*row) for row in connection.execute(statement("crowd_open_at"), values).fetchall()]
+
+
+async def append_change(
+    connection: AsyncConnection, arena: int, model: int, group: int, detail: CrowdChangedDetail
+) -> int | None:
+    """Append a change to the log; return its position, or ``None`` if one of this model is still to be explained."""
+    async with append_batch(connection, arena) as batch:
+        values = {
+            "arena": arena,
+            "position": batch.head + 1,
+            "at": batch.now,
+            "model": model,
+            "group": group,
+            "detail": Jsonb(detail),
+        }
+        added = await connection.execute(statement("crowd_add"), values)
+        if await added.fetchone() is None:
+            return None
+        return batch.add(LogKind.CROWD_CHANGED, a=model, prompt=group, detail=detail)
+
+
+async def explain_change(batch: LogBatch, change: int, reason: str) -> int:
+    """Say why a crowd changed, so that it no longer holds back the board; return the position of the event."""
+    values = {"arena": batch.arena, "position": change, "explained": batch.head + 1, "reason": reason}
+    row = await (await batch.connection.execute(statement("crowd_explain"), values)).fetchone()
+    if row is None:
+        raise NotFound(
+            f"this arena has no change of its crowd at position {change} that is still to be explained"
+        )
+    return batch.add(LogKind.CROWD_EXPLAINED, a=row[0], detail={"change": change, "reason": reason})
+
+
+async def list_changes(connection: AsyncConnection, arena: int) -> list[FoundChange]:
+    """All changes of an arena, newest first."""
+    with translate_errors("list the changes of an arena's crowd"):
+        found = await connection.execute(statement("crowd_list"), {"arena": arena})
+        return [FoundChange(*row) for row in await found.fetchall()]

@@ -1,0 +1,22 @@
+-- name: crowd_open_at
+-- Changes of the crowd that were found up to a position and not explained up to it.
+SELECT position, model, vote_group FROM crowd_changes
+WHERE arena = %(arena)s AND position <= %(position)s AND (explained IS NULL OR explained > %(position)s)
+ORDER BY position;
+
+-- name: crowd_add
+-- A change was found, unless one of its model is still to be explained.
+INSERT INTO crowd_changes (arena, position, found_at, model, vote_group, detail)
+VALUES (%(arena)s, %(position)s, %(at)s, %(model)s, %(group)s, %(detail)s)
+ON CONFLICT DO NOTHING RETURNING position;
+
+-- name: crowd_list
+-- All changes of an arena, newest first.
+SELECT c.position, c.found_at, c.model, m.name, c.vote_group, c.detail, c.explained, c.reason
+FROM crowd_changes c JOIN models m ON m.arena = c.arena AND m.model = c.model
+WHERE c.arena = %(arena)s ORDER BY c.position DESC;
+
+-- name: crowd_explain
+-- A change is explained by the event at a position.
+UPDATE crowd_changes SET explained = %(explained)s, reason = %(reason)s
+WHERE arena = %(arena)s AND position = %(position)s AND explained IS NULL RETURNING model;

@@ -1,0 +1,60 @@
+"""The operator's page about changes of the crowd: what was found, and why it happened."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Form, Path, Request
+from fastapi.responses import HTMLResponse, Response
+
+from tiltyard.arena.operators.crowd_review import explain_crowd_change, read_crowd_changes
+from tiltyard.errors import InputError
+from tiltyard.web.pages.operator.labels import VOTE_GROUP_LABELS
+from tiltyard.web.pages.operator.operator_access import (
+    actor_of,
+    arena_of,
+    arena_page,
+    operator_router,
+    pool_of,
+    redirect_with_notice,
+)
+
+__all__ = ["router"]
+
+router = operator_router("/arenas/{arena}/crowd")
+
+Change = Annotated[int, Path(ge=0, lt=2**63)]
+
+
+@router.get("", response_class=HTMLResponse)
+async def crowd_page(arena: str, request: Request) -> HTMLResponse:
+    """Changes of the crowd, newest first."""
+    return await _list(request, arena)
+
+
+@router.post("/{change}/explain")
+async def explain_form(
+    arena: str, change: Change, request: Request, reason: Annotated[str, Form()] = ""
+) -> Response:
+    """Say why the crowd changed; the board is no longer held back by it."""
+    try:
+        await explain_crowd_change(pool_of(request), arena, change, reason, actor=actor_of(request).name)
+    except InputError as error:
+        return await _list(request, arena, trouble=str(error), status=422)
+    return redirect_with_notice("explained", "arenas", arena, "crowd")
+
+
+async def _list(
+    request: Request, arena: str, *, trouble: str | None = None, status: int = 200
+) -> HTMLResponse:
+    found = await arena_of(request, arena)
+    return arena_page(
+        request,
+        found,
+        "crowd.html",
+        "crowd",
+        status=status,
+        trouble=trouble,
+        changes=await read_crowd_changes(pool_of(request), found.arena),
+        groups=VOTE_GROUP_LABELS,
+    )

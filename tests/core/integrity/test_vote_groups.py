@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from tiltyard.core.integrity import vote_groups
+from tiltyard.core.integrity.vote_groups import VOTE_GROUPS, VoteGrouping
+
+
+def named(inside):
+    return [name for name, member in zip(VOTE_GROUPS, inside, strict=True) if member]
+
+
+def test_the_first_ten_votes_of_a_session_are_those_of_a_new_voter():
+    grouping = VoteGrouping()
+    found = ["new-voters" in named(grouping.vote(7, 0.0, None)) for _ in range(12)]
+    assert found == [True] * 10 + [False] * 2
+    assert "new-voters" in named(grouping.vote(8, 0.0, None))
+
+
+def test_a_session_that_mostly_skips_is_one_until_it_votes_more():
+    grouping = VoteGrouping()
+    for _ in range(5):
+        grouping.skip(7)
+    found = ["skipping-voters" in named(grouping.vote(7, 0.0, None)) for _ in range(6)]
+    assert found == [True] * 4 + [False] * 2
+
+
+def test_a_quick_vote_is_known_by_its_seconds():
+    grouping = VoteGrouping()
+    assert "quick-votes" in named(grouping.vote(7, 0.0, 4.9))
+    assert "quick-votes" not in named(grouping.vote(7, 0.0, 5.0))
+    assert "quick-votes" not in named(grouping.vote(7, 0.0, None))
+
+
+def test_every_vote_is_in_all_votes_and_in_one_quarter_of_the_day():
+    grouping = VoteGrouping()
+    for hour, expected in ((0, "hours-0-6"), (6, "hours-6-12"), (13, "hours-12-18"), (47, "hours-18-24")):
+        found = named(grouping.vote(7, hour * 3600.0, None))
+        assert found[0] == "all"
+        assert [name for name in found if name.startswith("hours")] == [expected]
+
+
+def test_memory_is_bounded_and_active_sessions_are_kept(monkeypatch):
+    monkeypatch.setattr(vote_groups, "_REMEMBERED_SESSIONS", 3)
+    grouping = VoteGrouping()
+    for _ in range(10):
+        grouping.vote(7, 0.0, None)
+    for session in (1, 2, 3):
+        grouping.vote(session, 0.0, None)
+    assert "new-voters" not in named(grouping.vote(7, 0.0, None))
+    for session in range(10, 17):
+        grouping.vote(session, 0.0, None)
+    assert "new-voters" in named(grouping.vote(7, 0.0, None))
+    assert len(grouping._lately) + len(grouping._before) <= 6

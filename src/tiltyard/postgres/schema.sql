@@ -255,6 +255,17 @@ CREATE TABLE public.contents (
     added_at timestamp with time zone DEFAULT now() NOT NULL
 );
 
+CREATE TABLE public.crowd_changes (
+    arena integer NOT NULL,
+    "position" bigint NOT NULL,
+    found_at timestamp with time zone NOT NULL,
+    model integer NOT NULL,
+    vote_group smallint NOT NULL,
+    detail jsonb NOT NULL,
+    explained bigint,
+    reason text
+);
+
 CREATE TABLE public.events (
     arena integer NOT NULL,
     "position" bigint NOT NULL,
@@ -812,6 +823,9 @@ ALTER TABLE ONLY public.consents
 ALTER TABLE ONLY public.contents
     ADD CONSTRAINT contents_pkey PRIMARY KEY (sha256);
 
+ALTER TABLE ONLY public.crowd_changes
+    ADD CONSTRAINT crowd_changes_pkey PRIMARY KEY (arena, "position");
+
 ALTER TABLE ONLY public.endings
     ADD CONSTRAINT endings_pkey PRIMARY KEY (arena, source, serial, bucket);
 
@@ -987,6 +1001,8 @@ CREATE INDEX api_tokens_of_operator ON public.api_tokens USING btree (operator);
 
 CREATE INDEX arena_texts_newest ON public.arena_texts USING btree (arena, name, version DESC);
 
+CREATE UNIQUE INDEX crowd_changes_open ON public.crowd_changes USING btree (arena, model) WHERE (explained IS NULL);
+
 CREATE INDEX endings_not_blind ON ONLY public.endings USING btree (arena, source, "position") WHERE (NOT blind);
 
 CREATE INDEX events_of_roster ON ONLY public.events USING btree (arena, kind, "position") WHERE (kind = ANY (ARRAY[4, 5, 12]));
@@ -1078,6 +1094,9 @@ ALTER TABLE ONLY public.complaints
 
 ALTER TABLE ONLY public.consents
     ADD CONSTRAINT consents_arena_fkey FOREIGN KEY (arena) REFERENCES public.arenas(arena);
+
+ALTER TABLE ONLY public.crowd_changes
+    ADD CONSTRAINT crowd_changes_arena_fkey FOREIGN KEY (arena) REFERENCES public.arenas(arena);
 
 ALTER TABLE ONLY public.excluded_votes
     ADD CONSTRAINT excluded_votes_exclusion_fkey FOREIGN KEY (exclusion) REFERENCES public.exclusions(exclusion);

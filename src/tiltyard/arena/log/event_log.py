@@ -91,8 +91,8 @@ class LogKind(enum.IntEnum):
     RELEASED = 16
     PANEL_OPENED = 20
     PANEL_CLOSED = 21
-    CROWD_CHANGED = 30
-    CROWD_EXPLAINED = 31
+    CROWD_CHANGED = 26
+    CROWD_EXPLAINED = 27
 
 
 _KIND_NAMES = {int(kind): kind.name.lower() for kind in LogKind}

@@ -107,11 +107,15 @@ class CrowdWatch:
         votes.clear()
 
     def look(self) -> dict[int, tuple[int, CrowdChangedDetail]]:
-        """Models whose results shifted now, each with the group that shows it best, and the evidence."""
+        """Models whose results shifted now, each with the group that shows it best, and the evidence.
+
+        Where one model wins more, its opponents lose more: only shifts in the direction of the strongest one are told.
+        """
         self._looked = self._drift.votes
         found: dict[int, tuple[int, CrowdChangedDetail]] = {}
-        for sign in self._drift.signs():
-            if sign.model not in found:
+        signs = self._drift.signs()
+        for sign in signs:
+            if sign.model not in found and sign.shift * signs[0].shift > 0.0:
                 found[sign.model] = sign.group, self._detail(sign)
         return found
 

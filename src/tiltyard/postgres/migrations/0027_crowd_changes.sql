@@ -1,4 +1,4 @@
--- Changes of the crowd: each is an event of the log (kind 30), and here with its evidence until it is explained (kind 31).
+-- Changes of the crowd: each is an event of the log (kind 26), and here with its evidence until it is explained (kind 27).
 CREATE TABLE crowd_changes (
     arena integer NOT NULL REFERENCES arenas,
     position bigint NOT NULL,

@@ -128,6 +128,10 @@ place-study *args:
 ab-study *args:
     python -m lab.ab_study --out docs/evidence/data/ab.md {{args}}
 
+# Whether a stable crowd is falsely said to change, and how soon attacks are noticed. About ten minutes.
+crowd-study *args:
+    python -m lab.crowd_study --out docs/evidence/data/crowd.md {{args}}
+
 # Intervals of raters' agreement in simulated panels. A quarter of an hour.
 agreement-study *args:
     python -m lab.agreement_study --out docs/evidence/data/agreement.md {{args}}

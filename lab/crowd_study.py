@@ -1,0 +1,237 @@
+"""``python -m lab.crowd_study``: when does an arena notice that its crowd changed, and how often falsely?
+
+The votes are simulated and given to the test itself (`CrowdDrift`), without an arena around it. `just crowd-study` runs
+it at full size, in about ten minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tiltyard._version import __version__
+from tiltyard.core.integrity.crowd_drift import CrowdDrift, WatchedVotes
+from tiltyard.core.integrity.vote_groups import VOTE_GROUPS
+
+__all__ = [
+    "ATTACKS",
+    "CROWDS",
+    "Attack",
+    "HonestCrowd",
+    "attacked_arena",
+    "crowd_page",
+    "false_alarm",
+    "main",
+]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+_PROMPTS = 100
+_SESSION_VOTES = 20
+_LOOK_VOTES = 250
+_HISTORY_VOTES = 3000
+_QUICK_GROUP, _NEW_GROUP, _HOUR_GROUP = (
+    VOTE_GROUPS.index(name) for name in ("quick-votes", "new-voters", "hours-0-6")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HonestCrowd:
+    """What voters are like. Effects are deviations in logits; lazy voters vote at random, and half of them quickly."""
+
+    taste: float = 0.3
+    lazy: float = 0.2
+    fans: float = 0.0
+    #: The exponent of the distribution of votes over sessions; smaller is more uneven.
+    activity: float = 1.5
+    prompt_effect: float = 0.5
+
+    def votes(self, random: np.random.Generator, models: int, n: int) -> tuple[Floats, WatchedVotes]:
+        """Strengths, best first, and the votes of sessions that come and go."""
+        strength = np.sort(random.normal(0.0, 1.15, models))[::-1]
+        sessions = max(n // _SESSION_VOTES, 1)
+        share = random.pareto(self.activity, sessions) + 0.5
+        session = random.choice(sessions, size=n, p=share / share.sum())
+        session = session[np.argsort(session * _SESSION_VOTES + random.normal(0.0, 0.02 * n, n))]
+        taste = random.normal(0.0, self.taste, (sessions, models))
+        fan = np.flatnonzero(random.random(sessions) < self.fans)
+        taste[fan, random.integers(models, size=len(fan))] += 0.5
+        lazy = random.random(sessions) < self.lazy
+        quick = lazy & (random.random(sessions) < 0.5)
+        prompt = random.integers(_PROMPTS, size=n)
+        effect = random.normal(0.0, self.prompt_effect, (models, _PROMPTS))
+        a = random.integers(models, size=n)
+        b = (a + random.integers(1, models, size=n)) % models
+        gap = (
+            strength[a]
+            - strength[b]
+            + effect[a, prompt]
+            - effect[b, prompt]
+            + taste[session, a]
+            - taste[session, b]
+        )
+        gap = np.where(lazy[session], 0.0, gap + 0.1)
+        return strength, WatchedVotes(
+            a, b, _scores(random, gap), session, _groups(session, quick), np.ones(n, dtype=bool)
+        )
+
+
+def _scores(random: np.random.Generator, gap: Floats) -> Floats:
+    chance = 1.0 / (1.0 + np.exp(-gap))
+    tied = random.random(len(gap)) < 0.64 * chance * (1.0 - chance)
+    return np.where(tied, 0.5, (random.random(len(gap)) < chance).astype(float))
+
+
+def _groups(session: Ints, quick: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """The groups of each vote; a session belongs to one quarter of the day."""
+    groups = np.zeros((len(session), len(VOTE_GROUPS)), dtype=bool)
+    groups[:, 0] = True
+    groups[:, _QUICK_GROUP] = quick[session]
+    order = np.argsort(session, kind="stable")
+    first = np.r_[True, np.diff(session[order]) != 0]
+    begins = np.maximum.accumulate(np.where(first, np.arange(len(session)), 0))
+    groups[order, _NEW_GROUP] = np.arange(len(session)) - begins < 10
+    groups[np.arange(len(session)), _HOUR_GROUP + session % 4] = True
+    return groups
+
+
+class Attack(NamedTuple):
+    """Sessions that vote for the last model, each so often, with honest votes in between, among the honest crowd."""
+
+    sessions: int
+    target_votes: int
+    cover_votes: int
+    #: Their share of all votes meanwhile.
+    share: float
+
+    def __str__(self) -> str:
+        crowd = "alone" if self.share == 1.0 else f"{self.share:.0%} of all votes"
+        return f"{self.sessions} sessions × {self.target_votes}, {self.cover_votes} covering each, {crowd}"
+
+
+CROWDS = {
+    "as the arena's world": HonestCrowd(),
+    "heavy voters with strong tastes": HonestCrowd(taste=0.5, activity=1.1),
+    "fans of one model, 3 % of sessions": HonestCrowd(fans=0.03),
+}
+ATTACKS = tuple(
+    Attack(*kind, share)
+    for share in (1.0, 0.5, 0.1, 0.03)
+    for kind in ((10, 100, 0), (100, 3, 5), (100, 10, 3))
+)
+
+
+def false_alarm(crowd: HonestCrowd, models: int, votes: int, seed: int) -> bool:
+    """Whether a stable crowd is ever said to change, with a look every 250 votes."""
+    _, cast = crowd.votes(np.random.default_rng(seed), models, votes)
+    drift = CrowdDrift(models, len(VOTE_GROUPS))
+    for start in range(0, votes, _LOOK_VOTES):
+        drift.watch(cast[start : start + _LOOK_VOTES])
+        if drift.signs():
+            return True
+    return False
+
+
+def attacked_arena(attack: Attack, models: int, seed: int, *, counted: bool) -> int | None:
+    """Votes for the target when the change was noticed, and its model named; ``None`` if it never was."""
+    random = np.random.default_rng(seed)
+    target_votes = attack.sessions * attack.target_votes
+    honest = int(target_votes * (1 + attack.cover_votes) * (1.0 / attack.share - 1.0)) + 1000
+    strength, crowd = HonestCrowd().votes(random, models, _HISTORY_VOTES + honest)
+    drift = CrowdDrift(models, len(VOTE_GROUPS))
+    drift.watch(crowd[:_HISTORY_VOTES])
+    past, sent = _HISTORY_VOTES, 0
+    for votes, among in _attack_pieces(attack, strength, random, counted=counted):
+        take = min(among, len(crowd) - past)
+        drift.watch(crowd[past : past + take])
+        drift.watch(votes)
+        past, sent = past + take, sent + int((votes.a == models - 1).sum())
+        if any(sign.model == models - 1 for sign in drift.signs()):
+            return sent
+    return None
+
+
+def _attack_pieces(
+    attack: Attack, strength: Floats, random: np.random.Generator, *, counted: bool
+) -> Iterator[tuple[WatchedVotes, int]]:
+    """Votes of one or a few sessions, and how many honest votes come before them."""
+    models, piece = len(strength), 1 + attack.cover_votes
+    others = models - 1
+    for vote in range(attack.target_votes):
+        for session in range(attack.sessions):
+            a, b = np.full(piece, models - 1), random.integers(others, size=piece)
+            a[1:] = (b[1:] + random.integers(1, others, size=piece - 1)) % others
+            score = _scores(random, strength[a] - strength[b])
+            score[0] = 1.0
+            groups = np.zeros((piece, len(VOTE_GROUPS)), dtype=bool)
+            groups[:, [0, _HOUR_GROUP]] = True
+            groups[:, _NEW_GROUP] = vote * piece < 10
+            number = np.full(piece, 10**9 + session)
+            among = random.poisson(piece * (1.0 / attack.share - 1.0))
+            yield WatchedVotes(a, b, score, number, groups, np.full(piece, counted)), int(among)
+
+
+def crowd_page(arenas: int, votes: int, models: int, command: str) -> str:
+    """The tables of false alarms and of attacks, as Markdown."""
+    lines = [
+        "# Changes of the crowd",
+        "",
+        f"{datetime.now(UTC):%Y-%m-%d}, Tiltyard {__version__}, by `{command}`. {models} models.",
+        "",
+        f"Arenas of {votes:,} votes in which a stable crowd was ever said to have changed; at most 5 % may be.",
+        "",
+        "| crowd | arenas | false alarms |",
+        "|---|--:|--:|",
+    ]
+    for name, crowd in CROWDS.items():
+        found = sum(false_alarm(crowd, models, votes, seed) for seed in range(arenas))
+        lines.append(f"| {name} | {arenas} | {found} |")
+    lines += [
+        "",
+        (
+            f"Votes for the last model when its arena noticed, after {_HISTORY_VOTES:,} honest votes: median and largest of "
+            f"{arenas} arenas, and in how many it never did before the attack ended. Votes that count change the ratings that "
+            "later votes are compared with; votes of new voters that wait do not."
+        ),
+        "",
+        "| attack | its votes | noticed after | never | if they wait | never |",
+        "|---|--:|--:|--:|--:|--:|",
+    ]
+    for attack in ATTACKS:
+        cells = [str(attack), f"{attack.sessions * attack.target_votes}"]
+        for counted in (True, False):
+            found = [attacked_arena(attack, models, seed, counted=counted) for seed in range(arenas)]
+            seen = [votes for votes in found if votes is not None]
+            cells += [f"{np.median(seen):.0f} (≤ {max(seen)})" if seen else "–", str(len(found) - len(seen))]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the study and write or print its page."""
+    parser = argparse.ArgumentParser(prog="python -m lab.crowd_study", description=__doc__)
+    parser.add_argument("--arenas", type=int, default=100)
+    parser.add_argument("--votes", type=int, default=100_000)
+    parser.add_argument("--models", type=int, default=10)
+    parser.add_argument("--out", type=Path, help="Write the page here instead of printing it.")
+    options = parser.parse_args(arguments)
+    said = f"--arenas {options.arenas} --votes {options.votes} --models {options.models}"
+    text = crowd_page(options.arenas, options.votes, options.models, f"python -m lab.crowd_study {said}")
+    if options.out is None:
+        sys.stdout.write(text)
+    else:
+        options.out.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,35 @@
+"""The study of changes of the crowd at a small size; `just crowd-study` runs it at full size."""
+
+import pytest
+
+from lab import crowd_study
+from lab.crowd_study import CROWDS, Attack, attacked_arena, false_alarm, main
+
+
+@pytest.mark.parametrize("name", CROWDS)
+def test_a_stable_crowd_is_not_said_to_change(name):
+    assert not false_alarm(CROWDS[name], 8, 3000, seed=1)
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_an_attack_is_noticed_before_a_hundred_votes(counted):
+    for attack in (Attack(10, 100, 0, 1.0), Attack(100, 3, 5, 1.0)):
+        noticed = attacked_arena(attack, 8, 2, counted=counted)
+        assert noticed is not None
+        assert noticed < 100
+
+
+def test_an_attack_that_is_too_small_is_not_noticed():
+    assert attacked_arena(Attack(2, 1, 0, 0.5), 8, 3, counted=True) is None
+
+
+def test_the_page_says_how_it_was_made(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(crowd_study, "ATTACKS", (Attack(2, 1, 0, 0.5), Attack(10, 5, 0, 1.0)))
+    assert main(["--arenas", "1", "--votes", "500", "--out", str(tmp_path / "page.md")]) == 0
+    text = (tmp_path / "page.md").read_text()
+    assert "python -m lab.crowd_study --arenas 1 --votes 500 --models 10" in text
+    assert "| 2 sessions × 1, 0 covering each, 50% of all votes | 2 | – | 1 | – | 1 |" in text
+    assert "| 10 sessions × 5, 0 covering each, alone | 50 |" in text
+    monkeypatch.setattr(crowd_study, "ATTACKS", ())
+    assert main(["--arenas", "1", "--votes", "500"]) == 0
+    assert "false alarms" in capsys.readouterr().out

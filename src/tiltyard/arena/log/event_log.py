@@ -331,7 +331,7 @@ class LogBatch:
     ) -> int:
         self.head += 1
         self._events.append(
-            (self.head, int(kind), *numbers, detail, blind, free_prompt or None, mark or None)
+            (self.head, int(kind), *numbers, detail, blind, free_prompt or None, int(mark) or None)
         )
         return self.head
 
@@ -378,7 +378,7 @@ class LogBatch:
         numbers = (one.source, one.serial, one.session, one.a, one.b, one.prompt, outcome, None, None)
         position = self._add(LogKind.VOTE, numbers, detail, blind, one.free_prompt, mark)
         key = (one.source, one.serial)
-        ending = _ending(key, position, LogKind.VOTE, outcome, blind=blind, mark=mark or None)
+        ending = _ending(key, position, LogKind.VOTE, outcome, blind=blind, mark=int(mark) or None)
         self._endings.end(ending, reopened=one.ballot > 0)
         return position
 

@@ -11,11 +11,20 @@ import numpy as np
 from psycopg.types.json import Jsonb
 
 from rewritten_logs import allow_rewriting
-from tiltyard.arena.log.event_log import HUMAN, JUDGE, LogKind, OpenMatchup, ServedMatchup, append_batch
+from tiltyard.arena.log.event_log import (
+    HUMAN,
+    JUDGE,
+    LogKind,
+    OpenMatchup,
+    ServedMatchup,
+    WaitingVote,
+    append_batch,
+)
 from tiltyard.arena.log.partitions import create_partitions
 from tiltyard.arena.rating.rater_progress import read_rated_arenas
 from tiltyard.core.policy.state.events import NO_SESSION, Event, Events
 from tiltyard.core.policy.state.policy import Policy
+from tiltyard.core.policy.state.vote_marks import NO_MARK, VoteMark
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.core.policy.validity.method_document import method_from_dict, method_to_dict
 from tiltyard.postgres.connections import connect, connect_async
@@ -178,28 +187,29 @@ class Yard:
 
         return add
 
-    def vote(self, matchup, outcome=0):
-        return self.append(self.voting(matchup, outcome))[0]
+    def vote(self, matchup, outcome=0, *, mark=NO_MARK):
+        return self.append(self.voting(matchup, outcome, mark=mark))[0]
 
-    def voting(self, matchup, outcome=0):
+    def voting(self, matchup, outcome=0, *, mark=NO_MARK):
         def add(log):
             self.open.remove(matchup)
             self.voted.append(matchup)
-            return log.vote(self._opened(matchup, log), outcome, blind=True)
+            return log.vote(self._opened(matchup, log), outcome, blind=True, mark=mark)
 
         return add
 
-    def played(self, a, b, prompt=0, outcome=0, *, source=HUMAN, session=1):
+    def played(self, a, b, prompt=0, outcome=0, *, source=HUMAN, session=1, mark=NO_MARK):
         """A matchup and its vote in one batch."""
         matchup = (source, len(self.served[source]))
         self.append(
-            self.serving(a, b, prompt, source=source, session=session), self.voting_later(outcome, source)
+            self.serving(a, b, prompt, source=source, session=session),
+            self.voting_later(outcome, source, mark=mark),
         )
         return matchup
 
-    def voting_later(self, outcome, source):
+    def voting_later(self, outcome, source, *, mark=NO_MARK):
         def add(log):
-            return self.voting((source, len(self.served[source]) - 1), outcome)(log)
+            return self.voting((source, len(self.served[source]) - 1), outcome, mark=mark)(log)
 
         return add
 
@@ -229,6 +239,21 @@ class Yard:
             return position > self.horizon
 
         return self.append(add)[0]
+
+    def waiting(self):
+        """The final votes that wait to be rated, oldest first."""
+        rows = self.sql(
+            "SELECT e.source, e.serial, m.session, m.a, m.b, m.prompt, vote_kind(e.outcome, e.both_bad) "
+            "FROM endings e JOIN matchups m USING (arena, source, serial) JOIN raters r USING (arena) "
+            "WHERE arena = %s AND e.mark = 3 AND e.admitted IS NULL AND e.undone IS NULL AND e.position <= r.horizon "
+            "ORDER BY e.position",
+            (self.arena,),
+        )
+        return [WaitingVote(*row) for row in rows]
+
+    def admit(self, votes):
+        """Votes that waited count from now on."""
+        return self.append(*((lambda log, vote=vote: log.admit(vote)) for vote in votes))
 
     def reveal(self, matchup):
         self.revealed.add(matchup)
@@ -281,7 +306,7 @@ def _play(yard, rng):
         a, b, prompt = _pair(yard, rng)
         deeds += [
             yard.serving(a, b, prompt, source=source, session=int(rng.integers(1, 9))),
-            yard.voting_later(int(rng.integers(7)), source),
+            yard.voting_later(int(rng.integers(7)), source, mark=_vote_mark(rng, source)),
         ]
     yard.append(*deeds)
 
@@ -309,9 +334,23 @@ def _end(yard, rng):
     if yard.open:
         matchup = yard.open[int(rng.integers(len(yard.open)))]
         kind = rng.choice([LogKind.VOTE, LogKind.SKIP, LogKind.EXPIRE])
-        yard.vote(matchup, int(rng.integers(7))) if kind == LogKind.VOTE else yard.ended(
-            matchup, LogKind(kind)
-        )
+        if kind == LogKind.VOTE:
+            yard.vote(matchup, int(rng.integers(7)), mark=_vote_mark(rng, matchup[0]))
+        else:
+            yard.ended(matchup, LogKind(kind))
+
+
+def _vote_mark(rng, source):
+    """Now and then a person's vote is marked: unseen, early or waiting."""
+    return int(rng.choice([NO_MARK, *VoteMark], p=[0.8, 0.03, 0.03, 0.14])) if source == HUMAN else NO_MARK
+
+
+def _admit(yard, rng):
+    """Some voters are no longer new; or everybody."""
+    waiting = yard.waiting()
+    sessions = {vote.session for vote in waiting if rng.random() < 0.7}
+    if sessions:
+        yard.admit([vote for vote in waiting if vote.session in sessions])
 
 
 def _undo(yard, rng):
@@ -359,15 +398,29 @@ def _change(yard, rng):
     )
 
 
-_DEEDS = (_play, _serve, _end, _undo, _reveal, _exclude, _restore, _mark, _grow, _change, _prefetch, _show)
-_WEIGHTS = (30, 6, 8, 5, 5, 2, 2, 3, 2, 2, 6, 6)
+_DEEDS = (
+    _play,
+    _serve,
+    _end,
+    _undo,
+    _reveal,
+    _exclude,
+    _restore,
+    _mark,
+    _grow,
+    _change,
+    _prefetch,
+    _show,
+    _admit,
+)
+_WEIGHTS = (30, 6, 8, 5, 5, 2, 2, 3, 2, 2, 6, 6, 5)
 
 
 def naive(url, arena, upto, generation):
     """Each source by its own plain fold, one event at a time: what a rater must have come to."""
     with connect(url) as connection:
         rows = connection.execute(
-            "SELECT position, at, kind, source, serial, session, a, b, prompt, vote_kind(outcome, both_bad), nominal, lane, detail "
+            "SELECT position, at, kind, source, serial, session, a, b, prompt, vote_kind(outcome, both_bad), nominal, lane, detail, mark "
             "FROM events WHERE arena = %s ORDER BY position",
             (arena,),
         ).fetchall()
@@ -399,7 +452,7 @@ def naive(url, arena, upto, generation):
 
 
 def _naive_step(following, row, source, dropped, names):
-    _, at, kind, of, serial, session, a, b, prompt, outcome, nominal, lane, detail = row
+    _, at, kind, of, serial, session, a, b, prompt, outcome, nominal, lane, detail, mark = row
     if kind == LogKind.POLICY:
         policy, settings = method_from_dict(detail)
         if following is None:
@@ -407,10 +460,12 @@ def _naive_step(following, row, source, dropped, names):
         following.under(policy)
     elif kind == LogKind.WIDEN:
         following.widen(names[0][:a], names[1][:prompt])
-    elif (kind <= LogKind.WITHDRAW or kind == LogKind.SHOWN) and of in (None, source):
+    elif (kind <= LogKind.WITHDRAW or kind in (LogKind.SHOWN, LogKind.ADMIT)) and of in (None, source):
         if kind == LogKind.SHOWN:
             kind = Event.SERVED
-        if kind == LogKind.VOTE and (of, serial) in dropped:
+        if kind == LogKind.ADMIT:
+            kind = Event.VOTE
+        if kind == LogKind.VOTE and ((of, serial) in dropped or mark is not None):
             kind = Event.SKIP
         event = {
             "event": kind,

@@ -62,3 +62,39 @@ def test_files_without_the_column_are_read_whole(tmp_path):
     source = open_battles(str(path))
     assert len(list(source.battles())) == 3
     assert source.notes == ()
+
+
+REASONS = {
+    "unseen": "a response had not been shown to the voter (unrated is unseen)",
+    "early": "the vote came too soon after both responses were shown (unrated is early)",
+    "waiting": "the voter was new, and the vote did not count yet (unrated is waiting)",
+}
+
+
+@pytest.mark.parametrize("container", ["jsonl", "csv", "parquet"])
+def test_votes_that_are_not_rated_are_left_out_by_reason(tmp_path, container):
+    marks = [None, "unseen", None, "early", "waiting", "waiting"]
+    battles = [
+        Battle(
+            model_a="x",
+            model_b="y",
+            winner=Outcome.MODEL_A,
+            question_id=f"p{k}",
+            extra={"blind": k != 2, "unrated": "not-blind" if k == 2 else mark or "no"},
+        )
+        for k, mark in enumerate(marks)
+    ]
+    path = tmp_path / f"battles.{container}"
+    path.write_bytes(b"".join(stream_battles(container, iter(battles))))
+    source = open_battles(str(path))
+    told = {(KNEW[0], 1), (REASONS["unseen"], 1), (REASONS["early"], 1), (REASONS["waiting"], 2)}
+    assert [battle.question_id for battle in source.battles()] == ["p0"]
+    assert set(source.notes) == told
+    assert count_table([source]).n_battles == 1
+    assert set(source.notes) == told
+
+
+def test_another_meaning_of_the_column_leaves_nothing_out(tmp_path):
+    path = tmp_path / "battles.csv"
+    path.write_text("model_a,model_b,winner,unrated\nx,y,model_a,yes\nx,y,model_b,\n")
+    assert count_table([open_battles(str(path))]).n_battles == 2

@@ -56,11 +56,25 @@ _settings = st.dictionaries(
             "proven_family",
             "reveal",
             "session_votes",
+            "shown_check",
+            "ageing_hours",
         ]
     )
     | _text,
     st.sampled_from(
-        ["open", "closed", "UTC", "Europe/Berlin", "conservative", "bradley-terry", "vote", "never", 30, 1.5]
+        [
+            "open",
+            "closed",
+            "UTC",
+            "Europe/Berlin",
+            "conservative",
+            "bradley-terry",
+            "vote",
+            "never",
+            "always",
+            30,
+            1.5,
+        ]
     )
     | _anything,
     max_size=3,

@@ -36,6 +36,10 @@ def test_settings_survive_a_round_trip():
         ("entry_groups", " , ,"),
         ("entry_groups", "a\nb"),
         ("entry_groups", "x" * 3000),
+        ("shown_check", "maybe"),
+        ("ageing_hours", -1),
+        ("ageing_hours", 721),
+        ("ageing_hours", "24"),
         ("proven_family", 0),
         ("proven_family", True),
         ("proven_family", 1.5),
@@ -64,3 +68,22 @@ def test_groups_that_may_come_in():
     assert not some.admits_groups({"A", "b c", "/b", "a, /b c"})
     assert some.admits_groups({"/b c", "x"})
     assert some.admits_groups({"a"})
+
+
+def test_votes_are_checked_where_everybody_on_the_internet_can_vote():
+    def checks(public, **settings):
+        made = ArenaSettings(**settings)
+        return made.checks_shown(on_public_address=public), made.ageing(on_public_address=public)
+
+    assert checks(True) == (True, 24.0)
+    assert checks(False) == (False, 0.0)
+    for private in (
+        {"entry": "invitation"},
+        {"entry": "sign-in"},
+        {"visibility": "closed"},
+        {"stage": "draft"},
+    ):
+        assert checks(True, **private) == (False, 0.0)
+        assert checks(True, shown_check="always", ageing_hours=2, **private) == (True, 0.0)
+    assert checks(False, shown_check="always", ageing_hours=2) == (True, 2)
+    assert checks(True, shown_check="never", ageing_hours=0) == (False, 0)

@@ -78,6 +78,25 @@ def test_an_unknown_option_and_a_password_in_the_address_are_refused():
     assert "hunter2" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("base_url", "public"),
+    [
+        (None, False),
+        ("https://arena.example.org", True),
+        ("https://8.8.8.8:8443", True),
+        ("http://127.0.0.1:8420", False),
+        ("http://[::1]:8420", False),
+        ("http://192.168.1.7", False),
+        ("http://localhost:8420", False),
+        ("http://lab", False),
+        ("https://arena.internal", False),
+        ("https://printer.local.", False),
+    ],
+)
+def test_a_public_address_is_not_that_of_a_machine_or_a_local_network(base_url, public):
+    assert ServingSettings(base_url=base_url).is_public is public
+
+
 def test_an_origin_is_what_browsers_send():
     assert ServingSettings(base_url="https://Arena.Example:8443").origin == "https://arena.example:8443"
     assert ServingSettings().origin is None

@@ -96,7 +96,7 @@ def test_a_matchup_has_the_bytes_that_it_always_had() -> None:
 def test_a_vote_is_told_in_the_bytes_that_it_always_had() -> None:
     assert json_bytes(ENDED) == (
         b'{"matchup":"q","kind":"vote","winner":"tie","label":"tie","both_bad":null,"position":7,'
-        b'"at":"2026-01-05T12:30:00+00:00","undo_until":null,"revealed":false,"ballot":0,"blind":true}'
+        b'"at":"2026-01-05T12:30:00+00:00","undo_until":null,"revealed":false,"ballot":0,"blind":true,"unrated":null}'
     )
 
 
@@ -107,7 +107,7 @@ def test_what_was_sent_is_read_as_it_was(record: object) -> None:
 
 def test_an_older_server_leaves_out_what_it_does_not_know() -> None:
     said = json.loads(json_bytes(ENDED))
-    del said["ballot"], said["blind"]
+    del said["ballot"], said["blind"], said["unrated"]
     assert reader_of(Ended).validate_python(said) == ENDED
 
 

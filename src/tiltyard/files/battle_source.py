@@ -40,6 +40,7 @@ from tiltyard.files.row_reader import RowReader
 __all__ = [
     "BLIND",
     "COLUMN_ALIASES",
+    "UNRATED",
     "BattleSource",
     "explain_invalid",
     "open_battles",
@@ -49,8 +50,8 @@ __all__ = [
     "require_column",
 ]
 
-#: The column of an arena's export that says whether the vote was blind; other votes are not rated.
-BLIND = "blind"
+#: The columns of an arena's export that say whether the vote was blind, and why it is not rated.
+BLIND, UNRATED = "blind", "unrated"
 #: The spellings of false: spreadsheets write capitals.
 _NOT_BLIND = frozenset({"false", "0"})
 #: Names by which people call columns.
@@ -60,6 +61,12 @@ _BY_COLUMN = (ParquetRecords, FrameRecords, RenamedColumns)
 #: What rating reads of a battle, and may find invalid.
 _RATED = ("model_a", "model_b", "winner", "label", "both_bad", "pref", "weight")
 _KNEW = "the voter knew the name of a model (blind is false)"
+_UNRATED = {
+    "not-blind": _KNEW,
+    "unseen": "a response had not been shown to the voter (unrated is unseen)",
+    "early": "the vote came too soon after both responses were shown (unrated is early)",
+    "waiting": "the voter was new, and the vote did not count yet (unrated is waiting)",
+}
 
 
 class BattleReader(Protocol):
@@ -224,29 +231,33 @@ class BattleSource:
         for reader in self.readers:
             has = {*reader.stored, *reader.later, *reader.countable}
             here = [name for name in chosen if name in has]
-            has_blind = BLIND in reader.stored
-            asked = here if BLIND in here or not has_blind else [*here, BLIND]
+            marks = [name for name in (BLIND, UNRATED) if name in reader.stored]
+            asked = [*here, *(name for name in marks if name not in here)]
             for read in reader.batches(asked, batch_size, self._tally):
-                batch = self._blind_rows(read).select(here) if has_blind else read
+                batch = self._rated_rows(read, marks).select(here) if marks else read
                 yield batch if len(here) == len(chosen) else _filled(batch, chosen, types)
 
-    def _blind_rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The battles of blind votes."""
-        knew = [_not_blind(value) for value in batch.column(BLIND).to_pylist()]
-        if not any(knew):
+    def _rated_rows(self, batch: pa.RecordBatch, marks: Sequence[str]) -> pa.RecordBatch:
+        """The battles of votes that are rated."""
+        columns = [batch.column(name).to_pylist() for name in marks]
+        reasons = [_why_unrated(**dict(zip(marks, row, strict=True))) for row in zip(*columns, strict=True)]
+        if not any(reasons):
             return batch
-        self._tally[_KNEW] += sum(knew)
-        return batch.filter(pa.array([not one for one in knew]))
+        self._tally.update(reason for reason in reasons if reason)
+        return batch.filter(pa.array([not reason for reason in reasons]))
 
     def _left_out(self, battle: Battle) -> bool:
-        knew = _not_blind(battle.extra.get(BLIND))
-        if knew:
-            self._tally[_KNEW] += 1
-        return knew
+        reason = _why_unrated(battle.extra.get(BLIND), battle.extra.get(UNRATED))
+        if reason:
+            self._tally[reason] += 1
+        return bool(reason)
 
 
-def _not_blind(value: object) -> bool:
-    return str(value).strip().lower() in _NOT_BLIND
+def _why_unrated(blind: object = None, unrated: object = None) -> str | None:
+    """Why the vote of a row is not rated, by its columns; ``None`` if it is."""
+    if str(blind).strip().lower() in _NOT_BLIND:
+        return _KNEW
+    return _UNRATED.get(str(unrated).strip().lower())
 
 
 def open_battles(

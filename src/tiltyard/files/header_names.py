@@ -14,7 +14,7 @@ from tiltyard.files.records import ColumnRecords, Record, Records
 
 __all__ = ["RenamedColumns", "RenamedRecords", "respelled"]
 
-_WORDS = (*CANONICAL, *OTHER_NAMES, *RESPONSES, *STYLE, "blind", "loser")
+_WORDS = (*CANONICAL, *OTHER_NAMES, *RESPONSES, *STYLE, "blind", "loser", "unrated")
 #: Spellings beyond case, spaces and punctuation.
 _ALIASES = {
     "modela": "model_a",

@@ -30,6 +30,11 @@ CREATE FUNCTION public.vote_outcome(kind smallint) RETURNS smallint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     AS $$ SELECT (CASE WHEN kind >= 10 THEN kind - 6 WHEN kind >= 7 THEN kind - 7 ELSE kind END)::smallint $$;
 
+CREATE FUNCTION public.vote_unrated(blind boolean, mark smallint, admitted bigint, upto bigint) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$ SELECT CASE WHEN blind IS FALSE THEN 'not-blind' WHEN mark = 1 THEN 'unseen' WHEN mark = 2 THEN 'early'
+    WHEN mark = 3 AND (admitted IS NULL OR admitted > upto) THEN 'waiting' END $$;
+
 CREATE TABLE public.api_tokens (
     api_token integer NOT NULL,
     name text NOT NULL,
@@ -134,6 +139,8 @@ CREATE TABLE public.endings (
     both_bad boolean,
     blind boolean,
     bucket integer NOT NULL,
+    mark smallint,
+    admitted bigint,
     CONSTRAINT endings_check CHECK (((kind = 1) = (outcome IS NOT NULL))),
     CONSTRAINT endings_check1 CHECK (((kind = 1) OR (undone IS NULL))),
     CONSTRAINT endings_kind_check CHECK ((kind = ANY (ARRAY[1, 2, 3, 16])))
@@ -203,7 +210,8 @@ CREATE VIEW public.battles AS
              JOIN public.exclusions x USING (exclusion))
           WHERE ((v.arena = e.arena) AND (v.source = e.source) AND (v.serial = e.serial) AND (x.restored IS NULL)))) AS excluded,
     e.both_bad,
-    COALESCE(e.blind, true) AS blind
+    COALESCE(e.blind, true) AS blind,
+    public.vote_unrated(e.blind, e.mark, e.admitted, '9223372036854775807'::bigint) AS unrated
    FROM ((public.arenas
      JOIN public.endings e USING (arena, bucket))
      JOIN public.matchups m USING (arena, bucket, source, serial))
@@ -285,6 +293,7 @@ CREATE TABLE public.events (
     blind boolean,
     bucket integer NOT NULL,
     free_prompt integer,
+    mark smallint,
     CONSTRAINT events_kind_check CHECK (((kind >= 0) AND (kind <= 29))),
     CONSTRAINT events_outcome_check CHECK (((outcome >= 0) AND (outcome <= 6)))
 )
@@ -1002,8 +1011,13 @@ CREATE INDEX api_tokens_of_operator ON public.api_tokens USING btree (operator);
 CREATE INDEX arena_texts_newest ON public.arena_texts USING btree (arena, name, version DESC);
 
 CREATE UNIQUE INDEX crowd_changes_open ON public.crowd_changes USING btree (arena, model) WHERE (explained IS NULL);
+CREATE INDEX endings_admitted ON ONLY public.endings USING btree (arena, source, admitted) WHERE (admitted IS NOT NULL);
 
 CREATE INDEX endings_not_blind ON ONLY public.endings USING btree (arena, source, "position") WHERE (NOT blind);
+
+CREATE INDEX endings_unlooked ON ONLY public.endings USING btree (arena, source, "position") WHERE (mark < 3);
+
+CREATE INDEX endings_waiting ON ONLY public.endings USING btree (arena, source, "position") WHERE ((mark = 3) AND (admitted IS NULL));
 
 CREATE INDEX events_of_roster ON ONLY public.events USING btree (arena, kind, "position") WHERE (kind = ANY (ARRAY[4, 5, 12]));
 

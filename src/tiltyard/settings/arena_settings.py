@@ -14,6 +14,7 @@ from tiltyard.errors import BadOption
 __all__ = [
     "EMBED_SITE_LIMIT",
     "MAX_SESSION_VOTES",
+    "PUBLIC_AGEING_HOURS",
     "ArenaKind",
     "ArenaSettings",
     "Entry",
@@ -21,6 +22,7 @@ __all__ = [
     "LivePace",
     "LiveVotes",
     "Reveal",
+    "ShownCheck",
     "Stage",
     "Visibility",
 ]
@@ -34,6 +36,9 @@ Entry = Literal["open", "invitation", "passcode", "sign-in"]
 #: When voters see the names behind the responses they voted on. ``session``: all together, after a
 #: number of votes or on request. ``vote``: after each vote. ``never``: not at all.
 Reveal = Literal["session", "vote", "never"]
+#: When a person's vote counts only after both responses were shown for a moment. ``public``: in arenas that everybody may
+#: vote in, on a server with a public address. ``always``, ``never``: whatever the arena.
+ShownCheck = Literal["public", "always", "never"]
 #: ``draft``: for the operator only; its votes are test votes. ``open``: people vote. ``paused``: nothing new is served.
 #: ``archived``: no votes, and no entry on the home page. ``deleting``: hidden until it is deleted. ``deleted``: gone.
 Stage = Literal["draft", "open", "paused", "archived", "deleting", "deleted"]
@@ -50,6 +55,9 @@ LiveVotes = Literal["whole", "turn"]
 LiveIdentity = Literal["flag", "mask"]
 
 _MAX_GROUPS_CHARACTERS = 2_000
+#: How long votes of new voters wait where everybody on the internet can vote, unless the arena says otherwise.
+PUBLIC_AGEING_HOURS = 24.0
+_MAX_AGEING_HOURS = 24 * 30
 
 #: The names of one session are revealed in one transaction.
 MAX_SESSION_VOTES = 200
@@ -87,6 +95,12 @@ class ArenaSettings:
     reveal: Reveal = "session"
     #: The number of votes after which names are revealed, if `reveal` is ``session``.
     session_votes: int = 20
+    #: Whether a person's vote counts only after both responses were shown for a moment: in arenas that everybody on the
+    #: internet can vote in, in any case, or never.
+    shown_check: ShownCheck = "public"
+    #: How many hours votes of new voters wait before they count. None: `PUBLIC_AGEING_HOURS` in arenas that everybody on
+    #: the internet can vote in, 0 elsewhere.
+    ageing_hours: float | None = None
     #: Where the arena is in its life. Changed by `tiltyard.arena.operators.arena_stages` alone.
     stage: Stage = "open"
     #: The sites that may show the board in a frame: origins, separated by spaces.
@@ -128,6 +142,12 @@ class ArenaSettings:
         ):
             raise BadOption(f"proven_family is {self.proven_family!r}; expected a number of pairs, or none")
         _check_counts(self)
+        if self.ageing_hours is not None and not (
+            _is_number(self.ageing_hours) and 0 <= self.ageing_hours <= _MAX_AGEING_HOURS
+        ):
+            raise BadOption(
+                f"ageing_hours is {self.ageing_hours!r}; expected hours from 0 to {_MAX_AGEING_HOURS}, or none"
+            )
         _check_timezone(self.timezone)
         _check_groups(self.entry_groups)
         if self.embed_sites is not None:
@@ -152,6 +172,20 @@ class ArenaSettings:
     def public(self) -> bool:
         """Whether everybody may read the arena."""
         return not self.hidden and self.entry == "open"
+
+    def checks_shown(self, *, on_public_address: bool) -> bool:
+        """Whether votes count only after both responses were shown, on a server with such an address."""
+        if self.shown_check == "public":
+            return self.public and on_public_address
+        return self.shown_check == "always"
+
+    def ageing(self, *, on_public_address: bool) -> float:
+        """How many hours votes of new voters wait, on a server with such an address. Only where everybody may vote."""
+        if not self.public:
+            return 0.0
+        if self.ageing_hours is None:
+            return PUBLIC_AGEING_HOURS if on_public_address else 0.0
+        return self.ageing_hours
 
     @property
     def serves(self) -> bool:
@@ -193,6 +227,7 @@ _CHOICES = {
     "entry": ("open", "invitation", "passcode", "sign-in"),
     "order": ("conservative", "bradley-terry"),
     "reveal": ("session", "vote", "never"),
+    "shown_check": ("public", "always", "never"),
     "stage": ("draft", "open", "paused", "archived", "deleting", "deleted"),
     "kind": ("cached", "live"),
     "live_pace": ("equal", "as-it-comes", "complete"),

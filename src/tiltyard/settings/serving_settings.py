@@ -36,6 +36,8 @@ _RANGES = {
 _LIMITS = ("new_sessions_per_minute", "connections_per_address")
 
 _LOOPBACK_NAMES = frozenset({"localhost", "ip6-localhost"})
+#: Ends of names that are used in local networks only.
+_LOCAL_SUFFIXES = (".localhost", ".local", ".internal", ".lan", ".home.arpa")
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,17 @@ class ServingSettings:
     def secure(self) -> bool:
         """Whether voters connect by https."""
         return self.base_url is not None and self.base_url.startswith("https://")
+
+    @property
+    def is_public(self) -> bool:
+        """Whether the address is meant for the internet: a name or a number that is not of a machine or a local network."""
+        if self.base_url is None:
+            return False
+        host = (urlsplit(self.base_url).hostname or "").rstrip(".")
+        try:
+            return ipaddress.ip_address(host).is_global
+        except ValueError:
+            return "." in host and not host.endswith(_LOCAL_SUFFIXES)
 
     @property
     def origin(self) -> str | None:

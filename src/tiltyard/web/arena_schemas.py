@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from tiltyard.core.board.filtered import LeftOutVotes
 from tiltyard.wire.arenas import Values
 
 __all__ = ["BoardOut", "FilteredBoardOut", "ModelPageOut", "ReportOut"]
@@ -47,7 +47,9 @@ class FilteredBoardOut(_Open):
     position: int
     generation: int
     filter: Values
-    excluded: Literal["left-out", "counted"] = Field(description="What became of excluded votes.")
+    excluded: LeftOutVotes = Field(
+        description="What became of excluded votes; or all votes were counted, also those that are not rated."
+    )
     prompts: int
     votes: int
     order: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
@@ -24,6 +24,16 @@ from tiltyard.wire.vocabulary import (
     Text,
     Winner,
 )
+
+#: Why no rating moves by a vote.
+WhyUnrated = Annotated[
+    Literal["not-blind", "unseen", "early", "waiting"] | None,
+    Field(
+        description="Why no rating moves by the vote: not-blind, the voter knew a name; unseen, a response had not been "
+        "requested; early, the vote came too soon after both were shown; waiting, the voter is new, and the vote is rated "
+        "later. Null: the vote is rated."
+    ),
+]
 
 __all__ = [
     "BoardPlace",
@@ -222,6 +232,7 @@ class Ended:
             description="Of a vote: whether the voter had been told neither name; if not, no rating moves by it."
         ),
     ] = True
+    unrated: WhyUnrated = None
 
 
 @answer
@@ -275,6 +286,7 @@ class Revealed:
     blind: Annotated[
         bool, Field(description="Whether the voter had been told neither name when the vote was cast.")
     ] = True
+    unrated: WhyUnrated = None
 
 
 @answer
@@ -291,6 +303,7 @@ class RevealedVote:
     blind: Annotated[
         bool, Field(description="Whether the voter had been told neither name when the vote was cast.")
     ]
+    unrated: WhyUnrated = None
 
 
 @answer

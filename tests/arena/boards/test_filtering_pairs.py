@@ -54,7 +54,7 @@ def test_pairs_are_those_of_the_exported_battles(voted_database, tmp_path):
             newest = await boards.latest(arena.arena, 0)
             whole = await boards.pairs(arena, VoteSubset(0), 7)
             law = await boards.pairs(arena, VoteSubset(0, "law", "de"), 7)
-            counted = await boards.pairs(arena, VoteSubset(0, counted=True), 7)
+            counted = await boards.pairs(arena, VoteSubset(0, excluded="counted"), 7)
             return newest, [json.loads(one.data) for one in (whole, law, counted)]
 
     newest, (whole, law, counted) = asyncio.run(scene())

@@ -20,6 +20,7 @@ from tiltyard.arena.rating.board_publisher import BoardMoment, TimeBudget, make_
 from tiltyard.arena.rating.rater_leadership import Leadership
 from tiltyard.arena.rating.rater_process import RaterProcess, rate_arenas, replay_log
 from tiltyard.arena.rating.rater_progress import event_time, read_rater_progress
+from tiltyard.core.policy.state.vote_marks import VoteMark
 from tiltyard.errors import BadOption, Deposed, StoreFault
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
@@ -144,6 +145,40 @@ def test_whatever_happens_in_an_arena_its_rater_comes_to_what_a_replay_does(yard
         assert rater.position == yard.head == rated_row(yard).position == rated_row(yard).horizon
         assert_replayed(yard, rater)
     assert_boards_replayed(yard, rng)
+
+
+def test_votes_that_waited_count_where_they_were_admitted(yard, connection):
+    """Mixed with undo, exclusion and restoration, before the admission and after it."""
+    rater = led(yard, connection)
+
+    def rated():
+        yard.age()
+        rate(rater)
+        assert_replayed(yard, rater)
+        return rater.following(HUMAN).votes
+
+    waiting = [yard.played(0, 1, session=2, mark=VoteMark.WAITING) for _ in range(6)]
+    yard.played(2, 3, session=2, mark=VoteMark.EARLY)
+    assert yard.undo(waiting[0])
+    yard.vote(waiting[0], 1, mark=VoteMark.WAITING)
+    assert yard.undo(waiting[1])
+    assert rated() == 0
+    before = yard.exclude([waiting[2]])
+    assert rated() == 0
+    votes = yard.waiting()
+    assert [vote.serial for vote in votes] == [2, 3, 4, 5, 0]
+    yard.admit(votes)
+    assert yard.waiting() == []
+    assert not yard.undo(waiting[3]), "it is final"
+    assert rated() == 4
+    after = yard.exclude([waiting[4]])
+    yard.played(2, 3, session=2)
+    assert rated() == 4
+    yard.restore(before)
+    assert rated() == 5
+    yard.restore(after)
+    assert rated() == 6
+    assert_boards_replayed(yard, np.random.default_rng(1))
 
 
 @pytest.mark.slow

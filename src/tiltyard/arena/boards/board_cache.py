@@ -35,8 +35,9 @@ from tiltyard.arena.log.event_log import HUMAN, SOURCES
 from tiltyard.arena.log.rosters import read_answered, read_roster
 from tiltyard.arena.log.votes import (
     ChosenVotes,
+    UnratedVotes,
     count_excluded,
-    count_not_blind,
+    count_unrated,
     limit_statement_time,
     read_arrivals,
     read_ballots,
@@ -47,7 +48,7 @@ from tiltyard.arena.tasks import cancel_and_wait
 from tiltyard.caches import BoundedCache
 from tiltyard.core.board.arena_board import ArenaRow
 from tiltyard.core.board.document import row_to_dict
-from tiltyard.core.board.filtered import IdentityFilter
+from tiltyard.core.board.filtered import IdentityFilter, LeftOutVotes
 from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
@@ -170,17 +171,17 @@ class BoardCache:
         category: str | None,
         language: str | None,
         *,
-        counted: bool = False,
+        excluded: LeftOutVotes = "left-out",
         identity: IdentityFilter = "with",
         snapshot: Snapshot | None = None,
     ) -> HashedDocument:
-        """The board of the prompts of a category and a language; with ``counted``, excluded votes are included.
+        """The board of the prompts of a category and a language, perhaps with votes that are left out elsewhere.
 
         With ``identity`` "without", battles that talk about who answers are left out; only live arenas have them.
         It is that of a snapshot; without one, of the newest or one shortly before.
         """
         of = await self.latest(arena.arena, source) if snapshot is None else snapshot
-        part = VoteSubset(source, category, language, counted, identity)
+        part = VoteSubset(source, category, language, excluded, identity)
         return await self._documents(
             (arena.arena, "board", part),
             of,
@@ -231,13 +232,13 @@ class BoardCache:
         ):
             return await count_excluded(connection, snapshot.arena, snapshot.source, upto=snapshot.position)
 
-    async def not_blind(self, snapshot: Snapshot) -> int:
-        """The number of votes up to a snapshot that are not blind, and therefore not in it."""
+    async def unrated(self, snapshot: Snapshot) -> UnratedVotes:
+        """The numbers of votes up to a snapshot that are not rated, and therefore not in it."""
         async with (
             connect_from_pool(self._pool) as connection,
             limit_statement_time(connection, _STATEMENT_SECONDS),
         ):
-            return await count_not_blind(connection, snapshot.arena, snapshot.source, upto=snapshot.position)
+            return await count_unrated(connection, snapshot.arena, snapshot.source, upto=snapshot.position)
 
     async def model(self, arena: Arena, source: int, name: str) -> HashedDocument:
         """The document of a model, as of the newest snapshot or one shortly before."""
@@ -414,8 +415,8 @@ async def _read_prompts(connection: Connection, arena: Arena, part: VoteSubset) 
 
 def _chosen(arena: Arena, part: VoteSubset, prompts: Sequence[int] | None) -> ChosenVotes:
     if not arena.settings.is_live:
-        return ChosenVotes(prompts, part.counted)
-    return ChosenVotes(prompts, part.counted, part.language, part.identity == "without")
+        return ChosenVotes(prompts, part.counted, part.unrated)
+    return ChosenVotes(prompts, part.counted, part.unrated, part.language, part.identity == "without")
 
 
 def _promptless(part: VoteSubset) -> str:

@@ -17,7 +17,7 @@ from tiltyard.core.battles.cluster_keys import hash_texts
 from tiltyard.core.board.arena_board import make_arena_board
 from tiltyard.core.board.cross_check import batch_ratings
 from tiltyard.core.board.document import BoardDocument
-from tiltyard.core.board.filtered import FilteredBoard, IdentityFilter, PromptFilter
+from tiltyard.core.board.filtered import FilteredBoard, IdentityFilter, LeftOutVotes, PromptFilter
 from tiltyard.core.board.published_numbers import with_published_numbers
 from tiltyard.core.board.win_rates import PairScore
 from tiltyard.core.policy.state.events import NO_SESSION, Event, Events
@@ -57,7 +57,7 @@ _RESULTS = {
 #: A left model's wins, losses, ties and both-bad votes by kind.
 _OUTCOME = np.array([("wins", "losses", "ties", "both_bad").index(_RESULTS[kind.plain][0]) for kind in Kind])
 _FLAGGED = np.array([kind.flagged for kind in Kind])
-_COUNTED = Finding("excluded-counted")
+_COUNTED = {"left-out": (), "counted": (Finding("excluded-counted"),), "all": (Finding("all-votes-counted"),)}
 _SOME_PROMPTS = Finding("filtered-board")
 
 Group = TypeVar("Group")
@@ -114,10 +114,20 @@ class VoteSubset:
     source: int = 0
     category: str | None = None
     language: str | None = None
-    #: Whether excluded votes are included.
-    counted: bool = False
+    #: Whether votes that the official board leaves out are included: excluded ones, or all.
+    excluded: LeftOutVotes = "left-out"
     #: Whether battles that talk about who answers are included; only live arenas have them.
     identity: IdentityFilter = "with"
+
+    @property
+    def counted(self) -> bool:
+        """Whether excluded votes are included."""
+        return self.excluded != "left-out"
+
+    @property
+    def unrated(self) -> bool:
+        """Whether votes that are not rated are included."""
+        return self.excluded == "all"
 
     @property
     def whole(self) -> bool:
@@ -201,14 +211,14 @@ def filtered_board(
             family=method.proven_family,
         )
     )
-    said = [_COUNTED] if part.counted else []
+    said = list(_COUNTED[part.excluded])
     if part.some_prompts:
         said.append(_SOME_PROMPTS)
     fit = () if board.cross_check is None else board.cross_check.findings
     return FilteredBoard(
         **about,
         filter=PromptFilter(part.category, part.language, part.identity),
-        excluded="counted" if part.counted else "left-out",
+        excluded=part.excluded,
         prompts=len(prompts),
         votes=len(ballots),
         order=board.order,

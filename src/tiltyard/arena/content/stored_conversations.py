@@ -21,6 +21,7 @@ __all__ = [
     "CONVERSATION",
     "SaidText",
     "StoredConversation",
+    "character_count",
     "conversation_bytes",
     "count_files",
     "read_conversation",
@@ -118,3 +119,11 @@ def count_files(messages: Sequence[Message]) -> int:
 def _without_files(messages: Sequence[Message]) -> list[Message]:
     """The messages without the bytes and addresses of images and other files: an arena shows that there was one."""
     return [replace(one, parts=tuple(replace(part, url=None) for part in one.parts)) for one in messages]
+
+
+def character_count(content: ResponseContent) -> int:
+    """How many characters of a response there are to read; 0 if it is not a text."""
+    if content.media_type == CONVERSATION:
+        return len(read_conversation(content).response)
+    is_text = content.media_type.startswith("text/plain")
+    return len(content.data.decode("utf-8", "replace")) if is_text else 0

@@ -105,6 +105,8 @@ def _battle(vote: Vote, names: ArenaNames, voter: str) -> Battle:
         "nominal_lane": _LANES[vote.nominal],
         "propensity": vote.propensity,
         "blind": vote.blind,
+        # A text in every row: the first rows decide what a column holds.
+        "unrated": vote.unrated or "no",
     }
     return Battle(
         model_a=names.models[vote.a],

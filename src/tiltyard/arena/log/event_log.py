@@ -30,9 +30,10 @@ from tiltyard.arena.log.event_details import (
     VoidDetail,
     VoteDetail,
 )
-from tiltyard.arena.log.matchup_endings import EndingBuffer
+from tiltyard.arena.log.matchup_endings import EndingBuffer, MatchupEnding
 from tiltyard.arena.log.partitions import PARTITION_AHEAD_ROWS, PARTITION_ROWS, ensure_partition
 from tiltyard.core.policy.state.events import NO_FREE_PROMPT
+from tiltyard.core.policy.state.vote_marks import NO_MARK, Unrated, unrated_reason
 from tiltyard.errors import NotFound, StoreFault
 from tiltyard.instruments import EVENTS, LOCK_WAIT_SECONDS
 from tiltyard.postgres.connections import translate_errors
@@ -52,6 +53,7 @@ __all__ = [
     "PendingNames",
     "ServedMatchup",
     "ToldResponse",
+    "WaitingVote",
     "append_batch",
     "find_matchup",
     "matchup_not_found_error",
@@ -89,6 +91,8 @@ class LogKind(enum.IntEnum):
     PREFETCHED = 14
     SHOWN = 15
     RELEASED = 16
+    #: A vote that waited is admitted to the board, at this position.
+    ADMIT = 17
     PANEL_OPENED = 20
     PANEL_CLOSED = 21
     CROWD_CHANGED = 26
@@ -126,6 +130,8 @@ class LogRow:
     blind: bool = True
     #: The number of the prompt that the voter wrote, for a matchup or a vote in a live arena; 0 elsewhere.
     free_prompt: int = NO_FREE_PROMPT
+    #: For a vote: the `VoteMark` for which it is not rated; 0 for none.
+    mark: int = NO_MARK
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +216,14 @@ class MatchupRecord:
     blind: bool = True
     #: The number of the prompt that the voter wrote; 0 if prompts are the operator's.
     free_prompt: int = NO_FREE_PROMPT
+    #: For a vote: the `VoteMark` for which it is not rated, and whether it was admitted since.
+    mark: int = NO_MARK
+    admitted: bool = False
+
+    @property
+    def unrated(self) -> Unrated | None:
+        """Why a vote is not rated now."""
+        return unrated_reason(blind=self.blind, mark=NO_MARK if self.admitted else self.mark)
 
     @property
     def is_open(self) -> bool:
@@ -240,6 +254,19 @@ class PendingNames(NamedTuple):
     def of(cls, one: OpenMatchup | MatchupRecord) -> PendingNames:
         """The vote on a matchup."""
         return cls(one.serial, one.a, one.b, one.prompt, one.response_a, one.response_b, one.free_prompt)
+
+
+class WaitingVote(NamedTuple):
+    """A vote that waits to be rated; the outcome as it is folded."""
+
+    source: int
+    serial: int
+    session: int
+    a: int
+    b: int
+    prompt: int
+    outcome: int
+    free_prompt: int = NO_FREE_PROMPT
 
 
 class _LogHead(NamedTuple):
@@ -292,7 +319,7 @@ class LogBatch:
         """Add an event that neither serves nor ends a matchup; return its position."""
         self.head += 1
         numbers = (source, serial, session, a, None, prompt, None, None, None)
-        self._events.append((self.head, int(kind), *numbers, detail, None, None))
+        self._events.append((self.head, int(kind), *numbers, detail, None, None, None))
         return self.head
 
     def _add(
@@ -302,9 +329,12 @@ class LogBatch:
         detail: EventDetail | None,
         blind: bool | None,
         free_prompt: int = NO_FREE_PROMPT,
+        mark: int = NO_MARK,
     ) -> int:
         self.head += 1
-        self._events.append((self.head, int(kind), *numbers, detail, blind, free_prompt or None))
+        self._events.append(
+            (self.head, int(kind), *numbers, detail, blind, free_prompt or None, int(mark) or None)
+        )
         return self.head
 
     def serve(self, matchup: ServedMatchup) -> int:
@@ -334,15 +364,24 @@ class LogBatch:
         numbers = (one.source, one.serial, one.session, one.a, one.b, one.prompt, None, one.nominal, one.lane)
         return self._add(LogKind.SHOWN, numbers, None, None)
 
-    def vote(self, one: OpenMatchup, outcome: int, *, blind: bool, detail: VoteDetail | None = None) -> int:
+    def vote(
+        self,
+        one: OpenMatchup,
+        outcome: int,
+        *,
+        blind: bool,
+        mark: int = NO_MARK,
+        detail: VoteDetail | None = None,
+    ) -> int:
         """Add a vote: its event and the matchup's ending. Return the position.
 
-        If an earlier vote on the matchup was undone, its ending is replaced.
+        If an earlier vote on the matchup was undone, its ending is replaced. A vote with a mark is not rated.
         """
         numbers = (one.source, one.serial, one.session, one.a, one.b, one.prompt, outcome, None, None)
-        position = self._add(LogKind.VOTE, numbers, detail, blind, one.free_prompt)
+        position = self._add(LogKind.VOTE, numbers, detail, blind, one.free_prompt, mark)
         key = (one.source, one.serial)
-        self._endings.end(key, position, int(LogKind.VOTE), outcome, blind=blind, reopened=one.ballot > 0)
+        ending = _ending(key, position, LogKind.VOTE, outcome, blind=blind, mark=int(mark) or None)
+        self._endings.end(ending, reopened=one.ballot > 0)
         return position
 
     def end(
@@ -360,8 +399,24 @@ class LogBatch:
         If ``ballot`` is above 0, a vote on the matchup was undone, and its ending is replaced.
         """
         position = self.add(kind, source=source, serial=serial, session=session, detail=detail)
-        key = (source, serial)
-        self._endings.end(key, position, int(kind), None, blind=None, reopened=ballot > 0)
+        self._endings.end(_ending((source, serial), position, kind), reopened=ballot > 0)
+        return position
+
+    def admit(self, vote: WaitingVote) -> int:
+        """Add that a vote that waited counts from here on. It must be final. Return the position."""
+        numbers = (
+            vote.source,
+            vote.serial,
+            vote.session,
+            vote.a,
+            vote.b,
+            vote.prompt,
+            vote.outcome,
+            None,
+            None,
+        )
+        position = self._add(LogKind.ADMIT, numbers, None, blind=True, free_prompt=vote.free_prompt)
+        self._endings.admit((vote.source, vote.serial), position)
         return position
 
     def undo(
@@ -391,6 +446,12 @@ class LogBatch:
         values = {"arena": self.arena, "source": source, "serial": serial}
         found = await self.connection.execute(bucket_statement("log_ending", self.bucket), values)
         return await found.fetchone() == (LogKind.VOTE, position, None)
+
+    async def is_known(self, session: int) -> bool:
+        """Whether a person's votes before this batch were rated, or admitted: then the next ones need not wait."""
+        values = {"arena": self.arena, "session": session}
+        found = await self.connection.execute(bucket_statement("log_known_voter", self.bucket), values)
+        return await found.fetchone() == (True,)
 
     async def read_revealed_names(
         self, session: int, source: int
@@ -447,12 +508,34 @@ class LogBatch:
 
 _EVENTS = (
     "position", "kind", "source", "serial", "session", "a", "b", "prompt", "outcome", "nominal", "lane", "detail",
-    "blind", "free_prompt",
+    "blind", "free_prompt", "mark",
 )  # fmt: skip
 _MATCHUPS = (
     "source", "serial", "matchup", "position", "session", "a", "b", "prompt", "response_a", "response_b",
     "nominal", "lane", "reason", "propensity", "given_up", "expires_at", "unseen", "free_prompt",
 )  # fmt: skip
+
+
+def _ending(
+    key: tuple[int, int],
+    position: int,
+    kind: LogKind,
+    outcome: int | None = None,
+    *,
+    blind: bool | None = None,
+    mark: int | None = None,
+) -> MatchupEnding:
+    """How the matchup of a source and serial ended."""
+    return MatchupEnding(
+        source=key[0],
+        serial=key[1],
+        position=position,
+        kind=int(kind),
+        outcome=outcome,
+        blind=blind,
+        undone=None,
+        mark=mark,
+    )
 
 
 @asynccontextmanager

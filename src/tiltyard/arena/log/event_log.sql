@@ -41,7 +41,8 @@ SELECT e.position, e.at, e.kind, coalesce(e.source, -1), coalesce(e.serial, -1),
        coalesce(e.a, m.a, -1), coalesce(e.b, m.b, -1), coalesce(e.prompt, m.prompt, -1),
        coalesce(vote_kind(e.outcome, e.both_bad), -1),
        coalesce(e.nominal, -1), coalesce(e.lane, -1), e.detail, m.matchup, coalesce(m.response_a, -1),
-       coalesce(m.response_b, -1), m.expires_at, coalesce(e.blind, true), coalesce(e.free_prompt, m.free_prompt, 0)
+       coalesce(m.response_b, -1), m.expires_at, coalesce(e.blind, true), coalesce(e.free_prompt, m.free_prompt, 0),
+       coalesce(e.mark, 0)
 FROM events e
 LEFT JOIN matchups m ON e.kind IN (0, 9, 14, 15) AND m.arena = e.arena AND m.source = e.source AND m.serial = e.serial
 WHERE e.arena = %(arena)s AND e.position > %(after)s
@@ -51,14 +52,14 @@ ORDER BY e.position LIMIT %(limit)s;
 -- One row for each event of a batch.
 INSERT INTO events
     (arena, at, position, kind, source, serial, session, a, b, prompt, outcome, both_bad, nominal, lane, detail,
-     blind, free_prompt)
+     blind, free_prompt, mark)
 SELECT %(arena)s, %(at)s, e.position, e.kind, e.source, e.serial, e.session, e.a, e.b, e.prompt,
-       vote_outcome(e.vote), e.vote >= 7, e.nominal, e.lane, e.detail, e.blind, e.free_prompt
+       vote_outcome(e.vote), e.vote >= 7, e.nominal, e.lane, e.detail, e.blind, e.free_prompt, e.mark
 FROM unnest(%(position)s::bigint[], %(kind)s::smallint[], %(source)s::smallint[], %(serial)s::bigint[],
             %(session)s::bigint[], %(a)s::integer[], %(b)s::integer[], %(prompt)s::integer[],
             %(outcome)s::smallint[], %(nominal)s::smallint[], %(lane)s::smallint[], %(detail)s::jsonb[],
-            %(blind)s::boolean[], %(free_prompt)s::integer[])
-    AS e (position, kind, source, serial, session, a, b, prompt, vote, nominal, lane, detail, blind, free_prompt);
+            %(blind)s::boolean[], %(free_prompt)s::integer[], %(mark)s::smallint[])
+    AS e (position, kind, source, serial, session, a, b, prompt, vote, nominal, lane, detail, blind, free_prompt, mark);
 
 -- name: log_add_matchups
 -- One row for each matchup served in a batch.
@@ -80,18 +81,34 @@ WHERE arena = %(arena)s AND source = %(source)s AND serial = ANY(%(serials)s) AN
 
 -- name: log_add_endings
 -- One row for each matchup that ended in a batch for the first time; a second ending of a matchup fails.
-INSERT INTO endings (arena, at, source, serial, position, kind, outcome, both_bad, blind, undone)
-SELECT %(arena)s, %(at)s, e.source, e.serial, e.position, e.kind, vote_outcome(e.vote), e.vote >= 7, e.blind, e.undone
+INSERT INTO endings (arena, at, source, serial, position, kind, outcome, both_bad, blind, undone, mark)
+SELECT %(arena)s, %(at)s, e.source, e.serial, e.position, e.kind, vote_outcome(e.vote), e.vote >= 7, e.blind, e.undone,
+       e.mark
 FROM unnest(%(source)s::smallint[], %(serial)s::bigint[], %(position)s::bigint[], %(kind)s::smallint[],
-            %(outcome)s::smallint[], %(blind)s::boolean[], %(undone)s::bigint[])
-    AS e (source, serial, position, kind, vote, blind, undone);
+            %(outcome)s::smallint[], %(blind)s::boolean[], %(undone)s::bigint[], %(mark)s::smallint[])
+    AS e (source, serial, position, kind, vote, blind, undone, mark);
 
 -- name: log_replace_ending
 -- A reopened matchup ended again. Only an ending that was undone is replaced.
 UPDATE endings SET position = %(position)s, at = %(at)s, kind = %(kind)s,
     outcome = vote_outcome(%(outcome)s::smallint), both_bad = %(outcome)s::smallint >= 7,
-    blind = %(blind)s, undone = %(undone)s
+    blind = %(blind)s, undone = %(undone)s, mark = %(mark)s, admitted = NULL
 WHERE arena = %(arena)s AND source = %(source)s AND serial = %(serial)s AND undone IS NOT NULL;
+
+-- name: log_admit
+-- Votes that waited are admitted to the board. One that was undone, or admitted before, is not.
+UPDATE endings e SET admitted = v.position
+FROM unnest(%(serials)s::bigint[], %(positions)s::bigint[]) AS v (serial, position)
+WHERE e.arena = %(arena)s AND e.source = %(source)s AND e.serial = v.serial AND e.kind = 1 AND e.mark = 3
+    AND e.admitted IS NULL AND e.undone IS NULL;
+
+-- name: log_known_voter
+-- Whether a person has a vote that is rated.
+SELECT EXISTS (
+    SELECT FROM matchups m JOIN endings e USING (arena, source, serial)
+    WHERE m.arena = %(arena)s AND m.session = %(session)s AND m.source = 0 AND e.kind = 1 AND e.undone IS NULL
+        AND e.blind IS NOT FALSE AND (e.mark IS NULL OR e.admitted IS NOT NULL)
+);
 
 -- name: log_undo
 -- A vote was undone. One whose names were shown is final.
@@ -149,7 +166,8 @@ COPY (
            coalesce(b, -1)::integer, coalesce(prompt, -1)::integer,
            coalesce(vote_kind(outcome, both_bad), -1)::smallint,
            coalesce(nominal, -1)::smallint, coalesce(lane, -1)::smallint,
-           (CASE WHEN blind THEN 1 WHEN NOT blind THEN 0 ELSE -1 END)::smallint, coalesce(free_prompt, 0)::integer
+           (CASE WHEN blind THEN 1 WHEN NOT blind THEN 0 ELSE -1 END)::smallint, coalesce(free_prompt, 0)::integer,
+           coalesce(mark, 0)::smallint
     FROM events WHERE arena = %(arena)s AND position > %(after)s AND position <= %(upto)s
     ORDER BY position
 ) TO STDOUT (FORMAT binary);
@@ -164,7 +182,8 @@ ORDER BY position;
 -- One matchup of an arena by its id, with how it ended.
 SELECT m.arena, m.source, m.serial, m.session, m.a, m.b, m.prompt, m.response_a, m.response_b, m.nominal,
        m.lane, m.reason, m.served_at, m.expires_at, e.kind, vote_kind(e.outcome, e.both_bad),
-       e.position, e.at, e.revealed_at, e.undone, m.ballot, coalesce(e.blind, true), coalesce(m.free_prompt, 0)
+       e.position, e.at, e.revealed_at, e.undone, m.ballot, coalesce(e.blind, true), coalesce(m.free_prompt, 0),
+       coalesce(e.mark, 0), e.admitted IS NOT NULL
 FROM matchups m LEFT JOIN endings e USING (arena, source, serial)
 WHERE m.arena = %(arena)s AND m.matchup = %(matchup)s;
 

@@ -13,6 +13,7 @@ from tiltyard.arena.log.buckets import find_statement_sync
 from tiltyard.arena.log.event_details import EventDetail
 from tiltyard.arena.log.event_log import HUMAN, LogKind
 from tiltyard.core.policy.state.events import NO_FREE_PROMPT, NO_SESSION, Event, Events
+from tiltyard.core.policy.state.vote_marks import NO_MARK
 from tiltyard.postgres.connections import translate_errors
 
 __all__ = ["LogColumns", "read_columns"]
@@ -34,6 +35,7 @@ _WIDTH_BYTES = {
     "lane": 2,
     "blind": 2,
     "free_prompt": 4,
+    "mark": 2,
 }
 #: All rows of a binary COPY have the same size if their fields have a fixed width and are never null.
 _ROW = np.dtype(
@@ -46,7 +48,7 @@ _ROW = np.dtype(
 )
 _HEADER_BYTES, _TRAILER_BYTES = 19, 2
 _SECOND_MICROSECONDS = 1_000_000
-#: Rows that are held in wire format at a time, 118 bytes each, besides 112 bytes each as columns.
+#: Rows that are held in wire format at a time, 124 bytes each, besides 120 bytes each as columns.
 _CHUNK_ROWS = 200_000
 _LAST_POSSIBLE_POSITION = 2**63 - 1
 
@@ -71,6 +73,8 @@ class LogColumns:
     blind: Ints
     #: The number of the prompt that the voter wrote; 0 if there is none.
     free_prompt: Ints
+    #: For a vote: the `VoteMark` for which it is not rated; 0 for none.
+    mark: Ints
     #: Details of policies, exclusions and restorations, by position.
     details: dict[int, EventDetail]
 
@@ -93,7 +97,8 @@ class LogColumns:
 
         Matchups that are prefetched, or released without having been shown, are not among them.
         """
-        own = ((self.kind <= LogKind.EXPIRE) | (self.kind == LogKind.SHOWN)) & (self.source == source)
+        own = (self.kind <= LogKind.EXPIRE) | (self.kind == LogKind.SHOWN) | (self.kind == LogKind.ADMIT)
+        own &= self.source == source
         return np.flatnonzero(own | ((self.kind > LogKind.EXPIRE) & (self.kind <= LogKind.WITHDRAW)))
 
     def roster_size(self, models: int, prompts: int) -> tuple[int, int]:
@@ -109,14 +114,16 @@ class LogColumns:
         return int(np.count_nonzero(votes & (self.blind == 0)))
 
     def events(self, source: int, dropped: Collection[int] = ()) -> Events:
-        """The events of one source. A vote whose serial is dropped, or that is not blind, becomes a skip.
+        """The events of one source. A vote that is dropped by its serial, not blind or marked becomes a skip.
 
-        A matchup counts as served from the moment when it was shown.
+        A matchup counts as served from the moment when it was shown. A vote that waited counts from the moment when it
+        was admitted.
         """
         rows = self.rows_of_source(source)
         kind, serial = self.kind[rows].astype(np.uint8), self.serial[rows]
         kind[kind == LogKind.SHOWN] = Event.SERVED
-        kind[(kind == Event.VOTE) & (self.blind[rows] == 0)] = Event.SKIP
+        kind[(kind == Event.VOTE) & ((self.blind[rows] == 0) | (self.mark[rows] != NO_MARK))] = Event.SKIP
+        kind[kind == LogKind.ADMIT] = Event.VOTE
         if dropped:
             gone = (kind == Event.VOTE) & np.isin(serial, np.fromiter(dropped, dtype=np.int64))
             kind[gone] = Event.SKIP

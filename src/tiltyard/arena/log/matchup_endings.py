@@ -8,7 +8,7 @@ from typing import TypedDict
 
 from tiltyard.errors import StoreFault
 
-__all__ = ["EndingBuffer"]
+__all__ = ["EndingBuffer", "MatchupEnding"]
 
 #: Source and serial.
 Key = tuple[int, int]
@@ -16,7 +16,7 @@ Key = tuple[int, int]
 _VOTE_CODE = 1
 
 
-class _Ending(TypedDict):
+class MatchupEnding(TypedDict):
     """A row of the table ``endings``, in the order of its columns."""
 
     source: int
@@ -26,6 +26,8 @@ class _Ending(TypedDict):
     outcome: int | None
     blind: bool | None
     undone: int | None
+    #: Of a vote: why it is not rated.
+    mark: int | None
 
 
 class EndingBuffer:
@@ -40,14 +42,16 @@ class EndingBuffer:
         self._changes: list[tuple[str, Mapping[str, object]]] = []
         #: Serials of matchups that were shown, by source and by when they expire.
         self._shown: dict[tuple[int, datetime], list[int]] = {}
-        self._inserted: list[_Ending] = []
-        self._of_batch: dict[Key, _Ending] = {}
+        #: Serials of votes that were admitted and the positions of their events, by source.
+        self._admitted: dict[int, dict[int, int]] = {}
+        self._inserted: list[MatchupEnding] = []
+        self._of_batch: dict[Key, MatchupEnding] = {}
         self._undone: set[Key] = set()
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns of `rows`."""
-        return tuple(_Ending.__annotations__)
+        return tuple(MatchupEnding.__annotations__)
 
     @property
     def rows(self) -> list[tuple[object, ...]]:
@@ -59,6 +63,9 @@ class EndingBuffer:
         for (source, expires_at), serials in self._shown.items():
             shown = {"source": source, "expires_at": expires_at, "serials": serials}
             yield "log_show", shown, len(serials)
+        for source, positions in self._admitted.items():
+            admitted = {"source": source, "serials": list(positions), "positions": list(positions.values())}
+            yield "log_admit", admitted, len(positions)
         for name, values in self._changes:
             yield name, values, 1
 
@@ -66,26 +73,13 @@ class EndingBuffer:
         """Mark a prefetched matchup as shown."""
         self._shown.setdefault((key[0], expires_at), []).append(key[1])
 
-    def end(
-        self,
-        key: Key,
-        position: int,
-        kind: int,
-        outcome: int | None,
-        *,
-        blind: bool | None,
-        reopened: bool,
-    ) -> None:
+    def admit(self, key: Key, position: int) -> None:
+        """Mark a vote that waited as admitted by the event at a position."""
+        self._admitted.setdefault(key[0], {})[key[1]] = position
+
+    def end(self, ending: MatchupEnding, *, reopened: bool) -> None:
         """Add the ending of a matchup."""
-        ending = _Ending(
-            source=key[0],
-            serial=key[1],
-            position=position,
-            kind=kind,
-            outcome=outcome,
-            blind=blind,
-            undone=None,
-        )
+        key = (ending["source"], ending["serial"])
         known = self._of_batch.setdefault(key, ending)
         if known is not ending:
             if known["undone"] is None:

@@ -18,6 +18,7 @@ import psycopg
 from tiltyard.arena.log.buckets import find_statement, find_statement_sync
 from tiltyard.arena.log.event_details import VoteDetail
 from tiltyard.core.policy.state.events import NO_FREE_PROMPT
+from tiltyard.core.policy.state.vote_marks import Unrated
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connection_pool import Connection
 from tiltyard.postgres.connections import translate_errors
@@ -27,10 +28,11 @@ __all__ = [
     "ArenaNames",
     "Ballots",
     "ChosenVotes",
+    "UnratedVotes",
     "Vote",
     "VoteTally",
     "count_excluded",
-    "count_not_blind",
+    "count_unrated",
     "limit_statement_time",
     "read_arrivals",
     "read_ballots",
@@ -79,6 +81,8 @@ class Vote:
     blind: bool
     #: The number of the prompt that the voter wrote; 0 if prompts are the operator's.
     free_prompt: int = NO_FREE_PROMPT
+    #: Why it is not rated as of the position of the reader; ``None`` if it is.
+    unrated: Unrated | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +109,7 @@ class VoteTally:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ballots:
-    """Votes one by one in log order, as columns; ``a`` was on the left, ``session`` is the voter's."""
+    """Votes one by one in the order in which they count, as columns; ``a`` was on the left, ``session`` is the voter's."""
 
     position: Ints
     session: Ints
@@ -128,6 +132,8 @@ class ChosenVotes:
     prompts: Sequence[int] | None = None
     #: Whether excluded votes are read too.
     counted: bool = False
+    #: Whether votes that are not rated are read too.
+    unrated: bool = False
     #: Of a live arena: only on battles whose first prompt is in this language.
     language: str | None = None
     #: Of a live arena: only on battles without talk about who answers.
@@ -138,6 +144,7 @@ class ChosenVotes:
         return {
             "prompts": None if self.prompts is None else list(self.prompts),
             "counted": self.counted,
+            "unrated": self.unrated,
             "spoken": self.language,
             "without_identity": self.without_identity,
         }
@@ -296,14 +303,38 @@ async def count_excluded(connection: Connection, arena: int, source: int, *, upt
     return int(row[0])
 
 
-async def count_not_blind(connection: Connection, arena: int, source: int, *, upto: int) -> int:
-    """The number of votes up to a position that are not blind, and therefore not rated."""
+@dataclass(frozen=True, slots=True)
+class UnratedVotes:
+    """How many votes are not rated as of a position, by reason."""
+
+    not_blind: int = 0
+    unseen: int = 0
+    early: int = 0
+    waiting: int = 0
+    #: When the first of the waiting votes was cast.
+    waiting_since: datetime | None = None
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.not_blind + self.unseen + self.early + self.waiting
+
+
+async def count_unrated(connection: Connection, arena: int, source: int, *, upto: int) -> UnratedVotes:
+    """The numbers of votes up to a position that are not rated there."""
     values = {"arena": arena, "source": source, "upto": upto}
-    with translate_errors("count the votes that are not blind"):
-        text = await find_statement(connection, "battles_not_blind", values)
-        row = await (await connection.execute(text, values)).fetchone()
-    assert row is not None
-    return int(row[0])
+    with translate_errors("count the votes that are not rated"):
+        text = await find_statement(connection, "battles_unrated", values)
+        rows = await (await connection.execute(text, values)).fetchall()
+    counts = {reason: int(count) for reason, count, _ in rows}
+    first = {reason: at for reason, _, at in rows}
+    return UnratedVotes(
+        counts.get("not-blind", 0),
+        counts.get("unseen", 0),
+        counts.get("early", 0),
+        counts.get("waiting", 0),
+        first.get("waiting"),
+    )
 
 
 async def _tallied(connection: Connection, named: str, values: Mapping[str, object]) -> VoteTally:

@@ -4,9 +4,10 @@ SELECT r.horizon, coalesce((SELECT max(position) FROM events WHERE arena = %(are
 FROM raters r WHERE r.arena = %(arena)s;
 
 -- name: battles_votes
--- Votes in a range of the log that were neither undone nor, as of a position, excluded; and whether each is blind.
+-- Votes in a range of the log that were neither undone nor, as of a position, excluded; and why each is not rated then.
 SELECT e.position, e.at, e.source, vote_kind(e.outcome, e.both_bad), e.detail, m.a, m.b, m.prompt, m.session, m.nominal, m.lane,
-       m.propensity, coalesce(e.blind, true), coalesce(m.free_prompt, 0)
+       m.propensity, coalesce(e.blind, true), coalesce(m.free_prompt, 0),
+       vote_unrated(e.blind, e.mark, d.admitted, %(as_of)s)
 FROM events e
 JOIN matchups m USING (arena, source, serial)
 JOIN endings d USING (arena, source, serial)
@@ -21,13 +22,13 @@ WHERE e.arena = %(arena)s AND e.position > %(after)s AND e.position <= %(upto)s 
 ORDER BY e.position;
 
 -- name: battles_tally
--- How often each pair ended how, on each of these prompts, in the blind ones of the votes that the other statement
+-- How often each pair ended how, on each of these prompts, in the rated ones of the votes that the other statement
 -- names; where excluded votes are counted, in those as well.
 SELECT m.a, m.b, m.prompt, vote_kind(d.outcome, d.both_bad) AS vote, count(*)
 FROM endings d
 JOIN matchups m USING (arena, source, serial)
 WHERE d.arena = %(arena)s AND d.source = %(source)s AND d.kind = 1 AND d.undone IS NULL
-    AND d.blind IS NOT FALSE AND d.position <= %(upto)s
+    AND vote_unrated(d.blind, d.mark, d.admitted, %(upto)s) IS NULL AND d.position <= %(upto)s
     AND (%(prompts)s::integer[] IS NULL OR m.prompt = ANY(%(prompts)s))
     AND (%(model)s::integer IS NULL OR m.a = %(model)s OR m.b = %(model)s)
     AND NOT EXISTS (
@@ -39,15 +40,15 @@ GROUP BY m.a, m.b, m.prompt, vote
 ORDER BY m.a, m.b, m.prompt, vote;
 
 -- name: battles_ballots
--- The same votes one by one in log order, as fixed-width binary columns; of a live arena perhaps only those of a
--- language, or without identity talk.
+-- The same votes one by one in the order in which they count, as fixed-width binary columns, perhaps with those that
+-- are not rated; of a live arena perhaps only those of a language, or without identity talk.
 COPY (
-    SELECT d.position, m.session, m.a, m.b, m.prompt, vote_kind(d.outcome, d.both_bad)::smallint,
+    SELECT coalesce(d.admitted, d.position) AS counted_at, m.session, m.a, m.b, m.prompt, vote_kind(d.outcome, d.both_bad)::smallint,
            coalesce(m.free_prompt, 0)::integer
     FROM endings d
     JOIN matchups m USING (arena, source, serial)
     WHERE d.arena = %(arena)s AND d.source = %(source)s AND d.kind = 1 AND d.undone IS NULL
-        AND d.blind IS NOT FALSE AND d.position <= %(upto)s
+        AND (%(unrated)s OR vote_unrated(d.blind, d.mark, d.admitted, %(upto)s) IS NULL) AND d.position <= %(upto)s
         AND (%(prompts)s::integer[] IS NULL OR m.prompt = ANY(%(prompts)s))
         AND ((%(spoken)s::text IS NULL AND NOT %(without_identity)s) OR EXISTS (
             SELECT FROM live_battles l WHERE l.arena = m.arena AND l.matchup = m.matchup
@@ -58,7 +59,7 @@ COPY (
             WHERE NOT %(counted)s AND v.arena = d.arena AND v.source = d.source AND v.serial = d.serial
                 AND x.excluded <= %(upto)s AND (x.restored IS NULL OR x.restored > %(upto)s)
         )
-    ORDER BY d.position
+    ORDER BY counted_at
 ) TO STDOUT (FORMAT binary);
 
 -- name: battles_arrivals
@@ -73,7 +74,7 @@ SELECT m.a, m.b, 0, vote_kind(d.outcome, d.both_bad) AS vote, count(*)
 FROM endings d
 JOIN matchups m USING (arena, source, serial)
 WHERE d.arena = %(arena)s AND d.source = %(source)s AND d.kind = 1 AND d.undone IS NULL
-    AND d.blind IS NOT FALSE AND d.position <= %(upto)s
+    AND (%(unrated)s OR vote_unrated(d.blind, d.mark, d.admitted, %(upto)s) IS NULL) AND d.position <= %(upto)s
     AND (%(prompts)s::integer[] IS NULL OR m.prompt = ANY(%(prompts)s))
     AND m.a = ANY(%(models)s::integer[]) AND m.b = ANY(%(models)s::integer[])
     AND ((%(spoken)s::text IS NULL AND NOT %(without_identity)s) OR EXISTS (
@@ -97,11 +98,28 @@ JOIN endings d ON d.arena = %(arena)s AND d.source = v.source AND d.serial = v.s
 WHERE x.arena = %(arena)s AND x.excluded <= %(upto)s AND (x.restored IS NULL OR x.restored > %(upto)s)
     AND v.source = %(source)s AND d.position <= %(upto)s AND d.undone IS NULL;
 
--- name: battles_not_blind
--- The number of votes up to a position that are not blind.
-SELECT count(*) FROM endings
-WHERE arena = %(arena)s AND source = %(source)s AND kind = 1 AND undone IS NULL AND NOT blind
-    AND position <= %(upto)s;
+-- name: battles_unrated
+-- The number of votes up to a position that are not rated there, by reason, and when the first of them was cast.
+-- Each kind has an index of its own.
+SELECT vote_unrated(blind, mark, admitted, %(upto)s) AS reason, count(*), min(at)
+FROM (
+    SELECT blind, mark, admitted, at FROM endings
+    WHERE arena = %(arena)s AND source = %(source)s AND position <= %(upto)s AND kind = 1 AND undone IS NULL
+        AND NOT blind
+    UNION ALL
+    SELECT blind, mark, admitted, at FROM endings
+    WHERE arena = %(arena)s AND source = %(source)s AND position <= %(upto)s AND kind = 1 AND undone IS NULL
+        AND blind IS NOT FALSE AND mark < 3
+    UNION ALL
+    SELECT blind, mark, admitted, at FROM endings
+    WHERE arena = %(arena)s AND source = %(source)s AND position <= %(upto)s AND kind = 1 AND undone IS NULL
+        AND blind IS NOT FALSE AND mark = 3 AND admitted IS NULL
+    UNION ALL
+    SELECT blind, mark, admitted, at FROM endings
+    WHERE arena = %(arena)s AND source = %(source)s AND position <= %(upto)s AND undone IS NULL
+        AND admitted > %(upto)s
+) AS votes
+GROUP BY reason;
 
 -- name: battles_patience
 -- How long a statement may take: of this transaction, or of all that follow on this connection.

@@ -37,7 +37,7 @@ __all__ = [
     "segment_name",
 ]
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 #: The columns of each file. None of them can hold an address or what a voter wrote.
 SEGMENT_FILES: Mapping[str, Mapping[str, ArrayKind]] = {
@@ -60,6 +60,7 @@ SEGMENT_FILES: Mapping[str, Mapping[str, ArrayKind]] = {
         "shown_b": "number",
         "pref": "number",
         "free_prompt": "integer",
+        "mark": "integer",
     },
     "matchups.parquet": {
         "source": "integer",
@@ -109,7 +110,7 @@ class SegmentManifest(ManifestModel):
     """What a segment holds."""
 
     #: Format 1 has no column of free prompts.
-    format: Literal[1, 2] = 2
+    format: Literal[1, 2, 3] = 3
     arena: str
     #: The version of Tiltyard that wrote it, and of the state that it folds events to.
     tiltyard: str

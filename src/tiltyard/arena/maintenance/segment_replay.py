@@ -22,7 +22,6 @@ from tiltyard.arena.rating.board_publisher import BoardMoment, make_snapshot
 from tiltyard.arena.rating.fold_progress import FoldProgress
 from tiltyard.arena.rating.log_replay import active_exclusions
 from tiltyard.arena.rating.rater_progress import ExclusionChange, OpenAtPosition, RatedArena
-from tiltyard.core.policy.state.events import NO_FREE_PROMPT
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.errors import BadOption, BrokenArtifact, StoreFault, UnreadableFile
 from tiltyard.files.array_parquet import Arrays, read_arrays
@@ -33,6 +32,8 @@ __all__ = ["ReplayedArchive", "read_segment", "replay_archive"]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: Kinds that begin a matchup, and that end one.
 _BEGIN_KINDS = (LogKind.SERVED, LogKind.PREFETCHED)
+#: Columns of events that segments have from a format on; before, all their values were 0.
+_LATER_COLUMNS = {"free_prompt": 2, "mark": 3}
 _END_KINDS = (LogKind.VOTE, LogKind.SKIP, LogKind.EXPIRE, LogKind.RELEASED)
 
 
@@ -64,15 +65,16 @@ class ReplayedArchive:
 def read_segment(segment: ArchivedSegment, name: str) -> Arrays:
     """The columns of one file of a segment."""
     kinds = dict(SEGMENT_FILES[name])
-    is_first_format = segment.manifest.format == 1
-    if is_first_format:
-        kinds.pop("free_prompt", None)
+    later = [column for column, since in _LATER_COLUMNS.items() if segment.manifest.format < since]
+    for column in later:
+        kinds.pop(column, None)
     try:
         found = read_arrays(segment.folder / name, kinds)
     except UnreadableFile as error:
         raise BrokenArtifact(str(error)) from None
-    if is_first_format and name == "events.parquet":
-        found["free_prompt"] = np.full(len(found["position"]), NO_FREE_PROMPT, dtype=np.int64)
+    if name == "events.parquet":
+        for column in later:
+            found[column] = np.zeros(len(found["position"]), dtype=np.int64)
     return found
 
 

@@ -85,7 +85,7 @@ SELECT item, rater, place, exchanged FROM panel_tasks WHERE panel = %(panel)s OR
 
 -- name: panels_votes
 -- The votes and skips of a panel's raters on its items, in the order of the log, with their remarks.
-SELECT i.item, r.rater, e.kind, m.a = i.one, e.outcome, e.at, e.blind IS NOT FALSE, coalesce(k.tags, '{}'), k.comment
+SELECT i.item, r.rater, e.kind, m.a = i.one, e.outcome, e.at, e.blind IS NOT FALSE AND coalesce(e.mark, 0) NOT IN (1, 2), coalesce(k.tags, '{}'), k.comment
 FROM panel_raters r
 JOIN matchups m ON m.arena = %(arena)s AND m.source = 0 AND m.session = r.session
 JOIN endings e ON e.arena = m.arena AND e.source = m.source AND e.serial = m.serial

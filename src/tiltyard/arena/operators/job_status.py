@@ -31,6 +31,7 @@ JOB_SCHEDULES: Mapping[str, str] = {
     "sweep-bytes": "41 3 * * *",
     "delete-arenas": "17 * * * *",
     "delete-live-texts": "53 * * * *",
+    "admit-votes": "*/10 * * * *",
 }
 #: The first phase of the policy that has weekly reports.
 FIRST_REPORTED_PHASE = 4

@@ -1,4 +1,4 @@
-"""Scheduled jobs: weekly reports, thinning out snapshots, deleting bytes, arenas and old texts, judging rounds.
+"""Scheduled jobs: weekly reports, thinning out snapshots, deletions, admission of votes that waited, judging rounds.
 
 Each runs once for each time it is due, in any of the processes. The heavy part runs
 as a separate program (``python -m tiltyard.arena.operators.scheduled_jobs``): folding millions of events again
@@ -30,6 +30,7 @@ from tiltyard.arena.operators.arena_deletion import delete_due_arenas
 from tiltyard.arena.operators.job_status import JOB_SCHEDULES, last_whole_week
 from tiltyard.arena.operators.reported_week import report_arena
 from tiltyard.arena.operators.schedule_status import keep_failure
+from tiltyard.arena.voting.admissions import admit_due_votes
 from tiltyard.client import AsyncClient
 from tiltyard.errors import BadConfig, TiltyardError
 from tiltyard.jobs.schedule import Schedule, run_schedules
@@ -37,7 +38,7 @@ from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.arena_judges import JudgeRound, load_judge_rounds
 from tiltyard.settings.environment import Environment, read_environment
 
-__all__ = ["ROUNDS_VARIABLE", "make_weekly_reports", "run_scheduled_jobs"]
+__all__ = ["ROUNDS_VARIABLE", "admit_waiting_votes", "make_weekly_reports", "run_scheduled_jobs"]
 
 #: Environment variable with the path of the file of judging rounds.
 ROUNDS_VARIABLE = "TILTYARD_JUDGE_ROUNDS"
@@ -71,6 +72,8 @@ def run_scheduled_jobs(url: str, environment: Environment) -> Iterator[None]:
             JOB_SCHEDULES["delete-live-texts"],
             lambda moment: job_processes.run("retention", moment),
         ),
+        # Short, and often: not worth a process of its own.
+        Schedule("admit-votes", JOB_SCHEDULES["admit-votes"], lambda _moment: admit_waiting_votes(url)),
     ]
     rounds = environment.variables.get(ROUNDS_VARIABLE)
     if rounds:
@@ -97,6 +100,16 @@ def make_weekly_reports(url: str, moment: datetime) -> int:
             if arena.created_at < until and not is_reported(connection, arena.arena, since, until):
                 made += report_arena(connection, arena, since, until)
     return made
+
+
+def admit_waiting_votes(url: str) -> int:
+    """Admit votes of new voters that have waited long enough, in all arenas; return how many."""
+
+    async def admitting() -> int:
+        async with open_pool(url, most=1, name="tiltyard admissions") as pool:
+            return await admit_due_votes(pool)
+
+    return asyncio.run(admitting())
 
 
 class _Judging(TypedDict, total=False):

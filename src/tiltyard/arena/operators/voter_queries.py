@@ -13,6 +13,7 @@ import numpy as np
 from tiltyard.arena.log.buckets import find_statement
 from tiltyard.arena.log.votes import VoteTally
 from tiltyard.arena.operators.exclusions import VoteSelection
+from tiltyard.core.policy.state.vote_marks import Unrated
 from tiltyard.postgres.connection_pool import Connection
 from tiltyard.postgres.connections import translate_errors
 
@@ -44,6 +45,9 @@ class VoterCounts:
     last: datetime
     days: int
     excluded: int
+    #: Votes that came before both responses had been shown long enough, and votes that wait because the voter is new.
+    hasty: int = 0
+    waiting: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,8 @@ class CastVote:
     prompt: str
     kind: int
     excluded: bool
+    #: Why it is not rated; ``None`` if it is.
+    unrated: Unrated | None
     tags: Sequence[str]
     comment: str | None
     matchup: UUID

@@ -8,7 +8,8 @@ SELECT m.session, m.source, count(*) AS votes,
        count(*) FILTER (WHERE EXISTS (
            SELECT FROM excluded_votes v JOIN exclusions x USING (exclusion)
            WHERE v.arena = d.arena AND v.source = d.source AND v.serial = d.serial AND x.restored IS NULL
-       ))
+       )),
+       count(*) FILTER (WHERE d.mark IN (1, 2)), count(*) FILTER (WHERE d.mark = 3 AND d.admitted IS NULL)
 FROM matchups m
 JOIN endings d USING (arena, source, serial)
 WHERE m.arena = %(arena)s AND (%(session)s::bigint IS NULL OR m.session = %(session)s)
@@ -23,7 +24,7 @@ SELECT d.position, d.at, m.served_at, d.source, a.name, b.name, p.name, d.outcom
            SELECT FROM excluded_votes v JOIN exclusions x USING (exclusion)
            WHERE v.arena = d.arena AND v.source = d.source AND v.serial = d.serial AND x.restored IS NULL
        ),
-       coalesce(r.tags, '{}'), r.comment, m.matchup
+       vote_unrated(d.blind, d.mark, d.admitted, 9223372036854775807), coalesce(r.tags, '{}'), r.comment, m.matchup
 FROM matchups m
 JOIN endings d USING (arena, source, serial)
 JOIN models a ON a.arena = m.arena AND a.model = m.a
@@ -35,14 +36,15 @@ WHERE m.arena = %(arena)s AND m.session = %(session)s AND d.kind = 1 AND d.undon
 ORDER BY d.position DESC LIMIT %(limit)s;
 
 -- name: voters_tally
--- How often each pair ended how in blind votes of some sessions or matchups up to a position; with or without excluded ones.
+-- How often each pair ended how in rated votes of some sessions or matchups up to a position; with or without excluded ones.
 SELECT m.a, m.b, m.prompt, vote_kind(d.outcome, d.both_bad) AS vote, count(*)
 FROM matchups m
 JOIN endings d USING (arena, source, serial)
 WHERE m.arena = %(arena)s AND m.source = %(source)s
     AND (%(sessions)s::bigint[] IS NULL OR m.session = ANY(%(sessions)s))
     AND (%(matchups)s::uuid[] IS NULL OR m.matchup = ANY(%(matchups)s))
-    AND d.kind = 1 AND d.undone IS NULL AND d.blind IS NOT FALSE AND d.position <= %(upto)s
+    AND d.kind = 1 AND d.undone IS NULL AND d.position <= %(upto)s
+    AND vote_unrated(d.blind, d.mark, d.admitted, %(upto)s) IS NULL
     AND (%(excluded)s OR NOT EXISTS (
         SELECT FROM excluded_votes v JOIN exclusions x USING (exclusion)
         WHERE v.arena = d.arena AND v.source = d.source AND v.serial = d.serial

@@ -23,6 +23,7 @@ from tiltyard.core.policy.state.events import Events
 from tiltyard.core.policy.state.policy import Lane
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.state.strengths import Strengths
+from tiltyard.core.policy.state.vote_marks import NO_MARK
 from tiltyard.core.policy.validity.method_document import method_from_dict
 from tiltyard.settings.arena_settings import ArenaSettings
 
@@ -44,6 +45,13 @@ class UndoableVote:
     revealed: bool = False
     #: Whether the voter knew neither name. A vote that is not blind is never rated.
     blind: bool = True
+    #: The `VoteMark` for which it is not rated; 0 for none.
+    mark: int = NO_MARK
+
+    @property
+    def is_rated(self) -> bool:
+        """Whether nothing speaks against the vote."""
+        return self.blind and self.mark == NO_MARK
 
 
 class ArenaState:
@@ -73,6 +81,8 @@ class ArenaState:
         self.voted: dict[UUID, UndoableVote] = {}
         #: The names revealed to recent voters of this process.
         self.revealed = RevealedNames()
+        #: Whether votes of new voters wait before they count.
+        self.new_voters_wait = False
         #: The work lists of raters in expert panels.
         self.raters = RaterLists()
         #: Excluded votes after the checkpoint that this was loaded from, by source.
@@ -117,6 +127,12 @@ class ArenaState:
             if row.kind in _RESPONSES:
                 self.responses[row.a, row.prompt] = row.serial if row.kind == LogKind.RESPOND else 0
         self.position = rows[-1].position
+
+    def let_new_voters_wait(self, wait: bool) -> None:
+        """From now on votes of new voters wait, or not. Who is new is read again."""
+        if wait and not self.new_voters_wait:
+            self.revealed = RevealedNames()
+        self.new_voters_wait = wait
 
     def settle(self, now: datetime, horizon: int) -> None:
         """Count the votes that can no longer be undone: they are too old, rated already, or their names were revealed."""
@@ -248,7 +264,7 @@ class ArenaState:
         one = self._close(row)
         if one is None:
             return
-        vote = UndoableVote(one, row.position, row.at, row.outcome, blind=row.blind)
+        vote = UndoableVote(one, row.position, row.at, row.outcome, blind=row.blind, mark=row.mark)
         self.raters.vote(one)
         names = self.revealed.find(one.session)
         if names is not None and one.source == HUMAN:
@@ -260,10 +276,20 @@ class ArenaState:
         del self.fresh[key]
         del self.voted[vote.opened.matchup]
         one = vote.opened
-        if one.serial in self.dropped[one.source] or not vote.blind:
+        if one.serial in self.dropped[one.source] or not vote.is_rated:
             self.standings[one.source].skip()
         else:
             self.standings[one.source].vote(one.a, one.b, one.prompt, vote.kind, free_prompt=one.free_prompt)
+
+    def _admit(self, row: LogRow) -> None:
+        """A vote that waited counts now; it was counted as a skip when it was final."""
+        names = self.revealed.find(row.session)
+        if names is not None:
+            names.is_known = True
+        if row.serial not in self.dropped[row.source]:
+            self.standings[row.source].vote(
+                row.a, row.b, row.prompt, row.outcome, free_prompt=row.free_prompt
+            )
 
     def _undo(self, row: LogRow) -> None:
         key = (row.source, row.serial)
@@ -337,4 +363,5 @@ _FOLDS: dict[int, Callable[[ArenaState, LogRow], None]] = {
     LogKind.PREFETCHED: ArenaState._served,  # noqa: SLF001
     LogKind.SHOWN: ArenaState._show,  # noqa: SLF001
     LogKind.RELEASED: ArenaState._release,  # noqa: SLF001
+    LogKind.ADMIT: ArenaState._admit,  # noqa: SLF001
 }

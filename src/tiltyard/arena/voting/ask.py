@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Generic, TypeVar
 
-from tiltyard.arena.log.event_log import LogBatch
+from tiltyard.arena.log.event_log import HUMAN, LogBatch
 from tiltyard.arena.voting.arena_state import ArenaState
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.errors import StoreFault, TiltyardError
@@ -52,6 +52,9 @@ class Ask(Generic[Reply_co]):
                 # From now on, what this batch reveals is folded into memory; what was revealed before is in the tables.
                 names = await batch.read_revealed_names(self._voter.session, self._voter.source)
                 state.revealed.remember(self._voter.session, *names)
+                if state.new_voters_wait and self._voter.source == HUMAN:
+                    known = await batch.is_known(self._voter.session)
+                    state.revealed.of(self._voter.session).is_known = known
             self._tell = partial(self._answer.set_result, self._decide(state, batch))
         except StoreFault:
             raise

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from tiltyard.arena.log.event_details import ServedDetail, SkipDetail, UndoDetail
 from tiltyard.arena.log.event_log import (
+    HUMAN,
     LogBatch,
     LogKind,
     LogRow,
@@ -41,11 +42,13 @@ from tiltyard.arena.voting.open_matchup_limits import (
     make_room_for_shown,
     make_room_for_unseen,
 )
+from tiltyard.arena.voting.revealed_names import VoterKnowledge
 from tiltyard.arena.voting.voter_requests import EndedMatchup, OfferedMatchup, SentVote, Voter
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.matchmaking.choice import Choice
 from tiltyard.core.policy.matchmaking.matchmaker import choose
 from tiltyard.core.policy.state.events import NO_FREE_PROMPT
+from tiltyard.core.policy.state.vote_marks import NO_MARK, VoteMark, unrated_reason
 from tiltyard.errors import Busy, Closed, Conflict, Expired, Paused
 
 __all__ = [
@@ -296,11 +299,15 @@ def vote(
     if names:
         check_reveal_allowed(state, voter)
     one = _show(state, batch, one)
+    knowledge = state.revealed.of(voter.session)
     recognized = cast.detail is not None and cast.detail.get("recognized", False)
-    blind = state.revealed.of(voter.session).is_blind(one) and not recognized
-    position = batch.vote(one, int(kind), blind=blind, detail=cast.detail)
+    blind = knowledge.is_blind(one) and not recognized
+    mark = cast.mark
+    if mark == NO_MARK and blind and _must_wait(state, voter, knowledge):
+        mark = VoteMark.WAITING
+    position = batch.vote(one, int(kind), blind=blind, mark=mark, detail=cast.detail)
     row = _row(batch, position, LogKind.VOTE, one)
-    state.fold(replace(row, outcome=int(kind), blind=blind))
+    state.fold(replace(row, outcome=int(kind), blind=blind, mark=mark))
     if names:
         reveal_names(state, batch, voter, [PendingNames.of(one)])
     names |= end_full_session(state, batch, voter)
@@ -314,6 +321,17 @@ def vote(
         revealed=names,
         ballot=ballot,
         blind=blind,
+        unrated=unrated_reason(blind=blind, mark=mark),
+    )
+
+
+def _must_wait(state: ArenaState, voter: Voter, knowledge: VoterKnowledge) -> bool:
+    """Whether a person's votes wait, because the person is new. Raters of a panel were asked to vote."""
+    return (
+        state.new_voters_wait
+        and voter.source == HUMAN
+        and not knowledge.is_known
+        and state.raters.of(voter.source, voter.session) is None
     )
 
 

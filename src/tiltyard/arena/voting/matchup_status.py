@@ -89,6 +89,7 @@ def review_matchup(
         revealed=found.revealed_at is not None,
         ballot=found.ballot,
         blind=found.blind,
+        unrated=found.unrated,
     )
 
 
@@ -126,6 +127,7 @@ def repeat_ending(
         revealed=revealed,
         ballot=found.ballot,
         blind=found.blind,
+        unrated=found.unrated,
     )
 
 
@@ -163,6 +165,7 @@ def reveal_matchup(matchup: UUID, found: MatchupRecord, state: ArenaState | None
         floor=floor,
         missing=votes_missing(state, found.source, found.a, found.b),
         blind=found.blind,
+        unrated=found.unrated,
     )
 
 
@@ -191,7 +194,7 @@ def _shown_fresh(state: ArenaState, source: int) -> dict[int, int]:
     found: dict[int, int] = {}
     for vote in state.fresh.values():
         one = vote.opened
-        counts = vote.revealed and vote.blind and one.source == source
+        counts = vote.revealed and vote.is_rated and one.source == source
         counts &= one.serial not in state.dropped[source]
         if counts and SPELLED[Kind(vote.kind)][0] in DECISIVE:
             pair = pair_key(one.a, one.b)

@@ -7,6 +7,7 @@ from datetime import datetime
 from uuid import UUID
 
 from tiltyard.arena.log.buckets import find_statement
+from tiltyard.core.policy.state.vote_marks import Unrated
 from tiltyard.postgres.connection_pool import Connection
 from tiltyard.postgres.connections import translate_errors
 
@@ -34,6 +35,8 @@ class OwnVote:
     prompt: int
     outcome: int
     blind: bool
+    #: Why it is not rated; ``None`` if it is.
+    unrated: Unrated | None = None
 
 
 async def read_own_totals(connection: Connection, arena: int, source: int, session: int) -> OwnTotals:
@@ -50,7 +53,7 @@ async def read_own_totals(connection: Connection, arena: int, source: int, sessi
 async def read_own_counts(
     connection: Connection, arena: int, source: int, session: int
 ) -> list[tuple[int, int, int, int, int, int]]:
-    """Blind votes with revealed names, as rows of left model, right model, prompt, free prompt, outcome and count."""
+    """Rated votes with revealed names, as rows of left model, right model, prompt, free prompt, outcome and count."""
     with translate_errors("count a voter's votes"):
         values = _values(arena, source, session)
         return await (

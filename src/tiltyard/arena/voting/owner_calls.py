@@ -43,6 +43,7 @@ _CALL_TYPES: Final[dict[str, tuple[Any, Any]]] = {
     "end_void": (tuple[UUID, str], bool),
     "look_ahead": (tuple[Voter, UUID | None], OfferedMatchup),
     "show": (tuple[Voter, UUID], OfferedMatchup),
+    "note_delivery": (tuple[UUID, int | None, int | None], bool),
     "open_matchups": (tuple[Voter], list[OfferedMatchup]),
     "vote": (tuple[Voter, UUID, Kind, int, bool, _DETAIL], EndedMatchup),
     "skip": (tuple[Voter, UUID, _DETAIL], EndedMatchup),

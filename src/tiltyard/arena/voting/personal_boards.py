@@ -33,6 +33,7 @@ from tiltyard.core.board.voter_board import (
     own_board,
 )
 from tiltyard.core.live.free_prompts import free_prompt_name
+from tiltyard.core.policy.state.vote_marks import Unrated
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
 from tiltyard.settings.arena_settings import MAX_SESSION_VOTES
@@ -68,6 +69,8 @@ class RecentVote:
     agrees: bool | None
     #: Whether the voter knew neither name when voting.
     blind: bool
+    #: Why it is not rated; ``None`` if it is.
+    unrated: Unrated | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,7 @@ class PersonalBoard:
     """Totals, ratings and recent votes of one voter."""
 
     totals: OwnTotals
-    #: Blind votes by outcome.
+    #: Rated votes by outcome.
     outcomes: Mapping[str, int]
     #: ``None`` without a vote that rates skill.
     board: Board | None
@@ -178,4 +181,5 @@ def _recent(vote: OwnVote, roster: Roster, ranked: Mapping[str, int]) -> RecentV
         outcome,
         agrees_with_order(one, ranked),
         vote.blind,
+        vote.unrated,
     )

@@ -27,6 +27,8 @@ class VoterKnowledge:
     revealed: dict[int, tuple[int, int]] = field(default_factory=dict)
     #: A person's votes whose names are not revealed yet, oldest first, by serial; as many as a session can have.
     pending: dict[int, PendingNames] = field(default_factory=dict)
+    #: Whether a vote of theirs is rated, so that the next ones need not wait.
+    is_known: bool = False
 
     def is_blind(self, one: OpenMatchup) -> bool:
         """Whether the voter knows neither name of a matchup."""

@@ -10,6 +10,7 @@ from uuid import UUID
 from tiltyard.arena.log.event_details import ServedDetail, VoteDetail
 from tiltyard.arena.log.event_log import LogKind
 from tiltyard.core.battles import Kind
+from tiltyard.core.policy.state.vote_marks import NO_MARK, Unrated
 
 __all__ = [
     "REMARK_GRACE_SECONDS",
@@ -88,6 +89,8 @@ class SentVote(NamedTuple):
     #: Whether to reveal the names at once, which makes the vote final.
     reveal: bool = False
     detail: VoteDetail | None = None
+    #: The `VoteMark` for which it is not rated; 0 for none.
+    mark: int = NO_MARK
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +109,8 @@ class EndedMatchup:
     ballot: int = 0
     #: For a vote: whether the voter knew neither name. Only blind votes are rated.
     blind: bool = True
+    #: For a vote: why it is not rated; ``None`` if it is.
+    unrated: Unrated | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +132,8 @@ class RevealedMatchup:
     missing: int | None = None
     #: Whether the voter knew neither name when the vote was cast.
     blind: bool = True
+    #: Why the vote is not rated; ``None`` if it is.
+    unrated: Unrated | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,3 +156,5 @@ class ReviewedMatchup:
     ballot: int = 0
     #: For a vote: whether the voter knew neither name.
     blind: bool = True
+    #: For a vote: why it is not rated; ``None`` if it is.
+    unrated: Unrated | None = None

@@ -34,6 +34,7 @@ from tiltyard.arena.tasks import cancel_and_wait
 from tiltyard.arena.voting import voter_requests
 from tiltyard.arena.voting.arena_state import ArenaState
 from tiltyard.arena.voting.ask import Ask, Look
+from tiltyard.arena.voting.deliveries import Deliveries
 from tiltyard.arena.voting.live_offers import check_votable, end_void, offer_live
 from tiltyard.arena.voting.matchup_lifecycle import (
     NOT_IN_MEMORY,
@@ -72,6 +73,7 @@ from tiltyard.arena.voting.voter_requests import (
 from tiltyard.caches import BoundedCache
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state.strengths import Strengths
+from tiltyard.core.policy.state.vote_marks import NO_MARK
 from tiltyard.errors import Closed, Crowded, StoreFault
 from tiltyard.instruments import BATCH_REQUESTS, BATCH_SECONDS
 from tiltyard.postgres.connection_pool import ConnectionPool
@@ -125,6 +127,8 @@ class VotingQueue:
         self.on_events: Callable[[int], None] | None = None
         #: Called before the arena is loaded, to pass the newest ratings.
         self.before_loading: Callable[[VotingQueue], Awaitable[None]] | None = None
+        #: Whether anybody on the internet can reach this server; some checks of votes depend on it.
+        self.on_public_address = False
         #: Batches so far, and requests processed in them.
         self.batches = self.answered = 0
         self._pool = pool
@@ -142,6 +146,7 @@ class VotingQueue:
         self._closed = False
         self._silent: asyncio.TimerHandle
         self._strengths: dict[int, tuple[int, Strengths]] = {}
+        self._deliveries = Deliveries()
         #: Prompts by what voters say that they can judge.
         self._judgeable: BoundedCache[DeclaredSkills, Ints] = BoundedCache(
             _JUDGEABLE_CACHE_LIMIT, seconds=_JUDGEABLE_CACHE_SECONDS
@@ -180,6 +185,7 @@ class VotingQueue:
         task, self._task = self._task, None
         await cancel_and_wait(task)
         self.state = None
+        self._deliveries = Deliveries()
         _refuse(self._line, _stopping())
 
     @property
@@ -208,10 +214,12 @@ class VotingQueue:
         With ``ahead``, a further one that is prefetched, to be shown next: it is no exposure until it is shown, by
         `show`, by a request without ``ahead`` or by a vote.
         """
-        draw = await self._draw_for(voter)
-        return await self._ask(
+        draw, asked = await self._draw_for(voter), self._deliveries.clock()
+        offered = await self._ask(
             lambda state, batch: offer(state, batch, voter, self.name, draw, ahead=ahead), voter=voter
         )
+        self._note_offer(offered, shown=None if ahead else asked)
+        return offered
 
     @decided_by_owner
     async def begin_live(
@@ -237,21 +245,50 @@ class VotingQueue:
 
         One that waits already, or a new one that is prefetched.
         """
+        if shown is not None:
+            self._deliveries.show(shown, self._deliveries.clock())
         draw = await self._draw_for(voter)
-        return await self._ask(
+        offered = await self._ask(
             lambda state, batch: look_ahead(state, batch, voter, self.name, draw, shown=shown),
             voter=voter,
         )
+        self._note_offer(offered, shown=None)
+        return offered
 
     @decided_by_owner
     async def show(self, voter: Voter, matchup: UUID) -> OfferedMatchup:
         """Record that a prefetched matchup is shown to its voter."""
+        self._deliveries.show(matchup, self._deliveries.clock())
         shown = await self._ask(lambda state, batch: show(state, batch, voter, matchup, self.name))
         if shown is not NOT_IN_MEMORY:
             return shown
         return require_open_matchup(
             matchup, self.name, await self._found(voter, matchup), self._now(), voted=False
         )
+
+    @property
+    def checks_shown(self) -> bool:
+        """Whether votes count only after a look at both responses."""
+        return self.settings.checks_shown(on_public_address=self.on_public_address)
+
+    @property
+    def ageing_hours(self) -> float:
+        """How long votes of new voters wait before they count; 0 if they do not."""
+        return self.settings.ageing(on_public_address=self.on_public_address)
+
+    async def delivered(self, matchup: UUID, *characters: int | None) -> None:
+        """Note that responses of an open matchup are sent to its voter: how many characters A and B have.
+
+        ``None`` for one that is not sent. The caller has checked whose matchup it is.
+        """
+        if self.checks_shown:
+            await self.note_delivery(matchup, *characters)
+
+    @decided_by_owner
+    async def note_delivery(self, matchup: UUID, a: int | None, b: int | None) -> bool:
+        """The same, where the votes are decided."""
+        self._deliveries.send(matchup, a, b)
+        return True
 
     @decided_by_owner
     async def open_matchups(self, voter: Voter) -> list[OfferedMatchup]:
@@ -277,7 +314,7 @@ class VotingQueue:
         detail: VoteDetail | None = None,
     ) -> EndedMatchup:
         """Vote on a matchup. Repeating a vote on the same ballot returns the same reply; a different vote is refused."""
-        cast = SentVote(matchup, kind, ballot, reveal, detail)
+        cast = SentVote(matchup, kind, ballot, reveal, detail, self._mark(voter, matchup, detail))
         look = partial(check_votable, matchup=matchup) if self.settings.is_live else None
         ended = await self._ask(lambda state, batch: vote(state, batch, voter, cast), look, voter=voter)
         if ended is not NOT_IN_MEMORY:
@@ -397,6 +434,19 @@ class VotingQueue:
             self.state.stale |= known is not None and known[0] != generation
             self.state.rank(source, strengths)
 
+    def _note_offer(self, offered: OfferedMatchup, *, shown: float | None) -> None:
+        """Remember when a matchup was served or shown, to know of a vote on it whether it comes after a look."""
+        if offered.new and self.checks_shown:
+            self._deliveries.begin(offered.matchup, shown=shown)
+        elif shown is not None:
+            self._deliveries.show(offered.matchup, shown)
+
+    def _mark(self, voter: Voter, matchup: UUID, detail: VoteDetail | None) -> int:
+        """The mark of a vote that comes now: whether its voter can have looked at both responses."""
+        if voter.source != HUMAN or not self.checks_shown:
+            return NO_MARK
+        return self._deliveries.mark(matchup, self._deliveries.clock(), detail)
+
     def _now(self) -> datetime:
         """An estimate of the database's time; this machine's clock may be wrong."""
         assert self._heard is not None
@@ -492,6 +542,7 @@ class VotingQueue:
         async with self._log_connection.appending(state.position) as batch:
             self._heard = (batch.now, time.monotonic())
             await self._catch_up(state, batch)
+            state.let_new_voters_wait(self.ageing_hours > 0)
             self._call(asks)
             state.settle(batch.now, batch.horizon)
             expire_due(state, batch)

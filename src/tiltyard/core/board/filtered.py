@@ -17,11 +17,14 @@ from tiltyard.core.board.plain_values import from_plain, to_plain
 from tiltyard.core.ratings import Finding
 from tiltyard.errors import InputError
 
-__all__ = ["FILTERED_FORMAT", "FilteredBoard", "IdentityFilter", "PromptFilter"]
+__all__ = ["FILTERED_FORMAT", "FilteredBoard", "IdentityFilter", "LeftOutVotes", "PromptFilter"]
 
 FILTERED_FORMAT = "tiltyard-filtered-board/2"
 
 
+#: What becomes of votes that the official board leaves out: excluded ones are counted, or all: also those that are not blind,
+#: came before a look at both responses, or wait.
+LeftOutVotes = Literal["left-out", "counted", "all"]
 #: Of a live arena: with or without battles in which a prompt asks who answers, or an answer says it.
 IdentityFilter = Literal["with", "without"]
 
@@ -46,8 +49,8 @@ class _Counted:
     position: int
     generation: int
     filter: PromptFilter
-    #: Votes that the operator excluded.
-    excluded: Literal["left-out", "counted"]
+    #: Votes that the operator excluded, or all that the official board leaves out.
+    excluded: LeftOutVotes
     #: How many prompts of this filter had responses, and how many votes they have.
     prompts: int
     votes: int

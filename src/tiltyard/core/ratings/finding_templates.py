@@ -249,6 +249,13 @@ _ARENA: Mapping[str, Template] = {
         _("RD was too small there, or something changed: a model's responses, its voters, or its opponents."),
         {"": _("{model} and {other}")},
     ),
+    "all-votes-counted": Template(
+        _(
+            "This board counts all votes: also excluded ones, those that wait, those that came before a look at both "
+            "responses, and those of voters who knew a name. It has no badges and is never official."
+        ),
+        _("Compare it with the board without them, on which the arena's ratings are based."),
+    ),
     "excluded-counted": Template(
         _(
             "This board counts votes that the operator has excluded. It is made by the method of the whole board; it "

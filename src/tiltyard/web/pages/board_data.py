@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from hashlib import sha256 as hashed
 from typing import Any
 
@@ -26,6 +26,7 @@ from tiltyard.arena.content.catalog import read_prompt_filters
 from tiltyard.arena.content.model_details import ArenaModelDetails, read_model_details
 from tiltyard.arena.content.response_details import read_known_details
 from tiltyard.arena.log.event_log import JUDGE, SOURCES
+from tiltyard.arena.log.votes import UnratedVotes
 from tiltyard.caches import BoundedCache
 from tiltyard.compute_once import BoundedQueue, SingleFlight
 from tiltyard.core.board.document import BoardDocument
@@ -58,9 +59,11 @@ _DETAILS_CACHE_SECONDS = 5.0
 class SnapshotFacts:
     """Facts about a snapshot that are not in its document."""
 
-    #: Votes that are not in it: excluded by the operator, and not blind.
+    #: Votes that are not in it: excluded by the operator, and not rated.
     excluded: int
-    not_blind: int
+    unrated: UnratedVotes
+    #: Until when the first of the waiting votes waits at most; ``None`` if none waits.
+    waits_until: datetime | None
     #: At how many of the last evaluations the publication rules held; ``None`` if unknown.
     held: int | None
     categories: tuple[str, ...]
@@ -273,7 +276,7 @@ async def _counted(
         source,
         part.category,
         part.language,
-        counted=part.counted,
+        excluded=part.excluded,
         identity=part.identity,
         snapshot=once,
     )
@@ -301,6 +304,12 @@ async def _citation(request: Request, snapshot: Snapshot) -> Citation:
     return Citation(found[0], amended)
 
 
+def _waits_until(arena: Arena, unrated: UnratedVotes) -> datetime | None:
+    # Where votes wait by default, the address is a public one.
+    hours = arena.settings.ageing(on_public_address=True)
+    return None if unrated.waiting_since is None else unrated.waiting_since + timedelta(hours=hours)
+
+
 async def _facts(request: Request, arena: Arena, board: SourceBoard) -> SnapshotFacts:
     kept, boards, snapshot = board_page_cache_of(request), boards_of(request), board.snapshot
     found = kept.facts.get(snapshot.sha256)
@@ -309,11 +318,12 @@ async def _facts(request: Request, arena: Arena, board: SourceBoard) -> Snapshot
         categories, languages = await read_prompt_filters(registry_of(request).pool, arena)
         held = await boards.held(snapshot, every=policy.evaluated_every, most=policy.evaluations)
         excluded = await boards.excluded(snapshot)
-        not_blind = await boards.not_blind(snapshot)
+        unrated = await boards.unrated(snapshot)
         used, styled = await read_known_details(registry_of(request).pool, arena.arena)
         facts = SnapshotFacts(
             excluded,
-            not_blind,
+            unrated,
+            _waits_until(arena, unrated),
             held,
             tuple(categories),
             tuple(languages),

@@ -10,7 +10,7 @@ from fastapi import Depends, Query
 
 from tiltyard.arena.boards.filtered_boards import VoteSubset
 from tiltyard.arena.log.event_log import SOURCES
-from tiltyard.core.board.filtered import IdentityFilter
+from tiltyard.core.board.filtered import IdentityFilter, LeftOutVotes
 from tiltyard.report.arena_charts import CHARTS
 from tiltyard.web.pages.paths import asked
 from tiltyard.web.reader_access import Plain
@@ -41,7 +41,7 @@ class BoardQuery:
     language: str = ""
     #: The only dimension of votes in an arena.
     dimension: Literal["overall"] = "overall"
-    excluded: Literal["left-out", "counted"] = "left-out"
+    excluded: LeftOutVotes = "left-out"
     #: Of a live arena: battles that talk about who answers.
     identity: IdentityFilter = "with"
     retired: Literal["show", "hide"] = "show"
@@ -59,8 +59,7 @@ class BoardQuery:
         """The selected votes; for both sources, those of people unless ``source`` is given."""
         if source is None:
             source = 0 if self.source == "both" else SOURCES.index(self.source)
-        counted = self.excluded == "counted"
-        return VoteSubset(source, self.category or None, self.language or None, counted, self.identity)
+        return VoteSubset(source, self.category or None, self.language or None, self.excluded, self.identity)
 
     def changed(self, **changes: str) -> BoardQuery:
         """A copy with some values changed."""
@@ -94,7 +93,7 @@ async def _read_query(
     category: Plain = "",
     language: Plain = "",
     dimension: Literal["overall"] = "overall",
-    excluded: Literal["left-out", "counted"] = "left-out",
+    excluded: LeftOutVotes = "left-out",
     identity: IdentityFilter = "with",
     retired: Literal["show", "hide"] = "show",
     q: Plain = "",

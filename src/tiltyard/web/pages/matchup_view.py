@@ -13,7 +13,12 @@ from markupsafe import Markup
 
 from tiltyard.arena.content.blob_store import ResponseContent
 from tiltyard.arena.content.catalog import read_prompt_language
-from tiltyard.arena.content.stored_conversations import CONVERSATION, StoredConversation, read_conversation
+from tiltyard.arena.content.stored_conversations import (
+    CONVERSATION,
+    StoredConversation,
+    character_count,
+    read_conversation,
+)
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.caches import BoundedCache
 from tiltyard.core.judging.question_context import AnswerContext
@@ -98,6 +103,11 @@ async def build_matchup_view(
             _divided, both, language, localization_of(request).texts.gettext
         )
     sides = await render_cache.sides(request, responses, both, kinds, language)
+    if queue.checks_shown and any(text is not None for text in sides):
+        # What is not a text comes by an address of its own, and is sent then.
+        inside = zip(sides, both, strict=True)
+        characters = [None if text is None else character_count(content) for text, content in inside]
+        await queue.delivered(matchup, *characters)
     turns = ((), ()) if conversation is None else conversation.turns
     shown = context_of(request).matchup_ids.format(matchup)
     return MatchupView(

@@ -21,6 +21,7 @@ from tiltyard.arena.voting.voter_requests import (
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.core.battles import Outcome
 from tiltyard.core.battles.outcome import SPELLED, kind_of
+from tiltyard.core.policy.state.vote_marks import Unrated
 from tiltyard.errors import BadOption, Busy, Closed, Expired, NoMatchup, NotFound, Paused
 from tiltyard.web.access import access_of, registry_of
 from tiltyard.web.context import context_of
@@ -62,7 +63,7 @@ class _Counted:
     outcome: str
     ballot: int
     left: float
-    blind: bool
+    unrated: Unrated | None
 
 
 @router.get("/arenas/{arena}/vote", response_class=HTMLResponse)
@@ -381,7 +382,7 @@ async def _counted(request: Request, queue: VotingQueue, voter: Voter, one: UUID
         seen = await queue.review(voter, one)
         if seen.outcome is not None and not seen.revealed:
             matchup = context_of(request).matchup_ids.format(one)
-            return _Counted(matchup, SPELLED[seen.outcome][0], seen.ballot, seen.left, seen.blind)
+            return _Counted(matchup, SPELLED[seen.outcome][0], seen.ballot, seen.left, seen.unrated)
     return None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response
@@ -11,7 +11,7 @@ from tiltyard.arena.boards.archive import read_report_document, read_reports, re
 from tiltyard.arena.boards.document_cache import HashedDocument
 from tiltyard.arena.boards.filtered_boards import VoteSubset
 from tiltyard.arena.boards.published_boards import board_of
-from tiltyard.core.board.filtered import IdentityFilter
+from tiltyard.core.board.filtered import IdentityFilter, LeftOutVotes
 from tiltyard.web.access import registry_of
 from tiltyard.web.arena_schemas import (
     BoardOut,
@@ -40,8 +40,11 @@ Hash = Annotated[
 ]
 Filter = Annotated[Plain | None, Query(description="Only prompts with this value.")]
 Excluded = Annotated[
-    Literal["left-out", "counted"],
-    Query(description="Whether votes that the operator excluded are left out or counted."),
+    LeftOutVotes,
+    Query(
+        description="Whether votes that the operator excluded are left out or counted; or all votes are counted, also those "
+        "that are not rated."
+    ),
 ]
 Identity = Annotated[
     IdentityFilter,
@@ -70,10 +73,10 @@ async def board(
 ) -> Response:
     """The newest board. With a category, a language or excluded votes: the board of those votes alone."""
     boards, number = boards_of(request), source_number(source)
-    part = VoteSubset(number, category, language, excluded == "counted", identity)
+    part = VoteSubset(number, category, language, excluded, identity)
     if not part.whole:
         filtered = await boards.filtered(
-            arena, number, category, language, counted=part.counted, identity=identity
+            arena, number, category, language, excluded=excluded, identity=identity
         )
         return send_cacheable(request, arena, filtered.data, filtered.sha256)
     newest = await boards.latest(arena.arena, number)
@@ -132,12 +135,12 @@ async def snapshot(
 
     With a category, a language or excluded votes: the board of those of its votes alone.
     """
-    part = VoteSubset(0, category, language, excluded == "counted", identity)
+    part = VoteSubset(0, category, language, excluded, identity)
     if not part.whole:
         boards = boards_of(request)
         once = await boards.published(arena.arena, snapshot)
         filtered = await boards.filtered(
-            arena, once.source, category, language, counted=part.counted, identity=identity, snapshot=once
+            arena, once.source, category, language, excluded=excluded, identity=identity, snapshot=once
         )
         return send_cacheable(request, arena, filtered.data, filtered.sha256)
     found = await read_snapshot(registry_of(request).pool, arena, snapshot)

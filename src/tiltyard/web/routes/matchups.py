@@ -14,7 +14,7 @@ from tiltyard.arena.boards import rank_lookup
 from tiltyard.arena.boards.rank_lookup import newest_ranks
 from tiltyard.arena.content.blinding import strip_metadata
 from tiltyard.arena.content.blob_store import ResponseContent
-from tiltyard.arena.content.stored_conversations import CONVERSATION, response_text
+from tiltyard.arena.content.stored_conversations import CONVERSATION, character_count, response_text
 from tiltyard.arena.log.event_details import SkipDetail, VoteDetail
 from tiltyard.arena.log.event_log import HUMAN, JUDGE, matchup_not_found_error
 from tiltyard.arena.voting import voter_requests
@@ -179,6 +179,7 @@ async def reveal(matchup: MatchupId, request: Request) -> Response:
             standing=await _standing(request, queue, voter, names),
             pair=PairProgress(names.decisive, names.floor),
             blind=names.blind,
+            unrated=names.unrated,
         )
     )
 
@@ -210,6 +211,7 @@ async def finish(arena: Arena, request: Request) -> Response:
                     prompt=one.prompt,
                     winner=one.outcome,
                     blind=one.blind,
+                    unrated=one.unrated,
                 )
                 for one in votes
             ]
@@ -280,6 +282,9 @@ async def _side(request: Request, matchup: str, side: int) -> Response:
         raise NotFound("this matchup was withdrawn; request another one") from None
     shown = [_for_destination(request, one) for one in both]
     sent = await _blind(shown)
+    if queue.checks_shown:
+        counts = [character_count(content) for content in both]
+        await queue.delivered(one, *(count if at == side else None for at, count in enumerate(counts)))
     return Response(sent[side], headers=_SHOWN, media_type=shown[side].media_type)
 
 
@@ -383,6 +388,7 @@ def _ended_response(matchup: str, ended: voter_requests.EndedMatchup, voter: Vot
             revealed=ended.revealed,
             ballot=ended.ballot,
             blind=ended.blind,
+            unrated=ended.unrated,
         )
     )
 

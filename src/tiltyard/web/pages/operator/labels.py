@@ -137,7 +137,7 @@ ACTIONS = (
 CHOICES = (
     *(_("open"), _("closed"), _("strict"), _("scoped"), _("conservative"), _("bradley-terry")),
     *(_("session"), _("vote"), _("never"), _("invitation"), _("passcode"), _("sign-in")),
-    *(_("yes"), _("no")),
+    *(_("yes"), _("no"), _("public"), _("always")),
     *(_("equal"), _("as-it-comes"), _("complete"), _("whole"), _("turn")),
 )
 SOURCES = (_("human"), _("llm-judge"))
@@ -198,6 +198,7 @@ JOBS: Mapping[str, str] = {
     "sweep-bytes": _("Deletion of withdrawn files"),
     "delete-arenas": _("Deletion of arenas that are due"),
     "delete-live-texts": _("Deletion of live prompts and answers that are due"),
+    "admit-votes": _("Votes of new voters that have waited long enough"),
     "judges": _("Judging round of this arena"),
 }
 
@@ -343,6 +344,8 @@ LABELS: Mapping[str, str] = {
     "proven_family": _("Pairs of “order proven”"),
     "reveal": _("When names are shown"),
     "session_votes": _("Votes in a session"),
+    "shown_check": _("Votes before a look"),
+    "ageing_hours": _("Votes of new voters wait"),
     "embed_sites": _("Sites that may embed the board"),
     "live_pace": _("Pace of answers"),
     "live_votes": _("What is voted on"),
@@ -494,6 +497,20 @@ SETTINGS: Mapping[str, tuple[str, str]] = {
     "session_votes": (
         _("number of votes after which the names are shown, if they are shown by session"),
         _("a number of votes, 1 to 200"),
+    ),
+    "shown_check": (
+        _(
+            "a person's vote counts only if both responses were sent to the voter and shown for a moment, one to three "
+            "seconds. public: in arenas that everybody on the internet can vote in. always or never: in any case"
+        ),
+        _("public, always or never"),
+    ),
+    "ageing_hours": (
+        _(
+            "how long votes of new voters wait before they count, where everybody can vote. Empty: 24 hours on a public "
+            "address, and not at all elsewhere. 0: not at all"
+        ),
+        _("hours, 0 to 720, or empty"),
     ),
     "embed_sites": (
         _(

@@ -37,6 +37,7 @@ _CHOICES = {
     "entry": ("open", "invitation", "passcode", "sign-in"),
     "order": ("conservative", "bradley-terry"),
     "reveal": ("session", "vote", "never"),
+    "shown_check": ("public", "always", "never"),
     "live_pace": ("equal", "as-it-comes", "complete"),
     "live_votes": ("whole", "turn"),
 }
@@ -47,7 +48,14 @@ _NUMBERS = {"proven_family": "a number of pairs, or nothing", "session_votes": "
 }
 #: Settings that may have no value.
 _OPTIONAL = frozenset(
-    {"proven_family", "embed_sites", "live_budget_dollars", "live_day_dollars", "live_voter_day_dollars"}
+    {
+        "proven_family",
+        "embed_sites",
+        "ageing_hours",
+        "live_budget_dollars",
+        "live_day_dollars",
+        "live_voter_day_dollars",
+    }
 )
 
 
@@ -193,6 +201,8 @@ def _read(name: str, text: str) -> object:
         value, expected = whole_number(text), _NUMBERS[name]
     elif name.endswith("_seconds"):
         value, expected = finite_number(text), "seconds"
+    elif name.endswith("_hours"):
+        value, expected = finite_number(text), "hours, or nothing"
     elif name.endswith("_dollars"):
         value, expected = finite_number(text), "dollars"
     else:

@@ -1,0 +1,336 @@
+"""A vote counts after a look at both responses, and once its voter is no longer new. All others are kept and say why."""
+
+import asyncio
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from live_arenas import make_arena, voting_queue_of
+from rewritten_logs import allow_rewriting
+from tiltyard.arena.log.event_log import HUMAN, JUDGE, LogKind
+from tiltyard.arena.log.votes import UnratedVotes, count_unrated, read_ballots, read_tally
+from tiltyard.arena.operators.scheduled_jobs import admit_waiting_votes
+from tiltyard.arena.rating.log_replay import replay_log
+from tiltyard.arena.voting import admissions
+from tiltyard.arena.voting.admissions import admit_votes
+from tiltyard.arena.voting.own_votes import read_own_counts, read_own_recent
+from tiltyard.arena.voting.voter_requests import Voter
+from tiltyard.core.battles import Kind
+from tiltyard.core.policy.state.checkpoint import save
+from tiltyard.core.policy.state.strengths import Strengths
+from tiltyard.core.policy.state.vote_marks import VoteMark
+from tiltyard.postgres.connections import connect, open_pool
+from tiltyard.settings.arena_settings import ArenaSettings
+
+ANN, BOB, JUDY = Voter(1), Voter(2), Voter(3, JUDGE)
+LOOKED = ArenaSettings(undo_seconds=60.0, shown_check="always")
+AGEING = ArenaSettings(undo_seconds=60.0, ageing_hours=24)
+
+
+def run(coroutine):
+    return asyncio.run(coroutine)
+
+
+def rows(url, query, values=()):
+    with connect(url) as connection:
+        allow_rewriting(connection)
+        found = connection.execute(query, values)
+        return found.fetchall() if found.description else []
+
+
+def marks_of(url):
+    """What the log says of each vote."""
+    return [mark for (mark,) in rows(url, "SELECT mark FROM events WHERE kind = 1 ORDER BY position")]
+
+
+@asynccontextmanager
+async def queue_with_clock(url, arena):
+    """A voting queue whose matchups are looked at by a clock that only the test moves."""
+
+    class Clock:
+        now = 1000.0
+
+        def __call__(self):
+            return self.now
+
+    async with voting_queue_of(url, arena) as queue:
+        queue._deliveries.clock = clock = Clock()
+        yield queue, clock
+
+
+async def looked(queue, voter, clock=None, seconds=0.0, kind=Kind.WIN_A, sent=(100, 100), **options):
+    """The next matchup, what was sent of it, and a vote after some seconds."""
+    offered = await queue.next_matchup(voter)
+    await queue.delivered(offered.matchup, *sent)
+    if clock is not None:
+        clock.now += seconds
+    return offered, await queue.vote(voter, offered.matchup, kind, **options)
+
+
+def counts(standing):
+    standing.rank(Strengths.unknown(len(standing.models)))
+    standing.forget_votes()
+    return save(standing).digest()
+
+
+def make_final(url):
+    """Every vote so far is final, as after a rater's look."""
+    rows(url, "UPDATE raters SET horizon = (SELECT max(position) FROM events)")
+
+
+def make_older(url, by):
+    rows(url, "UPDATE endings SET at = at - %s", (by,))
+
+
+def admitted(url, arena, hours=24.0, **options):
+    async def admitting():
+        async with open_pool(url, most=1) as pool, pool.connection() as connection:
+            return await admit_votes(connection, arena.arena, hours, **options)
+
+    return run(admitting())
+
+
+def test_votes_before_a_look_are_kept_and_move_nothing(database):
+    arena = run(make_arena(database, 4, 3, settings=LOOKED))
+
+    async def scene():
+        async with queue_with_clock(database, arena) as (queue, clock):
+            _, unseen = await looked(queue, ANN, clock, 60, sent=(100, None))
+            _, early = await looked(queue, ANN, clock, 0.2)
+            offered, counted = await looked(queue, ANN, clock, 5)
+            assert [ended.unrated for ended in (unseen, early, counted)] == ["unseen", "early", None]
+            again = await queue.vote(ANN, offered.matchup, Kind.WIN_A)
+            assert again.unrated is None
+            assert (await queue.review(ANN, unseen.matchup)).unrated == "unseen"
+            assert (await queue.reveal(ANN, early.matchup)).unrated == "early"
+            make_final(database)
+            await queue.next_matchup(BOB)
+            standing = queue.state.standings[HUMAN]
+            assert (standing.votes, standing.skipped) == (1, 2)
+            return counts(standing)
+
+    live = run(scene())
+    assert marks_of(database) == [VoteMark.UNSEEN, VoteMark.EARLY, None]
+    assert rows(database, "SELECT unrated FROM battles ORDER BY position") == [
+        ("unseen",),
+        ("early",),
+        (None,),
+    ]
+    with connect(database) as connection:
+        head = connection.execute("SELECT max(position) FROM events").fetchone()[0]
+        replayed = replay_log(connection, arena.arena, head, 0)
+    assert counts(replayed[HUMAN].standing) == live
+
+
+def test_a_vote_that_was_undone_may_count_after_a_look(database):
+    arena = run(make_arena(database, 4, 3, settings=LOOKED))
+
+    async def scene():
+        async with queue_with_clock(database, arena) as (queue, clock):
+            offered, early = await looked(queue, ANN, clock, 0.2)
+            undone = await queue.undo(ANN, offered.matchup)
+            clock.now += 5
+            again = await queue.vote(ANN, offered.matchup, Kind.WIN_B, ballot=undone.ballot)
+            assert (early.unrated, again.unrated) == ("early", None)
+
+    run(scene())
+    assert marks_of(database) == [VoteMark.EARLY, None]
+    assert rows(database, "SELECT mark FROM endings") == [(None,)]
+
+
+def test_a_prefetched_matchup_is_looked_at_when_it_is_shown(database):
+    arena = run(make_arena(database, 4, 3, settings=LOOKED))
+
+    async def scene():
+        async with queue_with_clock(database, arena) as (queue, clock):
+            first = await queue.next_matchup(ANN)
+            second = await queue.look_ahead(ANN, first.matchup)
+            third = await queue.next_matchup(ANN, ahead=True)
+            for one in (first, second, third):
+                await queue.delivered(one.matchup, 100, 100)
+            clock.now += 10
+            assert (await queue.vote(ANN, first.matchup, Kind.TIE)).unrated is None
+            await queue.look_ahead(ANN, second.matchup)
+            assert (await queue.vote(ANN, second.matchup, Kind.TIE)).unrated == "early"
+            await queue.show(ANN, third.matchup)
+            clock.now += 10
+            assert (await queue.vote(ANN, third.matchup, Kind.TIE)).unrated is None
+
+    run(scene())
+
+
+@pytest.mark.parametrize(
+    "settings", [replace(LOOKED, shown_check="never"), replace(LOOKED, shown_check="public")]
+)
+def test_elsewhere_and_of_judges_every_vote_counts(database, settings):
+    arena = run(make_arena(database, 4, 3, settings=settings))
+
+    async def scene():
+        async with voting_queue_of(database, arena) as queue:
+            assert (await looked(queue, ANN, sent=(None, None)))[1].unrated is None
+            assert len(queue._deliveries) == 0
+            queue.change(LOOKED)
+            assert (await looked(queue, JUDY, sent=(None, None)))[1].unrated is None
+            queue.change(replace(settings, shown_check="public"))
+            queue.on_public_address = True
+            assert (await looked(queue, ANN, sent=(None, None)))[1].unrated == "unseen"
+
+    run(scene())
+
+
+def test_what_was_served_before_a_restart_counts(database):
+    arena = run(make_arena(database, 4, 3, settings=LOOKED))
+
+    async def scene():
+        async with voting_queue_of(database, arena) as queue:
+            offered = await queue.next_matchup(ANN)
+            await queue.unload()
+            assert (await queue.vote(ANN, offered.matchup, Kind.TIE)).unrated is None
+
+    run(scene())
+
+
+def test_votes_of_new_voters_wait_until_they_are_admitted(database):
+    arena = run(make_arena(database, 4, 3, settings=AGEING))
+
+    async def scene():
+        async with voting_queue_of(database, arena) as queue:
+            for voter in (ANN, ANN, BOB, JUDY):
+                _, ended = await looked(queue, voter)
+                assert ended.unrated == (None if voter is JUDY else "waiting")
+            make_final(database)
+            await queue.next_matchup(BOB)
+            assert queue.state.standings[HUMAN].votes == 0
+
+    run(scene())
+    assert admitted(database, arena) == 0
+    make_older(database, timedelta(hours=25))
+    assert admitted(database, arena, limit=2) == 2
+    assert admitted(database, arena) == 1
+    assert admitted(database, arena) == 0
+    kinds = rows(database, "SELECT kind, session, outcome FROM events WHERE kind = 17 ORDER BY position")
+    assert kinds == [(LogKind.ADMIT, voter.session, Kind.WIN_A) for voter in (ANN, ANN, BOB)]
+
+    async def later():
+        async with voting_queue_of(database, arena) as queue:
+            assert queue.state.standings[HUMAN].votes == 3
+            assert (await looked(queue, ANN))[1].unrated is None, "the voter is known"
+            assert (await looked(queue, Voter(9)))[1].unrated == "waiting"
+
+    run(later())
+    with connect(database) as connection:
+        head = connection.execute("SELECT max(position) FROM events").fetchone()[0]
+        assert replay_log(connection, arena.arena, head, 0)[HUMAN].votes == 4
+
+
+def test_a_running_queue_learns_who_was_admitted(database):
+    arena = run(make_arena(database, 4, 3, settings=AGEING))
+
+    async def scene():
+        async with voting_queue_of(database, arena) as queue:
+            await looked(queue, ANN)
+            make_final(database)
+            _, not_final = await looked(queue, ANN)
+            make_older(database, timedelta(hours=25))
+            await asyncio.to_thread(admitted, database, arena)
+            _, after = await looked(queue, ANN)
+            assert (not_final.unrated, after.unrated) == ("waiting", None)
+            assert queue.state.standings[HUMAN].votes == 1
+            make_final(database)
+            # What was not final when its voter was admitted follows, however young it is.
+            assert await asyncio.to_thread(admitted, database, arena, 1000.0) == 1
+            queue.change(replace(AGEING, ageing_hours=0.0))
+            assert (await looked(queue, BOB))[1].unrated is None
+            queue.change(AGEING)
+            assert (await looked(queue, BOB))[1].unrated is None, "a vote of theirs is rated"
+
+    run(scene())
+
+
+def test_many_votes_over_an_hour_pass_the_checks(database, monkeypatch):
+    monkeypatch.setattr(admissions, "CHECKED_VOTE_COUNT", 3)
+    arena = run(make_arena(database, 4, 6, settings=AGEING))
+
+    async def scene():
+        async with voting_queue_of(database, arena) as queue:
+            for _ in range(3):
+                await looked(queue, ANN)
+
+    run(scene())
+    make_final(database)
+    assert admitted(database, arena) == 0
+    rows(database, "UPDATE endings SET at = at - interval '61 minutes' WHERE serial = 0")
+    assert admitted(database, arena) == 3
+
+
+def test_undone_and_named_votes_are_never_admitted_and_excluded_ones_count_for_nothing(database):
+    arena = run(make_arena(database, 4, 6, settings=AGEING))
+
+    async def scene():
+        async with voting_queue_of(database, arena) as queue:
+            offered, _ = await looked(queue, ANN)
+            await queue.undo(ANN, offered.matchup)
+            await queue.skip(ANN, offered.matchup)
+            _, named = await looked(queue, ANN, detail={"recognized": True})
+            _, kept = await looked(queue, ANN)
+            assert (named.unrated, kept.unrated) == ("not-blind", "waiting")
+
+    run(scene())
+    make_final(database)
+    assert admitted(database, arena, 0.0) == 1
+    assert rows(database, "SELECT count(*) FROM endings WHERE admitted IS NOT NULL") == [(1,)]
+
+
+def test_readers_see_why_votes_are_not_rated_as_of_a_position(database):
+    arena = run(make_arena(database, 4, 6, settings=replace(AGEING, shown_check="always")))
+
+    async def scene():
+        async with queue_with_clock(database, arena) as (queue, clock):
+            await looked(queue, ANN, clock, 0.1)
+            await looked(queue, ANN, clock, 60, sent=(None, 10))
+            await looked(queue, ANN, clock, 60)
+            await queue.finish(ANN)
+
+    run(scene())
+    make_final(database)
+    before = rows(database, "SELECT max(position) FROM events")[0][0]
+    assert admitted(database, arena, 0.0) == 1
+    after = before + 1
+
+    async def reading():
+        async with open_pool(database, most=1) as pool, pool.connection() as connection:
+            waiting = await count_unrated(connection, arena.arena, HUMAN, upto=before)
+            rest = await count_unrated(connection, arena.arena, HUMAN, upto=after)
+            assert (waiting.unseen, waiting.early, waiting.waiting, waiting.total) == (1, 1, 1, 3)
+            assert waiting.waiting_since is not None
+            assert rest == UnratedVotes(unseen=1, early=1)
+            for upto, votes in ((before, 0), (after, 1)):
+                assert len(await read_tally(connection, arena.arena, HUMAN, upto=upto)) == votes
+                assert len(await read_ballots(connection, arena.arena, HUMAN, upto=upto)) == votes
+            ballots = await read_ballots(connection, arena.arena, HUMAN, upto=after)
+            assert ballots.position.tolist() == [after], "in the order in which they count"
+            own = await read_own_recent(connection, arena.arena, HUMAN, ANN.session, limit=9)
+            assert [vote.unrated for vote in own] == [None, "unseen", "early"]
+            assert (
+                sum(row[-1] for row in await read_own_counts(connection, arena.arena, HUMAN, ANN.session))
+                == 1
+            )
+
+    run(reading())
+
+
+def test_the_scheduled_job_admits_in_every_arena_and_at_once_where_nobody_waits_any_longer(database):
+    arena = run(make_arena(database, 4, 3, settings=AGEING))
+
+    async def scene():
+        async with voting_queue_of(database, arena) as queue:
+            await looked(queue, ANN)
+
+    run(scene())
+    make_final(database)
+    assert admit_waiting_votes(database) == 0
+    rows(database, "UPDATE arenas SET settings = settings || '{\"ageing_hours\": 0}'")
+    assert admit_waiting_votes(database) == 1
+    assert admit_waiting_votes(database) == 0

@@ -181,8 +181,8 @@ class SharedLimits:
         """Lease what was asked for, until nobody asks any more."""
         while self._asked:
             batch = dict(islice(self._asked.items(), _LEASE_BATCH_LIMIT))
-            for bucket in batch:
-                del self._asked[bucket]
+            for hashed in batch:
+                del self._asked[hashed]
             try:
                 await self._lease_batch(batch)
             finally:

@@ -15,6 +15,7 @@
     │   ├── NotFound               no such arena, model, matchup or snapshot, or the caller may not see it
     │   ├── NotAllowed             not signed in, or the required scope is missing
     │   │   ├── NotAdmitted        the arena is private, and the caller has not come in
+    │   │   ├── ProofNeeded        a new voter of an open arena must send a proof of work first
     │   │   ├── RoleMissing        the operator's role does not allow it
     │   │   ├── SecondFactorMissing  the operator's role needs a second factor, and it has none
     │   │   └── CodeNeeded         the password is right, and a code of the second factor is missing or wrong
@@ -64,6 +65,7 @@ __all__ = [
     "OpenBattle",
     "OutOfBudget",
     "Paused",
+    "ProofNeeded",
     "ProviderFault",
     "Refused",
     "RoleMissing",
@@ -142,6 +144,14 @@ class NotAdmitted(NotAllowed):
     def __init__(self, problem: str, *, arena: str | None = None, entry: str = "invitation") -> None:
         self.arena = arena
         self.entry = entry
+        super().__init__(problem, known=True)
+
+
+class ProofNeeded(NotAllowed):
+    """The arena is open to everybody, but a new voter must send a proof of work first. ``arena``: its name."""
+
+    def __init__(self, problem: str, *, arena: str | None = None) -> None:
+        self.arena = arena
         super().__init__(problem, known=True)
 
 

@@ -86,6 +86,24 @@ REFUSED_IDENTITY_HEADERS = Instrument(
     ("reason",),
 )
 SESSIONS = Instrument("tiltyard_sessions", "counter", "Sessions that were created for new voters.")
+LIMITED = Instrument(
+    "tiltyard_limited",
+    "counter",
+    "Requests that were refused because a session, a network or an arena did too much in a minute.",
+    ("kind", "scope"),
+)
+LIMIT_LEASES = Instrument(
+    "tiltyard_limit_leases",
+    "counter",
+    "Blocks of rate limits that were asked of the database: granted, refused because nothing was left, or failed.",
+    ("result",),
+)
+GATE_RESULTS = Instrument(
+    "tiltyard_gate_results",
+    "counter",
+    "New voters at the gate of open arenas: passed, failed, unavailable, or asked for a proof first.",
+    ("result",),
+)
 
 # Voting
 

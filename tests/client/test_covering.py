@@ -27,6 +27,7 @@ CLIENT = Client("http://127.0.0.1:1")
 #: One use of every method, with everything that can be said.
 USES: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "next_matchup": (("demo",), {"ahead": True}),
+    "gate": (("demo",), {}),
     "open_matchups": (("demo",), {}),
     "show": (("m",), {}),
     "response": (("m", "a"), {}),

@@ -80,6 +80,7 @@ OPEN = {
     "GET /api/v1/arenas/{arena}/reports/{report}",
     "GET /api/v1/arenas/{arena}/models/{model}",
     "GET /api/v1/arenas/{arena}/battles",
+    "GET /api/v1/arenas/{arena}/gate",
     "GET /api/v1/arenas/{arena}/matchups",
     "POST /api/v1/arenas/{arena}/matchups",
     "POST /api/v1/arenas/{arena}/finish",

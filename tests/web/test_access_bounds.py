@@ -20,7 +20,7 @@ from tiltyard.web import middleware
 from tiltyard.web.access import Access
 from tiltyard.web.cookies import OPERATOR_COOKIE, VOTER_COOKIE, VOTER_COOKIE_LIFETIME, Cookies
 from tiltyard.web.pages.operator import sign_in
-from tiltyard.web.rate_limits import SessionRateLimit, SignInThrottle, client_network
+from tiltyard.web.rate_limits import SignInThrottle, client_network
 from tiltyard.web.reader_access import _has
 
 COOKIES = Cookies(SecretKeys([SECRET]), secure=False)
@@ -146,40 +146,6 @@ class TestCrowds:
             assert (entered, throttle._lines) == (20, {})
 
         asyncio.run(scene())
-
-    def test_so_many_sessions_come_in_a_minute_and_five_times_as_many_in_an_hour(self):
-        now = 0.0
-        limit = SessionRateLimit(6, clock=lambda: now)
-
-        def admitted(seconds, step):
-            nonlocal now
-            count, end = 0, now + seconds
-            while now < end:
-                try:
-                    limit.admit("a")
-                    count += 1
-                except Busy:
-                    now += step
-            return count
-
-        assert admitted(1e-9, 1e-9) == 6, "the first come at once"
-        with pytest.raises(Busy) as refusal:
-            limit.admit("a")
-        assert refusal.value.retry_after == pytest.approx(10.0)
-        assert admitted(60.5, 0.5) == 6
-        # 30 of the hour at most at any time, and 30 more in the course of it.
-        assert admitted(3540.0, 0.5) == 30 + 30 - 12
-        assert admitted(3600.0, 0.5) == 30
-
-    def test_nobody_saves_up_more_than_a_minute_brings(self):
-        now = 0.0
-        limit = SessionRateLimit(2, clock=lambda: now)
-        limit.admit("a")
-        now = 1e6
-        for _ in range(2):
-            limit.admit("a")
-        with pytest.raises(Busy):
-            limit.admit("a")
 
     def test_an_address_of_ipv6_is_known_by_its_first_sixty_four_bits(self):
         assert client_network("2001:db8:1:2:ffff::1") == "2001:db8:1:2::/64"

@@ -10,10 +10,12 @@ import pytest
 from live_arenas import made_arena
 from matchup_texts import stored_id
 from served import SECRET, make_operator, make_token, served
+from tiltyard.arena.accounts import GateResult
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.caches import BoundedCache
 from tiltyard.errors import StoreFault
 from tiltyard.postgres.connections import connect
+from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.cookies import (
     OPERATOR_COOKIE,
@@ -89,7 +91,7 @@ def test_a_revoked_session_is_nobodys(site):
     client = site.client()
     answer = client.post(ASK)
     token = Cookies(SecretKeys([SECRET]), secure=False).unseal(VOTER_COOKIE, cookie_of(answer))
-    session = read_voter_token(token, time.time())
+    session, _ = read_voter_token(token, time.time())
     site.run(site.context.access.accounts.revoke_session("cli", session))
     site.context.access.forget()
     assert client.get(ASK).json() == {"matchups": []}
@@ -120,15 +122,18 @@ def test_a_cookie_is_refused_when_it_is_older_than_it_may_be():
     now = 1_800_000_000.0
     days = VOTER_COOKIE_LIFETIME.total_seconds()
     token = make_voter_token(2**63 - 1, now)
-    assert read_voter_token(token, now) == 2**63 - 1
-    assert read_voter_token(token, now + days - 1) == 2**63 - 1
+    assert read_voter_token(token, now) == (2**63 - 1, GateResult.NONE)
+    assert read_voter_token(token, now + days - 1) == (2**63 - 1, GateResult.NONE)
     assert read_voter_token(token, now + days) is None
     assert read_voter_token(token[:-1], now) is None
-    assert read_voter_token("Ag" + token[2:], now) is None, "another version"
+    passed = make_voter_token(2**63 - 1, now, GateResult.PASSED)
+    assert passed == "An" + token[2:]
+    assert read_voter_token(passed, now) == (2**63 - 1, GateResult.PASSED)
+    assert read_voter_token("BH" + token[2:], now) is None, "another version"
 
 
 def test_under_https_cookies_are_secure_and_browsers_stay(database):
-    made_arena(database)
+    made_arena(database, settings=ArenaSettings(gate="none"))
     settings = ServingSettings(base_url="https://arena.example.org")
     with served(database, settings=settings) as site:
         answer = site.client().post(ASK)
@@ -241,7 +246,7 @@ def test_a_page_of_another_site_can_do_nothing(site):
 
 
 def test_with_a_base_url_only_its_pages_are_ours(database):
-    made_arena(database)
+    made_arena(database, settings=ArenaSettings(gate="none"))
     with served(database, settings=ServingSettings(base_url="https://arena.example.org")) as site:
         client = site.client()
         assert client.post(ASK, headers={"origin": "https://arena.example.org"}).status_code == 201

@@ -2,22 +2,25 @@
 
 import asyncio
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from starlette.requests import HTTPConnection
 
 from live_arenas import made_arena
-from served import PASSWORD, make_operator, make_token, served
+from served import PASSWORD, SECRET, make_operator, make_token, served
 from tiltyard.arena.content.arenas import find_arena
+from tiltyard.arena.operators.invitations import set_passcode
+from tiltyard.arena.processes.shared_limits import SharedLimits
+from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.arena.voting import open_matchup_limits
-from tiltyard.errors import Busy, NotAllowed
-from tiltyard.postgres.connections import connect
+from tiltyard.arena.voting.voter_requests import Voter
+from tiltyard.errors import BadOption, Busy, NotAllowed
+from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.arena_settings import ArenaSettings
+from tiltyard.settings.minute_limits import NETWORK_LIMITS, SESSION_LIMITS
 from tiltyard.settings.serving_settings import ServingSettings
-from tiltyard.web import rate_limits
-from tiltyard.web.rate_limits import SessionRateLimit, SignInThrottle, client_address
+from tiltyard.web.rate_limits import SignInThrottle, VoterLimits, client_address
 
 ASK = "/api/v1/arenas/arena/matchups"
 SIGN_IN = "/api/v1/operator/sign-in"
@@ -136,65 +139,127 @@ def test_an_address_of_ipv6_stands_for_its_network(one, other, same):
     assert client_address(connection_from(None)) == ""
 
 
-@given(st.integers(1, 50), st.lists(st.floats(0, 30), max_size=300))
-def test_no_span_brings_more_than_twice_its_limit_and_the_patient_are_never_refused(limit, pauses):
-    now, times, waits = 0.0, [], []
-    session_rate_limit = SessionRateLimit(limit, clock=lambda: now)
-    patient = SessionRateLimit(limit, clock=lambda: now)
-    asked = -1e9
-    for pause in pauses:
-        now += pause
-        try:
-            session_rate_limit.admit("a")
-            times.append(now)
-        except Busy as refusal:
-            waits.append(refusal.retry_after)
-        if now - asked > 720 / limit + 1e-6:
-            patient.admit("a")
-            asked = now
-    assert all(0 < wait <= 720 / limit for wait in waits)
-    for first in times:
-        assert sum(first <= one < first + 60 for one in times) <= 2 * limit
-        assert sum(first <= one < first + 3600 for one in times) <= 10 * limit
-
-
 def test_an_address_alone_cannot_fill_an_arena_with_open_matchups():
     """As many as it likes for as long as a matchup stays open, at the limits that stand unless others are set."""
-    now, admitted, open_for = 0.0, 0, ArenaSettings().expiry_seconds
-    session_rate_limit = SessionRateLimit(ServingSettings().new_sessions_per_minute, clock=lambda: now)
-    while now < open_for:
-        try:
-            session_rate_limit.admit("a")
-            admitted += 1
-        except Busy as refusal:
-            now += refusal.retry_after + 1e-6
-    web_processes = 10
+    open_for, per_minute = ArenaSettings().expiry_seconds, ServingSettings().new_sessions_per_minute
+    limits = VoterLimits(SharedLimits(None, SecretKeys([SECRET])), ServingSettings())
+    minute, hour = limits._new_sessions
+    assert [(one.count, one.seconds) for one in (minute, hour)] == [(per_minute, 60), (5 * per_minute, 3600)]
+    web_processes = 64
+    shares = web_processes * hour.share * (1 + open_for / hour.seconds)
+    admitted = hour.count * (1 + open_for / hour.seconds) + shares
     assert (
-        admitted * open_matchup_limits.OPEN_MATCHUPS_PER_VOTER_LIMIT * web_processes
-        < open_matchup_limits.OPEN_MATCHUP_LIMIT
+        admitted * open_matchup_limits.OPEN_MATCHUPS_PER_VOTER_LIMIT < open_matchup_limits.OPEN_MATCHUP_LIMIT
     )
 
 
-def test_whoever_waits_as_told_is_let_in_and_nobody_else_had_to():
-    now = 100.0
-    session_rate_limit = SessionRateLimit(6, clock=lambda: now)
-    for _ in range(6):
-        session_rate_limit.admit("a")
-    with pytest.raises(Busy) as caught:
-        session_rate_limit.admit("a")
-    session_rate_limit.admit("b")
-    now += caught.value.retry_after + 1e-6
-    session_rate_limit.admit("a")
+def test_no_limit_remembers_nobody():
+    async def scene():
+        limits = VoterLimits(
+            SharedLimits(None, SecretKeys([SECRET])), ServingSettings(new_sessions_per_minute=0)
+        )
+        queue = SimpleNamespace(arena=1, settings=ArenaSettings())
+        for _ in range(2000):
+            await limits.admit_session(connection_from(("192.0.2.1", 80)), queue, known=False)
+            await limits.admit("votes", connection_from(("192.0.2.1", 80)), queue, Voter(7))
+        assert len(limits.shared) == 0
+
+    asyncio.run(scene())
 
 
-def test_few_addresses_are_remembered_and_no_limit_remembers_none(monkeypatch):
-    monkeypatch.setattr(rate_limits, "_TRACKED_ADDRESS_LIMIT", 10)
-    session_rate_limit, open_door = SessionRateLimit(5), SessionRateLimit(0)
-    for k in range(100):
-        session_rate_limit.admit(str(k))
-        open_door.admit("the same")
-    assert [k for k in range(100) if session_rate_limit._left.get(str(k))] == list(range(90, 100))
-    assert len(open_door._left) == 0
+def test_limits_stand_on_a_public_address_and_elsewhere_if_they_are_stated():
+    public, local = ServingSettings(base_url="https://arena.example.org"), ServingSettings()
+    assert public.minute_limits("session") == dict(SESSION_LIMITS)
+    assert public.minute_limits("network") == dict(NETWORK_LIMITS)
+    assert local.minute_limits("session") == local.minute_limits("network") == {}
+    assert ServingSettings(session_limits="votes = 5,skips=0").minute_limits("session") == {"votes": 5}
+    some = ServingSettings(base_url="https://arena.example.org", session_limits="votes=5, skips=0")
+    assert some.minute_limits("session") == {"matchups": 120, "votes": 5, "reveals": 60, "reports": 10}
+    none = ServingSettings(base_url="https://arena.example.org", network_limits="none")
+    assert none.minute_limits("network") == {}
+    assert not ServingSettings(base_url="http://localhost:8420").has_public_address
+    assert not ServingSettings(base_url="http://[::1]:8420").has_public_address
+
+
+@pytest.mark.parametrize(
+    "text", ["votes", "votes=", "votes=x", "votes=-1", "cats=3", "votes=1 skips=2", "votes=²", "x" * 600]
+)
+def test_limits_that_cannot_be_read_are_refused(text):
+    with pytest.raises(BadOption, match="session_limits"):
+        ServingSettings(session_limits=text)
+    with pytest.raises(BadOption, match="minute_limits"):
+        ArenaSettings(minute_limits=text)
+
+
+def test_a_session_that_does_too_much_is_refused_and_others_are_not(database):
+    made_arena(database, 8, 12)
+    limits = "matchups=50, votes=3, skips=2, reveals=1, reports=1"
+    with served(database, settings=ServingSettings(session_limits=limits)) as site:
+        fast, calm = site.client(), site.client()
+
+        def acts(client, act, **body):
+            matchup = client.post(ASK).json()["matchup"]
+            return client.post(f"/api/v1/matchups/{matchup}/{act}", json=body)
+
+        votes = [acts(fast, "vote", winner="tie").status_code for _ in range(5)]
+        assert votes == [200, 200, 200, 429, 429]
+        refused = acts(fast, "vote", winner="tie")
+        assert refused.json()["type"] == "urn:tiltyard:problem:too-many"
+        assert 1 <= int(refused.headers["retry-after"]) <= 20
+        assert "too many votes in this session" in refused.json()["detail"]
+        assert [acts(fast, "skip").status_code for _ in range(3)] == [200, 200, 429]
+        assert [acts(fast, "report", reason="broken").status_code for _ in range(2)] == [204, 429]
+        assert acts(fast, "reveal").status_code == 409
+        assert acts(fast, "reveal").status_code == 429
+        assert acts(calm, "vote", winner="tie").status_code == 200
+        judge = site.client(make_token(database, "judge"))
+        assert [acts(judge, "vote", winner="tie").status_code for _ in range(5)] == [200] * 5
+        page = fast.post(
+            f"/matchups/{fast.post(ASK).json()['matchup']}/vote",
+            data={"winner": "tie"},
+            headers={"accept": "text/html"},
+        )
+        assert (page.status_code, "too many votes in this session" in page.text) == (429, True)
+
+
+def test_networks_and_arenas_have_limits_and_private_arenas_none_by_network(database):
+    made_arena(database, 8, 12, settings=ArenaSettings(minute_limits="skips=6, sessions=3"))
+    with served(database, settings=ServingSettings(network_limits="votes=4")) as site:
+        clients = [site.client() for _ in range(3)]
+
+        def acts(client, act, **body):
+            matchup = client.post(ASK).json()["matchup"]
+            return client.post(f"/api/v1/matchups/{matchup}/{act}", json=body).status_code
+
+        assert [acts(client, "vote", winner="tie") for client in clients * 2] == [200] * 4 + [429] * 2
+        assert [acts(client, "skip") for client in clients * 3] == [200] * 6 + [429] * 3
+        new = site.client().post(ASK)
+        assert (new.status_code, "in this arena" in new.json()["detail"]) == (429, True)
+
+
+@pytest.mark.parametrize("voters", [60, pytest.param(300, marks=pytest.mark.slow)])
+def test_a_lecture_hall_of_invited_voters_votes_from_one_address(database, voters):
+    made_arena(database, 4, 6, settings=ArenaSettings(entry="passcode"))
+    settings = ServingSettings(new_sessions_per_minute=20, network_limits="votes=20, matchups=20")
+
+    async def passcode():
+        async with open_pool(database, most=1) as pool:
+            await set_passcode(pool, "arena", "a-long-passcode", actor="cli")
+
+    asyncio.run(passcode())
+    with served(database, settings=settings) as site:
+        entered = site.client()
+        answer = entered.post("/arenas/arena/enter", data={"passcode": "a-long-passcode"})
+        assert answer.status_code == 303
+        grant = {name: value for name, value in entered.cookies.items() if "entry" in name}
+        hall = site.client()
+        for _ in range(voters):
+            hall.cookies.clear()
+            hall.cookies.update(grant)
+            shown = hall.post(ASK)
+            assert shown.status_code == 201
+            voted = hall.post(f"/api/v1/matchups/{shown.json()['matchup']}/vote", json={"winner": "tie"})
+            assert voted.status_code == 200
 
 
 def test_new_voters_of_one_address_are_counted_and_known_ones_are_not(database):
@@ -261,5 +326,5 @@ def test_an_unknown_arena_costs_one_question_and_leaves_nothing(site, monkeypatc
     assert len(asked) == 20
     assert site.registry.voting_queues == ()
     assert site.registry._queues == {}
-    assert len(site.context.access.session_rate_limit._left) == 0
+    assert len(site.context.access.limits.shared) == 0
     assert counted(site.database, "sessions") == before

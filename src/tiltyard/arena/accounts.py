@@ -1,6 +1,6 @@
 """Accounts: voters' sessions, operators' sign-ins, API tokens, and the audit log of changes.
 
-A voter's session is a random number in a signed cookie. It has a row only if it was revoked. Secrets are shown once and stored as hashes: SHA-256 for random tokens, argon2 for passwords.
+A voter's session is a random number in a signed cookie. It has a row only if it came to a gate or was revoked. Secrets are shown once and stored as hashes: SHA-256 for random tokens, argon2 for passwords.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from enum import IntEnum
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, get_args
 
@@ -37,6 +38,7 @@ __all__ = [
     "OPERATOR_LINK_LIFETIME",
     "SCOPES",
     "Accounts",
+    "GateResult",
     "LinkPurpose",
     "OperatorSession",
     "RevokedSessions",
@@ -72,6 +74,17 @@ _FIRST_RANDOM_SESSION = 2**32
 _MIN_PASSWORD_CHARACTERS, _MAX_PASSWORD_CHARACTERS = 12, 1024
 #: Longer names of browsers are cut.
 _MAX_BROWSER_CHARACTERS = 300
+
+
+class GateResult(IntEnum):
+    """What came of the gate for a voter's session, as it is stored."""
+
+    #: The session began where there is no gate.
+    NONE = 0
+    PASSED = 1
+    FAILED = 2
+    #: The voter's browser could compute no proof, which says nothing about the voter.
+    UNAVAILABLE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +263,11 @@ class Accounts:
                 raise NotFound(f"no such session: {session}; the operator's page of voters lists them")
             detail = {"session": session, "revoked": [False, True]}
             await write_audit_entry(connection, actor, "revoke session", detail)
+
+    async def keep_gate(self, session: int, gate: GateResult) -> None:
+        """Keep the result of the gate with a voter's session. Who has passed once stays so."""
+        async with self._connected("keep the result of the gate") as connection:
+            await connection.execute(statement("keep_gate"), {"session": session, "gate": int(gate)})
 
     async def revoked_sessions(self, within: timedelta) -> frozenset[int]:
         """Voters' sessions that were revoked within this time."""

@@ -15,6 +15,11 @@ WHERE %(random)s OR known.session IS NOT NULL
 ON CONFLICT (session) DO UPDATE SET revoked_at = coalesce(sessions.revoked_at, excluded.revoked_at)
 RETURNING session;
 
+-- name: keep_gate
+-- Keep the result of the gate with a voter's session, which gets its row now. Who has passed stays so.
+INSERT INTO sessions (session, source, gate) OVERRIDING SYSTEM VALUE VALUES (%(session)s, 0, %(gate)s)
+ON CONFLICT (session) DO UPDATE SET gate = excluded.gate WHERE sessions.gate <> 1;
+
 -- name: revoked_sessions
 -- Voters' sessions that were revoked and whose cookies have not expired.
 SELECT session FROM sessions WHERE source = 0 AND revoked_at > now() - %(within)s::interval;

@@ -26,6 +26,7 @@ from tiltyard.errors import (
     NotFound,
     OutOfBudget,
     Paused,
+    ProofNeeded,
     StoreFault,
     TiltyardError,
     UnreadableFile,
@@ -39,6 +40,7 @@ __all__ = [
     "RetrySchedule",
     "api_path",
     "error_from_problem",
+    "gate_ahead",
     "http_options",
     "load_http_library",
     "unreachable_error",
@@ -70,9 +72,11 @@ class Call(Generic[T]):
     #: Sent twice, it does what it does sent once.
     repeatable: bool = True
 
-    def request(self, client: Any) -> httpx2.Request:
-        """The request as the HTTP library wants it."""
+    def request(self, client: Any, proof: str | None = None) -> httpx2.Request:
+        """The request as the HTTP library wants it, with the proof for a gate if there is one."""
         headers = {"content-type": self.media_type} if self.content is not None else {}
+        if proof is not None:
+            headers["tiltyard-proof"] = proof
         query = {name: _text(value) for name, value in self.query.items() if value is not None}
         options: dict[str, object] = {"params": query, "headers": headers}
         if self.content is not None:
@@ -206,6 +210,14 @@ def unreachable_error(call: Call[Any], base_url: str, error: Exception) -> Store
     )
 
 
+def gate_ahead(answer: httpx2.Response) -> str | None:
+    """The arena whose gate asks for a proof before this call; ``None`` for every other answer."""
+    if answer.status_code != 403:
+        return None
+    told = _told(answer)
+    return told["gate"] or None if told["type"].endswith(":proof-needed") else None
+
+
 def error_from_problem(answer: httpx2.Response) -> TiltyardError:
     """A refusal (problem+json) as the error that the server raised."""
     told = _told(answer)
@@ -228,13 +240,15 @@ def error_from_problem(answer: httpx2.Response) -> TiltyardError:
 
 
 def _not_allowed(text: str, name: str, arena: str, *, known: bool) -> NotAllowed:
+    if name == "proof-needed":
+        return ProofNeeded(text)
     if name in _ENTRIES:
         return NotAdmitted(text, arena=arena or None, entry=_ENTRIES[name])
     return NotAllowed(text, known=known)
 
 
 def _told(answer: httpx2.Response) -> dict[str, str]:
-    """Type, title, detail and arena, as far as there are any; another server's page is no detail."""
+    """Type, title, detail, and which arena asks for entry or a proof, as far as there are any; another server's page is no detail."""
     try:
         document = json.loads(answer.content) if "json" in answer.headers.get("content-type", "") else {}
     except ValueError:
@@ -242,7 +256,7 @@ def _told(answer: httpx2.Response) -> dict[str, str]:
     said = document if isinstance(document, dict) else {}
     return {
         name: str(said.get(name) or "")[:_MAX_DETAIL_CHARACTERS]
-        for name in ("type", "title", "detail", "arena")
+        for name in ("type", "title", "detail", "arena", "gate")
     }
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from tiltyard.client import operator_calls, voter_calls
 from tiltyard.client.operator_calls import Me
 from tiltyard.client.transport import AsyncTransport
-from tiltyard.client.voter_calls import Ended, Matchup, Revealed, RevealedVote, Side
+from tiltyard.client.voter_calls import Ended, GateAnswer, Matchup, Revealed, RevealedVote, Side
 
 __all__ = ["AsyncClient"]
 
@@ -26,6 +26,9 @@ class AsyncClient(AsyncTransport):
 
     async def next_matchup(self, arena: str, *, ahead: bool = False) -> Matchup:
         return await self.call(voter_calls.next_matchup(arena, ahead=ahead))
+
+    async def gate(self, arena: str) -> GateAnswer:
+        return await self.call(voter_calls.gate(arena))
 
     async def open_matchups(self, arena: str) -> list[Matchup]:
         return await self.call(voter_calls.open_matchups(arena))

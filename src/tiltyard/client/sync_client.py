@@ -28,7 +28,7 @@ from tiltyard.client.live_calls import ShownBattle, ShownFrame
 from tiltyard.client.operator_calls import Me, NewToken, Token
 from tiltyard.client.reader_calls import ArenaInfo, JsonDocument, ReportInfo, SnapshotInfo
 from tiltyard.client.transport import Transport
-from tiltyard.client.voter_calls import Ended, Matchup, Revealed, RevealedVote, Side
+from tiltyard.client.voter_calls import Ended, GateAnswer, Matchup, Revealed, RevealedVote, Side
 
 __all__ = ["Client"]
 
@@ -54,6 +54,10 @@ class Client(Transport):
     def next_matchup(self, arena: str, *, ahead: bool = False) -> Matchup:
         """The matchup to show to this voter now; ``ahead``: a further one, to be shown next."""
         return self.call(voter_calls.next_matchup(arena, ahead=ahead))
+
+    def gate(self, arena: str) -> GateAnswer:
+        """What a new voter must do before the first matchup. A client does it by itself, when it is asked to."""
+        return self.call(voter_calls.gate(arena))
 
     def open_matchups(self, arena: str) -> list[Matchup]:
         """What this voter was served and has not answered."""

@@ -9,14 +9,17 @@ from contextlib import asynccontextmanager, contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from tiltyard.client import voter_calls
 from tiltyard.client.api_call import (
     Call,
     RetrySchedule,
     error_from_problem,
+    gate_ahead,
     http_options,
     load_http_library,
     unreachable_error,
 )
+from tiltyard.wire.gate import solve_challenge
 
 if TYPE_CHECKING:
     import httpx2
@@ -37,13 +40,19 @@ class Transport:
 
     def call(self, call: Call[T]) -> T:
         """What the server answers; a refusal is an error of the `Refused` tree."""
-        patience, tries = RetrySchedule(self._patience), 0
+        patience, tries, proof = RetrySchedule(self._patience), 0, None
         while True:
             failed: Exception | httpx2.Response
             try:
-                answer = self._http.send(call.request(self._http))
+                answer = self._http.send(call.request(self._http, proof))
                 if answer.is_success:
                     return call.value(answer)
+                gate = gate_ahead(answer) if proof is None else None
+                if gate is not None:
+                    asked = self.call(voter_calls.gate(gate)).challenge
+                    proof = None if asked is None else solve_challenge(asked)
+                    if proof is not None:
+                        continue
                 failed = answer
             except self._library.TransportError as error:
                 failed = error
@@ -92,13 +101,19 @@ class AsyncTransport:
 
     async def call(self, call: Call[T]) -> T:
         """What the server answers; a refusal is an error of the `Refused` tree."""
-        patience, tries = RetrySchedule(self._patience), 0
+        patience, tries, proof = RetrySchedule(self._patience), 0, None
         while True:
             failed: Exception | httpx2.Response
             try:
-                answer = await self._http.send(call.request(self._http))
+                answer = await self._http.send(call.request(self._http, proof))
                 if answer.is_success:
                     return call.value(answer)
+                gate = gate_ahead(answer) if proof is None else None
+                if gate is not None:
+                    asked = (await self.call(voter_calls.gate(gate))).challenge
+                    proof = None if asked is None else await asyncio.to_thread(solve_challenge, asked)
+                    if proof is not None:
+                        continue
                 failed = answer
             except self._library.TransportError as error:
                 failed = error

@@ -8,6 +8,7 @@ from typing import Literal, cast
 from tiltyard.client.api_call import Call, api_path
 from tiltyard.client.decoder import decode_list, decode_nothing, decode_value
 from tiltyard.errors import BadOption
+from tiltyard.wire.gate import GateAnswer, GateChallenge
 from tiltyard.wire.records import body_of
 from tiltyard.wire.vocabulary import ComplaintReason, Label, SkipReason, Tag, Winner
 from tiltyard.wire.voting import (
@@ -34,6 +35,8 @@ __all__ = [
     "BoardPlace",
     "BoardPlaces",
     "Ended",
+    "GateAnswer",
+    "GateChallenge",
     "Matchup",
     "MatchupResponses",
     "PairProgress",
@@ -42,6 +45,7 @@ __all__ = [
     "ShownPrompt",
     "ShownResponse",
     "finish",
+    "gate",
     "next_matchup",
     "open_matchups",
     "remark",
@@ -60,6 +64,10 @@ Side = Literal["a", "b"]
 def next_matchup(arena: str, *, ahead: bool = False) -> Call[Matchup]:
     body = body_of(NextMatchupRequest(ahead=ahead))
     return Call("POST", api_path("arenas", arena, "matchups"), decode_value(Matchup), body=body)
+
+
+def gate(arena: str) -> Call[GateAnswer]:
+    return Call("GET", api_path("arenas", arena, "gate"), decode_value(GateAnswer))
 
 
 def open_matchups(arena: str) -> Call[list[Matchup]]:

@@ -370,6 +370,17 @@ CREATE TABLE public.job_failures (
     retry_at timestamp with time zone NOT NULL
 );
 
+CREATE UNLOGGED TABLE public.limit_buckets (
+    bucket bytea NOT NULL,
+    capacity double precision NOT NULL,
+    seconds double precision NOT NULL,
+    tokens double precision NOT NULL,
+    spent double precision NOT NULL,
+    granted double precision NOT NULL,
+    leased_at timestamp with time zone NOT NULL
+)
+WITH (fillfactor='50');
+
 CREATE TABLE public.live_battles (
     arena integer NOT NULL,
     matchup uuid NOT NULL,
@@ -758,6 +769,8 @@ CREATE TABLE public.sessions (
     name text,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     revoked_at timestamp with time zone,
+    gate smallint DEFAULT 0 NOT NULL,
+    CONSTRAINT sessions_gate_check CHECK (((gate >= 0) AND (gate <= 3))),
     CONSTRAINT sessions_source_check CHECK ((source = ANY (ARRAY[0, 1])))
 );
 
@@ -861,6 +874,9 @@ ALTER TABLE ONLY public.invitations
 
 ALTER TABLE ONLY public.job_failures
     ADD CONSTRAINT job_failures_pkey PRIMARY KEY (name);
+
+ALTER TABLE ONLY public.limit_buckets
+    ADD CONSTRAINT limit_buckets_pkey PRIMARY KEY (bucket);
 
 ALTER TABLE ONLY public.live_battles
     ADD CONSTRAINT live_battles_pkey PRIMARY KEY (arena, matchup);
@@ -1064,6 +1080,8 @@ CREATE INDEX response_details_used ON public.response_details USING btree (arena
 CREATE INDEX responses_by_content ON public.responses USING btree (sha256);
 
 CREATE UNIQUE INDEX responses_live ON public.responses USING btree (arena, model, prompt) WHERE (withdrawn_at IS NULL);
+
+CREATE INDEX sessions_revoked ON public.sessions USING btree (revoked_at) WHERE (revoked_at IS NOT NULL);
 
 CREATE INDEX snapshots_by_hash ON public.snapshots USING btree (sha256);
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
 from tiltyard.errors import BadOption
+from tiltyard.settings.minute_limits import ARENA_KINDS, read_minute_limits
 
 __all__ = [
     "EMBED_SITE_LIMIT",
@@ -18,6 +19,7 @@ __all__ = [
     "ArenaKind",
     "ArenaSettings",
     "Entry",
+    "Gate",
     "LiveIdentity",
     "LivePace",
     "LiveVotes",
@@ -33,6 +35,9 @@ Visibility = Literal["open", "closed"]
 #: link. ``passcode``: whoever has typed its passcode. ``sign-in``: whoever is signed in through the installation's
 #: identity provider or gateway.
 Entry = Literal["open", "invitation", "passcode", "sign-in"]
+#: What a new voter of an open arena must do first. ``proof``: the browser computes a proof of work. ``none``: nothing.
+#: ``auto``: ``proof`` if the service has a public address, otherwise ``none``.
+Gate = Literal["auto", "proof", "none"]
 #: When voters see the names behind the responses they voted on. ``session``: all together, after a
 #: number of votes or on request. ``vote``: after each vote. ``never``: not at all.
 Reveal = Literal["session", "vote", "never"]
@@ -77,6 +82,10 @@ class ArenaSettings:
     #: Names of groups with commas between them: if `entry` is ``sign-in``, only their members may come in. Empty: everybody
     #: who is signed in.
     entry_groups: str = ""
+    #: What a new voter must do first, if `entry` is ``open``. Whoever was invited or is signed in passes without it.
+    gate: Gate = "auto"
+    #: What all voters together may do in a minute, such as ``votes=5000, sessions=1000``; None: no limits.
+    minute_limits: str | None = None
     #: How long a vote can be undone, if the names have not been revealed.
     undo_seconds: float = 10.0
     #: How long a matchup stays open for a vote.
@@ -152,6 +161,8 @@ class ArenaSettings:
         _check_groups(self.entry_groups)
         if self.embed_sites is not None:
             _check_sites(self.embed_sites)
+        if self.minute_limits is not None:
+            read_minute_limits("minute_limits", self.minute_limits, ARENA_KINDS)
 
     @property
     def is_live(self) -> bool:
@@ -186,6 +197,10 @@ class ArenaSettings:
         if self.ageing_hours is None:
             return PUBLIC_AGEING_HOURS if on_public_address else 0.0
         return self.ageing_hours
+
+    def is_gated(self, *, public_address: bool) -> bool:
+        """Whether a new voter who was not invited and is not signed in must pass the gate."""
+        return self.public and (self.gate == "proof" or (self.gate == "auto" and public_address))
 
     @property
     def serves(self) -> bool:
@@ -225,6 +240,7 @@ class ArenaSettings:
 _CHOICES = {
     "visibility": ("open", "closed"),
     "entry": ("open", "invitation", "passcode", "sign-in"),
+    "gate": ("auto", "proof", "none"),
     "order": ("conservative", "bradley-terry"),
     "reveal": ("session", "vote", "never"),
     "shown_check": ("public", "always", "never"),

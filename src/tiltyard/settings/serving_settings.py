@@ -5,10 +5,16 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from tiltyard.errors import BadOption
+from tiltyard.settings.minute_limits import (
+    NETWORK_LIMITS,
+    SESSION_LIMITS,
+    LimitedKind,
+    read_minute_limits,
+)
 
 __all__ = [
     "ROLES",
@@ -33,7 +39,7 @@ _RANGES = {
     "header_seconds": (1, 3600),
     "body_seconds": (1, 3600),
 }
-_LIMITS = ("new_sessions_per_minute", "connections_per_address")
+_LIMITS = ("new_sessions_per_minute", "easy_sessions_per_minute", "connections_per_address")
 
 _LOOPBACK_NAMES = frozenset({"localhost", "ip6-localhost"})
 #: Ends of names that are used in local networks only.
@@ -64,9 +70,16 @@ class ServingSettings:
     metrics_host: str = "127.0.0.1"
     #: Whether every request is logged, not only failed ones.
     log_requests: bool = False
-    #: Rate limit of new voters per address and web process: this many in a minute, and five times as many in an hour;
-    #: 0: no limit.
+    #: Rate limit of new voters of open arenas per network: this many in a minute, and five times as many in an hour; 0: no
+    #: limit.
     new_sessions_per_minute: int = 600
+    #: The gate of an open arena is harder for a network with more new voters than this in a minute; 0: never.
+    easy_sessions_per_minute: int = 20
+    #: What one session may do in a minute, such as ``votes=60, skips=30``; ``none``: no limits. What is not named has its
+    #: default on a public address, and no limit elsewhere.
+    session_limits: str = ""
+    #: The same for all sessions of one network in open arenas.
+    network_limits: str = ""
     #: Database connections of one web process, besides the one that listens for new boards.
     connections: int = 12
     #: Concurrent connections from one address to one web process, except trusted proxies; 0: no limit.
@@ -95,6 +108,8 @@ class ServingSettings:
             )
         for proxy in self.trusted_proxies:
             _check_network(proxy)
+        read_minute_limits("session_limits", self.session_limits, tuple(SESSION_LIMITS))
+        read_minute_limits("network_limits", self.network_limits, tuple(NETWORK_LIMITS))
         if self.base_url is not None:
             _check_base_url(self.base_url)
         if self.base_url is None and self.role != "rater" and not is_loopback(self.host):
@@ -110,6 +125,19 @@ class ServingSettings:
         for name in _LIMITS:
             if getattr(self, name) < 0:
                 raise BadOption(f"{name} is {getattr(self, name)}; expected 0 (no limit) or more")
+
+    @property
+    def has_public_address(self) -> bool:
+        """Whether voters reach the service by an address other than this machine's own."""
+        return self.base_url is not None and not is_loopback(urlsplit(self.base_url).hostname or "")
+
+    def minute_limits(self, scope: Literal["session", "network"]) -> dict[LimitedKind, int]:
+        """What one session or one network may do in a minute. What is not there has no limit."""
+        defaults = SESSION_LIMITS if scope == "session" else NETWORK_LIMITS
+        stated = self.session_limits if scope == "session" else self.network_limits
+        limits = dict(defaults) if self.has_public_address else {}
+        limits |= read_minute_limits(f"{scope}_limits", stated, tuple(defaults))
+        return {kind: limit for kind, limit in limits.items() if limit}
 
     @property
     def secure(self) -> bool:
@@ -217,6 +245,9 @@ SERVING_VARIABLES: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "metrics_host": ("TILTYARD_METRICS_HOST", str),
     "log_requests": ("TILTYARD_LOG_REQUESTS", _yes),
     "new_sessions_per_minute": ("TILTYARD_NEW_SESSIONS_PER_MINUTE", _whole),
+    "easy_sessions_per_minute": ("TILTYARD_EASY_SESSIONS_PER_MINUTE", _whole),
+    "session_limits": ("TILTYARD_SESSION_LIMITS", str),
+    "network_limits": ("TILTYARD_NETWORK_LIMITS", str),
     "connections": ("TILTYARD_CONNECTIONS", _whole),
     "connections_per_address": ("TILTYARD_CONNECTIONS_PER_ADDRESS", _whole),
     "live_turns": ("TILTYARD_LIVE_TURNS", _whole),

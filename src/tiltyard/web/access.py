@@ -12,6 +12,7 @@ from fastapi.security import APIKeyCookie, HTTPBearer
 from tiltyard.arena.accounts import (
     SCOPES,
     Accounts,
+    GateResult,
     OperatorSession,
     RevokedSessions,
     SessionOrigin,
@@ -31,9 +32,9 @@ from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.caches import BoundedCache
-from tiltyard.errors import NotAllowed, NotFound, RoleMissing, SecondFactorMissing
-from tiltyard.instruments import SESSIONS
-from tiltyard.settings.arena_settings import Entry
+from tiltyard.errors import NotAllowed, NotFound, ProofNeeded, RoleMissing, SecondFactorMissing
+from tiltyard.instruments import GATE_RESULTS, SESSIONS
+from tiltyard.settings.arena_settings import ArenaSettings, Entry
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.context import context_of
 from tiltyard.web.cookies import (
@@ -47,9 +48,11 @@ from tiltyard.web.cookies import (
 )
 from tiltyard.web.declared_skills import SkillCookies
 from tiltyard.web.entry_grants import EntryGrants
+from tiltyard.web.gate_proofs import PROOF_COOKIE, PROOF_HEADER, UNAVAILABLE_PROOF, GateProofs
 from tiltyard.web.identities import Identities
-from tiltyard.web.rate_limits import SessionRateLimit, SignInThrottle, client_address
+from tiltyard.web.rate_limits import SignInThrottle, VoterLimits, client_address
 from tiltyard.web.route_roles import RouteNeed, route_need
+from tiltyard.wire.gate import GateAnswer
 from tiltyard.wire.operators import Token
 from tiltyard.wire.vocabulary import Scope
 
@@ -158,9 +161,14 @@ class Access:
         keys: SecretKeys,
         settings: ServingSettings,
         identities: Identities | None = None,
+        limits: VoterLimits | None = None,
     ) -> None:
         self.accounts = accounts
         self.keys = keys
+        #: How often voters may do something; ``None`` for no limits.
+        self.limits = limits
+        self._proofs = GateProofs(keys)
+        self._public_address = settings.has_public_address
         self._second_factor = [role for role in OPERATOR_ROLES if role in settings.second_factor]
         self.cookies = Cookies(keys, secure=settings.secure)
         #: Who is signed in as a person; ``None`` if nobody can be.
@@ -170,9 +178,8 @@ class Access:
         self.sign_in_throttle = SignInThrottle()
         #: Attempts to come in to private arenas; whoever guesses passcodes does not keep the operator waiting.
         self.entry_throttle = SignInThrottle()
-        self.session_rate_limit = SessionRateLimit(settings.new_sessions_per_minute)
-        #: Voters by cookie; saves the verification.
-        self._voters: BoundedCache[str, Voter] = BoundedCache(
+        #: Voters by cookie, and what came of the gate; saves the verification.
+        self._voters: BoundedCache[str, tuple[Voter, GateResult]] = BoundedCache(
             _CACHED_ENTRY_LIMIT, seconds=_COOKIE_CACHE_SECONDS
         )
         self._revoked = RevokedSessions(accounts, VOTER_COOKIE_LIFETIME)
@@ -266,15 +273,18 @@ class Access:
             person = await self.entry.person(request)
             if person is not None:
                 return Voter(person.session, HUMAN)
-        cookie = read_cookie(request, VOTER_COOKIE)
-        known = None if cookie is None else self._voters.get(cookie) or self._verified(cookie)
-        return None if known is None or await self._revoked.has(known.session) else known
+        known = self._of_cookie(request)
+        return None if known is None or await self._revoked.has(known[0].session) else known[0]
 
-    def _verified(self, cookie: str) -> Voter | None:
-        """The voter of a cookie, if its signature is valid."""
+    def _of_cookie(self, request: Request) -> tuple[Voter, GateResult] | None:
+        """The voter of a request's cookie and what came of the gate, if the cookie's signature is valid."""
+        cookie = read_cookie(request, VOTER_COOKIE)
+        return None if cookie is None else self._voters.get(cookie) or self._verified(cookie)
+
+    def _verified(self, cookie: str) -> tuple[Voter, GateResult] | None:
         token = self.cookies.unseal(VOTER_COOKIE, cookie)
-        session = None if token is None else read_voter_token(token, time.time())
-        return None if session is None else self._voters.put(cookie, Voter(session, HUMAN))
+        found = None if token is None else read_voter_token(token, time.time())
+        return None if found is None else self._voters.put(cookie, (Voter(found[0], HUMAN), found[1]))
 
     async def _check_may_vote(self, request: Request, actor: Actor | None, queue: VotingQueue) -> None:
         """Anyone may vote in an open arena. A closed one requires the scope judge or read; a private one that or entry."""
@@ -293,13 +303,76 @@ class Access:
         if actor.session is None:
             actor.require("judge" if "judge" in actor.scopes else "read", arena)
 
-    def new_voter(self, request: Request) -> tuple[Voter, str]:
-        """Create a voter session and its cookie; `Busy` if the address exceeds its rate limit."""
-        self.session_rate_limit.admit(client_address(request))
-        voter = Voter(new_session_number(), HUMAN)
-        token = make_voter_token(voter.session, time.time())
-        SESSIONS.record()
-        return voter, self.cookies.header(VOTER_COOKIE, token, VOTER_COOKIE_LIFETIME)
+    def is_gated(self, settings: ArenaSettings) -> bool:
+        """Whether new voters of an arena must pass the gate."""
+        return settings.is_gated(public_address=self._public_address)
+
+    async def needs_proof(self, request: Request, queue: VotingQueue, voter: Voter | None) -> bool:
+        """Whether a voter must send a proof before the next matchup. Who has passed once needs none again."""
+        if not self.is_gated(queue.settings) or "authorization" in request.headers:
+            return False
+        if voter is not None:
+            known = self._of_cookie(request)
+            if known is not None and known[0].session == voter.session and known[1] != GateResult.NONE:
+                return False
+        return not await self.entry.is_known(request, queue.arena)
+
+    async def require_passed(self, request: Request, queue: VotingQueue, voter: Voter) -> None:
+        """Raise `ProofNeeded` if a voter must send a proof before the next matchup."""
+        if await self.needs_proof(request, queue, voter):
+            raise _proof_needed(queue)
+
+    async def challenge(self, request: Request, queue: VotingQueue, voter: Voter | None) -> GateAnswer:
+        """What a voter must do before the next matchup."""
+        if not await self.needs_proof(request, queue, voter):
+            return GateAnswer("none")
+        hard = self.limits is not None and await self.limits.is_crowded(request)
+        session = None if voter is None else voter.session
+        return GateAnswer("proof", self._proofs.challenge(time.time(), session, hard=hard))
+
+    async def begin(
+        self, request: Request, queue: VotingQueue, voter: Voter | None
+    ) -> tuple[Voter, str | None]:
+        """The voter who asks for a matchup, and the cookie to be set, if a session begins or passes the gate now.
+
+        Raises `ProofNeeded` before the gate, and `Busy` if there are too many new sessions.
+        """
+        gate = GateResult.NONE
+        session = new_session_number() if voter is None else voter.session
+        if await self.needs_proof(request, queue, voter):
+            gate, session = await self._pass_gate(request, queue, voter)
+        elif voter is not None:
+            return voter, None
+        if voter is None:
+            if self.limits is not None:
+                known = queue.settings.entry != "open" or await self.entry.is_known(request, queue.arena)
+                await self.limits.admit_session(request, queue, known=known)
+            SESSIONS.record()
+        if gate != GateResult.NONE:
+            await self.accounts.keep_gate(session, gate)
+        token = make_voter_token(session, time.time(), gate)
+        return Voter(session, HUMAN), self.cookies.header(VOTER_COOKIE, token, VOTER_COOKIE_LIFETIME)
+
+    async def _pass_gate(
+        self, request: Request, queue: VotingQueue, voter: Voter | None
+    ) -> tuple[GateResult, int]:
+        """What came of the gate, and the number of the session; `ProofNeeded` without a valid proof."""
+        proof = request.headers.get(PROOF_HEADER) or read_cookie(request, PROOF_COOKIE)
+        if proof is None:
+            GATE_RESULTS.record(1.0, "asked")
+            raise _proof_needed(queue)
+        if proof == UNAVAILABLE_PROOF:
+            if self.limits is not None:
+                await self.limits.admit_unproved(request)
+            GATE_RESULTS.record(1.0, "unavailable")
+            return GateResult.UNAVAILABLE, new_session_number() if voter is None else voter.session
+        checked = self._proofs.check(proof, time.time(), None if voter is None else voter.session)
+        if checked.result == "failed" and voter is not None:
+            await self.accounts.keep_gate(voter.session, GateResult.FAILED)
+        GATE_RESULTS.record(1.0, "asked" if checked.result == "old" else checked.result)
+        if checked.result != "passed":
+            raise _proof_needed(queue, f"this proof is {'too old' if checked.result == 'old' else 'wrong'}")
+        return GateResult.PASSED, checked.session if voter is None else voter.session
 
     def rater_cookie(self, session: int) -> str:
         """The ``Set-Cookie`` header for a browser in which a rater of an expert panel votes from now on."""
@@ -313,6 +386,16 @@ class Access:
             known = Voter(await self.accounts.judge_session(token), JUDGE)
             self._judges.put(key, known)
         return known
+
+
+def _proof_needed(
+    queue: VotingQueue, reason: str = "new voters of this arena send a proof of work first"
+) -> ProofNeeded:
+    return ProofNeeded(
+        f"{reason}: open the arena's voting page in a browser with scripts, come by an invitation or sign in; programs "
+        f"solve the challenge of GET /api/v1/arenas/{queue.name}/gate and send it in the header Tiltyard-Proof",
+        arena=queue.name,
+    )
 
 
 def registry_of(request: Request) -> ArenaRegistry:

@@ -20,6 +20,7 @@ from tiltyard.arena.boards.model_profiles import ModelProfiles
 from tiltyard.arena.operators.invitations import LiveInvitations
 from tiltyard.arena.operators.people import People
 from tiltyard.arena.operators.service_status import ServiceStatusReader
+from tiltyard.arena.processes.shared_limits import SharedLimits
 from tiltyard.arena.rating.rater_lag import check_reachable
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.arena.tasks import cancel_and_wait
@@ -47,6 +48,7 @@ from tiltyard.web.pages.model import ModelPageCache
 from tiltyard.web.pages.operator.operator_access import OperatorRoute
 from tiltyard.web.problem_details import PROBLEM_TYPE, OpenApi, add_problem_handlers
 from tiltyard.web.process_monitor import watch_process
+from tiltyard.web.rate_limits import VoterLimits
 from tiltyard.web.route_roles import check_route_table
 from tiltyard.web.routes import admin, arenas, battles, boards, health, live, matchups, moderation, operators
 from tiltyard.web.sign_in_attempts import SignInAttempts
@@ -98,7 +100,8 @@ def make_app(
 ) -> FastAPI:
     """The application. It starts and stops the arenas with the server. ``home`` is the data folder."""
 
-    context = _make_context(registry, keys, home, sign_in or SignInSettings())
+    limits = SharedLimits(registry.pool, keys)
+    context = _make_context(registry, keys, home, sign_in or SignInSettings(), limits)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -109,6 +112,7 @@ def make_app(
                 yield
             finally:
                 await cancel_and_wait(watching)
+                await limits.stop()
                 await registry.stop()
 
     app = ArenasApp(
@@ -135,7 +139,11 @@ def make_app(
 
 
 def _make_context(
-    registry: ArenaRegistry, keys: SecretKeys, home: Path | None, sign_in: SignInSettings
+    registry: ArenaRegistry,
+    keys: SecretKeys,
+    home: Path | None,
+    sign_in: SignInSettings,
+    limits: SharedLimits,
 ) -> Context:
     settings, cookies = registry.settings, Cookies(keys, secure=registry.settings.secure)
     identities = Identities(People(registry.pool, keys), cookies, sign_in, settings.shard)
@@ -143,7 +151,12 @@ def _make_context(
         registry=registry,
         matchup_ids=MatchupIds(keys, registry.settings.shard),
         access=Access(
-            Accounts(registry.pool), LiveInvitations(registry.pool), keys, settings, identities=identities
+            Accounts(registry.pool),
+            LiveInvitations(registry.pool),
+            keys,
+            settings,
+            identities=identities,
+            limits=VoterLimits(limits, settings),
         ),
         response_kinds=ResponseKinds(registry.pool),
         metrics=ProcessMetrics(),

@@ -15,6 +15,7 @@ from datetime import timedelta
 
 from starlette.requests import HTTPConnection
 
+from tiltyard.arena.accounts import GateResult
 from tiltyard.arena.operators.invitations import EntryGrant
 from tiltyard.arena.secret_keys import SecretKeys
 
@@ -43,17 +44,29 @@ _MAX_COOKIE_CHARACTERS = 200
 _NUMBERED_TOKEN = struct.Struct(">BQI")
 _NUMBERED_TOKEN_VERSION = 1
 _NUMBERED_TOKEN_CHARACTERS = 18
+#: The version of a voter's token says what came of the gate: no query is needed to know it.
+_VERSION_BY_GATE = {
+    GateResult.NONE: _NUMBERED_TOKEN_VERSION,
+    GateResult.PASSED: 2,
+    GateResult.UNAVAILABLE: 3,
+}
 
 
-def make_voter_token(session: int, issued: float) -> str:
+def make_voter_token(session: int, issued: float, gate: GateResult = GateResult.NONE) -> str:
     """The token of a voter's session, to be signed by `Cookies`. ``issued`` is a Unix time."""
-    return _make_numbered_token(session, int(issued))
+    return _make_numbered_token(session, int(issued), _VERSION_BY_GATE[gate])
 
 
-def read_voter_token(token: str, now: float) -> int | None:
-    """The session's number in a token; ``None`` if it is no such token or older than a cookie may be."""
-    found = _read_numbered_token(token, now, VOTER_COOKIE_LIFETIME)
-    return None if found is None else found[0]
+def read_voter_token(token: str, now: float) -> tuple[int, GateResult] | None:
+    """The session's number in a token and what came of the gate.
+
+    ``None`` if it is no such token or older than a cookie may be.
+    """
+    for gate, version in _VERSION_BY_GATE.items():
+        found = _read_numbered_token(token, now, VOTER_COOKIE_LIFETIME, version)
+        if found is not None:
+            return found[0], gate
+    return None
 
 
 def entry_cookie(shard: int, arena: int) -> str:
@@ -72,15 +85,17 @@ def read_entry_token(token: str, now: float) -> EntryGrant | None:
     return None if found is None else EntryGrant(*found)
 
 
-def _make_numbered_token(number: int, issued: int) -> str:
-    return _shown(_NUMBERED_TOKEN.pack(_NUMBERED_TOKEN_VERSION, number, issued))
+def _make_numbered_token(number: int, issued: int, version: int = _NUMBERED_TOKEN_VERSION) -> str:
+    return _shown(_NUMBERED_TOKEN.pack(version, number, issued))
 
 
-def _read_numbered_token(token: str, now: float, life: timedelta) -> tuple[int, int] | None:
+def _read_numbered_token(
+    token: str, now: float, life: timedelta, expected: int = _NUMBERED_TOKEN_VERSION
+) -> tuple[int, int] | None:
     if len(token) != _NUMBERED_TOKEN_CHARACTERS:
         return None
     version, number, issued = _NUMBERED_TOKEN.unpack(base64.urlsafe_b64decode(token + "=="))
-    valid = version == _NUMBERED_TOKEN_VERSION and now - issued < life.total_seconds()
+    valid = version == expected and now - issued < life.total_seconds()
     return (number, issued) if valid else None
 
 

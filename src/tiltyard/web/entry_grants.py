@@ -56,11 +56,21 @@ class EntryGrants:
         if entry == "sign-in":
             person = await self.person(request)
             return person is not None and settings.admits_groups(person.groups)
+        grant = self._grant(request, arena)
+        return grant is not None and await self._live.admit(arena, entry, grant)
+
+    async def is_known(self, request: HTTPConnection, arena: int) -> bool:
+        """Whether this browser came by an invitation to an open arena, or belongs to a person who is signed in."""
+        if await self.person(request) is not None:
+            return True
+        grant = self._grant(request, arena)
+        return grant is not None and await self._live.admit(arena, "invitation", grant)
+
+    def _grant(self, request: HTTPConnection, arena: int) -> EntryGrant | None:
         name = entry_cookie(self._shard, arena)
         cookie = read_cookie(request, name)
         token = None if cookie is None else self._cookies.unseal(name, cookie)
-        grant = None if token is None else read_entry_token(token, time.time())
-        return grant is not None and await self._live.admit(arena, entry, grant)
+        return None if token is None else read_entry_token(token, time.time())
 
     async def person(self, request: HTTPConnection) -> Person | None:
         """The person who is signed in, if any."""

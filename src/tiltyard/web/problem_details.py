@@ -29,6 +29,7 @@ from tiltyard.errors import (
     OpenBattle,
     OutOfBudget,
     Paused,
+    ProofNeeded,
     RoleMissing,
     StoreFault,
     TiltyardError,
@@ -88,6 +89,7 @@ _TITLES = {
 #: Our own errors: status, and name and title if the defaults do not fit.
 _ERRORS: tuple[tuple[type[TiltyardError], int, str | None, str | None], ...] = (
     (CodeNeeded, 401, "code-needed", "A code is needed"),
+    (ProofNeeded, 403, "proof-needed", "A proof is needed"),
     (RoleMissing, 403, "role-needed", "Your role does not allow this"),
     (NotAllowed, 401, None, None),
     (NotFound, 404, None, None),
@@ -150,6 +152,8 @@ def problem_for_error(error: TiltyardError) -> Response:
     if isinstance(error, NotAllowed) and error.known:
         status = 403
     about = {"matchup": error.matchup} if isinstance(error, OpenBattle) else None
+    if isinstance(error, ProofNeeded) and error.arena is not None:
+        about = {"gate": error.arena}
     return problem(status, str(error), name=name, title=title, headers=_headers(error, status), about=about)
 
 

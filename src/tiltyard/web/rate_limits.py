@@ -1,27 +1,42 @@
-"""Rate limits per client address."""
+"""Rate limits: of voters' sessions, networks and arenas, and of sign-in attempts per address."""
 
 from __future__ import annotations
 
 import asyncio
 import ipaddress
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from starlette.requests import HTTPConnection
 
+from tiltyard.arena.log.event_log import HUMAN
+from tiltyard.arena.processes.shared_limits import SharedLimit, SharedLimits
 from tiltyard.caches import BoundedCache
 from tiltyard.errors import Busy, NotAllowed
+from tiltyard.settings.minute_limits import ARENA_KINDS, LimitedKind, read_minute_limits
 
-__all__ = ["SessionRateLimit", "SignInThrottle", "client_address", "client_network"]
+if TYPE_CHECKING:
+    from tiltyard.arena.voting.voter_requests import Voter
+    from tiltyard.arena.voting.voting_queue import VotingQueue
+    from tiltyard.settings.serving_settings import ServingSettings
 
-#: Addresses that are tracked; the least recently seen is dropped first.
-_TRACKED_ADDRESS_LIMIT = 50_000
+__all__ = ["SignInThrottle", "VoterLimits", "client_address", "client_network"]
+
 #: Windows in seconds, and their limits as multiples of the limit per minute. The hour limits the open matchups
 #: that one address can leave behind, because an arena has a limited number of them.
 _SESSION_WINDOW_LIMITS = ((60, 1), (3600, 5))
+#: New sessions of a network in a minute whose browsers could compute no proof.
+_UNPROVED_SESSIONS_LIMIT = 2
+_PARSED_TEXT_LIMIT = 1_000
+_NEW_SESSIONS_MESSAGE = "too many new voters from this address; keep the session's cookie, or try again later"
+_MESSAGES = {
+    "session": "too many {kind} in this session; wait a moment, and try again",
+    "network": "too many {kind} from this address; wait a moment, and try again",
+    "arena": "too many {kind} in this arena at present; try again later",
+}
 #: An IPv6 client usually controls a whole network of this size.
 _IPV6_PREFIX_BITS = 64
 
@@ -88,36 +103,85 @@ class SignInThrottle:
                 del self._lines[address]
 
 
-class SessionRateLimit:
-    """Limits new sessions per address: ``per_minute``, and five times as many per hour; 0 for no limit.
+class VoterLimits:
+    """How often sessions, networks and arenas may do something in a minute, counted by all web processes together.
 
-    A token bucket: bursts up to the limit are allowed.
+    Judges, whose tokens an operator has given out, have no limits. Whoever was invited or is signed in counts for no
+    network: a lecture hall may have one address.
     """
 
-    def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._most = [float(per_minute * times) for _, times in _SESSION_WINDOW_LIMITS]
-        #: Sessions per second.
-        self._rates = [
-            most / seconds for most, (seconds, _) in zip(self._most, _SESSION_WINDOW_LIMITS, strict=True)
-        ]
-        self._clock = clock
-        #: How many each may still have in each span, and when that was so.
-        self._left: BoundedCache[str, tuple[list[float], float]] = BoundedCache(_TRACKED_ADDRESS_LIMIT)
-
-    def admit(self, address: str) -> None:
-        """Count one session, or raise `Busy`."""
-        if not self._most[0]:
-            return
-        now = self._clock()
-        left, since = self._left.get(address) or (self._most, now)
-        left = [
-            min(most, one + (now - since) * rate)
-            for one, most, rate in zip(left, self._most, self._rates, strict=True)
-        ]
-        wait = max((1 - one) / rate for one, rate in zip(left, self._rates, strict=True))
-        self._left.put(address, (left if wait > 0 else [one - 1 for one in left], now))
-        if wait > 0:
-            raise Busy(
-                "too many new voters from this address; keep the session's cookie, or try again later",
-                retry_after=wait,
+    def __init__(self, shared: SharedLimits, settings: ServingSettings) -> None:
+        self.shared = shared
+        self._sessions = _limits("session", settings.minute_limits("session"))
+        self._networks = _limits("network", settings.minute_limits("network"))
+        per_minute, easy = settings.new_sessions_per_minute, settings.easy_sessions_per_minute
+        self._new_sessions = [
+            SharedLimit(
+                f"sessions of a network in {seconds}",
+                "sessions",
+                "network",
+                per_minute * times,
+                _NEW_SESSIONS_MESSAGE,
+                seconds,
             )
+            for seconds, times in _SESSION_WINDOW_LIMITS
+            if per_minute
+        ]
+        self._easy = _limits("network", {"challenges": easy} if easy else {}).get("challenges")
+        self._unproved = _limits("network", {"sessions without proof": _UNPROVED_SESSIONS_LIMIT})
+        #: Limits of arenas by their text, which is the same for many.
+        self._arenas: BoundedCache[str, Mapping[str, SharedLimit]] = BoundedCache(_PARSED_TEXT_LIMIT)
+
+    async def admit(
+        self, kind: LimitedKind, request: HTTPConnection, queue: VotingQueue, voter: Voter
+    ) -> None:
+        """Count one request of a voter, or raise `Busy`. A session that does too much costs its network nothing."""
+        if voter.source != HUMAN:
+            return
+        limit = self._sessions.get(kind)
+        if limit is not None and not self.shared.take(limit, voter.session):
+            await self.shared.admit(limit, voter.session)
+        limit = self._networks.get(kind)
+        if limit is not None and queue.settings.entry == "open":
+            address = client_address(request)
+            if not self.shared.take(limit, address):
+                await self.shared.admit(limit, address)
+        await self._admit_in_arena(kind, queue)
+
+    async def admit_session(self, request: HTTPConnection, queue: VotingQueue, *, known: bool) -> None:
+        """Count a new session, or raise `Busy`. ``known``: whether its voter was invited or is signed in."""
+        if not known:
+            address = client_address(request)
+            for limit in self._new_sessions:
+                await self.shared.admit(limit, address)
+        await self._admit_in_arena("sessions", queue)
+
+    async def admit_unproved(self, request: HTTPConnection) -> None:
+        """Count a new session whose browser could compute no proof, or raise `Busy`: they queue."""
+        for limit in self._unproved.values():
+            await self.shared.admit(limit, client_address(request))
+
+    async def is_crowded(self, request: HTTPConnection) -> bool:
+        """Count a challenge; whether its network has asked for so many that they get harder."""
+        if self._easy is None:
+            return False
+        return await self.shared.refusal_seconds(self._easy, client_address(request)) > 0
+
+    async def _admit_in_arena(self, kind: LimitedKind, queue: VotingQueue) -> None:
+        text = queue.settings.minute_limits
+        if text is not None:
+            limits = self._arenas.get(text)
+            if limits is None:
+                read = read_minute_limits("minute_limits", text, ARENA_KINDS)
+                limits = self._arenas.put(
+                    text, _limits("arena", {one: most for one, most in read.items() if most})
+                )
+            if kind in limits:
+                await self.shared.admit(limits[kind], queue.arena)
+
+
+def _limits(scope: str, by_kind: Mapping[LimitedKind, int] | Mapping[str, int]) -> dict[str, SharedLimit]:
+    return {
+        kind: SharedLimit(f"{kind} of a {scope}", kind, scope, count, _MESSAGES[scope].format(kind=kind))
+        for kind, count in by_kind.items()
+    }

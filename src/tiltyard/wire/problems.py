@@ -40,3 +40,9 @@ class Problem:
     matchup: Annotated[
         str | None, Field(description="The live battle that has to be voted on or skipped first.")
     ] = None
+    gate: Annotated[
+        str | None,
+        Field(
+            description="The arena that asks for a proof first: GET /api/v1/arenas/{arena}/gate has a challenge."
+        ),
+    ] = None

@@ -113,9 +113,11 @@ async def _votes_as(request: Request, rater: PanelRater) -> bool:
 
 
 async def _is_inside(request: Request, offer: InvitationOffer) -> bool:
-    """Whether this browser may come in without the invitation: it has been in, or the arena is open."""
-    arena = offer.arena
-    return await access_of(request).entry.admit(request, arena.arena, arena.settings)
+    """Whether this browser may come in without the invitation: it has been in, or the arena is open and has no gate."""
+    arena, access = offer.arena, access_of(request)
+    if access.is_gated(arena.settings):
+        return await access.entry.is_known(request, arena.arena)
+    return await access.entry.admit(request, arena.arena, arena.settings)
 
 
 def _refuse(request: Request, trouble: LinkTrouble | None) -> HTMLResponse:

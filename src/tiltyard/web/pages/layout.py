@@ -147,6 +147,8 @@ def problem_page(request: Request, response: Response) -> Response:
         arena = document["arena"]
         page = _here(request) if request.method == "GET" else paths.vote(arena)
         return private_page(request, arena, document["type"], page)
+    if "gate" in document:
+        return redirect_to(paths.vote(document["gate"], choose="proof"))
     headers = {
         name: value
         for name, value in response.headers.items()

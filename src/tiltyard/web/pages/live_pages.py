@@ -160,9 +160,9 @@ async def ask(
     draft = Draft(_normalized(prompt), category)
     if asked is not None and consent != asked:
         return await _compose_page(request, queue, voter, _with_problem(draft, "consent"))
-    if voter is None:
-        voter, cookie = access.new_voter(request)
-    elif last:
+    known = voter is not None
+    voter, cookie = await access.begin(request, queue, voter)
+    if known and last:
         await finish_vote(queue, voter, _read_id(request, last), None, "")
     if asked is not None:
         await agree(request, queue.arena, voter, asked)

@@ -16,6 +16,7 @@ PROBLEMS = (
     _("The matchup has expired"),
     _("Not signed in"),
     _("A code is needed"),
+    _("A proof is needed"),
     _("Your role does not allow this"),
     _("Internal server error"),
     _("The service is temporarily unavailable"),

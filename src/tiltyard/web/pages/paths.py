@@ -61,6 +61,11 @@ def vote(arena: str, **query: str | None) -> str:
     return asked(f"/arenas/{_quoted(arena)}/vote", query)
 
 
+def gate(arena: str) -> str:
+    """What a new voter must do first, in the API."""
+    return f"/api/v1/arenas/{_quoted(arena)}/gate"
+
+
 def ask(arena: str) -> str:
     """Where the first prompt of a live battle is sent."""
     return f"/arenas/{_quoted(arena)}/ask"

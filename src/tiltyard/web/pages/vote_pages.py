@@ -22,7 +22,7 @@ from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.core.battles import Outcome
 from tiltyard.core.battles.outcome import SPELLED, kind_of
 from tiltyard.core.policy.state.vote_marks import Unrated
-from tiltyard.errors import BadOption, Busy, Closed, Expired, NoMatchup, NotFound, Paused
+from tiltyard.errors import BadOption, Busy, Closed, Expired, NoMatchup, NotFound, Paused, ProofNeeded
 from tiltyard.web.access import access_of, registry_of
 from tiltyard.web.context import context_of
 from tiltyard.web.pages import paths
@@ -43,7 +43,7 @@ from tiltyard.web.pages.voting_values import (
     voting_frame,
 )
 from tiltyard.web.reader_access import personal_boards_of
-from tiltyard.web.routes.matchups import find_queue_and_voter, skip_detail
+from tiltyard.web.routes.matchups import count_request, find_queue_and_voter, skip_detail
 from tiltyard.wire.vocabulary import SKIP_REASONS
 
 __all__ = ["router"]
@@ -126,10 +126,10 @@ async def next_page(
     asked = await unanswered_consent(request, queue.arena, voter)
     if asked is not None and consent != asked:
         return redirect_to(paths.vote(arena))
-    if voter is None:
-        voter, cookie = access.new_voter(request)
-    elif last:
+    if voter is not None and last:
         final = await finish_vote(queue, voter, _read_id(request, last), tags, comment)
+    voter, cookie = await access.begin(request, queue, voter)
+    await count_request("matchups", request, queue, voter)
     if asked is not None:
         await agree(request, queue.arena, voter, asked)
     declared = None
@@ -197,6 +197,8 @@ async def ahead(request: Request, arena: str, shown: Text = "") -> HTMLResponse:
         raise NotFound("there is no session yet; request a first matchup")
     if queue.settings.is_live:
         raise NotFound("a live arena has no next matchup; it begins with your prompt")
+    await access_of(request).require_passed(request, queue, voter)
+    await count_request("matchups", request, queue, voter)
     voter = access_of(request).skills.voter(request, queue.arena, voter)
     offered = await queue.look_ahead(voter, _read_id(request, shown))
     scene = await _offered_view(request, queue, offered)
@@ -249,7 +251,7 @@ async def cast(
     """
     if winner not in set(Outcome):
         raise BadOption("the vote must be model_a, model_b, tie or both_bad; go back and press a button")
-    queue, voter, one = await find_queue_and_voter(request, matchup)
+    queue, voter, one = await find_queue_and_voter(request, matchup, "votes")
     try:
         detail: VoteDetail | None = {"recognized": True} if recognized else None
         ended = await queue.vote(voter, one, kind_of(Outcome(winner)), ballot=ballot, detail=detail)
@@ -261,7 +263,8 @@ async def cast(
         return redirect_to(paths.revealed(queue.name))
     if queue.settings.is_live:
         return redirect_to(paths.matchup(matchup))
-    with suppress(NoMatchup, Busy, Paused):
+    with suppress(NoMatchup, Busy, Paused, ProofNeeded):
+        await access_of(request).require_passed(request, queue, voter)
         await queue.next_matchup(access_of(request).skills.voter(request, queue.arena, voter))
     return redirect_to(paths.vote(queue.name, after=matchup))
 
@@ -272,11 +275,12 @@ async def pass_over(request: Request, matchup: str, reason: Text = "", recognize
     said = next((one for one in SKIP_REASONS if one == reason), None)
     if reason and said is None:
         raise BadOption(f"the reason must be one of {', '.join(SKIP_REASONS)}; go back and choose one")
-    queue, voter, one = await find_queue_and_voter(request, matchup)
+    queue, voter, one = await find_queue_and_voter(request, matchup, "skips")
     try:
         await queue.skip(voter, one, detail=skip_detail(said, recognized=bool(recognized)))
     except (Closed, Expired):
         return redirect_to(paths.matchup(matchup) + "?note=stands")
+    await access_of(request).require_passed(request, queue, voter)
     voter = access_of(request).skills.voter(request, queue.arena, voter)
     return redirect_to(await _serve_next(request, queue, voter))
 
@@ -297,7 +301,7 @@ async def show_names(
     request: Request, matchup: str, part: Text = "", tags: Tags = None, comment: Text = ""
 ) -> Response:
     """Reveal the names; the vote becomes final. With ``part``, returns only a fragment, for scripts."""
-    queue, voter, one = await find_queue_and_voter(request, matchup)
+    queue, voter, one = await find_queue_and_voter(request, matchup, "reveals")
     if not part:
         await finish_vote(queue, voter, one, tags, comment)
         return redirect_to(paths.matchup(matchup))
@@ -328,7 +332,7 @@ async def complain(request: Request, matchup: str, reason: Text = "", note: Text
     """Report a problem with a matchup to the operator."""
     if reason not in COMPLAINTS:
         raise BadOption(f"the reason must be one of {', '.join(COMPLAINTS)}; go back and choose one")
-    queue, voter, one = await find_queue_and_voter(request, matchup)
+    queue, voter, one = await find_queue_and_voter(request, matchup, "reports")
     said = read_remark((), note).comment
     await context_of(request).response_kinds.complain(
         queue.arena, one, voter.source, voter.session, reason, said

@@ -13,6 +13,7 @@ from tiltyard.arena.voting.remarks import Remark
 from tiltyard.arena.voting.voter_requests import RevealedMatchup, ReviewedMatchup, Voter
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.core.battles.outcome import SPELLED
+from tiltyard.web.access import access_of
 from tiltyard.web.pages.matchup_view import MatchupView
 from tiltyard.web.pages.remark_form import COMPLAINTS, NEGATIVE_TAGS, POSITIVE_TAGS
 from tiltyard.web.reader_access import boards_of
@@ -46,6 +47,9 @@ class VotingFrame(TypedDict):
     skip_reasons: tuple[str, ...]
     #: Votes whose names are not revealed yet; ``None`` if names are not revealed by session.
     unrevealed_votes: int | None
+    #: Whether the voter must pass the gate before the next matchup; and what a link to the page asks to be shown.
+    needs_proof: bool
+    choose: str
 
 
 class ShownNames(TypedDict):
@@ -94,6 +98,8 @@ async def voting_frame(request: Request, queue: VotingQueue, voter: Voter | None
         "session_votes": queue.settings.session_votes,
         "skip_reasons": SKIP_REASONS,
         "unrevealed_votes": unrevealed,
+        "needs_proof": await access_of(request).needs_proof(request, queue, voter),
+        "choose": request.query_params.get("choose", ""),
     }
 
 

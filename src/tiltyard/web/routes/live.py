@@ -21,7 +21,7 @@ from tiltyard.web.access import access_of, registry_of
 from tiltyard.web.context import context_of
 from tiltyard.web.fast_routes import FastRoute, json_response
 from tiltyard.web.problem_details import Documented, document_problems
-from tiltyard.web.routes.matchups import find_queue_and_voter
+from tiltyard.web.routes.matchups import count_request, find_queue_and_voter
 from tiltyard.wire.live import (
     FollowUpRequest,
     LivePromptRequest,
@@ -99,9 +99,8 @@ async def begin_live_battle(arena: Arena, body: LivePromptRequest, request: Requ
     A voter without a session gets one, in a cookie.
     """
     access, queue = access_of(request), await registry_of(request).voting_queue(arena)
-    voter, cookie = await access.voter(request, queue), None
-    if voter is None:
-        voter, cookie = access.new_voter(request)
+    voter, cookie = await access.begin(request, queue, await access.voter(request, queue))
+    await count_request("matchups", request, queue, voter)
     battles = await registry_of(request).live_battles(arena)
     try:
         battle = await battles.ask(voter, body.prompt, body.category)

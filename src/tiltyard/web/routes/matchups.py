@@ -23,12 +23,14 @@ from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.core.battles import Kind, Label, Outcome
 from tiltyard.core.battles.outcome import SPELLED, kind_of
 from tiltyard.errors import BadBattle, BadOption, InputError, NotFound
+from tiltyard.settings.minute_limits import LimitedKind
 from tiltyard.web.access import access_of, registry_of
 from tiltyard.web.app_sandbox import APP, APP_HEADERS, PLAIN, sandboxed_app
 from tiltyard.web.context import context_of
 from tiltyard.web.fast_routes import FastRoute, json_response
 from tiltyard.web.problem_details import Documented, document_problems
 from tiltyard.web.reader_access import boards_of, personal_boards_of
+from tiltyard.wire.gate import GateAnswer
 from tiltyard.wire.vocabulary import SkipReason
 from tiltyard.wire.voting import (
     BoardPlace,
@@ -51,7 +53,7 @@ from tiltyard.wire.voting import (
     VoteRequest,
 )
 
-__all__ = ["find_queue_and_voter", "router", "skip_detail"]
+__all__ = ["count_request", "find_queue_and_voter", "router", "skip_detail"]
 
 router = APIRouter(route_class=FastRoute, tags=["voters"])
 
@@ -60,7 +62,7 @@ MatchupId = Annotated[
     str, Path(description="A matchup's id.", min_length=1, examples=["0-AAAAAalDs15Fd09JuICZzttXMkdKMeVq"])
 ]
 
-_ENDING = document_problems(401, 403, 404, 409, 410, 503)
+_ENDING = document_problems(401, 403, 404, 409, 410, 429, 503)
 _AGAIN: Documented = {200: {"model": Matchup, "description": "A matchup that was served before."}}
 _BYTES: Documented = {200: {"content": {"*/*": {}}, "description": "Its bytes."}}
 #: The same for both sides and all kinds.
@@ -89,15 +91,32 @@ async def next_matchup(arena: Arena, body: NextMatchupRequest, request: Request)
     A voter without a session gets one, in a cookie.
     """
     access, queue = access_of(request), await registry_of(request).voting_queue(arena)
-    voter, cookie = await access.voter(request, queue), None
-    if voter is None:
-        voter, cookie = access.new_voter(request)
+    voter, cookie = await access.begin(request, queue, await access.voter(request, queue))
+    await count_request("matchups", request, queue, voter)
     voter = access.skills.voter(request, queue.arena, voter)
     offered = await queue.next_matchup(voter, ahead=body.ahead)
     answer = json_response(await _shown(request, queue, offered), 201 if offered.new else 200)
     if cookie is not None:
         answer.headers.append("set-cookie", cookie)
     return answer
+
+
+@router.get(
+    "/api/v1/arenas/{arena}/gate",
+    response_model=GateAnswer,
+    summary="The gate",
+    responses=document_problems(401, 403, 404, 503),
+)
+async def gate(arena: Arena, request: Request) -> Response:
+    """What this voter must do before the first matchup: nothing, or solve the challenge that is returned.
+
+    The proof is sent in the header `Tiltyard-Proof` with the request for the first matchup: the challenge with the
+    `number` that was found instead of `maxnumber`, as JSON in base64.
+    """
+    queue = await registry_of(request).voting_queue(arena)
+    access = access_of(request)
+    answer = await access.challenge(request, queue, await access.voter(request, queue))
+    return json_response(answer)
 
 
 @router.get(
@@ -129,7 +148,7 @@ async def show(matchup: MatchupId, request: Request) -> Response:
 )
 async def vote(matchup: MatchupId, body: VoteRequest, request: Request) -> Response:
     """Vote on a matchup. Repeating the same vote gives the same response; a different vote is rejected."""
-    queue, voter, one = await find_queue_and_voter(request, matchup)
+    queue, voter, one = await find_queue_and_voter(request, matchup, "votes")
     kind, detail = _decided(body, voter)
     ended = await queue.vote(voter, one, kind, ballot=body.ballot, reveal=body.reveal, detail=detail)
     return _ended_response(matchup, ended, voter)
@@ -138,7 +157,7 @@ async def vote(matchup: MatchupId, body: VoteRequest, request: Request) -> Respo
 @router.post("/api/v1/matchups/{matchup}/skip", response_model=Ended, summary="Skip", responses=_ENDING)
 async def skip(matchup: MatchupId, body: SkipRequest, request: Request) -> Response:
     """Skip a matchup, which ends it without a vote. A person may say why."""
-    queue, voter, one = await find_queue_and_voter(request, matchup)
+    queue, voter, one = await find_queue_and_voter(request, matchup, "skips")
     detail = skip_detail(body.reason, recognized=body.recognized)
     if detail is not None and voter.source != HUMAN:
         raise BadOption("reason and recognized are for people's skips; a judge's has none")
@@ -162,7 +181,7 @@ async def undo(matchup: MatchupId, body: UndoRequest, request: Request) -> Respo
 )
 async def reveal(matchup: MatchupId, request: Request) -> Response:
     """Reveal the names of the models. The vote becomes final."""
-    queue, voter, one = await find_queue_and_voter(request, matchup)
+    queue, voter, one = await find_queue_and_voter(request, matchup, "reveals")
     names = await queue.reveal(voter, one)
     winner, label = SPELLED[names.outcome]
     return json_response(
@@ -238,11 +257,11 @@ async def remark(matchup: MatchupId, body: RemarkRequest, request: Request) -> R
     status_code=204,
     response_model=None,
     summary="Report",
-    responses=document_problems(401, 403, 404, 415, 503),
+    responses=document_problems(401, 403, 404, 415, 429, 503),
 )
 async def report_matchup(matchup: MatchupId, body: ComplaintRequest, request: Request) -> Response:
     """Report a problem with a matchup to the operator, before or after the vote."""
-    queue, voter, one = await find_queue_and_voter(request, matchup)
+    queue, voter, one = await find_queue_and_voter(request, matchup, "reports")
     await context_of(request).response_kinds.complain(
         queue.arena, one, voter.source, voter.session, body.reason, body.note
     )
@@ -315,8 +334,20 @@ def _harmless(media_type: str, data: bytes) -> bytes:
     return sandboxed_app(data) if media_type == APP else strip_metadata(media_type, data)
 
 
-async def find_queue_and_voter(request: Request, matchup: str) -> tuple[VotingQueue, Voter, UUID]:
-    """The voting queue of a matchup, the voter and the matchup's id. In an arena that is not public, access is checked again."""
+async def count_request(kind: LimitedKind, request: Request, queue: VotingQueue, voter: Voter) -> None:
+    """Count a request of a voter; `Busy` if there were too many."""
+    limits = access_of(request).limits
+    if limits is not None:
+        await limits.admit(kind, request, queue, voter)
+
+
+async def find_queue_and_voter(
+    request: Request, matchup: str, counted: LimitedKind | None = None
+) -> tuple[VotingQueue, Voter, UUID]:
+    """The voting queue of a matchup, the voter and the matchup's id. In an arena that is not public, access is checked again.
+
+    ``counted``: as what the request is counted against the limits.
+    """
     access = access_of(request)
     voter = await access.voter(request)
     if voter is None and await access.entry.person(request) is None:
@@ -328,6 +359,8 @@ async def find_queue_and_voter(request: Request, matchup: str) -> tuple[VotingQu
         voter = await _check_access(request, queue)
     if voter is None:
         raise matchup_not_found_error()
+    if counted is not None:
+        await count_request(counted, request, queue, voter)
     return queue, voter, one
 
 

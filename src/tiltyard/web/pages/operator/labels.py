@@ -138,6 +138,7 @@ CHOICES = (
     *(_("open"), _("closed"), _("strict"), _("scoped"), _("conservative"), _("bradley-terry")),
     *(_("session"), _("vote"), _("never"), _("invitation"), _("passcode"), _("sign-in")),
     *(_("yes"), _("no"), _("public"), _("always")),
+    *(_("auto"), _("proof"), _("none")),
     *(_("equal"), _("as-it-comes"), _("complete"), _("whole"), _("turn")),
 )
 SOURCES = (_("human"), _("llm-judge"))
@@ -335,6 +336,8 @@ LABELS: Mapping[str, str] = {
     "visibility": _("Visibility"),
     "entry": _("Entry"),
     "entry_groups": _("Groups that may come in"),
+    "gate": _("Gate for new voters"),
+    "minute_limits": _("Limits per minute"),
     "undo_seconds": _("Time to undo"),
     "expiry_seconds": _("Time to vote"),
     "unseen_seconds": _("Time to show a prefetched matchup"),
@@ -457,6 +460,19 @@ SETTINGS: Mapping[str, tuple[str, str]] = {
     "entry_groups": (
         _("if people sign in: only members of one of these groups can come in. Empty: everyone who signs in"),
         _("names of groups, with commas between them, or nothing"),
+    ),
+    "gate": (
+        _(
+            "what a new voter of an open arena must do first. proof: the browser computes for a moment. none: nothing. "
+            "auto: proof if the service has a public address"
+        ),
+        _("auto, proof or none"),
+    ),
+    "minute_limits": (
+        _("what all voters of the arena together may do in a minute; more is refused until the next"),
+        _(
+            "sessions, matchups, votes, skips, reveals and reports, such as votes=5000, sessions=1000; or nothing"
+        ),
     ),
     "undo_seconds": (
         _("how long a vote can be undone, unless the names have been shown; 0: never"),

@@ -35,6 +35,7 @@ router = operator_router("/arenas/{arena}/settings")
 _CHOICES = {
     "visibility": ("open", "closed"),
     "entry": ("open", "invitation", "passcode", "sign-in"),
+    "gate": ("auto", "proof", "none"),
     "order": ("conservative", "bradley-terry"),
     "reveal": ("session", "vote", "never"),
     "shown_check": ("public", "always", "never"),
@@ -48,14 +49,8 @@ _NUMBERS = {"proven_family": "a number of pairs, or nothing", "session_votes": "
 }
 #: Settings that may have no value.
 _OPTIONAL = frozenset(
-    {
-        "proven_family",
-        "embed_sites",
-        "ageing_hours",
-        "live_budget_dollars",
-        "live_day_dollars",
-        "live_voter_day_dollars",
-    }
+    {"proven_family", "embed_sites", "ageing_hours", "minute_limits"}
+    | {"live_budget_dollars", "live_day_dollars", "live_voter_day_dollars"}
 )
 
 

@@ -1,0 +1,60 @@
+"""How often voters may do something in a minute: the defaults, and limits as they are written in settings."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final, Literal, get_args
+
+from tiltyard.errors import BadOption
+
+__all__ = [
+    "ARENA_KINDS",
+    "NETWORK_LIMITS",
+    "SESSION_LIMITS",
+    "LimitedKind",
+    "read_minute_limits",
+]
+
+#: What is limited. ``sessions``: new ones.
+LimitedKind = Literal["sessions", "matchups", "votes", "skips", "reveals", "reports"]
+
+ARENA_KINDS: Final[tuple[LimitedKind, ...]] = get_args(LimitedKind)
+#: Of one session. The fastest people need more than a second for a vote.
+SESSION_LIMITS: Final[Mapping[LimitedKind, int]] = {
+    "matchups": 120,
+    "votes": 60,
+    "skips": 60,
+    "reveals": 60,
+    "reports": 10,
+}
+#: Of one network: a hundred sessions at their limits, or more people than fit into a lecture hall.
+NETWORK_LIMITS: Final[Mapping[LimitedKind, int]] = {
+    "matchups": 12_000,
+    "votes": 6_000,
+    "skips": 6_000,
+    "reveals": 6_000,
+    "reports": 200,
+}
+
+_MAX_LIMIT = 1_000_000_000
+_MAX_LIMITS_CHARACTERS = 500
+
+
+def read_minute_limits(setting: str, text: object, kinds: Collection[LimitedKind]) -> dict[LimitedKind, int]:
+    """Limits by kind from a text such as ``votes=60, skips=30``. 0 means no limit; ``none`` means none of all."""
+    if not isinstance(text, str) or len(text) > _MAX_LIMITS_CHARACTERS:
+        raise BadOption(f"{setting} is {str(text)[:100]!r}; expected text such as votes=60, skips=30")
+    if text.strip() == "none":
+        return dict.fromkeys(kinds, 0)
+    found: dict[LimitedKind, int] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, _, number = part.partition("=")
+        kind = next((kind for kind in kinds if kind == name.strip()), None)
+        digits = number.strip()
+        if kind is None or not (digits.isascii() and digits.isdigit() and int(digits) <= _MAX_LIMIT):
+            raise BadOption(
+                f"{setting} has {part[:100]!r}; expected a number a minute for each of {', '.join(kinds)},"
+                " such as votes=60, skips=30; 0 is no limit"
+            )
+        found[kind] = int(digits)
+    return found

@@ -109,7 +109,11 @@ def test_a_pause_shows_the_operators_words_and_the_board_stays(running):
     assert voter.post("/arenas/arena/vote").status_code == 303
     words = {"pause": f"Back on **Monday**. {HOSTILE}"}
     located(client.post(f"{ARENA}/texts", data=words), "texts", "arenas", "arena", "texts")
+    assert "Voting is paused" not in voter.get("/").text + voter.get("/arenas/arena").text
     staged(client, "pause")
+    for page in ("/", "/arenas/arena"):
+        assert "Voting is paused" in voter.get(page).text
+        assert 'class="button button-main"' not in voter.get(page).text
     # Who has a matchup may vote; then, and for all others, there is a page with the operator's words.
     page = voter.get("/arenas/arena/vote").text
     (matchup,) = set(re.findall(r'data-matchup="([^"]+)"', page))
@@ -135,7 +139,8 @@ def test_an_archived_arena_leaves_the_home_page_and_keeps_its_board(running):
     assert "no more votes are taken" in client.get(f"{ARENA}/stage/confirm?act=archive").text
     staged(client, "archive")
     assert "/arenas/arena" not in reader.get("/").text
-    assert reader.get("/arenas/arena").status_code == 200
+    board = reader.get("/arenas/arena")
+    assert (board.status_code, "Voting has ended" in board.text) == (200, True)
     page = reader.get("/arenas/arena/vote").text
     assert "Voting has ended" in page
     assert "Back on Monday" not in page

@@ -3,11 +3,13 @@
 import ast
 import gettext
 import inspect
+import re
 from types import SimpleNamespace
 
 import pytest
 from babel import Locale
 
+from tiltyard.arena.content.model_details import ModelDetails
 from tiltyard.arena.voting.rater_lists import PANEL_REASON
 from tiltyard.core.judging.diagnostics.rater_agreement import AgreementFigure, AgreementGap
 from tiltyard.core.policy.matchmaking import contender_lane, coverage_lane, uncertainty_lane
@@ -100,6 +102,19 @@ def test_why_two_models_were_matched_stands_below_what_the_vote_has_brought(piec
         '<p class="learned">This pair needs about 3 more votes.</p> <p class="micro">Why these two were matched: '
         "One of them had been shown less often than its share.</p>"
     )
+
+
+def test_a_name_that_is_shown_says_what_the_operator_says_about_the_model(pieces):
+    about = {
+        "a": ModelDetails(maker="Oak <Labs>", licence="MIT", open_weights=True),
+        "b": ModelDetails(link="https://oak.example"),
+    }
+    arena = SimpleNamespace(name="arena")
+    shown = pieces("vote/pieces.html", arena=arena, about=about)
+    told = re.sub("</?bdi[^>]*>", "", words(shown.side_name("a", None, won=False)))
+    assert '<p class="named-about micro">Oak &lt;Labs&gt; · MIT · open weights</p>' in told
+    assert "named-about" not in words(shown.side_name("b", None, won=False))
+    assert "named-about" not in words(pieces("vote/pieces.html", arena=arena).side_name("a", None, won=False))
 
 
 # Boards

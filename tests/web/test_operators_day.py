@@ -67,6 +67,21 @@ def rated(running, name):
 # Stages
 
 
+def test_who_may_come_in_is_chosen_with_the_new_arena(running):
+    client = signed(running)
+    page = client.get("/operator").text
+    (options,) = re.findall(r'<select id="field-entry".*?</select>', page)
+    assert re.findall(r'value="([^"]+)"', options) == ["open", "invitation", "passcode", "sign-in"]
+    form = {"name": "private", "entry": "invitation"}
+    located(client.post("/operator/arenas", data=form), "created", "arenas", "private")
+    assert "Nobody can come in yet" in client.get("/operator/arenas/private").text
+    wrong = client.post("/operator/arenas", data={"name": "other", "entry": "nobody"})
+    assert (wrong.status_code, 'value="other"' in wrong.text) == (422, True)
+    link = '<a href="/operator/arenas/arena/settings#field-entry">Change the entry</a>'
+    assert link in client.get(f"{ARENA}/invitations").text
+    assert 'id="field-entry"' in client.get(f"{ARENA}/settings").text
+
+
 def test_a_draft_is_the_operators_alone_until_it_is_opened(running):
     client, stranger = signed(running), running.client()
     drafted(client, *pair(), *pair(prompt_id="q"))

@@ -379,6 +379,7 @@ def test_a_judge_is_called_by_the_name_of_its_token(running):
     assert re.search(rf'voters/{session}"><bdi[^>]*>Portia &lt;b&gt;</bdi></a>', listed), listed
     page = client.get(f"/operator/arenas/arena/voters/{session}").text
     assert re.search(r"<h1>Judge <bdi[^>]*>Portia &lt;b&gt;", page)
+    assert re.search(r'href="/operator/arenas/arena/prompts/view\?prompt=prompt-\d+">', page)
     assert 'href="/arenas/arena/models/model-' in page
 
 

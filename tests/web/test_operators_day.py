@@ -28,8 +28,10 @@ def drafted(client, *rows, name="poems"):
     located(client.post("/operator/arenas", data={"name": name}), "created", "arenas", name)
     files = {"file": ("answers.jsonl", lines(*rows))}
     where = client.post(f"/operator/arenas/{name}/uploads", files=files).headers["location"]
+    assert "write another prompt" not in client.get(where).text
     form = {"expected": str(len(rows)), "enable": "true"}
-    assert client.post(f"{where}/let-in", data=form).status_code == 303
+    # The next step of a draft stands on its overview.
+    located(client.post(f"{where}/let-in", data=form), "imported", "arenas", name)
 
 
 def pair(**changed):
@@ -410,11 +412,14 @@ def test_a_prompt_written_by_hand_is_checked_as_an_upload_is(running):
     preview = client.post(where, data=form)
     page = client.get(preview.headers["location"]).text
     assert "Import all 2 rows" in page
+    assert "Import, and write another prompt" in page
     assert "Empty, cut off or incomplete" in page
     located(
-        client.post(f"{preview.headers['location']}/let-in", data={"expected": "2", "enable": "true"}),
+        client.post(
+            f"{preview.headers['location']}/let-in", data={"expected": "2", "enable": "true", "more": "true"}
+        ),
         "imported",
-        *("arenas", "arena", "models"),
+        *("arenas", "arena", "answers", "write"),
     )
     with connect(running.database) as connection:
         kept = connection.execute(

@@ -24,10 +24,12 @@ from tiltyard.web.pages.operator.operator_access import (
     pool_of,
 )
 
-__all__ = ["WrittenPrompt", "router"]
+__all__ = ["WRITTEN_NAME", "WrittenPrompt", "router"]
 
 router = operator_router("/arenas/{arena}/answers/write")
 
+#: The name of the file that is made of what was written.
+WRITTEN_NAME = "written-by-hand.jsonl"
 #: Responses that a form has at least, and at most.
 _LEAST_RESPONSES_COUNT = 2
 _RESPONSE_LIMIT = 50
@@ -94,7 +96,7 @@ def _name_of(written: WrittenPrompt) -> str:
         raise InputError("the prompt is empty; write what was asked")
     if sum(bool(model or response) for model, response in written.answers) < _LEAST_RESPONSES_COUNT:
         raise InputError("two responses or more are needed: a matchup shows two")
-    return "written-by-hand.jsonl"
+    return WRITTEN_NAME
 
 
 def _pairs(models: Sequence[object], responses: Sequence[object]) -> tuple[tuple[str, str], ...]:

@@ -1,12 +1,15 @@
 """What an operator does in a day, by HTTP: stages, texts, preview, search, hiding, and many votes at once."""
 
 import html
+import json
 import re
 
 import pytest
 from operating import HOSTILE, audited, complain, copied, lines, located, row, sent, signed, voted_database
 
+from tiltyard.arena.content.answer_rows import validate_name
 from tiltyard.postgres.connections import connect
+from tiltyard.web.pages.operator.answer_form import WrittenPrompt
 
 ARENA = "/operator/arenas/arena"
 
@@ -423,9 +426,27 @@ def test_a_prompt_written_by_hand_is_checked_as_an_upload_is(running):
     )
     with connect(running.database) as connection:
         kept = connection.execute(
-            "SELECT text, category FROM prompts ORDER BY prompt DESC LIMIT 1"
+            "SELECT text, category, name FROM prompts ORDER BY prompt DESC LIMIT 1"
         ).fetchone()
-    assert kept == ("Say\n<b>hi</b>", "greetings")
+    assert kept[:2] == ("Say\n<b>hi</b>", "greetings")
+    assert re.fullmatch("say-b-hi-b-[0-9a-f]{8}", kept[2])
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Which bridge is older, and by how many years?", "which-bridge-is-older-and-"),
+        ("…?!\u202e", ""),
+        ("橋はどこですか", "橋はどこですか-"),
+        ("\u0627" * 500, "\u0627" * 60 + "-"),
+    ],
+)
+def test_a_prompt_that_nobody_named_is_called_by_its_first_words(text, words):
+    (row,) = map(json.loads, WrittenPrompt(prompt=text, answers=(("m", "r"),)).to_lines().splitlines())
+    name = row["prompt_id"]
+    assert name.startswith(words)
+    assert re.fullmatch("[0-9a-f]{8}", name.removeprefix(words))
+    assert validate_name("prompt_id", name) == name
 
 
 def test_another_tools_file_says_its_format_and_what_is_left_out(running):

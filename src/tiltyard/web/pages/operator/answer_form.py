@@ -33,6 +33,8 @@ WRITTEN_NAME = "written-by-hand.jsonl"
 #: Responses that a form has at least, and at most.
 _LEAST_RESPONSES_COUNT = 2
 _RESPONSE_LIMIT = 50
+#: What the name of a prompt that nobody named has of its text, and of its hash.
+_NAMED_CHARACTERS, _NAMED_WORDS_COUNT, _NAMED_HASH_CHARACTERS = 60, 5, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class WrittenPrompt:
 
     def to_lines(self) -> bytes:
         """The responses as JSON Lines; pairs of which nothing was typed are left out."""
-        named = self.prompt_id or make_prompt_id(self.prompt)
+        named = self.prompt_id or _short_name(self.prompt)
         about = {"category": self.category, "language": self.language}
         rows = (
             {"prompt_id": named, "prompt": self.prompt, "model": model, "response": response}
@@ -89,6 +91,14 @@ async def write_form(arena: str, request: Request) -> Response:
     except InputError as error:
         return await _page(request, found, written, trouble=str(error), status=422)
     return redirect_to(paths.operator("arenas", arena, "uploads", str(upload)))
+
+
+def _short_name(prompt: str) -> str:
+    """A name that can be read: the first words of the prompt, and the start of its hash, so that no two are the same."""
+    letters = "".join(one if one.isalnum() else " " for one in prompt[:_NAMED_CHARACTERS].lower())
+    return "-".join(
+        (*letters.split()[:_NAMED_WORDS_COUNT], str(make_prompt_id(prompt))[:_NAMED_HASH_CHARACTERS])
+    )
 
 
 def _name_of(written: WrittenPrompt) -> str:

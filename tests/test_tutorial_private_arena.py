@@ -70,7 +70,7 @@ def test_from_the_installation_to_the_first_vote_of_a_colleague(started):
     with operator, colleague:
         account = {"name": "Ada", "password": "correct horse battery"}
         assert "You are signed in" in operator.post(claim, data=account).text
-        submitted(operator, "/operator/arenas", name="haiku", title="Haiku of the week")
+        submitted(operator, "/operator/arenas", name="haiku", title="Haiku of the week", entry="invitation")
         arena = "/operator/arenas/haiku"
         assert "Until the first vote" in operator.get(arena).text
 
@@ -83,7 +83,6 @@ def test_from_the_installation_to_the_first_vote_of_a_colleague(started):
         submitted(operator, f"{where}/let-in", expected="4", enable="true")
         (rules,) = blocks("markdown")
         submitted(operator, f"{arena}/texts", instructions=rules, consent="Votes are stored without names.")
-        submitted(operator, f"{arena}/settings", entry="invitation")
         made = operator.post(
             f"{arena}/invitations", data={"batch": "pilot team", "uses": "5", "days": "14"}
         ).text

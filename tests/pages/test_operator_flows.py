@@ -163,6 +163,7 @@ def test_an_arena_is_made_filled_and_looked_at(opened, audited):
     press(opened, "Check file")
     press(opened, "Import all 2 rows")
     assert told(opened) == "The answers are imported."
+    follow(page.locator(".checklist").get_by_role("link", name="Models"))
     assert page.locator("tbody th a").all_inner_texts() == ["oak", "elm"]
     assert audited() == ["create arena", "import answers"]
 

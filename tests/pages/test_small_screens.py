@@ -3,6 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
+from ballots import start
 from browsing import DESKTOP, PHONE, axe
 from shown_boards import NAMES, served_board
 
@@ -141,3 +142,32 @@ def test_a_chosen_theme_wins_over_the_browsers(visit, site, chosen, ground):
     page.context.add_cookies([{"name": "tiltyard_theme", "value": chosen, "url": site.url}])
     page.reload()
     assert page.evaluate(seen) == ground
+
+
+@pytest.mark.parametrize("size", [PHONE, DESKTOP])
+def test_a_long_title_ends_with_an_ellipsis_at_the_top_of_every_page(visit, size):
+    page = visit(BOARD, js=False, size=size).page
+    title = page.locator(".masthead-arena a")
+    title.evaluate("one => one.textContent = 'A title that is much longer than there is room for '.repeat(4)")
+    found = title.evaluate(
+        "one => ({cut: one.scrollWidth > one.clientWidth, how: getComputedStyle(one).textOverflow, "
+        "lines: one.getClientRects().length, kind: getComputedStyle(one).display})"
+    )
+    assert found == {"cut": True, "how": "ellipsis", "lines": 1, "kind": "block"}
+    beside = page.locator(".masthead nav").bounding_box()
+    ends = title.bounding_box()
+    assert ends["x"] + ends["width"] <= (size[0] if size == PHONE else beside["x"])
+    assert fits(page)
+
+
+def test_a_phone_says_on_a_line_of_its_own_that_a_vote_of_who_knows_does_not_count(visit):
+    page = visit(f"{BOARD}/vote", js=False, size=PHONE).page
+    start(page)
+    note, label = page.locator(".recognized-note"), page.locator("label.recognized")
+    expect(note).to_have_text("(the vote will not count)")
+    inside, around = note.bounding_box(), label.bounding_box()
+    assert inside["y"] > around["y"]
+    assert inside["y"] + inside["height"] <= around["y"] + around["height"] + 1
+    assert inside["x"] + inside["width"] <= PHONE[0]
+    assert inside["height"] < 32, "it is one line"
+    assert fits(page)

@@ -1,19 +1,27 @@
 """Conversations on the vote page: shared parts once, turns side by side, nothing of it markup, nothing unbounded."""
 
+import base64
 import json
 
 import pytest
 
+from media_files import marked_png, png
 from tiltyard.arena.content.blob_store import ResponseContent
 from tiltyard.arena.content.stored_conversations import (
     CONVERSATION,
     conversation_bytes,
+    conversation_image,
     read_conversation,
     response_text,
 )
-from tiltyard.errors import StoreFault
+from tiltyard.errors import NotFound, StoreFault
 from tiltyard.files.answers import Answer
-from tiltyard.web.pages.conversation_view import ConversationTurn, build_conversation_view
+from tiltyard.web.pages.conversation_view import (
+    ConversationTurn,
+    MessageFiles,
+    build_conversation_view,
+    build_single_turn,
+)
 
 HOSTILE = "</pre><script>alert(1)</script>\u202e <b>bold</b>"
 
@@ -34,7 +42,8 @@ def said(role, content, **more):
 
 
 def view(*sides):
-    return build_conversation_view(sides, language=None, say=str)
+    addresses = [lambda number, side=side: f"/{side}?image={number}" for side in "ab"]
+    return build_conversation_view(sides, addresses, language=None, say=str)
 
 
 def talk(first, second, *, system="Be brief.", steps=()):
@@ -131,7 +140,8 @@ def test_a_transcript_has_everything_and_no_address_of_a_file():
     row = {"system": one.context.system, "messages": [], "trace": [], "response": "x"}
     data = json.dumps(row).encode()
     assert response_text(ResponseContent(CONVERSATION, data)) == "System:\nBe brief.\n\nAssistant:\nx"
-    assert all(part.url is None for message in one.context.messages for part in message.parts)
+    assert "tracker" not in repr(one)
+    assert one.images == {}
 
 
 @pytest.mark.parametrize(
@@ -142,19 +152,103 @@ def test_a_damaged_conversation_is_a_fault_and_no_text(data):
         read_conversation(ResponseContent(CONVERSATION, data))
 
 
-def test_a_file_that_is_not_kept_is_missed_where_it_was():
-    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+def picture(data=None, url=None):
+    where = url or "data:image/png;base64," + base64.b64encode(data).decode()
+    return {"type": "image_url", "image_url": {"url": where}}
+
+
+def test_images_are_shown_where_they_were_and_others_say_why_not():
+    red, blue = png(), marked_png()
+    linked = picture(url="https://tracker.example/x.png")
     sides = [
         stored(
-            said("user", ["Earlier", picture]),
+            said("user", ["Earlier", picture(red)]),
             said("assistant", "Seen."),
-            said("user", ["And these?", picture, picture]),
+            said("user", ["And these?", picture(blue), linked, {"type": "input_audio"}]),
             said("assistant", reply),
         )
         for reply in ("One.", "Two.")
     ]
     shown = view(*sides)
-    assert shown.prompt_files == 2
-    assert [(step.role, step.files) for step in shown.earlier] == [("user", 1), ("assistant", 0)]
+    assert [step.files.images for step in shown.earlier] == [("/a?image=0",), ()]
     assert "[image]" in shown.earlier[0].text
-    assert view(talk("a", "b"), talk("c", "d")).prompt_files == 0
+    assert shown.prompt_files == MessageFiles(("/a?image=1",), (("linked", 1), ("other", 1)))
+    assert view(talk("a", "b"), talk("c", "d")).prompt_files == MessageFiles()
+
+
+def test_images_of_one_side_stand_in_its_turns():
+    """Another picture in an earlier message, and in a step: neither is shared."""
+    red, blue = png(), marked_png()
+    sides = [
+        stored(
+            said("user", ["Earlier", picture(data)]),
+            said("assistant", "Seen."),
+            said("user", ["And this?", picture(red)]),
+            said("tool", [picture(data)]),
+            said("assistant", "One."),
+        )
+        for data in (red, blue)
+    ]
+    shown = view(*sides)
+    assert shown.earlier == ()
+    assert shown.prompt_files.images == ("/a?image=0",), "the same picture is stored once"
+    assert [turns[0].asked_files.images for turns in shown.turns] == [("/a?image=0",), ("/b?image=0",)]
+    assert shown.turns[1][1].steps[0].files.images == ("/b?image=0",)
+    assert [turns[1].asked_files for turns in shown.turns] == [MessageFiles(), MessageFiles()]
+
+
+def test_prompts_with_different_images_show_each_to_its_own_side():
+    red, blue = png(), marked_png()
+    sides = [stored(said("user", ["And this?", picture(one)]), said("assistant", "x")) for one in (red, blue)]
+    shown = view(*sides)
+    assert shown.prompt_files == MessageFiles()
+    assert [turns[-1].asked_files.images for turns in shown.turns] == [("/a?image=0",), ("/b?image=0",)]
+    assert all("And this?" in turns[-1].asked for turns in shown.turns)
+    plain = read_conversation(ResponseContent("text/plain; charset=utf-8", b"Yes."))
+    assert view(plain, sides[0]).prompt_files.images == ("/b?image=0",), "one side has no messages at all"
+
+
+def test_everything_beside_one_response_for_operators():
+    one = stored(
+        said("system", "Be brief."),
+        said("user", ["What?", picture(png())]),
+        said("assistant", "So."),
+    )
+    turn = build_single_turn(one, lambda number: f"/x?image={number}")
+    assert [(step.role, step.files.images) for step in turn.steps] == [
+        ("system", ()),
+        ("user", ("/x?image=0",)),
+    ]
+    plain = read_conversation(ResponseContent("text/plain; charset=utf-8", b"Yes."))
+    assert build_single_turn(plain, str) is None
+
+
+def test_files_of_older_documents_are_named_without_a_reason():
+    """Documents that were stored before images were kept have parts without an address."""
+    user = {"role": "user", "content": [{"type": "text", "text": "?"}, {"type": "image"}]}
+    row = {"system": None, "messages": [user], "trace": [], "response": "x"}
+    old = read_conversation(ResponseContent(CONVERSATION, json.dumps(row).encode()))
+    assert view(old, old).prompt_files == MessageFiles((), (("missing", 1),))
+
+
+def test_an_image_is_read_by_its_number():
+    data = conversation_bytes(
+        Answer.from_dict(
+            {
+                "prompt_id": "p",
+                "model": "m",
+                "messages": [said("user", ["?", picture(png())])],
+                "response": "x",
+            },
+            "here",
+        )
+    )
+    content = ResponseContent(CONVERSATION, data)
+    assert conversation_image(content, 0) == ResponseContent("image/png", png())
+    for missing in (content, 1), (ResponseContent("text/plain; charset=utf-8", b"x"), 0):
+        with pytest.raises(NotFound, match="no image"):
+            conversation_image(*missing)
+    for damaged in ({"h": "?"}, {"h": "AAAA"}, {"h": 3}, [1]):
+        row = {"system": None, "messages": [], "trace": [], "response": "x", "images": damaged}
+        with pytest.raises(StoreFault, match="damaged"):
+            conversation_image(ResponseContent(CONVERSATION, json.dumps(row).encode()), 0)

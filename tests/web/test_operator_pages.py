@@ -380,7 +380,38 @@ def test_a_judge_is_called_by_the_name_of_its_token(running):
     assert re.search(rf'voters/{session}"><bdi[^>]*>Portia &lt;b&gt;</bdi></a>', listed), listed
     page = client.get(f"/operator/arenas/arena/voters/{session}").text
     assert re.search(r"<h1>Judge <bdi[^>]*>Portia &lt;b&gt;", page)
+    assert re.search(r'href="/operator/arenas/arena/prompts/view\?prompt=prompt-\d+">', page)
     assert 'href="/arenas/arena/models/model-' in page
+
+
+def test_voters_are_listed_by_their_votes_with_what_they_did(seen):
+    page = signed(seen).get("/operator/arenas/arena/voters").text
+    with connect(seen.database) as connection:
+        cast = connection.execute(
+            "SELECT session, count(*) FROM battles WHERE source = 0 GROUP BY session ORDER BY 2 DESC, 1"
+        ).fetchall()
+    rows = re.findall(r"<tr><td class=\"operator-pick\">.*?</tr>", page, re.DOTALL)
+    assert len(rows) == len(cast)
+    listed = []
+    for one in rows:
+        session = int(re.search(r'name="session" value="(\d+)"', one)[1])
+        assert f'aria-label="Select session {session}"' in one
+        assert f'href="/operator/arenas/arena/voters/{session}"' in one
+        votes, *shares, _seconds, days = re.findall(r'<td class="n[^"]*">([^<]*)', one)
+        assert abs(sum(int(share.removesuffix("%")) for share in shares) - 100) <= 2
+        assert int(days) >= 1
+        # On a phone the source stands below the session, where there is no column for it.
+        assert one.count(">human<") == 2
+        listed.append((session, int(votes)))
+    assert sorted(listed) == sorted(cast)
+    assert [votes for _, votes in listed] == sorted((votes for _, votes in listed), reverse=True)
+
+
+def test_a_new_panel_says_that_there_is_nothing_to_compare(seen):
+    page = signed(seen).get("/operator/arenas/arena/panels/1").text
+    assert "There is nothing to compare yet: no votes yet." in page
+    assert "Agreement of all raters" not in page, "an empty table"
+    assert "There are too few prompts for an interval" not in page
 
 
 def test_tags_and_reasons_are_words(running):

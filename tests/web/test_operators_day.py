@@ -1,12 +1,15 @@
 """What an operator does in a day, by HTTP: stages, texts, preview, search, hiding, and many votes at once."""
 
 import html
+import json
 import re
 
 import pytest
 from operating import HOSTILE, audited, complain, copied, lines, located, row, sent, signed, voted_database
 
+from tiltyard.arena.content.answer_rows import validate_name
 from tiltyard.postgres.connections import connect
+from tiltyard.web.pages.operator.answer_form import WrittenPrompt
 
 ARENA = "/operator/arenas/arena"
 
@@ -28,8 +31,10 @@ def drafted(client, *rows, name="poems"):
     located(client.post("/operator/arenas", data={"name": name}), "created", "arenas", name)
     files = {"file": ("answers.jsonl", lines(*rows))}
     where = client.post(f"/operator/arenas/{name}/uploads", files=files).headers["location"]
+    assert "write another prompt" not in client.get(where).text
     form = {"expected": str(len(rows)), "enable": "true"}
-    assert client.post(f"{where}/let-in", data=form).status_code == 303
+    # The next step of a draft stands on its overview.
+    located(client.post(f"{where}/let-in", data=form), "imported", "arenas", name)
 
 
 def pair(**changed):
@@ -65,6 +70,21 @@ def rated(running, name):
 
 
 # Stages
+
+
+def test_who_may_come_in_is_chosen_with_the_new_arena(running):
+    client = signed(running)
+    page = client.get("/operator").text
+    (options,) = re.findall(r'<select id="field-entry".*?</select>', page)
+    assert re.findall(r'value="([^"]+)"', options) == ["open", "invitation", "passcode", "sign-in"]
+    form = {"name": "private", "entry": "invitation"}
+    located(client.post("/operator/arenas", data=form), "created", "arenas", "private")
+    assert "Nobody can come in yet" in client.get("/operator/arenas/private").text
+    wrong = client.post("/operator/arenas", data={"name": "other", "entry": "nobody"})
+    assert (wrong.status_code, 'value="other"' in wrong.text) == (422, True)
+    link = '<a href="/operator/arenas/arena/settings#field-entry">Change the entry</a>'
+    assert link in client.get(f"{ARENA}/invitations").text
+    assert 'id="field-entry"' in client.get(f"{ARENA}/settings").text
 
 
 def test_a_draft_is_the_operators_alone_until_it_is_opened(running):
@@ -109,7 +129,11 @@ def test_a_pause_shows_the_operators_words_and_the_board_stays(running):
     assert voter.post("/arenas/arena/vote").status_code == 303
     words = {"pause": f"Back on **Monday**. {HOSTILE}"}
     located(client.post(f"{ARENA}/texts", data=words), "texts", "arenas", "arena", "texts")
+    assert "Voting is paused" not in voter.get("/").text + voter.get("/arenas/arena").text
     staged(client, "pause")
+    for page in ("/", "/arenas/arena"):
+        assert "Voting is paused" in voter.get(page).text
+        assert 'class="button button-main"' not in voter.get(page).text
     # Who has a matchup may vote; then, and for all others, there is a page with the operator's words.
     page = voter.get("/arenas/arena/vote").text
     (matchup,) = set(re.findall(r'data-matchup="([^"]+)"', page))
@@ -135,7 +159,8 @@ def test_an_archived_arena_leaves_the_home_page_and_keeps_its_board(running):
     assert "no more votes are taken" in client.get(f"{ARENA}/stage/confirm?act=archive").text
     staged(client, "archive")
     assert "/arenas/arena" not in reader.get("/").text
-    assert reader.get("/arenas/arena").status_code == 200
+    board = reader.get("/arenas/arena")
+    assert (board.status_code, "Voting has ended" in board.text) == (200, True)
     page = reader.get("/arenas/arena/vote").text
     assert "Voting has ended" in page
     assert "Back on Monday" not in page
@@ -390,17 +415,38 @@ def test_a_prompt_written_by_hand_is_checked_as_an_upload_is(running):
     preview = client.post(where, data=form)
     page = client.get(preview.headers["location"]).text
     assert "Import all 2 rows" in page
+    assert "Import, and write another prompt" in page
     assert "Empty, cut off or incomplete" in page
     located(
-        client.post(f"{preview.headers['location']}/let-in", data={"expected": "2", "enable": "true"}),
+        client.post(
+            f"{preview.headers['location']}/let-in", data={"expected": "2", "enable": "true", "more": "true"}
+        ),
         "imported",
-        *("arenas", "arena", "models"),
+        *("arenas", "arena", "answers", "write"),
     )
     with connect(running.database) as connection:
         kept = connection.execute(
-            "SELECT text, category FROM prompts ORDER BY prompt DESC LIMIT 1"
+            "SELECT text, category, name FROM prompts ORDER BY prompt DESC LIMIT 1"
         ).fetchone()
-    assert kept == ("Say\n<b>hi</b>", "greetings")
+    assert kept[:2] == ("Say\n<b>hi</b>", "greetings")
+    assert re.fullmatch("say-b-hi-b-[0-9a-f]{8}", kept[2])
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Which bridge is older, and by how many years?", "which-bridge-is-older-and-"),
+        ("…?!\u202e", ""),
+        ("橋はどこですか", "橋はどこですか-"),
+        ("\u0627" * 500, "\u0627" * 60 + "-"),
+    ],
+)
+def test_a_prompt_that_nobody_named_is_called_by_its_first_words(text, words):
+    (row,) = map(json.loads, WrittenPrompt(prompt=text, answers=(("m", "r"),)).to_lines().splitlines())
+    name = row["prompt_id"]
+    assert name.startswith(words)
+    assert re.fullmatch("[0-9a-f]{8}", name.removeprefix(words))
+    assert validate_name("prompt_id", name) == name
 
 
 def test_another_tools_file_says_its_format_and_what_is_left_out(running):

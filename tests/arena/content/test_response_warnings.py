@@ -1,10 +1,12 @@
 """Responses that are empty or look cut off are told, and never dropped."""
 
+import base64
 import hashlib
 from dataclasses import replace
 
 import pytest
 
+from media_files import png
 from tiltyard.arena.content.answer_rows import CheckedAnswer, check_answers
 from tiltyard.arena.content.response_warnings import SHOWN_WARNING_LIMIT, WarningFinder
 from tiltyard.arena.content.stored_conversations import CONVERSATION, conversation_bytes
@@ -116,3 +118,13 @@ def test_of_a_conversation_the_response_is_looked_at_and_its_files_are_missed():
     earlier = [{"type": "text", "text": "What is it?"}]
     assert told(conversation(earlier, "```py\nprint(1)")) == "fence"
     assert told(conversation(earlier, "A tree.")) is None
+    kept = [{"type": "image", "url": "data:image/png;base64," + base64.b64encode(png()).decode()}]
+    assert told(conversation([*earlier, *kept], "A tree.")) is None
+
+
+def test_files_that_came_with_the_prompt_of_an_image_are_missed():
+    messages = [{"role": "user", "content": [{"type": "text", "text": "Make it blue."}, {"type": "image"}]}]
+    image = "data:image/png;base64," + base64.b64encode(png()).decode()
+    row = {"prompt_id": "p", "model": "m", "kind": "image", "response": image, "messages": messages}
+    (checked,) = check_answers([Answer.from_dict(row, "line 1")])
+    assert told(checked) == "files"

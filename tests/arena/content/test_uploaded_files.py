@@ -10,6 +10,9 @@ import pytest
 from media_files import png
 from tiltyard.arena.content import uploaded_files
 from tiltyard.arena.content.answer_rows import BadRow, CheckedAnswer
+from tiltyard.arena.content.blob_store import ResponseContent
+from tiltyard.arena.content.message_images import unshown_files
+from tiltyard.arena.content.stored_conversations import read_conversation
 from tiltyard.arena.content.uploaded_files import read_uploaded_file
 
 MOST = 1 << 24
@@ -89,6 +92,36 @@ def test_an_archive_brings_its_images():
     found = read(zipped(files), "set.zip")
     assert (found.format, problems(found)) == ("zip", [])
     assert (found.rows[0].media_type, found.rows[0].kind) == ("image/png", "image")
+
+
+def test_an_archive_brings_the_images_of_messages():
+    user = {"role": "user", "content": [{"type": "text", "text": "What is it?"}]}
+    names = ("a.png", "none.png", "../../a.png", "https://images.example/a.png", "notes.txt")
+    user["content"] += [{"type": "image", "url": name} for name in names]
+    asked = {"prompt_id": "p", "messages": [user], "response": "A tree."}
+    files = {
+        "answers.jsonl": lines(asked | {"model": "m"}, asked | {"model": "n"}),
+        "a.png": png(),
+        "notes.txt": b"x",
+    }
+    found = read(zipped(files), "set.zip")
+    assert problems(found) == []
+    for one in found.rows:
+        stored = read_conversation(ResponseContent(one.media_type, one.data))
+        assert len(stored.images) == 1
+        assert unshown_files(stored.context.messages[0]) == (("linked", 1), ("unreadable", 1), ("missing", 2))
+        assert "images.example" not in one.data.decode()
+    (alone,) = read(lines(asked | {"model": "m"})).rows
+    assert b"sha256:" not in alone.data, "a file alone names no others"
+
+
+def test_one_file_that_many_rows_name_is_not_read_without_end():
+    rows = [row(prompt_id=str(k), kind="image", response="a.png") for k in range(50)]
+    files = {"answers.jsonl": lines(*rows), "a.png": png()}
+    found = read(zipped(files), "set.zip", most=20 * len(png()))
+    assert "with their files; split the file" in problems(found)[-1]
+    assert found.rows[-1].last
+    assert len(found.rows) == 21
 
 
 @pytest.mark.parametrize(

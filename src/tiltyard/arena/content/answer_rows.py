@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tiltyard.arena.content.answer_files import MAX_RESPONSE_BYTES, read_answer_file
 from tiltyard.arena.content.blinding import strip_metadata
 from tiltyard.arena.content.blob_store import ResponseContent
 from tiltyard.arena.content.media_types import detect_media_type
 from tiltyard.arena.content.response_details import ResponseDetails, response_details
-from tiltyard.arena.content.stored_conversations import CONVERSATION, conversation_bytes, response_text
+from tiltyard.arena.content.stored_conversations import (
+    CONVERSATION,
+    conversation_bytes,
+    count_files,
+    response_text,
+)
 from tiltyard.errors import InputError
 from tiltyard.files.answer_file_rows import BadRow, answer_rows, bad_row
 from tiltyard.files.answers import OWN_FORMAT, SCORES_ONLY, Answer, open_answers
@@ -36,8 +39,7 @@ __all__ = [
     "validate_name",
 ]
 
-#: Maximum bytes of a response, and of a prompt.
-MAX_RESPONSE_BYTES = 32 * 1024 * 1024
+#: Maximum bytes of a prompt.
 MAX_PROMPT_BYTES = 1024 * 1024
 MAX_NAME_CHARACTERS = 200
 #: Answers in one import; their metadata stay in memory until all are read.
@@ -46,9 +48,6 @@ ANSWER_LIMIT = 1_000_000
 #: What programs write where a response was cut off.
 _CUT_OFF_REASONS = frozenset({"length", "max_tokens", "max_output_tokens", "model_length", "MAX_TOKENS"})
 _REASON_FIELDS = ("finish_reason", "stop_reason")
-
-_DATA = re.compile(r"data:[\w.+-]+/[\w.+-]+;base64,", re.ASCII)
-_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +68,8 @@ class CheckedAnswer:
     stated: frozenset[str] = frozenset()
     #: Whether the response was cut off at the token limit, as stated in the file.
     truncated: bool = False
+    #: Whether its messages have files, of a response that is not a text: these are not kept.
+    unshown_files: bool = False
     #: What the file says about making it, and how its text is written.
     details: ResponseDetails = field(default_factory=ResponseDetails)
 
@@ -114,9 +115,10 @@ def read_upload_rows(
     """Read the answers of an uploaded file, and the errors of invalid rows.
 
     As in a request body, responses that are not text must be ``data:`` URLs; or, with ``files_beside``, paths of files
-    in the same folder or below. Reading ends when the rows have more than ``most`` bytes.
+    in the same folder or below. Reading ends when the rows, with the files that they name, have more than ``most``
+    bytes: many rows may name the same file.
     """
-    folder = path.parent if files_beside else None
+    folder, size = path.parent if files_beside else None, 0
     for number, row in enumerate(answer_rows(path, most=most), start=1):
         if number > ANSWER_LIMIT:
             yield BadRow(
@@ -128,9 +130,18 @@ def read_upload_rows(
             continue
         where, answer = row
         try:
-            yield _checked(answer, where, folder)
+            checked = _checked(answer, where, folder)
         except InputError as error:
             yield bad_row(where, InputError(str(error).removeprefix(f"{where}: ")))
+            continue
+        size += len(checked.data)
+        if size > most:
+            problem = (
+                f"the responses up to this one have more than {most} bytes with their files; split the file"
+            )
+            yield BadRow(where, None, problem, last=True)
+            return
+        yield checked
 
 
 def check_answers(answers: Iterable[Answer]) -> Iterator[CheckedAnswer | BadRow | None]:
@@ -184,13 +195,15 @@ def _checked(answer: Answer, where: str, folder: Path | None) -> CheckedAnswer:
         for what in ("category", "language", "family", "maker"):
             if getattr(answer, what) is not None:
                 validate_name(what, getattr(answer, what))
-        conversation = conversation_bytes(answer)
+        conversation = conversation_bytes(answer, folder)
         text = _prompt_text(_asked(answer) if conversation is None else answer.prompt)
         if conversation is not None:
             data, media = _bounded(conversation), CONVERSATION
         else:
             data = _bounded(
-                answer.response.encode() if answer.kind == "text" else _bytes(answer.response, folder)
+                answer.response.encode()
+                if answer.kind == "text"
+                else read_answer_file(answer.response, folder)
             )
             media = detect_media_type(answer.kind, data)
             strip_metadata(media, data)
@@ -207,6 +220,7 @@ def _checked(answer: Answer, where: str, folder: Path | None) -> CheckedAnswer:
             data=data,
             stated=frozenset(filter(None, (answer.family, answer.maker))),
             truncated=_is_cut_off(answer),
+            unshown_files=conversation is None and count_files((*answer.messages, *answer.trace)) > 0,
             details=response_details(
                 answer.usage, measure_style(answer.response) if answer.kind == "text" else None
             ),
@@ -238,37 +252,8 @@ def _prompt_text(text: str) -> str:
 
 def _bounded(data: bytes) -> bytes:
     if len(data) > MAX_RESPONSE_BYTES:
-        raise InputError(f"the response has more than {MAX_RESPONSE_BYTES} bytes, which is the maximum")
+        raise InputError(
+            f"the response has more than {MAX_RESPONSE_BYTES} bytes, which is the maximum; "
+            "that of a conversation counts its messages and images"
+        )
     return data
-
-
-def _bytes(response: str, folder: Path | None) -> bytes:
-    """The bytes of a response that is not text."""
-    start = _DATA.match(response)
-    if start is not None:
-        try:
-            return base64.b64decode(response[start.end() :], validate=True)
-        except binascii.Error:
-            raise InputError("the response is a data: URL with invalid base64") from None
-    if folder is None or _ADDRESS.match(response):
-        expected = "a data: URL with base64" if folder is None else "the path of a file"
-        raise InputError(f"the response is {response[:MAX_NAME_CHARACTERS]!r}; expected {expected}")
-    return _file(response, folder)
-
-
-def _file(response: str, folder: Path) -> bytes:
-    """Read a file below the folder. Links that lead outside are not followed."""
-    try:
-        root = folder.resolve(strict=True)
-        place = (root / response).resolve(strict=True)
-        if not place.is_relative_to(root):
-            raise InputError(
-                f"{response!r} is outside {folder}; put the file in the folder of the answers, or below"
-            )
-        if not place.is_file():
-            raise InputError(f"{response!r} is not a file")
-        with place.open("rb") as file:
-            return file.read(MAX_RESPONSE_BYTES + 1)
-    except (OSError, ValueError, RuntimeError) as error:
-        problem = error.strerror if isinstance(error, OSError) and error.strerror else "no such file"
-        raise InputError(f"{response[:MAX_NAME_CHARACTERS]!r} cannot be read: {problem}") from None

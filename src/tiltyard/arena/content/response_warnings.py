@@ -8,7 +8,8 @@ from typing import Literal
 
 from tiltyard.arena.content.answer_rows import CheckedAnswer
 from tiltyard.arena.content.blob_store import ResponseContent
-from tiltyard.arena.content.stored_conversations import count_files, read_conversation
+from tiltyard.arena.content.message_images import count_unshown
+from tiltyard.arena.content.stored_conversations import read_conversation
 
 __all__ = ["SHOWN_WARNING_LIMIT", "ResponseWarning", "WarningFinder"]
 
@@ -23,7 +24,7 @@ _MESSAGES = {
     "limit": "the response was cut off at the token limit",
     "fence": "the response ends inside a code block",
     "sentence": "the response ends in the middle of a sentence",
-    "files": "its messages have images or other files, which voters are not shown",
+    "files": "its messages have images or other files that voters are not shown",
 }
 WarningKind = Literal["empty", "limit", "fence", "sentence", "files"]
 
@@ -66,17 +67,19 @@ class WarningFinder:
 
 def _problem(answer: CheckedAnswer) -> WarningKind | None:
     if answer.kind != "text":
-        return "empty" if not answer.data.strip() else "limit" if answer.truncated else None
-    stored = read_conversation(ResponseContent(answer.media_type, answer.data))
-    if not stored.response.strip():
+        empty, looks, files = not answer.data.strip(), None, answer.unshown_files
+    else:
+        stored = read_conversation(ResponseContent(answer.media_type, answer.data))
+        empty, looks = not stored.response.strip(), _looks(stored.response)
+        files = count_unshown((*stored.context.messages, *stored.context.trace)) > 0
+    if empty:
         return "empty"
-    if answer.truncated:
-        return "limit"
-    if _ends_in_fence(stored.response):
-        return "fence"
-    if _ends_in_sentence(stored.response):
-        return "sentence"
-    return "files" if count_files((*stored.context.messages, *stored.context.trace)) else None
+    return "limit" if answer.truncated else looks or ("files" if files else None)
+
+
+def _looks(text: str) -> WarningKind | None:
+    """What a text looks like that was cut off."""
+    return "fence" if _ends_in_fence(text) else "sentence" if _ends_in_sentence(text) else None
 
 
 def _ends_in_fence(text: str) -> bool:

@@ -1,19 +1,25 @@
 """Responses with more than a text: a system prompt, earlier messages, and the steps that led to the response.
 
-They are stored as one JSON document under a media type of its own. Whoever has no use for the parts reads a transcript.
+They are stored as one JSON document under a media type of its own, with the images of their messages: what happens to
+a response happens to them. Whoever has no use for the parts reads a transcript.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from tiltyard.arena.content.blob_store import ResponseContent
+from tiltyard.arena.content.media_types import detect_media_type
+from tiltyard.arena.content.message_images import ImageCollector, image_hashes, unshown_files
 from tiltyard.core.judging.conversation import Message
 from tiltyard.core.judging.question_context import AnswerContext
-from tiltyard.errors import StoreFault, UnreadableFile
+from tiltyard.errors import InputError, NotFound, StoreFault, UnreadableFile
 from tiltyard.files.answers import Answer
 from tiltyard.files.message_fields import message_rows, read_messages
 
@@ -23,6 +29,7 @@ __all__ = [
     "StoredConversation",
     "character_count",
     "conversation_bytes",
+    "conversation_image",
     "count_files",
     "read_conversation",
     "response_text",
@@ -48,8 +55,9 @@ class SaidText(NamedTuple):
     text: str
     #: The tool that gave a result, if it is named.
     tool: str | None = None
-    #: Images and other files that were there; the text has a mark for each.
-    files: int = 0
+    #: The hashes of its images, and why other files are not shown; the text has a mark for each.
+    images: tuple[str, ...] = ()
+    unshown: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +66,26 @@ class StoredConversation:
 
     context: AnswerContext
     response: str
+    #: The images of its messages by hash, in base64, in the order of their numbers.
+    images: Mapping[str, str] = field(default_factory=dict)
 
 
-def conversation_bytes(answer: Answer) -> bytes | None:
-    """The document of an answer in text; ``None`` if there is nothing beside its prompt and response."""
+def conversation_bytes(answer: Answer, folder: Path | None = None) -> bytes | None:
+    """The document of an answer in text; ``None`` if there is nothing beside its prompt and response.
+
+    Images are those of ``data:`` URLs, and those of files in the folder or below.
+    """
     if answer.kind != "text" or answer.context == AnswerContext():
         return None
-    stored = {
+    collector = ImageCollector(folder)
+    stored: dict[str, object] = {
         "system": answer.system,
-        "messages": message_rows(_without_files(answer.messages)),
-        "trace": message_rows(_without_files(answer.trace)),
+        "messages": message_rows(collector.keep(answer.messages)),
+        "trace": message_rows(collector.keep(answer.trace)),
         "response": answer.response,
     }
+    if collector.images:
+        stored["images"] = collector.images
     return json.dumps(stored, ensure_ascii=False, separators=(",", ":")).encode()
 
 
@@ -84,8 +100,20 @@ def read_conversation(content: ResponseContent) -> StoredConversation:
             read_messages(found["messages"], "a stored response"),
             read_messages(found["trace"], "a stored response"),
         )
-        return StoredConversation(context, str(found["response"]))
+        return StoredConversation(context, str(found["response"]), dict(found.get("images", {})))
     except (ValueError, KeyError, TypeError, UnreadableFile):
+        raise StoreFault("a stored response is damaged; restore the responses from the last backup") from None
+
+
+def conversation_image(content: ResponseContent, number: int) -> ResponseContent:
+    """An image of a stored response's messages by its number, as it was imported; `NotFound` if there is none."""
+    images = [] if content.media_type != CONVERSATION else [*read_conversation(content).images.values()]
+    if number >= len(images):
+        raise NotFound(f"this response has no image {number}; it has {len(images)}")
+    try:
+        data = base64.b64decode(images[number], validate=True)
+        return ResponseContent(detect_media_type("image", data), data)
+    except (binascii.Error, TypeError, InputError):
         raise StoreFault("a stored response is damaged; restore the responses from the last backup") from None
 
 
@@ -106,19 +134,16 @@ def said_texts(messages: Sequence[Message]) -> list[SaidText]:
     for one in messages:
         texts = [part.text if part.kind == "text" else f"[{part.kind}]" for part in one.parts]
         if texts or not one.tool_calls:
-            found.append(SaidText(one.role, "\n".join(texts), one.tool, count_files([one])))
+            found.append(
+                SaidText(one.role, "\n".join(texts), one.tool, image_hashes(one), unshown_files(one))
+            )
         found += [SaidText("call", f"{call.name} {call.arguments}".rstrip()) for call in one.tool_calls]
     return found
 
 
 def count_files(messages: Sequence[Message]) -> int:
-    """How many images and other files messages have, which an arena does not keep."""
+    """How many images and other files messages have."""
     return sum(part.kind != "text" for one in messages for part in one.parts)
-
-
-def _without_files(messages: Sequence[Message]) -> list[Message]:
-    """The messages without the bytes and addresses of images and other files: an arena shows that there was one."""
-    return [replace(one, parts=tuple(replace(part, url=None) for part in one.parts)) for one in messages]
 
 
 def character_count(content: ResponseContent) -> int:

@@ -61,8 +61,8 @@ async def _sent(request: Request, arena: Arena, material: BoardPageData) -> Resp
     """Send the page, cached by board, query, language and theme."""
     kept, chart = board_page_cache_of(request), await chart_view(request, material)
     look = (localization_of(request).language, theme_of(request))
-    votable = arena.settings.accepts_votes
-    key = ("page", look, votable, material.key(), tuple(chart.svg.values()), chart.drawn)
+    stage = arena.settings.stage
+    key = ("page", look, stage, material.key(), tuple(chart.svg.values()), chart.drawn)
     found = kept.made.get(key)
     if found is None:
         async with kept.making:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from fastapi import APIRouter, Form, Request
@@ -44,6 +44,7 @@ class ArenaCard:
     headline: Headline | None = None
     #: What is settled in all; ``None`` where the board does not say.
     claim: Finding | None = None
+    paused: bool = False
 
     @property
     def unordered(self) -> bool:
@@ -77,15 +78,16 @@ async def choose_theme(
 
 
 async def _card(request: Request, arena: Arena) -> ArenaCard:
+    paused = arena.settings.stage == "paused"
     try:
         newest = await boards_of(request).latest(arena.arena, 0)
     except NotFound:
-        return ArenaCard(arena.name, arena.title, None, 0, 0, 0)
+        return ArenaCard(arena.name, arena.title, None, 0, 0, 0, paused=paused)
     kept, key = board_page_cache_of(request).cards, (newest.sha256, arena.name, arena.title)
     found: ArenaCard | None = kept.get(key)
     if found is None:
         found = kept.put(key, _read(arena, board_of(newest)))
-    return found
+    return replace(found, paused=paused)
 
 
 def _read(arena: Arena, board: BoardDocument) -> ArenaCard:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -26,13 +26,27 @@ from tiltyard.errors import NotFound
 from tiltyard.web.access import registry_of
 from tiltyard.web.app_sandbox import PLAIN
 from tiltyard.web.context import context_of
-from tiltyard.web.pages.conversation_view import ConversationTurn, ConversationView, build_conversation_view
+from tiltyard.web.pages.conversation_view import (
+    ConversationTurn,
+    ConversationView,
+    ImageAddress,
+    build_conversation_view,
+)
 from tiltyard.web.pages.layout import localization_of
+from tiltyard.web.pages.paths import asked
 from tiltyard.web.texts import render_text
 from tiltyard.web.texts.renderer import MAX_SHOWN_CHARACTERS
 from tiltyard.web.texts.text_direction import is_right_to_left
 
-__all__ = ["MatchupSide", "MatchupView", "RenderCache", "build_matchup_view", "excerpt_of"]
+__all__ = [
+    "MatchupSide",
+    "MatchupView",
+    "RenderCache",
+    "build_matchup_view",
+    "divide_conversations",
+    "excerpt_of",
+    "image_address",
+]
 
 #: A prompt with more characters or lines is collapsed.
 _LONG_PROMPT_CHARACTERS, _LONG_PROMPT_LINES = 700, 10
@@ -98,9 +112,12 @@ async def build_matchup_view(
     language = await render_cache.language(queue, prompt, request)
     html = await render_cache.rendered(request, (("prompt", queue.arena, prompt), text), language)
     conversation = None
+    shown = context_of(request).matchup_ids.format(matchup)
     if any(one.media_type == CONVERSATION for one in both):
+        addresses = [image_address(f"/m/{shown}/{letter}") for letter in "ab"]
+        say = localization_of(request).texts.gettext
         conversation, both = await asyncio.to_thread(
-            _divided, both, language, localization_of(request).texts.gettext
+            divide_conversations, both, addresses, language=language, say=say
         )
     sides = await render_cache.sides(request, responses, both, kinds, language)
     if queue.checks_shown and any(text is not None for text in sides):
@@ -109,7 +126,6 @@ async def build_matchup_view(
         characters = [None if text is None else character_count(content) for text, content in inside]
         await queue.delivered(matchup, *characters)
     turns = ((), ()) if conversation is None else conversation.turns
-    shown = context_of(request).matchup_ids.format(matchup)
     return MatchupView(
         matchup=shown,
         prompt=html,
@@ -188,8 +204,17 @@ class RenderCache:
         return [None if text is None else one for text, one in zip(texts, kept, strict=True)]
 
 
-def _divided(
-    both: list[ResponseContent], language: str | None, say: Callable[[str], str]
+def image_address(url: str, query: Mapping[str, str] | None = None) -> ImageAddress:
+    """The addresses of the images of a response's messages, below the address of the response."""
+    return lambda number: asked(url, {**(query or {}), "image": str(number)})
+
+
+def divide_conversations(
+    both: Sequence[ResponseContent],
+    addresses: Sequence[ImageAddress],
+    *,
+    language: str | None,
+    say: Callable[[str], str],
 ) -> tuple[ConversationView | None, list[ResponseContent]]:
     """The conversations around two responses, and the responses alone."""
     stored = [
@@ -202,7 +227,7 @@ def _divided(
         ResponseContent(PLAIN, said.response.encode()) if one.media_type == CONVERSATION else one
         for one, said in zip(both, stored, strict=True)
     ]
-    return build_conversation_view(stored, language=language, say=say), alone
+    return build_conversation_view(stored, addresses, language=language, say=say), alone
 
 
 def _is_cut(content: ResponseContent, kind: str) -> bool:

@@ -9,11 +9,13 @@ from fastapi import Request
 
 from tiltyard.arena.boards.rank_lookup import ModelRank, newest_ranks
 from tiltyard.arena.content.arenas import Arena
+from tiltyard.arena.content.model_details import ModelDetails
 from tiltyard.arena.voting.remarks import Remark
 from tiltyard.arena.voting.voter_requests import RevealedMatchup, ReviewedMatchup, Voter
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.core.battles.outcome import SPELLED
 from tiltyard.web.access import access_of
+from tiltyard.web.pages.board_data import model_details_of
 from tiltyard.web.pages.matchup_view import MatchupView
 from tiltyard.web.pages.remark_form import COMPLAINTS, NEGATIVE_TAGS, POSITIVE_TAGS
 from tiltyard.web.reader_access import boards_of
@@ -53,10 +55,11 @@ class VotingFrame(TypedDict):
 
 
 class ShownNames(TypedDict):
-    """The names of both models, with their places on the newest board."""
+    """The names of both models, with their places on the newest board, and what the operator says about them."""
 
     names: RevealedMatchup | None
     places: dict[str, ModelRank | None] | None
+    about: dict[str, ModelDetails]
 
 
 class MatchupValues(TypedDict):
@@ -75,7 +78,7 @@ class MatchupValues(TypedDict):
     expires_in: int | None
 
 
-NO_NAMES: ShownNames = {"names": None, "places": None}
+NO_NAMES: ShownNames = {"names": None, "places": None, "about": {}}
 
 
 async def arena_of(request: Request, queue: VotingQueue) -> Arena:
@@ -110,7 +113,12 @@ async def shown_names(
     if names is None:
         return NO_NAMES
     found = await newest_ranks(boards_of(request), queue.arena, voter.source) or {}
-    return {"names": names, "places": {"a": found.get(names.model_a), "b": found.get(names.model_b)}}
+    details = await model_details_of(request, await arena_of(request, queue))
+    return {
+        "names": names,
+        "places": {"a": found.get(names.model_a), "b": found.get(names.model_b)},
+        "about": {model: details.of(model) for model in (names.model_a, names.model_b)},
+    }
 
 
 def matchup_values(

@@ -14,7 +14,12 @@ from tiltyard.arena.boards import rank_lookup
 from tiltyard.arena.boards.rank_lookup import newest_ranks
 from tiltyard.arena.content.blinding import strip_metadata
 from tiltyard.arena.content.blob_store import ResponseContent
-from tiltyard.arena.content.stored_conversations import CONVERSATION, character_count, response_text
+from tiltyard.arena.content.stored_conversations import (
+    CONVERSATION,
+    character_count,
+    conversation_image,
+    response_text,
+)
 from tiltyard.arena.log.event_details import SkipDetail, VoteDetail
 from tiltyard.arena.log.event_log import HUMAN, JUDGE, matchup_not_found_error
 from tiltyard.arena.voting import voter_requests
@@ -65,6 +70,20 @@ MatchupId = Annotated[
 _ENDING = document_problems(401, 403, 404, 409, 410, 429, 503)
 _AGAIN: Documented = {200: {"model": Matchup, "description": "A matchup that was served before."}}
 _BYTES: Documented = {200: {"content": {"*/*": {}}, "description": "Its bytes."}}
+_IMAGE_QUERY = {
+    "parameters": [
+        {
+            "name": "image",
+            "in": "query",
+            "required": False,
+            "description": "The number of an image of the response's messages, from 0: its bytes.",
+            "schema": {"type": "integer", "minimum": 0},
+        }
+    ]
+}
+#: For a side that has no image of a number.
+_NO_IMAGE = ResponseContent("", b"")
+_NUMBER_DIGITS = 6
 #: The same for both sides and all kinds.
 _SHOWN = {
     **APP_HEADERS,
@@ -273,6 +292,7 @@ async def report_matchup(matchup: MatchupId, body: ComplaintRequest, request: Re
     response_class=Response,
     summary="Response A",
     responses=_ENDING | _BYTES,
+    openapi_extra=_IMAGE_QUERY,
 )
 async def response_a(matchup: MatchupId, request: Request) -> Response:
     """The response on side A of a matchup that is open, or was voted on and has not expired."""
@@ -284,6 +304,7 @@ async def response_a(matchup: MatchupId, request: Request) -> Response:
     response_class=Response,
     summary="Response B",
     responses=_ENDING | _BYTES,
+    openapi_extra=_IMAGE_QUERY,
 )
 async def response_b(matchup: MatchupId, request: Request) -> Response:
     """The response on side B of a matchup that is open, or was voted on and has not expired."""
@@ -291,7 +312,10 @@ async def response_b(matchup: MatchupId, request: Request) -> Response:
 
 
 async def _side(request: Request, matchup: str, side: int) -> Response:
-    """The bytes of one side, without metadata. Both sides are always processed, so that they take the same time."""
+    """The bytes of one side, or of an image of its messages, without metadata.
+
+    Both sides are always processed, so that they take the same time.
+    """
     queue, voter, one = await find_queue_and_voter(request, matchup)
     offered = await queue.find(voter, one, voted=True)
     blobs = registry_of(request).blobs
@@ -299,12 +323,28 @@ async def _side(request: Request, matchup: str, side: int) -> Response:
         both = await asyncio.gather(blobs.read(offered.response_a), blobs.read(offered.response_b))
     except NotFound:
         raise NotFound("this matchup was withdrawn; request another one") from None
-    shown = [_for_destination(request, one) for one in both]
+    image = request.query_params.get("image")
+    if image is None:
+        shown = [_for_destination(request, one) for one in both]
+    else:
+        shown = await asyncio.to_thread(lambda: [_image(one, image) for one in both])
+    if shown[side] is _NO_IMAGE:
+        raise NotFound("this response has no such image")
     sent = await _blind(shown)
     if queue.checks_shown:
         counts = [character_count(content) for content in both]
         await queue.delivered(one, *(count if at == side else None for at, count in enumerate(counts)))
     return Response(sent[side], headers=_SHOWN, media_type=shown[side].media_type)
+
+
+def _image(content: ResponseContent, number: str) -> ResponseContent:
+    """An image of a response's messages by its number, which is foreign text."""
+    if not (number.isascii() and number.isdigit() and len(number) < _NUMBER_DIGITS):
+        return _NO_IMAGE
+    try:
+        return conversation_image(content, int(number))
+    except NotFound:
+        return _NO_IMAGE
 
 
 def _for_destination(request: Request, content: ResponseContent) -> ResponseContent:

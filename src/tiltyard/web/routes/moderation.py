@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import Response
 
 from tiltyard.arena.content.catalog import find_kept_response
+from tiltyard.arena.content.stored_conversations import conversation_image
 from tiltyard.arena.operators import moderation
 from tiltyard.arena.operators.arena_changes import exclude, find_sessions_by_pseudonym, restore
 from tiltyard.arena.operators.exclusions import VoteSelection
@@ -127,8 +129,14 @@ async def response(
     request: Request,
     model: Annotated[Plain, Query(description="The model's name.")],
     prompt: Annotated[Plain, Query(description="The prompt's name.")],
+    image: Annotated[
+        int | None,
+        Query(description="The number of an image of the response's messages, from 0.", ge=0, lt=1_000),
+    ] = None,
 ) -> Response:
-    """The bytes of a response that was not withdrawn, for review; a hidden one too."""
+    """The bytes of a response that was not withdrawn, for review; a hidden one too. Or of an image of its messages."""
     registry = registry_of(request)
     content = await registry.blobs.read_kept(await find_kept_response(registry.pool, arena, model, prompt))
+    if image is not None:
+        content = await asyncio.to_thread(conversation_image, content, image)
     return Response(content.data, media_type=content.media_type, headers=_DOWNLOAD_HEADERS)

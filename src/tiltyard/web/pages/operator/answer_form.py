@@ -24,13 +24,17 @@ from tiltyard.web.pages.operator.operator_access import (
     pool_of,
 )
 
-__all__ = ["WrittenPrompt", "router"]
+__all__ = ["WRITTEN_NAME", "WrittenPrompt", "router"]
 
 router = operator_router("/arenas/{arena}/answers/write")
 
+#: The name of the file that is made of what was written.
+WRITTEN_NAME = "written-by-hand.jsonl"
 #: Responses that a form has at least, and at most.
 _LEAST_RESPONSES_COUNT = 2
 _RESPONSE_LIMIT = 50
+#: What the name of a prompt that nobody named has of its text, and of its hash.
+_NAMED_CHARACTERS, _NAMED_WORDS_COUNT, _NAMED_HASH_CHARACTERS = 60, 5, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,7 @@ class WrittenPrompt:
 
     def to_lines(self) -> bytes:
         """The responses as JSON Lines; pairs of which nothing was typed are left out."""
-        named = self.prompt_id or make_prompt_id(self.prompt)
+        named = self.prompt_id or _short_name(self.prompt)
         about = {"category": self.category, "language": self.language}
         rows = (
             {"prompt_id": named, "prompt": self.prompt, "model": model, "response": response}
@@ -89,12 +93,20 @@ async def write_form(arena: str, request: Request) -> Response:
     return redirect_to(paths.operator("arenas", arena, "uploads", str(upload)))
 
 
+def _short_name(prompt: str) -> str:
+    """A name that can be read: the first words of the prompt, and the start of its hash, so that no two are the same."""
+    letters = "".join(one if one.isalnum() else " " for one in prompt[:_NAMED_CHARACTERS].lower())
+    return "-".join(
+        (*letters.split()[:_NAMED_WORDS_COUNT], str(make_prompt_id(prompt))[:_NAMED_HASH_CHARACTERS])
+    )
+
+
 def _name_of(written: WrittenPrompt) -> str:
     if not written.prompt.strip():
         raise InputError("the prompt is empty; write what was asked")
     if sum(bool(model or response) for model, response in written.answers) < _LEAST_RESPONSES_COUNT:
         raise InputError("two responses or more are needed: a matchup shows two")
-    return "written-by-hand.jsonl"
+    return WRITTEN_NAME
 
 
 def _pairs(models: Sequence[object], responses: Sequence[object]) -> tuple[tuple[str, str], ...]:

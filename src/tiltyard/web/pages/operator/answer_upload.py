@@ -21,6 +21,7 @@ from tiltyard.errors import Conflict, InputError
 from tiltyard.web.access import registry_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.layout import redirect_to
+from tiltyard.web.pages.operator.answer_form import WRITTEN_NAME
 from tiltyard.web.pages.operator.operator_access import (
     actor_of,
     arena_of,
@@ -69,8 +70,9 @@ async def let_in_form(
     expected: Annotated[int, Form(ge=0, lt=2**31)],
     partly: Annotated[bool, Form()] = False,
     enable: Annotated[bool, Form()] = False,
+    more: Annotated[bool, Form()] = False,
 ) -> Response:
-    """Import exactly what was previewed."""
+    """Import exactly what was previewed. A draft's next step is on its overview; ``more``: another prompt by hand."""
     found = await arena_of(request, arena)
     try:
         await import_upload(
@@ -83,7 +85,10 @@ async def let_in_form(
         )
     except Conflict as error:
         return await _preview(request, found, upload, trouble=str(error), status=409)
-    return redirect_with_notice("imported", "arenas", arena, "models")
+    if more:
+        return redirect_with_notice("imported", "arenas", arena, "answers", "write")
+    draft = found.settings.stage == "draft"
+    return redirect_with_notice("imported", "arenas", arena, *(() if draft else ("models",)))
 
 
 @router.post("/uploads/{upload}/discard")
@@ -113,4 +118,13 @@ async def _preview(
     request: Request, arena: Arena, upload: UUID, *, trouble: str | None = None, status: int = 200
 ) -> HTMLResponse:
     found = await preview_upload(pool_of(request), arena, upload, actor=actor_of(request).name)
-    return arena_page(request, arena, "upload.html", "answers", status=status, trouble=trouble, preview=found)
+    return arena_page(
+        request,
+        arena,
+        "upload.html",
+        "answers",
+        status=status,
+        trouble=trouble,
+        preview=found,
+        written_name=WRITTEN_NAME,
+    )

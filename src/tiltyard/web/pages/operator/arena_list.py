@@ -25,13 +25,14 @@ from tiltyard.web.pages.operator.operator_access import (
     pool_of,
     redirect_with_notice,
 )
+from tiltyard.web.pages.operator.settings import SETTING_CHOICES
 from tiltyard.web.reader_access import boards_of
 
 __all__ = ["router"]
 
 router = operator_router()
 
-_FORM = {"name": "", "title": "", "visibility": "open", "timezone": "UTC"}
+_FORM = {"name": "", "title": "", "visibility": "open", "entry": "open", "timezone": "UTC"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +69,14 @@ async def make_arena(
     name: Annotated[str, Form()] = "",
     title: Annotated[str, Form()] = "",
     visibility: Annotated[str, Form()] = "open",
+    entry: Annotated[str, Form()] = "open",
     timezone: Annotated[str, Form()] = "UTC",
 ) -> Response:
     """Create an empty arena, a draft, and show its page."""
-    given = {"name": name, "title": title, "visibility": visibility, "timezone": timezone}
+    chosen = {"visibility": visibility, "entry": entry, "timezone": timezone.strip()}
+    given = {"name": name, "title": title, **chosen}
     try:
-        settings = ArenaSettings.from_dict(
-            {"visibility": visibility, "timezone": timezone.strip(), "stage": "draft"}
-        )
+        settings = ArenaSettings.from_dict({**chosen, "stage": "draft"})
         made = await create_arena(
             pool_of(request),
             name.strip(),
@@ -107,6 +108,7 @@ async def _page(
         trouble=trouble,
         lines=lines,
         form=form,
+        entries=SETTING_CHOICES["entry"],
         size=known.size,
         active="arenas",
     )

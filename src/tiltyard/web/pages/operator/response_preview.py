@@ -11,12 +11,14 @@ from markupsafe import Markup
 
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.content.catalog import read_prompt_responses
-from tiltyard.arena.content.stored_conversations import CONVERSATION, response_text
+from tiltyard.arena.content.stored_conversations import CONVERSATION, read_conversation
 from tiltyard.errors import NotFound
 from tiltyard.web.access import registry_of
 from tiltyard.web.app_sandbox import PLAIN
 from tiltyard.web.pages import paths
+from tiltyard.web.pages.conversation_view import ConversationTurn, build_single_turn
 from tiltyard.web.pages.layout import localization_of
+from tiltyard.web.pages.matchup_view import image_address
 from tiltyard.web.pages.operator.operator_access import pool_of
 from tiltyard.web.texts import render_text
 
@@ -29,6 +31,8 @@ class ResponsePreview:
 
     model: str
     text: Markup | None = None
+    #: What stands before a text: the messages and steps of a conversation.
+    turn: ConversationTurn | None = None
     #: ``image``, ``audio`` or ``text``, which means an app here.
     kind: str = ""
     href: str | None = None
@@ -67,9 +71,12 @@ async def _response(
         content = None
     if content is None:
         return ResponsePreview(model)
+    url, query = f"/api/v1/arenas/{arena.name}/responses", {"model": model, "prompt": prompt}
     if content.media_type in (PLAIN, CONVERSATION):
-        return ResponsePreview(model, text=await _rendered(request, response_text(content)))
-    href = paths.asked(f"/api/v1/arenas/{arena.name}/responses", {"model": model, "prompt": prompt})
+        stored = await asyncio.to_thread(read_conversation, content)
+        turn = build_single_turn(stored, image_address(url, query))
+        return ResponsePreview(model, text=await _rendered(request, stored.response), turn=turn)
+    href = paths.asked(url, query)
     return ResponsePreview(model, kind=content.media_type.partition("/")[0], href=href)
 
 

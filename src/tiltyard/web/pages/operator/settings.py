@@ -28,11 +28,12 @@ from tiltyard.web.pages.operator.operator_access import (
 )
 from tiltyard.web.reader_access import boards_of
 
-__all__ = ["SettingField", "read_settings", "router", "settings_of"]
+__all__ = ["SETTING_CHOICES", "SettingField", "read_settings", "router", "settings_of"]
 
 router = operator_router("/arenas/{arena}/settings")
 
-_CHOICES = {
+#: The values of settings that are chosen from a list.
+SETTING_CHOICES = {
     "visibility": ("open", "closed"),
     "entry": ("open", "invitation", "passcode", "sign-in"),
     "gate": ("auto", "proof", "none"),
@@ -169,7 +170,7 @@ async def _form(
             meaning=meaning,
             expected=expected,
             default=_text(getattr(defaults, name)),
-            choices=_CHOICES.get(name, ()),
+            choices=SETTING_CHOICES.get(name, ()),
             value=given.get(name, _text(getattr(arena.settings, name))),
         )
         for name, (meaning, expected) in settings_of(arena).items()

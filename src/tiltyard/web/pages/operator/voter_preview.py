@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse
 from markupsafe import Markup
 
 from tiltyard.arena.content.arenas import Arena
-from tiltyard.arena.content.stored_conversations import response_text
+from tiltyard.arena.content.blob_store import ResponseContent
 from tiltyard.arena.operators.opening_checklist import (
     AnsweredPrompt,
     PreviewedResponse,
@@ -20,9 +20,15 @@ from tiltyard.arena.operators.opening_checklist import (
 )
 from tiltyard.errors import NotFound
 from tiltyard.web.access import registry_of
+from tiltyard.web.app_sandbox import PLAIN
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.layout import localization_of
-from tiltyard.web.pages.matchup_view import MatchupSide, MatchupView
+from tiltyard.web.pages.matchup_view import (
+    MatchupSide,
+    MatchupView,
+    divide_conversations,
+    image_address,
+)
 from tiltyard.web.pages.operator.operator_access import arena_of, arena_page, operator_router, pool_of
 from tiltyard.web.pages.voter_texts import read_voter_texts
 from tiltyard.web.texts import render_text
@@ -57,23 +63,43 @@ async def _scene(
     request: Request, arena: Arena, asked: AnsweredPrompt
 ) -> tuple[MatchupView, tuple[PreviewedResponse, ...]]:
     pair = tuple(secrets.SystemRandom().sample(asked.responses, 2))
-    a, b = [await _side(request, arena, asked, one, k) for k, one in zip("ab", pair, strict=True)]
+    url = f"/api/v1/arenas/{arena.name}/responses"
+    queries = [{"model": one.model, "prompt": asked.name} for one in pair]
+    conversation, alone = await asyncio.to_thread(
+        divide_conversations,
+        [await _content(request, one) for one in pair],
+        [image_address(url, query) for query in queries],
+        language=asked.language,
+        say=localization_of(request).texts.gettext,
+    )
+    turns = ((), ()) if conversation is None else conversation.turns
+    a, b = [
+        MatchupSide(
+            letter,
+            one.kind,
+            paths.asked(url, query),
+            await _rendered(request, content.data.decode("utf-8", "replace"), asked.language)
+            if one.kind == "text"
+            else None,
+            cut=False,
+            turns=own,
+        )
+        for letter, one, query, content, own in zip("ab", pair, queries, alone, turns, strict=True)
+    ]
     text = await _rendered(request, asked.text, asked.language)
-    return MatchupView("preview", text, None, asked.language, (a, b), datetime.now(UTC)), pair
+    now = datetime.now(UTC)
+    return MatchupView("preview", text, None, asked.language, (a, b), now, conversation), pair
 
 
-async def _side(
-    request: Request, arena: Arena, asked: AnsweredPrompt, one: PreviewedResponse, letter: str
-) -> MatchupSide:
-    url = paths.asked(f"/api/v1/arenas/{arena.name}/responses", {"model": one.model, "prompt": asked.name})
+async def _content(request: Request, one: PreviewedResponse) -> ResponseContent:
+    """A response; empty if it is not a text, or was withdrawn just now."""
+    nothing = ResponseContent(PLAIN, b"")
     if one.kind != "text":
-        return MatchupSide(letter, one.kind, url, None, cut=False)
+        return nothing
     try:
-        content = await registry_of(request).blobs.read(one.response)
+        return await registry_of(request).blobs.read(one.response)
     except NotFound:
-        return MatchupSide(letter, one.kind, url, Markup(""), cut=False)
-    text = response_text(content)
-    return MatchupSide(letter, one.kind, url, await _rendered(request, text, asked.language), cut=False)
+        return nothing
 
 
 async def _rendered(request: Request, text: str, language: str | None) -> Markup:

@@ -92,6 +92,10 @@ def test_a_reader_that_comes_back_gets_the_rest(database: str, upstream: FaultyU
         # By the address too, for a page that was loaded with some of it.
         tail = client.get(battle["frames"], params={"after": f"1.{len(whole[0]) - 5}.{len(whole[1])}"})
         assert shown_texts(parse_events(tail.content)) == (whole[0][-5:], "")
+        # Whoever claims to have more than there is, gets the mark of what there is.
+        (end,) = parse_events(client.get(battle["frames"], params={"after": "1.999999.3"}).content)
+        assert end.id == f"1.{len(whole[0])}.{len(whole[1])}"
+        assert (end.data["a"], end.data["b"]) == ("", whole[1][3:])
 
 
 def test_stop_again_and_a_second_tab(database: str, upstream: FaultyUpstream) -> None:

@@ -299,7 +299,7 @@ class LiveBattles:
             if frame is None:
                 await generation.changed(wait_seconds)
                 frame = generation.frame(after)
-            return frame or LiveFrame(after, "", "", generation.state)
+            return frame or generation.empty_frame()
         battle = await self._mine(voter, matchup)
         if not battle.turns:
             raise matchup_not_found_error()
@@ -617,7 +617,7 @@ def _stored_frame(battle: LiveBattle, after: FrameMark) -> LiveFrame:
     a, b = (after.shown_a, after.shown_b) if after.turn == turn.turn else (0, 0)
     ended = not _runs(turn)
     return LiveFrame(
-        mark=FrameMark(turn.turn, max(a, len(turn.a)), max(b, len(turn.b))),
+        mark=FrameMark(turn.turn, len(turn.a), len(turn.b)),
         a=turn.a[a:],
         b=turn.b[b:],
         state=turn.state,

@@ -222,30 +222,20 @@ def test_a_void_battle_says_so_and_offers_the_same_prompt(live):
     page = visitor.get(path).text
     assert "This battle does not count" in page
     assert "Somebody" not in page
-    live.answer_steadily(5_000)
-    again = visitor.post(path.replace("/matchups/", "/live/") + "/again")
-    assert again.headers["location"] != path
-    assert "Will it break?" in visitor.get(again.headers["location"]).text
-
-
-def test_a_void_battle_is_offered_until_the_next_one(live):
-    """Whoever leaves the page that says so, or loads the vote page again, is offered it there."""
-    live.answer(StreamScript(pieces=((0.05, "Half an answer"),), fault=ProviderFault("broken")))
-    visitor, path = ask(live, "Will it *break*?")
-    events(visitor, path)
-    again = path.replace("/matchups/", "/live/") + "/again"
+    # Whoever leaves this page, or loads the vote page again, is offered it there.
+    address = path.replace("/matchups/", "/live/") + "/again"
     for _ in range(2):
         page = visitor.get("/arenas/arena/vote").text
         assert "Your last battle does not count" in page
         assert "Will it break?" in page
-        assert f'action="{again}"' in page
-        assert "Somebody" not in page
-    live.answer_steadily(5_000)
-    path = visitor.post(again).headers["location"]
-    complete(visitor, path)
-    visitor.post(f"{path}/skip")
-    assert "does not count" not in visitor.get("/arenas/arena/vote").text
+        assert f'action="{address}"' in page
     assert "does not count" not in new_visitor(live).get("/arenas/arena/vote").text
+    live.answer_steadily(5_000)
+    again = visitor.post(address).headers["location"]
+    assert again != path
+    assert "Will it break?" in complete(visitor, again)
+    visitor.post(f"{again}/skip")
+    assert "does not count" not in visitor.get("/arenas/arena/vote").text
 
 
 def test_ask_again_skips_an_open_battle(live):

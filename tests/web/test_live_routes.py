@@ -226,7 +226,7 @@ VOID = [
 def test_faults_of_a_provider_void_the_battle_and_say_nothing(site: LiveSite, pace: str) -> None:
     models = [f"{fault}-{side}@fault={fault},tokens=60,rate=0" for fault in VOID for side in "ab"]
     arena = site.add(
-        f"faults-{pace}", models, live_pace=pace, live_first_token_seconds=0.5, live_gap_seconds=0.5
+        f"faults-{pace}", models, live_pace=pace, live_first_token_seconds=1.0, live_gap_seconds=1.0
     )
     asked = [(client, client.post(arena.ask, json={"prompt": "Anything?"})) for client in _clients(arena, 8)]
     seen = set()

@@ -247,8 +247,9 @@ class TurnGeneration:
 
     def empty_frame(self) -> LiveFrame:
         """The frame of a reader to whom nothing is new, whatever mark that reader sent."""
+        over, pace = self.has_ended, self._pace
         return LiveFrame(
-            FrameMark(self.turn, *self._shown), "", "", self.state, self._pace.ended_a, self._pace.ended_b
+            FrameMark(self.turn, *self._shown), "", "", self.state, over or pace.ended_a, over or pace.ended_b
         )
 
     async def changed(self, seconds: float) -> None:

@@ -104,6 +104,10 @@ real-llm *args:
 faults:
     pytest -m "slow or not slow" -n 0 -s tests/faults
 
+# Live battles in Chromium with two real LLM servers and one that fails; every byte before the vote is read.
+live-real *args:
+    pytest -m "slow or not slow" -n 0 -s tests/pages/test_real_live_battles.py {{args}}
+
 # How often intervals hold the truth in simulated worlds.
 intervals:
     python bench/intervals.py --worlds 200 --out docs/evidence/data/intervals.md

@@ -163,7 +163,7 @@ def main() -> None:
     out = parser.parse_args().out
     with postgres() as server, tempfile.TemporaryDirectory() as folder:
         template = migrated_template(server)
-        with live_site(server, template, Path(folder), models=4, undo_seconds=60.0) as live:
+        with live_site(server, template, Path(folder), models=4, undo_seconds=60.0, usual_pace=True) as live:
             furnish(live)
             data = animated(record(live), SIZE)
     if len(data) > MOST:

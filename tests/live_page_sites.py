@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from live_pace import quick_pace
 from live_worlds import ScriptedModels, make_live_arena
 from postgres_servers import fresh_database
 from scripted_streams import StreamScript, steady
@@ -74,6 +75,10 @@ class LiveSite:
             self.models.chat(model).scripts[:] = [scripts[model % len(scripts)]]
             self.models.chat(model).asked.clear()
 
+    def add(self, name: str, **settings: Any) -> None:
+        """One more live arena with these models."""
+        asyncio.run(make_live_arena(self.site.database, 2, name=name, **settings))
+
     def answer_steadily(self, rate: float = 600.0) -> None:
         """A long answer of every second model, and a short one of the others."""
         self.answer(steady(LONG, rate=rate), steady(SHORT, rate=rate))
@@ -81,9 +86,15 @@ class LiveSite:
 
 @contextmanager
 def live_site(server: str, template: str, folder: Path, **settings: Any) -> Iterator[LiveSite]:
-    """A live arena called ``arena`` with two models, so that every battle is between them, and the operator Ada."""
-    count = settings.pop("models", 2)
-    with fresh_database(server, template) as database:
+    """A live arena called ``arena`` with two models, so that every battle is between them, and the operator Ada.
+
+    Answers are shown faster than in earnest, unless ``usual_pace`` says otherwise.
+    """
+    count, pace = (
+        settings.pop("models", 2),
+        nullcontext() if settings.pop("usual_pace", False) else quick_pace(),
+    )
+    with pace, fresh_database(server, template) as database:
         asyncio.run(make_live_arena(database, count, **settings))
         make_operator(database)
         with served(database, folder=folder) as running:

@@ -14,6 +14,7 @@ from typing import Any
 from faulty_upstream import FaultyUpstream
 from live_worlds import make_live_arena
 from served import Served, served
+from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.live.entrant_pool import open_entrant
 from tiltyard.settings.environment import Environment
 from tiltyard.settings.serving_settings import ServingSettings
@@ -39,7 +40,16 @@ def live_site(
     database: str, upstream: FaultyUpstream, models: Sequence[str], *, name: str = "arena", **settings: Any
 ) -> Iterator[Served]:
     """Serve a live arena of these models."""
-    asyncio.run(
+    add_live_arena(database, upstream, models, name=name, **settings)
+    with served_models(database) as site:
+        yield site
+
+
+def add_live_arena(
+    database: str, upstream: FaultyUpstream, models: Sequence[str], *, name: str = "arena", **settings: Any
+) -> Arena:
+    """One more live arena of these models."""
+    return asyncio.run(
         make_live_arena(
             database,
             len(models),
@@ -48,6 +58,11 @@ def live_site(
             **settings,
         )
     )
+
+
+@contextmanager
+def served_models(database: str) -> Iterator[Served]:
+    """Serve live arenas whose models need no key."""
     with served(database, settings=SETTINGS) as site:
         site.registry.open_entrant = partial(open_entrant, environment=local_environment())
         yield site

@@ -7,6 +7,7 @@ from playwright.sync_api import expect
 
 from ballots import needs_bundle
 from browsing import DESKTOP, PHONE, SIZES, axe, follow
+from live_pace import usual_pace
 from live_page_sites import LONG, SHORT, live_site
 from page_layout import SCREENS, check_layout, resize
 from scripted_streams import StreamScript, steady
@@ -72,8 +73,10 @@ def test_a_whole_battle(visit, live, size):
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert "model-" not in page.locator("main").inner_text()
     if size == PHONE:
+        expect(page.locator(".ballot-why")).to_have_text("View response B first, then vote.")
         page.locator("label:has(.tab-b)").click()
     expect(vote_buttons(page).first).to_have_attribute("aria-disabled", "false")
+    expect(page.locator(".ballot-why")).to_be_hidden()
     page.keyboard.press("1")
     expect(page.locator(".result")).to_contain_text("A is better")
     page.get_by_role("button", name="Show the names").click()
@@ -190,12 +193,12 @@ def test_a_void_battle_offers_the_same_prompt_again(visit, live, site):
 @needs_bundle
 def test_with_a_slow_model_nothing_differs_but_the_length(visit, live, site):
     """Both grow in the same moments and by the same characters until the shorter one ends."""
-    words = "word " * 120
+    words = "word " * 60
     live.answer(steady(words, rate=500, first=0.2), steady(words * 2, rate=100, first=1.0))
-    opened = visit(VOTE)
-    page = ask(opened)
-    page.evaluate(WATCH)
-    expect(page.locator(COMPLETE)).to_be_attached()
+    with usual_pace():
+        page = ask(visit(VOTE))
+        page.evaluate(WATCH)
+        expect(page.locator(COMPLETE)).to_be_attached()
     grown = page.evaluate("window.grown")
     assert len(grown) > 20
     together = [(a, b) for _, a, b in grown if min(a, b) > 0 and max(a, b) < len(words) - 10]

@@ -30,10 +30,10 @@ def new_visitor(live):
     return visitor
 
 
-def ask(live, prompt="How do I reverse a list?", **fields):
+def ask(live, prompt="How do I reverse a list?", arena="arena"):
     """A new visitor who has asked, and the path of the battle."""
     visitor = new_visitor(live)
-    answer = visitor.post("/arenas/arena/ask", data={"prompt": prompt, **fields})
+    answer = visitor.post(f"/arenas/{arena}/ask", data={"prompt": prompt})
     assert answer.status_code == 303, answer.text
     return visitor, answer.headers["location"]
 
@@ -222,10 +222,20 @@ def test_a_void_battle_says_so_and_offers_the_same_prompt(live):
     page = visitor.get(path).text
     assert "This battle does not count" in page
     assert "Somebody" not in page
+    # Whoever leaves this page, or loads the vote page again, is offered it there.
+    address = path.replace("/matchups/", "/live/") + "/again"
+    for _ in range(2):
+        page = visitor.get("/arenas/arena/vote").text
+        assert "Your last battle does not count" in page
+        assert "Will it break?" in page
+        assert f'action="{address}"' in page
+    assert "does not count" not in new_visitor(live).get("/arenas/arena/vote").text
     live.answer_steadily(5_000)
-    again = visitor.post(path.replace("/matchups/", "/live/") + "/again")
-    assert again.headers["location"] != path
-    assert "Will it break?" in visitor.get(again.headers["location"]).text
+    again = visitor.post(address).headers["location"]
+    assert again != path
+    assert "Will it break?" in complete(visitor, again)
+    visitor.post(f"{again}/skip")
+    assert "does not count" not in visitor.get("/arenas/arena/vote").text
 
 
 def test_ask_again_skips_an_open_battle(live):
@@ -320,28 +330,28 @@ def test_ones_battles_are_listed(live):
         ("live_voter_day_dollars", "What one voter may spend on one day does not pay"),
     ],
 )
-def test_a_spent_budget_is_told_and_the_prompt_is_kept(server, template, tmp_path, setting, sentence):
-    with live_site(server, template, tmp_path, **{setting: 0.000001}) as spent:
-        refused = new_visitor(spent).post("/arenas/arena/ask", data={"prompt": "Too dear?"})
-        assert refused.status_code == 409
-        assert sentence in refused.text
-        assert ">Too dear?</textarea>" in refused.text
+def test_a_spent_budget_is_told_and_the_prompt_is_kept(live, setting, sentence):
+    name = setting.replace("_", "-")
+    live.add(name, **{setting: 0.000001})
+    refused = new_visitor(live).post(f"/arenas/{name}/ask", data={"prompt": "Too dear?"})
+    assert refused.status_code == 409
+    assert sentence in refused.text
+    assert ">Too dear?</textarea>" in refused.text
 
 
-def test_an_arena_may_ask_for_a_verdict_on_each_turn(server, template, tmp_path):
-    with live_site(server, template, tmp_path, live_votes="turn", live_turns=2) as by_turn:
-        by_turn.answer_steadily(5_000)
-        visitor, path = ask(by_turn)
-        page, acts = complete(visitor, path), path.replace("/matchups/", "/live/")
-        assert "Which response to your last prompt is better?" in page
-        assert 'class="follow-up"' not in page
-        assert visitor.post(f"{acts}/turn", data={"turn": "1", "winner": "x"}).status_code == 422
-        told = visitor.post(f"{acts}/turn", data={"turn": "1", "winner": "tie"}, follow_redirects=True).text
-        assert "Which response to your last prompt is better?" not in told
-        assert 'class="follow-up"' in told
-        visitor.post(f"{acts}/follow-up", data={"prompt": "More?"})
-        page = complete(visitor, path)
-        assert "A battle has at most 2 prompts." in page
+def test_an_arena_may_ask_for_a_verdict_on_each_turn(live):
+    live.add("by-turn", live_votes="turn", live_turns=2)
+    visitor, path = ask(live, arena="by-turn")
+    page, acts = complete(visitor, path), path.replace("/matchups/", "/live/")
+    assert "Which response to your last prompt is better?" in page
+    assert 'class="follow-up"' not in page
+    assert visitor.post(f"{acts}/turn", data={"turn": "1", "winner": "x"}).status_code == 422
+    told = visitor.post(f"{acts}/turn", data={"turn": "1", "winner": "tie"}, follow_redirects=True).text
+    assert "Which response to your last prompt is better?" not in told
+    assert 'class="follow-up"' in told
+    visitor.post(f"{acts}/follow-up", data={"prompt": "More?"})
+    page = complete(visitor, path)
+    assert "A battle has at most 2 prompts." in page
 
 
 def test_a_mark_is_three_numbers():

@@ -54,14 +54,10 @@ class LiveBooth extends Booth implements Reader {
     this.showGoOn();
     if (votable) {
       this.frame.say(state === "stopped" ? "stopped" : "complete", "calm");
-      element.querySelector<HTMLElement>(".ballot-why")?.setAttribute("hidden", "");
     } else {
       element.setAttribute("data-unvotable", "");
       this.frame.say("empty");
-      const why = element.querySelector<HTMLElement>(".ballot-why > p");
-      if (why !== null) {
-        why.textContent = this.frame.word("empty");
-      }
+      this.explain("empty");
     }
     this.arrange();
   }
@@ -99,14 +95,45 @@ class LiveBooth extends Booth implements Reader {
     this.stage.element.toggleAttribute("data-voted", over);
   }
 
+  /** No vote before both are complete and were on screen; beside the buttons stands what is missing. */
   protected override observe(): void {
-    if (this.waits && this.state.name === "showing") {
-      for (const button of this.stage.element.querySelectorAll('[data-act="vote"]')) {
-        button.setAttribute("aria-disabled", "true");
-      }
+    const { element } = this.stage;
+    if (!this.waits || this.state.name !== "showing") {
+      super.observe();
+      const [unseen] = this.state.name === "showing" ? this.watch.unseen : [];
+      this.explain(unseen === undefined ? "" : `${this.watch.loading(unseen) ? "loading" : "unseen"}_${unseen}`);
       return;
     }
-    super.observe();
+    for (const button of element.querySelectorAll('[data-act="vote"]')) {
+      button.setAttribute("aria-disabled", "true");
+    }
+    // Who looks at both while they are written has seen both.
+    const answers = [...element.querySelectorAll<HTMLElement>(".turn:last-child .live-answer")];
+    if (answers.every((answer) => answer.textContent?.trim() !== "")) {
+      this.watch.look();
+    }
+  }
+
+  /** Say beside the vote buttons why they do nothing; an empty word takes the line away. */
+  private explain(word: string): void {
+    const { element } = this.stage;
+    const why = element.querySelector<HTMLElement>(".ballot-why");
+    const line = why?.querySelector("p") ?? null;
+    if (why === null || line === null || (why.hidden && word === "")) {
+      return;
+    }
+    why.hidden = word === "";
+    const text = word === "" ? "" : this.frame.word(word);
+    if (line.textContent !== text) {
+      line.textContent = text;
+    }
+    for (const button of element.querySelectorAll('[data-act="vote"]')) {
+      if (word === "") {
+        button.removeAttribute("aria-describedby");
+      } else {
+        button.setAttribute("aria-describedby", line.id);
+      }
+    }
   }
 
   protected override cast(winner: Winner): void {

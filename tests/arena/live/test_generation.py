@@ -136,6 +136,25 @@ def test_a_text_without_sentences_is_masked_as_it_comes() -> None:
     assert text.written == "heron-large and " * 400
 
 
+def test_without_news_a_reader_is_told_where_it_is_and_which_side_has_ended() -> None:
+    """The longer answer stalls after the shorter one is complete; marks beyond the end are not repeated."""
+    longer = StreamScript([*steady("word " * 40, rate=400).pieces, (15.0, "late")])
+    turn = Turn(chat(steady("short", rate=100)), chat(longer))
+
+    async def scene() -> LiveFrame:
+        generation = turn.make()
+        running = asyncio.create_task(generation.run())
+        await asyncio.sleep(10.0)
+        beyond = FrameMark(1, 9_999, 9_999)
+        assert generation.frame(beyond) is None
+        still = generation.empty_frame()
+        await running
+        return still
+
+    still = run_jumping(scene())
+    assert still == LiveFrame(FrameMark(1, 5, 200), "", "", "streaming", ended_a=True, ended_b=False)
+
+
 def test_both_answers_are_shown_whole_and_stored() -> None:
     turn = Turn(chat(steady("left " * 60, rate=200)), chat(steady("right " * 90, rate=90)))
     frames, end = turn.run()

@@ -164,6 +164,14 @@ def test_the_longer_answer_goes_on_at_the_speed_seen_so_far() -> None:
     assert after == pytest.approx(before, rel=0.1)
 
 
+@pytest.mark.parametrize("words", [1, 3, 30])
+def test_after_an_answer_of_a_few_characters_the_other_goes_on_at_a_readable_speed(words: int) -> None:
+    """No speed was seen by then: the rest does not creep."""
+    brief, long = Upstream(((0.1, words),), 0.1), _steady(rate=400, length=1_500, first=0.1)
+    for frames in (_frames(brief, long), _frames(long, brief)):
+        assert frames[-1].at < 1_500 / 90
+
+
 def test_the_end_of_an_answer_is_only_shown_once_it_is_known() -> None:
     """A stream that has sent its text and does not end yet holds both sides at the same character."""
     hanging, other = Upstream(((0.1, 60),), 20.0), _steady(rate=100, length=500, first=0.1)

@@ -243,13 +243,13 @@ class TurnGeneration:
         if after.turn == self.turn and a >= shown_a and b >= shown_b and not self.has_ended:
             return None
         left, right = self._sides
+        return replace(self.empty_frame(), a=left.answer.text[a:shown_a], b=right.answer.text[b:shown_b])
+
+    def empty_frame(self) -> LiveFrame:
+        """The frame of a reader to whom nothing is new, whatever mark that reader sent."""
+        over, pace = self.has_ended, self._pace
         return LiveFrame(
-            mark=FrameMark(self.turn, shown_a, shown_b),
-            a=left.answer.text[a:shown_a],
-            b=right.answer.text[b:shown_b],
-            state=self.state,
-            ended_a=self._pace.ended_a,
-            ended_b=self._pace.ended_b,
+            FrameMark(self.turn, *self._shown), "", "", self.state, over or pace.ended_a, over or pace.ended_b
         )
 
     async def changed(self, seconds: float) -> None:

@@ -299,7 +299,7 @@ class LiveBattles:
             if frame is None:
                 await generation.changed(wait_seconds)
                 frame = generation.frame(after)
-            return frame or LiveFrame(after, "", "", generation.state)
+            return frame or generation.empty_frame()
         battle = await self._mine(voter, matchup)
         if not battle.turns:
             raise matchup_not_found_error()
@@ -614,15 +614,17 @@ def _request(
 def _stored_frame(battle: LiveBattle, after: FrameMark) -> LiveFrame:
     """The last turn of a battle as one frame."""
     turn = battle.turns[-1]
+    if _runs(turn):
+        # What may be shown of it is not known here: a reader stays where it is.
+        return LiveFrame(after if after.turn == turn.turn else FrameMark(turn.turn), "", "", turn.state)
     a, b = (after.shown_a, after.shown_b) if after.turn == turn.turn else (0, 0)
-    ended = not _runs(turn)
     return LiveFrame(
-        mark=FrameMark(turn.turn, max(a, len(turn.a)), max(b, len(turn.b))),
+        mark=FrameMark(turn.turn, len(turn.a), len(turn.b)),
         a=turn.a[a:],
         b=turn.b[b:],
         state=turn.state,
-        ended_a=ended,
-        ended_b=ended,
+        ended_a=True,
+        ended_b=True,
     )
 
 

@@ -165,8 +165,15 @@ def _moved(state: PaceState, a: SideProgress, b: SideProgress, passed: float) ->
 
 
 def _held(state: PaceState) -> PaceState:
-    """Keep the speed at which a reader has seen both sides move: on average or lately, whichever is higher."""
+    """Keep the speed at which a reader has seen both sides move: on average or lately, whichever is higher.
+
+    An answer of a few words is over before any speed was seen. For what is missing of the time, the assumed one counts.
+    """
     assert state.at is not None
     assert state.started_at is not None
-    average = state.position / max(state.at - state.started_at, _SEEN_SECONDS)
-    return replace(state, held=True, speed=max(average, state.seen_speed))
+    seen = state.at - state.started_at
+    unseen = max(_SEEN_SECONDS - seen, 0.0)
+    assumed = _ASSUMED_CHARACTERS_PER_SECOND * _FOLLOWED_SHARE * unseen
+    return replace(
+        state, held=True, speed=max((state.position + assumed) / (seen + unseen), state.seen_speed)
+    )

@@ -52,6 +52,7 @@ async def join_page(code: str, request: Request) -> HTMLResponse:
         headers=_NOT_STORED,
         code=code,
         title=offer.arena.title,
+        is_live=offer.arena.settings.is_live,
         single=offer.single,
         inside=inside,
         rater=None if rater is None else rater.name,

@@ -11,7 +11,8 @@ from fastapi.responses import HTMLResponse, PlainTextResponse, Response, Streami
 
 from tiltyard.arena.live.live_battles import LiveBattles
 from tiltyard.arena.live.live_lookup import AnswerFigures, read_answer_figures, read_live_categories
-from tiltyard.arena.live.live_records import FrameMark, LiveFrame, TurnOutcome
+from tiltyard.arena.live.live_records import FrameMark, LiveBattle, LiveFrame, TurnOutcome
+from tiltyard.arena.live.live_store import list_battles
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.errors import (
@@ -95,11 +96,15 @@ class Draft:
 async def live_vote_page(
     request: Request, queue: VotingQueue, voter: Voter | None, after: str = ""
 ) -> Response:
-    """The voter's open battle, or the box for a new prompt."""
-    opened = [] if voter is None else await queue.open_matchups(voter)
+    """The voter's open battle, or the box for a new prompt. A battle that was void is offered once more."""
+    if voter is None:
+        return await _compose_page(request, queue, voter, Draft(), after=after)
+    opened = await queue.open_matchups(voter)
     if opened:
         return redirect_to(paths.matchup(context_of(request).matchup_ids.format(opened[0].matchup)))
-    return await _compose_page(request, queue, voter, Draft(), after=after)
+    last = await list_battles(registry_of(request).pool, queue.arena, voter.session, 1)
+    void = last[0] if last and last[0].state == "void" and last[0].turns else None
+    return await _compose_page(request, queue, voter, Draft(), after=after, void=void)
 
 
 async def live_matchup_page(
@@ -296,7 +301,13 @@ async def _raw_side(request: Request, matchup: str, side: Literal["a", "b"]) -> 
 
 
 async def _compose_page(
-    request: Request, queue: VotingQueue, voter: Voter | None, draft: Draft, *, after: str = ""
+    request: Request,
+    queue: VotingQueue,
+    voter: Voter | None,
+    draft: Draft,
+    *,
+    after: str = "",
+    void: LiveBattle | None = None,
 ) -> Response:
     values = await voting_frame(request, queue, voter)
     settings, texts = values["arena"].settings, await read_voter_texts(request, values["arena"])
@@ -315,6 +326,7 @@ async def _compose_page(
         **values,
         texts=texts,
         before=before,
+        void=void,
         asked=await unanswered_consent(request, queue.arena, voter) is not None,
         draft=draft,
         limits=settings,

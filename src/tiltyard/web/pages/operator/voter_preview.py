@@ -42,9 +42,9 @@ router = operator_router("/arenas/{arena}/preview")
 async def preview_page(
     arena: str, request: Request, prompt: Annotated[int, Query(ge=0, lt=2**31)] = 0
 ) -> HTMLResponse:
-    """A prompt with two responses chosen at random, as voters see them."""
+    """A prompt with two responses chosen at random, as voters see them. A live arena has none before it is asked."""
     found = await arena_of(request, arena)
-    asked = await find_answered_prompt(pool_of(request), found, prompt)
+    asked = None if found.settings.is_live else await find_answered_prompt(pool_of(request), found, prompt)
     scene, pair = (None, ()) if asked is None else await _scene(request, found, asked)
     return arena_page(
         request,

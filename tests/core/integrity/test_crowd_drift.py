@@ -129,6 +129,17 @@ def test_a_model_that_comes_later_is_watched_too():
     assert drift.signs()[0].model == MODELS - 1
 
 
+def test_ratings_learn_from_a_waiting_vote_when_it_counts():
+    drift = CrowdDrift(MODELS, GROUPS)
+    drift.watch(for_model(MODELS - 1, 250, sessions=250, counted=False))
+    for opponent in range(MODELS - 1):
+        for _ in range(30):
+            drift.count(MODELS - 1, opponent, 1.0)
+    drift.forget_evidence()
+    drift.watch(for_model(MODELS - 1, 250, sessions=250, counted=False))
+    assert drift.signs() == []
+
+
 def test_old_sessions_are_forgotten():
     settings = DriftSettings(span_votes=1_000, remembered_votes=1_000)
     drift = CrowdDrift(2, 1, settings)

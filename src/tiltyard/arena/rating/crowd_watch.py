@@ -1,6 +1,7 @@
 """Watches the votes of people in one arena for changes of the crowd.
 
-What is watched are blind votes that were not excluded. It has a memory of the latest votes only: a rater that starts
+What is watched are blind votes that are rated or wait to be, and are not excluded. A vote that waits is compared with the
+ratings, and they learn from it only when it is admitted. The watch has a memory of the latest votes only: a rater that starts
 reads them again from the log.
 """
 
@@ -18,6 +19,7 @@ from tiltyard.arena.log.log_columns import LogColumns
 from tiltyard.core.integrity.crowd_drift import CrowdDrift, DriftSign, WatchedVotes
 from tiltyard.core.integrity.vote_groups import VOTE_GROUPS, VoteGrouping
 from tiltyard.core.judging.power_analysis import POINTS_PER_LOGIT
+from tiltyard.core.policy.state.vote_marks import NO_MARK, VoteMark
 from tiltyard.core.ratings.scoring import Scoring
 
 __all__ = ["HISTORY_EVENTS", "CrowdWatch"]
@@ -30,6 +32,9 @@ _LOOK_VOTES = 50
 _SESSION_LIMIT = 1_000
 _SECOND_MICROSECONDS = 1_000_000
 _SCORES = Scoring().by_kind()
+#: Marks of votes that count, or will.
+_WATCHED = (NO_MARK, VoteMark.WAITING)
+_OF_BOTH_SOURCES = (LogKind.WIDEN, LogKind.CROWD_EXPLAINED)
 _ENDINGS = (LogKind.VOTE, LogKind.SKIP, LogKind.EXPIRE, LogKind.RELEASED)
 
 
@@ -40,6 +45,7 @@ class _Vote(NamedTuple):
     b: int
     score: float
     groups: tuple[bool, ...]
+    counted: bool
 
 
 class CrowdWatch:
@@ -63,10 +69,10 @@ class CrowdWatch:
     def follow(self, columns: LogColumns, excluded: Collection[int]) -> None:
         """Add the next events of the log. ``excluded`` are serials of votes that do not count."""
         self.position = int(columns.position[-1]) if len(columns) else self.position
-        rows = np.flatnonzero((columns.source == HUMAN) | (columns.kind >= LogKind.WIDEN))
-        names = ("position", "at", "kind", "serial", "session", "a", "b", "outcome", "blind")
+        rows = np.flatnonzero((columns.source == HUMAN) | np.isin(columns.kind, _OF_BOTH_SOURCES))
+        names = ("position", "at", "kind", "serial", "session", "a", "b", "outcome", "blind", "mark")
         waiting: list[_Vote] = []
-        for position, at, kind, serial, session, a, b, outcome, blind in zip(
+        for position, at, kind, serial, session, a, b, outcome, blind, mark in zip(
             *(getattr(columns, name)[rows].tolist() for name in names), strict=True
         ):
             if kind in (LogKind.SERVED, LogKind.SHOWN):
@@ -75,12 +81,16 @@ class CrowdWatch:
                 shown = self._shown.pop(serial, None)
                 if kind == LogKind.SKIP:
                     self._grouping.skip(session)
-                elif kind == LogKind.VOTE and blind != 0 and serial not in excluded:
+                elif kind == LogKind.VOTE and blind != 0 and mark in _WATCHED and serial not in excluded:
                     seconds = None if shown is None else (at - shown) / _SECOND_MICROSECONDS
                     inside = self._grouping.vote(session, at / _SECOND_MICROSECONDS, seconds)
                     if not np.isnan(_SCORES[outcome]) and a != b:
                         score = float(_SCORES[outcome])
-                        waiting.append(_Vote(position, session, a, b, score, tuple(inside.tolist())))
+                        counted = mark == NO_MARK
+                        waiting.append(_Vote(position, session, a, b, score, tuple(inside.tolist()), counted))
+            elif kind == LogKind.ADMIT and serial not in excluded and not np.isnan(_SCORES[outcome]):
+                self._watch(waiting)
+                self._drift.count(a, b, float(_SCORES[outcome]))
             elif kind == LogKind.WIDEN:
                 self._watch(waiting)
                 self._drift.widen(max(a, self._drift.models))
@@ -100,7 +110,7 @@ class CrowdWatch:
                 score=np.array([vote.score for vote in votes]),
                 session=np.array([vote.session for vote in votes]),
                 groups=np.array([vote.groups for vote in votes]),
-                counted=np.ones(len(votes), dtype=bool),
+                counted=np.array([vote.counted for vote in votes]),
             )
         )
         self._latest.extend(votes)

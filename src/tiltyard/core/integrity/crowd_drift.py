@@ -201,6 +201,11 @@ class CrowdDrift:
             self._add(votes[:room])
             votes = votes[room:]
 
+    def count(self, a: int, b: int, score: float) -> None:
+        """A vote that was watched when it was cast counts from now on: ratings learn from it."""
+        self._points[a, b] += score
+        self._points[b, a] += 1.0 - score
+
     def forget_evidence(self) -> None:
         """Begin anew from here: what was seen is explained. Ratings and what groups are like stay known."""
         self._starts.clear()

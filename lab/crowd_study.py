@@ -209,9 +209,9 @@ def crowd_page(arenas: int, votes: int, models: int, command: str) -> str:
     for attack in ATTACKS:
         cells = [str(attack), f"{attack.sessions * attack.target_votes}"]
         for counted in (True, False):
-            found = [attacked_arena(attack, models, seed, counted=counted) for seed in range(arenas)]
-            seen = [votes for votes in found if votes is not None]
-            cells += [f"{np.median(seen):.0f} (≤ {max(seen)})" if seen else "–", str(len(found) - len(seen))]
+            noticed = [attacked_arena(attack, models, seed, counted=counted) for seed in range(arenas)]
+            seen = [after for after in noticed if after is not None]
+            cells += [f"{np.median(seen):.0f} (≤ {max(seen)})" if seen else "–", str(arenas - len(seen))]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 

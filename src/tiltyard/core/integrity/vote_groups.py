@@ -63,5 +63,5 @@ class VoteGrouping:
         if known is None:
             if len(self._lately) >= _REMEMBERED_SESSIONS:
                 self._before, self._lately = self._lately, {}
-            known = self._lately[session] = self._before.pop(session, None) or _SessionCounts()
+            known = self._lately[session] = self._before.pop(session, _SessionCounts())
         return known

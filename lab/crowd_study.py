@@ -104,6 +104,15 @@ def _groups(session: Ints, quick: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_
     return groups
 
 
+class StudySize(NamedTuple):
+    """Arenas of each crowd, arenas of each attack, votes of an arena without one, and models."""
+
+    arenas: int
+    attacked: int
+    votes: int
+    models: int
+
+
 class Attack(NamedTuple):
     """Sessions that vote for the last model, each so often, with honest votes in between, among the honest crowd."""
 
@@ -180,8 +189,9 @@ def _attack_pieces(
             yield WatchedVotes(a, b, score, number, groups, np.full(piece, counted)), int(among)
 
 
-def crowd_page(arenas: int, votes: int, models: int, command: str) -> str:
+def crowd_page(size: StudySize, command: str) -> str:
     """The tables of false alarms and of attacks, as Markdown."""
+    arenas, attacked, votes, models = size
     lines = [
         "# Changes of the crowd",
         "",
@@ -199,7 +209,7 @@ def crowd_page(arenas: int, votes: int, models: int, command: str) -> str:
         "",
         (
             f"Votes for the last model when its arena noticed, after {_HISTORY_VOTES:,} honest votes: median and largest of "
-            f"{arenas} arenas, and in how many it never did before the attack ended. Votes that count change the ratings that "
+            f"{attacked} arenas, and in how many it never did before the attack ended. Votes that count change the ratings that "
             "later votes are compared with; votes of new voters that wait do not."
         ),
         "",
@@ -209,9 +219,9 @@ def crowd_page(arenas: int, votes: int, models: int, command: str) -> str:
     for attack in ATTACKS:
         cells = [str(attack), f"{attack.sessions * attack.target_votes}"]
         for counted in (True, False):
-            noticed = [attacked_arena(attack, models, seed, counted=counted) for seed in range(arenas)]
+            noticed = [attacked_arena(attack, models, seed, counted=counted) for seed in range(attacked)]
             seen = [after for after in noticed if after is not None]
-            cells += [f"{np.median(seen):.0f} (≤ {max(seen)})" if seen else "–", str(arenas - len(seen))]
+            cells += [f"{np.median(seen):.0f} (≤ {max(seen)})" if seen else "–", str(attacked - len(seen))]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
@@ -220,12 +230,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the study and write or print its page."""
     parser = argparse.ArgumentParser(prog="python -m lab.crowd_study", description=__doc__)
     parser.add_argument("--arenas", type=int, default=100)
+    parser.add_argument("--attacked", type=int, default=20)
     parser.add_argument("--votes", type=int, default=100_000)
     parser.add_argument("--models", type=int, default=10)
     parser.add_argument("--out", type=Path, help="Write the page here instead of printing it.")
     options = parser.parse_args(arguments)
-    said = f"--arenas {options.arenas} --votes {options.votes} --models {options.models}"
-    text = crowd_page(options.arenas, options.votes, options.models, f"python -m lab.crowd_study {said}")
+    size = StudySize(options.arenas, options.attacked, options.votes, options.models)
+    said = " ".join(f"--{name} {value}" for name, value in size._asdict().items())
+    text = crowd_page(size, f"python -m lab.crowd_study {said}")
     if options.out is None:
         sys.stdout.write(text)
     else:

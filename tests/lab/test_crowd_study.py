@@ -25,11 +25,13 @@ def test_an_attack_that_is_too_small_is_not_noticed():
 
 def test_the_page_says_how_it_was_made(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(crowd_study, "ATTACKS", (Attack(2, 1, 0, 0.5), Attack(10, 5, 0, 1.0)))
-    assert main(["--arenas", "1", "--votes", "500", "--out", str(tmp_path / "page.md")]) == 0
+    assert (
+        main(["--arenas", "1", "--attacked", "1", "--votes", "500", "--out", str(tmp_path / "page.md")]) == 0
+    )
     text = (tmp_path / "page.md").read_text()
-    assert "python -m lab.crowd_study --arenas 1 --votes 500 --models 10" in text
+    assert "python -m lab.crowd_study --arenas 1 --attacked 1 --votes 500 --models 10" in text
     assert "| 2 sessions × 1, 0 covering each, 50% of all votes | 2 | – | 1 | – | 1 |" in text
     assert "| 10 sessions × 5, 0 covering each, alone | 50 |" in text
     monkeypatch.setattr(crowd_study, "ATTACKS", ())
-    assert main(["--arenas", "1", "--votes", "500"]) == 0
+    assert main(["--arenas", "1", "--attacked", "1", "--votes", "500"]) == 0
     assert "false alarms" in capsys.readouterr().out

@@ -1027,6 +1027,7 @@ CREATE INDEX api_tokens_of_operator ON public.api_tokens USING btree (operator);
 CREATE INDEX arena_texts_newest ON public.arena_texts USING btree (arena, name, version DESC);
 
 CREATE UNIQUE INDEX crowd_changes_open ON public.crowd_changes USING btree (arena, model) WHERE (explained IS NULL);
+
 CREATE INDEX endings_admitted ON ONLY public.endings USING btree (arena, source, admitted) WHERE (admitted IS NOT NULL);
 
 CREATE INDEX endings_not_blind ON ONLY public.endings USING btree (arena, source, "position") WHERE (NOT blind);

@@ -97,8 +97,8 @@ def import_answers(arena: str, answers: Path | bytes, *, enable: bool = True) ->
     )
 
 
-def response_of(arena: str, model: str, prompt: str) -> Call[bytes]:
-    query = {"model": model, "prompt": prompt}
+def response_of(arena: str, model: str, prompt: str, image: int | None = None) -> Call[bytes]:
+    query = {"model": model, "prompt": prompt, "image": image}
     return Call("GET", api_path("arenas", arena, "responses"), bytes, query, raw=True)
 
 

@@ -36,8 +36,8 @@ class AsyncClient(AsyncTransport):
     async def show(self, matchup: str) -> Matchup:
         return await self.call(voter_calls.show(matchup))
 
-    async def response(self, matchup: str, side: Side) -> bytes:
-        return await self.call(voter_calls.response(matchup, side))
+    async def response(self, matchup: str, side: Side, image: int | None = None) -> bytes:
+        return await self.call(voter_calls.response(matchup, side, image))
 
     async def vote(
         self,

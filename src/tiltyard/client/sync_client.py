@@ -67,9 +67,9 @@ class Client(Transport):
         """Say that a matchup that was requested with ``ahead`` is shown now; otherwise it expires within minutes."""
         return self.call(voter_calls.show(matchup))
 
-    def response(self, matchup: str, side: Side) -> bytes:
-        """What stands on a side of an open matchup."""
-        return self.call(voter_calls.response(matchup, side))
+    def response(self, matchup: str, side: Side, image: int | None = None) -> bytes:
+        """What stands on a side of an open matchup; or an image of its messages, by its number from 0."""
+        return self.call(voter_calls.response(matchup, side, image))
 
     def vote(
         self,
@@ -305,9 +305,9 @@ class Client(Transport):
         """A page of prompts with their texts; ``after`` is the last number of the page before."""
         return self.call(admin_calls.prompts(arena, after=after, limit=limit))
 
-    def response_of(self, arena: str, model: str, prompt: str) -> bytes:
-        """A model's live response to a prompt, for whoever must decide about it."""
-        return self.call(admin_calls.response_of(arena, model, prompt))
+    def response_of(self, arena: str, model: str, prompt: str, image: int | None = None) -> bytes:
+        """A model's live response to a prompt, for whoever must decide about it; or an image of its messages."""
+        return self.call(admin_calls.response_of(arena, model, prompt, image))
 
     def withdraw(self, arena: str, prompt: str, *, reason: str, model: str | None = None) -> Withdrawn:
         """Take down a prompt with all its responses, or one model's response to it."""

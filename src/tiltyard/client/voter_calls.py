@@ -78,9 +78,9 @@ def show(matchup: str) -> Call[Matchup]:
     return Call("POST", api_path("matchups", matchup, "show"), decode_value(Matchup))
 
 
-def response(matchup: str, side: Side) -> Call[bytes]:
+def response(matchup: str, side: Side, image: int | None = None) -> Call[bytes]:
     path = api_path("m", matchup, side).removeprefix("/api/v1")
-    return Call("GET", path, bytes, raw=True)
+    return Call("GET", path, bytes, {"image": image}, raw=True)
 
 
 def vote(

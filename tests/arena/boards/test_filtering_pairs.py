@@ -253,6 +253,7 @@ def test_votes_that_nobody_has_analysed_yet_are_joined_by_hash(database, named):
         "source": 0,
         "upto": 10**6,
         "counted": False,
+        "unrated": False,
         "prompts": None,
         "model": None,
         "models": [0, 1],

@@ -73,7 +73,7 @@ def run_scheduled_jobs(url: str, environment: Environment) -> Iterator[None]:
             lambda moment: job_processes.run("retention", moment),
         ),
         # Short, and often: not worth a process of its own.
-        Schedule("admit-votes", JOB_SCHEDULES["admit-votes"], lambda _moment: admit_waiting_votes(url)),
+        Schedule("admit-votes", JOB_SCHEDULES["admit-votes"], lambda _moment: _admit(url)),
     ]
     rounds = environment.variables.get(ROUNDS_VARIABLE)
     if rounds:
@@ -110,6 +110,10 @@ def admit_waiting_votes(url: str) -> int:
             return await admit_due_votes(pool)
 
     return asyncio.run(admitting())
+
+
+def _admit(url: str) -> None:
+    admit_waiting_votes(url)
 
 
 class _Judging(TypedDict, total=False):

@@ -64,10 +64,17 @@ class Tunnel:
         """Everything so far."""
         return b"".join(self._parts)
 
-    def close(self) -> None:
-        for one in [self._listener, *self._open]:
+    def cut(self) -> None:
+        """End all connections that are open."""
+        for one in self._open:
             with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self.cut()
+        for one in [self._listener, *self._open]:
             one.close()
 
     def _accept(self) -> None:
@@ -172,7 +179,9 @@ def _real_world(server: str, template: str, folder: Path) -> Iterator[World]:
         fresh_database(server, template) as database,
     ):
         third = {**servers[0].entry(), "name": FAULTY, "model": FAULTY.lower(), "base_url": upstream.base_url}
-        models = write_models_file(folder, *servers, more=[third])
+        # They write until their limit, so that there is a middle.
+        real = [one.entry(options={"ignore_eos": True}) for one in servers]
+        models = write_models_file(folder, more=[*real, third])
         faulty_model = _make_arena(database, folder, models)
         with served(database, folder=folder, settings=SETTINGS) as site:
             site.registry.open_entrant = partial(open_entrant, environment=local_environment())
@@ -306,6 +315,8 @@ def test_a_lost_connection(ask, world, site, size):
     page = asked.page
     until_text(page)
     page.context.set_offline(True)
+    # A browser that is told to be offline keeps the streams that it has.
+    asked.tunnel.cut()
     expect(page.locator("[data-slot=status]")).to_contain_text("The connection is lost.")
     page.context.set_offline(False)
     expect(page.locator(COMPLETE)).to_be_attached()

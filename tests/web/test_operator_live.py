@@ -78,7 +78,7 @@ def test_the_page_tells_who_answers_how_well_and_what_it_costs(running):
     assert "0.25 s" in page
     assert "10 failures since its last answer" in page
     assert page.count("its key was refused") == 2
-    assert "10 battles began in them; 2 are void" in page
+    assert "Battles that began in them: 10; void because an answer failed: 2." in page
     assert "Heron-versio" in page
     assert "/operator/arenas/live/live" in client.get("/operator/arenas/live").text
     assert "/operator/arenas/arena/live" not in client.get("/operator/arenas/arena").text

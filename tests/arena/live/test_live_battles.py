@@ -297,9 +297,11 @@ def test_what_a_lost_process_left_is_void(database: str) -> None:
         async with live_registries(database, models, alone=True) as (registry,):
             battles = await registry.live_battles("arena")
             battle = await battles.ask(ANN, "Why?")
-            # As if killed: nothing is stored any more.
-            for running in battles._running.values():
-                running.task.cancel()
+            # As if killed: what it stored at its end is taken back.
+            tasks = [running.task for running in battles._running.values()]
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
             registry._live.clear()
             with connect(database) as connection:
                 connection.execute("UPDATE live_turns SET state = 'waiting', ended_at = NULL, process = 5")

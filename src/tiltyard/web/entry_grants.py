@@ -56,11 +56,15 @@ class EntryGrants:
         if entry == "sign-in":
             person = await self.person(request)
             return person is not None and settings.admits_groups(person.groups)
+        grant = self.grant(request, arena)
+        return grant is not None and await self._live.admit(arena, entry, grant)
+
+    def grant(self, request: HTTPConnection, arena: int) -> EntryGrant | None:
+        """What this browser was let in by, if its cookie is genuine. It may have been revoked since."""
         name = entry_cookie(self._shard, arena)
         cookie = read_cookie(request, name)
         token = None if cookie is None else self._cookies.unseal(name, cookie)
-        grant = None if token is None else read_entry_token(token, time.time())
-        return grant is not None and await self._live.admit(arena, entry, grant)
+        return None if token is None else read_entry_token(token, time.time())
 
     async def person(self, request: HTTPConnection) -> Person | None:
         """The person who is signed in, if any."""

@@ -94,3 +94,20 @@ def parse_events(body: bytes) -> list[SentEvent]:
 def shown_texts(events: Sequence[SentEvent]) -> tuple[str, str]:
     """What a reader has after these events."""
     return "".join(one.data["a"] for one in events), "".join(one.data["b"] for one in events)
+
+
+def read_stream(
+    client: Any, battle: dict[str, Any], after: str | None = None, *, most: int | None = None
+) -> bytes:
+    """The bytes of a battle's stream until its end, or until there are so many."""
+    headers = {} if after is None else {"last-event-id": after}
+    body = b""
+    with client.stream("GET", battle["frames"], headers=headers) as answer:
+        assert answer.status_code == 200
+        assert answer.headers["content-type"] == "text/event-stream; charset=utf-8"
+        assert answer.headers["x-accel-buffering"] == "no"
+        for piece in answer.iter_raw():
+            body += piece
+            if most is not None and len(body) >= most:
+                break
+    return body

@@ -1,8 +1,14 @@
 """``tiltyard arena live`` and ``tiltyard serve --models``: an arena from a file of models."""
 
+import asyncio
+import json
+
+import pyarrow.parquet as pq
 import pytest
 
 from command import run
+from live_arenas import made_arena
+from released_battles import in_a_live_arena
 from tiltyard.postgres.connections import connect
 
 MODELS = """\
@@ -89,3 +95,36 @@ def test_serve_makes_one_arena_at_a_time(models, tmp_path):
     answers = tmp_path / "answers.jsonl"
     answers.write_text("")
     assert "not both" in run("serve", str(answers), "--models", str(models)).err
+
+
+def test_conversations_and_prompts_are_written_and_what_is_left_out_is_said(database, models, tmp_path):
+    async def scene(live):
+        await live.battle(1, "What is this?", "And that?")
+        await live.battle(2, "call +49 30 901820")
+
+    asyncio.run(in_a_live_arena(database, scene))
+    out = tmp_path / "conversations.parquet"
+    wrote = run("arena", "conversations", "arena", "--out", str(out))
+    assert wrote.out == f"Wrote 2 turns of 1 battles to {out}. Battles left out: 1 with private data.\n"
+    assert pq.read_table(out).column("prompt").to_pylist() == ["What is this?", "And that?"]
+    named = [
+        run("arena", "conversations", "arena", "--out", str(out), "--release", "one", "--with-flagged")
+        and pq.read_table(out).column("voter").to_pylist()
+        for _ in range(2)
+    ]
+    assert named[0] == named[1]
+    assert len(named[0]) == 3
+    prompts = tmp_path / "prompts.jsonl"
+    wrote = run("arena", "promote-prompts", "arena", "--out", str(prompts))
+    assert wrote.out == f"Wrote 1 prompts to {prompts}. Battles left out: 1 with private data.\n"
+    assert [json.loads(line)["text"] for line in prompts.read_text().splitlines()] == ["What is this?"]
+
+
+@pytest.mark.parametrize("command", ["conversations", "promote-prompts"])
+def test_other_arenas_have_nothing_to_release(database, models, tmp_path, command):
+    made_arena(database)
+    for arena, problem in (("arena", "no live arena"), ("other", "no arena 'other'")):
+        refused = run("arena", command, arena, "--out", str(tmp_path / "out"))
+        assert refused.code == 2
+        assert problem in refused.err
+        assert not (tmp_path / "out").exists()

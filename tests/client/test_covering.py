@@ -63,6 +63,7 @@ USES: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
         ("demo",),
         {"source": "llm-judge", "category": "c", "language": "en", "retired": False, "excluded": "counted"},
     ),
+    "effects": (("demo",), {}),
     "snapshots": (("demo",), {"source": "human", "before": SNAPSHOT, "limit": 5}),
     "snapshot": (("demo", "0" * 64), {"category": "maths", "language": "en", "excluded": "counted"}),
     "model": (("demo", "org/m-1"), {"source": "human"}),

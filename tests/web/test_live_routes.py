@@ -11,11 +11,11 @@ import pytest
 
 from faulty_upstream import FaultyUpstream, faulty_upstream
 from live_pace import quick_pace
-from live_sites import add_live_arena, parse_events, served_models, shown_texts
+from live_sites import add_live_arena, parse_events, read_stream, served_models, shown_texts
 from postgres_servers import fresh_database
 from served import Served
 from tiltyard.client import Client
-from tiltyard.errors import Conflict
+from tiltyard.errors import Conflict, OpenBattle
 from tiltyard.postgres.connections import connect
 
 QUICK = [f"bird-{number}@tokens=30" for number in range(3)]
@@ -60,23 +60,6 @@ def site(server: str, template: str) -> Iterator[LiveSite]:
         served_models(database) as running,
     ):
         yield LiveSite(running, upstream)
-
-
-def read_stream(
-    client: Any, battle: dict[str, Any], after: str | None = None, *, most: int | None = None
-) -> bytes:
-    """The bytes of a battle's stream until its end, or until there are so many."""
-    headers = {} if after is None else {"last-event-id": after}
-    body = b""
-    with client.stream("GET", battle["frames"], headers=headers) as answer:
-        assert answer.status_code == 200
-        assert answer.headers["content-type"] == "text/event-stream; charset=utf-8"
-        assert answer.headers["x-accel-buffering"] == "no"
-        for piece in answer.iter_raw():
-            body += piece
-            if most is not None and len(body) >= most:
-                break
-    return body
 
 
 def test_a_whole_battle(site: LiveSite) -> None:
@@ -195,8 +178,9 @@ def test_the_client_speaks_to_it(site: LiveSite) -> None:
         battle = client.ask("client", "Why?")
         frames = list(client.live_frames(battle.matchup))
         assert frames[-1].state == "done"
-        with pytest.raises(Conflict, match="vote on it"):
+        with pytest.raises(OpenBattle, match="vote on it") as refusal:
             client.ask("client", "Another?")
+        assert refusal.value.matchup == battle.matchup
         with pytest.raises(Conflict, match="vote on this turn"):
             client.follow_up(battle.matchup, "More?")
         assert client.turn_vote(battle.matchup, 1, "both_bad").turns[0].winner == "both_bad"

@@ -192,6 +192,7 @@ class ArenaRegistry:
         """The live battles of an arena."""
         found = self._live.get(name)
         if found is not None:
+            found.note_use()
             return found
         queue = await self.voting_queue(name)
         if name not in self._live:
@@ -236,7 +237,7 @@ class ArenaRegistry:
         while True:
             await asyncio.sleep(pause)
             pause = _SETTINGS_POLL_SECONDS
-            if self._queues:
+            if self._queues or self._live:
                 try:
                     await self._unload_idle()
                     await self.settings_changed()
@@ -253,6 +254,10 @@ class ArenaRegistry:
                 await queue.unload()
                 if queue.idle_seconds() > _UNLOAD_SECONDS:
                     del self._queues[queue.name]
+        for name, battles in list(self._live.items()):
+            if battles.idle_seconds > _UNLOAD_SECONDS:
+                del self._live[name]
+                await battles.close()
 
     async def _target(self, call: str, number: int) -> VotingQueue | LiveBattles:
         """What runs a call of another process."""
@@ -288,7 +293,7 @@ class ArenaRegistry:
         queue = VotingQueue(self.pool, arena.arena, arena.name, arena.settings, shard=self.settings.shard)
         queue.on_public_address = self.settings.is_public
         queue.before_loading = self._pass_ratings
-        queue.on_events = self._announcer.add
+        queue.on_events = partial(self._events_added, queue)
         if self.ownership is not None:
             queue.owner_calls = self.ownership.calls
         if self.ownership is None or self.ownership.ring.owns(arena.arena):
@@ -301,6 +306,13 @@ class ArenaRegistry:
         self._unopened.pop(name, None)
         self._queues[name] = queue
         return queue
+
+    def _events_added(self, queue: VotingQueue, arena: int) -> None:
+        """Announce an arena's new events. Turns of live battles that they ended stop here."""
+        self._announcer.add(arena)
+        battles = self._live.get(queue.name)
+        if battles is not None and queue.state is not None:
+            battles.drop_ended(queue.state.open)
 
     async def _pass_ratings(self, queue: VotingQueue) -> None:
         for snapshot in await self.boards.follow(queue.arena):

@@ -24,6 +24,7 @@ from tiltyard.errors import (
     NotAdmitted,
     NotAllowed,
     NotFound,
+    OpenBattle,
     OutOfBudget,
     Paused,
     ProofNeeded,
@@ -231,7 +232,8 @@ def error_from_problem(answer: httpx2.Response) -> TiltyardError:
     if status in (401, 403):
         return _not_allowed(text, name, told["arena"], known=status == 403)
     if status in _BY_STATUS:
-        return _BY_STATUS[status](text)
+        is_open = name == "open-battle"
+        return OpenBattle(text, matchup=told["matchup"]) if is_open else _BY_STATUS[status](text)
     if status in _RETRY_STATUSES:
         return StoreFault(f"{text} (status {status}); try again in a while")
     if 400 <= status < 500:
@@ -248,7 +250,7 @@ def _not_allowed(text: str, name: str, arena: str, *, known: bool) -> NotAllowed
 
 
 def _told(answer: httpx2.Response) -> dict[str, str]:
-    """Type, title, detail, and which arena asks for entry or a proof, as far as there are any; another server's page is no detail."""
+    """Type, title, detail, arena, gate and matchup, as far as there are any; another server's page is no detail."""
     try:
         document = json.loads(answer.content) if "json" in answer.headers.get("content-type", "") else {}
     except ValueError:
@@ -256,7 +258,7 @@ def _told(answer: httpx2.Response) -> dict[str, str]:
     said = document if isinstance(document, dict) else {}
     return {
         name: str(said.get(name) or "")[:_MAX_DETAIL_CHARACTERS]
-        for name in ("type", "title", "detail", "arena", "gate")
+        for name in ("type", "title", "detail", "arena", "gate", "matchup")
     }
 
 

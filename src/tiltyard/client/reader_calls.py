@@ -27,6 +27,7 @@ __all__ = [
     "arenas",
     "battles",
     "board",
+    "effects",
     "model",
     "report",
     "reports",
@@ -92,6 +93,10 @@ def board(
         "identity": identity,
     }
     return Call("GET", api_path("arenas", arena, "board"), _document(), query, raw=True)
+
+
+def effects(arena: str) -> Call[JsonDocument]:
+    return Call("GET", api_path("arenas", arena, "effects"), _document(), raw=True)
 
 
 def snapshots(

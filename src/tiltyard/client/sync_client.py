@@ -199,6 +199,10 @@ class Client(Transport):
             )
         )
 
+    def effects(self, arena: str) -> JsonDocument:
+        """Whether longer answers, or slower models, win more often in a live arena."""
+        return self.call(reader_calls.effects(arena))
+
     def snapshots(
         self, arena: str, *, source: str = "human", before: SnapshotInfo | None = None, limit: int = 100
     ) -> list[SnapshotInfo]:

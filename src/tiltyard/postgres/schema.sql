@@ -391,7 +391,8 @@ CREATE TABLE public.live_battles (
     votable boolean DEFAULT false NOT NULL,
     void text,
     language text,
-    identity_talk boolean DEFAULT false NOT NULL
+    identity_talk boolean DEFAULT false NOT NULL,
+    payers bigint[] DEFAULT '{}'::bigint[] NOT NULL
 );
 
 CREATE TABLE public.live_calls (
@@ -469,6 +470,8 @@ CREATE TABLE public.live_turns (
     process bigint,
     began_at timestamp with time zone DEFAULT now() NOT NULL,
     ended_at timestamp with time zone,
+    characters_a integer,
+    characters_b integer,
     CONSTRAINT live_turns_outcome_check CHECK ((outcome = ANY (ARRAY['a'::text, 'b'::text, 'tie'::text, 'both_bad'::text]))),
     CONSTRAINT live_turns_state_check CHECK ((state = ANY (ARRAY['waiting'::text, 'streaming'::text, 'done'::text, 'stopped'::text, 'void'::text]))),
     CONSTRAINT live_turns_turn_check CHECK ((turn >= 1))

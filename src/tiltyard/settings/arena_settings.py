@@ -221,6 +221,10 @@ class ArenaSettings:
         """Plain values."""
         return asdict(self)
 
+    def shown_to_voters(self) -> dict[str, object]:
+        """Plain values without the budgets: who knows what is left knows when to spend it."""
+        return {name: value for name, value in self.to_dict().items() if name not in _BUDGET_NAMES}
+
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> ArenaSettings:
         """Settings by name; the others have their defaults."""

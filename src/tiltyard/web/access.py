@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Depends, Request
@@ -17,6 +18,7 @@ from tiltyard.arena.accounts import (
     RevokedSessions,
     SessionOrigin,
     new_session_number,
+    session_number_from,
 )
 from tiltyard.arena.log.event_log import HUMAN, JUDGE
 from tiltyard.arena.operator_roles import (
@@ -373,6 +375,22 @@ class Access:
         if checked.result != "passed":
             raise _proof_needed(queue, f"this proof is {'too old' if checked.result == 'old' else 'wrong'}")
         return GateResult.PASSED, checked.session if voter is None else voter.session
+
+    async def with_payers(self, request: Request, queue: VotingQueue, voter: Voter) -> Voter:
+        """The voter with the accounts on which live battles are counted, so that a deleted cookie renews no budget.
+
+        Whoever is signed in has one session everywhere. Otherwise the use of an invitation is an account, or else the
+        network, as a keyed hash that changes every day.
+        """
+        entry, arena = queue.settings.entry, queue.arena
+        if entry == "sign-in" and await self.entry.person(request) is not None:
+            return voter
+        grant = self.entry.grant(request, arena) if entry == "invitation" else None
+        if grant is not None and grant.use:
+            payer = f"invitation {arena} {grant.invitation} {grant.use}"
+        else:
+            payer = f"network {arena} {datetime.now(UTC):%Y-%m-%d} {client_address(request)}"
+        return replace(voter, payers=(session_number_from(self.keys.sign("live payer", payer.encode())),))
 
     def rater_cookie(self, session: int) -> str:
         """The ``Set-Cookie`` header for a browser in which a rater of an expert panel votes from now on."""

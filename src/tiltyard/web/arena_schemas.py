@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from tiltyard.core.board.filtered import LeftOutVotes
 from tiltyard.wire.arenas import Values
 
-__all__ = ["BoardOut", "FilteredBoardOut", "ModelPageOut", "ReportOut"]
+__all__ = ["BoardOut", "EffectsOut", "FilteredBoardOut", "ModelPageOut", "ReportOut"]
 
 
 class _Open(BaseModel):
@@ -56,6 +56,25 @@ class FilteredBoardOut(_Open):
     method: Values
     rows: list[Values]
     findings: list[Values]
+
+
+class EffectsOut(_Open):
+    """What twice the length and twice the waiting time are worth in the votes of a live arena."""
+
+    arena: str
+    source: str
+    snapshot: str
+    position: int
+    generation: int
+    votes: int = Field(description="Votes that rate skill, on battles whose lengths and times are known.")
+    left_out: int
+    prompts: int
+    voters: int
+    level: float
+    effects: list[Values] = Field(
+        description="By trait: points for a doubling, with the ends of the interval."
+    )
+    findings: list[Values] = Field(description="The same in words, or what is missing.")
 
 
 class ModelPageOut(_Open):

@@ -50,6 +50,9 @@ _VERSION_BY_GATE = {
     GateResult.PASSED: 2,
     GateResult.UNAVAILABLE: 3,
 }
+_ENTRY_TOKEN = struct.Struct(">BQIQ")
+_ENTRY_TOKEN_VERSION = 2
+_ENTRY_TOKEN_CHARACTERS = 28
 
 
 def make_voter_token(session: int, issued: float, gate: GateResult = GateResult.NONE) -> str:
@@ -76,13 +79,18 @@ def entry_cookie(shard: int, arena: int) -> str:
 
 def make_entry_token(grant: EntryGrant) -> str:
     """The token of a grant, to be signed by `Cookies` for the cookie of its arena."""
-    return _make_numbered_token(grant.invitation, grant.issued)
+    return _shown(_ENTRY_TOKEN.pack(_ENTRY_TOKEN_VERSION, grant.invitation, grant.issued, grant.use))
 
 
 def read_entry_token(token: str, now: float) -> EntryGrant | None:
     """The grant in a token; ``None`` if it is no such token or older than a cookie may be."""
-    found = _read_numbered_token(token, now, ENTRY_COOKIE_LIFETIME)
-    return None if found is None else EntryGrant(*found)
+    if len(token) != _ENTRY_TOKEN_CHARACTERS:
+        # A cookie of an earlier version, which does not say whose use it was.
+        found = _read_numbered_token(token, now, ENTRY_COOKIE_LIFETIME)
+        return None if found is None else EntryGrant(*found)
+    version, invitation, issued, use = _ENTRY_TOKEN.unpack(base64.urlsafe_b64decode(token))
+    valid = version == _ENTRY_TOKEN_VERSION and now - issued < ENTRY_COOKIE_LIFETIME.total_seconds()
+    return EntryGrant(invitation, issued, use) if valid else None
 
 
 def _make_numbered_token(number: int, issued: int, version: int = _NUMBERED_TOKEN_VERSION) -> str:

@@ -56,17 +56,18 @@ class EntryGrants:
         if entry == "sign-in":
             person = await self.person(request)
             return person is not None and settings.admits_groups(person.groups)
-        grant = self._grant(request, arena)
+        grant = self.grant(request, arena)
         return grant is not None and await self._live.admit(arena, entry, grant)
 
     async def is_known(self, request: HTTPConnection, arena: int) -> bool:
         """Whether this browser came by an invitation to an open arena, or belongs to a person who is signed in."""
         if await self.person(request) is not None:
             return True
-        grant = self._grant(request, arena)
+        grant = self.grant(request, arena)
         return grant is not None and await self._live.admit(arena, "invitation", grant)
 
-    def _grant(self, request: HTTPConnection, arena: int) -> EntryGrant | None:
+    def grant(self, request: HTTPConnection, arena: int) -> EntryGrant | None:
+        """What this browser was let in by, if its cookie is genuine. It may have been revoked since."""
         name = entry_cookie(self._shard, arena)
         cookie = read_cookie(request, name)
         token = None if cookie is None else self._cookies.unseal(name, cookie)

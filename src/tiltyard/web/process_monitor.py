@@ -6,7 +6,15 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
-from tiltyard.instruments import LOADED_ARENAS, POOL_IN_USE, POOL_LIMIT, POOL_WAITING, QUEUE_LENGTH
+from tiltyard.instruments import (
+    LIVE_RUNNING_TURNS,
+    LIVE_WAITING_VOTERS,
+    LOADED_ARENAS,
+    POOL_IN_USE,
+    POOL_LIMIT,
+    POOL_WAITING,
+    QUEUE_LENGTH,
+)
 from tiltyard.web.heartbeats import FOLDER_VARIABLE, Heartbeat
 
 if TYPE_CHECKING:
@@ -27,10 +35,13 @@ async def watch_process(registry: ArenaRegistry) -> None:
 
 
 def record_gauges(registry: ArenaRegistry) -> None:
-    """Record how full queues and pool are now."""
+    """Record how full queues, pool and places for live turns are now."""
     queues = registry.voting_queues
     LOADED_ARENAS.record(sum(queue.ready for queue in queues))
     QUEUE_LENGTH.record(sum(queue.waiting for queue in queues))
     POOL_LIMIT.record(registry.pool.most)
     POOL_IN_USE.record(registry.pool.in_use)
     POOL_WAITING.record(registry.pool.waiting)
+    slots = registry.live_process.slots
+    LIVE_RUNNING_TURNS.record(slots.running)
+    LIVE_WAITING_VOTERS.record(slots.waiting)

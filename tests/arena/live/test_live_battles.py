@@ -315,3 +315,51 @@ def test_what_a_lost_process_left_is_void(database: str) -> None:
 
     asyncio.run(scene())
     assert ("unknown", None) in rows(database, "SELECT state, cost FROM live_calls")
+
+
+def test_a_battle_that_is_skipped_while_it_runs_frees_its_place_at_once(database: str) -> None:
+    models = ScriptedModels()
+    models.script(LONG)
+
+    async def scene(registry: ArenaRegistry, battles: LiveBattles) -> None:
+        battle = await battles.ask(ANN, "Why?")
+        await read_frames(battles, ANN, battle.matchup, until=10)
+        queue = await registry.voting_queue("arena")
+        await queue.skip(ANN, battle.matchup)
+        assert (battles.running, registry.live_process.slots.running) == (0, 0)
+        second = await battles.ask(ANN, "Why not?")
+        assert second.matchup != battle.matchup
+        async with asyncio.timeout(30):
+            while (await battles.battle(ANN, battle.matchup)).turns[0].state != "stopped":  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        assert (await battles.battle(ANN, battle.matchup)).state == "skipped"
+        assert battles.running == 1
+        await battles.stop(ANN, second.matchup)
+
+    in_a_live_arena(database, scene, models)
+    assert {state for (state,) in rows(database, "SELECT state FROM live_calls")} == {"stopped"}
+
+
+def test_battles_that_nobody_asks_for_are_unloaded(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    models = ScriptedModels()
+    models.script(LONG)
+
+    async def scene(registry: ArenaRegistry, battles: LiveBattles) -> None:
+        battle = await battles.ask(ANN, "Why?")
+        monkeypatch.setattr("tiltyard.arena.registry._UNLOAD_SECONDS", 0.0)
+        await registry._unload_idle()
+        assert battles.idle_seconds == 0.0
+        assert await registry.live_battles("arena") is battles
+        await battles.stop(ANN, battle.matchup)
+        async with asyncio.timeout(30):
+            while battles.idle_seconds == 0.0:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        await registry._unload_idle()
+        monkeypatch.undo()
+        again = await registry.live_battles("arena")
+        assert again is not battles
+        assert (await again.battle(ANN, battle.matchup)).turns[0].state == "stopped"
+        await (await registry.voting_queue("arena")).skip(ANN, battle.matchup)
+        await again.ask(ANN, "Another?")
+
+    in_a_live_arena(database, scene, models)

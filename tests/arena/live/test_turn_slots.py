@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tiltyard.arena.live.turn_slots import TurnSlots
-from tiltyard.errors import Busy
+from tiltyard.errors import BadOption, Busy
 
 
 class Clock:
@@ -89,3 +89,9 @@ def test_the_line_has_an_end() -> None:
     for number in range(1_000):
         _wait(slots, f"voter {number}")
     assert "too many people wait" in _wait(slots, "one more")
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+def test_there_is_at_least_one_place(limit: int) -> None:
+    with pytest.raises(BadOption, match="expected at least 1"):
+        TurnSlots(limit)

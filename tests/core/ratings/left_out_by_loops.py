@@ -67,14 +67,15 @@ def by_loops(codes, fit, z=None, *, keys=None, scoring=None):
         g, a = scores[mine].sum(axis=0), parts[mine].sum(axis=0)
         d = np.linalg.pinv(h - a, rcond=1e-10) @ g
         covariance += np.outer(d, d)
-        turned = a @ fit.bread[:, :m]
-        gammas.append([np.einsum("ik,ik->k", fit.bread[:, :m], turned), (turned**2).sum(axis=0)])
+        turned = a @ fit.bread
+        gammas.append([np.einsum("ik,ik->k", fit.bread, turned), (turned**2).sum(axis=0)])
         squares += sum(scores[row, codes.a[row]] ** 2 for row in np.flatnonzero(mine))
         expected += sum(parts[row, codes.a[row], codes.a[row]] for row in np.flatnonzero(mine))
     covariance *= (len(clusters) - 1) / len(clusters)
     one, two = np.array(gammas).transpose(1, 0, 2)
     phi = squares / expected
-    tau2 = max((np.diag(covariance)[:m] - phi * one.sum(axis=0)).sum() / two.sum(), 0.0)
+    excess = np.diag(covariance)[:m] - phi * one[:, :m].sum(axis=0)
+    tau2 = max(excess.sum() / two[:, :m].sum(), 0.0)
     gamma = phi * one + tau2 * two
     alone = np.zeros((width, width))
     for row in np.flatnonzero(counts & (keys == MISSING_KEY)):

@@ -50,6 +50,10 @@ def test_statsmodels_agrees_with_style_in_the_regression():
         list(result.extras["style_se"].values()), fit.bse[3:] * math.sqrt(400 / 399), rtol=1e-6
     )
     assert list(result.extras["style"]) == ["s0", "s1"]
+    assert list(result.extras["style_dof"].values()) == [math.inf, math.inf]
+    np.testing.assert_allclose(
+        list(result.extras["style_scale"].values()), np.sqrt((z**2).mean(axis=0)), rtol=1e-9
+    )
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -79,6 +83,7 @@ def test_statsmodels_agrees_on_the_covariance_by_prompt(monkeypatch):
     np.testing.assert_allclose(
         list(result.extras["style_se"].values()), np.sqrt(np.diag(whole)[3:]), rtol=1e-5
     )
+    assert all(10.0 < dof < 29.0 for dof in result.extras["style_dof"].values())
 
 
 def test_with_weights_and_a_prior_it_maximises_the_penalised_likelihood():

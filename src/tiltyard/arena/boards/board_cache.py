@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Sequence
 
+from tiltyard.arena.boards.battle_effects import battle_effects, read_traits
 from tiltyard.arena.boards.document_cache import DocumentCache, HashedDocument
 from tiltyard.arena.boards.filtered_boards import (
     BoardOrigin,
@@ -216,6 +217,15 @@ class BoardCache:
             (arena.arena, source, "styled"), newest, lambda: self._style(arena, newest)
         )
 
+    async def effects(self, arena: Arena) -> HashedDocument:
+        """The effects of length and waiting in a live arena, as of the newest snapshot or one shortly before."""
+        if not arena.settings.is_live:
+            raise NotFound(
+                "this arena has no live battles, so nobody waited for answers; see its page of styles"
+            )
+        newest = await self.latest(arena.arena, HUMAN)
+        return await self._documents((arena.arena, "effects"), newest, lambda: self._effects(arena, newest))
+
     async def held(self, snapshot: Snapshot, *, every: int, most: int) -> int | None:
         """At how many consecutive evaluations before a snapshot the publication rules held; ``None`` if unknown."""
         async with connect_from_pool(self._pool) as connection:
@@ -360,6 +370,17 @@ class BoardCache:
             ballots = await read_ballots(connection, arena.arena, newest.source, upto=newest.position)
         about, voters = _about(arena, newest), newest.source == HUMAN
         document = await asyncio.to_thread(styled_ratings, ballots, names, styles, about, voters=voters)
+        return HashedDocument.of(document)
+
+    async def _effects(self, arena: Arena, newest: Snapshot) -> HashedDocument:
+        async with (
+            connect_from_pool(self._pool) as connection,
+            limit_statement_time(connection, _STATEMENT_SECONDS),
+        ):
+            names = (await read_roster(connection, arena.arena)).models[: len(board_of(newest).rows)]
+            ballots = await read_ballots(connection, arena.arena, newest.source, upto=newest.position)
+            traits = await read_traits(connection, arena.arena, newest.source, upto=newest.position)
+        document = await asyncio.to_thread(battle_effects, ballots, names, traits, _about(arena, newest))
         return HashedDocument.of(document)
 
     async def _recall(self, arena: Arena, of: Snapshot, models: Sequence[str]) -> HashedDocument:

@@ -20,7 +20,8 @@ from tiltyard.core.board.document import BoardDocument
 from tiltyard.core.board.filtered import FilteredBoard, IdentityFilter, LeftOutVotes, PromptFilter
 from tiltyard.core.board.published_numbers import with_published_numbers
 from tiltyard.core.board.win_rates import PairScore
-from tiltyard.core.policy.state.events import NO_SESSION, Event, Events
+from tiltyard.core.live.free_prompts import free_prompt_name
+from tiltyard.core.policy.state.events import NO_FREE_PROMPT, NO_SESSION, Event, Events
 from tiltyard.core.policy.state.rating_fold import Rater
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.evaluation import EvaluationHistory
@@ -165,18 +166,18 @@ class FilterRoster:
 
 
 def table_from_tally(tally: VoteTally, models: Sequence[str], prompts: Mapping[int, str]) -> Table:
-    """Convert counts to a table with one row per vote, clustered by prompt."""
+    """Convert counts to a table with one row per vote, clustered by prompt: in a live arena, by the one that was written."""
     names = sorted(models)
     place = {name: k for k, name in enumerate(names)}
     code = np.array([place[name] for name in models], dtype=np.int64)
     numbers = np.array(sorted(prompts), dtype=np.int64)
     keys = hash_texts([prompts[number] for number in numbers.tolist()])
     row = np.repeat(np.arange(len(tally)), tally.count)
+    prompt = keys[np.searchsorted(numbers, tally.prompt)]
+    written = np.flatnonzero(tally.free_prompt != NO_FREE_PROMPT)
+    prompt[written] = hash_texts([free_prompt_name(one) for one in tally.free_prompt[written].tolist()])
     codes = CodedBattles(
-        code[tally.a[row]],
-        code[tally.b[row]],
-        tally.kind[row].astype(np.uint8),
-        prompt=keys[np.searchsorted(numbers, tally.prompt[row])],
+        code[tally.a[row]], code[tally.b[row]], tally.kind[row].astype(np.uint8), prompt=prompt[row]
     )
     return Table.from_codes(names, codes)
 

@@ -263,7 +263,7 @@ def _opponent(models: Sequence[str], rows: Sequence[ArenaRow | None], met: Oppon
 
 def _votes(tally: VoteTally) -> VoteColumns:
     row = np.repeat(np.arange(len(tally)), tally.count)
-    return VoteColumns(tally.a[row], tally.b[row], tally.prompt[row], tally.kind[row])
+    return VoteColumns(tally.a[row], tally.b[row], tally.prompt[row], tally.kind[row], tally.free_prompt[row])
 
 
 def _moments(history: Sequence[BoardAppearance]) -> tuple[ConfidencePoint, ...]:

@@ -16,11 +16,21 @@ from tiltyard.arena.boards.filtered_boards import BoardOrigin
 from tiltyard.arena.log.votes import Ballots
 from tiltyard.core.battles import CodedBattles, Table
 from tiltyard.core.battles.cluster_keys import Keys, mix_bits
+from tiltyard.core.policy.state.events import NO_FREE_PROMPT
 from tiltyard.core.ratings.bradley_terry import BradleyTerry
 from tiltyard.core.ratings.result import Ratings
 from tiltyard.errors import CannotRate
 
-__all__ = ["STYLE_TRAITS", "IntervalValues", "StyleEffect", "StyledDocument", "StyledRow", "styled_ratings"]
+__all__ = [
+    "STYLE_TRAITS",
+    "IntervalValues",
+    "StyleEffect",
+    "StyledDocument",
+    "StyledRow",
+    "covariate_table",
+    "fit_or_none",
+    "styled_ratings",
+]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -70,22 +80,13 @@ def styled_ratings(
 ) -> StyledDocument:
     """Fit votes with and without style. ``styles`` has model, prompt and traits; ``voters``: whether voters are a sample."""
     traits, known = _traits(ballots, styles)
-    names = sorted(models)
-    place = {name: k for k, name in enumerate(names)}
-    code = np.array([place[name] for name in models], dtype=np.int64)
     left, right = traits[0][known].astype(float), traits[1][known].astype(float)
     total = left + right
-    codes = CodedBattles(
-        code[ballots.a[known]],
-        code[ballots.b[known]],
-        ballots.kind[known].astype(np.uint8),
-        prompt=_keys(ballots.prompt[known]),
-        voter=_keys(ballots.session[known]) if voters else None,
-        covariates=(left - right) / np.where(total == 0.0, 1.0, total),
-    )
-    table = Table.from_codes(names, codes, covariates=STYLE_TRAITS)
-    plain = _rated(BradleyTerry(), table)
-    styled = _rated(BradleyTerry(style=True), table)
+    differences = (left - right) / np.where(total == 0.0, 1.0, total)
+    table = covariate_table(ballots[known], models, differences, STYLE_TRAITS, voters=voters)
+    place = {name: k for k, name in enumerate(table.models)}
+    plain = fit_or_none(BradleyTerry(), table)
+    styled = fit_or_none(BradleyTerry(style=True), table)
     return {
         **about,
         "votes": int(known.sum()),
@@ -101,6 +102,25 @@ def styled_ratings(
             for name in models
         ],
     }
+
+
+def covariate_table(
+    ballots: Ballots, models: Sequence[str], covariates: Floats, names: tuple[str, ...], *, voters: bool
+) -> Table:
+    """Votes as a table with covariates, clustered by the prompt, the voter's own if there is one, and by voter."""
+    ordered = sorted(models)
+    place = {name: k for k, name in enumerate(ordered)}
+    code = np.array([place[name] for name in models], dtype=np.int64)
+    prompt = np.where(ballots.free_prompt == NO_FREE_PROMPT, ballots.prompt, ballots.free_prompt)
+    codes = CodedBattles(
+        code[ballots.a],
+        code[ballots.b],
+        ballots.kind.astype(np.uint8),
+        prompt=_keys(prompt),
+        voter=_keys(ballots.session) if voters else None,
+        covariates=covariates,
+    )
+    return Table.from_codes(ordered, codes, covariates=names)
 
 
 def _traits(ballots: Ballots, styles: Ints) -> tuple[tuple[Ints, Ints], npt.NDArray[np.bool_]]:
@@ -121,7 +141,7 @@ def _keys(numbers: Ints) -> Keys:
     return mix_bits(numbers.astype(np.uint64) + np.uint64(1))
 
 
-def _rated(method: BradleyTerry, table: Table) -> Ratings | None:
+def fit_or_none(method: BradleyTerry, table: Table) -> Ratings | None:
     """The ratings; ``None`` where the votes support none, or style and models cannot be told apart."""
     try:
         return method(table)

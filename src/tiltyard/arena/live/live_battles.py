@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
@@ -163,6 +163,9 @@ class LiveBattles:
         self.entrants = entrants
         self._checks = checks
         self._running: dict[UUID, _RunningTurn] = {}
+        #: Turns of battles that ended meanwhile: they store their end, and count for nothing else.
+        self._dropped: set[asyncio.Task[None]] = set()
+        self._used_at = time.monotonic()
         self._recovery = asyncio.Lock()
         #: Held while money is reserved or settled. The database locks the arena for that: who waits for it here holds no
         #: connection.
@@ -175,6 +178,24 @@ class LiveBattles:
     def running(self) -> int:
         """Turns that run here."""
         return len(self._running)
+
+    @property
+    def idle_seconds(self) -> float:
+        """Seconds since somebody asked for these battles; 0 while a turn runs or stores its end."""
+        return 0.0 if self._running or self._dropped else time.monotonic() - self._used_at
+
+    def note_use(self) -> None:
+        """Somebody asks for these battles."""
+        self._used_at = time.monotonic()
+
+    def drop_ended(self, opened: Container[UUID]) -> None:
+        """Stop the turns of battles that are no longer open, such as skipped ones. Their places are free at once."""
+        for matchup, running in list(self._running.items()):
+            if matchup not in opened:
+                running.generation.stop()
+                self._dropped.add(running.task)
+                running.task.add_done_callback(self._dropped.discard)
+                self._forget(matchup, running.generation)
 
     async def ask(self, voter: Voter, text: str, category: str | None = None) -> LiveBattle:
         """Begin a battle with a voter's prompt. The voter must have ended the last one."""
@@ -328,7 +349,7 @@ class LiveBattles:
     async def close(self) -> None:
         """Let the turns that run go on for a moment; then they are void."""
         self._is_closing = True
-        tasks = [running.task for running in self._running.values()]
+        tasks = [*(running.task for running in self._running.values()), *self._dropped]
         if tasks:
             await asyncio.wait(tasks, timeout=_CLOSE_SECONDS)
             for running in list(self._running.values()):
@@ -412,7 +433,9 @@ class LiveBattles:
                 raise
             await queue.end_void(lost, "its first turn never began")
             offered = await queue.begin_live(voter, number, free_prompt, resting=resting)
-        await begin_battle(self._pool, self.arena, offered.matchup, voter.session, number, free_prompt)
+        await begin_battle(
+            self._pool, self.arena, offered.matchup, voter.session, number, free_prompt, voter.payers
+        )
         return offered.matchup
 
     async def _category(self, name: str | None) -> int:

@@ -3,10 +3,14 @@
 A reservation is made under one lock for each arena, in the transaction that stores the call. What is counted is what
 calls cost, and the reserve of every call whose cost is not known: those that run, and those that were lost. So the sum
 never exceeds a budget, whichever process dies when. Days are those of UTC.
+
+A voter has several accounts: the session, and what does not go with its cookie (the invitation by which the voter came
+in, or else the network). All are counted, and the one with the most decides: who deletes cookies gains nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import date
 from typing import NamedTuple
 
@@ -15,7 +19,7 @@ from tiltyard.errors import OutOfBudget
 from tiltyard.postgres.connection_pool import Connection
 from tiltyard.postgres.statements import statement
 
-__all__ = ["LiveSpending", "check_budget", "lock_spending", "read_spending", "reserve_calls"]
+__all__ = ["LiveSpending", "accounts_of", "check_budget", "lock_spending", "read_spending", "reserve_calls"]
 
 
 class LiveSpending(NamedTuple):
@@ -23,7 +27,7 @@ class LiveSpending(NamedTuple):
 
     total: int
     day: int
-    #: Of one voter on this day.
+    #: Of one voter on this day, on the account with the most.
     voter_day: int
     today: date
 
@@ -33,25 +37,34 @@ async def lock_spending(connection: Connection, arena: int) -> None:
     await connection.execute(statement("live_lock"), {"arena": arena})
 
 
-async def read_spending(connection: Connection, arena: int, session: int = 0) -> LiveSpending:
-    """What is counted now. Without the lock it may change at once."""
-    found = await connection.execute(statement("live_spending"), {"arena": arena, "session": session})
+def accounts_of(session: int, payers: Sequence[int]) -> list[int]:
+    """The accounts of a voter: each once."""
+    return sorted({session, *payers})
+
+
+async def read_spending(connection: Connection, arena: int, accounts: Sequence[int] = ()) -> LiveSpending:
+    """What is counted now; of a voter, if the accounts are given. Without the lock it may change at once."""
+    found = await connection.execute(statement("live_spending"), {"arena": arena, "payers": list(accounts)})
     row = await found.fetchone()
     assert row is not None
     return LiveSpending(*row)
 
 
 async def reserve_calls(
-    connection: Connection, arena: int, session: int, calls: tuple[CallPlan, ...], limits: BudgetLimits
+    connection: Connection,
+    arena: int,
+    accounts: Sequence[int],
+    calls: tuple[CallPlan, ...],
+    limits: BudgetLimits,
 ) -> date:
     """Count the most that these calls can cost, or raise `OutOfBudget`; return the day of the account.
 
     Call it in a transaction under `lock_spending`.
     """
-    spending = await read_spending(connection, arena, session)
+    spending = await read_spending(connection, arena, accounts)
     amount = check_budget(spending, calls, limits)
     if amount:
-        values = {"arena": arena, "session": session, "day": spending.today, "amount": amount}
+        values = {"arena": arena, "payers": list(accounts), "day": spending.today, "amount": amount}
         await connection.execute(statement("live_count"), values)
     return spending.today
 

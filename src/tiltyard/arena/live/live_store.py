@@ -13,7 +13,7 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from tiltyard.arena.live.live_budget import lock_spending, reserve_calls
+from tiltyard.arena.live.live_budget import accounts_of, lock_spending, reserve_calls
 from tiltyard.arena.live.live_records import (
     BattleState,
     BudgetLimits,
@@ -76,15 +76,22 @@ async def number_prompt(pool: ConnectionPool, arena: int, text: str) -> int:
 
 
 async def begin_battle(
-    pool: ConnectionPool, arena: int, matchup: UUID, session: int, category: int, free_prompt: int
+    pool: ConnectionPool,
+    arena: int,
+    matchup: UUID,
+    session: int,
+    category: int,
+    free_prompt: int,
+    payers: Sequence[int] = (),
 ) -> None:
-    """Store a battle that was served; once only."""
+    """Store a battle that was served; once only. ``payers``: accounts on which it is counted besides the session."""
     values = {
         "arena": arena,
         "matchup": matchup,
         "session": session,
         "category": category,
         "free_prompt": free_prompt,
+        "payers": list(payers),
     }
     async with connect_from_pool(pool) as connection:
         await _execute(connection, "live_add_battle", values)
@@ -108,7 +115,7 @@ async def begin_turn(
         if not added.rowcount:
             raise Closed("the last turn of this battle has not ended; wait for both answers, or stop them")
         left, right = await _add_calls(
-            connection, key | {"session": int(battle[0])}, (0, 1), plan.calls, limits
+            connection, key | {"session": battle[0], "payers": battle[1]}, (0, 1), plan.calls, limits
         )
     return left, right
 
@@ -121,8 +128,8 @@ async def retry_call(
         row = await _row(connection, "live_find_call", {"arena": arena, "call": failed})
         if row is None:
             raise Closed("this call runs, or its turn has ended; it cannot be repeated")
-        matchup, turn, side, session = row
-        key = {"arena": arena, "matchup": matchup, "turn": turn, "session": session}
+        matchup, turn, side, session, payers = row
+        key = {"arena": arena, "matchup": matchup, "turn": turn, "session": session, "payers": payers}
         (number,) = await _add_calls(connection, key, (side,), (plan,), limits)
     return number
 
@@ -146,8 +153,9 @@ async def finish_call(pool: ConnectionPool, arena: int, call: int, end: CallEnd)
     async with connect_from_pool(pool) as connection, _locked(connection, arena):
         row = await _row(connection, "live_end_call", values)
         if row is not None and row[0]:
-            amount, session, day = row
-            counted = {"arena": arena, "session": session, "day": day, "amount": amount}
+            amount, session, payers, day = row
+            accounts = accounts_of(session, payers)
+            counted = {"arena": arena, "payers": accounts, "day": day, "amount": amount}
             await _execute(connection, "live_count", counted)
 
 
@@ -251,7 +259,8 @@ async def _add_calls(
     plans: tuple[CallPlan, ...],
     limits: BudgetLimits,
 ) -> list[int]:
-    day = await reserve_calls(connection, key["arena"], key["session"], plans, limits)
+    accounts = accounts_of(key["session"], key["payers"])
+    day = await reserve_calls(connection, key["arena"], accounts, plans, limits)
     values = {
         **key,
         "day": day,

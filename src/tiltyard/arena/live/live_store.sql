@@ -3,20 +3,21 @@
 SELECT set_config('lock_timeout', '5s', true), pg_advisory_xact_lock(7209, %(arena)s);
 
 -- name: live_spending
--- What is counted against the budgets: of all in total and today, of one voter today; and which day it is.
+-- What is counted against the budgets: of all in total and today, of one voter today, on whichever account it is most;
+-- and which day it is.
 SELECT coalesce(sum(s.counted) FILTER (WHERE s.session = 0), 0)::bigint,
        coalesce(sum(s.counted) FILTER (WHERE s.session = 0 AND s.day = d.today), 0)::bigint,
-       coalesce(sum(s.counted) FILTER (WHERE s.session = %(session)s AND s.day = d.today), 0)::bigint,
+       coalesce(max(s.counted) FILTER (WHERE s.session <> 0 AND s.day = d.today), 0)::bigint,
        d.today
 FROM (SELECT (clock_timestamp() AT TIME ZONE 'UTC')::date AS today) d
 LEFT JOIN live_spending s ON s.arena = %(arena)s
-    AND (s.session = 0 OR (s.session = %(session)s AND s.day = d.today))
+    AND (s.session = 0 OR (s.session = ANY(%(payers)s::bigint[]) AND s.day = d.today))
 GROUP BY d.today;
 
 -- name: live_count
--- Count an amount, which may be below 0, for all and for one voter on a day.
+-- Count an amount, which may be below 0, for all and on the accounts of one voter on a day.
 INSERT INTO live_spending (arena, session, day, counted)
-SELECT %(arena)s, s, %(day)s, %(amount)s FROM unnest(ARRAY[0, %(session)s::bigint]) AS s
+SELECT %(arena)s, s, %(day)s, %(amount)s FROM unnest(array_prepend(0::bigint, %(payers)s::bigint[])) AS s
 ON CONFLICT (arena, session, day) DO UPDATE SET counted = live_spending.counted + excluded.counted;
 
 -- name: live_find_prompt
@@ -32,15 +33,15 @@ RETURNING number;
 
 -- name: live_add_battle
 -- A battle that was served.
-INSERT INTO live_battles (arena, matchup, session, category, free_prompt)
-VALUES (%(arena)s, %(matchup)s, %(session)s, %(category)s, %(free_prompt)s)
+INSERT INTO live_battles (arena, matchup, session, category, free_prompt, payers)
+VALUES (%(arena)s, %(matchup)s, %(session)s, %(category)s, %(free_prompt)s, %(payers)s::bigint[])
 ON CONFLICT (arena, matchup) DO NOTHING;
 
 -- name: live_begin
--- A turn of a battle that is not void begins: it cannot be voted on meanwhile. Returns its voter.
+-- A turn of a battle that is not void begins: it cannot be voted on meanwhile. Returns its voter and the accounts.
 UPDATE live_battles SET votable = false
 WHERE arena = %(arena)s AND matchup = %(matchup)s AND void IS NULL
-RETURNING session;
+RETURNING session, payers;
 
 -- name: live_has_ended
 -- Whether a matchup was voted on, skipped or has expired.
@@ -68,27 +69,32 @@ ORDER BY place
 RETURNING call;
 
 -- name: live_find_call
--- The turn and the side of a call that has ended, and its voter.
-SELECT c.matchup, c.turn, c.side, c.session FROM live_calls c
+-- The turn and the side of a call that has ended, its voter and the accounts.
+SELECT c.matchup, c.turn, c.side, c.session, b.payers FROM live_calls c
 JOIN live_turns t USING (arena, matchup, turn)
+JOIN live_battles b USING (arena, matchup)
 WHERE c.arena = %(arena)s AND c.call = %(call)s AND c.state <> 'running' AND t.ended_at IS NULL;
 
 -- name: live_end_call
--- A call ended. Returns what is counted from now on besides its reserve, its voter and its day; no row if it had ended.
-UPDATE live_calls
+-- A call ended. Returns what is counted from now on besides its reserve, its voter, the accounts and its day; no row if
+-- it had ended.
+UPDATE live_calls c
 SET state = %(state)s, cost = %(cost)s, input_tokens = %(input_tokens)s, output_tokens = %(output_tokens)s,
     first_token_seconds = %(first_token_seconds)s, seconds = %(seconds)s, problem = %(problem)s,
     ended_at = clock_timestamp()
-WHERE arena = %(arena)s AND call = %(call)s AND state = 'running'
-RETURNING coalesce(cost, reserve, 0) - coalesce(reserve, 0), session, day;
+FROM live_battles b
+WHERE c.arena = %(arena)s AND c.call = %(call)s AND c.state = 'running' AND b.arena = c.arena AND b.matchup = c.matchup
+RETURNING coalesce(c.cost, c.reserve, 0) - coalesce(c.reserve, 0), c.session, b.payers, c.day;
 
 -- name: live_end_turn
--- A turn ended; no row comes back if it had ended. Answers to a prompt that was erased meanwhile are not stored.
+-- A turn ended; no row comes back if it had ended. Of answers to a prompt that was erased meanwhile only the lengths are
+-- stored.
 UPDATE live_turns
 SET state = %(state)s, answer_a = CASE WHEN prompt IS NOT NULL THEN %(answer_a)s END,
     answer_b = CASE WHEN prompt IS NOT NULL THEN %(answer_b)s END,
     thinking_a = CASE WHEN prompt IS NOT NULL THEN %(thinking_a)s END,
-    thinking_b = CASE WHEN prompt IS NOT NULL THEN %(thinking_b)s END, flags = %(flags)s, process = NULL, ended_at = clock_timestamp()
+    thinking_b = CASE WHEN prompt IS NOT NULL THEN %(thinking_b)s END, flags = %(flags)s, process = NULL, ended_at = clock_timestamp(),
+    characters_a = char_length(%(answer_a)s::text), characters_b = char_length(%(answer_b)s::text)
 WHERE arena = %(arena)s AND matchup = %(matchup)s AND turn = %(turn)s AND ended_at IS NULL
 RETURNING turn;
 

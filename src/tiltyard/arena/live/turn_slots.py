@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Hashable
 
-from tiltyard.errors import Busy
+from tiltyard.errors import BadOption, Busy
 
 __all__ = ["RUNNING_TURN_LIMIT", "TurnSlots"]
 
@@ -27,6 +27,8 @@ class TurnSlots:
     """Places for turns. Voters who find none wait in line, in the order in which they came."""
 
     def __init__(self, limit: int = RUNNING_TURN_LIMIT, clock: Callable[[], float] = time.monotonic) -> None:
+        if limit < 1:
+            raise BadOption(f"the limit of running turns is {limit}; expected at least 1")
         self.limit = limit
         self._clock = clock
         self._running: dict[Hashable, float] = {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 
 import numpy as np
@@ -25,6 +25,7 @@ from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
 
 __all__ = [
+    "WRITTEN_TALLY_COLUMNS",
     "ArenaNames",
     "Ballots",
     "ChosenVotes",
@@ -46,6 +47,9 @@ __all__ = [
 
 Ints = npt.NDArray[np.int64]
 
+_NOT_GIVEN: Ints = np.empty(0, dtype=np.int64)
+#: Columns of a tally by prompt of the roster, and by written prompt as well.
+TALLY_COLUMNS, WRITTEN_TALLY_COLUMNS = 5, 6
 #: Positions in a page. A page fits in memory, and each is read in a transaction of its own.
 _PAGE_POSITIONS = 20_000
 
@@ -102,9 +106,19 @@ class VoteTally:
     prompt: Ints
     kind: Ints
     count: Ints
+    #: The number of the prompt that the voter wrote, if votes are counted by it; 0 if prompts are the operator's.
+    free_prompt: Ints = field(default_factory=lambda: _NOT_GIVEN)
+
+    def __post_init__(self) -> None:
+        if self.free_prompt is _NOT_GIVEN:
+            object.__setattr__(self, "free_prompt", np.full(len(self.count), NO_FREE_PROMPT, dtype=np.int64))
 
     def __len__(self) -> int:
         return len(self.count)
+
+    def __getitem__(self, rows: npt.NDArray[np.bool_]) -> VoteTally:
+        """Some of the counts."""
+        return VoteTally(*(getattr(self, one.name)[rows] for one in fields(self)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,6 +136,10 @@ class Ballots:
 
     def __len__(self) -> int:
         return len(self.position)
+
+    def __getitem__(self, rows: npt.NDArray[np.bool_]) -> Ballots:
+        """Some of the votes."""
+        return Ballots(*(getattr(self, name)[rows] for name in _BALLOT_BYTES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +254,7 @@ async def read_tally(
         "model": model,
         "counted": counted,
     }
-    return await _tallied(connection, "battles_tally", values)
+    return await _tallied(connection, "battles_tally", values, WRITTEN_TALLY_COLUMNS)
 
 
 async def read_ballots(
@@ -290,7 +308,7 @@ async def read_pairs(
         "models": list(models),
         **chosen.values(),
     }
-    return await _tallied(connection, "battles_pairs", values)
+    return await _tallied(connection, "battles_pairs", values, TALLY_COLUMNS)
 
 
 async def count_excluded(connection: Connection, arena: int, source: int, *, upto: int) -> int:
@@ -337,10 +355,11 @@ async def count_unrated(connection: Connection, arena: int, source: int, *, upto
     )
 
 
-async def _tallied(connection: Connection, named: str, values: Mapping[str, object]) -> VoteTally:
+async def _tallied(
+    connection: Connection, named: str, values: Mapping[str, object], columns: int
+) -> VoteTally:
     with translate_errors("count an arena's votes"):
         await connection.execute(statement("battles_by_hash"))
         text = await find_statement(connection, named, values)
         rows = await (await connection.execute(text, values)).fetchall()
-    columns = np.array(rows, dtype=np.int64).reshape(-1, 5).T
-    return VoteTally(*columns)
+    return VoteTally(*np.array(rows, dtype=np.int64).reshape(-1, columns).T)

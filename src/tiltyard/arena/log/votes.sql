@@ -22,9 +22,9 @@ WHERE e.arena = %(arena)s AND e.position > %(after)s AND e.position <= %(upto)s 
 ORDER BY e.position;
 
 -- name: battles_tally
--- How often each pair ended how, on each of these prompts, in the rated ones of the votes that the other statement
+-- How often each pair ended how, on each of these prompts and on each prompt that a voter wrote, in the rated ones of the votes that the other statement
 -- names; where excluded votes are counted, in those as well.
-SELECT m.a, m.b, m.prompt, vote_kind(d.outcome, d.both_bad) AS vote, count(*)
+SELECT m.a, m.b, m.prompt, vote_kind(d.outcome, d.both_bad) AS vote, count(*), coalesce(m.free_prompt, 0) AS written
 FROM endings d
 JOIN matchups m USING (arena, source, serial)
 WHERE d.arena = %(arena)s AND d.source = %(source)s AND d.kind = 1 AND d.undone IS NULL
@@ -36,8 +36,8 @@ WHERE d.arena = %(arena)s AND d.source = %(source)s AND d.kind = 1 AND d.undone 
         WHERE NOT %(counted)s AND v.arena = d.arena AND v.source = d.source AND v.serial = d.serial
             AND x.excluded <= %(upto)s AND (x.restored IS NULL OR x.restored > %(upto)s)
     )
-GROUP BY m.a, m.b, m.prompt, vote
-ORDER BY m.a, m.b, m.prompt, vote;
+GROUP BY m.a, m.b, m.prompt, written, vote
+ORDER BY m.a, m.b, m.prompt, written, vote;
 
 -- name: battles_ballots
 -- The same votes one by one in the order in which they count, as fixed-width binary columns, perhaps with those that

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -125,13 +125,15 @@ def subtract_tally(whole: VoteTally, own: VoteTally) -> VoteTally:
     """Subtract counts from counts that include them."""
     prompts = 1 + int(whole.prompt.max(initial=0))
     models = 1 + max(int(whole.a.max(initial=0)), int(whole.b.max(initial=0)))
+    written = 1 + int(whole.free_prompt.max(initial=0))
     keys, taken = (
-        ((one.a * models + one.b) * prompts + one.prompt) * KIND_COUNT + one.kind for one in (whole, own)
+        (((one.a * models + one.b) * prompts + one.prompt) * written + one.free_prompt) * KIND_COUNT
+        + one.kind
+        for one in (whole, own)
     )
     left = whole.count.copy()
     left[np.searchsorted(keys, taken)] -= own.count
-    kept = left > 0
-    return VoteTally(whole.a[kept], whole.b[kept], whole.prompt[kept], whole.kind[kept], left[kept])
+    return replace(whole, count=left)[left > 0]
 
 
 def _rows(tally: VoteTally, models: Sequence[str], prompts: Mapping[int, str]) -> tuple[Row, ...]:

@@ -6,6 +6,7 @@ has a grant, the number of the invitation, in a signed cookie. Revoking the invi
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import time
 from collections.abc import Mapping, Sequence
@@ -120,6 +121,8 @@ class EntryGrant:
 
     invitation: int
     issued: int
+    #: One number for each use of an invitation, whoever used it in the same second; 0 where nobody in particular came in.
+    use: int = 0
 
 
 async def invite(
@@ -245,7 +248,15 @@ async def use_invitation(
     if issued is None:
         state = offer.trouble or "used up"
         raise NotAdmitted(f"this invitation is {state}; ask whoever sent the link for another")
-    return EntryGrant(offer.invitation, issued)
+    return EntryGrant(offer.invitation, issued, _use_number(offer.invitation, visit))
+
+
+def _use_number(invitation: int, visit: str | None) -> int:
+    """The number of one use. That of a visit stays the same when the button is pressed twice."""
+    if visit is None:
+        return 1 + secrets.randbelow(2**63 - 1)
+    digest = hashlib.sha256(f"{invitation} {visit}".encode()).digest()
+    return 1 + int.from_bytes(digest[:16]) % (2**63 - 1)
 
 
 async def use_passcode(pool: ConnectionPool, arena: Arena, passcode: str) -> EntryGrant:

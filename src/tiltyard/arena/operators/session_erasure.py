@@ -66,6 +66,7 @@ async def _erase(
                 for name in _ERASURES:
                     done = await connection.execute(await find_statement(connection, name, values), values)
                     counts.append(done.rowcount)
+                await connection.execute(statement("erasure_live_payers"), values)
                 await forget_unwritten_prompts(connection, found.arena)
                 await connection.execute(statement("people_erase"), values)
     return ErasedTexts(*counts)

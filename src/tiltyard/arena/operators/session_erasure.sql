@@ -19,6 +19,11 @@ FROM live_battles b
 WHERE t.arena = %(arena)s AND b.arena = t.arena AND b.matchup = t.matchup AND t.prompt IS NOT NULL
     AND (%(session)s::bigint IS NULL OR b.session = %(session)s);
 
+-- name: erasure_live_payers
+-- Delete what connects a voter's live battles with an invitation or a network, or those of all.
+UPDATE live_battles SET payers = '{}'
+WHERE arena = %(arena)s AND (%(session)s::bigint IS NULL OR session = %(session)s) AND payers <> '{}';
+
 -- name: erasure_details
 -- Delete the details of a voter's votes, skips and served matchups, or of all. No rating depends on them.
 UPDATE events SET detail = NULL

@@ -11,7 +11,7 @@ from uuid import UUID
 import numpy as np
 
 from tiltyard.arena.log.buckets import find_statement
-from tiltyard.arena.log.votes import VoteTally
+from tiltyard.arena.log.votes import WRITTEN_TALLY_COLUMNS, VoteTally
 from tiltyard.arena.operators.exclusions import VoteSelection
 from tiltyard.core.policy.state.vote_marks import Unrated
 from tiltyard.postgres.connection_pool import Connection
@@ -132,7 +132,7 @@ async def read_selected_tally(
         "excluded": excluded,
     }
     rows = await _rows(connection, "voters_tally", values)
-    return VoteTally(*np.array(rows, dtype=np.int64).reshape(-1, 5).T)
+    return VoteTally(*np.array(rows, dtype=np.int64).reshape(-1, WRITTEN_TALLY_COLUMNS).T)
 
 
 async def read_remarks(

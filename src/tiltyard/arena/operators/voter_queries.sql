@@ -37,7 +37,7 @@ ORDER BY d.position DESC LIMIT %(limit)s;
 
 -- name: voters_tally
 -- How often each pair ended how in rated votes of some sessions or matchups up to a position; with or without excluded ones.
-SELECT m.a, m.b, m.prompt, vote_kind(d.outcome, d.both_bad) AS vote, count(*)
+SELECT m.a, m.b, m.prompt, vote_kind(d.outcome, d.both_bad) AS vote, count(*), coalesce(m.free_prompt, 0) AS written
 FROM matchups m
 JOIN endings d USING (arena, source, serial)
 WHERE m.arena = %(arena)s AND m.source = %(source)s
@@ -50,8 +50,8 @@ WHERE m.arena = %(arena)s AND m.source = %(source)s
         WHERE v.arena = d.arena AND v.source = d.source AND v.serial = d.serial
             AND x.excluded <= %(upto)s AND (x.restored IS NULL OR x.restored > %(upto)s)
     ))
-GROUP BY m.a, m.b, m.prompt, vote
-ORDER BY m.a, m.b, m.prompt, vote;
+GROUP BY m.a, m.b, m.prompt, written, vote
+ORDER BY m.a, m.b, m.prompt, written, vote;
 
 -- name: voters_remarks
 -- A page of remarks on votes that were not undone, newest first.

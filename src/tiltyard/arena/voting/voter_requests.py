@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, NamedTuple
 from uuid import UUID
@@ -60,6 +60,8 @@ class Voter:
     source: int = 0
     #: What this request says that the voter can judge.
     declared: DeclaredSkills = DeclaredSkills()
+    #: Accounts on which live battles are counted besides the session's: they stay when a cookie is deleted.
+    payers: tuple[int, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -217,6 +217,7 @@ class BradleyTerry:
         extras: RatingExtras = {}
         if self.style:
             extras["style_se"] = dict(zip(table.covariates, spread.extra_se.tolist(), strict=True))
+            extras["style_dof"] = dict(zip(table.covariates, spread.extra_dof.tolist(), strict=True))
         return spread, interval, extras
 
     def _ends(

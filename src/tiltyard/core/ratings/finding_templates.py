@@ -528,5 +528,90 @@ _PLACEMENTS: Mapping[str, Template] = {
     ),
 }
 
+_LENGTH_ADVICE = _(
+    "A longer answer may be the better one or a padded one; votes do not say which, and the ratings use no lengths."
+)
+_WAITING_ADVICE = _(
+    "Where both answers are shown at one pace, voters cannot see who was slow; an effect then belongs to the models that "
+    "take their time, not to the waiting."
+)
+_COLLECT = _("At least {least:,} are needed.")
+
+#: About length and waiting in live battles.
+_EFFECTS: Mapping[str, Template] = {
+    "effects-unknown/both": Template(
+        _("Effects of length and of waiting time cannot be told apart from the models that answer."),
+        _("They can be once the lengths and times of each model vary."),
+    ),
+    "effects-unknown/length": Template(
+        _("The effect of length cannot be told apart from the models that answer."),
+        _("It can be once the lengths of each model's answers vary."),
+    ),
+    "effects-unknown/prompts": Template(
+        _(
+            "Effects of length and waiting time are not estimated yet: {count:,} different prompts were compared."
+        ),
+        _COLLECT,
+    ),
+    "effects-unknown/voters": Template(
+        _("Effects of length and waiting time are not estimated yet: {count:,} people have voted."),
+        _COLLECT,
+    ),
+    "effects-unknown/votes": Template(
+        _(
+            "Effects of length and waiting time are not estimated yet: there are {count:,} votes that rate skill."
+        ),
+        _COLLECT,
+    ),
+    "effects-unknown/waiting": Template(
+        _("The effect of waiting time cannot be told apart from the models that answer."),
+        _("It can be once the times of each model vary."),
+    ),
+    "length-effect/less": Template(
+        _(
+            "Shorter answers win more often: half the length is worth {points:.0f} points ({low:.0f} to {high:.0f})."
+        ),
+        _LENGTH_ADVICE,
+    ),
+    "length-effect/more": Template(
+        _(
+            "Longer answers win more often: twice the length is worth {points:.0f} points ({low:.0f} to {high:.0f})."
+        ),
+        _LENGTH_ADVICE,
+    ),
+    "length-effect/none": Template(
+        _(
+            "Length shows no effect beyond chance: twice the length is worth between {below:.0f} points less and {above:.0f} points more."
+        ),
+        _LENGTH_ADVICE,
+    ),
+    "waiting-effect/less": Template(
+        _(
+            "Faster models win more often: half the waiting time is worth {points:.0f} points ({low:.0f} to {high:.0f})."
+        ),
+        _WAITING_ADVICE,
+    ),
+    "waiting-effect/more": Template(
+        _(
+            "Slower models win more often: twice the waiting time is worth {points:.0f} points ({low:.0f} to {high:.0f})."
+        ),
+        _WAITING_ADVICE,
+    ),
+    "waiting-effect/none": Template(
+        _(
+            "Waiting time shows no effect beyond chance: twice the time is worth between {below:.0f} points less and {above:.0f} points "
+            "more."
+        ),
+        _WAITING_ADVICE,
+    ),
+}
+
 #: By name, or name and case.
-FINDINGS: Mapping[str, Template] = {**_BATTLES, **_INTERVALS, **_ARENA, **_TOURNAMENTS, **_PLACEMENTS}
+FINDINGS: Mapping[str, Template] = {
+    **_BATTLES,
+    **_INTERVALS,
+    **_ARENA,
+    **_TOURNAMENTS,
+    **_PLACEMENTS,
+    **_EFFECTS,
+}

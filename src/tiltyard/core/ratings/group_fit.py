@@ -141,8 +141,9 @@ class FittedStrengths:
         extras: RatingExtras = {"iterations": self.iterations, "kernel": self.kernel}
         if self.log_tie is not None:
             extras["tie_parameter"] = math.exp(self.log_tie)
-        if self.beta is not None:
+        if self.beta is not None and self.style_scale is not None:
             extras["style"] = dict(zip(self.style_names, self.beta.tolist(), strict=True))
+            extras["style_scale"] = dict(zip(self.style_names, self.style_scale.tolist(), strict=True))
         return extras
 
 

@@ -62,7 +62,7 @@ _OWN_INFORMATION_SHARE = 1e-6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LeaveOneOutVariance:
-    """The covariance of the parameters, and the degrees of freedom of each rating.
+    """The covariance of the parameters, and the degrees of freedom of each.
 
     Battles without a cluster vary independently: they are part of the covariance, but do not show how clusters
     differ, so they are not counted as clusters.
@@ -322,14 +322,14 @@ def _root(bread: Floats) -> Floats:
 
 
 class _Totals:
-    """Sums over clusters: squared shifts, and for each rating the distribution of its variance over clusters."""
+    """Sums over clusters: squared shifts, and for each parameter the distribution of its variance over clusters."""
 
     def __init__(self, m: int, width: int) -> None:
         self._m = m
         self._squared = np.zeros((width, width))
         self._clusters, self._squares, self._expected = 0, 0.0, 0.0
         # Sums of q, Q, q², q·Q and Q² with x = B e: q = xᵀ A x and Q = |A x|².
-        self._moments = np.zeros((5, m))
+        self._moments = np.zeros((5, width))
 
     def add_shifts(self, block: _Block) -> None:
         self._squared += block.shift.T @ block.shift
@@ -338,7 +338,7 @@ class _Totals:
         self._expected += block.expected
 
     def add_part(self, part: _Part, bread: Floats, times: float) -> None:
-        x = bread[part.at, : self._m]
+        x = bread[part.at]
         turned = part.matrix @ x
         one = np.einsum("ik,ik->k", x, turned)
         two = np.einsum("ik,ik->k", turned, turned)
@@ -346,9 +346,8 @@ class _Totals:
 
     def add_parts(self, parts: Floats, bread: Floats) -> None:
         """Add many clusters at once."""
-        x = bread[:, : self._m]
-        turned = parts @ x
-        one = np.einsum("ik,cik->ck", x, turned)
+        turned = parts @ bread
+        one = np.einsum("ik,cik->ck", bread, turned)
         two = np.einsum("cik,cik->ck", turned, turned)
         for k, value in enumerate((one, two, one * one, one * two, two * two)):
             self._moments[k] += value.sum(axis=0)
@@ -362,8 +361,9 @@ class _Totals:
         covariance = self._squared * (max(self._clusters - 1, 0) / max(self._clusters, 1))
         phi = self._squares / self._expected if self._expected > 0.0 else 1.0
         one, two, one_one, one_two, two_two = self._moments
-        excess = float(np.diag(covariance)[: self._m].sum() - phi * one.sum())
-        tau2 = max(excess / float(two.sum()), 0.0) if two.any() else 0.0
+        m = self._m
+        excess = float(np.diag(covariance)[:m].sum() - phi * one[:m].sum())
+        tau2 = max(excess / float(two[:m].sum()), 0.0) if two[:m].any() else 0.0
         total = phi * one + tau2 * two
         squares = phi**2 * one_one + 2.0 * phi * tau2 * one_two + tau2**2 * two_two
         even = np.where(squares > 0.0, total**2 / np.where(squares > 0.0, squares, 1.0), 0.0)

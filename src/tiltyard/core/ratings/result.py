@@ -35,6 +35,9 @@ class RatingExtras(TypedDict, total=False):
     #: Style coefficients and their standard errors, by name.
     style: dict[str, float]
     style_se: dict[str, float]
+    #: By name, the degrees of freedom of these errors, and what a covariate was divided by.
+    style_dof: dict[str, float]
+    style_scale: dict[str, float]
     #: Bootstrap ratings, replicate by model.
     replicates: Floats
     #: Elo by order and model, and the standard error of the mean over orders.

@@ -103,6 +103,8 @@ class VarianceEstimate:
     n_clusters: int
     #: Standard errors of the extra parameters, in their own units.
     extra_se: Floats = field(default_factory=lambda: np.empty(0))
+    #: Their degrees of freedom.
+    extra_dof: Floats = field(default_factory=lambda: np.empty(0))
     #: The number of voters, if they are clusters.
     n_voters: int | None = None
     #: The largest share of the weight that one ``prompt``, and one ``voter``, has.
@@ -186,18 +188,22 @@ def clustered_variance(
     """The same where it is known what to resample."""
     if not clustering.keys:
         alone, battles = _by_battle_alone(table, scoring, fitted, unit)
-        return VarianceEstimate(alone.uncertainty, alone.uncertainty, clustering, battles, alone.extra_se)
+        free = np.full(fitted.n_extra, np.inf)
+        return VarianceEstimate(
+            alone.uncertainty, alone.uncertainty, clustering, battles, alone.extra_se, free
+        )
     scores, information, bread = fitted.row_scores(scoring), fitted.row_information(), fitted.bread
     ways = [leave_one_out(table, scores, information, key, bread) for key in clustering.keys]
-    covariances, dof = [way.covariance for way in ways], np.min([way.dof for way in ways], axis=0)
-    first, last = ways[0], ways[-1]
+    covariances, every_dof = [way.covariance for way in ways], np.min([way.dof for way in ways], axis=0)
+    first, last, m = ways[0], ways[-1], len(fitted.theta)
+    dof = every_dof[:m]
     if len(ways) > 1:
         overlap = clustered_meat(table, scores, fitted.n_extra, two_way_keys)
         covariances.insert(0, sum(covariances) - bread @ (overlap.matrix + overlap.alone) @ bread)
     found = _in_points(fitted, covariances, dof, unit)
     by_voter = voter_key in clustering.keys
     these = (
-        _in_points(fitted, [last.covariance], last.dof, unit)
+        _in_points(fitted, [last.covariance], last.dof[:m], unit)
         if by_voter
         else _by_battle_alone(table, scoring, fitted, unit)[0]
     )
@@ -205,7 +211,13 @@ def clustered_variance(
         findings += prompt_findings(first.clusters, first.battles_alone, first.battles)
     n_voters = last.clusters if by_voter else None
     estimate = VarianceEstimate(
-        found.uncertainty, these.uncertainty, clustering, first.clusters, found.extra_se, n_voters
+        found.uncertainty,
+        these.uncertainty,
+        clustering,
+        first.clusters,
+        found.extra_se,
+        every_dof[m:],
+        n_voters,
     )
     findings += dof_findings(table.models, (fitted.group >= 0) & estimate.varies, dof)
     return estimate

@@ -91,6 +91,7 @@ def _rendered(request: Request, material: BoardPageData, chart: ChartView) -> st
         "boards": material.boards,
         "chart": chart,
         "document": first.document,
+        "effects": material.effects,
         "facts": material.facts,
         "files": download_links(material),
         "here": query.address(path),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -14,6 +15,7 @@ from fastapi.responses import Response
 from markupsafe import Markup
 
 from tiltyard.arena.boards.archive import read_amendments, read_citable
+from tiltyard.arena.boards.battle_effects import EffectsDocument
 from tiltyard.arena.boards.published_boards import board_of
 from tiltyard.arena.boards.snapshots import (
     UNCITABLE_SNAPSHOT_LIFETIME,
@@ -25,13 +27,14 @@ from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.content.catalog import read_prompt_filters
 from tiltyard.arena.content.model_details import ArenaModelDetails, read_model_details
 from tiltyard.arena.content.response_details import read_known_details
-from tiltyard.arena.log.event_log import JUDGE, SOURCES
+from tiltyard.arena.log.event_log import HUMAN, JUDGE, SOURCES
 from tiltyard.arena.log.votes import UnratedVotes
 from tiltyard.caches import BoundedCache
 from tiltyard.compute_once import BoundedQueue, SingleFlight
 from tiltyard.core.board.document import BoardDocument
 from tiltyard.core.board.filtered import FilteredBoard
-from tiltyard.errors import NotFound
+from tiltyard.core.ratings import Finding
+from tiltyard.errors import Crowded, NotFound
 from tiltyard.report.arena_charts import ChartContent
 from tiltyard.web.access import registry_of
 from tiltyard.web.assets import accepts_gzip
@@ -44,6 +47,7 @@ from tiltyard.web.reader_access import boards_of, send_cacheable
 __all__ = [
     "BoardPageCache",
     "BoardPageData",
+    "ShownEffects",
     "SnapshotFacts",
     "SourceBoard",
     "board_page_cache_of",
@@ -53,6 +57,8 @@ __all__ = [
 ]
 
 _DETAILS_CACHE_SECONDS = 5.0
+#: So long a page waits for effects that are being computed.
+_EFFECTS_WAIT_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +125,19 @@ class SourceBoard:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class ShownEffects:
+    """The effects of length and waiting in a live arena, with the hash of their document."""
+
+    sha256: str
+    document: EffectsDocument
+
+    @property
+    def findings(self) -> list[Finding]:
+        """The effects in words."""
+        return [Finding.from_dict(one) for one in self.document["findings"]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class BoardPageData:
     """The data of a board page."""
 
@@ -132,6 +151,8 @@ class BoardPageData:
     judged: bool
     #: What the operator says about the models.
     details: ArenaModelDetails
+    #: Of the newest whole board of a live arena.
+    effects: ShownEffects | None = None
 
     @property
     def first(self) -> SourceBoard:
@@ -142,7 +163,17 @@ class BoardPageData:
         """The cache key: pages with the same key differ in language and theme only."""
         shown = tuple((board.sha256, board.citation) for board in self.boards)
         arena = (self.arena.arena, self.arena.title, self.arena.settings.public)
-        return (*arena, self.query, self.facts, self.permanent, self.judged, self.details.version, shown)
+        effects = None if self.effects is None else self.effects.sha256
+        return (
+            *arena,
+            self.query,
+            self.facts,
+            self.permanent,
+            self.judged,
+            self.details.version,
+            shown,
+            effects,
+        )
 
 
 class BoardPageCache:
@@ -238,7 +269,19 @@ async def gather_board_page(
     judged = await _judged(request, arena)
     # A published board never changes, and the operator's words are no part of it.
     details = ArenaModelDetails({}, "") if snapshot is not None else await model_details_of(request, arena)
-    return BoardPageData(arena, query, boards, facts, snapshot is not None, judged, details)
+    is_whole = snapshot is None and boards[0].filtered is None and boards[0].snapshot.source == HUMAN
+    effects = await _effects(request, arena) if is_whole and arena.settings.is_live else None
+    return BoardPageData(arena, query, boards, facts, snapshot is not None, judged, details, effects)
+
+
+async def _effects(request: Request, arena: Arena) -> ShownEffects | None:
+    """The effects of length and waiting; ``None`` if they take longer than a page may wait: the next one has them."""
+    try:
+        async with asyncio.timeout(_EFFECTS_WAIT_SECONDS):
+            found = await boards_of(request).effects(arena)
+    except (TimeoutError, Crowded):
+        return None
+    return ShownEffects(found.sha256, json.loads(found.data))
 
 
 async def _judged(request: Request, arena: Arena) -> bool:
@@ -328,7 +371,8 @@ async def _facts(request: Request, arena: Arena, board: SourceBoard) -> Snapshot
             tuple(categories),
             tuple(languages),
             used,
-            styled and snapshot.votes > 0,
+            # The responses of a live arena's roster are empty.
+            styled and snapshot.votes > 0 and not arena.settings.is_live,
         )
         found = kept.facts.put(snapshot.sha256, facts)
     return found

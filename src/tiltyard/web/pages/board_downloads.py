@@ -154,7 +154,7 @@ def _json(
     rows: Sequence[Mapping[str, object]],
 ) -> bytes:
     first, query = material.first, material.query
-    about = {
+    about: dict[str, object] = {
         "arena": material.arena.name,
         "asked": query.values(),
         "snapshots": [board.snapshot.sha256 for board in material.boards],
@@ -164,4 +164,7 @@ def _json(
         "columns": list(columns),
         "rows": rows,
     }
+    if material.effects is not None:
+        said = material.effects.document
+        about |= {"effects": said["effects"], "effect_findings": said["findings"]}
     return json.dumps(about, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()

@@ -172,7 +172,8 @@ async def ask(
     if asked is not None:
         await agree(request, queue.arena, voter, asked)
     try:
-        battle = await live.ask(voter, draft.prompt, category or None)
+        payer = await access.with_payers(request, queue, voter)
+        battle = await live.ask(payer, draft.prompt, category or None)
     except OpenBattle as error:
         draft = _with_problem(draft, "open-battle")
         return await live_matchup_page(request, queue, voter, UUID(error.matchup), draft=draft)
@@ -221,7 +222,8 @@ async def again(request: Request, matchup: str) -> Response:
     await finish_vote(queue, voter, one, None, "")
     prompt = (await live.battle(voter, one)).turns[0].prompt
     try:
-        battle = await live.again(voter, one)
+        payer = await access_of(request).with_payers(request, queue, voter)
+        battle = await live.again(payer, one)
     except OpenBattle:
         return redirect_to(paths.vote(queue.name))
     except TiltyardError as error:

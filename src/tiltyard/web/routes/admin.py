@@ -80,7 +80,7 @@ async def make_arena(body: CreateArenaRequest, request: Request, actor: Admin) -
         policy=apply_policy_changes(Policy(), body.policy),
         actor=actor.name,
     )
-    return serialize_arena(made)
+    return serialize_arena(made, budgets=True)
 
 
 @router.patch("/{arena}", summary="Change an arena", responses=_REFUSALS)
@@ -92,7 +92,7 @@ async def change_arena(
     changed = await change_settings(registry.pool, arena, body.settings, title=body.title, actor=actor.name)
     await registry.settings_changed()
     boards_of(request).forget(arena)
-    return serialize_arena(changed)
+    return serialize_arena(changed, budgets=True)
 
 
 @router.post(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 
 from tiltyard.arena.content.catalog import read_arenas, read_prompt_filters
-from tiltyard.web.access import CurrentActor, registry_of
+from tiltyard.web.access import Actor, CurrentActor, registry_of
 from tiltyard.web.problem_details import document_problems
 from tiltyard.web.reader_access import ReadableArena, may_read
 from tiltyard.web.serializers import serialize_arena
@@ -20,11 +20,24 @@ router = APIRouter(prefix="/api/v1/arenas", tags=["readers"])
 async def arenas(request: Request, actor: CurrentActor) -> ArenaList:
     """Open arenas, and closed and private ones that the client may read."""
     found = await read_arenas(registry_of(request).pool)
-    return ArenaList([serialize_arena(arena) for arena in found if await may_read(request, actor, arena)])
+    return ArenaList(
+        [
+            serialize_arena(arena, budgets=_sees_budgets(actor, arena.name))
+            for arena in found
+            if await may_read(request, actor, arena)
+        ]
+    )
 
 
 @router.get("/{arena}", summary="An arena", responses=document_problems(401, 403, 404, 503))
-async def arena(arena: ReadableArena, request: Request) -> ArenaInfo:
-    """An arena's title and settings, and the categories and languages of its prompts."""
+async def arena(arena: ReadableArena, request: Request, actor: CurrentActor) -> ArenaInfo:
+    """An arena's title and settings, and the categories and languages of its prompts.
+
+    Budgets of live arenas are told to operators only.
+    """
     categories, languages = await read_prompt_filters(registry_of(request).pool, arena)
-    return serialize_arena(arena, categories, languages)
+    return serialize_arena(arena, categories, languages, budgets=_sees_budgets(actor, arena.name))
+
+
+def _sees_budgets(actor: Actor | None, arena: str) -> bool:
+    return actor is not None and actor.may("admin", arena)

@@ -15,6 +15,7 @@ from tiltyard.core.board.filtered import IdentityFilter, LeftOutVotes
 from tiltyard.web.access import registry_of
 from tiltyard.web.arena_schemas import (
     BoardOut,
+    EffectsOut,
     FilteredBoardOut,
     ModelPageOut,
     ReportOut,
@@ -81,10 +82,24 @@ async def board(
         return send_cacheable(request, arena, filtered.data, filtered.sha256)
     newest = await boards.latest(arena.arena, number)
     if retired:
-        link = {"Link": f'</api/v1/arenas/{arena.name}/snapshots/{newest.sha256}>; rel="bookmark"'}
-        return send_cacheable(request, arena, newest.document.encode(), newest.sha256, headers=link)
+        link = f'</api/v1/arenas/{arena.name}/snapshots/{newest.sha256}>; rel="bookmark"'
+        if arena.settings.is_live:
+            link += f', </api/v1/arenas/{arena.name}/effects>; rel="related"'
+        return send_cacheable(request, arena, newest.document.encode(), newest.sha256, headers={"Link": link})
     shown = HashedDocument.of(board_of(newest).without_retired().to_dict())
     return send_cacheable(request, arena, shown.data, shown.sha256)
+
+
+@router.get(
+    "/effects",
+    response_model=EffectsOut,
+    summary="Effects of length and waiting",
+    responses=document_problems(401, 403, 404, 503) | _CACHED,
+)
+async def effects(arena: ReadableArena, request: Request) -> Response:
+    """Whether longer answers, or slower models, win more often in a live arena. The board does not use it."""
+    found = await boards_of(request).effects(arena)
+    return send_cacheable(request, arena, found.data, found.sha256)
 
 
 @router.get("/snapshots", summary="Published boards", responses=document_problems(401, 403, 404, 422, 503))

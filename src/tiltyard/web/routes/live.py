@@ -101,6 +101,7 @@ async def begin_live_battle(arena: Arena, body: LivePromptRequest, request: Requ
     access, queue = access_of(request), await registry_of(request).voting_queue(arena)
     voter, cookie = await access.begin(request, queue, await access.voter(request, queue))
     await count_request("matchups", request, queue, voter)
+    voter = await access.with_payers(request, queue, voter)
     battles = await registry_of(request).live_battles(arena)
     try:
         battle = await battles.ask(voter, body.prompt, body.category)
@@ -202,6 +203,7 @@ async def live_frames(
 async def find_battles_and_voter(request: Request, matchup: str) -> tuple[LiveBattles, Voter, UUID]:
     """The live battles of a matchup's arena, the voter and the matchup's id. Access is checked again."""
     queue, voter, one = await find_queue_and_voter(request, matchup)
+    voter = await access_of(request).with_payers(request, queue, voter)
     return await registry_of(request).live_battles(queue.name), voter, one
 
 

@@ -20,6 +20,7 @@ from tiltyard.arena.content.stored_conversations import (
     conversation_image,
     response_text,
 )
+from tiltyard.arena.live.live_store import read_battle
 from tiltyard.arena.log.event_details import SkipDetail, VoteDetail
 from tiltyard.arena.log.event_log import HUMAN, JUDGE, matchup_not_found_error
 from tiltyard.arena.voting import voter_requests
@@ -208,7 +209,7 @@ async def reveal(matchup: MatchupId, request: Request) -> Response:
             matchup=matchup,
             model_a=names.model_a,
             model_b=names.model_b,
-            prompt=names.prompt,
+            prompt=await _first_prompt(request, queue, one) if queue.settings.is_live else names.prompt,
             winner=winner,
             label=label,
             lane=names.lane,
@@ -318,6 +319,8 @@ async def _side(request: Request, matchup: str, side: int) -> Response:
     """
     queue, voter, one = await find_queue_and_voter(request, matchup)
     offered = await queue.find(voter, one, voted=True)
+    if queue.settings.is_live:
+        raise NotFound(f"a live battle has no stored responses; its answers are at /api/v1/live/{matchup}")
     blobs = registry_of(request).blobs
     try:
         both = await asyncio.gather(blobs.read(offered.response_a), blobs.read(offered.response_b))
@@ -419,12 +422,24 @@ async def _shown(request: Request, queue: VotingQueue, offered: OfferedMatchup) 
     return Matchup(
         matchup=matchup,
         arena=offered.arena,
-        prompt=ShownPrompt(await registry_of(request).prompt_text(queue.arena, offered.prompt)),
+        prompt=ShownPrompt(await _prompt_text(request, queue, offered)),
         responses=MatchupResponses(ShownResponse(f"{base}/a", kind_a), ShownResponse(f"{base}/b", kind_b)),
         served_at=offered.served_at,
         expires_at=offered.expires_at,
         ballot=offered.ballot,
     )
+
+
+async def _prompt_text(request: Request, queue: VotingQueue, offered: OfferedMatchup) -> str:
+    if queue.settings.is_live:
+        return await _first_prompt(request, queue, offered.matchup)
+    return await registry_of(request).prompt_text(queue.arena, offered.prompt)
+
+
+async def _first_prompt(request: Request, queue: VotingQueue, matchup: UUID) -> str:
+    """What the voter of a live battle asked first; empty before it has begun, and once it was erased."""
+    battle = await read_battle(registry_of(request).pool, queue.arena, matchup)
+    return battle.turns[0].prompt if battle is not None and battle.turns else ""
 
 
 async def _standing(

@@ -1,0 +1,187 @@
+"""Whether longer answers, or slower models, win more often in a live arena: Bradley–Terry with both as covariates.
+
+The effects stand beside the board, whose ratings do not use them. A battle's length is that of all its answers; its
+waiting time is what the model took to its first token, whatever the pace at which the voter saw it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final, TypedDict
+
+import numpy as np
+import numpy.typing as npt
+
+from tiltyard.arena.boards.filtered_boards import BoardOrigin
+from tiltyard.arena.boards.styled_ratings import covariate_table, fit_or_none
+from tiltyard.arena.log.buckets import find_statement
+from tiltyard.arena.log.votes import Ballots
+from tiltyard.core.ratings import Finding
+from tiltyard.core.ratings.bradley_terry import BradleyTerry
+from tiltyard.core.ratings.findings import MIN_DOF, MIN_PROMPTS, MIN_VOTERS, FindingDocument
+from tiltyard.core.ratings.result import Ratings
+from tiltyard.core.ratings.variance import critical_value
+from tiltyard.postgres.connection_pool import Connection
+from tiltyard.postgres.connections import translate_errors
+
+__all__ = [
+    "EFFECT_NAMES",
+    "EFFECT_VOTES",
+    "TRAIT_COLUMNS",
+    "BattleEffect",
+    "EffectsDocument",
+    "battle_effects",
+    "read_traits",
+]
+
+Floats = npt.NDArray[np.float64]
+
+#: Fewer votes than this, and no effect is estimated.
+EFFECT_VOTES: Final = 200
+#: What is read of each battle: the position of its vote; characters and seconds, on the left and on the right.
+TRAIT_COLUMNS: Final = 5
+#: Nobody perceives a shorter wait.
+_LEAST_WAIT_SECONDS = 0.1
+EFFECT_NAMES: Final = ("length", "waiting")
+_METHOD = BradleyTerry(style=True)
+
+
+class BattleEffect(TypedDict):
+    """What twice the length, or twice the waiting time, is worth in points, with its interval."""
+
+    trait: str
+    points: float
+    low: float
+    high: float
+
+
+class EffectsDocument(BoardOrigin):
+    """The effects of length and waiting on the votes behind a board, and what they say in words."""
+
+    #: Votes that rate skill and whose battles have both traits; and those that are left out because a trait is unknown.
+    votes: int
+    left_out: int
+    prompts: int
+    voters: int
+    level: float
+    effects: list[BattleEffect]
+    findings: list[FindingDocument]
+
+
+def battle_effects(
+    ballots: Ballots, models: Sequence[str], traits: Floats, about: BoardOrigin
+) -> EffectsDocument:
+    """Estimate both effects. ``traits`` has a row of `TRAIT_COLUMNS` for each battle, ordered by position."""
+    scored = ~np.isnan(_METHOD.scoring().by_kind()[ballots.kind])
+    ratios, known = _ratios(ballots, traits)
+    used = scored & known
+    counts = {
+        "votes": int(used.sum()),
+        "prompts": len(np.unique(ballots.free_prompt[used])),
+        "voters": len(np.unique(ballots.session[used])),
+    }
+    lacking = _lacking(counts)
+    effects: list[BattleEffect] = []
+    if lacking is None:
+        effects = _estimate(ballots[used], models, ratios[used])
+        findings = [_said(effect) for effect in effects]
+        lacking = _unseparated({effect["trait"] for effect in effects})
+    else:
+        findings = []
+    return {
+        **about,
+        "votes": counts["votes"],
+        "left_out": int((scored & ~known).sum()),
+        "prompts": counts["prompts"],
+        "voters": counts["voters"],
+        "level": _METHOD.level,
+        "effects": effects,
+        "findings": [one.to_dict() for one in (*findings, *([lacking] if lacking else []))],
+    }
+
+
+async def read_traits(connection: Connection, arena: int, source: int, *, upto: int) -> Floats:
+    """What is known of the battles that were voted on, up to a position; NaN where a number is unknown."""
+    values = {"arena": arena, "source": source, "upto": upto}
+    with translate_errors("read the lengths and times of live battles"):
+        text = await find_statement(connection, "effects_traits", values)
+        rows = await (await connection.execute(text, values)).fetchall()
+    return np.array(rows, dtype=np.float64).reshape(-1, TRAIT_COLUMNS)
+
+
+def _ratios(ballots: Ballots, traits: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """How many times longer the left side was, in doublings: its text and its wait; and where both are known."""
+    at = np.searchsorted(traits[:, 0], ballots.position)
+    at = np.minimum(at, max(len(traits) - 1, 0))
+    found = traits[at] if len(traits) else np.full((len(ballots), TRAIT_COLUMNS), np.nan)
+    known = (found[:, 0] == ballots.position) & np.isfinite(found).all(axis=1)
+    known &= (found[:, 1] > 0.0) & (found[:, 2] > 0.0)
+    length = np.where(known[:, None], found[:, 1:3], 1.0)
+    waiting = np.maximum(np.where(known[:, None], found[:, 3:5], 1.0), _LEAST_WAIT_SECONDS)
+    ratios = np.stack([np.log2(part[:, 0] / part[:, 1]) for part in (length, waiting)], axis=1)
+    return ratios, known
+
+
+def _lacking(counts: dict[str, int]) -> Finding | None:
+    """What there is too little of; ``None`` if there is enough."""
+    for case, least in (("votes", EFFECT_VOTES), ("prompts", MIN_PROMPTS), ("voters", MIN_VOTERS)):
+        if counts[case] < least:
+            return Finding("effects-unknown", {"case": case, "count": counts[case], "least": least})
+    return None
+
+
+def _unseparated(known: set[str]) -> Finding | None:
+    missing = [name for name in EFFECT_NAMES if name not in known]
+    if not missing:
+        return None
+    return Finding("effects-unknown", {"case": "both" if len(missing) == 2 else missing[0]})
+
+
+def _estimate(ballots: Ballots, models: Sequence[str], ratios: Floats) -> list[BattleEffect]:
+    """Both effects together; where these cannot be told apart, each one alone that can be told from the models."""
+    both = _fitted(ballots, models, ratios, (0, 1))
+    if both is not None:
+        return both
+    alone = [_fitted(ballots, models, ratios, (which,)) for which in (0, 1)]
+    return [effect for fitted in alone if fitted is not None for effect in fitted]
+
+
+def _fitted(
+    ballots: Ballots, models: Sequence[str], ratios: Floats, which: tuple[int, ...]
+) -> list[BattleEffect] | None:
+    """The effects that the votes decide; ``None`` if they cannot be told from each other or from the models."""
+    names = tuple(EFFECT_NAMES[one] for one in which)
+    ratings = fit_or_none(_METHOD, covariate_table(ballots, models, ratios[:, which], names, voters=True))
+    if ratings is None:
+        return None
+    return [effect for trait in names if (effect := _effect(ratings, trait)) is not None]
+
+
+def _effect(ratings: Ratings, trait: str) -> BattleEffect | None:
+    """An effect in points for a doubling; ``None`` if too few prompts or voters decide it."""
+    extras = ratings.extras
+    dof, se = extras["style_dof"][trait], extras["style_se"][trait]
+    if dof < MIN_DOF or not se > 0.0:
+        return None
+    unit = _METHOD.scale / math.log(10.0) / extras["style_scale"][trait]
+    points, half = unit * extras["style"][trait], unit * se * float(critical_value(_METHOD.level, dof))
+    return {
+        "trait": trait,
+        "points": round(points, 1),
+        "low": round(points - half, 1),
+        "high": round(points + half, 1),
+    }
+
+
+def _said(effect: BattleEffect) -> Finding:
+    """An effect in words. What goes with winning is said of less where less wins."""
+    points, low, high = effect["points"], effect["low"], effect["high"]
+    values: dict[str, object] = {"case": "none", "below": -low, "above": high}
+    if low > 0.0:
+        values = {"case": "more", "points": points, "low": low, "high": high}
+    elif high < 0.0:
+        values = {"case": "less", "points": -points, "low": -high, "high": -low}
+    return (
+        Finding("length-effect", values) if effect["trait"] == "length" else Finding("waiting-effect", values)
+    )

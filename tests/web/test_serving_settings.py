@@ -94,7 +94,7 @@ def test_an_unknown_option_and_a_password_in_the_address_are_refused():
     ],
 )
 def test_a_public_address_is_not_that_of_a_machine_or_a_local_network(base_url, public):
-    assert ServingSettings(base_url=base_url).is_public is public
+    assert ServingSettings(base_url=base_url).has_public_address is public
 
 
 def test_an_origin_is_what_browsers_send():

@@ -291,7 +291,7 @@ class ArenaRegistry:
         async with connect_from_pool(self.pool) as connection:
             arena = await find_arena(connection, name)
         queue = VotingQueue(self.pool, arena.arena, arena.name, arena.settings, shard=self.settings.shard)
-        queue.on_public_address = self.settings.is_public
+        queue.on_public_address = self.settings.has_public_address
         queue.before_loading = self._pass_ratings
         queue.on_events = partial(self._events_added, queue)
         if self.ownership is not None:

@@ -198,9 +198,9 @@ class ArenaSettings:
             return PUBLIC_AGEING_HOURS if on_public_address else 0.0
         return self.ageing_hours
 
-    def is_gated(self, *, public_address: bool) -> bool:
+    def is_gated(self, *, on_public_address: bool) -> bool:
         """Whether a new voter who was not invited and is not signed in must pass the gate."""
-        return self.public and (self.gate == "proof" or (self.gate == "auto" and public_address))
+        return self.public and (self.gate == "proof" or (self.gate == "auto" and on_public_address))
 
     @property
     def serves(self) -> bool:

@@ -128,8 +128,14 @@ class ServingSettings:
 
     @property
     def has_public_address(self) -> bool:
-        """Whether voters reach the service by an address other than this machine's own."""
-        return self.base_url is not None and not is_loopback(urlsplit(self.base_url).hostname or "")
+        """Whether the address is meant for the internet: a name or a number that is not of a machine or a local network."""
+        if self.base_url is None:
+            return False
+        host = (urlsplit(self.base_url).hostname or "").rstrip(".")
+        try:
+            return ipaddress.ip_address(host).is_global
+        except ValueError:
+            return "." in host and not host.endswith(_LOCAL_SUFFIXES)
 
     def minute_limits(self, scope: Literal["session", "network"]) -> dict[LimitedKind, int]:
         """What one session or one network may do in a minute. What is not there has no limit."""
@@ -143,17 +149,6 @@ class ServingSettings:
     def secure(self) -> bool:
         """Whether voters connect by https."""
         return self.base_url is not None and self.base_url.startswith("https://")
-
-    @property
-    def is_public(self) -> bool:
-        """Whether the address is meant for the internet: a name or a number that is not of a machine or a local network."""
-        if self.base_url is None:
-            return False
-        host = (urlsplit(self.base_url).hostname or "").rstrip(".")
-        try:
-            return ipaddress.ip_address(host).is_global
-        except ValueError:
-            return "." in host and not host.endswith(_LOCAL_SUFFIXES)
 
     @property
     def origin(self) -> str | None:

@@ -307,7 +307,7 @@ class Access:
 
     def is_gated(self, settings: ArenaSettings) -> bool:
         """Whether new voters of an arena must pass the gate."""
-        return settings.is_gated(public_address=self._public_address)
+        return settings.is_gated(on_public_address=self._public_address)
 
     async def needs_proof(self, request: Request, queue: VotingQueue, voter: Voter | None) -> bool:
         """Whether a voter must send a proof before the next matchup. Who has passed once needs none again."""

@@ -332,5 +332,28 @@ def test_the_scheduled_job_admits_in_every_arena_and_at_once_where_nobody_waits_
     make_final(database)
     assert admit_waiting_votes(database) == 0
     rows(database, "UPDATE arenas SET settings = settings || '{\"ageing_hours\": 0}'")
+    # Nothing is admitted while a change of the crowd is to be explained.
+    change = "INSERT INTO crowd_changes (arena, position, found_at, model, vote_group, detail)"
+    rows(database, f"{change} VALUES ({arena.arena}, 1, now(), 0, 0, '{{}}')")
+    assert admit_waiting_votes(database) == 0
+    rows(database, "UPDATE crowd_changes SET explained = 2, reason = 'a class came'")
     assert admit_waiting_votes(database) == 1
     assert admit_waiting_votes(database) == 0
+
+
+def test_who_failed_at_the_gate_does_not_pass_the_checks(database, monkeypatch):
+    monkeypatch.setattr(admissions, "CHECKED_VOTE_COUNT", 1)
+    monkeypatch.setattr(admissions, "CHECKED_MINUTES", 0)
+    arena = run(make_arena(database, 4, 3, settings=AGEING))
+
+    async def scene():
+        async with voting_queue_of(database, arena) as queue:
+            await looked(queue, ANN)
+
+    run(scene())
+    make_final(database)
+    session = "INSERT INTO sessions (session, source, name, gate) OVERRIDING SYSTEM VALUE"
+    rows(database, f"{session} VALUES ({ANN.session}, 0, NULL, 2)")
+    assert admitted(database, arena) == 0
+    rows(database, "UPDATE sessions SET gate = 1")
+    assert admitted(database, arena) == 1

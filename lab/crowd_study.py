@@ -20,6 +20,7 @@ import numpy.typing as npt
 from tiltyard._version import __version__
 from tiltyard.core.integrity.crowd_drift import CrowdDrift, WatchedVotes
 from tiltyard.core.integrity.vote_groups import VOTE_GROUPS
+from tiltyard.core.integrity.voter_tests import SessionVotes, find_unlike_voters
 
 __all__ = [
     "ATTACKS",
@@ -102,6 +103,51 @@ def _groups(session: Ints, quick: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_
     groups[order, _NEW_GROUP] = np.arange(len(session)) - begins < 10
     groups[np.arange(len(session)), _HOUR_GROUP + session % 4] = True
     return groups
+
+
+#: Kinds of voters and their shares; the rest is careful.
+_VOTER_SHARES = {"lazy": 0.2, "prefers a side": 0.1, "fast": 0.05, "fan of one model": 0.03}
+_VOTED = (12, 30, 100, 300)
+_VOTERS = 300
+
+
+def flagged_voters(votes: int, models: int, seeds: int) -> dict[str, tuple[int, int]]:
+    """How many sessions of each kind are flagged, and how many there are, if each has so many votes."""
+    found: dict[str, tuple[int, int]] = {}
+    for seed in range(seeds):
+        random = np.random.default_rng([seed, votes])
+        names = ["careful", *_VOTER_SHARES]
+        shares = [1.0 - sum(_VOTER_SHARES.values()), *_VOTER_SHARES.values()]
+        kind = random.choice(len(names), size=_VOTERS, p=shares)
+        signs = find_unlike_voters(_votes_by_kind(random, kind, votes, models), models)
+        flagged = np.bincount(kind[[sign.session for sign in signs]], minlength=len(names))
+        for name, few, all_of in zip(names, flagged, np.bincount(kind, minlength=len(names)), strict=True):
+            before = found.get(name, (0, 0))
+            found[name] = before[0] + int(few), before[1] + int(all_of)
+    return found
+
+
+def _votes_by_kind(random: np.random.Generator, kind: Ints, votes: int, models: int) -> SessionVotes:
+    """Votes of sessions of these kinds: 1 lazy, 2 with a side, 3 fast (who vote as others do), 4 fans."""
+    n = len(kind) * votes
+    session = np.repeat(np.arange(len(kind)), votes)
+    strength = random.normal(0.0, 1.15, models)
+    taste = random.normal(0.0, 0.3, (len(kind), models))
+    fans = np.flatnonzero(kind == 4)
+    taste[fans, random.integers(models, size=len(fans))] += 0.5
+    effect, prompt = random.normal(0.0, 0.5, (models, _PROMPTS)), random.integers(_PROMPTS, size=n)
+    a = random.integers(models, size=n)
+    b = (a + random.integers(1, models, size=n)) % models
+    gap = (
+        strength[a]
+        - strength[b]
+        + effect[a, prompt]
+        - effect[b, prompt]
+        + taste[session, a]
+        - taste[session, b]
+    )
+    gap += np.where(kind[session] == 2, 0.5, 0.05)
+    return SessionVotes(session, a, b, _scores(random, np.where(kind[session] == 1, 0.0, gap)))
 
 
 class StudySize(NamedTuple):
@@ -223,6 +269,17 @@ def crowd_page(size: StudySize, command: str) -> str:
             seen = [after for after in noticed if after is not None]
             cells += [f"{np.median(seen):.0f} (≤ {max(seen)})" if seen else "–", str(attacked - len(seen))]
         lines.append(f"| {' | '.join(cells)} |")
+    lines += [
+        "",
+        f"Sessions that are flagged as unlike the others, by their number of votes; {_VOTERS * attacked:,} sessions in each column.",
+        "",
+        f"| voter | {' | '.join(f'{votes} votes' for votes in _VOTED)} |",
+        f"|---|{'--:|' * len(_VOTED)}",
+    ]
+    flagged = [flagged_voters(votes, models, attacked) for votes in _VOTED]
+    for name in flagged[0]:
+        cells = [f"{found[name][0]} of {found[name][1]}" for found in flagged]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from lab import crowd_study
-from lab.crowd_study import CROWDS, Attack, attacked_arena, false_alarm, main
+from lab.crowd_study import CROWDS, Attack, attacked_arena, false_alarm, flagged_voters, main
 
 
 @pytest.mark.parametrize("name", CROWDS)
@@ -21,6 +21,12 @@ def test_an_attack_is_noticed_before_a_hundred_votes(counted):
 
 def test_an_attack_that_is_too_small_is_not_noticed():
     assert attacked_arena(Attack(2, 1, 0, 0.5), 8, 3, counted=True) is None
+
+
+def test_honest_voters_are_not_flagged_and_lazy_ones_are():
+    found = flagged_voters(100, 8, 1)
+    assert found["careful"][0] == found["fast"][0] == 0
+    assert found["lazy"][0] > 10
 
 
 def test_the_page_says_how_it_was_made(tmp_path, monkeypatch, capsys):

@@ -1,4 +1,4 @@
-"""The operator's page about changes of the crowd, by HTTP."""
+"""What operators are told of the crowd and of single voters, by HTTP."""
 
 import html
 import json
@@ -7,9 +7,13 @@ import re
 import pytest
 from operating import copied, signed, voted_database
 
+from tiltyard.arena.operators.voter_records import SessionFlag
+from tiltyard.core.integrity.voter_tests import VoterTest
 from tiltyard.postgres.connections import connect
+from tiltyard.web.pages.operator import voters
 
 PAGE = "/operator/arenas/arena/crowd"
+VOTERS = "/operator/arenas/arena/voters"
 DETAIL = {
     "since": 10,
     "until": 90,
@@ -72,3 +76,27 @@ def test_an_arena_without_a_change_says_so(running):
     with connect(running.database) as connection:
         connection.execute("DELETE FROM crowd_changes")
     assert "No change has been found." in signed(running).get(PAGE).text
+
+
+def test_sessions_unlike_the_others_are_listed_with_what_is_unusual(running, monkeypatch):
+    async def flagged(_pool, _arena):
+        return [
+            SessionFlag(1, VoterTest.MODEL, 60, 9.42, "model-2"),
+            SessionFlag(2, VoterTest.MODEL, 60, -9.0, "model-2"),
+            SessionFlag(3, VoterTest.SIDE, 40, 6.0, None),
+            SessionFlag(4, VoterTest.SIDE, 40, -6.0, None),
+            SessionFlag(5, VoterTest.UNLIKELY, 1, -5.0, None),
+        ]
+
+    client = signed(running)
+    assert "no session votes unlike the others" in text_of(client.get(VOTERS).text)
+    monkeypatch.setattr(voters, "list_flagged_sessions", flagged)
+    text = text_of(client.get(VOTERS).text)
+    for said in (
+        "1 : model-2 wins too often 9.4 standard deviations in 60 votes",
+        "2 : model-2 loses too often 9.0",
+        "3 : the response on the left wins too often",
+        "4 : the response on the right wins too often",
+        "5 : the votes follow no pattern that other voters have 5.0 standard deviations in 1 vote",
+    ):
+        assert said in text

@@ -186,9 +186,14 @@ def test_agreement_counts_decisive_votes_of_ranked_models_only():
     assert board_agreement(tally_by_name(counts, ("a", "b", "c"), ("p",)), {}).share is None
 
 
-def test_no_test_points_at_anybody_yet(database):
+def test_few_votes_point_at_nobody(database):
     arena = voted(database, votes=1)
-    assert list_flagged_sessions(arena) == ()
+
+    async def flagged():
+        async with open_pool(database, most=2) as pool:
+            return await list_flagged_sessions(pool, arena)
+
+    assert asyncio.run(flagged()) == []
 
 
 def test_an_exclusion_says_whose_votes_it_has_and_who_made_and_restored_it(database):

@@ -13,7 +13,9 @@ import numpy as np
 from tiltyard.arena.log.buckets import find_statement
 from tiltyard.arena.log.votes import WRITTEN_TALLY_COLUMNS, VoteTally
 from tiltyard.arena.operators.exclusions import VoteSelection
+from tiltyard.core.integrity.voter_tests import SessionVotes
 from tiltyard.core.policy.state.vote_marks import Unrated
+from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.postgres.connection_pool import Connection
 from tiltyard.postgres.connections import translate_errors
 
@@ -23,6 +25,7 @@ __all__ = [
     "VoterCounts",
     "list_voters",
     "read_cast_votes",
+    "read_latest_votes",
     "read_remarks",
     "read_selected_tally",
 ]
@@ -133,6 +136,15 @@ async def read_selected_tally(
     }
     rows = await _rows(connection, "voters_tally", values)
     return VoteTally(*np.array(rows, dtype=np.int64).reshape(-1, WRITTEN_TALLY_COLUMNS).T)
+
+
+async def read_latest_votes(connection: Connection, arena: int, *, after: int) -> SessionVotes:
+    """Votes of people after a position that rate somebody now, or will."""
+    rows = await _rows(connection, "voters_latest", {"arena": arena, "after": after})
+    session, a, b, kind = np.array(rows, dtype=np.int64).reshape(-1, 4).T
+    score = Scoring().by_kind()[kind]
+    rated = ~np.isnan(score) & (a != b)
+    return SessionVotes(session[rated], a[rated], b[rated], score[rated])
 
 
 async def read_remarks(

@@ -53,6 +53,19 @@ WHERE m.arena = %(arena)s AND m.source = %(source)s
 GROUP BY m.a, m.b, m.prompt, written, vote
 ORDER BY m.a, m.b, m.prompt, written, vote;
 
+-- name: voters_latest
+-- Blind votes of people after a position that count or wait to count and are not excluded: session, models, outcome.
+SELECT e.session, e.a, e.b, vote_kind(e.outcome, e.both_bad)
+FROM events e
+JOIN endings d ON d.arena = e.arena AND d.source = e.source AND d.serial = e.serial AND d.position = e.position
+WHERE e.arena = %(arena)s AND e.position > %(after)s AND e.kind = 1 AND e.source = 0 AND d.undone IS NULL
+    AND e.blind IS NOT FALSE AND coalesce(e.mark, 3) = 3
+    AND NOT EXISTS (
+        SELECT FROM excluded_votes v JOIN exclusions x USING (exclusion)
+        WHERE v.arena = d.arena AND v.source = d.source AND v.serial = d.serial AND x.restored IS NULL
+    )
+ORDER BY e.position;
+
 -- name: voters_remarks
 -- A page of remarks on votes that were not undone, newest first.
 SELECT r.made_at, r.session, r.tags, r.comment, a.name, b.name, p.name, d.outcome

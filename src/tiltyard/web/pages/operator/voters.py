@@ -48,7 +48,7 @@ async def voters_page(
         "voters",
         voters=voters,
         judges=judges,
-        flags=list_flagged_sessions(found),
+        flags=await list_flagged_sessions(pool_of(request), found),
         sources=SOURCES,
         page=page,
         more=more,

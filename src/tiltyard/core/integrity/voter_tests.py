@@ -1,0 +1,155 @@
+"""Which sessions vote unlike honest voters on the same pairs would.
+
+Each session is compared with what the ratings of all votes say of the very pairs that it was shown, so that nobody is
+flagged for what they were served. Three tests: how likely its votes are, whether it prefers a side, and whether it
+prefers or avoids one model. Voters have tastes: how far honest ones differ is taken off first, and whoever is flagged
+is still only unlike others. A session with few votes is never flagged: for many such sessions that act together see
+`crowd_drift`.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tiltyard.core.ratings.newton import expected_score, fit_pairs
+from tiltyard.core.ratings.pairs import pairs_by_sorting, tie_share
+
+__all__ = ["SessionVotes", "VoterSign", "VoterTest", "find_unlike_voters"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+#: Fewer votes of a session than this show nothing.
+_LEAST_VOTES = 10
+#: Beyond so many standard deviations a session is flagged; a model is one of many that might have been.
+_FLAG_SDS = 4.0
+_MODEL_FLAG_SDS = 4.5
+#: A model is named if its results are so much of everything that was not expected of a session.
+_NAMED_SHARE = 0.5
+#: In logits: how far honest voters differ about a model, or prefer a side.
+_TASTE_SD = 0.5
+_SIDE_SD = 0.35
+#: By how much, in logits for each vote, tastes make honest votes less likely than ratings say.
+_TASTE_LOSS = 0.04
+_PRIOR_PRECISION = 0.25
+_LEAST_PROBABILITY = 1e-12
+
+
+class VoterTest(enum.StrEnum):
+    """What is unusual about a session's votes."""
+
+    #: They are less likely than those of honest voters.
+    UNLIKELY = "unlikely"
+    #: One side wins too often.
+    SIDE = "side"
+    #: One model wins, or loses, too often.
+    MODEL = "model"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SessionVotes:
+    """Votes that rate somebody: sessions and models by number, and A's result (1, ½ or 0)."""
+
+    session: Ints
+    a: Ints
+    b: Ints
+    score: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class VoterSign:
+    """A session that one of the tests flags."""
+
+    session: int
+    test: VoterTest
+    votes: int
+    #: How many standard deviations it is away; above 0 if side A or the model wins too often.
+    deviations: float
+    #: For `VoterTest.MODEL`.
+    model: int | None = None
+
+
+def find_unlike_voters(votes: SessionVotes, models: int) -> list[VoterSign]:
+    """Sessions that are flagged, the most unusual first; each by the test that says most of it."""
+    if not len(votes.session):
+        return []
+    sessions, place = np.unique(votes.session, return_inverse=True)
+    outcomes = _outcome_probabilities(votes, models)
+    counts = np.bincount(place)
+    signs: dict[int, VoterSign] = {}
+    tests = (
+        (VoterTest.MODEL, _MODEL_FLAG_SDS, _models(votes, outcomes, place, (len(sessions), models))),
+        (VoterTest.SIDE, _FLAG_SDS, _sides(votes, outcomes, place)[:, None]),
+        (VoterTest.UNLIKELY, _FLAG_SDS, np.minimum(_likelihood(votes, outcomes, place), 0.0)[:, None]),
+    )
+    for test, bar, found in tests:
+        strongest = np.abs(found).argmax(axis=1)
+        for one in np.flatnonzero((np.abs(found).max(axis=1) >= bar) & (counts >= _LEAST_VOTES)).tolist():
+            model = int(strongest[one]) if test is VoterTest.MODEL else None
+            away = float(found[one, strongest[one]])
+            sign = VoterSign(int(sessions[one]), test, int(counts[one]), away, model)
+            signs.setdefault(sign.session, sign)
+    return sorted(signs.values(), key=lambda sign: (-abs(sign.deviations), sign.session))
+
+
+def _outcome_probabilities(votes: SessionVotes, models: int) -> Floats:
+    """The probabilities that A wins, that the two tie and that B wins, by vote."""
+    each = np.ones(len(votes.score))
+    pairs = pairs_by_sorting(votes.a, votes.b, (each, votes.score, tie_share(votes.score)), models)
+    fit = fit_pairs(pairs, davidson=True, prior_precision=_PRIOR_PRECISION, bread=False)
+    expected = expected_score(fit.theta[votes.a] - fit.theta[votes.b], fit.log_tie)
+    assert expected.tie is not None
+    a = expected.score - expected.tie / 2.0
+    return np.maximum(np.stack([a, expected.tie, 1.0 - a - expected.tie]), _LEAST_PROBABILITY)
+
+
+def _likelihood(votes: SessionVotes, outcomes: Floats, place: Ints) -> Floats:
+    """How far the log-likelihood of each session lies below that of honest votes, in standard deviations."""
+    logs = np.log(outcomes)
+    kind = np.where(votes.score == 1.0, 0, np.where(votes.score == 0.0, 2, 1))
+    mean = (outcomes * logs).sum(axis=0)
+    variance = (outcomes * logs**2).sum(axis=0) - mean**2
+    above = logs[kind, np.arange(len(kind))] - mean + _TASTE_LOSS
+    return _standardised(np.bincount(place, above), np.bincount(place, variance))
+
+
+def _sides(votes: SessionVotes, outcomes: Floats, place: Ints) -> Floats:
+    """By how much side A wins too often, beyond what honest voters prefer a side."""
+    residual, variance = _residuals(votes, outcomes)
+    information = np.bincount(place, variance)
+    return _standardised(np.bincount(place, residual), information + (_SIDE_SD * information) ** 2)
+
+
+def _models(votes: SessionVotes, outcomes: Floats, place: Ints, shape: tuple[int, int]) -> Floats:
+    """By how much a model wins too often, beyond a taste, by session and model.
+
+    Where one model wins more, its opponents win less: only the model that gains or loses most is told of each session,
+    and only if that is most of what is unexpected.
+    """
+    residual, variance = _residuals(votes, outcomes)
+    size = math.prod(shape)
+    sums, information = np.zeros(size), np.zeros(size)
+    for models, sign in ((votes.a, 1.0), (votes.b, -1.0)):
+        cell = place * shape[1] + models
+        sums += np.bincount(cell, sign * residual, size)
+        information += np.bincount(cell, variance, size)
+    away = _standardised(sums, information + (_TASTE_SD * information) ** 2).reshape(shape)
+    size_of = np.abs(sums.reshape(shape))
+    told = size_of == size_of.max(axis=1, keepdims=True)
+    told &= size_of >= _NAMED_SHARE * np.bincount(place, np.abs(residual))[:, None]
+    return np.where(told, away, 0.0)
+
+
+def _residuals(votes: SessionVotes, outcomes: Floats) -> tuple[Floats, Floats]:
+    """A's result less what is expected, and its variance."""
+    expected = outcomes[0] + outcomes[1] / 2.0
+    return votes.score - expected, outcomes[0] + outcomes[1] / 4.0 - expected**2
+
+
+def _standardised(sums: Floats, variance: Floats) -> Floats:
+    return np.asarray(sums / np.sqrt(np.maximum(variance, _LEAST_PROBABILITY)), dtype=np.float64)

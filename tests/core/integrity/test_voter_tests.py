@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tiltyard.core.integrity.voter_tests import SessionVotes, VoterTest, find_unlike_voters
+
+MODELS = 8
+STRENGTH = np.linspace(1.5, -1.5, MODELS)
+
+
+def honest(sessions, votes, seed=1, *, side=0.0):
+    """Votes of people with tastes."""
+    random = np.random.default_rng(seed)
+    n = sessions * votes
+    session = np.repeat(np.arange(sessions), votes)
+    a = random.integers(MODELS, size=n)
+    b = (a + random.integers(1, MODELS, size=n)) % MODELS
+    taste = random.normal(0.0, 0.3, (sessions, MODELS))
+    gap = STRENGTH[a] - STRENGTH[b] + taste[session, a] - taste[session, b] + side
+    chance = 1.0 / (1.0 + np.exp(-gap))
+    score = (random.random(n) < chance).astype(float)
+    score[random.random(n) < 0.15] = 0.5
+    return SessionVotes(session, a, b, score)
+
+
+def joined(votes, a, b, score):
+    """The same, and the votes of one more session, 10,000."""
+    more = len(a)
+    return SessionVotes(
+        np.append(votes.session, np.full(more, 10_000)),
+        np.append(votes.a, a),
+        np.append(votes.b, b),
+        np.append(votes.score, score),
+    )
+
+
+def pairs(n, seed=2):
+    random = np.random.default_rng(seed)
+    a = random.integers(MODELS, size=n)
+    return a, (a + random.integers(1, MODELS, size=n)) % MODELS
+
+
+def test_honest_voters_are_not_flagged():
+    assert find_unlike_voters(honest(200, 40), MODELS) == []
+    assert find_unlike_voters(honest(50, 200, side=0.3), MODELS) == []
+
+
+def test_who_votes_for_the_last_model_is_flagged_for_it():
+    last, left = MODELS - 1, np.arange(60) % 2 == 0
+    other = np.arange(60) % last
+    a, b = np.where(left, last, other), np.where(left, other, last)
+    (sign,) = find_unlike_voters(joined(honest(100, 40), a, b, left.astype(float)), MODELS)
+    assert (sign.session, sign.test, sign.model, sign.votes) == (10_000, VoterTest.MODEL, last, 60)
+    assert sign.deviations > 4.5
+
+
+def test_who_votes_for_one_side_is_flagged_for_it():
+    a, b = pairs(80)
+    (sign,) = find_unlike_voters(joined(honest(100, 40), a, b, np.zeros(80)), MODELS)
+    assert (sign.test, sign.model) == (VoterTest.SIDE, None)
+    assert sign.deviations < -4.0
+
+
+def test_who_votes_against_everybody_is_flagged_as_unlikely():
+    a, b = pairs(60)
+    (sign,) = find_unlike_voters(joined(honest(100, 40), a, b, (a > b).astype(float)), MODELS)
+    assert sign.test is VoterTest.UNLIKELY
+    assert sign.deviations < -4.0
+
+
+@pytest.mark.parametrize("votes", [0, 5, 9])
+def test_few_votes_show_nothing(votes):
+    a, b = pairs(votes)
+    assert find_unlike_voters(joined(honest(100, 40), a, b, (a > b).astype(float)), MODELS) == []
+
+
+def test_no_votes_are_no_voters():
+    empty = np.zeros(0, np.int64)
+    assert find_unlike_voters(SessionVotes(empty, empty, empty, np.zeros(0)), MODELS) == []

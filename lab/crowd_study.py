@@ -107,7 +107,7 @@ def _groups(session: Ints, quick: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_
 
 #: Kinds of voters and their shares; the rest is careful.
 _VOTER_SHARES = {"lazy": 0.2, "prefers a side": 0.1, "fast": 0.05, "fan of one model": 0.03}
-_VOTED = (12, 30, 100, 300)
+_TESTED_VOTES = (12, 30, 100, 300)
 _VOTERS = 300
 
 
@@ -273,10 +273,10 @@ def crowd_page(size: StudySize, command: str) -> str:
         "",
         f"Sessions that are flagged as unlike the others, by their number of votes; {_VOTERS * attacked:,} sessions in each column.",
         "",
-        f"| voter | {' | '.join(f'{votes} votes' for votes in _VOTED)} |",
-        f"|---|{'--:|' * len(_VOTED)}",
+        f"| voter | {' | '.join(f'{votes} votes' for votes in _TESTED_VOTES)} |",
+        f"|---|{'--:|' * len(_TESTED_VOTES)}",
     ]
-    flagged = [flagged_voters(votes, models, attacked) for votes in _VOTED]
+    flagged = [flagged_voters(votes, models, attacked) for votes in _TESTED_VOTES]
     for name in flagged[0]:
         cells = [f"{found[name][0]} of {found[name][1]}" for found in flagged]
         lines.append(f"| {name} | {' | '.join(cells)} |")

@@ -12,7 +12,7 @@ from tiltyard.arena.operators.totp_codes import STEP_SECONDS, code_at
 from tiltyard.postgres.connections import connect
 
 MENU = "Pages of this arena"
-SEEN = ["Overview", "Models", "Prompts", "Preview as a voter", "Voters", "Exclusions", "Complaints", "Remarks", "Audit", "Exports and reports"]  # fmt: skip
+SEEN = ["Overview", "Models", "Prompts", "Preview as a voter", "Voters", "Crowd", "Exclusions", "Complaints", "Remarks", "Audit", "Exports and reports"]  # fmt: skip
 
 
 def code_of(key):

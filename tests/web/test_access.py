@@ -50,6 +50,8 @@ ROUTES = {
     "GET /api/v1/arenas/{arena}": "reader",
     "GET /api/v1/arenas/{arena}/policy": "reader",
     "GET /api/v1/arenas/{arena}/board": "reader",
+    "GET /api/v1/arenas/{arena}/effects": "reader",
+    "GET /api/v1/arenas/{arena}/gate": "voter",
     "GET /api/v1/arenas/{arena}/snapshots": "reader",
     "GET /api/v1/arenas/{arena}/snapshots/{snapshot}": "reader",
     "GET /api/v1/arenas/{arena}/reports": "reader",

@@ -75,7 +75,8 @@ def reasons(module):
 
 
 def test_every_reason_of_the_matchmaker_has_a_sentence_of_its_own(pieces):
-    say = pieces("vote/pieces.html", arena=None).reason_word
+    arena = SimpleNamespace(name="arena", settings=ArenaSettings())
+    say = pieces("vote/pieces.html", arena=arena).reason_word
     logged = [one for lane in (coverage_lane, contender_lane, uncertainty_lane) for one in reasons(lane)]
     assert sorted(logged) == [
         "adjacent pair short of its floor",
@@ -95,7 +96,7 @@ def test_every_reason_of_the_matchmaker_has_a_sentence_of_its_own(pieces):
 def test_why_two_models_were_matched_stands_below_what_the_vote_has_brought(pieces):
     arena = SimpleNamespace(name="arena", settings=ArenaSettings())
     names = SimpleNamespace(
-        blind=True, missing=3, model_a="a", model_b="b", reason="under-exposed", lane="coverage"
+        blind=True, unrated=None, missing=3, model_a="a", model_b="b", reason="under-exposed", lane="coverage"
     )
     told = words(pieces("vote/pieces.html", arena=arena).effect(names, None))
     assert told == (

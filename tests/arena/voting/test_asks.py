@@ -41,7 +41,7 @@ def settled(make, *, then=Ask.tell):
 
     async def scene():
         ask = make()
-        await ask.settle(SimpleNamespace(revealed=Revealed()), Batch())
+        await ask.settle(SimpleNamespace(revealed=Revealed(), new_voters_wait=False), Batch())
         assert not ask._answer.done()
         then(ask)
         return await ask.reply()
@@ -77,7 +77,7 @@ def test_a_fault_of_the_store_ends_the_batch():
         raise StoreFault("gone")
 
     async def scene():
-        await Ask(broken).settle(SimpleNamespace(revealed=Revealed()), Batch())
+        await Ask(broken).settle(SimpleNamespace(revealed=Revealed(), new_voters_wait=False), Batch())
 
     with pytest.raises(StoreFault, match="gone"):
         asyncio.run(scene())
@@ -85,7 +85,7 @@ def test_a_fault_of_the_store_ends_the_batch():
 
 def test_the_revealed_names_of_a_voter_are_read_once():
     async def scene():
-        state, batch = SimpleNamespace(revealed=Revealed()), Batch()
+        state, batch = SimpleNamespace(revealed=Revealed(), new_voters_wait=False), Batch()
         for _ in range(2):
             await Ask(lambda *_: None, voter=VOTER).settle(state, batch)
         return batch.asked, state.revealed.known

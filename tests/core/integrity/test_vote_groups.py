@@ -39,7 +39,7 @@ def test_every_vote_is_in_all_votes_and_in_one_quarter_of_the_day():
 
 
 def test_memory_is_bounded_and_active_sessions_are_kept(monkeypatch):
-    monkeypatch.setattr(vote_groups, "_REMEMBERED_SESSIONS", 3)
+    monkeypatch.setattr(vote_groups, "_REMEMBERED_SESSION_COUNT", 3)
     grouping = VoteGrouping()
     for _ in range(10):
         grouping.vote(7, 0.0, None)

@@ -22,6 +22,7 @@ from tiltyard.arena.rating.board_publisher import BoardMoment, make_snapshot
 from tiltyard.arena.rating.fold_progress import FoldProgress
 from tiltyard.arena.rating.log_replay import active_exclusions
 from tiltyard.arena.rating.rater_progress import ExclusionChange, OpenAtPosition, RatedArena
+from tiltyard.core.battles import KIND_COUNT
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.errors import BadOption, BrokenArtifact, StoreFault, UnreadableFile
 from tiltyard.files.array_parquet import Arrays, read_arrays
@@ -136,10 +137,10 @@ def _read_columns(segment: ArchivedSegment) -> LogColumns:
         }
     except (TypeError, ValueError) as error:
         raise BrokenArtifact(f"{segment.folder / 'policies.parquet'}: not JSON ({error})") from None
-    if not (
-        np.isin(events["kind"], list(LogKind)) & np.isin(events["source"], range(-1, len(SOURCES)))
-    ).all():
-        raise BrokenArtifact(f"{segment.folder / 'events.parquet'}: has events of an unknown kind or source")
+    known = {"kind": list(LogKind), "source": range(-1, len(SOURCES)), "outcome": range(-1, KIND_COUNT)}
+    for name, values in known.items():
+        if not np.isin(events[name], values).all():
+            raise BrokenArtifact(f"{segment.folder / 'events.parquet'}: has events of an unknown {name}")
     columns = LogColumns(
         **{name: events[name] for name in events if name in LogColumns.__slots__},
         session=events["voter"],

@@ -341,7 +341,7 @@ class ArenaState:
             standing.under(policy)
 
     def _later(self, row: LogRow) -> None:
-        """Ignore exclusions: the rater recomputes, and a snapshot of the new generation makes this state reload."""
+        """Ignore what concerns boards. After an exclusion, a snapshot of the new generation makes this state reload."""
 
 
 def _reopened(one: OpenMatchup, row: LogRow) -> OpenMatchup:
@@ -364,4 +364,6 @@ _FOLDS: dict[int, Callable[[ArenaState, LogRow], None]] = {
     LogKind.SHOWN: ArenaState._show,  # noqa: SLF001
     LogKind.RELEASED: ArenaState._release,  # noqa: SLF001
     LogKind.ADMIT: ArenaState._admit,  # noqa: SLF001
+    LogKind.CROWD_CHANGED: ArenaState._later,  # noqa: SLF001
+    LogKind.CROWD_EXPLAINED: ArenaState._later,  # noqa: SLF001
 }

@@ -36,11 +36,11 @@ Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 #: What one session adds to S, in units of √V.
-_SESSION_LIMIT_SDS = 2.5
+_SESSION_DEVIATION_LIMIT = 2.5
 #: Below this, a variance is none.
-_LEAST_VARIANCE = 1e-12
+_VARIANCE_TOLERANCE = 1e-12
 #: Before any vote a group is as sharp as all votes are, with the weight of about 30 votes.
-_SHARPNESS_PRIOR = 2.0
+_SHARPNESS_PRIOR_WEIGHT = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ class CrowdDrift:
         self._offset = np.zeros((groups, models))
         #: How far the results of a group follow what is expected of all votes, and the products from which it follows.
         self._sharpness = np.ones(groups)
-        self._products = np.full((2, groups), _SHARPNESS_PRIOR)
+        self._products = np.full((2, groups), _SHARPNESS_PRIOR_WEIGHT)
         self._ties = 0
         self._decisive = 1.0
         self._starts: deque[_Start] = deque(maxlen=self.settings.starts)
@@ -234,7 +234,7 @@ class CrowdDrift:
             getattr(self._sums, name) - np.stack([getattr(start.sums, name) for start in self._starts])
             for name in ("residual", "slope", "variance")
         )
-        v = np.maximum(v, _LEAST_VARIANCE)
+        v = np.maximum(v, _VARIANCE_TOLERANCE)
         information = a * a / v
         none = self.settings.tolerance_sd**2 + np.stack([start.variance for start in self._starts])
         some = none + self.settings.change_sd**2
@@ -264,9 +264,9 @@ class CrowdDrift:
 
     def _set_offsets(self) -> Floats:
         """Learn how each group differs from all votes about each model; return the variance of that, in logits²."""
-        known = self._learnt.slope**2 / np.maximum(self._learnt.variance, _LEAST_VARIANCE)
+        known = self._learnt.slope**2 / np.maximum(self._learnt.variance, _VARIANCE_TOLERANCE)
         prior = 1.0 / self.settings.group_sd**2
-        per_slope = self._learnt.slope / np.maximum(self._learnt.variance, _LEAST_VARIANCE)
+        per_slope = self._learnt.slope / np.maximum(self._learnt.variance, _VARIANCE_TOLERANCE)
         self._offset = self._learnt.residual * per_slope / (known + prior)
         variance = 1.0 / (known + prior)
         # All votes are what ratings are fitted to.
@@ -326,5 +326,5 @@ def _slope_and_variance(information: float, taste: float) -> tuple[float, float]
 
 
 def _limited(total: float, variance: float) -> float:
-    limit = _SESSION_LIMIT_SDS * math.sqrt(variance)
+    limit = _SESSION_DEVIATION_LIMIT * math.sqrt(variance)
     return max(-limit, min(total, limit))

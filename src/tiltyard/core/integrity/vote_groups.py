@@ -21,12 +21,12 @@ VOTE_GROUPS = (
     "hours-18-24",
 )
 _NEW_VOTES = 10
-_SKIPS = 5
+_SKIP_COUNT = 5
 _QUICK_SECONDS = 5.0
 _QUARTER_SECONDS = 6 * 3600
-_QUARTERS = 4
+_QUARTER_COUNT = 4
 #: Sessions that are remembered, at least: those that did nothing while so many others came begin anew.
-_REMEMBERED_SESSIONS = 50_000
+_REMEMBERED_SESSION_COUNT = 50_000
 
 
 @dataclass(slots=True)
@@ -53,15 +53,15 @@ class VoteGrouping:
         inside = np.zeros(len(VOTE_GROUPS), dtype=bool)
         inside[0] = True
         inside[1] = counts.votes <= _NEW_VOTES
-        inside[2] = counts.skips >= _SKIPS and counts.skips > counts.votes
+        inside[2] = counts.skips >= _SKIP_COUNT and counts.skips > counts.votes
         inside[3] = seconds is not None and seconds < _QUICK_SECONDS
-        inside[len(VOTE_GROUPS) - _QUARTERS + int(at // _QUARTER_SECONDS) % _QUARTERS] = True
+        inside[len(VOTE_GROUPS) - _QUARTER_COUNT + int(at // _QUARTER_SECONDS) % _QUARTER_COUNT] = True
         return inside
 
     def _counts(self, session: int) -> _SessionCounts:
         known = self._lately.get(session)
         if known is None:
-            if len(self._lately) >= _REMEMBERED_SESSIONS:
+            if len(self._lately) >= _REMEMBERED_SESSION_COUNT:
                 self._before, self._lately = self._lately, {}
             known = self._lately[session] = self._before.pop(session, _SessionCounts())
         return known

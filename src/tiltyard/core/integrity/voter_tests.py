@@ -27,16 +27,16 @@ Ints = npt.NDArray[np.int64]
 #: Fewer votes of a session than this show nothing.
 _LEAST_VOTES = 10
 #: Beyond so many standard deviations a session is flagged; a model is one of many that might have been.
-_FLAG_SDS = 4.0
-_MODEL_FLAG_SDS = 4.5
+_DEVIATION_LIMIT = 4.0
+_MODEL_DEVIATION_LIMIT = 4.5
 #: A model is named if its results are so much of everything that was not expected of a session.
 _NAMED_SHARE = 0.5
 #: In logits: how far honest voters differ about a model, or prefer a side.
-_TASTE_SD = 0.5
-_SIDE_SD = 0.35
+_TASTE_LOGITS = 0.5
+_SIDE_LOGITS = 0.35
 #: By how much, in logits for each vote, tastes make honest votes less likely than ratings say.
-_TASTE_LOSS = 0.04
-_PRIOR_PRECISION = 0.25
+_TASTE_LOSS_LOGITS = 0.04
+_PRIOR_WEIGHT = 0.25
 _LEAST_PROBABILITY = 1e-12
 
 
@@ -83,9 +83,9 @@ def find_unlike_voters(votes: SessionVotes, models: int) -> list[VoterSign]:
     counts = np.bincount(place)
     signs: dict[int, VoterSign] = {}
     tests = (
-        (VoterTest.MODEL, _MODEL_FLAG_SDS, _models(votes, outcomes, place, (len(sessions), models))),
-        (VoterTest.SIDE, _FLAG_SDS, _sides(votes, outcomes, place)[:, None]),
-        (VoterTest.UNLIKELY, _FLAG_SDS, np.minimum(_likelihood(votes, outcomes, place), 0.0)[:, None]),
+        (VoterTest.MODEL, _MODEL_DEVIATION_LIMIT, _models(votes, outcomes, place, (len(sessions), models))),
+        (VoterTest.SIDE, _DEVIATION_LIMIT, _sides(votes, outcomes, place)[:, None]),
+        (VoterTest.UNLIKELY, _DEVIATION_LIMIT, np.minimum(_likelihood(votes, outcomes, place), 0.0)[:, None]),
     )
     for test, bar, found in tests:
         strongest = np.abs(found).argmax(axis=1)
@@ -101,7 +101,7 @@ def _outcome_probabilities(votes: SessionVotes, models: int) -> Floats:
     """The probabilities that A wins, that the two tie and that B wins, by vote."""
     each = np.ones(len(votes.score))
     pairs = pairs_by_sorting(votes.a, votes.b, (each, votes.score, tie_share(votes.score)), models)
-    fit = fit_pairs(pairs, davidson=True, prior_precision=_PRIOR_PRECISION, bread=False)
+    fit = fit_pairs(pairs, davidson=True, prior_precision=_PRIOR_WEIGHT, bread=False)
     expected = expected_score(fit.theta[votes.a] - fit.theta[votes.b], fit.log_tie)
     assert expected.tie is not None
     a = expected.score - expected.tie / 2.0
@@ -114,7 +114,7 @@ def _likelihood(votes: SessionVotes, outcomes: Floats, place: Ints) -> Floats:
     kind = np.where(votes.score == 1.0, 0, np.where(votes.score == 0.0, 2, 1))
     mean = (outcomes * logs).sum(axis=0)
     variance = (outcomes * logs**2).sum(axis=0) - mean**2
-    above = logs[kind, np.arange(len(kind))] - mean + _TASTE_LOSS
+    above = logs[kind, np.arange(len(kind))] - mean + _TASTE_LOSS_LOGITS
     return _standardised(np.bincount(place, above), np.bincount(place, variance))
 
 
@@ -122,7 +122,7 @@ def _sides(votes: SessionVotes, outcomes: Floats, place: Ints) -> Floats:
     """By how much side A wins too often, beyond what honest voters prefer a side."""
     residual, variance = _residuals(votes, outcomes)
     information = np.bincount(place, variance)
-    return _standardised(np.bincount(place, residual), information + (_SIDE_SD * information) ** 2)
+    return _standardised(np.bincount(place, residual), information + (_SIDE_LOGITS * information) ** 2)
 
 
 def _models(votes: SessionVotes, outcomes: Floats, place: Ints, shape: tuple[int, int]) -> Floats:
@@ -138,7 +138,7 @@ def _models(votes: SessionVotes, outcomes: Floats, place: Ints, shape: tuple[int
         cell = place * shape[1] + models
         sums += np.bincount(cell, sign * residual, size)
         information += np.bincount(cell, variance, size)
-    away = _standardised(sums, information + (_TASTE_SD * information) ** 2).reshape(shape)
+    away = _standardised(sums, information + (_TASTE_LOGITS * information) ** 2).reshape(shape)
     size_of = np.abs(sums.reshape(shape))
     told = size_of == size_of.max(axis=1, keepdims=True)
     told &= size_of >= _NAMED_SHARE * np.bincount(place, np.abs(residual))[:, None]

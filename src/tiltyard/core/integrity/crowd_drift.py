@@ -56,8 +56,8 @@ class DriftSettings:
     remembered_votes: int = 50_000
     #: In logits: shifts to be found, shifts that are none, and how far voters differ about a model.
     change_sd: float = 1.0
-    tolerance_sd: float = 0.1
-    voter_sd: float = 0.5
+    tolerance_sd: float = 0.2
+    voter_sd: float = 0.8
     #: In logits: how far a group of votes may differ from all votes about a model, which is no change.
     group_sd: float = 0.3
     #: In logits: the prior of strengths.

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tiltyard.core.ratings.index_sums import sum_by_index
 from tiltyard.core.ratings.newton import expected_score, fit_pairs
 from tiltyard.core.ratings.pairs import pairs_by_sorting, tie_share
 
@@ -115,14 +116,14 @@ def _likelihood(votes: SessionVotes, outcomes: Floats, place: Ints) -> Floats:
     mean = (outcomes * logs).sum(axis=0)
     variance = (outcomes * logs**2).sum(axis=0) - mean**2
     above = logs[kind, np.arange(len(kind))] - mean + _TASTE_LOSS_LOGITS
-    return _standardised(np.bincount(place, above), np.bincount(place, variance))
+    return _standardised(_by_session(place, above), _by_session(place, variance))
 
 
 def _sides(votes: SessionVotes, outcomes: Floats, place: Ints) -> Floats:
     """By how much side A wins too often, beyond what honest voters prefer a side."""
     residual, variance = _residuals(votes, outcomes)
-    information = np.bincount(place, variance)
-    return _standardised(np.bincount(place, residual), information + (_SIDE_LOGITS * information) ** 2)
+    information = _by_session(place, variance)
+    return _standardised(_by_session(place, residual), information + (_SIDE_LOGITS * information) ** 2)
 
 
 def _models(votes: SessionVotes, outcomes: Floats, place: Ints, shape: tuple[int, int]) -> Floats:
@@ -136,12 +137,12 @@ def _models(votes: SessionVotes, outcomes: Floats, place: Ints, shape: tuple[int
     sums, information = np.zeros(size), np.zeros(size)
     for models, sign in ((votes.a, 1.0), (votes.b, -1.0)):
         cell = place * shape[1] + models
-        sums += np.bincount(cell, sign * residual, size)
-        information += np.bincount(cell, variance, size)
+        sums += sum_by_index(cell, sign * residual, size)
+        information += sum_by_index(cell, variance, size)
     away = _standardised(sums, information + (_TASTE_LOGITS * information) ** 2).reshape(shape)
     size_of = np.abs(sums.reshape(shape))
     told = size_of == size_of.max(axis=1, keepdims=True)
-    told &= size_of >= _NAMED_SHARE * np.bincount(place, np.abs(residual))[:, None]
+    told &= size_of >= _NAMED_SHARE * _by_session(place, np.abs(residual))[:, None]
     return np.where(told, away, 0.0)
 
 
@@ -149,6 +150,10 @@ def _residuals(votes: SessionVotes, outcomes: Floats) -> tuple[Floats, Floats]:
     """A's result less what is expected, and its variance."""
     expected = outcomes[0] + outcomes[1] / 2.0
     return votes.score - expected, outcomes[0] + outcomes[1] / 4.0 - expected**2
+
+
+def _by_session(place: Ints, values: Floats) -> Floats:
+    return sum_by_index(place, values, int(place.max()) + 1)
 
 
 def _standardised(sums: Floats, variance: Floats) -> Floats:

@@ -239,7 +239,6 @@ ELSEWHERE = {
     "/operator/arenas/{arena}/phase/confirm",
     "/operator/arenas/{arena}/policy/review",
     "/operator/arenas/{arena}/prompts.jsonl",
-    "/operator/arenas/{arena}/prompts/withdraw",
     "/operator/arenas/{arena}/settings/review",
     "/operator/arenas/{arena}/stage/confirm",
     "/operator/arenas/{arena}/uploads/{upload}",

@@ -30,7 +30,7 @@ async def explain_crowd_change(
         found = await find_arena(connection, arena)
         async with append_batch(connection, found.arena) as batch:
             position = await explain_change(batch, change, reason)
-            about = {"change": change, "reason": reason}
+            about = {"change": change, "explained": [False, True], "reason": reason}
             await write_audit_entry(
                 connection, actor, "explain a change of the crowd", about, arena=found.arena
             )

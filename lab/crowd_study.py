@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,9 +27,11 @@ __all__ = [
     "CROWDS",
     "Attack",
     "HonestCrowd",
+    "StudySize",
     "attacked_arena",
     "crowd_page",
     "false_alarm",
+    "flagged_voters",
     "main",
 ]
 
@@ -72,18 +74,17 @@ class HonestCrowd:
         effect = random.normal(0.0, self.prompt_effect, (models, _PROMPTS))
         a = random.integers(models, size=n)
         b = (a + random.integers(1, models, size=n)) % models
-        gap = (
-            strength[a]
-            - strength[b]
-            + effect[a, prompt]
-            - effect[b, prompt]
-            + taste[session, a]
-            - taste[session, b]
-        )
-        gap = np.where(lazy[session], 0.0, gap + 0.1)
+        likes = _liking(strength, effect, prompt, taste[session])
+        gap = np.where(lazy[session], 0.0, likes(a) - likes(b) + 0.1)
         return strength, WatchedVotes(
             a, b, _scores(random, gap), session, _groups(session, quick), np.ones(n, dtype=bool)
         )
+
+
+def _liking(strength: Floats, effect: Floats, prompt: Ints, taste: Floats) -> Callable[[Ints], Floats]:
+    """How much each vote's voter likes a model's response, in logits; ``taste`` is by vote and model."""
+    votes = np.arange(len(prompt))
+    return lambda models: strength[models] + effect[models, prompt] + taste[votes, models]
 
 
 def _scores(random: np.random.Generator, gap: Floats) -> Floats:
@@ -138,15 +139,8 @@ def _votes_by_kind(random: np.random.Generator, kind: Ints, votes: int, models: 
     effect, prompt = random.normal(0.0, 0.5, (models, _PROMPTS)), random.integers(_PROMPTS, size=n)
     a = random.integers(models, size=n)
     b = (a + random.integers(1, models, size=n)) % models
-    gap = (
-        strength[a]
-        - strength[b]
-        + effect[a, prompt]
-        - effect[b, prompt]
-        + taste[session, a]
-        - taste[session, b]
-    )
-    gap += np.where(kind[session] == 2, 0.5, 0.05)
+    likes = _liking(strength, effect, prompt, taste[session])
+    gap = likes(a) - likes(b) + np.where(kind[session] == 2, 0.5, 0.05)
     return SessionVotes(session, a, b, _scores(random, np.where(kind[session] == 1, 0.0, gap)))
 
 

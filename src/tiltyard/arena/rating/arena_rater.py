@@ -220,8 +220,7 @@ class ArenaRater:
             return
         if self._watch is None:
             self._watch = self._begin_watch()
-        if self._watch.position < self.position + len(columns):
-            self._watch.follow(columns.without(self._undone), self._excluded[HUMAN])
+        self._watch.follow(columns.without(self._undone), self._excluded[HUMAN])
         if not self._watch.is_due:
             return
         known = {
@@ -234,7 +233,7 @@ class ArenaRater:
     def _begin_watch(self) -> CrowdWatch:
         """A watch of the latest votes up to here."""
         after = max(self.position - HISTORY_EVENTS, 0)
-        watch = CrowdWatch(after, len(self._roster().models) if after else 0)
+        watch = CrowdWatch(len(self._roster().models) if after else 0)
         history = read_columns(self._connection, self.arena.arena, after, self.position)
         undone = read_undone_votes(self._connection, self.arena.arena, after, self._known)
         watch.follow(history.without(undone), self._excluded[HUMAN])

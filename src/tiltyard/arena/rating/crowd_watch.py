@@ -49,10 +49,9 @@ class _Vote(NamedTuple):
 
 
 class CrowdWatch:
-    """The votes of one arena up to ``position``."""
+    """The latest votes of one arena."""
 
-    def __init__(self, position: int, models: int) -> None:
-        self.position = position
+    def __init__(self, models: int) -> None:
         self._drift = CrowdDrift(models, len(VOTE_GROUPS))
         self._grouping = VoteGrouping()
         #: When each open matchup was shown, in microseconds, by serial.
@@ -68,7 +67,6 @@ class CrowdWatch:
 
     def follow(self, columns: LogColumns, excluded: Collection[int]) -> None:
         """Add the next events of the log. ``excluded`` are serials of votes that do not count."""
-        self.position = int(columns.position[-1]) if len(columns) else self.position
         rows = np.flatnonzero((columns.source == HUMAN) | np.isin(columns.kind, _OF_BOTH_SOURCES))
         names = ("position", "at", "kind", "serial", "session", "a", "b", "outcome", "blind", "mark")
         waiting: list[_Vote] = []

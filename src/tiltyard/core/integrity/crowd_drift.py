@@ -103,7 +103,7 @@ class DriftSign:
 
     model: int
     group: int
-    #: The shift in logits that fits best, since how many watched votes, and the log of the evidence at 1/α = 1.
+    #: The shift in logits that fits best, since how many watched votes, and the natural logarithm of the evidence.
     shift: float
     since_votes: int
     log_evidence: float

@@ -100,6 +100,10 @@ full:
 real-llm *args:
     pytest -m "slow or not slow" -n 0 tests/tournaments/test_real_llm.py tests/tournaments/test_real_ab.py {{args}}
 
+# Responses that try to steer their judge, before a real LLM server.
+injections *args:
+    pytest -m "slow or not slow" -n 0 -s tests/tournaments/test_real_injections.py {{args}}
+
 # Processes and servers killed and stopped, one scene at a time.
 faults:
     pytest -m "slow or not slow" -n 0 -s tests/faults

@@ -11,6 +11,7 @@ from tiltyard.core.battles import Battle
 from tiltyard.core.judging.diagnostics import ResponseTraits
 from tiltyard.core.judging.matches import Prompt
 from tiltyard.core.judging.question import Question
+from tiltyard.core.judging.steering_attempts import SteeringKind, find_steering
 from tiltyard.errors import UnreadableFile
 from tiltyard.files.answers import Answer
 from tiltyard.files.canonical_columns import STYLE
@@ -57,6 +58,8 @@ class ResponseIndex:
         self.prompts: dict[str, Prompt] = {}
         #: Truncated responses, by (model, prompt_id).
         self.truncated: set[tuple[str, str]] = set()
+        #: What responses do to steer their judge, by (model, prompt_id).
+        self.steering: dict[tuple[str, str], frozenset[SteeringKind]] = {}
         self.prompt_set = prompt_set_hash(self._read(answers))
 
     def _read(self, answers: Iterable[Answer]) -> Iterator[Prompt]:
@@ -84,6 +87,8 @@ class ResponseIndex:
             row[k : k + _STYLE_FIELD_COUNT] = array("q", astuple(measure_style(answer.response)))
             if answer.truncated:
                 self.truncated.add((answer.model, answer.prompt_id))
+            if kinds := find_steering(answer.response, answer.prompt):
+                self.steering[answer.model, answer.prompt_id] = kinds
         self._styles.extend(row)
 
     def pairs(self) -> Iterator[tuple[str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from tiltyard.core.battles import Battle, Outcome
@@ -18,6 +18,7 @@ from tiltyard.core.judging.judged_question import JudgedQuestion
 from tiltyard.core.judging.match_battles import JudgedMatch, MatchTally, build_match_battles, panel_name
 from tiltyard.core.judging.matches import Match
 from tiltyard.core.judging.question import QuestionPurpose
+from tiltyard.core.judging.steering_attempts import SteeringKind
 from tiltyard.core.judging.verdict import VerdictForm
 from tiltyard.core.ratings import Finding
 from tiltyard.core.ratings.sentences import first_of
@@ -75,8 +76,9 @@ class VerdictPass:
         self._forms: dict[str, VerdictForm] = {}
         #: Results on matches that also have human votes, by dimension and judge.
         self._compared: dict[tuple[str, str], dict[MatchKey, Outcome]] = {}
-        #: Judged responses that were truncated, by (model, prompt_id).
+        #: Judged responses that were truncated, and those that try to steer their judge, by (model, prompt_id).
         self._truncated: set[tuple[str, str]] = set()
+        self._steering: set[tuple[str, str]] = set()
         self.tally = MatchTally()
         self.asked = QuestionIndex()
 
@@ -91,6 +93,7 @@ class VerdictPass:
             match = settled.match
             shown = {(model, match.prompt_id) for model in (match.model_a, match.model_b)}
             self._truncated |= shown & self._responses.truncated
+            self._steering |= shown & self._responses.steering.keys()
             if settled.battle is not None:
                 yield replace(settled.battle, extra=self._responses.style_row(settled.battle))
 
@@ -138,6 +141,7 @@ class VerdictPass:
                 for finding in (
                     *list_judge_findings(diagnosed, self._forms),
                     *_truncated_answers(self._truncated),
+                    *_steering_answers({key: self._responses.steering[key] for key in self._steering}),
                 )
             ],
         }
@@ -149,3 +153,20 @@ def _truncated_answers(truncated: Iterable[tuple[str, str]]) -> Iterator[Finding
     if counts:
         named = [{"model": model, "answers": counts[model]} for model in sorted(counts)]
         yield Finding("truncated-answers", {"answers": counts.total(), **first_of("models", named)})
+
+
+def _steering_answers(steering: Mapping[tuple[str, str], frozenset[SteeringKind]]) -> Iterator[Finding]:
+    """The number of judged answers that speak to their judge, by model, with the first prompt of each."""
+    counts = Counter(model for model, _ in steering)
+    if counts:
+        first = dict(sorted(steering, reverse=True))
+        named = [
+            {
+                "model": model,
+                "answers": counts[model],
+                "prompt": first[model],
+                "kind": min(steering[model, first[model]]).value,
+            }
+            for model in sorted(counts)
+        ]
+        yield Finding("steering-answers", {"answers": counts.total(), **first_of("models", named)})

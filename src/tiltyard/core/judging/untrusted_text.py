@@ -11,7 +11,13 @@ import re
 import string
 import unicodedata
 
-__all__ = ["QUOTED", "mark_context_imitations", "mark_imitations", "replace_surrogates"]
+__all__ = [
+    "QUOTED",
+    "mark_context_imitations",
+    "mark_imitations",
+    "replace_surrogates",
+    "reveal_disguises",
+]
 
 #: The mark of an imitation inside a quoted text.
 QUOTED = "(quoted)"
@@ -146,3 +152,31 @@ def mark_context_imitations(text: str) -> str:
 def replace_surrogates(text: str) -> str:
     """``text`` with lone surrogates, which no request can contain, replaced by U+FFFD."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+@functools.cache
+def _unseen() -> re.Pattern[str]:
+    return re.compile(f"[{_UNSEEN}]++")
+
+
+@functools.cache
+def _latin_letters() -> dict[int, str]:
+    """Letters of other scripts, each with the Latin one that it looks like."""
+    return {
+        ord(like): letter for letter, likes in _LOOKALIKES.items() for like in likes if not like.isascii()
+    }
+
+
+@functools.cache
+def _disguised() -> re.Pattern[str]:
+    """A character that may disguise a word; accents in ordinary words do not."""
+    ranges = "".join(f"{chr(low)}-{chr(high - 1)}" for low, high in _DOUBLES if low > 0x2000)
+    return re.compile(f"[{_UNSEEN}{ranges}{''.join(map(chr, _latin_letters()))}]")
+
+
+def reveal_disguises(text: str) -> str:
+    """``text`` as it looks: without invisible characters, and letters that look like Latin ones as those."""
+    if text.isascii() or not _disguised().search(text):
+        return text
+    plain = _unseen().sub("", unicodedata.normalize("NFKC", text))
+    return plain.translate(_latin_letters())

@@ -455,6 +455,20 @@ _TOURNAMENTS: Mapping[str, Template] = {
         ),
         _("Both orders are asked, so it cancels in the ratings; it costs decisive results."),
     ),
+    "steering-answers": Template(
+        _("{answers:,} of the judged answers speak to their judge: {models}."),
+        _(
+            "Read them. Nothing in an answer is taken for a verdict, but a judge can be persuaded: compare the ratings "
+            "with those without these answers."
+        ),
+        {
+            "verdict": _("{model} {answers:,} (to {prompt}: a verdict of its own)"),
+            "delimiter": _("{model} {answers:,} (to {prompt}: an end of the quotation)"),
+            "address": _("{model} {answers:,} (to {prompt}: a request to the judge)"),
+            "hidden": _("{model} {answers:,} (to {prompt}: hidden characters)"),
+        },
+        items_by="kind",
+    ),
     "truncated-answers": Template(
         _("{answers:,} of the judged answers were cut off: {models}."),
         _(

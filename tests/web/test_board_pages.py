@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from postgres_servers import fresh_database
+from rewritten_logs import allow_rewriting
 from served import served
 from shown_boards import NAMES, PAGE, Rows, board, shown_board, table_of
 from tiltyard.core.board.document import BoardDocument
@@ -72,6 +73,42 @@ def test_the_table_is_the_published_board(reader):
         assert shown[4][0] == PERCENT(floor_percent(row["coverage"]["strict"]))
         assert shown[9] == (NUMBER(row["votes"]), f"{row['record']['both_bad']} both bad")
         assert ("retired" in shown[1][1]) is not row["enabled"]
+
+
+def test_the_page_says_how_many_votes_would_change_first_place(reader):
+    for query in ({}, {"category": "maths"}, {"source": "llm-judge"}):
+        said = reader.get("/api/v1/arenas/arena/board", params=query).json()["first_place"]
+        shown = said["votes"] or said["limit"]
+        page = " ".join(re.sub("<[^>]*>", "", board(reader, **query).text).split())
+        words = f"{NUMBER(shown)} more vote" if said["votes"] else f"More than {NUMBER(shown)} votes"
+        assert words in page
+        assert "change first place." in page
+
+
+def test_the_board_of_random_pairs_stands_beside_the_official_one(place, reader):
+    with connect(place.database) as connection:
+        allow_rewriting(connection)
+        connection.execute("UPDATE matchups SET lane = serial % 4")
+    link = re.search(r'<p class="micro exploration-link"><a href="([^"]*)"', board(reader).text).group(1)
+    page = reader.get(link, headers=PAGE).text
+    said = reader.get("/api/v1/arenas/arena/board", params={"lane": "exploration"}).json()
+    whole = reader.get("/api/v1/arenas/arena/board").json()
+    with connect(place.database) as connection:
+        (votes,) = connection.execute(
+            "SELECT count(*) FROM endings d JOIN matchups m USING (arena, source, serial) "
+            "WHERE d.arena = 1 AND d.source = 0 AND d.kind = 1 AND d.undone IS NULL AND m.lane = 3 "
+            "AND vote_unrated(d.blind, d.mark, d.admitted, %s) IS NULL AND d.position <= %s "
+            "AND NOT EXISTS (SELECT FROM excluded_votes v WHERE (v.source, v.serial) = (d.source, d.serial))",
+            [said["position"], said["position"]],
+        ).fetchone()
+    assert said["filter"]["lane"] == "exploration"
+    assert 0 < said["votes"] == votes < whole["votes"]
+    assert "exploration-only" in [finding["name"] for finding in said["findings"]]
+    assert "nobody can steer which models meet" in page
+    headings, rows = table_of(page)
+    assert (headings, len(rows)) == (HEADINGS, len(whole["rows"]))
+    once = reader.get(f"/api/v1/arenas/arena/snapshots/{said['snapshot']}", params={"lane": "exploration"})
+    assert once.json() == said
 
 
 @pytest.mark.parametrize("query", [{}, {"category": "maths"}, {"source": "llm-judge"}])

@@ -83,6 +83,7 @@ def board(
     retired: bool = True,
     excluded: str = "left-out",
     identity: str = "with",
+    lane: str = "all",
 ) -> Call[JsonDocument]:
     query = {
         "source": source,
@@ -91,6 +92,7 @@ def board(
         "retired": retired,
         "excluded": excluded,
         "identity": identity,
+        "lane": lane,
     }
     return Call("GET", api_path("arenas", arena, "board"), _document(), query, raw=True)
 
@@ -116,9 +118,16 @@ def snapshot(
     language: str | None = None,
     excluded: str = "left-out",
     identity: str = "with",
+    lane: str = "all",
 ) -> Call[JsonDocument]:
-    query = {"category": category, "language": language, "excluded": excluded, "identity": identity}
-    whole = category is None and language is None and excluded == "left-out" and identity == "with"
+    query = {
+        "category": category,
+        "language": language,
+        "excluded": excluded,
+        "identity": identity,
+        "lane": lane,
+    }
+    whole = (category, language, excluded, identity, lane) == (None, None, "left-out", "with", "all")
     # The hash is that of the whole board.
     found = _document(sha256) if whole else _document()
     return Call("GET", api_path("arenas", arena, "snapshots", sha256), found, query, raw=True)

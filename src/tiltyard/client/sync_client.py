@@ -181,11 +181,12 @@ class Client(Transport):
         retired: bool = True,
         excluded: str = "left-out",
         identity: str = "with",
+        lane: str = "all",
     ) -> JsonDocument:
         """The newest board; with a category or a language, that of those prompts alone.
 
         ``excluded="counted"`` counts excluded votes, too; ``identity="without"`` leaves out live battles that talk about
-        who answers.
+        who answers; ``lane="exploration"`` counts only votes on pairs that were chosen at random.
         """
         return self.call(
             reader_calls.board(
@@ -196,6 +197,7 @@ class Client(Transport):
                 retired=retired,
                 excluded=excluded,
                 identity=identity,
+                lane=lane,
             )
         )
 
@@ -218,11 +220,18 @@ class Client(Transport):
         language: str | None = None,
         excluded: str = "left-out",
         identity: str = "with",
+        lane: str = "all",
     ) -> JsonDocument:
         """A published board by its hash, which is checked; or that of some of its votes, as `board` filters them."""
         return self.call(
             reader_calls.snapshot(
-                arena, sha256, category=category, language=language, excluded=excluded, identity=identity
+                arena,
+                sha256,
+                category=category,
+                language=language,
+                excluded=excluded,
+                identity=identity,
+                lane=lane,
             )
         )
 

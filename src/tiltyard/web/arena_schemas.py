@@ -31,6 +31,9 @@ class BoardOut(_Open):
     phase: int
     status: str | None
     votes: int
+    first_place: Values | None = Field(
+        default=None, description="How many votes would change first place, at most up to a limit."
+    )
     rows: list[Values]
     rules: list[Values]
     findings: list[Values]
@@ -53,6 +56,7 @@ class FilteredBoardOut(_Open):
     prompts: int
     votes: int
     order: str
+    first_place: Values | None = None
     method: Values
     rows: list[Values]
     findings: list[Values]

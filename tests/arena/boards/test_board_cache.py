@@ -11,6 +11,7 @@ import pytest
 
 from live_arenas import answers_file, make_arena, voting_queue_of
 from tiltyard.arena.boards.board_cache import BoardCache
+from tiltyard.arena.boards.filtered_boards import VoteSubset
 from tiltyard.arena.content.answer_import import import_answers
 from tiltyard.arena.content.arenas import find_arena
 from tiltyard.arena.content.blob_store import BlobStore
@@ -130,11 +131,11 @@ def test_a_filtered_board_is_made_of_the_battles_there(database, tmp_path):
     async def scene():
         async with some_boards(database) as (boards, arena):
             position = (await boards.latest(1, 0)).position
-            maths = await boards.filtered(arena, 0, "maths", None)
-            both = await boards.filtered(arena, 0, "maths", "de")
+            maths = await boards.filtered(arena, VoteSubset(0, "maths"))
+            both = await boards.filtered(arena, VoteSubset(0, "maths", "de"))
             with pytest.raises(NotFound, match="no prompt"):
-                await boards.filtered(arena, 0, "art", None)
-            assert await boards.filtered(arena, 0, "maths", None) is maths
+                await boards.filtered(arena, VoteSubset(0, "art"))
+            assert await boards.filtered(arena, VoteSubset(0, "maths")) is maths
             return position, maths, both
 
     position, maths, both = asyncio.run(scene())
@@ -185,7 +186,7 @@ def test_a_filter_that_leaves_every_vote_makes_the_board_that_was_published(data
         async with some_boards(database) as (boards, arena):
             newest = await boards.latest(1, source)
             return json.loads(newest.document), json.loads(
-                (await boards.filtered(arena, source, "all", None)).data
+                (await boards.filtered(arena, VoteSubset(source, "all"))).data
             )
 
     whole, filtered = asyncio.run(scene())
@@ -227,7 +228,7 @@ def test_a_filtered_board_of_a_snapshot_stays_as_it_was(database, tmp_path):
     async def look(sha256=None):
         async with some_boards(database) as (boards, arena):
             once = await (boards.latest(1, 0) if sha256 is None else boards.published(1, sha256))
-            return once.sha256, (await boards.filtered(arena, 0, "maths", None, snapshot=once)).data
+            return once.sha256, (await boards.filtered(arena, VoteSubset(0, "maths"), once)).data
 
     async def later():
         # The times of laid votes reach 600 ms into the future.
@@ -269,7 +270,7 @@ def test_models_imported_while_a_board_was_made_are_not_on_its_filtered_boards(d
         with connect(database) as connection:
             connection.execute("UPDATE responses SET added_at = (SELECT min(at) FROM events)")
         async with some_boards(database) as (boards, arena):
-            return json.loads((await boards.filtered(arena, 0, "maths", None)).data)
+            return json.loads((await boards.filtered(arena, VoteSubset(0, "maths"))).data)
 
     assert len(asyncio.run(scene())["rows"]) == 5
 
@@ -302,7 +303,7 @@ def test_a_category_without_votes_has_a_board_that_claims_nothing(database, tmp_
 
     async def scene():
         async with some_boards(database) as (boards, arena):
-            return json.loads((await boards.filtered(arena, 0, "art", None)).data)
+            return json.loads((await boards.filtered(arena, VoteSubset(0, "art"))).data)
 
     board = asyncio.run(scene())
     assert (board["votes"], board["prompts"]) == (0, 1)
@@ -433,7 +434,7 @@ def test_a_count_that_takes_too_long_is_ended(database, monkeypatch):
                 blocker.execute("LOCK TABLE endings IN ACCESS EXCLUSIVE MODE")
                 async with asyncio.timeout(60):
                     for count in (
-                        boards.filtered(arena, 0, "maths", None),
+                        boards.filtered(arena, VoteSubset(0, "maths")),
                         boards.model(arena, 0, "model-1"),
                     ):
                         with pytest.raises(StoreFault, match="timeout"):

@@ -207,7 +207,7 @@ def test_the_same_question_is_counted_once_for_everybody(voted_database):
                 return await make(*given)
 
             boards._filter = counting
-            asked = [boards.filtered(arena, 0, "law", None) for _ in range(30)]
+            asked = [boards.filtered(arena, VoteSubset(0, "law")) for _ in range(30)]
             assert len({one.sha256 for one in await asyncio.gather(*asked)}) == 1
 
     asyncio.run(scene())
@@ -258,6 +258,7 @@ def test_votes_that_nobody_has_analysed_yet_are_joined_by_hash(database, named):
         "model": None,
         "models": [0, 1],
         "spoken": None,
+        "lane": None,
         "without_identity": False,
     }
 

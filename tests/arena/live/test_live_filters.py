@@ -44,12 +44,15 @@ def test_votes_are_filtered_by_language_and_identity_talk(database):
                     for identity in ("with", "without"):
                         if language is None and identity == "with":
                             continue
-                        made = await boards.filtered(arena, 0, None, language, identity=identity)
+                        made = await boards.filtered(
+                            arena, VoteSubset(0, language=language, identity=identity)
+                        )
                         board = json.loads(made.data)
                         assert board["filter"] == {
                             "category": None,
                             "language": language,
                             "identity": identity,
+                            "lane": "all",
                         }
                         counted[language, identity] = board["votes"]
                 part = VoteSubset(0, language="en", identity="without")

@@ -13,6 +13,7 @@ from live_arenas import voting_queue_of
 from rated_arenas import rated_arena
 from rewritten_logs import allow_rewriting
 from tiltyard.arena.boards.board_cache import BoardCache
+from tiltyard.arena.boards.filtered_boards import VoteSubset
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.live.live_arena import NewEntrant, live_settings, make_live_arena
@@ -131,7 +132,7 @@ def test_boards_of_a_category_and_of_a_voter_are_clustered_by_free_prompt(databa
             boards = BoardCache(database, pool)
             await boards.start()
             try:
-                board = await boards.filtered(arena, 0, "code", None)
+                board = await boards.filtered(arena, VoteSubset(0, "code"))
                 personal = await PersonalBoards(pool, boards).of(arena, Voter(1))
             finally:
                 await boards.stop()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 
 from tiltyard.arena.boards.battle_effects import battle_effects, read_traits
 from tiltyard.arena.boards.document_cache import DocumentCache, HashedDocument
@@ -49,7 +50,7 @@ from tiltyard.arena.tasks import cancel_and_wait
 from tiltyard.caches import BoundedCache
 from tiltyard.core.board.arena_board import ArenaRow
 from tiltyard.core.board.document import row_to_dict
-from tiltyard.core.board.filtered import IdentityFilter, LeftOutVotes
+from tiltyard.core.policy.state.policy import Lane
 from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
@@ -166,23 +167,10 @@ class BoardCache:
         return found
 
     async def filtered(
-        self,
-        arena: Arena,
-        source: int,
-        category: str | None,
-        language: str | None,
-        *,
-        excluded: LeftOutVotes = "left-out",
-        identity: IdentityFilter = "with",
-        snapshot: Snapshot | None = None,
+        self, arena: Arena, part: VoteSubset, snapshot: Snapshot | None = None
     ) -> HashedDocument:
-        """The board of the prompts of a category and a language, perhaps with votes that are left out elsewhere.
-
-        With ``identity`` "without", battles that talk about who answers are left out; only live arenas have them.
-        It is that of a snapshot; without one, of the newest or one shortly before.
-        """
-        of = await self.latest(arena.arena, source) if snapshot is None else snapshot
-        part = VoteSubset(source, category, language, excluded, identity)
+        """The board of some of the votes behind a snapshot; without one, behind the newest or one shortly before."""
+        of = await self.latest(arena.arena, part.source) if snapshot is None else snapshot
         return await self._documents(
             (arena.arena, "board", part),
             of,
@@ -435,9 +423,15 @@ async def _read_prompts(connection: Connection, arena: Arena, part: VoteSubset) 
 
 
 def _chosen(arena: Arena, part: VoteSubset, prompts: Sequence[int] | None) -> ChosenVotes:
+    chosen = ChosenVotes(
+        prompts,
+        part.counted,
+        part.unrated,
+        lane=None if part.lane == "all" else Lane.EXPLORATION,
+    )
     if not arena.settings.is_live:
-        return ChosenVotes(prompts, part.counted, part.unrated)
-    return ChosenVotes(prompts, part.counted, part.unrated, part.language, part.identity == "without")
+        return chosen
+    return replace(chosen, language=part.language, without_identity=part.identity == "without")
 
 
 def _promptless(part: VoteSubset) -> str:

@@ -17,7 +17,8 @@ from tiltyard.core.battles.cluster_keys import hash_texts
 from tiltyard.core.board.arena_board import make_arena_board
 from tiltyard.core.board.cross_check import batch_ratings
 from tiltyard.core.board.document import BoardDocument
-from tiltyard.core.board.filtered import FilteredBoard, IdentityFilter, LeftOutVotes, PromptFilter
+from tiltyard.core.board.filtered import FilteredBoard, IdentityFilter, LaneFilter, LeftOutVotes, PromptFilter
+from tiltyard.core.board.first_place import with_first_place
 from tiltyard.core.board.published_numbers import with_published_numbers
 from tiltyard.core.board.win_rates import PairScore
 from tiltyard.core.live.free_prompts import free_prompt_name
@@ -60,6 +61,7 @@ _OUTCOME = np.array([("wins", "losses", "ties", "both_bad").index(_RESULTS[kind.
 _FLAGGED = np.array([kind.flagged for kind in Kind])
 _COUNTED = {"left-out": (), "counted": (Finding("excluded-counted"),), "all": (Finding("all-votes-counted"),)}
 _SOME_PROMPTS = Finding("filtered-board")
+_RANDOM_PAIRS = Finding("exploration-only")
 
 Group = TypeVar("Group")
 #: Name, category and language of a prompt.
@@ -119,6 +121,8 @@ class VoteSubset:
     excluded: LeftOutVotes = "left-out"
     #: Whether battles that talk about who answers are included; only live arenas have them.
     identity: IdentityFilter = "with"
+    #: Which matchups, by the lane that chose them.
+    lane: LaneFilter = "all"
 
     @property
     def counted(self) -> bool:
@@ -133,7 +137,7 @@ class VoteSubset:
     @property
     def whole(self) -> bool:
         """Whether these are exactly the votes that published boards count."""
-        return not self.some_prompts and not self.counted
+        return not self.some_prompts and not self.counted and self.lane == "all"
 
     @property
     def some_prompts(self) -> bool:
@@ -202,29 +206,31 @@ def filtered_board(
     rater = Rater(method.rater, len(roster.models))
     rater.fold(CodedBattles(ballots.a, ballots.b, ballots.kind.astype(np.uint8)))
     standing.rank(rater.strengths(standing.enabled))
-    board = with_published_numbers(
-        make_arena_board(
-            standing,
-            EvaluationHistory.under(method.policy),
-            order=method.order,
-            legacy_elo=rater.elo,
-            batch=batch_ratings(standing, method.cross_check),
-            family=method.proven_family,
-        )
+    made = make_arena_board(
+        standing,
+        EvaluationHistory.under(method.policy),
+        order=method.order,
+        legacy_elo=rater.elo,
+        batch=batch_ratings(standing, method.cross_check),
+        family=method.proven_family,
     )
+    board = with_published_numbers(with_first_place(made, standing, rater, method.cross_check))
     said = list(_COUNTED[part.excluded])
     if part.some_prompts:
         said.append(_SOME_PROMPTS)
+    if part.lane == "exploration":
+        said.append(_RANDOM_PAIRS)
     fit = () if board.cross_check is None else board.cross_check.findings
     return FilteredBoard(
         **about,
-        filter=PromptFilter(part.category, part.language, part.identity),
+        filter=PromptFilter(part.category, part.language, part.identity, part.lane),
         excluded=part.excluded,
         prompts=len(prompts),
         votes=len(ballots),
         order=board.order,
         phase=board.phase,
         settled=board.settled,
+        first_place=board.first_place,
         cross_check=board.cross_check,
         rows=tuple(replace(row, badge=None, waiting=(), official=False) for row in board.rows),
         findings=(*said, *fit),

@@ -18,6 +18,7 @@ import psycopg
 from tiltyard.arena.log.buckets import find_statement, find_statement_sync
 from tiltyard.arena.log.event_details import VoteDetail
 from tiltyard.core.policy.state.events import NO_FREE_PROMPT
+from tiltyard.core.policy.state.policy import Lane
 from tiltyard.core.policy.state.vote_marks import Unrated
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connection_pool import Connection
@@ -156,6 +157,8 @@ class ChosenVotes:
     language: str | None = None
     #: Of a live arena: only on battles without talk about who answers.
     without_identity: bool = False
+    #: Only on matchups that this lane chose.
+    lane: Lane | None = None
 
     def values(self) -> dict[str, object]:
         """The parameters of a statement."""
@@ -165,6 +168,7 @@ class ChosenVotes:
             "unrated": self.unrated,
             "spoken": self.language,
             "without_identity": self.without_identity,
+            "lane": None if self.lane is None else int(self.lane),
         }
 
 

@@ -41,7 +41,7 @@ ORDER BY m.a, m.b, m.prompt, written, vote;
 
 -- name: battles_ballots
 -- The same votes one by one in the order in which they count, as fixed-width binary columns, perhaps with those that
--- are not rated; of a live arena perhaps only those of a language, or without identity talk.
+-- are not rated, or those of one lane; of a live arena perhaps only those of a language, or without identity talk.
 COPY (
     SELECT coalesce(d.admitted, d.position) AS counted_at, m.session, m.a, m.b, m.prompt, vote_kind(d.outcome, d.both_bad)::smallint,
            coalesce(m.free_prompt, 0)::integer
@@ -50,6 +50,7 @@ COPY (
     WHERE d.arena = %(arena)s AND d.source = %(source)s AND d.kind = 1 AND d.undone IS NULL
         AND (%(unrated)s OR vote_unrated(d.blind, d.mark, d.admitted, %(upto)s) IS NULL) AND d.position <= %(upto)s
         AND (%(prompts)s::integer[] IS NULL OR m.prompt = ANY(%(prompts)s))
+        AND (%(lane)s::smallint IS NULL OR m.lane = %(lane)s)
         AND ((%(spoken)s::text IS NULL AND NOT %(without_identity)s) OR EXISTS (
             SELECT FROM live_battles l WHERE l.arena = m.arena AND l.matchup = m.matchup
                 AND (%(spoken)s::text IS NULL OR l.language = %(spoken)s) AND NOT (%(without_identity)s AND l.identity_talk)
@@ -77,6 +78,7 @@ WHERE d.arena = %(arena)s AND d.source = %(source)s AND d.kind = 1 AND d.undone 
     AND (%(unrated)s OR vote_unrated(d.blind, d.mark, d.admitted, %(upto)s) IS NULL) AND d.position <= %(upto)s
     AND (%(prompts)s::integer[] IS NULL OR m.prompt = ANY(%(prompts)s))
     AND m.a = ANY(%(models)s::integer[]) AND m.b = ANY(%(models)s::integer[])
+    AND (%(lane)s::smallint IS NULL OR m.lane = %(lane)s)
     AND ((%(spoken)s::text IS NULL AND NOT %(without_identity)s) OR EXISTS (
         SELECT FROM live_battles l WHERE l.arena = m.arena AND l.matchup = m.matchup
             AND (%(spoken)s::text IS NULL OR l.language = %(spoken)s) AND NOT (%(without_identity)s AND l.identity_talk)

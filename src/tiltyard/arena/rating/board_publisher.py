@@ -16,6 +16,7 @@ from tiltyard.core.board.arena_board import make_arena_board
 from tiltyard.core.board.batch_history import BatchHistory
 from tiltyard.core.board.crowd_changes import CrowdChange, hold_for_crowd
 from tiltyard.core.board.document import BoardDocument, BoardMethod, document_hash
+from tiltyard.core.board.first_place import with_first_place
 from tiltyard.core.integrity.vote_groups import VOTE_GROUPS
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
@@ -66,6 +67,7 @@ def make_snapshot(
             proven=proven_orders(standing, family=family),
             family=family,
         )
+    board = with_first_place(board, standing, following.rater, batch.method)
     if moment.source == HUMAN:
         names = standing.models
         board = hold_for_crowd(

@@ -34,7 +34,7 @@ from tiltyard.core.ratings import Finding
 from tiltyard.core.ratings.sentences import first_of
 from tiltyard.errors import BadOption
 
-__all__ = ["ArenaBoard", "ArenaRow", "Order", "ShownOrder", "Status", "make_arena_board"]
+__all__ = ["ArenaBoard", "ArenaRow", "FirstPlaceMargin", "Order", "ShownOrder", "Status", "make_arena_board"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -117,6 +117,17 @@ class ArenaRow:
 
 
 @dataclass(frozen=True, slots=True)
+class FirstPlaceMargin:
+    """How many more votes for the second model against the first would change first place."""
+
+    first: str
+    second: str
+    #: ``None`` if ``limit`` votes are not enough.
+    votes: int | None
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
 class ArenaBoard:
     """Ranked rows, then models without a score, then retired ones; and the rules behind the status.
 
@@ -141,6 +152,8 @@ class ArenaBoard:
     findings: tuple[Finding, ...]
     #: What is settled about the order, in one sentence; where batch ratings were given.
     settled: Finding | None
+    #: How many votes would change first place; ``None`` with fewer than two ranked models.
+    first_place: FirstPlaceMargin | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +217,7 @@ def make_arena_board(
         cross_check=None,
         findings=_family_findings(len(standing.models), family),
         settled=None,
+        first_place=None,
     )
     claims = _claims(given, ranked)
     board = _with_policy(board, given, ranked, claims) if given.seen else board

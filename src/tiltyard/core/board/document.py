@@ -120,8 +120,8 @@ class BoardDocument(ArenaBoard):
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"a board's document cannot be read: {error!r}") from None
         about = from_plain(_About, said)
-        # Earlier versions did not say what is settled.
-        board = from_plain(ArenaBoard, {"settled": None, **said})
+        # Earlier versions did not say what is settled, or how many votes would change first place.
+        board = from_plain(ArenaBoard, {"settled": None, "first_place": None, **said})
         return cls(
             **_parts(board),
             arena=about.arena,

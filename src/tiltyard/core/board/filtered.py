@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from tiltyard.core.board.arena_board import ArenaRow, ShownOrder
+from tiltyard.core.board.arena_board import ArenaRow, FirstPlaceMargin, ShownOrder
 from tiltyard.core.board.cross_check import CrossCheck
 from tiltyard.core.board.document import BoardMethod, canonical_json, parsed_object, row_to_dict
 from tiltyard.core.board.plain_values import from_plain, to_plain
 from tiltyard.core.ratings import Finding
 from tiltyard.errors import InputError
 
-__all__ = ["FILTERED_FORMAT", "FilteredBoard", "IdentityFilter", "LeftOutVotes", "PromptFilter"]
+__all__ = ["FILTERED_FORMAT", "FilteredBoard", "IdentityFilter", "LaneFilter", "LeftOutVotes", "PromptFilter"]
 
 FILTERED_FORMAT = "tiltyard-filtered-board/2"
 
@@ -27,15 +27,18 @@ FILTERED_FORMAT = "tiltyard-filtered-board/2"
 LeftOutVotes = Literal["left-out", "counted", "all"]
 #: Of a live arena: with or without battles in which a prompt asks who answers, or an answer says it.
 IdentityFilter = Literal["with", "without"]
+#: All votes, or only those on matchups of the exploration lane, whose pairs are chosen at random.
+LaneFilter = Literal["all", "exploration"]
 
 
 @dataclass(frozen=True, slots=True)
 class PromptFilter:
-    """Which prompts: those of a category, of a language, or of any; and whether talk about who answers is left out."""
+    """Which prompts: those of a category, of a language, or of any; whether talk about who answers is left out; which lane."""
 
     category: str | None
     language: str | None
     identity: IdentityFilter = "with"
+    lane: LaneFilter = "all"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,8 @@ class _Counted:
     phase: int
     #: What is settled about the order, as one sentence; ``None`` in phase 1.
     settled: Finding | None
+    #: How many votes would change first place; ``None`` with fewer than two ranked models.
+    first_place: FirstPlaceMargin | None
     cross_check: CrossCheck | None
     rows: tuple[ArenaRow, ...]
     findings: tuple[Finding, ...]

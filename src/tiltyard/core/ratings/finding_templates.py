@@ -263,6 +263,13 @@ _ARENA: Mapping[str, Template] = {
         ),
         _("Compare it with the board without them, on which the arena's ratings are based."),
     ),
+    "exploration-only": Template(
+        _(
+            "This board counts only votes on pairs that were chosen at random, whatever the ratings say: nobody can "
+            "steer which models meet. It has fewer votes, no badges, and is never official."
+        ),
+        _("Compare it with the official board: where the two differ beyond their intervals, look into it."),
+    ),
     "family-outgrown": Template(
         _("Order-proven marks were planned for {planned} pairs of models, but there are {pairs} now."),
         _("Set proven_family to the number of pairs of the largest planned roster."),

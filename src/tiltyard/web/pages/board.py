@@ -81,7 +81,7 @@ def _rendered(request: Request, material: BoardPageData, chart: ChartView) -> st
         path = paths.snapshot(material.arena.name, first.snapshot.sha256)
     shown, chosen = (
         (material.arena.name, first.snapshot.sha256),
-        query.only("category", "language", "excluded", "identity"),
+        query.chosen_votes,
     )
     values: dict[str, object] = {
         "active": "board",

@@ -314,15 +314,7 @@ async def _counted(
         return SourceBoard(
             snapshot, board_of(snapshot), None, snapshot.sha256, await _citation(request, snapshot)
         )
-    found = await boards.filtered(
-        arena,
-        source,
-        part.category,
-        part.language,
-        excluded=part.excluded,
-        identity=part.identity,
-        snapshot=once,
-    )
+    found = await boards.filtered(arena, part, once)
     filtered = kept.filtered_board(found.sha256, found.data)
     if filtered.snapshot != snapshot.sha256:
         snapshot = await boards.published(arena.arena, filtered.snapshot)

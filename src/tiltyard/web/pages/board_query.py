@@ -10,7 +10,7 @@ from fastapi import Depends, Query
 
 from tiltyard.arena.boards.filtered_boards import VoteSubset
 from tiltyard.arena.log.event_log import SOURCES
-from tiltyard.core.board.filtered import IdentityFilter, LeftOutVotes
+from tiltyard.core.board.filtered import IdentityFilter, LaneFilter, LeftOutVotes
 from tiltyard.report.arena_charts import CHARTS
 from tiltyard.web.pages.paths import asked
 from tiltyard.web.reader_access import Plain
@@ -44,6 +44,8 @@ class BoardQuery:
     excluded: LeftOutVotes = "left-out"
     #: Of a live arena: battles that talk about who answers.
     identity: IdentityFilter = "with"
+    #: All votes, or those on pairs that were chosen at random.
+    lane: LaneFilter = "all"
     retired: Literal["show", "hide"] = "show"
     q: str = ""
     sort: Sort = "rank"
@@ -59,7 +61,8 @@ class BoardQuery:
         """The selected votes; for both sources, those of people unless ``source`` is given."""
         if source is None:
             source = 0 if self.source == "both" else SOURCES.index(self.source)
-        return VoteSubset(source, self.category or None, self.language or None, self.excluded, self.identity)
+        prompts = (self.category or None, self.language or None)
+        return VoteSubset(source, *prompts, self.excluded, self.identity, self.lane)
 
     def changed(self, **changes: str) -> BoardQuery:
         """A copy with some values changed."""
@@ -80,6 +83,11 @@ class BoardQuery:
         """A path with this query, some values changed."""
         return asked(path, self.changed(**changes).values() if changes else self.values())
 
+    @property
+    def chosen_votes(self) -> Mapping[str, str]:
+        """Which votes are counted, as far as it differs from the whole board of a source."""
+        return self.only("category", "language", "excluded", "identity", "lane")
+
     def only(self, *names: str) -> Mapping[str, str]:
         """Some of the values that differ from the defaults, for the hidden fields of a form."""
         return {name: value for name, value in self.values().items() if name in names}
@@ -95,13 +103,14 @@ async def _read_query(
     dimension: Literal["overall"] = "overall",
     excluded: LeftOutVotes = "left-out",
     identity: IdentityFilter = "with",
+    lane: LaneFilter = "all",
     retired: Literal["show", "hide"] = "show",
     q: Plain = "",
     sort: Sort = "rank",
     order: Literal["", "asc", "desc"] = "",
     chart: Chart = "ratings",
 ) -> BoardQuery:
-    votes = (source, category, language, dimension, excluded, identity)
+    votes = (source, category, language, dimension, excluded, identity, lane)
     return BoardQuery(*votes, retired, q.strip(), sort, order, chart)
 
 

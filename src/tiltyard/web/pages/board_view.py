@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from tiltyard.core.board.arena_board import ArenaRow, ShownOrder
+from tiltyard.core.board.arena_board import ArenaRow, FirstPlaceMargin, ShownOrder
 from tiltyard.core.board.cross_check import CrossCheckRow
 from tiltyard.core.board.document import BoardDocument
 from tiltyard.core.board.filtered import FilteredBoard
@@ -127,6 +127,8 @@ class BoardView:
     earlier: bool
     #: Who is first, and how sure that is.
     headline: Headline
+    #: How many votes would change that.
+    first_place: FirstPlaceMargin | None
 
     @property
     def unordered(self) -> bool:
@@ -207,6 +209,7 @@ def full_view(document: BoardDocument, filtered: FilteredBoard | None = None) ->
         shown.settled,
         earlier=shown.settled is None and shown.phase > 1,
         headline=headline_of(shown),
+        first_place=shown.first_place,
     )
 
 

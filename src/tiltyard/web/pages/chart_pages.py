@@ -255,5 +255,5 @@ def _address(material: BoardPageData, name: str, form: str, theme: str, content:
         return asked(path, {"theme": theme, "snapshot": snapshot, "drawn": drawing_version()})
     source = {"source": "llm-judge"} if first.snapshot.source else {}
     once = {"snapshot": first.snapshot.sha256} if material.permanent else {}
-    votes = query.only("category", "language", "excluded", "identity")
+    votes = query.chosen_votes
     return asked(path, {**votes, **source, "theme": theme, **once})

@@ -44,7 +44,7 @@ async def board_card(
     """The picture of a published board, which other sites show beside a link to it."""
     _check_public(arena)
     once = await boards_of(request).published(arena.arena, sha256)
-    chosen = BoardQuery(**query.only("category", "language", "excluded", "identity"))  # type: ignore[arg-type]
+    chosen = BoardQuery(**query.chosen_votes)  # type: ignore[arg-type]
     material = await gather_board_page(request, arena, chosen, once)
     key = ("card", arena.title, localization_of(request).language, material.first.sha256)
     made = await board_page_cache_of(request).drawn(key, lambda: _draw(request, material))

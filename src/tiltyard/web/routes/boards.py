@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request
@@ -11,7 +12,7 @@ from tiltyard.arena.boards.archive import read_report_document, read_reports, re
 from tiltyard.arena.boards.document_cache import HashedDocument
 from tiltyard.arena.boards.filtered_boards import VoteSubset
 from tiltyard.arena.boards.published_boards import board_of
-from tiltyard.core.board.filtered import IdentityFilter, LeftOutVotes
+from tiltyard.core.board.filtered import IdentityFilter, LaneFilter, LeftOutVotes
 from tiltyard.web.access import registry_of
 from tiltyard.web.arena_schemas import (
     BoardOut,
@@ -51,6 +52,10 @@ Identity = Annotated[
     IdentityFilter,
     Query(description="Whether live battles that talk about who answers are counted, or left out."),
 ]
+LaneChoice = Annotated[
+    LaneFilter,
+    Query(description="All votes, or only those of the exploration lane, whose pairs are chosen at random."),
+]
 Big = Annotated[int | None, Query(ge=0, lt=2**63)]
 
 _CACHED: Documented = {304: {"description": "Not modified."}}
@@ -71,14 +76,13 @@ async def board(
     retired: Annotated[bool, Query(description="Whether retired models are shown.")] = True,
     excluded: Excluded = "left-out",
     identity: Identity = "with",
+    lane: LaneChoice = "all",
 ) -> Response:
-    """The newest board. With a category, a language or excluded votes: the board of those votes alone."""
+    """The newest board. With a category, a language, a lane or excluded votes: the board of those votes alone."""
     boards, number = boards_of(request), source_number(source)
-    part = VoteSubset(number, category, language, excluded, identity)
+    part = VoteSubset(number, category, language, excluded, identity, lane)
     if not part.whole:
-        filtered = await boards.filtered(
-            arena, number, category, language, excluded=excluded, identity=identity
-        )
+        filtered = await boards.filtered(arena, part)
         return send_cacheable(request, arena, filtered.data, filtered.sha256)
     newest = await boards.latest(arena.arena, number)
     if retired:
@@ -145,18 +149,17 @@ async def snapshot(
     language: Filter = None,
     excluded: Excluded = "left-out",
     identity: Identity = "with",
+    lane: LaneChoice = "all",
 ) -> Response:
     """A published board; its bytes have this hash. It is permanent if it was evaluated, else kept for 30 days.
 
-    With a category, a language or excluded votes: the board of those of its votes alone.
+    With a category, a language, a lane or excluded votes: the board of those of its votes alone.
     """
-    part = VoteSubset(0, category, language, excluded, identity)
+    part = VoteSubset(0, category, language, excluded, identity, lane)
     if not part.whole:
         boards = boards_of(request)
         once = await boards.published(arena.arena, snapshot)
-        filtered = await boards.filtered(
-            arena, once.source, category, language, excluded=excluded, identity=identity, snapshot=once
-        )
+        filtered = await boards.filtered(arena, replace(part, source=once.source), once)
         return send_cacheable(request, arena, filtered.data, filtered.sha256)
     found = await read_snapshot(registry_of(request).pool, arena, snapshot)
     return send_cacheable(request, arena, found.document.encode(), found.sha256, for_ever=True)

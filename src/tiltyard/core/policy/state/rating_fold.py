@@ -6,6 +6,7 @@ the matchmaker its uncertainty; Elo is the legacy rating that boards showed befo
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TypedDict
 
@@ -124,6 +125,31 @@ class Rater:
             strengths.misorder[top[:-1]] = wrong
             strengths.misorder[top[1:]] = np.maximum(strengths.misorder[top[1:]], wrong)
         return strengths
+
+    def votes_to_pass(self, behind: int, ahead: int, *, elo: bool, limit: int) -> int | None:
+        """How many more wins of one model over another would put it above, by conservative score or by Elo.
+
+        ``None`` if ``limit`` votes are not enough. The ratings stay as they are.
+        """
+        pair, votes, glicko2 = (behind, ahead), 0, self.settings.glicko2
+        if elo:
+            one, other = (self._elo[model] for model in pair)
+            while one <= other and votes < limit:
+                votes += 1
+                change = self.settings.elo_k * (1.0 - 1.0 / (1.0 + exp(_LOGITS_PER_POINT * (other - one))))
+                one, other = one + change, other - change
+            return votes if one > other else None
+        mu, phi2, sigma2 = (
+            [values[model] for model in pair] for values in (self._mu, self._phi2, self._sigma2)
+        )
+
+        def is_above() -> bool:
+            return mu[0] - 2.0 * math.sqrt(phi2[0]) > mu[1] - 2.0 * math.sqrt(phi2[1])
+
+        while not is_above() and votes < limit:
+            votes += 1
+            fold_votes([0], [1], [1.0], mu, phi2, sigma2, glicko2.tau, glicko2.phi2_floor)
+        return votes if is_above() else None
 
     def widen(self, models: int) -> None:
         """Add more models, with the initial ratings."""

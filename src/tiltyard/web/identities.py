@@ -45,6 +45,10 @@ class Identities:
         token = self._token(request)
         return None if token is None else await self._people.signed_in(token)
 
+    def recognizes(self, request: HTTPConnection) -> bool:
+        """Whether the request has the cookie of a sign-in that we signed, or a gateway names who it is."""
+        return self._gateway.identity(request) is not None or self._token(request) is not None
+
     def gateway_identity(self, request: HTTPConnection) -> PersonIdentity | None:
         """What a gateway says of whom this request comes from."""
         return self._gateway.identity(request)

@@ -78,9 +78,9 @@ _REVOKED_CACHE_SECONDS = 5.0
 #: Smaller numbers are given out in order: to judges, and to voters before sessions were random numbers.
 _FIRST_RANDOM_SESSION = 2**32
 _MIN_PASSWORD_CHARACTERS, _MAX_PASSWORD_CHARACTERS = 12, 1024
-#: Threads that hash passwords, and by how much lower their priority is. Each takes 64 MiB and four threads of its own.
+#: Threads that hash passwords, and how many steps lower their priority is. Each takes 64 MiB and four threads of its own.
 _HASH_THREAD_LIMIT = 1
-_HASH_NICENESS = 15
+_LOWER_PRIORITY_COUNT = 15
 #: Longer names of browsers are cut.
 _MAX_BROWSER_CHARACTERS = 300
 
@@ -515,7 +515,7 @@ def _lower_priority() -> None:
     """Lower the priority of this thread and of those that it starts, as Linux can; elsewhere it would be the process's."""
     if sys.platform == "linux":
         with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _HASH_NICENESS)
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOWER_PRIORITY_COUNT)
 
 
 @cache

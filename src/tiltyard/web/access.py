@@ -220,7 +220,7 @@ class Access:
 
     def operator_token(self, request: HTTPConnection) -> str | None:
         """The token in an operator's cookie, if its signature is valid."""
-        cookie = read_cookie(request, OPERATOR_COOKIE)
+        cookie = self.cookies.read(request, OPERATOR_COOKIE)
         return None if cookie is None else self.cookies.unseal(OPERATOR_COOKIE, cookie)
 
     def attempt_sign_in(self, request: Request) -> AbstractAsyncContextManager[None]:
@@ -294,7 +294,7 @@ class Access:
 
     def _of_cookie(self, request: HTTPConnection) -> tuple[Voter, GateResult] | None:
         """The voter of a request's cookie and what came of the gate, if the cookie's signature is valid."""
-        cookie = read_cookie(request, VOTER_COOKIE)
+        cookie = self.cookies.read(request, VOTER_COOKIE)
         return None if cookie is None else self._voters.get(cookie) or self._verified(cookie)
 
     def _verified(self, cookie: str) -> tuple[Voter, GateResult] | None:
@@ -379,7 +379,7 @@ class Access:
         if await self.needs_proof(request, queue, voter):
             gate, session = await self._pass_gate(request, queue, voter)
         elif voter is not None:
-            return voter, None
+            return voter, self._renewed(request, voter)
         if voter is None:
             if self.limits is not None:
                 known = queue.settings.entry != "open" or await self.entry.is_known(request, queue.arena)
@@ -389,6 +389,13 @@ class Access:
             await self.accounts.keep_gate(session, gate)
         token = make_voter_token(session, time.time(), gate)
         return Voter(session, HUMAN), self.cookies.header(VOTER_COOKIE, token, VOTER_COOKIE_LIFETIME)
+
+    def _renewed(self, request: HTTPConnection, voter: Voter) -> str | None:
+        """The cookie of a session under the name that it has now, if the browser has it under an earlier one."""
+        if not self.cookies.is_outdated(request, VOTER_COOKIE) or self.session_of(request) != voter.session:
+            return None
+        token = self.cookies.unseal(VOTER_COOKIE, self.cookies.read(request, VOTER_COOKIE) or "")
+        return None if token is None else self.cookies.header(VOTER_COOKIE, token, VOTER_COOKIE_LIFETIME)
 
     async def _pass_gate(
         self, request: Request, queue: VotingQueue, voter: Voter | None

@@ -174,6 +174,7 @@ bench:
     python bench/matchmaking.py --out docs/evidence/data/matchmaking.md
     python bench/arena_lab.py --out docs/evidence/data/live-lab.md
     python bench/arena_load.py --home "$(mktemp -d)" --models 20 --prompts 100 --seconds 12 --repeats 3 --out docs/evidence/data/arena-load.md
+    python bench/garbage_load.py --home "$(mktemp -d)" --out docs/evidence/data/garbage-load.md
     python bench/arena_ceilings.py --home "$(mktemp -d)" --battles 50000 --out docs/evidence/data/arena-ceilings.md
     python bench/tournament_growth.py --out docs/evidence/data/tournament-growth.md --plot docs/images/tournament-growth.svg
     python bench/verdict_browser.py --out docs/evidence/data/verdict-browser.md --pictures docs/images/pages

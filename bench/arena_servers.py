@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from arena_usage import family
@@ -52,18 +52,23 @@ def database(home: Path) -> Iterator[House]:
 
 @contextmanager
 def serving(
-    house: House, *, web: int = 2, rater: bool = True, profiles: Path | None = None
+    house: House,
+    *,
+    web: int = 2,
+    rater: bool = True,
+    profiles: Path | None = None,
+    settings: ServingSettings | None = None,
 ) -> Iterator[House]:
     """Web processes that share a port, and a rater: the children of `tiltyard serve`, started as it does.
 
-    With ``profiles`` each writes there where its time went, and is slower for it.
+    With ``profiles`` each writes there where its time went, and is slower for it. ``settings``: of a service that others
+    can reach; otherwise there are no limits.
     """
     with ExitStack() as stack:
         listening = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=1024))
         house.port = listening.getsockname()[1]
-        settings = ServingSettings(
-            port=house.port, workers=max(web, 1), new_sessions_per_minute=0, live_turns=1_000
-        )
+        settings = settings or ServingSettings(new_sessions_per_minute=0, live_turns=1_000)
+        settings = replace(settings, port=house.port, workers=max(web, 1))
         parts = ["web"] * web + ["rater"] * rater
         started = [
             stack.enter_context(

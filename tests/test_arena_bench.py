@@ -123,5 +123,48 @@ def test_a_hold_reports_memory_and_latency_as_it_goes(home: Path) -> None:
     assert "From the middle third to the last" in arena_hold.page(held, settings)
 
 
+def test_all_kinds_of_garbage_are_whole_requests() -> None:
+    """Each is one request whose body has the stated length, so that the next one on its connection is read."""
+    import garbage_clients
+
+    orders = garbage_clients.CrowdOrders(
+        "garbage", 1, "arena", 1.0, 1, cookies=("tiltyard_session=a.b",), foreign=("0-x",)
+    )
+    garbage = garbage_clients.Garbage(orders, 1)
+    for kind, make in garbage_clients.GARBAGE_KINDS.items():
+        head, _, body = make(garbage).partition(b"\r\n\r\n")
+        line, *headers = head.decode().split("\r\n")
+        assert line.endswith(" HTTP/1.1"), kind
+        stated = dict(header.split(": ", 1) for header in headers)
+        assert int(stated.get("Content-Length", 0)) == len(body), kind
+    assert {garbage.draw()[0] for _ in range(1_000)} == set(garbage_clients.GARBAGE_KINDS)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="memory of other processes is read from /proc")
+def test_honest_voters_vote_beside_garbage(home: Path) -> None:
+    import garbage_load
+
+    settings = garbage_load.GarbageSettings(
+        rate=100.0,
+        seconds=6.0,
+        honest=6,
+        connections=60,
+        slow=10,
+        sessions=20,
+        models=4,
+        prompts=6,
+        battles=50,
+        reading=(0.5, 1.5),
+    )
+    found = garbage_load.flood(home, settings)
+    assert found.honest.answers["vote 200"] > 0
+    assert found.honest.refused == []
+    assert {key.rpartition(" ")[0] for key in found.garbage.answers} >= {"forged cookie", "unknown path"}
+    assert not [key for key in found.garbage.answers if key.endswith(" 500")]
+    assert found.rows["complaints"][0] == found.rows["complaints"][1]
+    assert "| honest votes refused | 0 |" in garbage_load.page(found, settings)
+
+
 def _all(connection: psycopg.Connection, query: str) -> list[tuple[int, ...]]:
     return connection.execute(query.encode()).fetchall()

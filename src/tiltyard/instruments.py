@@ -92,6 +92,12 @@ LIMITED = Instrument(
     "Requests that were refused because a session, a network or an arena did too much in a minute.",
     ("kind", "scope"),
 )
+STRANGERS = Instrument(
+    "tiltyard_strangers",
+    "counter",
+    "Requests without a known sender that waited in line because a process was flooded, or found the line full.",
+    ("result",),
+)
 LIMIT_LEASES = Instrument(
     "tiltyard_limit_leases",
     "counter",

@@ -237,7 +237,7 @@ def test_the_cookie_is_for_the_server_alone(site, database, tmp_path):
     with served(database, folder=tmp_path, settings=settings) as other:
         headers = {"host": "arena.example.org", "origin": "https://arena.example.org"}
         sent = other.client().post(link, headers=headers).headers["set-cookie"]
-        assert sent.startswith(f"{entry_cookie(7, 1)}=")
+        assert sent.startswith(f"__Host-{entry_cookie(7, 1)}=")
         assert sent.endswith("; Secure")
 
 

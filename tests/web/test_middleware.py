@@ -141,6 +141,30 @@ def test_under_https_cookies_are_secure_and_browsers_stay(database):
         assert answer.headers["strict-transport-security"] == "max-age=31536000"
 
 
+def test_under_https_no_other_site_of_the_domain_can_set_our_cookies(database):
+    """Names begin with __Host-; a session from before that is kept, and gets the new name with its next matchup."""
+    made_arena(database, settings=ArenaSettings(gate="none"))
+    settings = ServingSettings(base_url="https://arena.example.org")
+    with served(database, settings=settings) as site:
+
+        def ask(cookie):
+            answer = site.client().post(ASK, headers={"cookie": cookie})
+            return answer.json()["matchup"], answer.headers.get("set-cookie", "")
+
+        first, stated = ask("")
+        assert stated.startswith(f"__Host-{VOTER_COOKIE}=")
+        assert {"Path=/", "Secure"} <= set(stated.split("; "))
+        assert "Domain" not in stated
+        new = stated.partition(";")[0]
+        assert ask(new) == (first, "")
+        old = new.removeprefix("__Host-")
+        again, renewed = ask(old)
+        assert (again, renewed.partition(";")[0]) == (first, new)
+        # What another site of the domain may have set comes second.
+        other = ask("")[1].partition(";")[0].removeprefix("__Host-")
+        assert ask(f"{other}; {new}") == (first, "")
+
+
 def test_every_answer_carries_the_headers(shared):
     client = shared.client()
     answers = [

@@ -678,5 +678,5 @@ def test_behind_https_cookies_are_secure_and_the_address_is_the_public_one(datab
         answer = site.client().get("/sign-in/7", headers={"host": "evil.example"})
         query = parse_qs(urlsplit(answer.headers["location"]).query)
         assert query["redirect_uri"] == ["https://arena.example.org/sign-in/7/callback"]
-        assert answer.headers["set-cookie"].startswith("tiltyard_signing_in_7=")
+        assert answer.headers["set-cookie"].startswith("__Host-tiltyard_signing_in_7=")
         assert answer.headers["set-cookie"].endswith("; Secure")

@@ -11,7 +11,7 @@ from live_arenas import made_arena
 from served import PASSWORD, SECRET, make_operator, make_token, served
 from tiltyard.arena.content.arenas import find_arena
 from tiltyard.arena.operators.invitations import set_passcode
-from tiltyard.arena.processes.shared_limits import SharedLimits
+from tiltyard.arena.processes.shared_limits import SharedLimit, SharedLimits
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.arena.voting import open_matchup_limits
 from tiltyard.arena.voting.voter_requests import Voter
@@ -110,11 +110,53 @@ def test_the_operator_signs_in_while_a_crowd_elsewhere_guesses(site, monkeypatch
     try:
         answer = site.client().post(SIGN_IN, json={"name": "Ada", "password": PASSWORD})
         assert answer.status_code == 200
-        monkeypatch.setattr("tiltyard.web.routes.operators.client_address", lambda _: "203.0.113.9")
+        monkeypatch.setattr("tiltyard.web.access.client_address", lambda _: "203.0.113.9")
         busy = site.client().post(SIGN_IN, json={"name": "Ada", "password": PASSWORD})
         assert (busy.status_code, busy.headers["retry-after"]) == (429, "10")
     finally:
         site.run(leaving(guessers))
+
+
+def test_wrong_attempts_are_counted_by_all_processes_together(database):
+    """And right ones are not: a lecture hall comes in from one address."""
+    limit = SharedLimit("wrong attempts of a test", "wrong sign-ins", "network", 6, "too many", 600.0)
+
+    async def right(throttle, address):
+        async with throttle.sign_in_attempt(address):
+            pass
+
+    async def scene():
+        async with open_pool(database, most=2) as pool:
+            shared = [SharedLimits(pool, SecretKeys([SECRET])) for _ in range(2)]
+            throttles = [SignInThrottle(seconds=0, wrong=limit, shared=one) for one in shared]
+            for _ in range(20):
+                await right(throttles[0], "10.0.0.1")
+            met = [await guess(throttles[k % 2], "10.0.0.1") for k in range(20)]
+            await right(throttles[0], "10.0.0.2")
+            for one in shared:
+                await one.stop()
+        return met
+
+    met = asyncio.run(scene())
+    # Each process has a share of its own on top of what is left in the database.
+    assert 6 <= met.count(NotAllowed) <= 8
+    assert met[-1] is Busy
+
+
+def test_who_was_signed_in_before_does_not_wait_behind_a_crowd_of_addresses():
+    async def scene():
+        throttle = SignInThrottle(seconds=30, at_once=1, in_all=3)
+        guessers = [asyncio.create_task(guess(throttle, f"10.0.0.{k}")) for k in range(3)]
+        await asyncio.sleep(0)
+        assert await guess(throttle, "10.0.1.1") is Busy
+        async with asyncio.timeout(30), throttle.sign_in_attempt("192.0.2.1", known=True):
+            pass
+        for one in guessers:
+            one.cancel()
+        await asyncio.gather(*guessers, return_exceptions=True)
+        return throttle
+
+    assert asyncio.run(scene())._lines == {}
 
 
 def connection_from(client):

@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,7 @@ import httpx2
 import pytest
 from typer.testing import CliRunner
 
+from certificates import make_certificate
 from live_arenas import answers_file, made_arena
 from served import make_token
 from serving_process import PATIENCE, commandline, environment, running
@@ -157,6 +159,25 @@ def test_a_second_signal_does_not_wait(database, tmp_path):
 
 
 @pytest.mark.slow
+def test_it_speaks_tls_itself(database, tmp_path):
+    folder = make_certificate(tmp_path)
+    made_arena(database, settings=ArenaSettings(gate="none"))
+    files = ["--tls-certificate", folder / "cert.pem", "--tls-key", folder / "key.pem"]
+    with running(tmp_path, "--port", "0", *files, database=database) as server:
+        server.wait_for("Press Ctrl-C")
+        url = server.url.replace("127.0.0.1", "localhost")
+        assert url.startswith("https://")
+        with httpx2.Client(
+            base_url=url, verify=ssl.create_default_context(cafile=folder / "cert.pem")
+        ) as client:
+            answer = client.post("/api/v1/arenas/arena/matchups")
+            assert answer.headers["set-cookie"].startswith("__Host-tiltyard_session=")
+            assert client.post("/api/v1/arenas/arena/matchups").json() == answer.json()
+            huge = client.get("/", headers={"x-waste": "x" * 70_000})
+            assert huge.status_code == 431
+
+
+@pytest.mark.slow
 def test_roles_share_the_work(database, tmp_path):
     for role, said in (("rater", "The rater is ready."), ("web", "Tiltyard is ready")):
         folder = tmp_path / role
@@ -221,6 +242,8 @@ def test_what_cannot_be_served_is_told_before_anything_starts(server, tmp_path, 
         serve(host="0.0.0.0")
     with pytest.raises(BadOption, match="file not found"):
         serve(Path("none.jsonl"))
+    with pytest.raises(BadOption, match=r"none.pem.*cannot be used: No such file"):
+        serve(tls_certificate="none.pem", tls_key="none.key")
     read = read_environment(variables={"TILTYARD_HOME": str(tmp_path / "home")})
     with pytest.raises(StoreFault, match="tiltyard migrate"):
         asyncio.run(prepare_server(server, read, ServingSettings()))

@@ -34,6 +34,34 @@ def test_a_public_bind_needs_a_base_url(host):
     assert ServingSettings(host=host, role="rater").role == "rater"
 
 
+def test_a_public_bind_needs_a_proxy_tls_or_a_word_of_its_own():
+    """Cookies and passwords must not cross a network unencrypted because nobody thought of it."""
+    lan = {"host": "0.0.0.0", "base_url": "http://192.168.1.7:8420"}
+    with pytest.raises(BadOption, match=r"--trusted-proxies.*--tls-certificate.*--plain-http"):
+        ServingSettings(**lan)
+    for more in (
+        {"plain_http": True},
+        {"trusted_proxies": ("192.168.1.2",)},
+        {"base_url": "https://192.168.1.7", "tls_certificate": "a.pem", "tls_key": "b.pem"},
+        {"base_url": "https://arena.example.org"},
+        {"host": "127.0.0.1"},
+        {"role": "rater"},
+    ):
+        assert ServingSettings(**{**lan, **more}).base_url
+    assert ServingSettings(host="0.0.0.0", base_url="https://a.example").hides_addresses
+    assert not ServingSettings(base_url="https://a.example", trusted_proxies=("10.0.0.1",)).hides_addresses
+
+
+def test_a_certificate_has_its_key_and_a_secure_address():
+    files = {"tls_certificate": "a.pem", "tls_key": "b.pem"}
+    assert ServingSettings(**files).secure
+    assert ServingSettings(**files).address() == "https://127.0.0.1:8420"
+    with pytest.raises(BadOption, match="belong together"):
+        ServingSettings(tls_certificate="a.pem")
+    with pytest.raises(BadOption, match="expected https"):
+        ServingSettings(**files, base_url="http://a.example")
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1", "::1", "localhost"])
 def test_a_bind_to_this_machine_needs_none(host):
     assert ServingSettings(host=host).base_url is None

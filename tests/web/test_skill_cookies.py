@@ -37,7 +37,7 @@ def test_what_was_kept_is_read_again(declared):
     header = SKILLS.header(7, declared)
     name, _, rest = header.partition("=")
     value, _, flags = rest.partition(";")
-    assert name == "tiltyard_judges_3_7"
+    assert name == "__Host-tiltyard_judges_3_7"
     assert value.isascii()
     assert not set(value) & set(' ",\\')
     assert f"Max-Age={int(timedelta(days=400).total_seconds())}; HttpOnly; SameSite=Lax; Secure" in flags

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import secrets
+import sys
+import threading
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import IntEnum
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 
 from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
@@ -33,6 +37,8 @@ if TYPE_CHECKING:
     from argon2 import PasswordHasher
 
     from tiltyard.postgres.connection_pool import ConnectionPool
+
+T = TypeVar("T")
 
 __all__ = [
     "OPERATOR_LINK_LIFETIME",
@@ -72,6 +78,9 @@ _REVOKED_CACHE_SECONDS = 5.0
 #: Smaller numbers are given out in order: to judges, and to voters before sessions were random numbers.
 _FIRST_RANDOM_SESSION = 2**32
 _MIN_PASSWORD_CHARACTERS, _MAX_PASSWORD_CHARACTERS = 12, 1024
+#: Threads that hash passwords, and how many steps lower their priority is. Each takes 64 MiB and four threads of its own.
+_HASH_THREAD_LIMIT = 1
+_LOWER_PRIORITY_COUNT = 15
 #: Longer names of browsers are cut.
 _MAX_BROWSER_CHARACTERS = 300
 
@@ -138,12 +147,12 @@ def hash_token(token: str) -> bytes:
 
 async def hash_password(password: str) -> str:
     """The hash under which a password or a passcode is stored."""
-    return await asyncio.to_thread(_hasher().hash, password)
+    return await _in_background(_hasher().hash, password)
 
 
 async def password_matches(kept: str | None, password: str) -> bool:
     """Whether a password has this hash. Without a hash, none matches, after the same time."""
-    return await asyncio.to_thread(_matches, _unmatched_hash() if kept is None else kept, password)
+    return await _in_background(_matches, _unmatched_hash() if kept is None else kept, password)
 
 
 async def write_audit_entry(
@@ -490,6 +499,23 @@ def _check_label(what: str, name: str) -> str:
     if not 1 <= len(name) <= 100 or not name.isprintable() or name != name.strip():
         raise BadOption(f"the {what} is {name[:120]!r}; expected 1 to 100 printable characters")
     return name
+
+
+async def _in_background(compute: Callable[..., T], *values: str) -> T:
+    """Compute a hash in a thread that gives way to everything else: guessed passwords must not delay votes."""
+    return await asyncio.get_running_loop().run_in_executor(_hash_threads(), compute, *values)
+
+
+@cache
+def _hash_threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_HASH_THREAD_LIMIT, "password", initializer=_lower_priority)
+
+
+def _lower_priority() -> None:
+    """Lower the priority of this thread and of those that it starts, as Linux can; elsewhere it would be the process's."""
+    if sys.platform == "linux":
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOWER_PRIORITY_COUNT)
 
 
 @cache

@@ -50,6 +50,15 @@ def serve(
     trusted_proxies: Annotated[
         str | None, typer.Option(help="Proxies whose X-Forwarded headers are trusted: 10.0.0.7,10.1.0.0/16.")
     ] = None,
+    tls_certificate: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Serve https with this certificate and chain (PEM).")
+    ] = None,
+    tls_key: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Key of the certificate (PEM, no passphrase).")
+    ] = None,
+    plain_http: Annotated[
+        bool, typer.Option("--plain-http", help="Others may use plain HTTP, in a closed network.")
+    ] = False,
     workers: Annotated[int | None, typer.Option(help="Number of web processes; default 1.")] = None,
     role: Annotated[
         str | None, typer.Option(help="Role of this machine: all, web or rater; default all.")
@@ -80,6 +89,9 @@ def serve(
         port=port,
         base_url=None if base_url is None else base_url.rstrip("/"),
         trusted_proxies=proxies,
+        tls_certificate=tls_certificate,
+        tls_key=tls_key,
+        plain_http=plain_http or None,
         workers=workers,
         role=role,
         metrics_port=metrics_port,
@@ -130,9 +142,10 @@ def _serve(
     from tiltyard.postgres.database_url import open_long_lived_database
     from tiltyard.web.logs import configure_logging
     from tiltyard.web.server_address import publish_address
-    from tiltyard.web.startup import prepare_server
+    from tiltyard.web.startup import check_certificate, prepare_server
     from tiltyard.web.supervisor import Supervisor, listening_socket
 
+    check_certificate(settings)
     configure_logging()
     # Before the supervisor handles SIGTERM, the signal must still stop the database.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -182,6 +195,11 @@ def _greet(settings: ServingSettings, prepared: StartupResult) -> None:
         )
     if prepared.link is not None:
         typer.echo(f"Create the operator account within the hour: {address}/claim/{prepared.link}")
+    if settings.hides_addresses:
+        typer.echo(
+            "Warning: no proxy is trusted, so that all voters seem to come from one address and share its limits; name "
+            "the proxy with --trusted-proxies."
+        )
     typer.echo("Press Ctrl-C to stop.")
     sys.stdout.flush()
 

@@ -50,12 +50,17 @@ _LOCAL_SUFFIXES = (".localhost", ".local", ".internal", ".lan", ".home.arpa")
 class ServingSettings:
     """How the arenas are served. Each field has a variable ``TILTYARD_…`` and most have an option."""
 
-    #: Address to bind. Any address other than loopback requires a ``base_url``.
+    #: Address to bind. Any address other than loopback requires a ``base_url``, and a proxy, TLS or ``plain_http``.
     host: str = "127.0.0.1"
     #: Port to bind; 0 selects a free one.
     port: int = 8420
     #: The public URL: ``https://arena.example.org``. With https, cookies are Secure and HSTS is sent.
     base_url: str | None = None
+    #: Files of a certificate with its chain and of its key, if the web processes speak TLS themselves.
+    tls_certificate: str | None = None
+    tls_key: str | None = None
+    #: Whether other machines may reach the server by plain HTTP, in a closed network.
+    plain_http: bool = False
     #: Addresses or networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted.
     trusted_proxies: tuple[str, ...] = ()
     #: Web processes that share the port.
@@ -112,10 +117,26 @@ class ServingSettings:
         read_minute_limits("network_limits", self.network_limits, tuple(NETWORK_LIMITS))
         if self.base_url is not None:
             _check_base_url(self.base_url)
-        if self.base_url is None and self.role != "rater" and not is_loopback(self.host):
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise BadOption("tls_certificate and tls_key belong together: give both files, or none")
+        if self.has_tls and self.base_url is not None and not self.base_url.startswith("https://"):
+            raise BadOption(f"base_url is {self.base_url}, and there is a certificate; expected https://…")
+        if self.role != "rater" and not is_loopback(self.host):
+            self._check_open_address()
+
+    def _check_open_address(self) -> None:
+        """An address that other machines can reach needs a URL, and somebody who encrypts what voters send."""
+        if self.base_url is None:
             raise BadOption(
                 f"host is {self.host}, which other machines can reach, and base_url is not set; set the address "
                 "that voters will use with --base-url https://… (or TILTYARD_BASE_URL), or bind 127.0.0.1"
+            )
+        if not (self.secure or self.trusted_proxies or self.plain_http):
+            raise BadOption(
+                f"host is {self.host}, which other machines can reach, and base_url is {self.base_url}: cookies and "
+                "passwords would cross the network unencrypted. Put a proxy with TLS before the server (--base-url "
+                "https://…, --trusted-proxies), or give --tls-certificate and --tls-key; in a closed network, "
+                "--plain-http allows it"
             )
 
     def _check_numbers(self) -> None:
@@ -148,7 +169,17 @@ class ServingSettings:
     @property
     def secure(self) -> bool:
         """Whether voters connect by https."""
-        return self.base_url is not None and self.base_url.startswith("https://")
+        return self.has_tls if self.base_url is None else self.base_url.startswith("https://")
+
+    @property
+    def has_tls(self) -> bool:
+        """Whether the web processes speak TLS themselves."""
+        return self.tls_certificate is not None
+
+    @property
+    def hides_addresses(self) -> bool:
+        """Whether there must be a proxy that is not named, so that all voters seem to have its address."""
+        return self.secure and not self.has_tls and not self.trusted_proxies and self.role != "rater"
 
     @property
     def origin(self) -> str | None:
@@ -163,7 +194,7 @@ class ServingSettings:
         if self.base_url is not None:
             return self.base_url
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port}"
+        return f"{'https' if self.has_tls else 'http'}://{host}:{self.port}"
 
     def to_dict(self) -> dict[str, object]:
         """As plain values, for another process."""
@@ -232,6 +263,9 @@ SERVING_VARIABLES: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "host": ("TILTYARD_HOST", str),
     "port": ("TILTYARD_PORT", _whole),
     "base_url": ("TILTYARD_BASE_URL", lambda text: text.rstrip("/")),
+    "tls_certificate": ("TILTYARD_TLS_CERTIFICATE", str),
+    "tls_key": ("TILTYARD_TLS_KEY", str),
+    "plain_http": ("TILTYARD_PLAIN_HTTP", _yes),
     "trusted_proxies": ("TILTYARD_TRUSTED_PROXIES", _list),
     "workers": ("TILTYARD_WORKERS", _whole),
     "shard": ("TILTYARD_SHARD", _whole),

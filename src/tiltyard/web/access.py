@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Depends, Request
 from fastapi.security import APIKeyCookie, HTTPBearer
+from starlette.requests import HTTPConnection
 
 from tiltyard.arena.accounts import (
     SCOPES,
@@ -17,6 +19,7 @@ from tiltyard.arena.accounts import (
     OperatorSession,
     RevokedSessions,
     SessionOrigin,
+    hash_token,
     new_session_number,
     session_number_from,
 )
@@ -52,7 +55,7 @@ from tiltyard.web.declared_skills import SkillCookies
 from tiltyard.web.entry_grants import EntryGrants
 from tiltyard.web.gate_proofs import PROOF_COOKIE, PROOF_HEADER, UNAVAILABLE_PROOF, GateProofs
 from tiltyard.web.identities import Identities
-from tiltyard.web.rate_limits import SignInThrottle, VoterLimits, client_address
+from tiltyard.web.rate_limits import VoterLimits, client_address, entry_throttle, sign_in_throttle
 from tiltyard.web.route_roles import RouteNeed, route_need
 from tiltyard.wire.gate import GateAnswer
 from tiltyard.wire.operators import Token
@@ -78,6 +81,7 @@ __all__ = [
 #: Cache lifetimes in seconds: of a cookie whose signature was verified, and of an operator or a token.
 _COOKIE_CACHE_SECONDS = 60.0
 _ACTOR_CACHE_SECONDS = 5.0
+_SEEN_TOKEN_SECONDS = 600.0
 _CACHED_ENTRY_LIMIT = 50_000
 #: Scopes that ``admin`` includes.
 _OPERATOR_SCOPES: frozenset[Scope] = frozenset({"read", "import", "admin", "metrics"})
@@ -177,9 +181,9 @@ class Access:
         self.identities = identities
         self.entry = EntryGrants(live, self.cookies, settings.shard, identities)
         self.skills = SkillCookies(self.cookies, settings.shard)
-        self.sign_in_throttle = SignInThrottle()
-        #: Attempts to come in to private arenas; whoever guesses passcodes does not keep the operator waiting.
-        self.entry_throttle = SignInThrottle()
+        shared = None if limits is None else limits.shared
+        self.sign_in_throttle = sign_in_throttle(shared)
+        self.entry_throttle = entry_throttle(shared)
         #: Voters by cookie, and what came of the gate; saves the verification.
         self._voters: BoundedCache[str, tuple[Voter, GateResult]] = BoundedCache(
             _CACHED_ENTRY_LIMIT, seconds=_COOKIE_CACHE_SECONDS
@@ -190,6 +194,10 @@ class Access:
         )
         self._judges: BoundedCache[str, Voter] = BoundedCache(
             _CACHED_ENTRY_LIMIT, seconds=_ACTOR_CACHE_SECONDS
+        )
+        #: Hashes of tokens that were valid lately.
+        self._seen_tokens: BoundedCache[bytes, bool] = BoundedCache(
+            _CACHED_ENTRY_LIMIT, seconds=_SEEN_TOKEN_SECONDS
         )
 
     def forget(self) -> None:
@@ -210,10 +218,15 @@ class Access:
         session = None if token is None else await self.accounts.signed_in(token)
         return None if session is None else self.operator(session)
 
-    def operator_token(self, request: Request) -> str | None:
+    def operator_token(self, request: HTTPConnection) -> str | None:
         """The token in an operator's cookie, if its signature is valid."""
-        cookie = read_cookie(request, OPERATOR_COOKIE)
+        cookie = self.cookies.read(request, OPERATOR_COOKIE)
         return None if cookie is None else self.cookies.unseal(OPERATOR_COOKIE, cookie)
+
+    def attempt_sign_in(self, request: Request) -> AbstractAsyncContextManager[None]:
+        """For an operator's attempt to sign in, which is made inside this block; a failed one must raise `NotAllowed`."""
+        known = self.operator_token(request) is not None
+        return self.sign_in_throttle.sign_in_attempt(client_address(request), known=known)
 
     def lacks_second_factor(self, actor: Actor) -> bool:
         """Whether an operator must set up a second factor before anything else."""
@@ -242,6 +255,7 @@ class Access:
             found = await self.accounts.find_token(token)
         if found is None:
             raise NotAllowed("the token is unknown, revoked or expired; ask the operator for another")
+        self._seen_tokens.put(hash_token(token), True)
         record = found.token
         actor = Actor(
             f"token:{record.name}",
@@ -278,15 +292,36 @@ class Access:
         known = self._of_cookie(request)
         return None if known is None or await self._revoked.has(known[0].session) else known[0]
 
-    def _of_cookie(self, request: Request) -> tuple[Voter, GateResult] | None:
+    def _of_cookie(self, request: HTTPConnection) -> tuple[Voter, GateResult] | None:
         """The voter of a request's cookie and what came of the gate, if the cookie's signature is valid."""
-        cookie = read_cookie(request, VOTER_COOKIE)
+        cookie = self.cookies.read(request, VOTER_COOKIE)
         return None if cookie is None else self._voters.get(cookie) or self._verified(cookie)
 
     def _verified(self, cookie: str) -> tuple[Voter, GateResult] | None:
         token = self.cookies.unseal(VOTER_COOKIE, cookie)
         found = None if token is None else read_voter_token(token, time.time())
         return None if found is None else self._voters.put(cookie, (Voter(found[0], HUMAN), found[1]))
+
+    def session_of(self, request: HTTPConnection) -> int | None:
+        """The number of the session in a request's cookie, which may have been revoked."""
+        known = self._of_cookie(request)
+        return None if known is None else known[0].session
+
+    def recognizes(self, request: HTTPConnection) -> bool:
+        """Whether a request without a session comes from somebody who was here before, as far as signatures tell."""
+        stated = request.headers.get("authorization")
+        if stated is not None:
+            return self._seen_tokens.get(hash_token(stated.partition(" ")[2].strip())) is not None
+        proof = self._proof_of(request)
+        if proof is not None and proof != UNAVAILABLE_PROOF:
+            return self._proofs.check(proof, time.time()).result == "passed"
+        if self.operator_token(request) is not None:
+            return True
+        return self.identities is not None and self.identities.recognizes(request)
+
+    @staticmethod
+    def _proof_of(request: HTTPConnection) -> str | None:
+        return request.headers.get(PROOF_HEADER) or read_cookie(request, PROOF_COOKIE)
 
     async def _check_may_vote(self, request: Request, actor: Actor | None, queue: VotingQueue) -> None:
         """Anyone may vote in an open arena. A closed one requires the scope judge or read; a private one that or entry."""
@@ -344,7 +379,7 @@ class Access:
         if await self.needs_proof(request, queue, voter):
             gate, session = await self._pass_gate(request, queue, voter)
         elif voter is not None:
-            return voter, None
+            return voter, self._renewed(request, voter)
         if voter is None:
             if self.limits is not None:
                 known = queue.settings.entry != "open" or await self.entry.is_known(request, queue.arena)
@@ -355,17 +390,24 @@ class Access:
         token = make_voter_token(session, time.time(), gate)
         return Voter(session, HUMAN), self.cookies.header(VOTER_COOKIE, token, VOTER_COOKIE_LIFETIME)
 
+    def _renewed(self, request: HTTPConnection, voter: Voter) -> str | None:
+        """The cookie of a session under the name that it has now, if the browser has it under an earlier one."""
+        if not self.cookies.is_outdated(request, VOTER_COOKIE) or self.session_of(request) != voter.session:
+            return None
+        token = self.cookies.unseal(VOTER_COOKIE, self.cookies.read(request, VOTER_COOKIE) or "")
+        return None if token is None else self.cookies.header(VOTER_COOKIE, token, VOTER_COOKIE_LIFETIME)
+
     async def _pass_gate(
         self, request: Request, queue: VotingQueue, voter: Voter | None
     ) -> tuple[GateResult, int]:
         """What came of the gate, and the number of the session; `ProofNeeded` without a valid proof."""
-        proof = request.headers.get(PROOF_HEADER) or read_cookie(request, PROOF_COOKIE)
+        proof = self._proof_of(request)
         if proof is None:
             GATE_RESULTS.record(1.0, "asked")
             raise _proof_needed(queue)
         if proof == UNAVAILABLE_PROOF:
             if self.limits is not None:
-                await self.limits.admit_unproved(request)
+                await self.limits.admit_unproved(request, queue)
             GATE_RESULTS.record(1.0, "unavailable")
             return GateResult.UNAVAILABLE, new_session_number() if voter is None else voter.session
         checked = self._proofs.check(proof, time.time(), None if voter is None else voter.session)

@@ -38,6 +38,7 @@ from tiltyard.web.cookies import VOTER_COOKIE, Cookies
 from tiltyard.web.fast_routes import FastRouter
 from tiltyard.web.gateway_headers import PeerAddressMiddleware
 from tiltyard.web.identities import Identities
+from tiltyard.web.known_senders import KnownSenders
 from tiltyard.web.metrics import ProcessMetrics
 from tiltyard.web.middleware import EdgeMiddleware
 from tiltyard.web.pages import page_routers
@@ -66,7 +67,9 @@ class ArenasApp(FastAPI):
 
     _outermost: ASGIApp | None = None
 
-    def wrap_with_middleware(self, settings: ServingSettings, metrics: ProcessMetrics) -> None:
+    def wrap_with_middleware(
+        self, settings: ServingSettings, metrics: ProcessMetrics, access: Access
+    ) -> None:
         """Wrap the application in the edge middleware and the fast router for voters' routes."""
         inner = FastRouter(super().__call__, application=self, routes=matchups.router.routes)
         outer: Any = EdgeMiddleware(
@@ -74,6 +77,7 @@ class ArenasApp(FastAPI):
             settings=settings,
             metrics=metrics,
             dressed=lambda scope, refusal: problem_page(Request({**scope, "app": self}), refusal),
+            senders=KnownSenders(access),
         )
         if settings.trusted_proxies:
             outer = ProxyHeadersMiddleware(outer, trusted_hosts=list(settings.trusted_proxies))
@@ -134,7 +138,7 @@ def make_app(
         app.include_router(router)
     check_route_table(_guarded_routes(routers))
     add_problem_handlers(app, problem_page)
-    app.wrap_with_middleware(registry.settings, context.metrics)
+    app.wrap_with_middleware(registry.settings, context.metrics, context.access)
     return app
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -10,6 +9,8 @@ from uuid import UUID
 
 from fastapi import Request
 from starlette.applications import Starlette
+
+from tiltyard.web.export_slots import ExportSlots
 
 if TYPE_CHECKING:
     from tiltyard.arena.operators.service_status import ServiceStatusReader
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from tiltyard.web.sign_in_attempts import SignInAttempts
 
 __all__ = ["Context", "app_context", "context_of", "put_context"]
-
-#: Battle exports that run concurrently in one process.
-_CONCURRENT_EXPORT_LIMIT = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +50,7 @@ class Context:
     #: Streams of live battles that are open, by battle.
     live_readers: Counter[UUID] = field(default_factory=Counter)
     #: Held during a battle export.
-    exports: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_CONCURRENT_EXPORT_LIMIT))
+    exports: ExportSlots = field(default_factory=ExportSlots)
 
 
 def put_context(app: Starlette, context: Context) -> None:

@@ -4,6 +4,8 @@ Cookies without a valid signature are rejected without a database query. An oper
 has a row in the database. A voter's token is the number of the session and the time when it was issued; it has no row,
 so that a visit costs no query, and is valid for every database that is served with the same key. A token of entry is the
 number of an invitation and the time; shard and arena are in the name of its cookie, and thereby in what is signed.
+
+By https, names on the wire begin with ``__Host-``; signatures are of the names without it.
 """
 
 from __future__ import annotations
@@ -33,6 +35,9 @@ __all__ = [
     "read_voter_token",
 ]
 
+#: By https, browsers accept a cookie whose name begins so from this host alone, Secure and for all paths: no other
+#: site of the domain can set it.
+_HOST_PREFIX = "__Host-"
 VOTER_COOKIE = "tiltyard_session"
 OPERATOR_COOKIE = "tiltyard_operator"
 
@@ -132,6 +137,15 @@ class Cookies:
         known = _shown(signature) == signed and self._keys.verify(f"cookie {name}", token.encode(), signature)
         return token if known else None
 
+    def read(self, request: HTTPConnection, name: str) -> str | None:
+        """The raw value of a cookie. A value under the name without the prefix, from before there was one, comes second."""
+        found = read_cookie(request, _HOST_PREFIX + name) if self._secure else None
+        return read_cookie(request, name) if found is None else found
+
+    def is_outdated(self, request: HTTPConnection, name: str) -> bool:
+        """Whether a browser has a cookie under the name without the prefix only."""
+        return self._secure and read_cookie(request, _HOST_PREFIX + name) is None
+
     def header(self, name: str, token: str, life: timedelta) -> str:
         """The ``Set-Cookie`` header that sets a token."""
         return self._text(name, self.seal(name, token), int(life.total_seconds()))
@@ -145,8 +159,8 @@ class Cookies:
         return self._text(name, "", 0)
 
     def _text(self, name: str, value: str, seconds: int) -> str:
-        secure = "; Secure" if self._secure else ""
-        return f"{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}"
+        prefix, secure = (_HOST_PREFIX, "; Secure") if self._secure else ("", "")
+        return f"{prefix}{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}"
 
 
 def _shown(signature: bytes) -> str:

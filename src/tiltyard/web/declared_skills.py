@@ -16,7 +16,7 @@ from starlette.requests import HTTPConnection
 from tiltyard.arena.log.event_log import HUMAN
 from tiltyard.arena.voting.voter_requests import DeclaredSkills, Voter
 from tiltyard.errors import BadOption
-from tiltyard.web.cookies import Cookies, read_cookie
+from tiltyard.web.cookies import Cookies
 
 __all__ = ["SkillCookies", "preset_languages"]
 
@@ -44,7 +44,7 @@ class SkillCookies:
 
     def read(self, request: HTTPConnection, arena: int) -> DeclaredSkills | None:
         """What a voter has declared; ``None`` if nothing yet, or if the cookie is not one that was set here."""
-        value = read_cookie(request, self._name(arena))
+        value = self._cookies.read(request, self._name(arena))
         if not value or len(value) > _COOKIE_CHARACTERS:
             return None
         if value == "all":

@@ -12,7 +12,6 @@ from tiltyard.web.cookies import (
     Cookies,
     entry_cookie,
     make_entry_token,
-    read_cookie,
     read_entry_token,
 )
 
@@ -69,7 +68,7 @@ class EntryGrants:
     def grant(self, request: HTTPConnection, arena: int) -> EntryGrant | None:
         """What this browser was let in by, if its cookie is genuine. It may have been revoked since."""
         name = entry_cookie(self._shard, arena)
-        cookie = read_cookie(request, name)
+        cookie = self._cookies.read(request, name)
         token = None if cookie is None else self._cookies.unseal(name, cookie)
         return None if token is None else read_entry_token(token, time.time())
 

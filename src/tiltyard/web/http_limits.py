@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import logging
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +22,10 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.problem_details import problem
 from tiltyard.web.rate_limits import client_network
+
+#: Of errors only: what is malformed is counted, and not logged, since whoever sends it would fill the log.
+_LOG = logging.getLogger(f"{__name__}.protocol")
+_LOG.setLevel(logging.ERROR)
 
 __all__ = ["HEADER_BYTES", "HEADER_COUNT", "HttpLimits", "LimitedProtocol", "limited_protocol"]
 
@@ -42,7 +47,7 @@ class HttpLimits:
     def __init__(self, settings: ServingSettings, refused: Callable[[str], None] = lambda _: None) -> None:
         self.header_seconds = settings.header_seconds
         self.body_seconds = settings.body_seconds
-        #: Called for every rejected request: ``headers``, ``deadline`` or ``connections``.
+        #: Called for every rejected request: ``headers``, ``deadline``, ``connections`` or ``malformed``.
         self.refused = refused
         self._most = settings.connections_per_address
         self._proxies = [ipaddress.ip_network(proxy, strict=False) for proxy in settings.trusted_proxies]
@@ -146,6 +151,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(cast("asyncio.Transport", transport))
+        self.logger = _LOG
         self._progress = _Progress()
         self._deadline = _Deadline(self.loop, self._deadline_passed)
         self._refused = False
@@ -192,6 +198,7 @@ class LimitedProtocol(HttpToolsProtocol):
         """Answer a request that the parser rejects, unless we have answered it already."""
         if not self._refused:
             self._deadline.cancel()
+            self.limits.refused("malformed")
             super().send_400_response(msg)
 
     # Callbacks of the parser
@@ -286,7 +293,8 @@ class LimitedProtocol(HttpToolsProtocol):
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         self.flow.resume_reading()
-        self.transport.write_eof()
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
         self.loop.call_later(LINGER_SECONDS, self.transport.abort)
 
     def _may_answer(self) -> bool:

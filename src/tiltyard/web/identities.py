@@ -11,7 +11,7 @@ from tiltyard.compute_once import BoundedQueue
 from tiltyard.identity.oidc_client import CodeRequest, OidcClient
 from tiltyard.identity.person_identity import PersonIdentity
 from tiltyard.settings.sign_in_settings import SignInSettings
-from tiltyard.web.cookies import Cookies, read_cookie
+from tiltyard.web.cookies import Cookies
 from tiltyard.web.gateway_headers import GatewayHeaders
 
 __all__ = ["Identities"]
@@ -45,6 +45,10 @@ class Identities:
         token = self._token(request)
         return None if token is None else await self._people.signed_in(token)
 
+    def recognizes(self, request: HTTPConnection) -> bool:
+        """Whether the request has the cookie of a sign-in that we signed, or a gateway names who it is."""
+        return self._gateway.identity(request) is not None or self._token(request) is not None
+
     def gateway_identity(self, request: HTTPConnection) -> PersonIdentity | None:
         """What a gateway says of whom this request comes from."""
         return self._gateway.identity(request)
@@ -66,5 +70,5 @@ class Identities:
         return self._cookies.clear_header(self._cookie)
 
     def _token(self, request: HTTPConnection) -> str | None:
-        cookie = read_cookie(request, self._cookie)
+        cookie = self._cookies.read(request, self._cookie)
         return None if cookie is None else self._cookies.unseal(self._cookie, cookie)

@@ -86,7 +86,7 @@ class ProcessMetrics:
         self(instruments.REQUEST_SECONDS, seconds, (route,))
 
     def refused(self, reason: str) -> None:
-        """Count a connection that was closed because of ``headers``, ``deadline`` or ``connections``."""
+        """Count a connection that was closed because of ``headers``, ``deadline``, ``connections`` or ``malformed``."""
         self(instruments.REFUSED_CONNECTIONS, 1.0, (reason,))
 
     def _add(self, instrument: Instrument, values: tuple[str, ...]) -> _Series:

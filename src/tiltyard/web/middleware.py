@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from functools import lru_cache
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from starlette.exceptions import HTTPException
@@ -22,7 +24,12 @@ from tiltyard.web.cookies import OPERATOR_COOKIE
 from tiltyard.web.logs import log_event
 from tiltyard.web.metrics import ProcessMetrics
 from tiltyard.web.problem_details import ANSWERED_KEY, problem, problem_for_unexpected
+from tiltyard.web.rate_limits import client_network
 from tiltyard.web.request_ids import RequestScope, make_request_id
+from tiltyard.web.stranger_queue import StrangerQueue, StrangerTurn
+
+if TYPE_CHECKING:
+    from tiltyard.web.known_senders import KnownSenders
 
 __all__ = ["MAX_BODY_BYTES", "MAX_IMPORT_BYTES", "MAX_UPLOAD_FORM_BYTES", "EdgeMiddleware"]
 
@@ -30,6 +37,9 @@ __all__ = ["MAX_BODY_BYTES", "MAX_IMPORT_BYTES", "MAX_UPLOAD_FORM_BYTES", "EdgeM
 MAX_BODY_BYTES = 1024 * 1024
 MAX_IMPORT_BYTES = 1024 * 1024 * 1024
 MAX_UPLOAD_FORM_BYTES = MAX_UPLOAD_BYTES + 64 * 1024
+
+#: Bodies up to this size are read before their request waits in line, so that a slow one holds nobody up.
+_READ_AHEAD_BYTES = 64 * 1024
 
 #: Formats an error response for the client.
 ResponseFormatter = Callable[[Scope, Response], Response]
@@ -57,10 +67,18 @@ class EdgeMiddleware:
     """Rejects requests that are too large or cross-site, adds headers, counts requests, and catches all errors."""
 
     def __init__(
-        self, app: ASGIApp, *, settings: ServingSettings, metrics: ProcessMetrics, dressed: ResponseFormatter
+        self,
+        app: ASGIApp,
+        *,
+        settings: ServingSettings,
+        metrics: ProcessMetrics,
+        dressed: ResponseFormatter,
+        senders: KnownSenders | None = None,
     ) -> None:
         self._app = app
         self._dressed = dressed
+        self._senders = senders
+        self._strangers = StrangerQueue()
         self._settings = settings
         self._metrics = metrics
         self._headers = dict(_HEADERS)
@@ -81,6 +99,7 @@ class EdgeMiddleware:
     ) -> None:
         started = time.perf_counter()
         status = 0
+        turn: StrangerTurn | None = None
 
         async def sending(message: Message) -> None:
             nonlocal status
@@ -93,21 +112,30 @@ class EdgeMiddleware:
 
         try:
             refusal, receiving = self._checked(scope, receive, headers)
-            if refusal is None:
-                await self._app(scope, receiving, sending)
-            else:
-                await refusal(scope, receive, sending)
+            if refusal is None and self._senders is not None:
+                turn = self._strangers.take()
+                if turn is None and not self._senders.knows(scope):
+                    read = await _read_ahead(receiving, headers)
+                    if read is None:
+                        return
+                    receiving, turn = read, await self._strangers.wait(_network(scope))
+                    refusal = _crowded() if turn is None else None
+            await (self._app if refusal is None else refusal)(scope, receiving, sending)
         except Exception as error:  # noqa: BLE001 - every request must get a response
             if ANSWERED_KEY not in scope:
                 answer = problem_for_unexpected(error)
                 if not status:
                     await answer(scope, receive, sending)
         finally:
+            if turn is not None:
+                turn.end()
             self._note(scope, status, time.perf_counter() - started)
 
     def _note(self, scope: Scope, status: int, seconds: float) -> None:
         route = getattr(scope.get("endpoint"), "__name__", "none")
         method = scope["method"] if scope["method"] in _METHODS else "OTHER"
+        if self._senders is not None:
+            self._senders.answered(scope, status)
         self._metrics.answered(route, method, status, seconds)
         describe_span(f"{method} {route}", http__response__status_code=status)
         if self._settings.log_requests:
@@ -226,3 +254,38 @@ def _counted(receive: Receive, limit: int) -> Receive:
         return message
 
     return receiving
+
+
+async def _read_ahead(receive: Receive, headers: _Headers) -> Receive | None:
+    """Read a small body now; what was read is received again later. ``None`` if the client has left."""
+    length = headers.length
+    if length is None or not length.isdigit() or not 0 < int(length) <= _READ_AHEAD_BYTES:
+        return receive
+    messages: deque[Message] = deque()
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        messages.append(message)
+        if not message.get("more_body", False):
+            break
+
+    async def receiving() -> Message:
+        return messages.popleft() if messages else await receive()
+
+    return receiving
+
+
+def _network(scope: Scope) -> str:
+    client = scope.get("client")
+    return "" if client is None else client_network(client[0])
+
+
+def _crowded() -> Response:
+    return problem(
+        503,
+        "Too many requests wait at present; try again in some seconds.",
+        name="crowded",
+        title="Server too busy",
+        headers={"Retry-After": "3"},
+    )

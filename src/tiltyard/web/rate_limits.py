@@ -23,13 +23,21 @@ if TYPE_CHECKING:
     from tiltyard.arena.voting.voting_queue import VotingQueue
     from tiltyard.settings.serving_settings import ServingSettings
 
-__all__ = ["SignInThrottle", "VoterLimits", "client_address", "client_network"]
+__all__ = [
+    "SignInThrottle",
+    "VoterLimits",
+    "client_address",
+    "client_network",
+    "entry_throttle",
+    "sign_in_throttle",
+]
 
 #: Windows in seconds, and their limits as multiples of the limit per minute. The hour limits the open matchups
 #: that one address can leave behind, because an arena has a limited number of them.
 _SESSION_WINDOW_LIMITS = ((60, 1), (3600, 5))
-#: New sessions of a network in a minute whose browsers could compute no proof.
+#: New sessions in a minute whose browsers could compute no proof: of a network, and of an arena.
 _UNPROVED_SESSIONS_LIMIT = 2
+_UNPROVED_IN_ARENA_LIMIT = 60
 _PARSED_TEXT_LIMIT = 1_000
 _NEW_SESSIONS_MESSAGE = "too many new voters from this address; keep the session's cookie, or try again later"
 _MESSAGES = {
@@ -37,6 +45,14 @@ _MESSAGES = {
     "network": "too many {kind} from this address; wait a moment, and try again",
     "arena": "too many {kind} in this arena at present; try again later",
 }
+#: Attempts to sign in that wait in one process: of one address, and addresses in all.
+_WAITING_OF_ADDRESS_LIMIT = 20
+_WAITING_ATTEMPT_LIMIT = 50
+#: Wrong attempts of one address in ten minutes, in all processes: passwords of operators; passcodes and links of voters,
+#: of whom a lecture hall may be full.
+_WRONG_SECONDS = 600.0
+_WRONG_SIGN_IN_LIMIT = 100
+_WRONG_ENTRY_LIMIT = 1_000
 #: An IPv6 client usually controls a whole network of this size.
 _IPV6_PREFIX_BITS = 64
 
@@ -72,35 +88,80 @@ class _AddressQueue:
 class SignInThrottle:
     """Throttles attempts with passwords and links: one at a time per address, with a delay after a wrong one.
 
-    A few attempts are checked concurrently, at most one per address, so that one address cannot block others.
+    A few attempts are checked concurrently, at most one per address, so that one address cannot block others. Whoever
+    was signed in with this browser before does not wait behind those who guess from many addresses. With ``wrong``, all
+    processes together count the wrong attempts of an address.
     """
 
-    def __init__(self, most: int = 20, seconds: float = 0.5, at_once: int = 2) -> None:
+    def __init__(
+        self,
+        most: int = _WAITING_OF_ADDRESS_LIMIT,
+        seconds: float = 0.5,
+        at_once: int = 2,
+        *,
+        in_all: int = _WAITING_ATTEMPT_LIMIT,
+        wrong: SharedLimit | None = None,
+        shared: SharedLimits | None = None,
+    ) -> None:
         self._most = most
         self._seconds = seconds
         self._checking = asyncio.Semaphore(at_once)
+        self._checking_known = asyncio.Semaphore(1)
+        self._in_all = in_all
+        self._wrong = wrong
+        self._shared = shared
         #: Queues of the addresses with attempts in progress.
         self._lines: dict[str, _AddressQueue] = {}
 
     @asynccontextmanager
-    async def sign_in_attempt(self, address: str) -> AsyncIterator[None]:
-        """Make the attempt inside this block; a failed one must raise `NotAllowed`."""
+    async def sign_in_attempt(self, address: str, *, known: bool = False) -> AsyncIterator[None]:
+        """Make the attempt inside this block; a failed one must raise `NotAllowed`.
+
+        ``known``: whether somebody was signed in with this browser before.
+        """
+        if len(self._lines) >= self._in_all and address not in self._lines and not known:
+            raise Busy("too many sign-in attempts at present; try again in a moment", retry_after=5)
         line = self._lines.setdefault(address, _AddressQueue())
         if line.length >= self._most:
             raise Busy("too many sign-in attempts from this address; try again later")
         line.length += 1
         try:
             async with line.turn:
+                await self._count(address)
                 try:
-                    async with self._checking:
+                    async with self._checking_known if known else self._checking:
                         yield
                 except NotAllowed:
                     await asyncio.sleep(self._seconds)
                     raise
+                if self._wrong is not None and self._shared is not None:
+                    self._shared.give_back(self._wrong, address)
         finally:
             line.length -= 1
             if not line.length:
                 del self._lines[address]
+
+    async def _count(self, address: str) -> None:
+        """Count an attempt as a wrong one, until it proves right; `Busy` after too many."""
+        if self._wrong is not None and self._shared is not None:
+            await self._shared.admit(self._wrong, address)
+
+
+def sign_in_throttle(shared: SharedLimits | None) -> SignInThrottle:
+    """For attempts of operators to sign in."""
+    return SignInThrottle(wrong=_wrong_limit("sign-ins", _WRONG_SIGN_IN_LIMIT), shared=shared)
+
+
+def entry_throttle(shared: SharedLimits | None) -> SignInThrottle:
+    """For attempts to come in to private arenas. Whoever guesses passcodes does not keep the operator waiting."""
+    return SignInThrottle(wrong=_wrong_limit("entries", _WRONG_ENTRY_LIMIT), shared=shared)
+
+
+def _wrong_limit(kind: str, most: int) -> SharedLimit:
+    message = "too many wrong attempts from this address; try again in some minutes"
+    return SharedLimit(
+        f"wrong {kind} of a network", f"wrong {kind}", "network", most, message, _WRONG_SECONDS
+    )
 
 
 class VoterLimits:
@@ -128,7 +189,9 @@ class VoterLimits:
             if per_minute
         ]
         self._easy = _limits("network", {"challenges": easy} if easy else {}).get("challenges")
-        self._unproved = _limits("network", {"sessions without proof": _UNPROVED_SESSIONS_LIMIT})
+        unproved = "sessions without proof"
+        self._unproved = _limits("network", {unproved: _UNPROVED_SESSIONS_LIMIT})[unproved]
+        self._unproved_in_arena = _limits("arena", {unproved: _UNPROVED_IN_ARENA_LIMIT})[unproved]
         #: Limits of arenas by their text, which is the same for many.
         self._arenas: BoundedCache[str, Mapping[str, SharedLimit]] = BoundedCache(_PARSED_TEXT_LIMIT)
 
@@ -156,10 +219,10 @@ class VoterLimits:
                 await self.shared.admit(limit, address)
         await self._admit_in_arena("sessions", queue)
 
-    async def admit_unproved(self, request: HTTPConnection) -> None:
+    async def admit_unproved(self, request: HTTPConnection, queue: VotingQueue) -> None:
         """Count a new session whose browser could compute no proof, or raise `Busy`: they queue."""
-        for limit in self._unproved.values():
-            await self.shared.admit(limit, client_address(request))
+        await self.shared.admit(self._unproved, client_address(request))
+        await self.shared.admit(self._unproved_in_arena, queue.arena)
 
     async def is_crowded(self, request: HTTPConnection) -> bool:
         """Count a challenge; whether its network has asked for so many that they get harder."""

@@ -18,7 +18,7 @@ from starlette.requests import HTTPConnection
 
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.identity.oidc_client import CodeRequest
-from tiltyard.web.cookies import Cookies, read_cookie
+from tiltyard.web.cookies import Cookies
 from tiltyard.web.pages import paths
 
 __all__ = ["SignInAttempt", "SignInAttempts"]
@@ -58,7 +58,7 @@ class SignInAttempts:
 
     def find(self, request: HTTPConnection, state: str, redirect_uri: str) -> SignInAttempt | None:
         """The attempt of this browser with this state; ``None`` if it has another one, or none, or it is too old."""
-        cookie = read_cookie(request, self._cookie)
+        cookie = self._cookies.read(request, self._cookie)
         token = None
         if cookie is not None:
             token = self._cookies.unseal(self._cookie, cookie, longest=_MAX_COOKIE_CHARACTERS)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import ssl
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tiltyard.arena.secret_keys import KEY_VARIABLE, open_keys
-from tiltyard.errors import NotFound
+from tiltyard.errors import BadOption, NotFound
 from tiltyard.settings.environment import Environment
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.settings.sign_in_settings import read_sign_in
@@ -17,7 +18,21 @@ if TYPE_CHECKING:
     from tiltyard.arena.content.answer_import import ImportResult
     from tiltyard.arena.operators.live_setup import LiveArenaRequest, LiveSetup
 
-__all__ = ["StartupResult", "arena_name_from_file", "prepare_server"]
+__all__ = ["StartupResult", "arena_name_from_file", "check_certificate", "prepare_server"]
+
+
+def check_certificate(settings: ServingSettings) -> None:
+    """Raise `BadOption` if the files of the certificate cannot be used."""
+    if settings.tls_certificate is None:
+        return
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(settings.tls_certificate, settings.tls_key)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise BadOption(
+            f"the certificate {settings.tls_certificate} and its key {settings.tls_key} cannot be used: "
+            f"{reason or error}; expected two PEM files, the key without a passphrase"
+        ) from None
 
 
 @dataclass(frozen=True)

@@ -137,6 +137,11 @@ class SharedLimits:
         bucket.spent += 1
         return True
 
+    def give_back(self, limit: SharedLimit, key: int | str) -> None:
+        """Uncount one that was counted and turned out not to be meant by the limit."""
+        bucket = self._bucket(limit, key)
+        bucket.granted = min(bucket.granted + 1, limit.count)
+
     async def admit(self, limit: SharedLimit, key: int | str) -> None:
         """Count one, or raise `Busy`. Waits for the database only if this process's share is used up."""
         wait = await self.refusal_seconds(limit, key)

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
-import logging
 from collections.abc import Generator, Iterator
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response, StreamingResponse
 from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from tiltyard.arena.log.battle_export import MEDIA_TYPES, export_battles, open_export
 from tiltyard.errors import NotAllowed
 from tiltyard.files.battle_stream import Container
 from tiltyard.web.access import CurrentActor, keys_of, registry_of
 from tiltyard.web.context import context_of
+from tiltyard.web.export_slots import ExportSlot, StalledReader
 from tiltyard.web.problem_details import Documented, document_problems
 from tiltyard.web.reader_access import Plain, ReadableArena, SourceName, source_number
 
@@ -26,10 +25,6 @@ __all__ = ["router"]
 
 router = APIRouter(prefix="/api/v1/arenas/{arena}", tags=["readers"])
 
-_LOG = logging.getLogger(__name__)
-
-#: Seconds without progress after which an export is aborted.
-_STALLED_READER_SECONDS = 60.0
 _FILES: Documented = {
     200: {
         "description": "Battles in log order.",
@@ -71,13 +66,10 @@ async def battles(
             "this arena does not tell names, and the battles have them; sign in as its operator, or use a token that may "
             "read it"
         )
-    url, places = registry_of(request).url, context_of(request).exports
+    url, slots = registry_of(request).url, context_of(request).exports
     number = None if source is None else source_number(source)
     export = await run_in_threadpool(open_export, url, arena.arena, source=number, upto=upto, release=release)
-    if places.locked():
-        raise HTTPException(503, "Other exports are running; try again soon.", {"Retry-After": "10"})
-    await places.acquire()
-    file = _File(export_battles(url, keys_of(request), export, format), places)
+    file = _File(export_battles(url, keys_of(request), export, format), slots.take())
     headers = {
         "Content-Disposition": f'attachment; filename="{arena.name}-battles-{export.position}.{format}"',
         "Tiltyard-Position": str(export.position),
@@ -88,9 +80,9 @@ async def battles(
 class _File:
     """A running export, and its slot."""
 
-    def __init__(self, pieces: Generator[bytes, None, None], places: asyncio.Semaphore) -> None:
+    def __init__(self, pieces: Generator[bytes, None, None], slot: ExportSlot) -> None:
         self._pieces = pieces
-        self._places = places
+        self.slot = slot
 
     async def begun(self) -> Iterator[bytes]:
         """The chunks, with the first one already computed, so that an early failure gives a proper error response."""
@@ -104,11 +96,7 @@ class _File:
     def close(self) -> None:
         """Stop the export and release its slot."""
         self._pieces.close()
-        self._places.release()
-
-
-class _Stalled(Exception):
-    """The client does not read."""
+        self.slot.release()
 
 
 class _FileResponse(StreamingResponse):
@@ -119,18 +107,9 @@ class _FileResponse(StreamingResponse):
         self._file = file
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def pressing(message: Message) -> None:
-            try:
-                async with asyncio.timeout(_STALLED_READER_SECONDS):
-                    await send(message)
-            except TimeoutError:
-                raise _Stalled from None
-
         try:
-            await super().__call__(scope, receive, pressing)
-        except _Stalled:
-            _LOG.info(
-                "an export was aborted: the client read nothing for %s seconds", _STALLED_READER_SECONDS
-            )
+            await super().__call__(scope, receive, partial(self._file.slot.send, send))
+        except StalledReader:
+            return
         finally:
             self._file.close()

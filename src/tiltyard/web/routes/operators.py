@@ -14,7 +14,6 @@ from tiltyard.errors import CodeNeeded, NotAllowed, NotFound
 from tiltyard.web.access import Access, Actor, CurrentActor, access_of, origin_of, registry_of, require_scope
 from tiltyard.web.cookies import OPERATOR_COOKIE
 from tiltyard.web.problem_details import document_problems
-from tiltyard.web.rate_limits import client_address
 from tiltyard.wire.operators import ClaimRequest, Me, NewToken, SignInRequest, TokenList, TokenRequest
 
 __all__ = [
@@ -151,7 +150,7 @@ async def end_sign_in(request: Request) -> None:
 async def claim_operator(request: Request, response: Response, token: str, name: str, password: str) -> Me:
     """Use an operator's link and sign in; the response sets a cookie."""
     access = access_of(request)
-    async with access.sign_in_throttle.sign_in_attempt(client_address(request)):
+    async with access.attempt_sign_in(request):
         name = await access.accounts.claim(token, name, password)
     access.forget()
     return await sign_in_operator(request, response, name, password)
@@ -165,7 +164,7 @@ async def sign_in_operator(
     `CodeNeeded` if a code is needed and not given: the cookie is that of a session that waits for it.
     """
     access = access_of(request)
-    async with access.sign_in_throttle.sign_in_attempt(client_address(request)):
+    async with access.attempt_sign_in(request):
         token = await access.accounts.sign_in(name, password, origin_of(request))
     session = await access.accounts.signed_in(token)
     if session is None and code is not None:
@@ -179,7 +178,7 @@ async def sign_in_operator(
 async def send_code(request: Request, response: Response, token: str, code: str) -> Me:
     """Sign in with a code of the second factor, after the password; the response sets a new cookie."""
     access, pool = access_of(request), registry_of(request).pool
-    async with access.sign_in_throttle.sign_in_attempt(client_address(request)):
+    async with access.attempt_sign_in(request):
         signed = await finish_sign_in(pool, access.keys, token, code, origin_of(request))
     session = await access.accounts.signed_in(signed)
     if session is None:

@@ -27,7 +27,6 @@ from tiltyard.web.pages.operator.operator_access import (
     session_of,
 )
 from tiltyard.web.pages.operator.qr_code import draw_qr_code
-from tiltyard.web.rate_limits import client_address
 
 __all__ = ["router"]
 
@@ -69,7 +68,7 @@ async def off_form(request: Request, code: Code = "") -> Response:
     """Turn the second factor off, with a code of it."""
     own, access = session_of(request), access_of(request)
     try:
-        async with access.sign_in_throttle.sign_in_attempt(client_address(request)):
+        async with access.attempt_sign_in(request):
             await turn_off_second_factor(
                 pool_of(request), access.keys, own, code, actor=actor_of(request).name
             )

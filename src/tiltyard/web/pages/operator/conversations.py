@@ -10,7 +10,6 @@ from typing import Annotated, BinaryIO
 from fastapi import Query, Request
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException
 
 from tiltyard.arena.live.conversation_release import write_conversations
 from tiltyard.arena.live.prompt_promotion import promote_prompts
@@ -64,10 +63,7 @@ async def _send(
     request: Request, write: Callable[[Path], object], name: str, media_type: str
 ) -> StreamingResponse:
     """Write a file and send it. It has no name any more when it is sent, so that nothing is left of it."""
-    places = context_of(request).exports
-    if places.locked():
-        raise HTTPException(503, "Other exports are running; try again soon.", {"Retry-After": "10"})
-    async with places:
+    async with context_of(request).exports.take():
         file, size = await run_in_threadpool(_written, write)
     headers = {
         "Content-Disposition": f'attachment; filename="{name}"',

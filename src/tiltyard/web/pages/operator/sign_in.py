@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse
 from tiltyard.arena.accounts import LinkPurpose
 from tiltyard.errors import BadOption, Busy, CodeNeeded, NotAllowed
 from tiltyard.web.access import access_of, registry_of
-from tiltyard.web.cookies import OPERATOR_COOKIE, read_cookie
+from tiltyard.web.cookies import OPERATOR_COOKIE
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.layout import redirect_to, render_page
 from tiltyard.web.pages.operator.labels import ROLE_MEANINGS
@@ -49,7 +49,7 @@ async def sign_in_page(request: Request, next: str = HOME) -> HTMLResponse:
     known = None if "authorization" in request.headers else await access.actor(request)
     visitor = _Visitor(
         known=None if known is None else known.name.removeprefix("operator:"),
-        lapsed=known is None and read_cookie(request, OPERATOR_COOKIE) is not None,
+        lapsed=known is None and access_of(request).cookies.read(request, OPERATOR_COOKIE) is not None,
         claimed_before=await access.accounts.has_operator(),
     )
     return _form(request, paths.local(next, HOME), visitor)

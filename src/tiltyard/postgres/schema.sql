@@ -274,6 +274,16 @@ CREATE TABLE public.crowd_changes (
     reason text
 );
 
+CREATE TABLE public.crowd_watches (
+    arena integer NOT NULL,
+    generation bigint NOT NULL,
+    "position" bigint NOT NULL,
+    version text NOT NULL,
+    state bytea NOT NULL,
+    made_at timestamp with time zone DEFAULT now() NOT NULL
+);
+ALTER TABLE ONLY public.crowd_watches ALTER COLUMN state SET STORAGE EXTERNAL;
+
 CREATE TABLE public.events (
     arena integer NOT NULL,
     "position" bigint NOT NULL,
@@ -851,6 +861,9 @@ ALTER TABLE ONLY public.contents
 ALTER TABLE ONLY public.crowd_changes
     ADD CONSTRAINT crowd_changes_pkey PRIMARY KEY (arena, "position");
 
+ALTER TABLE ONLY public.crowd_watches
+    ADD CONSTRAINT crowd_watches_pkey PRIMARY KEY (arena);
+
 ALTER TABLE ONLY public.endings
     ADD CONSTRAINT endings_pkey PRIMARY KEY (arena, source, serial, bucket);
 
@@ -1133,6 +1146,9 @@ ALTER TABLE ONLY public.consents
 
 ALTER TABLE ONLY public.crowd_changes
     ADD CONSTRAINT crowd_changes_arena_fkey FOREIGN KEY (arena) REFERENCES public.arenas(arena);
+
+ALTER TABLE ONLY public.crowd_watches
+    ADD CONSTRAINT crowd_watches_arena_fkey FOREIGN KEY (arena) REFERENCES public.arenas(arena);
 
 ALTER TABLE ONLY public.excluded_votes
     ADD CONSTRAINT excluded_votes_exclusion_fkey FOREIGN KEY (exclusion) REFERENCES public.exclusions(exclusion);

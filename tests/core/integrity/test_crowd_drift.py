@@ -155,7 +155,54 @@ def test_old_sessions_are_forgotten():
         np.ones(n, bool),
     )
     drift.watch(votes)
-    assert len(drift._lately) == 2 * n
+
+    def remembered():
+        saved = drift.saved()
+        return len(saved["session_lately_keys"]), len(saved["session_before_keys"])
+
+    assert remembered() == (2 * n, 0)
     drift.watch(votes[:10])
-    assert (len(drift._lately), len(drift._before)) == (20, 2 * n)
+    assert remembered() == (20, 2 * n)
     assert drift.signs() == []
+
+
+def test_old_starting_points_are_thinned_out():
+    settings = DriftSettings(span_votes=4_000, start_votes=10)
+    drift = CrowdDrift(2, 1, settings)
+    n = 6_000
+    score = np.arange(n) % 2 * 1.0
+    votes = WatchedVotes(
+        np.zeros(n, np.int64),
+        np.ones(n, np.int64),
+        score,
+        np.arange(n),
+        np.ones((n, 1), bool),
+        np.ones(n, bool),
+    )
+    drift.watch(votes)
+    numbers = [(n - 10 - start) // 10 for start in drift.saved()["start_votes"].tolist()]
+    assert numbers[-32:] == list(range(31, -1, -1))
+    assert 300 < numbers[0] < settings.starts
+    assert len(numbers) < 130
+    # From any of the past, there is a starting point not much before it.
+    assert all(np.diff(numbers)[::-1] >= -np.maximum(np.sort(numbers)[1:] / 8, 1))
+
+
+@pytest.mark.parametrize("explained", [False, True])
+def test_what_is_saved_and_restored_goes_on_with_the_same_bits(explained):
+    first, crowd = CrowdDrift(MODELS - 1, GROUPS), Crowd(9)
+    assert CrowdDrift.restored(first.saved()).signs() == []
+    first.widen(MODELS)
+    first.watch(crowd.votes(1_130))
+    if explained:
+        first.forget_evidence()
+    second = CrowdDrift.restored(first.saved())
+    more, rigged = crowd.votes(700), for_model(MODELS - 1, 80, sessions=40, counted=False)
+    for drift in (first, second):
+        drift.watch(more)
+        drift.count(0, 1, 1.0)
+        drift.watch(rigged)
+    assert second.signs()
+    assert second.signs() == first.signs()
+    ours, theirs = first.saved(), second.saved()
+    assert all(np.array_equal(ours[name], theirs[name]) for name in ours)

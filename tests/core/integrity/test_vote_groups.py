@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import numpy as np
+
 from tiltyard.core.integrity import vote_groups
-from tiltyard.core.integrity.vote_groups import VOTE_GROUPS, VoteGrouping
+from tiltyard.core.integrity.vote_groups import VOTE_GROUPS, VoteGrouping, group_flags
 
 
-def named(inside):
+def named(bits):
+    (inside,) = group_flags(np.array([bits]))
     return [name for name, member in zip(VOTE_GROUPS, inside, strict=True) if member]
 
 
@@ -39,14 +42,25 @@ def test_every_vote_is_in_all_votes_and_in_one_quarter_of_the_day():
 
 
 def test_memory_is_bounded_and_active_sessions_are_kept(monkeypatch):
-    monkeypatch.setattr(vote_groups, "_REMEMBERED_SESSION_COUNT", 3)
+    monkeypatch.setattr(vote_groups, "_REMEMBERED_DEED_COUNT", 12)
     grouping = VoteGrouping()
     for _ in range(10):
         grouping.vote(7, 0.0, None)
-    for session in (1, 2, 3):
+    for session in range(10, 20):
         grouping.vote(session, 0.0, None)
     assert "new-voters" not in named(grouping.vote(7, 0.0, None))
-    for session in range(10, 17):
+    for session in range(30, 54):
         grouping.vote(session, 0.0, None)
     assert "new-voters" in named(grouping.vote(7, 0.0, None))
-    assert len(grouping._lately) + len(grouping._before) <= 6
+    assert sum(len(array) for name, array in grouping.saved().items() if name.endswith("keys")) <= 24
+
+
+def test_what_is_saved_and_restored_goes_on():
+    grouping = VoteGrouping()
+    for _ in range(8):
+        grouping.vote(7, 0.0, None)
+    for _ in range(6):
+        grouping.skip(8)
+    again = VoteGrouping.restored(grouping.saved())
+    for session in (7, 7, 7, 8, 8):
+        assert again.vote(session, 0.0, None) == grouping.vote(session, 0.0, None)

@@ -22,6 +22,7 @@ __all__ = [
     "append_change",
     "explain_change",
     "list_changes",
+    "read_changes_unexplained_at",
     "read_open_changes",
 ]
 
@@ -54,10 +55,17 @@ class FoundChange:
 
 
 def read_open_changes(connection: Connection, arena: int, position: int) -> list[OpenChange]:
-    """The changes that were not explained when the log was at this position."""
+    """The changes that were told and not explained when the log was at this position."""
+    found = read_changes_unexplained_at(connection, arena, position)
+    return [change for change in found if change.position <= position]
+
+
+def read_changes_unexplained_at(connection: Connection, arena: int, position: int) -> list[OpenChange]:
+    """The changes that were not explained at this position, whether they were told by then or later."""
     values = {"arena": arena, "position": position}
     with translate_errors("read the changes of an arena's crowd"):
-        return [OpenChange(*row) for row in connection.execute(statement("crowd_open_at"), values).fetchall()]
+        found = connection.execute(statement("crowd_unexplained_at"), values).fetchall()
+    return [OpenChange(*row) for row in found]
 
 
 async def append_change(

@@ -1,7 +1,7 @@
--- name: crowd_open_at
--- Changes of the crowd that were found up to a position and not explained up to it.
+-- name: crowd_unexplained_at
+-- Changes of the crowd that are not explained, or were not up to a position.
 SELECT position, model, vote_group FROM crowd_changes
-WHERE arena = %(arena)s AND position <= %(position)s AND (explained IS NULL OR explained > %(position)s)
+WHERE arena = %(arena)s AND (explained IS NULL OR explained > %(position)s)
 ORDER BY position;
 
 -- name: crowd_add

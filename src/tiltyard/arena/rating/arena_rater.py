@@ -18,13 +18,11 @@ import numpy as np
 
 from tiltyard.arena.boards.snapshots import Snapshot, read_latest_position
 from tiltyard.arena.log.crowd_changes import read_open_changes
-from tiltyard.arena.log.event_details import CrowdChangedDetail
 from tiltyard.arena.log.event_log import HUMAN, SOURCES, LogKind
 from tiltyard.arena.log.log_columns import LogColumns, read_columns
 from tiltyard.arena.log.rosters import Roster, read_roster_sync
 from tiltyard.arena.rating.board_publisher import BoardMoment, TimeBudget, make_snapshot, open_matchups_at
 from tiltyard.arena.rating.checkpoints import StoredCheckpoint, thin_checkpoints
-from tiltyard.arena.rating.crowd_watch import HISTORY_EVENTS, CrowdWatch
 from tiltyard.arena.rating.fold_progress import FoldProgress
 from tiltyard.arena.rating.log_replay import active_exclusions, restore_progress
 from tiltyard.arena.rating.rater_progress import (
@@ -42,17 +40,14 @@ from tiltyard.arena.rating.rater_progress import (
     read_undone_votes,
     undoable_from,
 )
+from tiltyard.arena.rating.watched_crowd import RatedPlace, TellChange, WatchedCrowd
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.errors import Deposed, StoreFault
 from tiltyard.instruments import BOARD_LAG_SECONDS, BOARDS, RATED_EVENTS
 
-__all__ = ["ArenaRater", "RaterPace", "TellChange"]
-
-#: Appends that the results of a model shifted in a group of votes of an arena.
-TellChange = Callable[[int, int, int, CrowdChangedDetail], object]
+__all__ = ["ArenaRater", "RaterPace"]
 
 _LOG = logging.getLogger(__name__)
-_LAST_POSITION = 2**63 - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: Seconds after the undo deadline at which a vote becomes final by this process's clock, whatever the log's
 #: time: a clock that was set back must not stop an arena.
@@ -88,8 +83,7 @@ class ArenaRater:
     ) -> None:
         """Without ``tell_change``, which appends a change of the crowd to the log, the crowd is not watched."""
         self.arena = arena
-        self._tell_change = tell_change
-        self._watch: CrowdWatch | None = None
+        self._crowd = None if tell_change is None else WatchedCrowd(connection, arena.arena, tell_change)
         self.term = term
         self._connection = connection
         self._pace = RaterPace() if pace is None else pace
@@ -155,7 +149,7 @@ class ArenaRater:
             self._fold_final_events()
         else:
             self._commit([])
-        return self._rated.horizon > self.position
+        return self._watch_crowd() or self._rated.horizon > self.position
 
     def finish(self) -> None:
         """Write a checkpoint if the last one is not up to date."""
@@ -204,40 +198,26 @@ class ArenaRater:
         columns = self._read(self._rated.horizon)
         changes = np.flatnonzero((columns.kind == LogKind.EXCLUDE) | (columns.kind == LogKind.RESTORE))
         if len(changes) and changes[0] == 0:
-            self._regenerate(columns[:1])
+            # The crowd before an exclusion is looked at with all the votes that there were.
+            if not self._watch_crowd():
+                self._regenerate(columns[:1])
             return
         columns = columns[: changes[0]] if len(changes) else columns
-        self._watch_crowd(columns)
+        if self._crowd is not None:
+            self._crowd.take(columns.without(self._undone), self._excluded[HUMAN])
         boards = self._fold(columns)
         self._target = self.position
         self._commit(boards)
 
-    # The crowd
+    def _watch_crowd(self) -> bool:
+        """Look whether the crowd changes; return whether there are more events to look at.
 
-    def _watch_crowd(self, columns: LogColumns) -> None:
-        """Look whether the crowd changes. Live answers change too, so that there is nothing to compare with."""
-        if self._tell_change is None or self.arena.settings.kind == "live":
-            return
-        if self._watch is None:
-            self._watch = self._begin_watch()
-        self._watch.follow(columns.without(self._undone), self._excluded[HUMAN])
-        if not self._watch.is_due:
-            return
-        known = {
-            change.model for change in read_open_changes(self._connection, self.arena.arena, _LAST_POSITION)
-        }
-        for model, (group, detail) in self._watch.look().items():
-            if model not in known:
-                self._tell_change(self.arena.arena, model, group, detail)
-
-    def _begin_watch(self) -> CrowdWatch:
-        """A watch of the latest votes up to here."""
-        after = max(self.position - HISTORY_EVENTS, 0)
-        watch = CrowdWatch(len(self._roster().models) if after else 0)
-        history = read_columns(self._connection, self.arena.arena, after, self.position)
-        undone = read_undone_votes(self._connection, self.arena.arena, after, self._known)
-        watch.follow(history.without(undone), self._excluded[HUMAN])
-        return watch
+        Live answers change too, so that there is nothing to compare with.
+        """
+        if self._crowd is None or self.arena.settings.kind == "live" or self.position < self._target:
+            return False
+        place = RatedPlace(self._generation, self.position, self._excluded[HUMAN], self._known)
+        return self._crowd.catch_up(place, self._pace.step)
 
     def _catch_up(self) -> None:
         """Fold towards the position that is published already; no boards are made on the way."""
@@ -296,7 +276,6 @@ class ArenaRater:
         first = find_first_excluded(self._connection, self.arena.arena, [changes[self._generation].exclusion])
         self._generation += 1
         self._excluded = self._excluded_at(self._generation)
-        self._watch = None
         if first is not None and first <= self.position:
             self._begin(self._restored(self.position))
         else:
@@ -348,7 +327,8 @@ class ArenaRater:
         before, there = self._rated, self.position == self._target
         after = replace(before, position=self.position, generation=self._generation) if there else before
         saved = self._checkpoint() if checkpoint else None
-        commit_rated(self._connection, self.arena.arena, before, after, boards, saved)
+        also = self._crowd.store if self._crowd is not None else lambda: None
+        commit_rated(self._connection, self.arena.arena, before, after, boards, saved, also)
         self._rated = after
         RATED_EVENTS.record(max(after.position - before.position, 0))
         BOARDS.record(len(boards))

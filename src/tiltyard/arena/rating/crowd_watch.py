@@ -1,147 +1,211 @@
 """Watches the votes of people in one arena for changes of the crowd.
 
-What is watched are blind votes that are rated or wait to be, and are not excluded. A vote that waits is compared with the
-ratings, and they learn from it only when it is admitted. The watch has a memory of the latest votes only: a rater that starts
-reads them again from the log.
+A vote that waits is compared with the ratings, and they learn from it only when it is admitted. Votes are tested in blocks that the log alone determines, so that
+a watch finds the same changes at the same positions however it is fed, and if it is saved and restored in between.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tiltyard.arena.log.event_details import CrowdChangedDetail
 from tiltyard.arena.log.event_log import HUMAN, LogKind
 from tiltyard.arena.log.log_columns import LogColumns
+from tiltyard.arena.rating.grouped_votes import EVENT_COLUMNS, SCORES, GroupedVote, VoteGrouper, WatchedEvent
 from tiltyard.core.integrity.crowd_drift import CrowdDrift, DriftSign, WatchedVotes
-from tiltyard.core.integrity.vote_groups import VOTE_GROUPS, VoteGrouping
+from tiltyard.core.integrity.vote_groups import VOTE_GROUPS, group_flags
 from tiltyard.core.judging.power_analysis import POINTS_PER_LOGIT
-from tiltyard.core.policy.state.vote_marks import NO_MARK, VoteMark
-from tiltyard.core.ratings.scoring import Scoring
+from tiltyard.core.policy.validity.state_encoding import decode_state, encode_state
 
-__all__ = ["HISTORY_EVENTS", "CrowdWatch"]
+__all__ = ["HISTORY_EVENTS", "WATCH_VERSION", "CrowdWatch", "FoundSign"]
 
-#: Events before its start that a watch reads: a span of the test has fewer.
+#: Events that are read at least to start a watch from the log, and twice as many at most: a span of the test has fewer.
 HISTORY_EVENTS = 400_000
-#: Votes between two looks at the evidence, for a small roster; each model adds two.
-_LOOK_VOTES = 50
+#: The version of a saved watch. One of another version cannot be restored.
+WATCH_VERSION = f"watch-1 {len(VOTE_GROUPS)} groups"
+#: Votes that are tested at once; and models for which the evidence is looked at after each block, twice as many for which it
+#: is after every second, and so on.
+_BLOCK_VOTES = 50
+_LOOK_MODEL_COUNT = 20
 #: Sessions that are named with a change, those with most votes first.
 _SESSION_LIMIT = 1_000
-_SECOND_MICROSECONDS = 1_000_000
-_SCORES = Scoring().by_kind()
-#: Marks of votes that count, or will.
-_WATCHED = (NO_MARK, VoteMark.WAITING)
 _OF_BOTH_SOURCES = (LogKind.WIDEN, LogKind.CROWD_EXPLAINED)
-_ENDINGS = (LogKind.VOTE, LogKind.SKIP, LogKind.EXPIRE, LogKind.RELEASED)
+#: A `GroupedVote` as it is remembered.
+_VOTE = np.dtype(
+    [
+        ("position", np.int64),
+        ("session", np.int64),
+        ("groups", np.int32),
+        ("a", np.int16),
+        ("b", np.int16),
+        ("score", np.int8),
+        ("counted", np.bool_),
+    ]
+)
+
+Array = npt.NDArray[Any]
+Votes = npt.NDArray[np.void]
 
 
-class _Vote(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class FoundSign:
+    """The results of a model shifted in a group of votes, as seen at a position of the log."""
+
     position: int
-    session: int
-    a: int
-    b: int
-    score: float
-    groups: tuple[bool, ...]
-    counted: bool
+    model: int
+    group: int
+    detail: CrowdChangedDetail
 
 
 class CrowdWatch:
-    """The latest votes of one arena."""
+    """The crowd of one arena up to ``position`` of its log."""
 
-    def __init__(self, models: int) -> None:
+    def __init__(self, models: int, position: int = 0) -> None:
+        self.position = position
         self._drift = CrowdDrift(models, len(VOTE_GROUPS))
-        self._grouping = VoteGrouping()
-        #: When each open matchup was shown, in microseconds, by serial.
-        self._shown: dict[int, int] = {}
-        #: The votes that a sign may be about.
-        self._latest: deque[_Vote] = deque(maxlen=self._drift.settings.span_votes)
-        self._looked = 0
+        self._grouper = VoteGrouper()
+        #: Votes of a block that is not complete.
+        self._block: list[GroupedVote] = []
+        #: The votes that a sign may be about, in pieces, and how many there are.
+        self._latest: deque[Votes] = deque()
+        self._latest_count = 0
+        self._unlooked_blocks = 0
 
-    @property
-    def is_due(self) -> bool:
-        """Whether there are enough new votes for another look at the evidence."""
-        return self._drift.votes - self._looked >= _LOOK_VOTES + 2 * self._drift.models
+    def follow(self, columns: LogColumns, excluded: Collection[int]) -> list[FoundSign]:
+        """Add the next events of the log; return the models whose results shifted, at each look at the evidence.
 
-    def follow(self, columns: LogColumns, excluded: Collection[int]) -> None:
-        """Add the next events of the log. ``excluded`` are serials of votes that do not count."""
+        ``excluded`` are serials of votes that do not count.
+        """
         rows = np.flatnonzero((columns.source == HUMAN) | np.isin(columns.kind, _OF_BOTH_SOURCES))
-        names = ("position", "at", "kind", "serial", "session", "a", "b", "outcome", "blind", "mark")
-        waiting: list[_Vote] = []
-        for position, at, kind, serial, session, a, b, outcome, blind, mark in zip(
-            *(getattr(columns, name)[rows].tolist() for name in names), strict=True
-        ):
-            if kind in (LogKind.SERVED, LogKind.SHOWN):
-                self._shown[serial] = at
-            elif kind in _ENDINGS:
-                shown = self._shown.pop(serial, None)
-                if kind == LogKind.SKIP:
-                    self._grouping.skip(session)
-                elif kind == LogKind.VOTE and blind != 0 and mark in _WATCHED and serial not in excluded:
-                    seconds = None if shown is None else (at - shown) / _SECOND_MICROSECONDS
-                    inside = self._grouping.vote(session, at / _SECOND_MICROSECONDS, seconds)
-                    if not np.isnan(_SCORES[outcome]) and a != b:
-                        score = float(_SCORES[outcome])
-                        counted = mark == NO_MARK
-                        waiting.append(_Vote(position, session, a, b, score, tuple(inside.tolist()), counted))
-            elif kind == LogKind.ADMIT and serial not in excluded and not np.isnan(_SCORES[outcome]):
-                self._watch(waiting)
-                self._drift.count(a, b, float(_SCORES[outcome]))
-            elif kind == LogKind.WIDEN:
-                self._watch(waiting)
-                self._drift.widen(max(a, self._drift.models))
-            elif kind == LogKind.CROWD_EXPLAINED:
-                self._watch(waiting)
-                self._drift.forget_evidence()
-        self._watch(waiting)
+        found: list[FoundSign] = []
+        for row in zip(*(getattr(columns, name)[rows].tolist() for name in EVENT_COLUMNS), strict=True):
+            event = WatchedEvent(*row)
+            vote = self._grouper.read(event, excluded)
+            if vote is not None:
+                self._block.append(vote)
+                found += self._test_block()
+            elif event.kind == LogKind.ADMIT and event.serial not in excluded:
+                self._admit(event)
+            elif event.kind in _OF_BOTH_SOURCES:
+                self._test()
+                if event.kind == LogKind.WIDEN:
+                    self._drift.widen(max(event.a, self._drift.models))
+                else:
+                    self._drift.forget_evidence()
+        if len(columns):
+            self.position = int(columns.position[-1])
+        return found
 
-    def _watch(self, votes: list[_Vote]) -> None:
-        """Give votes to the test, and empty the list."""
-        if not votes:
+    def _admit(self, event: WatchedEvent) -> None:
+        """A vote that waited counts from now on."""
+        if not np.isnan(SCORES[event.outcome]):
+            self._drift.count(event.a, event.b, float(SCORES[event.outcome]))
+
+    def _test_block(self) -> list[FoundSign]:
+        """Test the votes of a complete block, and look at the evidence if that is due."""
+        if len(self._block) < _BLOCK_VOTES:
+            return []
+        self._test()
+        self._unlooked_blocks += 1
+        if self._unlooked_blocks * _LOOK_MODEL_COUNT < self._drift.models:
+            return []
+        self._unlooked_blocks = 0
+        return self._look()
+
+    def _test(self) -> None:
+        """Give the votes that wait for their block to be complete to the test."""
+        if not self._block:
             return
+        votes = np.array(self._block, dtype=_VOTE)
+        self._block = []
         self._drift.watch(
             WatchedVotes(
-                a=np.array([vote.a for vote in votes]),
-                b=np.array([vote.b for vote in votes]),
-                score=np.array([vote.score for vote in votes]),
-                session=np.array([vote.session for vote in votes]),
-                groups=np.array([vote.groups for vote in votes]),
-                counted=np.array([vote.counted for vote in votes]),
+                a=votes["a"].astype(np.int64),
+                b=votes["b"].astype(np.int64),
+                score=votes["score"] / 2.0,
+                session=votes["session"],
+                groups=group_flags(votes["groups"].astype(np.int64)),
+                counted=votes["counted"],
             )
         )
-        self._latest.extend(votes)
-        votes.clear()
+        self._latest.append(votes)
+        self._latest_count += len(votes)
+        while self._latest_count - len(self._latest[0]) >= self._drift.settings.span_votes:
+            self._latest_count -= len(self._latest.popleft())
 
-    def look(self) -> dict[int, tuple[int, CrowdChangedDetail]]:
+    def _look(self) -> list[FoundSign]:
         """Models whose results shifted now, each with the group that shows it best, and the evidence.
 
         Where one model wins more, its opponents lose more: only shifts in the direction of the strongest one are told.
         """
-        self._looked = self._drift.votes
-        found: dict[int, tuple[int, CrowdChangedDetail]] = {}
+        found: dict[int, FoundSign] = {}
         signs = self._drift.signs()
         for sign in signs:
             if sign.model not in found and sign.shift * signs[0].shift > 0.0:
-                found[sign.model] = sign.group, self._detail(sign)
-        return found
+                detail = self._detail(sign)
+                found[sign.model] = FoundSign(detail["until"], sign.model, sign.group, detail)
+        return list(found.values())
 
     def _detail(self, sign: DriftSign) -> CrowdChangedDetail:
-        span = list(self._latest)[-sign.since_votes :]
-        counts: dict[int, int] = {}
-        for vote in span:
-            if vote.groups[sign.group] and sign.model in (vote.a, vote.b):
-                won = vote.score - 0.5 if vote.a == sign.model else 0.5 - vote.score
-                if won * sign.shift > 0.0:
-                    counts[vote.session] = counts.get(vote.session, 0) + 1
-        sessions = sorted(counts, key=lambda session: (-counts[session], session))[:_SESSION_LIMIT]
+        span = np.concatenate(self._latest)[-sign.since_votes :]
+        won = np.where(span["a"] == sign.model, 1, -1) * (span["score"] - 1)
+        inside = (span["groups"] >> sign.group & 1 == 1) & (won * sign.shift > 0.0)
+        inside &= (span["a"] == sign.model) | (span["b"] == sign.model)
+        sessions, counts = np.unique(span["session"][inside], return_counts=True)
+        most = np.lexsort((sessions, -counts))[:_SESSION_LIMIT]
         return {
-            "since": span[0].position,
-            "until": span[-1].position,
+            "since": int(span["position"][0]),
+            "until": int(span["position"][-1]),
             "votes": len(span),
             "shift": round(sign.shift * POINTS_PER_LOGIT, 1),
             "log_evidence": round(sign.log_evidence, 2),
             "bar": round(self._drift.threshold, 2),
-            "sessions": sessions,
+            "sessions": sessions[most].tolist(),
         }
+
+    def save(self) -> bytes:
+        """Everything, as few bytes."""
+        latest = np.concatenate([np.empty(0, _VOTE), *self._latest])
+        sessions, places = np.unique(latest["session"], return_inverse=True)
+        parts = {
+            "drift": self._drift.saved(),
+            "grouper": self._grouper.saved(),
+            "latest": {name: latest[name] for name in _VOTE.names or () if name != "session"},
+            "sessions": {"numbers": sessions, "places": places},
+        }
+        arrays = {f"{part} {name}": array for part, named in parts.items() for name, array in named.items()}
+        values = {
+            "position": self.position,
+            "block": self._block,
+            "pieces": [len(piece) for piece in self._latest],
+            "unlooked_blocks": self._unlooked_blocks,
+        }
+        return encode_state(arrays, values)
+
+    @classmethod
+    def restore(cls, saved: bytes) -> CrowdWatch:
+        """What `save` returned; it goes on as if it had never stopped."""
+        arrays, values = decode_state(saved)
+        parts: dict[str, dict[str, Array]] = {}
+        for label, array in arrays.items():
+            part, name = label.split(" ")
+            parts.setdefault(part, {})[name] = array
+        watch = cls(0, values["position"])
+        watch._drift = CrowdDrift.restored(parts["drift"])
+        watch._grouper = VoteGrouper.restored(parts["grouper"])
+        watch._block = [GroupedVote(*vote) for vote in values["block"]]
+        watch._unlooked_blocks = values["unlooked_blocks"]
+        latest = np.empty(len(parts["sessions"]["places"]), _VOTE)
+        latest["session"] = parts["sessions"]["numbers"][parts["sessions"]["places"]]
+        for name, array in parts["latest"].items():
+            latest[name] = array
+        ends = np.cumsum(values["pieces"], dtype=np.int64)
+        watch._latest = deque(np.split(latest, ends[:-1]) if len(latest) else [])
+        watch._latest_count = len(latest)
+        return watch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -27,6 +27,7 @@ __all__ = [
     "claim_horizon",
     "commit_rated",
     "event_time",
+    "find_first_cast",
     "find_first_excluded",
     "find_unrated",
     "log_head",
@@ -170,10 +171,11 @@ def commit_rated(
     after: RaterProgress,
     boards: Sequence[Snapshot],
     checkpoint: StoredCheckpoint | None,
+    also: Callable[[], None] = lambda: None,
 ) -> None:
     """Write the rater's progress, boards and a checkpoint in one transaction; raise `Deposed` if another process leads.
 
-    A notification is sent for the newest board of each source.
+    A notification is sent for the newest board of each source. With a checkpoint, ``also`` writes more.
     """
     values = {
         "arena": arena,
@@ -192,6 +194,7 @@ def commit_rated(
             notify_snapshot(connection, board)
         if checkpoint is not None:
             add_checkpoint(connection, checkpoint)
+            also()
 
 
 def read_exclusion_changes(connection: Connection, arena: int) -> list[ExclusionChange]:
@@ -213,10 +216,21 @@ def read_excluded_votes(connection: Connection, arena: int, exclusions: Iterable
 
 
 def find_first_excluded(connection: Connection, arena: int, exclusions: Iterable[int]) -> int | None:
-    """The position of the first vote of these exclusions."""
+    """The position at which the first vote of these exclusions counts."""
+    return _first_excluded(connection, arena, exclusions)[0]
+
+
+def find_first_cast(connection: Connection, arena: int, exclusions: Iterable[int]) -> int | None:
+    """The position at which the first vote of these exclusions was cast."""
+    return _first_excluded(connection, arena, exclusions)[1]
+
+
+def _first_excluded(
+    connection: Connection, arena: int, exclusions: Iterable[int]
+) -> tuple[int | None, int | None]:
     values = {"arena": arena, "exclusions": sorted(exclusions)}
-    found = _one(connection, "read an arena's exclusions", "raters_first_excluded", **values)[0]
-    return None if found is None else int(found)
+    counts, cast = _one(connection, "read an arena's exclusions", "raters_first_excluded", **values)
+    return counts, cast
 
 
 def _arena(row: Sequence[Any]) -> RatedArena:

@@ -59,8 +59,9 @@ SELECT exclusion, excluded, restored FROM exclusions WHERE arena = %(arena)s;
 SELECT DISTINCT source, serial FROM excluded_votes WHERE arena = %(arena)s AND exclusion = ANY(%(exclusions)s);
 
 -- name: raters_first_excluded
--- The position at which the first vote of these exclusions counts; one that waited does where it was admitted.
-SELECT min(coalesce(e.admitted, e.position)) FROM excluded_votes v JOIN endings e USING (arena, source, serial)
+-- The positions at which the first vote of these exclusions counts, and at which the first was cast; one that waited counts
+-- where it was admitted.
+SELECT min(coalesce(e.admitted, e.position)), min(e.position) FROM excluded_votes v JOIN endings e USING (arena, source, serial)
 WHERE v.arena = %(arena)s AND v.exclusion = ANY(%(exclusions)s) AND e.kind = 1;
 
 -- name: raters_open

@@ -20,12 +20,14 @@ alarms are measured in docs/evidence/arenas.md.
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tiltyard.core.integrity.recent_table import RecentTable
 from tiltyard.core.ratings.newton import fit_pairs
 from tiltyard.core.ratings.pairs import pairs_from_points
 
@@ -34,6 +36,7 @@ __all__ = ["CrowdDrift", "DriftSettings", "DriftSign", "WatchedVotes"]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
+Array = npt.NDArray[Any]
 
 #: What one session adds to S, in units of √V.
 _SESSION_DEVIATION_LIMIT = 2.5
@@ -41,6 +44,12 @@ _SESSION_DEVIATION_LIMIT = 2.5
 _VARIANCE_TOLERANCE = 1e-12
 #: Before any vote a group is as sharp as all votes are, with the weight of about 30 votes.
 _SHARPNESS_PRIOR_WEIGHT = 2.0
+#: The newest starting points, all of which are kept: so many for few models, fewer for many.
+_NEWEST_START_COUNT = 32
+_NEWEST_START_MODEL_COUNT = 3_200
+#: Spreads the numbers of sessions, so that those of their models differ too.
+_KEY_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+_KEY_MASK = np.uint64(2**63 - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +74,7 @@ class DriftSettings:
 
     @property
     def starts(self) -> int:
-        """How many starting points are kept."""
+        """How many starting points a span has."""
         return max(self.span_votes // self.start_votes, 1)
 
 
@@ -121,13 +130,21 @@ class _Sums:
     def empty(cls, groups: int, models: int) -> _Sums:
         return cls(*(np.zeros((groups, models)) for _ in range(3)))
 
-    def add(self, group: int, models: Ints, steps: tuple[Floats, Floats, Floats]) -> None:
-        """Add the steps of S, A and V by votes of one group."""
-        for sums, step in zip((self.residual, self.slope, self.variance), steps, strict=True):
-            sums[group] += np.bincount(models, step, sums.shape[1])
+    @classmethod
+    def of(cls, stacked: Floats) -> _Sums:
+        """The sums that `stacked` returned."""
+        residual, slope, variance = stacked.copy()
+        return cls(residual, slope, variance)
 
-    def copy(self) -> _Sums:
-        return _Sums(self.residual.copy(), self.slope.copy(), self.variance.copy())
+    def stacked(self) -> Floats:
+        return np.stack([self.residual, self.slope, self.variance])
+
+    def add(self, cells: Ints, steps: tuple[Floats, Floats, Floats]) -> None:
+        """Add the steps of S, A and V at these places, counted through groups and models."""
+        residual, slope, variance = (np.bincount(cells, step, self.slope.size) for step in steps)
+        self.residual += residual.reshape(self.slope.shape)
+        self.slope += slope.reshape(self.slope.shape)
+        self.variance += variance.reshape(self.slope.shape)
 
     def widened(self, models: int) -> _Sums:
         more = ((0, 0), (0, models - self.residual.shape[1]))
@@ -139,7 +156,8 @@ class _Start:
     """The sums at a starting point, and how wrong the ratings could be then."""
 
     votes: int
-    sums: _Sums
+    #: S, A and V by group and model.
+    sums: Floats
     #: The variance of each strength, and of each group's offset, in logits², by group and model.
     variance: Floats
 
@@ -163,10 +181,9 @@ class CrowdDrift:
         self._products = np.full((2, groups), _SHARPNESS_PRIOR_WEIGHT)
         self._ties = 0
         self._decisive = 1.0
-        self._starts: deque[_Start] = deque(maxlen=self.settings.starts)
-        #: The information in the votes of a session on a model, and their part of S: lately, and before that.
-        self._lately: dict[tuple[int, int], tuple[float, float]] = {}
-        self._before: dict[tuple[int, int], tuple[float, float]] = {}
+        self._starts: list[_Start] = []
+        #: The information in the votes of a session on a model, and their part of S.
+        self._sessions = RecentTable()
 
     @property
     def models(self) -> int:
@@ -187,7 +204,7 @@ class CrowdDrift:
         self._sums, self._learnt = self._sums.widened(models), self._learnt.widened(models)
         self._offset = np.pad(self._offset, ((0, 0), (0, more)))
         for start in self._starts:
-            start.sums = start.sums.widened(models)
+            start.sums = np.pad(start.sums, ((0, 0), (0, 0), (0, more)))
             start.variance = np.pad(
                 start.variance, ((0, 0), (0, more)), constant_values=self.settings.strength_sd**2
             )
@@ -214,29 +231,26 @@ class CrowdDrift:
         """Models and groups whose evidence has reached the threshold now, the strongest first."""
         if not self._starts:
             return []
-        evidence, shift = self._evidence()
-        best = evidence.argmax(axis=0)
-        found = [
-            DriftSign(
-                model=int(m),
-                group=int(g),
-                shift=float(shift[best[g, m], g, m]),
-                since_votes=self.votes - self._starts[int(best[g, m])].votes,
-                log_evidence=float(evidence[best[g, m], g, m]),
-            )
-            for g, m in np.argwhere(evidence.max(axis=0) >= self.threshold)
-        ]
-        return sorted(found, key=lambda sign: -sign.log_evidence)
-
-    def _evidence(self) -> tuple[Floats, Floats]:
-        """The log of the evidence and the shift, by start, group and model."""
-        s, a, v = (
-            getattr(self._sums, name) - np.stack([getattr(start.sums, name) for start in self._starts])
-            for name in ("residual", "slope", "variance")
-        )
+        now = self._sums.stacked()
+        s, a, v = np.stack([now - start.sums for start in self._starts], axis=1)
         v = np.maximum(v, _VARIANCE_TOLERANCE)
+        # The evidence is at most S²/2V, which most starting points are far below.
+        near = np.nonzero(s * s >= 2.0 * self.threshold * v)
+        variance = np.array([self._starts[start].variance[g, m] for start, g, m in zip(*near, strict=True)])
+        evidence, shift = self._evidence(s[near], a[near], v[near], variance)
+        best: dict[tuple[int, int], DriftSign] = {}
+        for start, g, m, log_evidence, by in zip(
+            *(column.tolist() for column in (*near, evidence, shift)), strict=True
+        ):
+            known = best.get((g, m))
+            if log_evidence >= self.threshold and (known is None or log_evidence > known.log_evidence):
+                best[g, m] = DriftSign(m, g, by, self.votes - self._starts[start].votes, log_evidence)
+        return sorted(best.values(), key=lambda sign: -sign.log_evidence)
+
+    def _evidence(self, s: Floats, a: Floats, v: Floats, variance: Floats) -> tuple[Floats, Floats]:
+        """The log of the evidence, and the shift; ``variance`` of what ratings may be wrong by."""
         information = a * a / v
-        none = self.settings.tolerance_sd**2 + np.stack([start.variance for start in self._starts])
+        none = self.settings.tolerance_sd**2 + variance
         some = none + self.settings.change_sd**2
         x, y = some * information, none * information
         log_evidence = 0.5 * (np.log1p(y) - np.log1p(x)) + 0.5 * (s * s / v) * (x / (1.0 + x) - y / (1.0 + y))
@@ -249,8 +263,22 @@ class CrowdDrift:
         self._decisive = 1.0 - (self._ties + 1.0) / (self.votes + 10.0)
         self._sharpness = self._products[0] / self._products[1]
         if self.votes % self.settings.remembered_votes == 0:
-            self._before, self._lately = self._lately, {}
-        self._starts.append(_Start(self.votes, self._sums.copy(), variance + self._variance))
+            self._sessions.age()
+        self._starts.append(_Start(self.votes, self._sums.stacked(), variance + self._variance))
+        self._starts = [start for start in self._starts if self._is_kept(start)]
+
+    def _is_kept(self, start: _Start) -> bool:
+        """Whether a starting point is still needed: all of the newest are, then every second, every fourth and so on.
+
+        A change that began long ago is as visible from a little earlier.
+        """
+        number, newest = (votes // self.settings.start_votes for votes in (start.votes, self.votes))
+        whole = max(min(_NEWEST_START_COUNT, _NEWEST_START_MODEL_COUNT // max(self.models, 1)), 2)
+        every, reach = 1, whole
+        while newest - number >= reach:
+            every *= 2
+            reach += whole * every
+        return newest - number < self.settings.starts and number % every == 0
 
     def _rate(self) -> None:
         """Fit the strengths to the votes that count so far."""
@@ -279,6 +307,8 @@ class CrowdDrift:
         expected = 1.0 / (1.0 + np.exp(-gap))
         information = expected * (1.0 - expected) * self._decisive
         rated = votes.counted
+        rows, groups = np.nonzero(votes.groups)
+        counts = votes.counted[rows]
         for models, score, own in (
             (votes.a, votes.score, expected),
             (votes.b, 1.0 - votes.score, 1.0 - expected),
@@ -286,16 +316,13 @@ class CrowdDrift:
             plain = score - 0.5 - self._sharpness[0] * (own - 0.5)
             steps = self._session_steps(votes.session, models, information, plain)
             weight = steps.slope / information
-            for group in range(self._groups):
-                inside = votes.groups[:, group]
-                of, counts = models[inside], rated[inside]
-                sharper = weight * (self._sharpness[0] - self._sharpness[group]) * (own - 0.5)
-                residual = (steps.residual + sharper)[inside]
-                grows, varies = steps.slope[inside], steps.variance[inside]
-                self._learnt.add(group, of[counts], (residual[counts], grows[counts], varies[counts]))
-                self._sums.add(group, of, (residual - self._offset[group, of] * grows, grows, varies))
-        above, counts = expected - 0.5, votes.groups & rated[:, None]
-        self._products += np.stack([((votes.score - 0.5) * above) @ counts, (above * above) @ counts])
+            sharper = (weight * (own - 0.5))[rows] * (self._sharpness[0] - self._sharpness[groups])
+            residual, cells = steps.residual[rows] + sharper, groups * self.models + models[rows]
+            grows, varies = steps.slope[rows], steps.variance[rows]
+            self._learnt.add(cells[counts], (residual[counts], grows[counts], varies[counts]))
+            self._sums.add(cells, (residual - self._offset.ravel()[cells] * grows, grows, varies))
+        above, members = expected - 0.5, votes.groups & rated[:, None]
+        self._products += np.stack([((votes.score - 0.5) * above) @ members, (above * above) @ members])
         np.add.at(self._points, (votes.a[rated], votes.b[rated]), votes.score[rated])
         np.add.at(self._points, (votes.b[rated], votes.a[rated]), 1.0 - votes.score[rated])
         self._ties += int((votes.score == 0.5).sum())
@@ -305,18 +332,58 @@ class CrowdDrift:
         """By how much each vote changes S, A and V of its model, given what its session said of it before."""
         taste = self.settings.voter_sd**2
         steps = _Sums(*(np.empty(len(sessions)) for _ in range(3)))
-        rows = zip(sessions.tolist(), models.tolist(), information.tolist(), residual.tolist(), strict=True)
-        for k, (session, model, more, unexpected) in enumerate(rows):
-            before, sum_before = self._lately.get((session, model)) or self._before.get(
-                (session, model), (0.0, 0.0)
-            )
+        keys = (sessions.astype(np.uint64) * _KEY_FACTOR + models.astype(np.uint64)) & _KEY_MASK
+        rows = zip(keys.tolist(), information.tolist(), residual.tolist(), strict=True)
+        for k, (key, more, unexpected) in enumerate(rows):
+            before, sum_before = self._sessions.get(key)
             a0, v0 = _slope_and_variance(before, taste)
             a1, v1 = _slope_and_variance(before + more, taste)
             sum_after = sum_before + unexpected * (a1 - a0) / more
-            self._lately[session, model] = before + more, sum_after
+            self._sessions.put(key, (before + more, sum_after))
             steps.slope[k], steps.variance[k] = a1 - a0, v1 - v0
             steps.residual[k] = _limited(sum_after, v1) - _limited(sum_before, v0)
         return steps
+
+    def saved(self) -> dict[str, Array]:
+        """Everything, as arrays: what is restored from them goes on as if it had never stopped."""
+        shape = (len(self._starts), self._groups, self.models)
+        return {
+            "counts": np.array([self.votes, self._ties, self._groups], dtype=np.int64),
+            "points": self._points,
+            "theta": self._theta,
+            "variance": self._variance,
+            "sums": self._sums.stacked(),
+            "learnt": self._learnt.stacked(),
+            "offset": self._offset,
+            "sharpness": self._sharpness,
+            "products": self._products,
+            "decisive": np.array([self._decisive]),
+            "start_votes": np.array([start.votes for start in self._starts], dtype=np.int64),
+            "start_sums": np.array([start.sums for start in self._starts]).reshape(shape[0], 3, *shape[1:]),
+            "start_variance": np.array([start.variance for start in self._starts]).reshape(shape),
+            **{f"session_{name}": array for name, array in self._sessions.saved().items()},
+        }
+
+    @classmethod
+    def restored(cls, saved: Mapping[str, Array], settings: DriftSettings | None = None) -> CrowdDrift:
+        """What `saved` returned, under the same settings."""
+        votes, ties, groups = saved["counts"].tolist()
+        drift = cls(len(saved["theta"]), groups, settings)
+        drift.votes, drift._ties = votes, ties
+        drift._points, drift._products = saved["points"].copy(), saved["products"].copy()
+        drift._theta, drift._variance = saved["theta"], saved["variance"]
+        drift._sums, drift._learnt = _Sums.of(saved["sums"]), _Sums.of(saved["learnt"])
+        drift._offset, drift._sharpness = saved["offset"], saved["sharpness"]
+        drift._decisive = float(saved["decisive"][0])
+        columns = zip(
+            saved["start_votes"].tolist(), saved["start_sums"], saved["start_variance"], strict=True
+        )
+        drift._starts = [_Start(*column) for column in columns]
+        prefix = "session_"
+        drift._sessions = RecentTable.restored(
+            {name.removeprefix(prefix): array for name, array in saved.items() if name.startswith(prefix)}
+        )
+        return drift
 
 
 def _slope_and_variance(information: float, taste: float) -> tuple[float, float]:

@@ -27,6 +27,7 @@ __all__ = [
     "claim_horizon",
     "commit_rated",
     "event_time",
+    "find_erased_from",
     "find_first_excluded",
     "find_unrated",
     "log_head",
@@ -216,6 +217,13 @@ def find_first_excluded(connection: Connection, arena: int, exclusions: Iterable
     """The position of the first vote of these exclusions."""
     values = {"arena": arena, "exclusions": sorted(exclusions)}
     found = _one(connection, "read an arena's exclusions", "raters_first_excluded", **values)[0]
+    return None if found is None else int(found)
+
+
+def find_erased_from(connection: Connection, arena: int, exclusion: int) -> int | None:
+    """The first event of the voter whom an exclusion erased; ``None`` if it erased nobody."""
+    values = {"arena": arena, "exclusion": exclusion}
+    found = _one(connection, "read an arena's exclusions", "raters_erased_from", **values)[0]
     return None if found is None else int(found)
 
 

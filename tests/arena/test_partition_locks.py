@@ -69,6 +69,7 @@ VALUES = {
     "name": "model-0",
     "needle": "text",
     "now": _MOMENT,
+    "number": 2,
     "panel": 1,
     "offset": 0,
     "open": False,

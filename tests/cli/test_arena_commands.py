@@ -61,7 +61,7 @@ def test_a_voters_texts_are_erased(database, arena):
     done = run("arena", "erase", arena.name, "--session", "7", "--reason", "a request of 1 May")
     assert (
         done.out
-        == "Erased 1 remarks, 0 notes of complaints, the details of 0 votes and the texts of 0 live turns.\n"
+        == "Erased 1 remarks, 0 notes of complaints, the details of 0 votes, the texts of 0 live turns and 0 votes.\n"
     )
     with connect(database) as connection:
         assert connection.execute("SELECT count(*) FROM remarks").fetchone() == (0,)

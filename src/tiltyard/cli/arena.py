@@ -17,7 +17,7 @@ from tiltyard.errors import Conflict
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Live models, invitations; move or archive; erase texts.",
+    help="Live models, invitations; move or archive; erase voters.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -46,10 +46,10 @@ def erase(
     home: Home = None,
     as_user: AsUser = None,
 ) -> None:
-    """Erase what a voter wrote.
+    """Erase a voter's data.
 
-    Its remarks, complaints, live prompts and the answers to them are erased; the votes stay. The audit log keeps
-    session and reason.
+    Remarks, complaints, live prompts, the answers to them and the session's number are erased. The votes stay as
+    nobody's, or are removed, as the arena's setting erased_votes says. The audit log keeps the reason.
     """
     import asyncio
 
@@ -121,5 +121,5 @@ async def _erase(url: str, name: str, session: int, reason: str) -> None:
         done = await erase_session(pool, name, session, reason=reason, actor="cli")
     typer.echo(
         f"Erased {done.remarks} remarks, {done.complaints} notes of complaints, the details of"
-        f" {done.details} votes and the texts of {done.live_turns} live turns."
+        f" {done.details} votes, the texts of {done.live_turns} live turns and {done.votes} votes."
     )

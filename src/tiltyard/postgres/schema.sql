@@ -161,7 +161,8 @@ CREATE TABLE public.exclusions (
     excluded bigint NOT NULL,
     restored bigint,
     made_at timestamp with time zone DEFAULT now() NOT NULL,
-    final boolean DEFAULT false NOT NULL
+    final boolean DEFAULT false NOT NULL,
+    erased_from bigint
 );
 
 CREATE TABLE public.matchups (

@@ -19,6 +19,7 @@ __all__ = [
     "ArenaKind",
     "ArenaSettings",
     "Entry",
+    "ErasedVotes",
     "Gate",
     "LiveIdentity",
     "LivePace",
@@ -58,6 +59,9 @@ LiveVotes = Literal["whole", "turn"]
 #: What happens to names of models, families and makers in live answers. ``flag``: the turn is flagged. ``mask``: they are
 #: also masked in what is shown, by the same rule on both sides.
 LiveIdentity = Literal["flag", "mask"]
+#: What becomes of the votes of a voter whose data are deleted. ``anonymous``: they stay, as those of a number that nobody
+#: has. ``removed``: they leave, and the boards are computed again.
+ErasedVotes = Literal["anonymous", "removed"]
 
 _MAX_GROUPS_CHARACTERS = 2_000
 #: How long votes of new voters wait where everybody on the internet can vote, unless the arena says otherwise.
@@ -135,6 +139,8 @@ class ArenaSettings:
     live_identity: LiveIdentity = "flag"
     #: In a live arena: after how many days prompts and answers are deleted; the votes stay. None: never.
     live_retention_days: int | None = None
+    #: What becomes of the votes of a voter whose data are deleted.
+    erased_votes: ErasedVotes = "anonymous"
 
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
@@ -253,6 +259,7 @@ _CHOICES = {
     "live_pace": ("equal", "as-it-comes", "complete"),
     "live_votes": ("whole", "turn"),
     "live_identity": ("flag", "mask"),
+    "erased_votes": ("anonymous", "removed"),
 }
 _SPANS = {
     "undo_seconds": (0.0, 600.0),

@@ -160,4 +160,4 @@ def test_an_erased_voter_leaves_numbers_only(database, arena):
         hashes = connection.execute("SELECT number FROM live_prompts WHERE sha256 IS NULL").fetchall()
         assert hashes == [(PROMPTS + 1,)]
         assert connection.execute("SELECT count(*) FROM live_turns WHERE prompt IS NULL").fetchone() == (2,)
-        assert connection.execute("SELECT count(*) FROM live_calls WHERE session = 9").fetchone() == (4,)
+        assert connection.execute("SELECT count(*) FROM live_calls WHERE session = 9").fetchone() == (0,)

@@ -1,15 +1,34 @@
-"""What a voter wrote can be erased; the votes, and every rating, stay."""
+"""A voter can be erased: texts and number. The votes stay as nobody's, or leave, and the boards follow."""
 
 import asyncio
+import json
 
 import pytest
 
 from live_arenas import make_arena, voting_queue_of
-from tiltyard.arena.operators.session_erasure import ErasedTexts, erase_session
+from rewritten_logs import allow_rewriting
+from tiltyard.arena.boards.snapshots import (
+    find_snapshot,
+    latest_snapshot,
+    list_snapshots,
+    read_vote_amendments,
+)
+from tiltyard.arena.operators.arena_changes import exclude, restore
+from tiltyard.arena.operators.exclusions import VoteSelection, read_exclusion_details
+from tiltyard.arena.operators.session_erasure import (
+    ErasedTexts,
+    erase_session,
+    erase_voter,
+    find_arenas_of_voter,
+)
+from tiltyard.arena.rating.log_replay import replay_log
+from tiltyard.arena.rating.rater_progress import read_rater_progress
 from tiltyard.arena.voting.voter_requests import Voter
-from tiltyard.errors import Conflict, InputError
+from tiltyard.core.battles import Kind
+from tiltyard.core.policy.validity.arena_fold import ArenaFold
+from tiltyard.errors import Closed, Conflict, InputError, NotFound
 from tiltyard.postgres.connections import connect, open_pool
-from voted_arenas import cast
+from voted_arenas import cast, close_window, rate
 
 SHOWN = {"shown": {"a": 1.0, "b": 2.0}}
 
@@ -47,20 +66,22 @@ def read(database, text):
 
 
 def test_the_texts_of_one_session_are_erased(database, arena):
-    votes = "SELECT position, session, outcome FROM battles ORDER BY position"
+    votes = "SELECT position, outcome FROM battles ORDER BY position"
     before = read(database, votes)
     assert erase(database) == ErasedTexts(remarks=2, complaints=1, details=3)
     assert read(database, votes) == before
     assert len(before) == 6
     assert read(database, "SELECT DISTINCT session FROM remarks") == [(2,)]
+    ((number,),) = read(database, "SELECT DISTINCT session FROM battles WHERE session <> 2")
+    assert number > 2**32
     assert read(database, "SELECT session, note, reason FROM complaints ORDER BY session") == [
-        (1, None, "broken"),
         (2, "Ada again", "broken"),
+        (number, None, "broken"),
     ]
     details = "SELECT session, count(detail) FROM events WHERE kind = 1 GROUP BY session ORDER BY session"
-    assert read(database, details) == [(1, 0), (2, 3)]
-    assert read(database, "SELECT actor, detail FROM audit WHERE action = 'erase session'") == [
-        ("cli", {"session": "1", "reason": "a request"})
+    assert read(database, details) == [(2, 3), (number, 0)]
+    assert read(database, "SELECT actor, detail FROM audit WHERE action = 'erase voter'") == [
+        ("cli", {"reason": "a request", "votes": ["a person's", "anonymous"]})
     ]
 
 
@@ -76,3 +97,232 @@ def test_nothing_is_erased_while_a_copy_exists(database, arena, state):
     with pytest.raises(Conflict, match="is being moved"):
         erase(database)
     assert read(database, "SELECT count(*) FROM remarks") == [(4,)]
+
+
+# What becomes of votes
+
+
+def everything(database, arena, voters=4):
+    """Voters who voted, undid, voted again, skipped, and have something open; the first one among them."""
+
+    async def scene():
+        async with voting_queue_of(database, arena) as queue:
+            await cast(queue, 24, voters=voters)
+            one = Voter(1, 0)
+            offered = await queue.next_matchup(one)
+            await queue.vote(one, offered.matchup, Kind.WIN_A)
+            await queue.undo(one, offered.matchup)
+            await queue.vote(one, offered.matchup, Kind.WIN_B, ballot=1)
+            offered = await queue.next_matchup(one)
+            await queue.skip(one, offered.matchup)
+            await queue.next_matchup(one)
+
+    asyncio.run(scene())
+
+
+def rated_rows(database, arena):
+    """The rows of the people's board when everything is final and rated, and its generation."""
+    close_window(database, arena.arena)
+    rate(database)
+
+    async def scene():
+        async with open_pool(database, most=1) as pool, pool.connection() as connection:
+            return await latest_snapshot(connection, arena.arena, 0)
+
+    snapshot = asyncio.run(scene())
+    return json.loads(snapshot.document)["rows"], snapshot.generation
+
+
+def sessions_in_state(database):
+    """Voters' numbers in checkpoints, which are compressed."""
+    found = set()
+    for (state,) in read(database, "SELECT state FROM checkpoints"):
+        for fold in ArenaFold.restore_all(bytes(state)):
+            found |= set(fold.standing.vote_log.columns()["session"].tolist())
+            found |= set(fold.standing.sessions.saved()["session"].tolist())
+    return found
+
+
+def is_replayed(database, arena):
+    """Whether a replay of the log from its first event gives what the rater has."""
+    with connect(database) as connection:
+        progress = read_rater_progress(connection, arena.arena)
+        found = replay_log(connection, arena.arena, progress.position, progress.generation)
+        saved = ArenaFold.save_all([found[source] for source in sorted(found)])
+        (digest,) = connection.execute(
+            "SELECT digest FROM checkpoints ORDER BY generation DESC, position DESC LIMIT 1"
+        ).fetchone()
+        return ArenaFold.digest_all(saved) == bytes(digest)
+
+
+def set_removed(database):
+    with connect(database) as connection:
+        connection.execute("""UPDATE arenas SET settings = settings || '{"erased_votes": "removed"}'""")
+
+
+@pytest.fixture
+def busy(database):
+    made = asyncio.run(make_arena(database, 4, 6))
+    everything(database, made)
+    return made
+
+
+def test_votes_that_stay_are_nobodys_and_the_board_is_the_same(database, busy):
+    before, generation = rated_rows(database, busy)
+    assert 1 in sessions_in_state(database)
+    erase(database)
+    after, later = rated_rows(database, busy)
+    assert after == before
+    assert later == generation + 1
+    assert 1 not in sessions_in_state(database)
+    assert is_replayed(database, busy)
+    assert read(database, "SELECT count(*) FROM events WHERE session = 1") == [(0,)]
+    assert read(database, "SELECT count(DISTINCT session) FROM battles") == [(4,)]
+    assert read(database, "SELECT count(*) FROM exclusions WHERE final AND erased_from > 0") == [(1,)]
+    assert read(database, "SELECT count(*) FROM excluded_votes") == [(0,)]
+
+
+def test_a_board_without_removed_votes_is_that_of_a_replay_without_them(database, busy):
+    async def without():
+        async with voting_queue_of(database, busy) as queue:
+            (opened,) = read(database, "SELECT matchup FROM matchups ORDER BY serial DESC LIMIT 1")[0]
+            await queue.skip(Voter(1, 0), opened)
+        async with open_pool(database, most=1) as pool:
+            return await exclude(pool, "arena", VoteSelection(sessions=[1]), "a test", actor="cli")
+
+    excluded = asyncio.run(without())
+    expected, _ = rated_rows(database, busy)
+    published = read(database, "SELECT generation, position, sha256 FROM snapshots")
+    set_removed(database)
+    assert erase(database).votes == excluded.votes == 7
+    rows, _ = rated_rows(database, busy)
+    assert rows == expected
+    assert is_replayed(database, busy)
+    assert set(published) <= set(read(database, "SELECT generation, position, sha256 FROM snapshots"))
+    gone = "SELECT count(*) FROM events WHERE session NOT IN (2, 3, 4) AND outcome IS NOT NULL AND source = 0"
+    assert read(database, gone) == [(0,)]
+    kinds = "SELECT kind, count(*) FROM events WHERE session NOT IN (2, 3, 4) AND source = 0 GROUP BY kind ORDER BY kind"
+    assert dict(read(database, kinds)) == {0: 9, 2: 9, 9: 6, 24: 2}
+    serials = read(
+        database, "SELECT serial FROM excluded_votes JOIN exclusions USING (exclusion) WHERE final"
+    )
+    assert len(serials) == 7
+
+
+def test_removed_votes_mark_the_boards_that_counted_them(database, busy):
+    rated_rows(database, busy)
+    set_removed(database)
+    erase(database)
+    _, generation = rated_rows(database, busy)
+
+    async def amended():
+        async with open_pool(database, most=1) as pool, pool.connection() as connection:
+            newest = await latest_snapshot(connection, busy.arena, 0)
+            boards = await list_snapshots(connection, busy.arena, 0, limit=10)
+            first = next(one for one in boards if one.generation == 0)
+            old = await find_snapshot(connection, busy.arena, first.sha256)
+            return await read_vote_amendments(connection, old, newest)
+
+    assert generation == 1
+    assert asyncio.run(amended()).excluded == 7
+
+
+def test_a_queue_that_runs_meanwhile_knows_the_voter_no_more(database, busy):
+    async def scene():
+        async with open_pool(database, most=2) as pool, voting_queue_of(database, busy) as queue:
+            one = Voter(9, 0)
+            offered = await queue.next_matchup(one)
+            await queue.vote(one, offered.matchup, Kind.WIN_A)
+            await queue.remark(one, offered.matchup, [], "I am Ada")
+            other = await queue.next_matchup(one)
+            assert await find_arenas_of_voter(pool, 9) == ["arena"]
+            await erase_voter(pool, 9, reason="asked", actor="voter")
+            assert await find_arenas_of_voter(pool, 9) == []
+            with pytest.raises((Closed, NotFound)):
+                await queue.undo(one, offered.matchup)
+            with pytest.raises((Closed, NotFound)):
+                await queue.vote(one, other.matchup, Kind.WIN_A)
+            with pytest.raises((Closed, NotFound)):
+                await queue.remark(one, offered.matchup, [], "Ada")
+            assert await queue.finish(one) == 0
+            again = await queue.next_matchup(one)
+            assert again.matchup not in (offered.matchup, other.matchup)
+
+    asyncio.run(scene())
+    found = read(database, "SELECT count(*), min(kind), max(kind) FROM events WHERE session = 9")
+    assert found == [(1, 0, 0)]
+    rows, _ = rated_rows(database, busy)
+    assert rows
+
+
+def test_a_vote_that_waited_leaves_with_its_admission(database, busy):
+    with connect(database) as connection:
+        allow_rewriting(connection)
+        connection.execute(
+            "UPDATE events SET kind = 17 WHERE kind = 9 AND session = 1 AND position ="
+            " (SELECT max(position) FROM events WHERE kind = 9 AND session = 1)"
+        )
+    set_removed(database)
+    erase(database)
+    assert read(database, "SELECT count(*) FROM events WHERE kind = 17") == [(0,)]
+    assert read(database, "SELECT count(*) FROM events WHERE kind = 24") == [(3,)]
+
+
+def test_lists_of_sessions_name_the_new_number(database, busy):
+    detail = '{"sessions": [7, 1, 2], "votes": 3}'
+    with connect(database) as connection:
+        allow_rewriting(connection)
+        connection.execute(
+            "UPDATE events SET kind = 26, detail = %s WHERE position ="
+            " (SELECT max(position) FROM events WHERE kind = 9 AND session = 2)",
+            (detail,),
+        )
+        connection.execute(
+            "INSERT INTO crowd_changes (arena, position, found_at, model, vote_group, detail)"
+            " VALUES (%s, 1, now(), 0, 0, %s)",
+            (busy.arena, detail),
+        )
+    erase(database)
+    ((number,),) = read(database, "SELECT DISTINCT session FROM battles WHERE session > 100")
+    for table in ("events WHERE kind = 26", "crowd_changes"):
+        ((kept,),) = read(database, f"SELECT detail FROM {table}")
+        assert kept == {"sessions": [7, number, 2], "votes": 3}
+
+
+def test_a_person_who_signed_in_is_unknown_afterwards(database, busy):
+    with connect(database) as connection:
+        connection.execute(
+            "INSERT INTO people (identity_hmac, session, name, groups) VALUES ('\\x01', 1, 'Ada', '{}')"
+        )
+        connection.execute(
+            "INSERT INTO person_sign_ins (token_sha256, person, state_sha256, expires_at)"
+            " SELECT '\\x02', person, '\\x03', now() + interval '1 day' FROM people"
+        )
+        connection.execute(
+            "INSERT INTO sessions (session, source, gate) OVERRIDING SYSTEM VALUE VALUES (1, 0, 1)"
+        )
+        connection.execute(
+            "INSERT INTO audit (actor, action, detail) VALUES ('cli', 'revoke session', '{\"session\": 1}')"
+        )
+    erase(database)
+    assert read(database, "SELECT count(*) FROM people") == [(0,)]
+    assert read(database, "SELECT count(*) FROM person_sign_ins") == [(0,)]
+    assert read(database, "SELECT count(*) FROM sessions WHERE session = 1") == [(0,)]
+    assert read(database, "SELECT detail FROM audit WHERE action = 'revoke session'") == [
+        ({"session": "deleted"},)
+    ]
+
+
+def test_removed_votes_are_never_restored(database, busy):
+    set_removed(database)
+    erase(database)
+    ((exclusion,),) = read(database, "SELECT exclusion FROM exclusions")
+
+    async def scene():
+        async with open_pool(database, most=1) as pool:
+            async with pool.connection() as connection:
+                assert (await read_exclusion_details(connection, busy.arena))[exclusion].erased
+            await restore(pool, "arena", exclusion, actor="cli")
+
+    with pytest.raises(Conflict, match="their voter deleted"):
+        asyncio.run(scene())

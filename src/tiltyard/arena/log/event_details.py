@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias, TypedDict, final
+from typing import TYPE_CHECKING, NotRequired, TypeAlias, TypedDict, cast, final
 
 if TYPE_CHECKING:
     from tiltyard.core.policy.validity.method_document import MethodValues
@@ -20,6 +20,7 @@ __all__ = [
     "UndoDetail",
     "VoidDetail",
     "VoteDetail",
+    "erased_serials",
     "undo_detail",
 ]
 
@@ -83,6 +84,8 @@ class ExclusionDetail(TypedDict):
     """For an exclusion, or its restoration."""
 
     exclusion: int
+    #: If a person's data were erased: serials of their votes that could still have been undone.
+    erased: NotRequired[list[int]]
 
 
 @final
@@ -134,6 +137,11 @@ EventDetail: TypeAlias = (
     "ServedDetail | VoteDetail | SkipDetail | VoidDetail | UndoDetail | ExclusionDetail | PanelDetail "
     "| PanelClosedDetail | CrowdChangedDetail | CrowdExplainedDetail | MethodValues"
 )
+
+
+def erased_serials(detail: EventDetail | None) -> list[int] | None:
+    """Of an exclusion by which a person's data were erased: the serials in its detail; ``None`` for any other."""
+    return cast("ExclusionDetail", detail or {}).get("erased")
 
 
 def undo_detail(detail: EventDetail | None) -> UndoDetail:

@@ -95,6 +95,8 @@ class LogKind(enum.IntEnum):
     ADMIT = 17
     PANEL_OPENED = 20
     PANEL_CLOSED = 21
+    #: Something of a vote stood here that its voter deleted: an admission, an undo, or a vote that was undone.
+    REMOVED = 24
     CROWD_CHANGED = 26
     CROWD_EXPLAINED = 27
 

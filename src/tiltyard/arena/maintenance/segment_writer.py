@@ -67,6 +67,8 @@ class _SegmentDraft:
     numbering: str | None
     data: dict[str, bytes]
     files: dict[str, SegmentFile]
+    #: The voters in it.
+    sessions: frozenset[int]
 
 
 def archive_log(
@@ -121,9 +123,10 @@ def supersede_segments(
     """Write every segment again from the database, and replace those that differ by a new generation; return these.
 
     A segment whose predecessor was replaced is replaced too. If this is interrupted, the archive is not readable until
-    it is repeated.
+    it is repeated. The numbers of voters who were erased are deleted.
     """
     replaced: list[ArchivedSegment] = []
+    sessions: set[int] = set()
     last: ArchivedSegment | None = None
     with _locked(archive), _snapshot(connection):
         segments = list_segments(archive.folder)
@@ -132,6 +135,7 @@ def supersede_segments(
         for segment in segments:
             known = segment.manifest
             draft = _draft(connection, arena, archive, (known.first, known.last), last)
+            sessions |= draft.sessions
             changed = draft.files != known.files or _is_damaged(segment)
             if changed or known.previous != (None if last is None else last.as_previous()):
                 gone = SupersededGeneration(
@@ -144,7 +148,16 @@ def supersede_segments(
                 replaced.append(last)
             else:
                 last = segment
+        _forget_voters(archive, sessions)
     return replaced
+
+
+def _forget_voters(archive: SegmentArchive, sessions: set[int]) -> None:
+    """Delete the numbers of voters who are not in the archive any more."""
+    numbers = read_voter_numbers(archive.voters)
+    kept = {session: number for session, number in numbers.numbers.items() if session in sessions}
+    if len(kept) < len(numbers.numbers):
+        VoterNumbers(numbers.numbering, kept).save(archive.voters)
 
 
 def _draft(
@@ -174,7 +187,8 @@ def _draft(
     numbering = numbers.numbering if numbers.numbers else None
     last_at = event_time(connection, arena.arena, wanted.last).astimezone(UTC)
     size = (content.models, content.prompts)
-    return _SegmentDraft(arena.name, *positions, last_at, *size, numbering, data, files)
+    sessions = frozenset(columns.session.tolist())
+    return _SegmentDraft(arena.name, *positions, last_at, *size, numbering, data, files, sessions)
 
 
 def _put(

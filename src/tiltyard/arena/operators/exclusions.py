@@ -81,8 +81,9 @@ class ExclusionDetails:
     made_by: str | None
     restored_by: str | None
     restored_at: datetime | None
-    #: Whether these are test votes, which are never restored.
+    #: Whether they are never restored: test votes, and votes of a voter who was erased.
     final: bool = False
+    erased: bool = False
 
 
 async def draft_exclusion(
@@ -143,6 +144,8 @@ async def restore_exclusion(connection: Connection, arena: int, exclusion: int, 
     row = await (await connection.execute(statement("exclusions_find"), values)).fetchone()
     if row is None:
         raise NotFound(f"this arena has no exclusion {exclusion}; see the list of exclusions")
+    if row[2]:
+        raise Conflict(f"exclusion {exclusion} has votes that their voter deleted; they cannot be restored")
     if row[1]:
         raise Conflict(f"exclusion {exclusion} has the test votes of a draft, which are never rated")
     if row[0] is not None:

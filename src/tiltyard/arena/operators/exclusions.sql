@@ -60,7 +60,8 @@ FROM exclusions x WHERE x.arena = %(arena)s ORDER BY x.exclusion DESC;
 
 -- name: exclusions_whose
 -- For every exclusion of an arena: the sessions with most of its votes, their number, who made it, and who restored it.
-SELECT x.exclusion, w.sessions, w.among, made.actor, back.actor, back.at, x.final
+SELECT x.exclusion, w.sessions, w.among, made.actor, back.actor, back.at, x.final,
+       x.erased_from IS NOT NULL
 FROM exclusions x
 CROSS JOIN LATERAL (
     SELECT coalesce(array_agg(s.session ORDER BY s.place) FILTER (WHERE s.place <= %(most)s), '{}') AS sessions,
@@ -79,7 +80,7 @@ WHERE x.arena = %(arena)s;
 
 -- name: exclusions_find
 -- One exclusion of an arena.
-SELECT restored, final FROM exclusions WHERE arena = %(arena)s AND exclusion = %(exclusion)s;
+SELECT restored, final, erased_from IS NOT NULL FROM exclusions WHERE arena = %(arena)s AND exclusion = %(exclusion)s;
 
 -- name: exclusions_restore
 -- Its votes count again, from the event at this position on.

@@ -38,7 +38,3 @@ WHERE i.token_sha256 = %(token)s AND i.ended_at IS NULL AND i.expires_at > now()
 -- name: people_sign_out
 -- Sign out.
 UPDATE person_sign_ins SET ended_at = now() WHERE token_sha256 = %(token)s AND ended_at IS NULL;
-
--- name: people_erase
--- Erase the name of the person with this number. The hash stays: the same person has the same number for ever.
-UPDATE people SET name = '' WHERE session = %(session)s;

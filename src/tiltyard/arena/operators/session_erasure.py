@@ -1,72 +1,250 @@
-"""Erases what a voter wrote, where the law requires it. The votes stay: they have numbers only."""
+"""Erases a voter: what they wrote, and the number that connects their votes with them.
+
+By a setting of the arena their votes stay, as those of a number that nobody has, or are removed. Either way the log is
+folded again from their first event on, by the mechanism of exclusions.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
-from tiltyard.arena.content.arenas import find_arena
+from tiltyard.arena.accounts import new_session_number
+from tiltyard.arena.content.arenas import Arena, find_arena, read_log_head
 from tiltyard.arena.live.text_retention import forget_unwritten_prompts
 from tiltyard.arena.log.buckets import find_statement
+from tiltyard.arena.log.event_log import HUMAN, LogBatch, LogKind, append_batch
 from tiltyard.arena.log.rewrite_permits import permit_rewriting
 from tiltyard.errors import Conflict, InputError
-from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
+from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
 from tiltyard.postgres.connections import translate_errors
-from tiltyard.postgres.statements import statement
+from tiltyard.postgres.statements import bucket_statement, statement
 
-__all__ = ["ErasedTexts", "erase_all_sessions", "erase_session"]
+__all__ = ["ErasedTexts", "erase_all_sessions", "erase_session", "erase_voter", "find_arenas_of_voter"]
 
-#: Statements that erase, in the order of the fields of `ErasedTexts`.
-_ERASURES = ("erasure_remarks", "erasure_complaints", "erasure_details", "erasure_live_turns")
+#: The reason of the exclusion by which the log is folded again.
+_REASON = "a voter's data were deleted"
+_GENERATION_LIMIT = 2**63 - 1
+#: Statements that erase texts, in the order of the fields of `ErasedTexts`.
+_TEXTS = ("erasure_remarks", "erasure_complaints", "erasure_live_turns")
+#: Statements that give what stays another number.
+_RENAMES = (
+    "erasure_rename_matchups",
+    "erasure_rename_complaints",
+    "erasure_rename_battles",
+    "erasure_rename_calls",
+    "erasure_rename_spending",
+    "erasure_rename_changes",
+    "erasure_rename_rater",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ErasedTexts:
-    """How many remarks, notes of complaints, details of votes and turns of live battles were erased."""
+    """How many remarks, notes of complaints, turns of live battles, details of votes and votes were erased."""
 
     remarks: int
     complaints: int
-    details: int
     live_turns: int = 0
+    details: int = 0
+    #: Votes that were removed; 0 if they stay.
+    votes: int = 0
+
+
+@dataclass(slots=True)
+class _FoundEvents:
+    """A person's events in the log up to a position."""
+
+    upto: int = 0
+    positions: list[int] = field(default_factory=list)
+    #: Positions of votes that were undone, and of events that list sessions.
+    undone: list[int] = field(default_factory=list)
+    named: list[int] = field(default_factory=list)
+
+
+async def erase_voter(
+    pool: ConnectionPool, session: int, *, reason: str, actor: str
+) -> dict[str, ErasedTexts]:
+    """Erase a person in every arena, and who they are if they signed in; return what was erased by arena."""
+    _check_reason(reason)
+    erased = {
+        arena: await _erase_in_arena(pool, arena, session, (reason, actor))
+        for arena in await find_arenas_of_voter(pool, session)
+    }
+    await _erase_account(pool, session)
+    return erased
+
+
+async def find_arenas_of_voter(pool: ConnectionPool, session: int) -> list[str]:
+    """Names of the arenas that have something of a person."""
+    async with connect_from_pool(pool) as connection:
+        with translate_errors("look for a voter"):
+            buckets = await (await connection.execute(statement("raters_buckets"))).fetchall()
+            names: list[str] = []
+            for (bucket,) in sorted(buckets):
+                values = {"bucket": bucket, "session": session}
+                found = await connection.execute(bucket_statement("erasure_arenas", bucket), values)
+                names += [str(name) for (name,) in await found.fetchall()]
+    return names
 
 
 async def erase_session(
     pool: ConnectionPool, arena: str, session: int, *, reason: str, actor: str
 ) -> ErasedTexts:
-    """Erase the texts of one session in an arena: remarks, complaints, details of votes, prompts and answers of live
-    battles; and its name, if it has one.
+    """Erase one person's session in an arena: remarks, complaints, details of votes, prompts and answers of live
+    battles, and its number. Its votes stay under another number, or are removed, as the arena's settings say.
 
-    The audit log keeps who asked for it and why; the reason should not repeat what is erased.
+    If no arena has anything of the person after that, who they are is erased as well. The audit log keeps who asked for
+    it and why, but not the number; the reason should not repeat what is erased.
     """
-    return await _erase(pool, arena, session, reason, actor)
+    _check_reason(reason)
+    erased = await _erase_in_arena(pool, arena, session, (reason, actor))
+    if not await find_arenas_of_voter(pool, session):
+        await _erase_account(pool, session)
+    return erased
+
+
+async def _erase_account(pool: ConnectionPool, session: int) -> None:
+    """Erase what is held of a person outside the arenas."""
+    async with connect_from_pool(pool) as connection, connection.transaction():
+        with translate_errors("erase a voter"):
+            for name in ("erasure_audit", "erasure_person", "erasure_sessions"):
+                await connection.execute(statement(name), {"session": session})
+
+
+async def _erase_in_arena(
+    pool: ConnectionPool, arena: str, session: int, why: tuple[str, str]
+) -> ErasedTexts:
+    """Erase a person in one arena, for a reason, on behalf of somebody."""
+    async with connect_from_pool(pool) as connection:
+        found = await find_arena(connection, arena)
+        events = _FoundEvents()
+        with translate_errors("erase a voter"):
+            await _follow(connection, found.arena, session, events)
+            await connection.execute(statement("log_begin"))
+        async with append_batch(connection, found.arena) as batch:
+            await _require_one_copy(connection, found)
+            await _follow(connection, found.arena, session, events, batch.head)
+            return await _rewrite(batch, found, session, events, why)
 
 
 async def erase_all_sessions(pool: ConnectionPool, arena: str, *, reason: str, actor: str) -> ErasedTexts:
-    """The same for everybody who ever voted in the arena."""
-    return await _erase(pool, arena, None, reason, actor)
-
-
-async def _erase(
-    pool: ConnectionPool, arena: str, session: int | None, reason: str, actor: str
-) -> ErasedTexts:
-    if not reason.strip():
-        raise InputError("an erasure needs a reason: it is kept in the audit log")
+    """Erase the texts of everybody who ever voted in the arena. Votes and numbers stay."""
+    _check_reason(reason)
     async with connect_from_pool(pool) as connection:
         found = await find_arena(connection, arena)
-        values = {"arena": found.arena, "session": session}
-        with translate_errors("erase a voter's texts"):
+        with translate_errors("erase texts"):
             async with connection.transaction():
-                if await (await connection.execute(statement("erasure_lock"), values)).fetchone() is None:
-                    raise Conflict(
-                        f"the arena {arena} is being moved, and a copy would keep the texts; finish it with"
-                        f" tiltyard arena move {arena}"
-                    )
-                detail = {"session": "all" if session is None else str(session), "reason": reason}
-                await permit_rewriting(connection, found.arena, actor, "erase session", detail)
-                counts = []
-                for name in _ERASURES:
-                    done = await connection.execute(await find_statement(connection, name, values), values)
-                    counts.append(done.rowcount)
-                await connection.execute(statement("erasure_live_payers"), values)
-                await forget_unwritten_prompts(connection, found.arena)
-                await connection.execute(statement("people_erase"), values)
-    return ErasedTexts(*counts)
+                await _require_one_copy(connection, found)
+                detail = {"reason": reason, "texts": ["all", None]}
+                await permit_rewriting(connection, found.arena, actor, "erase texts", detail)
+                values = {"arena": found.arena, "session": None}
+                texts = await _erase_texts(connection, values)
+                return ErasedTexts(*texts, details=await _count(connection, "erasure_details", values))
+
+
+async def _rewrite(
+    batch: LogBatch, arena: Arena, session: int, events: _FoundEvents, why: tuple[str, str]
+) -> ErasedTexts:
+    """Erase a person, under the arena's lock."""
+    connection = batch.connection
+    values = {"arena": arena.arena, "session": session, "horizon": batch.horizon}
+    fresh = [serial for (serial,) in await _rows(connection, "erasure_fresh", values)]
+    opened = await _rows(connection, "erasure_open", values)
+    reason, actor = why
+    removed = arena.settings.erased_votes == "removed"
+    about = {"reason": reason, "votes": ["a person's", "removed" if removed else "anonymous"]}
+    await permit_rewriting(connection, arena.arena, actor, "erase voter", about)
+    texts = await _erase_texts(connection, values)
+    await connection.execute(statement("erasure_told"), values)
+    if not events.positions:
+        await _rename(connection, values | {"number": new_session_number()})
+        return ErasedTexts(*texts)
+    number, first = new_session_number(), events.positions[0]
+    for serial, ballot, unseen in opened:
+        kind = LogKind.RELEASED if unseen else LogKind.EXPIRE
+        batch.end(kind, HUMAN, serial, session=number, ballot=ballot)
+    about_exclusion = {
+        **values,
+        "reason": _REASON,
+        "position": batch.head + 1,
+        "at": batch.now,
+        "first": first,
+    }
+    exclusion = await _count(connection, "erasure_begin", about_exclusion)
+    batch.add(LogKind.EXCLUDE, detail={"exclusion": exclusion, "erased": fresh})
+    values |= {
+        "number": number,
+        "exclusion": exclusion,
+        "positions": events.positions,
+        "undone": events.undone,
+        "first": first,
+        "generation": _GENERATION_LIMIT,
+    }
+    details = await _count(connection, "erasure_rename_events", values)
+    votes = 0
+    if removed:
+        votes = await _count(connection, "erasure_votes", values)
+        for name in ("erasure_remove_endings", "erasure_remove_events"):
+            await connection.execute(await find_statement(connection, name, values), values)
+    named = values | {"positions": events.named}
+    await connection.execute(await find_statement(connection, "erasure_rename_named", named), named)
+    await _rename(connection, values)
+    for name in ("checkpoints_forget", "erasure_report_sums"):
+        await connection.execute(statement(name), values)
+    return ErasedTexts(*texts, details=details, votes=votes)
+
+
+async def _rename(connection: Connection, values: Mapping[str, object]) -> None:
+    """Give what stays of a person another number, outside the events."""
+    for name in _RENAMES:
+        await connection.execute(await find_statement(connection, name, values), values)
+
+
+async def _erase_texts(connection: Connection, values: Mapping[str, Any]) -> list[int]:
+    """Erase the texts of a session, or of all; return how many of each kind."""
+    counts = [await _count(connection, name, values) for name in _TEXTS]
+    await connection.execute(statement("erasure_live_payers"), values)
+    await forget_unwritten_prompts(connection, values["arena"])
+    return counts
+
+
+async def _follow(
+    connection: Connection, arena: int, session: int, events: _FoundEvents, upto: int | None = None
+) -> None:
+    """Find a person's events up to a position, by default to the end: without the lock first, so that it is held shortly."""
+    head = await read_log_head(connection, arena) if upto is None else upto
+    values = {"arena": arena, "session": session, "after": events.upto, "upto": head}
+    for position, _, undone in await _rows(connection, "erasure_events", values):
+        events.positions.append(position)
+        if undone is not None:
+            events.undone.append(undone)
+    events.named += [position for (position,) in await _rows(connection, "erasure_named", values)]
+    events.upto = head
+
+
+async def _require_one_copy(connection: Connection, arena: Arena) -> None:
+    """Keep the arena where it is; raise `Conflict` if it is being moved."""
+    values = {"arena": arena.arena}
+    if await (await connection.execute(statement("erasure_lock"), values)).fetchone() is None:
+        raise Conflict(
+            f"the arena {arena.name} is being moved, and a copy would keep what is erased; finish it with"
+            f" tiltyard arena move {arena.name}"
+        )
+
+
+def _check_reason(reason: str) -> None:
+    if not reason.strip():
+        raise InputError("an erasure needs a reason: it is kept in the audit log")
+
+
+async def _rows(connection: Connection, name: str, values: Mapping[str, object]) -> list[tuple[Any, ...]]:
+    text = await find_statement(connection, name, values)
+    return await (await connection.execute(text, values)).fetchall()
+
+
+async def _count(connection: Connection, name: str, values: Mapping[str, object]) -> int:
+    """The number that a statement returns."""
+    ((number,),) = await _rows(connection, name, values)
+    return int(number)

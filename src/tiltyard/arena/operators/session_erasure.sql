@@ -1,31 +1,201 @@
 -- name: erasure_lock
 -- Keep an arena where it is until the transaction ends; no row comes back while a copy of its log exists.
-SELECT FROM arenas WHERE arena = %(arena)s AND moving_to IS NULL AND moved_from IS NULL FOR UPDATE;
+SELECT FROM arenas WHERE arena = %(arena)s AND moving_to IS NULL AND moved_from IS NULL FOR NO KEY UPDATE;
 
 -- name: erasure_remarks
 -- Delete the remarks of a voter, or of all.
-DELETE FROM remarks WHERE arena = %(arena)s AND (%(session)s::bigint IS NULL OR session = %(session)s);
+WITH hit AS (
+    DELETE FROM remarks WHERE arena = %(arena)s AND (%(session)s::bigint IS NULL OR session = %(session)s) RETURNING 1
+)
+SELECT count(*) FROM hit;
 
 -- name: erasure_complaints
 -- Delete the words of a voter's complaints, or of all. Their reason is one of a list.
-UPDATE complaints SET note = NULL
-WHERE arena = %(arena)s AND (%(session)s::bigint IS NULL OR session = %(session)s) AND note IS NOT NULL;
+WITH hit AS (
+    UPDATE complaints SET note = NULL
+    WHERE arena = %(arena)s AND (%(session)s::bigint IS NULL OR session = %(session)s) AND note IS NOT NULL
+    RETURNING 1
+)
+SELECT count(*) FROM hit;
 
 -- name: erasure_live_turns
 -- Delete the prompts and the answers of a voter's live battles, or of all. What they cost stays.
-UPDATE live_turns t
-SET prompt = NULL, answer_a = NULL, answer_b = NULL, thinking_a = NULL, thinking_b = NULL, flags = '{}'
-FROM live_battles b
-WHERE t.arena = %(arena)s AND b.arena = t.arena AND b.matchup = t.matchup AND t.prompt IS NOT NULL
-    AND (%(session)s::bigint IS NULL OR b.session = %(session)s);
+WITH hit AS (
+    UPDATE live_turns t
+    SET prompt = NULL, answer_a = NULL, answer_b = NULL, thinking_a = NULL, thinking_b = NULL, flags = '{}'
+    FROM live_battles b
+    WHERE t.arena = %(arena)s AND b.arena = t.arena AND b.matchup = t.matchup AND t.prompt IS NOT NULL
+        AND (%(session)s::bigint IS NULL OR b.session = %(session)s)
+    RETURNING 1
+)
+SELECT count(*) FROM hit;
 
 -- name: erasure_live_payers
--- Delete what connects a voter's live battles with an invitation or a network, or those of all.
+-- Delete what connects a voter's live battles with an invitation or a network, or those of all; and what these accounts
+-- spent on earlier days. What they spent today still limits them.
+WITH accounts AS (
+    SELECT DISTINCT unnest(payers) AS account FROM live_battles
+    WHERE arena = %(arena)s AND (%(session)s::bigint IS NULL OR session = %(session)s) AND payers <> '{}'
+), spent AS (
+    DELETE FROM live_spending s USING accounts
+    WHERE s.arena = %(arena)s AND s.session = accounts.account AND s.day < (clock_timestamp() AT TIME ZONE 'UTC')::date
+)
 UPDATE live_battles SET payers = '{}'
 WHERE arena = %(arena)s AND (%(session)s::bigint IS NULL OR session = %(session)s) AND payers <> '{}';
 
 -- name: erasure_details
--- Delete the details of a voter's votes, skips and served matchups, or of all. No rating depends on them.
-UPDATE events SET detail = NULL
-WHERE arena = %(arena)s AND (%(session)s::bigint IS NULL OR session = %(session)s)
-    AND kind IN (0, 1, 2, 14) AND detail IS NOT NULL;
+-- Delete the details of the votes, skips and served matchups of all. No rating depends on them.
+WITH hit AS (
+    UPDATE events SET detail = NULL
+    WHERE arena = %(arena)s AND kind IN (0, 1, 2, 14) AND detail IS NOT NULL
+    RETURNING 1
+)
+SELECT count(*) FROM hit;
+
+-- name: erasure_arenas
+-- The arenas of a bucket in which a person was served something or gave consent.
+SELECT a.name FROM arenas a
+WHERE a.bucket = %(bucket)s AND (
+    EXISTS (SELECT FROM matchups m WHERE m.arena = a.arena AND m.session = %(session)s AND m.source = 0)
+    OR EXISTS (SELECT FROM consents c WHERE c.arena = a.arena AND c.session = %(session)s)
+)
+ORDER BY a.arena;
+
+-- name: erasure_events
+-- A person's events in a range of the log, and the votes that were undone by them.
+SELECT position, kind, CASE WHEN kind = 8 THEN (detail ->> 'vote')::bigint END
+FROM events
+WHERE arena = %(arena)s AND position > %(after)s AND position <= %(upto)s AND session = %(session)s AND source = 0
+ORDER BY position;
+
+-- name: erasure_named
+-- Events in a range of the log that list sessions, with that of a person among them.
+SELECT position FROM events
+WHERE arena = %(arena)s AND position > %(after)s AND position <= %(upto)s AND kind IN (20, 26)
+    AND detail -> 'sessions' @> to_jsonb(%(session)s::bigint);
+
+-- name: erasure_open
+-- A person's matchups that are open.
+SELECT m.serial, m.ballot, m.unseen FROM matchups m LEFT JOIN endings d USING (arena, source, serial)
+WHERE m.arena = %(arena)s AND m.session = %(session)s AND m.source = 0
+    AND (d.serial IS NULL OR d.undone IS NOT NULL)
+ORDER BY m.serial;
+
+-- name: erasure_fresh
+-- A person's votes after a position that could still be undone.
+SELECT m.serial FROM matchups m JOIN endings d USING (arena, source, serial)
+WHERE m.arena = %(arena)s AND m.session = %(session)s AND m.source = 0 AND d.kind = 1 AND d.undone IS NULL
+    AND d.revealed_at IS NULL AND d.position > %(horizon)s
+ORDER BY m.serial;
+
+-- name: erasure_begin
+-- From this position on the log is folded again, because of the event at another one.
+INSERT INTO exclusions (arena, reason, excluded, made_at, final, erased_from)
+VALUES (%(arena)s, %(reason)s, %(position)s, %(at)s, true, %(first)s) RETURNING exclusion;
+
+-- name: erasure_votes
+-- Note which matchups a person's votes are removed from.
+WITH hit AS (
+    INSERT INTO excluded_votes (exclusion, arena, source, serial)
+    SELECT %(exclusion)s, m.arena, m.source, m.serial FROM matchups m JOIN endings d USING (arena, source, serial)
+    WHERE m.arena = %(arena)s AND m.session = %(session)s AND m.source = 0 AND d.kind = 1 AND d.undone IS NULL
+    RETURNING 1
+)
+SELECT count(*) FROM hit;
+
+-- name: erasure_remove_endings
+-- The matchups of these votes were skipped.
+UPDATE endings d SET kind = 2, outcome = NULL, both_bad = NULL, blind = NULL, mark = NULL, admitted = NULL,
+    revealed_at = NULL
+FROM excluded_votes v
+WHERE v.exclusion = %(exclusion)s AND d.arena = %(arena)s AND d.source = v.source AND d.serial = v.serial;
+
+-- name: erasure_remove_events
+-- In the log a vote becomes a skip; what was undone, undid or admitted a vote becomes an event that says nothing.
+UPDATE events SET
+    kind = CASE WHEN kind = 1 AND position <> ALL(%(undone)s::bigint[]) THEN 2 ELSE 24 END,
+    a = NULL, b = NULL, prompt = NULL, free_prompt = NULL, outcome = NULL, both_bad = NULL, blind = NULL, mark = NULL,
+    detail = NULL
+WHERE arena = %(arena)s AND position = ANY(%(positions)s::bigint[]) AND kind IN (1, 8, 17);
+
+-- name: erasure_rename_events
+-- Give a person's events another number, and delete their details. No rating depends on these.
+WITH hit AS (
+    UPDATE events e
+    SET session = %(number)s, detail = CASE WHEN e.kind IN (0, 1, 2, 14) THEN NULL ELSE e.detail END
+    FROM events old
+    WHERE e.arena = %(arena)s AND e.position = ANY(%(positions)s::bigint[])
+        AND old.arena = e.arena AND old.position = e.position
+    RETURNING old.detail IS NOT NULL AND old.kind IN (0, 1, 2, 14) AS erased
+)
+SELECT count(*) FILTER (WHERE erased) FROM hit;
+
+-- name: erasure_rename_named
+-- The same in events that list sessions.
+UPDATE events SET detail = jsonb_set(detail, '{sessions}', (
+    SELECT jsonb_agg(CASE WHEN s = to_jsonb(%(session)s::bigint) THEN to_jsonb(%(number)s::bigint) ELSE s END ORDER BY place)
+    FROM jsonb_array_elements(detail -> 'sessions') WITH ORDINALITY AS n (s, place)
+))
+WHERE arena = %(arena)s AND position = ANY(%(positions)s::bigint[]);
+
+-- name: erasure_rename_changes
+-- The same in changes of the crowd.
+UPDATE crowd_changes SET detail = jsonb_set(detail, '{sessions}', (
+    SELECT jsonb_agg(CASE WHEN s = to_jsonb(%(session)s::bigint) THEN to_jsonb(%(number)s::bigint) ELSE s END ORDER BY place)
+    FROM jsonb_array_elements(detail -> 'sessions') WITH ORDINALITY AS n (s, place)
+))
+WHERE arena = %(arena)s AND detail -> 'sessions' @> to_jsonb(%(session)s::bigint);
+
+-- name: erasure_rename_matchups
+-- The same in the person's matchups.
+UPDATE matchups SET session = %(number)s WHERE arena = %(arena)s AND session = %(session)s AND source = 0;
+
+-- name: erasure_rename_complaints
+-- The same in complaints, which are about content.
+UPDATE complaints SET session = %(number)s WHERE arena = %(arena)s AND session = %(session)s AND source = 0;
+
+-- name: erasure_rename_battles
+-- The same in live battles.
+UPDATE live_battles SET session = %(number)s WHERE arena = %(arena)s AND session = %(session)s;
+
+-- name: erasure_rename_calls
+-- The same in calls to live models.
+UPDATE live_calls SET session = %(number)s WHERE arena = %(arena)s AND session = %(session)s;
+
+-- name: erasure_rename_spending
+-- The same in what was spent.
+UPDATE live_spending SET session = %(number)s WHERE arena = %(arena)s AND session = %(session)s;
+
+-- name: erasure_rename_rater
+-- The same in an expert panel, whose link is revoked.
+WITH rater AS (
+    UPDATE panel_raters r SET session = %(number)s, name = 'deleted ' || r.rater + 1
+    FROM expert_panels p WHERE p.panel = r.panel AND p.arena = %(arena)s AND r.session = %(session)s
+    RETURNING r.invitation
+)
+UPDATE invitations i SET revoked_at = coalesce(i.revoked_at, now()) FROM rater WHERE i.invitation = rater.invitation;
+
+-- name: erasure_told
+-- Forget which names a person knows, and what they agreed to.
+WITH told AS (DELETE FROM told_responses WHERE arena = %(arena)s AND session = %(session)s)
+DELETE FROM consents WHERE arena = %(arena)s AND session = %(session)s;
+
+-- name: erasure_report_sums
+-- Delete the sums of the last report, which have voters' numbers; the next one reads the whole log.
+DELETE FROM report_sums WHERE arena = %(arena)s;
+
+-- name: erasure_audit
+-- Delete a person's number from the audit log.
+UPDATE audit SET detail = jsonb_set(detail, '{session}', '"deleted"')
+WHERE action IN ('revoke session', 'erase session') AND detail ->> 'session' = %(session)s::bigint::text;
+
+-- name: erasure_person
+-- Delete who a person is, and where they are signed in.
+WITH gone AS (
+    DELETE FROM person_sign_ins i USING people p WHERE p.person = i.person AND p.session = %(session)s
+)
+DELETE FROM people WHERE session = %(session)s;
+
+-- name: erasure_sessions
+-- Delete the row of a person's session.
+DELETE FROM sessions WHERE session = %(session)s AND source = 0;

@@ -22,7 +22,7 @@ from tiltyard.arena.log.event_log import HUMAN, SOURCES, LogKind
 from tiltyard.arena.log.log_columns import LogColumns, read_columns
 from tiltyard.arena.log.rosters import Roster, read_roster_sync
 from tiltyard.arena.rating.board_publisher import BoardMoment, TimeBudget, make_snapshot, open_matchups_at
-from tiltyard.arena.rating.checkpoints import StoredCheckpoint, thin_checkpoints
+from tiltyard.arena.rating.checkpoints import StoredCheckpoint, forget_checkpoints, thin_checkpoints
 from tiltyard.arena.rating.fold_progress import FoldProgress
 from tiltyard.arena.rating.log_replay import active_exclusions, restore_progress
 from tiltyard.arena.rating.rater_progress import (
@@ -32,6 +32,7 @@ from tiltyard.arena.rating.rater_progress import (
     claim_horizon,
     commit_rated,
     event_time,
+    find_erased_from,
     find_first_excluded,
     log_head,
     read_excluded_votes,
@@ -273,7 +274,12 @@ class ArenaRater:
                 f"the log of arena {self.arena.arena} has an exclusion at {position} that the table of exclusions "
                 "does not have; restore a backup"
             )
-        first = find_first_excluded(self._connection, self.arena.arena, [changes[self._generation].exclusion])
+        exclusion = changes[self._generation].exclusion
+        first = find_first_excluded(self._connection, self.arena.arena, [exclusion])
+        erased_from = find_erased_from(self._connection, self.arena.arena, exclusion)
+        if erased_from is not None:
+            # Those that were written since the erasure; it has deleted those before it.
+            forget_checkpoints(self._connection, self.arena.arena, erased_from, self._generation)
         self._generation += 1
         self._excluded = self._excluded_at(self._generation)
         if first is not None and first <= self.position:

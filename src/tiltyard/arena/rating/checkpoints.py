@@ -17,6 +17,7 @@ __all__ = [
     "CheckpointKey",
     "StoredCheckpoint",
     "add_checkpoint",
+    "forget_checkpoints",
     "list_checkpoints",
     "newest_checkpoint",
     "read_checkpoint",
@@ -106,6 +107,13 @@ def thin_checkpoints(connection: Connection, arena: int) -> int:
     }
     with translate_errors("remove old checkpoints"):
         return connection.execute(statement("checkpoints_remove"), values).rowcount
+
+
+def forget_checkpoints(connection: Connection, arena: int, first: int, generation: int) -> None:
+    """Delete checkpoints from a position on, of the generations up to one, because a voter in them was erased."""
+    values = {"arena": arena, "first": first, "generation": generation}
+    with translate_errors("remove checkpoints"):
+        connection.execute(statement("checkpoints_forget"), values)
 
 
 def removable_checkpoints(places: Sequence[CheckpointKey]) -> list[CheckpointKey]:

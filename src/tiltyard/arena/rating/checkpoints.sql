@@ -26,3 +26,7 @@ WHERE arena = %(arena)s AND generation = %(generation)s AND position = %(positio
 DELETE FROM checkpoints c
 USING unnest(%(generations)s::bigint[], %(positions)s::bigint[]) AS gone (generation, position)
 WHERE c.arena = %(arena)s AND c.generation = gone.generation AND c.position = gone.position;
+
+-- name: checkpoints_forget
+-- Delete checkpoints from a position on, of the generations up to one: they have the number of a voter who was erased.
+DELETE FROM checkpoints WHERE arena = %(arena)s AND position >= %(first)s AND generation <= %(generation)s;

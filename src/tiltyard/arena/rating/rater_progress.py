@@ -27,6 +27,7 @@ __all__ = [
     "claim_horizon",
     "commit_rated",
     "event_time",
+    "find_erased_from",
     "find_first_cast",
     "find_first_excluded",
     "find_unrated",
@@ -231,6 +232,13 @@ def _first_excluded(
     values = {"arena": arena, "exclusions": sorted(exclusions)}
     counts, cast = _one(connection, "read an arena's exclusions", "raters_first_excluded", **values)
     return counts, cast
+
+
+def find_erased_from(connection: Connection, arena: int, exclusion: int) -> int | None:
+    """The first event of the voter whom an exclusion erased; ``None`` if it erased nobody."""
+    values = {"arena": arena, "exclusion": exclusion}
+    found = _one(connection, "read an arena's exclusions", "raters_erased_from", **values)[0]
+    return None if found is None else int(found)
 
 
 def _arena(row: Sequence[Any]) -> RatedArena:

@@ -54,14 +54,23 @@ SELECT pg_notify('tiltyard_snapshot', %(payload)s);
 -- Exclusions of an arena, with the events by which votes left and came back.
 SELECT exclusion, excluded, restored FROM exclusions WHERE arena = %(arena)s;
 
+-- name: raters_erased_from
+-- From where on an exclusion erased a voter; null if it did not.
+SELECT erased_from FROM exclusions WHERE arena = %(arena)s AND exclusion = %(exclusion)s;
+
 -- name: raters_excluded_votes
 -- Votes of these exclusions.
 SELECT DISTINCT source, serial FROM excluded_votes WHERE arena = %(arena)s AND exclusion = ANY(%(exclusions)s);
 
 -- name: raters_first_excluded
 -- The positions at which the first vote of these exclusions counts, and at which the first was cast; one that waited counts
--- where it was admitted.
-SELECT min(coalesce(e.admitted, e.position)), min(e.position) FROM excluded_votes v JOIN endings e USING (arena, source, serial)
+-- where it was admitted. Where voters were erased, both are their first event.
+WITH erased AS (
+    SELECT min(erased_from) AS position FROM exclusions WHERE arena = %(arena)s AND exclusion = ANY(%(exclusions)s)
+)
+SELECT least(min(coalesce(e.admitted, e.position)), (SELECT position FROM erased)),
+    least(min(e.position), (SELECT position FROM erased))
+FROM excluded_votes v JOIN endings e USING (arena, source, serial)
 WHERE v.arena = %(arena)s AND v.exclusion = ANY(%(exclusions)s) AND e.kind = 1;
 
 -- name: raters_open

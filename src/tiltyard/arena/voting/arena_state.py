@@ -15,7 +15,7 @@ from uuid import UUID
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.arena.log.event_details import undo_detail
+from tiltyard.arena.log.event_details import erased_serials, undo_detail
 from tiltyard.arena.log.event_log import HUMAN, SOURCES, LogKind, LogRow, OpenMatchup
 from tiltyard.arena.voting.rater_lists import RaterLists
 from tiltyard.arena.voting.revealed_names import RevealedNames
@@ -340,8 +340,23 @@ class ArenaState:
         for standing in self.standings:
             standing.under(policy)
 
+    def _exclude(self, row: LogRow) -> None:
+        """Ignore an exclusion, until a snapshot of the new generation makes this state reload.
+
+        If a voter was erased, what this process remembers of voters is read again. The votes in its detail are nobody's
+        now, so that nobody undoes them.
+        """
+        serials = erased_serials(row.detail)
+        if serials is None:
+            return
+        self.revealed = RevealedNames()
+        for serial in serials:
+            vote = self.fresh.get((HUMAN, serial))
+            if vote is not None:
+                vote.revealed = True
+
     def _later(self, row: LogRow) -> None:
-        """Ignore what concerns boards. After an exclusion, a snapshot of the new generation makes this state reload."""
+        """Ignore what concerns boards, and what was removed."""
 
 
 def _reopened(one: OpenMatchup, row: LogRow) -> OpenMatchup:
@@ -357,13 +372,14 @@ _FOLDS: dict[int, Callable[[ArenaState, LogRow], None]] = {
     LogKind.EXPIRE: ArenaState._expire,  # noqa: SLF001
     LogKind.UNDO: ArenaState._undo,  # noqa: SLF001
     LogKind.REVEAL: ArenaState._reveal,  # noqa: SLF001
-    LogKind.EXCLUDE: ArenaState._later,  # noqa: SLF001
+    LogKind.EXCLUDE: ArenaState._exclude,  # noqa: SLF001
     LogKind.RESTORE: ArenaState._later,  # noqa: SLF001
     LogKind.POLICY: ArenaState._policy,  # noqa: SLF001
     LogKind.PREFETCHED: ArenaState._served,  # noqa: SLF001
     LogKind.SHOWN: ArenaState._show,  # noqa: SLF001
     LogKind.RELEASED: ArenaState._release,  # noqa: SLF001
     LogKind.ADMIT: ArenaState._admit,  # noqa: SLF001
+    LogKind.REMOVED: ArenaState._later,  # noqa: SLF001
     LogKind.CROWD_CHANGED: ArenaState._later,  # noqa: SLF001
     LogKind.CROWD_EXPLAINED: ArenaState._later,  # noqa: SLF001
 }

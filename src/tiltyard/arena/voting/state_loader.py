@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from itertools import groupby
 
+from tiltyard.arena.log.event_details import erased_serials
 from tiltyard.arena.log.event_log import SOURCES, LogKind, LogRow
 from tiltyard.arena.log.log_connection import LogConnection
 from tiltyard.arena.rating.checkpoints import newest_checkpoint
@@ -58,6 +59,9 @@ async def fold_rows(state: ArenaState, log_connection: LogConnection, rows: Iter
                 state.position = row.position
             else:
                 state.fold(row)
+                if row.kind == LogKind.EXCLUDE and erased_serials(row.detail) is not None:
+                    # The erased voter may have been a rater of a panel, under a number that nobody has now.
+                    state.raters = RaterLists(await log_connection.panel_rows())
 
 
 async def _widen(state: ArenaState, log_connection: LogConnection, row: LogRow) -> None:

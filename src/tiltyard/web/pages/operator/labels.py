@@ -102,6 +102,8 @@ ACTIONS = (
     _("delete old copy"),
     _("enable model"),
     _("erase session"),
+    _("erase texts"),
+    _("erase voter"),
     _("exclude votes"),
     _("hide"),
     _("import answers"),
@@ -137,7 +139,7 @@ ACTIONS = (
 CHOICES = (
     *(_("open"), _("closed"), _("strict"), _("scoped"), _("conservative"), _("bradley-terry")),
     *(_("session"), _("vote"), _("never"), _("invitation"), _("passcode"), _("sign-in")),
-    *(_("yes"), _("no"), _("public"), _("always")),
+    *(_("yes"), _("no"), _("public"), _("always"), _("anonymous"), _("removed")),
     *(_("auto"), _("proof"), _("none")),
     *(_("equal"), _("as-it-comes"), _("complete"), _("whole"), _("turn")),
 )
@@ -362,6 +364,7 @@ LABELS: Mapping[str, str] = {
     "live_gap_seconds": _("Longest pause"),
     "live_identity": _("Names in answers"),
     "live_retention_days": _("Texts are kept for"),
+    "erased_votes": _("Votes of deleted voters"),
 }
 
 #: What each constant means: the words of the reference, which a test compares.
@@ -587,5 +590,12 @@ LIVE_SETTINGS: Mapping[str, tuple[str, str]] = {
     "live_retention_days": (
         _("after how many days prompts and answers are deleted; the votes stay. Empty: never"),
         _("a number of days, or empty"),
+    ),
+    "erased_votes": (
+        _(
+            "what becomes of the votes of a voter whose data are deleted. anonymous: they stay, as those of a number"
+            " that nobody has. removed: they leave, and the boards are computed again"
+        ),
+        _("anonymous or removed"),
     ),
 }

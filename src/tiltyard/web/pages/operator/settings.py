@@ -42,6 +42,7 @@ SETTING_CHOICES = {
     "shown_check": ("public", "always", "never"),
     "live_pace": ("equal", "as-it-comes", "complete"),
     "live_votes": ("whole", "turn"),
+    "erased_votes": ("anonymous", "removed"),
 }
 _NUMBERS = {"proven_family": "a number of pairs, or nothing", "session_votes": "a number of votes"} | {
     "live_prompt_characters": "a number of characters",

@@ -37,6 +37,10 @@ _MESSAGES = {
     "network": "too many {kind} from this address; wait a moment, and try again",
     "arena": "too many {kind} in this arena at present; try again later",
 }
+#: Voters of a network who delete their data in an hour.
+_DELETIONS = SharedLimit(
+    "deletions of a network", "deletions", "network", 20, _MESSAGES["network"].format(kind="deletions"), 3600
+)
 #: An IPv6 client usually controls a whole network of this size.
 _IPV6_PREFIX_BITS = 64
 
@@ -160,6 +164,10 @@ class VoterLimits:
         """Count a new session whose browser could compute no proof, or raise `Busy`: they queue."""
         for limit in self._unproved.values():
             await self.shared.admit(limit, client_address(request))
+
+    async def admit_deletion(self, request: HTTPConnection) -> None:
+        """Count a voter who deletes their data, or raise `Busy`: each makes boards be computed again."""
+        await self.shared.admit(_DELETIONS, client_address(request))
 
     async def is_crowded(self, request: HTTPConnection) -> bool:
         """Count a challenge; whether its network has asked for so many that they get harder."""

@@ -7,7 +7,6 @@ import secrets
 import subprocess
 import tarfile
 import time
-from datetime import UTC, datetime
 from uuid import UUID
 
 import pytest
@@ -19,6 +18,7 @@ from tiltyard.arena.accounts import session_number_from
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.maintenance.backup import back_up
 from tiltyard.arena.maintenance.segment_writer import SegmentArchive, archive_log
+from tiltyard.arena.processes.network_keys import NetworkKeys
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.core.policy.validity.state_encoding import decode_state
 from tiltyard.postgres.binaries import find_pg_dump_folder
@@ -87,9 +87,8 @@ def session_of(client):
 
 def furnish(site, session):
     """What the person would have besides in a live arena, after a sign-in, and at the gate."""
-    keys = site.context.access.keys
-    payer = f"network 1 {datetime.now(UTC):%Y-%m-%d} {ADDRESS}"
-    account = session_number_from(keys.sign("live payer", payer.encode()))
+    digest = site.run(NetworkKeys().hash_of(site.registry.pool, f"network 1 {ADDRESS}"))
+    account = session_number_from(digest)
     prompt = hashlib.sha256(TEXTS["prompt"].encode()).digest()
     hmac, token = secrets.token_bytes(32), secrets.token_bytes(32)
     values = {"s": session, "m": UUID(int=1), "p": [account], "account": account, "sha": prompt, **TEXTS}

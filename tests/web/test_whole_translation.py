@@ -31,6 +31,9 @@ PUBLIC = (
     MODEL + "?source=llm-judge",
     "/arenas/arena/vote",
     "/arenas/arena/mine",
+    "/arenas/arena/mine/data",
+    "/arenas/arena/mine/delete",
+    "/arenas/arena/mine/deleted",
     "/operator/sign-in",
 )
 OPERATOR = (

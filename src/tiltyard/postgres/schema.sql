@@ -518,6 +518,11 @@ CREATE TABLE public.models (
     CONSTRAINT models_name_check CHECK ((name <> ''::text))
 );
 
+CREATE TABLE public.network_keys (
+    day date NOT NULL,
+    key bytea NOT NULL
+);
+
 CREATE TABLE public.operator_links (
     token_sha256 bytea NOT NULL,
     expires_at timestamp with time zone NOT NULL,
@@ -930,6 +935,9 @@ ALTER TABLE ONLY public.models
 
 ALTER TABLE ONLY public.models
     ADD CONSTRAINT models_pkey PRIMARY KEY (arena, model);
+
+ALTER TABLE ONLY public.network_keys
+    ADD CONSTRAINT network_keys_pkey PRIMARY KEY (day);
 
 ALTER TABLE ONLY public.operator_links
     ADD CONSTRAINT operator_links_link_key UNIQUE (link);

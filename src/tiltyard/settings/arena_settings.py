@@ -141,6 +141,8 @@ class ArenaSettings:
     live_retention_days: int | None = None
     #: What becomes of the votes of a voter whose data are deleted.
     erased_votes: ErasedVotes = "anonymous"
+    #: After how many days remarks and the words of reports are deleted. None: never.
+    remark_retention_days: int | None = None
 
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
@@ -278,6 +280,7 @@ _COUNT_RANGES = {
 }
 _BUDGET_NAMES = ("live_budget_dollars", "live_day_dollars", "live_voter_day_dollars")
 _BUDGET_DOLLARS_LIMIT = 1_000_000
+_RETENTION_NAMES = ("live_retention_days", "remark_retention_days")
 _MAX_RETENTION_DAYS = 36_500
 
 
@@ -290,13 +293,14 @@ def _check_counts(settings: ArenaSettings) -> None:
         value = getattr(settings, name)
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
             raise BadOption(f"{name} is {value!r}; expected a number of {counted} from {least:,} to {most:,}")
-    days = settings.live_retention_days
-    if days is not None and (
-        not isinstance(days, int) or isinstance(days, bool) or not 1 <= days <= _MAX_RETENTION_DAYS
-    ):
-        raise BadOption(
-            f"live_retention_days is {days!r}; expected a number of days from 1 to {_MAX_RETENTION_DAYS:,}, or none"
-        )
+    for name in _RETENTION_NAMES:
+        days = getattr(settings, name)
+        if days is not None and (
+            not isinstance(days, int) or isinstance(days, bool) or not 1 <= days <= _MAX_RETENTION_DAYS
+        ):
+            raise BadOption(
+                f"{name} is {days!r}; expected a number of days from 1 to {_MAX_RETENTION_DAYS:,}, or none"
+            )
     for name in _BUDGET_NAMES:
         value = getattr(settings, name)
         if value is not None and not (_is_number(value) and 0 <= value <= _BUDGET_DOLLARS_LIMIT):

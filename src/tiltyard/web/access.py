@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Depends, Request
@@ -33,6 +32,7 @@ from tiltyard.arena.operator_roles import (
     includes_role,
 )
 from tiltyard.arena.operators.invitations import LiveInvitations
+from tiltyard.arena.processes.network_keys import NetworkKeys
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.arena.voting.voting_queue import VotingQueue
@@ -184,6 +184,7 @@ class Access:
         shared = None if limits is None else limits.shared
         self.sign_in_throttle = sign_in_throttle(shared)
         self.entry_throttle = entry_throttle(shared)
+        self._network_keys = NetworkKeys()
         #: Voters by cookie, and what came of the gate; saves the verification.
         self._voters: BoundedCache[str, tuple[Voter, GateResult]] = BoundedCache(
             _CACHED_ENTRY_LIMIT, seconds=_COOKIE_CACHE_SECONDS
@@ -422,7 +423,7 @@ class Access:
         """The voter with the accounts on which live battles are counted, so that a deleted cookie renews no budget.
 
         Whoever is signed in has one session everywhere. Otherwise the use of an invitation is an account, or else the
-        network, as a keyed hash that changes every day.
+        network; as a hash with the key of the day.
         """
         entry, arena = queue.settings.entry, queue.arena
         if entry == "sign-in" and await self.entry.person(request) is not None:
@@ -431,8 +432,9 @@ class Access:
         if grant is not None and grant.use:
             payer = f"invitation {arena} {grant.invitation} {grant.use}"
         else:
-            payer = f"network {arena} {datetime.now(UTC):%Y-%m-%d} {client_address(request)}"
-        return replace(voter, payers=(session_number_from(self.keys.sign("live payer", payer.encode())),))
+            payer = f"network {arena} {client_address(request)}"
+        digest = await self._network_keys.hash_of(registry_of(request).pool, payer)
+        return replace(voter, payers=(session_number_from(digest),))
 
     def rater_cookie(self, session: int) -> str:
         """The ``Set-Cookie`` header for a browser in which a rater of an expert panel votes from now on."""

@@ -42,6 +42,10 @@ class SkillCookies:
             raise BadOption("these are too many languages and categories to keep; choose fewer, or all")
         return self._cookies.plain_header(self._name(arena), value, _LIFETIME)
 
+    def clear_header(self, arena: int) -> str:
+        """The ``Set-Cookie`` header that deletes a declaration."""
+        return self._cookies.clear_header(self._name(arena))
+
     def read(self, request: HTTPConnection, arena: int) -> DeclaredSkills | None:
         """What a voter has declared; ``None`` if nothing yet, or if the cookie is not one that was set here."""
         value = self._cookies.read(request, self._name(arena))

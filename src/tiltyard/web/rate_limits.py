@@ -53,6 +53,10 @@ _WAITING_ATTEMPT_LIMIT = 50
 _WRONG_SECONDS = 600.0
 _WRONG_SIGN_IN_LIMIT = 100
 _WRONG_ENTRY_LIMIT = 1_000
+#: Voters of a network who delete their data in an hour.
+_DELETIONS = SharedLimit(
+    "deletions of a network", "deletions", "network", 20, _MESSAGES["network"].format(kind="deletions"), 3600
+)
 #: An IPv6 client usually controls a whole network of this size.
 _IPV6_PREFIX_BITS = 64
 
@@ -223,6 +227,10 @@ class VoterLimits:
         """Count a new session whose browser could compute no proof, or raise `Busy`: they queue."""
         await self.shared.admit(self._unproved, client_address(request))
         await self.shared.admit(self._unproved_in_arena, queue.arena)
+
+    async def admit_deletion(self, request: HTTPConnection) -> None:
+        """Count a voter who deletes their data, or raise `Busy`: each makes boards be computed again."""
+        await self.shared.admit(_DELETIONS, client_address(request))
 
     async def is_crowded(self, request: HTTPConnection) -> bool:
         """Count a challenge; whether its network has asked for so many that they get harder."""

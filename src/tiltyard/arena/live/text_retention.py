@@ -1,25 +1,41 @@
-"""Deletes the prompts and answers of live battles that an arena does not keep any longer. The votes stay."""
+"""Deletes what arenas do not keep any longer: prompts and answers, remarks, hashes of addresses. The votes stay."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
+from tiltyard.arena.processes.network_keys import delete_network_keys
 from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
 
-__all__ = ["delete_old_texts", "forget_unwritten_prompts"]
+__all__ = ["delete_old_accounts", "delete_old_texts", "forget_unwritten_prompts"]
+
+#: For so long accounts of live battles are kept: calls that began before midnight are counted after it.
+_ACCOUNT_DURATION = timedelta(days=2)
 
 
 async def delete_old_texts(pool: ConnectionPool, moment: datetime) -> int:
     """Delete the texts that are older than their arenas keep them; return the number of turns."""
     async with connect_from_pool(pool) as connection, connection.transaction():
-        with translate_errors("delete old texts of live battles"):
+        with translate_errors("delete old texts"):
+            await connection.execute(statement("retention_remarks"), {"moment": moment})
+            await connection.execute(statement("retention_notes"), {"moment": moment})
             found = await connection.execute(statement("retention_delete"), {"moment": moment})
             arenas = [int(arena) for (arena,) in await found.fetchall()]
         for arena in sorted(set(arenas)):
             await forget_unwritten_prompts(connection, arena)
     return len(arenas)
+
+
+async def delete_old_accounts(pool: ConnectionPool, moment: datetime) -> None:
+    """Delete the accounts of earlier days, which are hashes of networks and invitations, and the keys of these hashes."""
+    before = (moment - _ACCOUNT_DURATION).astimezone(UTC).date()
+    async with connect_from_pool(pool) as connection, connection.transaction():
+        with translate_errors("delete hashes of addresses"):
+            for name in ("retention_payers", "retention_spending"):
+                await connection.execute(statement(name), {"before": before})
+        await delete_network_keys(connection, before)
 
 
 async def forget_unwritten_prompts(connection: Connection, arena: int) -> None:

@@ -42,7 +42,8 @@ RESPONSES = "responses/"
 #: Names that a backup may contain: a restore never writes any other file.
 _MEMBER = re.compile(r"database\.dump|secret\.key|responses/[0-9a-f]{64}")
 _FORMAT_VERSION = 1
-_NOT_BACKED_UP = "limit_buckets"
+#: Hashes of addresses and sessions, and keys of such hashes: of no use later.
+_NOT_BACKED_UP = ("limit_buckets", "network_keys")
 _CHUNK_BYTES = 1 << 20
 
 
@@ -185,9 +186,8 @@ def _log_head(connection: psycopg.Connection, arena: int, bucket: int) -> int:
 
 def _dump(programs: Binaries, url: str, path: Path, snapshot: str) -> None:
     shown, add = without_password(url)
-    # Buckets of rate limits are hashes of addresses and sessions, and of no use later.
-    without = f"--exclude-table-data={_NOT_BACKED_UP}"
-    options = ("-Fc", "-Z", "3", "--no-owner", "--no-privileges", without, f"--snapshot={snapshot}")
+    without = (f"--exclude-table-data={table}" for table in _NOT_BACKED_UP)
+    options = ("-Fc", "-Z", "3", "--no-owner", "--no-privileges", *without, f"--snapshot={snapshot}")
     programs.run("pg_dump", *options, "-f", path.absolute(), "-d", shown, add=add)
     remove_private_options(path)
 

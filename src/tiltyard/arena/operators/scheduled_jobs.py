@@ -25,7 +25,7 @@ from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import open_configured_storage
 from tiltyard.arena.judging.judge_panel import open_panel
 from tiltyard.arena.judging.judge_voters import judge_arena
-from tiltyard.arena.live.text_retention import delete_old_texts
+from tiltyard.arena.live.text_retention import delete_old_accounts, delete_old_texts
 from tiltyard.arena.operators.arena_deletion import delete_due_arenas
 from tiltyard.arena.operators.job_status import JOB_SCHEDULES, last_whole_week
 from tiltyard.arena.operators.reported_week import report_arena
@@ -233,11 +233,13 @@ def _delete(order: _JobOrder) -> None:
 
 
 def _delete_texts(order: _JobOrder) -> None:
-    """Delete prompts and answers of live battles that their arenas do not keep any longer."""
+    """Delete texts that their arenas do not keep any longer, and hashes of addresses."""
 
     async def deleting() -> None:
         async with open_pool(order["url"], most=1, name="tiltyard retention") as pool:
-            await delete_old_texts(pool, datetime.fromisoformat(order["moment"]))
+            moment = datetime.fromisoformat(order["moment"])
+            await delete_old_texts(pool, moment)
+            await delete_old_accounts(pool, moment)
 
     asyncio.run(deleting())
 

@@ -19,6 +19,10 @@ __all__ = [
     "mine",
     "model",
     "operator",
+    "own_data",
+    "own_data_deleted",
+    "own_data_deletion",
+    "own_data_file",
     "revealed",
     "sign_in",
     "snapshot",
@@ -79,6 +83,26 @@ def revealed(arena: str) -> str:
 def mine(arena: str) -> str:
     """The board of the voter's own votes."""
     return f"/arenas/{_quoted(arena)}/mine"
+
+
+def own_data(arena: str) -> str:
+    """What is held about a voter."""
+    return f"{mine(arena)}/data"
+
+
+def own_data_file(arena: str) -> str:
+    """The same as a file."""
+    return f"{mine(arena)}/data.json"
+
+
+def own_data_deletion(arena: str) -> str:
+    """Where a voter deletes it."""
+    return f"{mine(arena)}/delete"
+
+
+def own_data_deleted(arena: str) -> str:
+    """What has been deleted."""
+    return f"{mine(arena)}/deleted"
 
 
 def panel(arena: str) -> str:

@@ -200,7 +200,7 @@ JOBS: Mapping[str, str] = {
     "thin-snapshots": _("Thinning out old boards"),
     "sweep-bytes": _("Deletion of withdrawn files"),
     "delete-arenas": _("Deletion of arenas that are due"),
-    "delete-live-texts": _("Deletion of live prompts and answers that are due"),
+    "delete-live-texts": _("Deletion of texts and hashes of addresses that are due"),
     "admit-votes": _("Votes of new voters that have waited long enough"),
     "judges": _("Judging round of this arena"),
 }
@@ -365,6 +365,7 @@ LABELS: Mapping[str, str] = {
     "live_identity": _("Names in answers"),
     "live_retention_days": _("Texts are kept for"),
     "erased_votes": _("Votes of deleted voters"),
+    "remark_retention_days": _("Remarks are kept for"),
 }
 
 #: What each constant means: the words of the reference, which a test compares.
@@ -537,6 +538,17 @@ SETTINGS: Mapping[str, tuple[str, str]] = {
         ),
         _("addresses such as https://example.org, or empty"),
     ),
+    "erased_votes": (
+        _(
+            "what becomes of the votes of a voter whose data are deleted. anonymous: they stay, as those of a number"
+            " that nobody has. removed: they leave, and the boards are computed again"
+        ),
+        _("anonymous or removed"),
+    ),
+    "remark_retention_days": (
+        _("after how many days remarks and the words of reports are deleted. Empty: never"),
+        _("a number of days, or empty"),
+    ),
 }
 
 #: Settings of a live arena besides: meaning and expected value.
@@ -590,12 +602,5 @@ LIVE_SETTINGS: Mapping[str, tuple[str, str]] = {
     "live_retention_days": (
         _("after how many days prompts and answers are deleted; the votes stay. Empty: never"),
         _("a number of days, or empty"),
-    ),
-    "erased_votes": (
-        _(
-            "what becomes of the votes of a voter whose data are deleted. anonymous: they stay, as those of a number"
-            " that nobody has. removed: they leave, and the boards are computed again"
-        ),
-        _("anonymous or removed"),
     ),
 }

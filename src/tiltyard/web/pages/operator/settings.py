@@ -51,7 +51,7 @@ _NUMBERS = {"proven_family": "a number of pairs, or nothing", "session_votes": "
 }
 #: Settings that may have no value.
 _OPTIONAL = frozenset(
-    {"proven_family", "embed_sites", "ageing_hours", "minute_limits"}
+    {"proven_family", "embed_sites", "ageing_hours", "minute_limits", "remark_retention_days"}
     | {"live_budget_dollars", "live_day_dollars", "live_voter_day_dollars"}
 )
 

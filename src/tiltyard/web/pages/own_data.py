@@ -1,0 +1,87 @@
+"""The pages on which voters see, download and delete what is held about them. Nothing of them is cached."""
+
+from __future__ import annotations
+
+import json
+
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse, Response
+
+from tiltyard.arena.content.arenas import Arena
+from tiltyard.arena.log.event_log import HUMAN
+from tiltyard.arena.operators.session_erasure import erase_voter
+from tiltyard.arena.operators.voter_data import read_held_data, read_held_summary
+from tiltyard.web.access import access_of, registry_of
+from tiltyard.web.cookies import VOTER_COOKIE
+from tiltyard.web.pages import paths
+from tiltyard.web.pages.layout import redirect_to, render_page
+from tiltyard.web.reader_access import ReadableArena
+
+__all__ = ["router"]
+
+router = APIRouter(include_in_schema=False)
+
+_PRIVATE = {"Cache-Control": "private, no-store", "Vary": "Cookie"}
+_DOCUMENT_FORMAT = "tiltyard-voter-data/1"
+_REASON = "the voter deleted it"
+_ACTOR = "voter"
+
+
+@router.get("/arenas/{arena}/mine/data", response_class=HTMLResponse)
+async def data_page(arena: ReadableArena, request: Request) -> HTMLResponse:
+    """What is held about this voter in all arenas, and what it is for."""
+    return await _page(request, arena, "mine/data.html")
+
+
+@router.get("/arenas/{arena}/mine/data.json")
+async def data_file(arena: ReadableArena, request: Request) -> Response:
+    """Everything that is held about this voter, as a file."""
+    pool = registry_of(request).pool
+    voters = [await read_held_data(pool, session) for session in await _sessions(request)]
+    headers = {**_PRIVATE, "Content-Disposition": f'attachment; filename="my-data-{arena.name}.json"'}
+    text = json.dumps({"format": _DOCUMENT_FORMAT, "voters": voters}, ensure_ascii=False, indent=1)
+    return Response(text, media_type="application/json", headers=headers)
+
+
+@router.get("/arenas/{arena}/mine/delete", response_class=HTMLResponse)
+async def delete_page(arena: ReadableArena, request: Request) -> HTMLResponse:
+    """What is deleted and what stays, and the button."""
+    return await _page(request, arena, "mine/delete.html")
+
+
+@router.post("/arenas/{arena}/mine/delete")
+async def delete_form(arena: ReadableArena, request: Request) -> Response:
+    """Delete it, and the cookies that say who this voter is."""
+    access, pool = access_of(request), registry_of(request).pool
+    sessions = await _sessions(request)
+    if not sessions:
+        return redirect_to(paths.own_data(arena.name))
+    if access.limits is not None:
+        await access.limits.admit_deletion(request)
+    cookies = [access.cookies.clear_header(VOTER_COOKIE)]
+    for session in sessions:
+        held = await read_held_summary(pool, session)
+        await erase_voter(pool, session, reason=_REASON, actor=_ACTOR)
+        cookies += [access.skills.clear_header(one.arena.arena) for one in held.arenas]
+    if access.identities is not None:
+        cookies.append(await access.identities.sign_out(request))
+    access.forget()
+    return redirect_to(paths.own_data_deleted(arena.name), cookies=cookies)
+
+
+@router.get("/arenas/{arena}/mine/deleted", response_class=HTMLResponse)
+async def deleted_page(arena: ReadableArena, request: Request) -> HTMLResponse:
+    """What has been done."""
+    return render_page(request, "mine/deleted.html", headers=_PRIVATE, arena=arena, active="mine")
+
+
+async def _sessions(request: Request) -> list[int]:
+    """The numbers of whoever asks: of this browser, and of the person who is signed in. Judges have no data here."""
+    found = [await access_of(request).voter(request, entry=entry) for entry in ("open", "sign-in")]
+    return list(dict.fromkeys(one.session for one in found if one is not None and one.source == HUMAN))
+
+
+async def _page(request: Request, arena: Arena, template: str) -> HTMLResponse:
+    pool = registry_of(request).pool
+    held = [await read_held_summary(pool, session) for session in await _sessions(request)]
+    return render_page(request, template, headers=_PRIVATE, arena=arena, active="mine", held=held)

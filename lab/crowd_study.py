@@ -1,18 +1,20 @@
 """``python -m lab.crowd_study``: when does an arena notice that its crowd changed, and how often falsely?
 
 The votes are simulated and given to the test itself (`CrowdDrift`), without an arena around it. `just crowd-study` runs
-it at full size, in about ten minutes.
+it at full size, in about twenty minutes.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -40,11 +42,17 @@ Ints = npt.NDArray[np.int64]
 
 _PROMPTS = 100
 _SESSION_VOTES = 20
-_LOOK_VOTES = 250
+_LOOK_VOTES = 50
 _HISTORY_VOTES = 3000
-_QUICK_GROUP, _NEW_GROUP, _HOUR_GROUP = (
-    VOTE_GROUPS.index(name) for name in ("quick-votes", "new-voters", "hours-0-6")
+_QUICK_GROUP, _NEW_GROUP, _HOUR_GROUP, _NETWORK_GROUP, _LANGUAGE_GROUP = (
+    VOTE_GROUPS.index(name)
+    for name in ("quick-votes", "new-voters", "hours-0-6", "shared-networks-1", "language-en")
 )
+#: Networks that half of all sessions share, the largest first, from how many sessions on one counts as shared; and how many
+#: of the sessions speak each language.
+_SHARED_NETWORKS = 40
+_SHARING_SESSIONS = 5
+_LANGUAGE_SHARES = (0.5, 0.15, 0.1, 0.05, 0.05, 0.15)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +65,8 @@ class HonestCrowd:
     #: The exponent of the distribution of votes over sessions; smaller is more uneven.
     activity: float = 1.5
     prompt_effect: float = 0.5
+    #: How far those who speak a language differ from the others, together.
+    language_taste: float = 0.2
 
     def votes(self, random: np.random.Generator, models: int, n: int) -> tuple[Floats, WatchedVotes]:
         """Strengths, best first, and the votes of sessions that come and go."""
@@ -68,6 +78,8 @@ class HonestCrowd:
         taste = random.normal(0.0, self.taste, (sessions, models))
         fan = np.flatnonzero(random.random(sessions) < self.fans)
         taste[fan, random.integers(models, size=len(fan))] += 0.5
+        language = random.choice(len(_LANGUAGE_SHARES), size=sessions, p=_LANGUAGE_SHARES)
+        taste += random.normal(0.0, self.language_taste, (len(_LANGUAGE_SHARES), models))[language]
         lazy = random.random(sessions) < self.lazy
         quick = lazy & (random.random(sessions) < 0.5)
         prompt = random.integers(_PROMPTS, size=n)
@@ -76,9 +88,10 @@ class HonestCrowd:
         b = (a + random.integers(1, models, size=n)) % models
         likes = _liking(strength, effect, prompt, taste[session])
         gap = np.where(lazy[session], 0.0, likes(a) - likes(b) + 0.1)
-        return strength, WatchedVotes(
-            a, b, _scores(random, gap), session, _groups(session, quick), np.ones(n, dtype=bool)
-        )
+        groups = _groups(session, quick)
+        groups[np.arange(n), _LANGUAGE_GROUP + language[session]] = True
+        _add_networks(random, groups, session)
+        return strength, WatchedVotes(a, b, _scores(random, gap), session, groups, np.ones(n, dtype=bool))
 
 
 def _liking(strength: Floats, effect: Floats, prompt: Ints, taste: Floats) -> Callable[[Ints], Floats]:
@@ -104,6 +117,19 @@ def _groups(session: Ints, quick: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_
     groups[order, _NEW_GROUP] = np.arange(len(session)) - begins < 10
     groups[np.arange(len(session)), _HOUR_GROUP + session % 4] = True
     return groups
+
+
+def _add_networks(random: np.random.Generator, groups: npt.NDArray[np.bool_], session: Ints) -> None:
+    """Half of the sessions come from networks that others use too; these are watched from their fifth session on."""
+    numbers, first = np.unique(session, return_index=True)
+    share = 1.0 / np.arange(1, _SHARED_NETWORKS + 1)
+    network = random.choice(_SHARED_NETWORKS, size=session.max() + 1, p=share / share.sum())
+    network[random.random(len(network)) < 0.5] = -1
+    for number in range(_SHARED_NETWORKS):
+        begun = np.sort(first[network[numbers] == number])
+        if len(begun) >= _SHARING_SESSIONS:
+            votes = np.flatnonzero(network[session] == number)
+            groups[votes[votes >= begun[_SHARING_SESSIONS - 1]], _NETWORK_GROUP + number % 4] = True
 
 
 #: Kinds of voters and their shares; the rest is careful.
@@ -161,10 +187,13 @@ class Attack(NamedTuple):
     cover_votes: int
     #: Their share of all votes meanwhile.
     share: float
+    #: Whether they all come from one network.
+    one_network: bool = False
 
     def __str__(self) -> str:
         crowd = "alone" if self.share == 1.0 else f"{self.share:.0%} of all votes"
-        return f"{self.sessions} sessions × {self.target_votes}, {self.cover_votes} covering each, {crowd}"
+        network = ", one network" if self.one_network else ""
+        return f"{self.sessions} sessions × {self.target_votes}, {self.cover_votes} covering each, {crowd}{network}"
 
 
 CROWDS = {
@@ -173,14 +202,15 @@ CROWDS = {
     "fans of one model, 3 % of sessions": HonestCrowd(fans=0.03),
 }
 ATTACKS = tuple(
-    Attack(*kind, share)
-    for share in (1.0, 0.5, 0.1, 0.03)
+    Attack(*kind, share, one_network)
+    for one_network, shares in ((False, (1.0, 0.5, 0.1, 0.03)), (True, (0.1, 0.03)))
+    for share in shares
     for kind in ((10, 100, 0), (100, 3, 5), (100, 10, 3))
 )
 
 
 def false_alarm(crowd: HonestCrowd, models: int, votes: int, seed: int) -> bool:
-    """Whether a stable crowd is ever said to change, with a look every 250 votes."""
+    """Whether a stable crowd is ever said to change, with a look every 50 votes."""
     _, cast = crowd.votes(np.random.default_rng(seed), models, votes)
     drift = CrowdDrift(models, len(VOTE_GROUPS))
     for start in range(0, votes, _LOOK_VOTES):
@@ -224,13 +254,14 @@ def _attack_pieces(
             groups = np.zeros((piece, len(VOTE_GROUPS)), dtype=bool)
             groups[:, [0, _HOUR_GROUP]] = True
             groups[:, _NEW_GROUP] = vote * piece < 10
+            groups[:, _NETWORK_GROUP] = attack.one_network and (vote > 0 or session >= _SHARING_SESSIONS - 1)
             number = np.full(piece, 10**9 + session)
             among = random.poisson(piece * (1.0 / attack.share - 1.0))
             yield WatchedVotes(a, b, score, number, groups, np.full(piece, counted)), int(among)
 
 
-def crowd_page(size: StudySize, command: str) -> str:
-    """The tables of false alarms and of attacks, as Markdown."""
+def crowd_page(size: StudySize, command: str, run: Callable[..., Iterable[Any]] = map) -> str:
+    """The tables of false alarms and of attacks, as Markdown; ``run`` maps a function over arenas."""
     arenas, attacked, votes, models = size
     lines = [
         "# Changes of the crowd",
@@ -243,7 +274,7 @@ def crowd_page(size: StudySize, command: str) -> str:
         "|---|--:|--:|",
     ]
     for name, crowd in CROWDS.items():
-        found = sum(false_alarm(crowd, models, votes, seed) for seed in range(arenas))
+        found = sum(run(partial(false_alarm, crowd, models, votes), range(arenas)))
         lines.append(f"| {name} | {arenas} | {found} |")
     lines += [
         "",
@@ -259,7 +290,7 @@ def crowd_page(size: StudySize, command: str) -> str:
     for attack in ATTACKS:
         cells = [str(attack), f"{attack.sessions * attack.target_votes}"]
         for counted in (True, False):
-            noticed = [attacked_arena(attack, models, seed, counted=counted) for seed in range(attacked)]
+            noticed = list(run(partial(attacked_arena, attack, models, counted=counted), range(attacked)))
             seen = [after for after in noticed if after is not None]
             cells += [f"{np.median(seen):.0f} (≤ {max(seen)})" if seen else "–", str(attacked - len(seen))]
         lines.append(f"| {' | '.join(cells)} |")
@@ -284,11 +315,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--attacked", type=int, default=20)
     parser.add_argument("--votes", type=int, default=100_000)
     parser.add_argument("--models", type=int, default=10)
+    parser.add_argument("--workers", type=int, default=1, help="Processes that share the arenas.")
     parser.add_argument("--out", type=Path, help="Write the page here instead of printing it.")
     options = parser.parse_args(arguments)
     size = StudySize(options.arenas, options.attacked, options.votes, options.models)
     said = " ".join(f"--{name} {value}" for name, value in size._asdict().items())
-    text = crowd_page(size, f"python -m lab.crowd_study {said}")
+    command = f"python -m lab.crowd_study {said}"
+    if options.workers > 1:
+        with ProcessPoolExecutor(options.workers) as pool:
+            text = crowd_page(size, command, pool.map)
+    else:
+        text = crowd_page(size, command)
     if options.out is None:
         sys.stdout.write(text)
     else:

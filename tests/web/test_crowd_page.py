@@ -7,10 +7,13 @@ import re
 import pytest
 from operating import copied, signed, voted_database
 
+from tiltyard.arena.log.log_columns import read_columns
 from tiltyard.arena.operators.voter_records import SessionFlag
+from tiltyard.arena.rating.crowd_watch import WATCH_VERSION, CrowdWatch
+from tiltyard.core.integrity.vote_groups import VoterOrigin
 from tiltyard.core.integrity.voter_tests import VoterTest
 from tiltyard.postgres.connections import connect
-from tiltyard.web.pages.operator import voters
+from tiltyard.web.pages.operator import crowd, voters
 
 PAGE = "/operator/arenas/arena/crowd"
 VOTERS = "/operator/arenas/arena/voters"
@@ -76,6 +79,28 @@ def test_an_arena_without_a_change_says_so(running):
     with connect(running.database) as connection:
         connection.execute("DELETE FROM crowd_changes")
     assert "No change has been found." in signed(running).get(PAGE).text
+
+
+def test_the_board_without_each_group_is_computed_when_asked_for(running):
+    client = signed(running)
+    assert "Compute it" in client.get(PAGE).text
+    with connect(running.database) as connection:
+        connection.execute("DELETE FROM crowd_watches")
+        columns = read_columns(connection, 1, 0)
+        watch = CrowdWatch(0)
+        watch.follow(columns, (), {1: VoterOrigin(language="de")})
+        connection.execute(
+            "INSERT INTO crowd_watches (arena, generation, position, version, state) VALUES (1, 0, %s, %s, %s)",
+            (watch.position, WATCH_VERSION, watch.save()),
+        )
+    crowd._PREVIEWS._tasks.clear()
+    text = text_of(client.get(f"{PAGE}?without=1").text)
+    assert "votes with browsers in German" in text
+    assert "First now: model-" in text
+    with connect(running.database) as connection:
+        connection.execute("UPDATE crowd_watches SET version = 'older'")
+    crowd._PREVIEWS._tasks.clear()
+    assert "The votes are not grouped yet" in text_of(client.get(f"{PAGE}?without=1").text)
 
 
 def test_sessions_unlike_the_others_are_listed_with_what_is_unusual(running, monkeypatch):

@@ -13,7 +13,7 @@ from tiltyard.errors import BadOption
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.cookies import Cookies
-from tiltyard.web.declared_skills import SkillCookies, preset_languages
+from tiltyard.web.declared_skills import SkillCookies, preset_languages, primary_language
 from tiltyard.web.pages.skill_form import SkillForm, skill_choice
 
 SKILLS = SkillCookies(Cookies(None, secure=True), 3)
@@ -167,3 +167,19 @@ def test_a_skip_with_a_reason_that_is_none_is_refused(site):
     assert client.post(f"/api/v1/matchups/{matchup}/skip", json={"reason": "bored"}).status_code == 422
     ended = client.post(f"/api/v1/matchups/{matchup}/skip", json={"reason": "broken", "recognized": True})
     assert ended.json()["kind"] == "skip"
+
+
+@pytest.mark.parametrize(
+    ("accepted", "language"),
+    [
+        ("de-CH,en;q=0.5", "de"),
+        ("EN_us", "en"),
+        ("gsw;q=1", "gsw"),
+        ("*", None),
+        ("", None),
+        (None, None),
+        ("é-1", None),
+    ],
+)
+def test_the_language_that_a_browser_asks_for_first(accepted, language):
+    assert primary_language(accepted) == language

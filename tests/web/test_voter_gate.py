@@ -91,6 +91,18 @@ def test_a_new_voter_needs_a_proof_once(gated):
     assert gates(gated.database) == [1]
 
 
+def test_a_session_at_the_gate_keeps_its_language_and_a_little_of_a_hash_of_its_network(gated):
+    for accepted in ("de-CH,en;q=0.5", "*", "fr"):
+        client = gated.client()
+        headers = {"tiltyard-proof": proof_for(client), "accept-language": accepted}
+        assert client.post(ASK, headers=headers).status_code == 201
+    with connect(gated.database) as connection:
+        kept = connection.execute("SELECT network, language FROM sessions ORDER BY language").fetchall()
+    assert [language for _, language in kept] == ["de", "fr", None]
+    (network,) = {network for network, _ in kept}
+    assert 0 <= network < 2**16
+
+
 def test_a_proof_sent_again_anywhere_is_the_same_session(gated):
     proof = {"tiltyard-proof": proof_for(gated.client())}
     with served(gated.database) as another:

@@ -27,6 +27,7 @@ from psycopg.types.json import Jsonb
 from tiltyard.arena.operator_roles import ALL_RIGHTS, OperatorGrants, OperatorRole
 from tiltyard.caches import BoundedCache
 from tiltyard.compute_once import SingleFlight
+from tiltyard.core.integrity.vote_groups import VoterOrigin
 from tiltyard.errors import BadOption, NotAllowed, NotFound
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
@@ -273,10 +274,11 @@ class Accounts:
             detail = {"session": session, "revoked": [False, True]}
             await write_audit_entry(connection, actor, "revoke session", detail)
 
-    async def keep_gate(self, session: int, gate: GateResult) -> None:
-        """Keep the result of the gate with a voter's session. Who has passed once stays so."""
+    async def keep_gate(self, session: int, gate: GateResult, origin: VoterOrigin) -> None:
+        """Keep the result of the gate with a voter's session, and where it came from. Who has passed once stays so."""
+        values = {"session": session, "gate": int(gate), **origin._asdict()}
         async with self._connected("keep the result of the gate") as connection:
-            await connection.execute(statement("keep_gate"), {"session": session, "gate": int(gate)})
+            await connection.execute(statement("keep_gate"), values)
 
     async def revoked_sessions(self, within: timedelta) -> frozenset[int]:
         """Voters' sessions that were revoked within this time."""

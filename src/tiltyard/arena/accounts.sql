@@ -16,9 +16,13 @@ ON CONFLICT (session) DO UPDATE SET revoked_at = coalesce(sessions.revoked_at, e
 RETURNING session;
 
 -- name: keep_gate
--- Keep the result of the gate with a voter's session, which gets its row now. Who has passed stays so.
-INSERT INTO sessions (session, source, gate) OVERRIDING SYSTEM VALUE VALUES (%(session)s, 0, %(gate)s)
-ON CONFLICT (session) DO UPDATE SET gate = excluded.gate WHERE sessions.gate <> 1;
+-- Keep the result of the gate with a voter's session, which gets its row now, and where it came from. Who has passed stays
+-- so.
+INSERT INTO sessions (session, source, gate, network, language) OVERRIDING SYSTEM VALUE
+VALUES (%(session)s, 0, %(gate)s, %(network)s, %(language)s)
+ON CONFLICT (session) DO UPDATE SET gate = excluded.gate, network = coalesce(sessions.network, excluded.network),
+    language = coalesce(sessions.language, excluded.language)
+WHERE sessions.gate <> 1;
 
 -- name: revoked_sessions
 -- Voters' sessions that were revoked and whose cookies have not expired.

@@ -789,6 +789,8 @@ CREATE TABLE public.sessions (
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     revoked_at timestamp with time zone,
     gate smallint DEFAULT 0 NOT NULL,
+    network integer,
+    language text,
     CONSTRAINT sessions_gate_check CHECK (((gate >= 0) AND (gate <= 3))),
     CONSTRAINT sessions_source_check CHECK ((source = ANY (ARRAY[0, 1])))
 );

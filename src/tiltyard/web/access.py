@@ -37,6 +37,7 @@ from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.caches import BoundedCache
+from tiltyard.core.integrity.vote_groups import VoterOrigin
 from tiltyard.errors import NotAllowed, NotFound, ProofNeeded, RoleMissing, SecondFactorMissing
 from tiltyard.instruments import GATE_RESULTS, SESSIONS
 from tiltyard.settings.arena_settings import ArenaSettings, Entry
@@ -51,7 +52,7 @@ from tiltyard.web.cookies import (
     read_cookie,
     read_voter_token,
 )
-from tiltyard.web.declared_skills import SkillCookies
+from tiltyard.web.declared_skills import SkillCookies, primary_language
 from tiltyard.web.entry_grants import EntryGrants
 from tiltyard.web.gate_proofs import PROOF_COOKIE, PROOF_HEADER, UNAVAILABLE_PROOF, GateProofs
 from tiltyard.web.identities import Identities
@@ -83,6 +84,8 @@ _COOKIE_CACHE_SECONDS = 60.0
 _ACTOR_CACHE_SECONDS = 5.0
 _SEEN_TOKEN_SECONDS = 600.0
 _CACHED_ENTRY_LIMIT = 50_000
+#: What is kept of the hash of a voter's network.
+_NETWORK_BYTES = 2
 #: Scopes that ``admin`` includes.
 _OPERATOR_SCOPES: frozenset[Scope] = frozenset({"read", "import", "admin", "metrics"})
 
@@ -387,7 +390,7 @@ class Access:
                 await self.limits.admit_session(request, queue, known=known)
             SESSIONS.record()
         if gate != GateResult.NONE:
-            await self.accounts.keep_gate(session, gate)
+            await self.accounts.keep_gate(session, gate, self._origin(request))
         token = make_voter_token(session, time.time(), gate)
         return Voter(session, HUMAN), self.cookies.header(VOTER_COOKIE, token, VOTER_COOKIE_LIFETIME)
 
@@ -413,11 +416,17 @@ class Access:
             return GateResult.UNAVAILABLE, new_session_number() if voter is None else voter.session
         checked = self._proofs.check(proof, time.time(), None if voter is None else voter.session)
         if checked.result == "failed" and voter is not None:
-            await self.accounts.keep_gate(voter.session, GateResult.FAILED)
+            await self.accounts.keep_gate(voter.session, GateResult.FAILED, self._origin(request))
         GATE_RESULTS.record(1.0, "asked" if checked.result == "old" else checked.result)
         if checked.result != "passed":
             raise _proof_needed(queue, f"this proof is {'too old' if checked.result == 'old' else 'wrong'}")
         return GateResult.PASSED, checked.session if voter is None else voter.session
+
+    def _origin(self, request: Request) -> VoterOrigin:
+        """Some bits of a keyed hash of the network, too few to tell whose it is, and the language of the browser."""
+        hashed = self.keys.sign("voter network", client_address(request).encode())
+        language = primary_language(request.headers.get("accept-language"))
+        return VoterOrigin(int.from_bytes(hashed[:_NETWORK_BYTES]), language)
 
     async def with_payers(self, request: Request, queue: VotingQueue, voter: Voter) -> Voter:
         """The voter with the accounts on which live battles are counted, so that a deleted cookie renews no budget.

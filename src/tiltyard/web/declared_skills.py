@@ -18,7 +18,7 @@ from tiltyard.arena.voting.voter_requests import DeclaredSkills, Voter
 from tiltyard.errors import BadOption
 from tiltyard.web.cookies import Cookies
 
-__all__ = ["SkillCookies", "preset_languages"]
+__all__ = ["SkillCookies", "preset_languages", "primary_language"]
 
 _LIFETIME = timedelta(days=400)
 #: Values of one kind that can be declared, and characters of the cookie: browsers keep 4,096 bytes of one.
@@ -26,6 +26,7 @@ _VALUE_LIMIT = 200
 _COOKIE_CHARACTERS = 3_000
 #: Languages of a browser that are looked at.
 _ACCEPTED_LANGUAGE_LIMIT = 20
+_LANGUAGE_CODE_LENGTHS = (2, 3)
 
 
 class SkillCookies:
@@ -74,6 +75,12 @@ def preset_languages(accepted: str | None, languages: Sequence[str]) -> tuple[st
     wanted = {_primary(part.partition(";")[0]) for part in parts if not part.strip().endswith(";q=0")}
     found = tuple(language for language in languages if _primary(language) in wanted)
     return found or tuple(languages)
+
+
+def primary_language(accepted: str | None) -> str | None:
+    """The language that a browser asks for first, as a short code; ``None`` if it names none."""
+    found = _primary((accepted or "").partition(",")[0].partition(";")[0])
+    return found if found.isascii() and found.isalpha() and len(found) in _LANGUAGE_CODE_LENGTHS else None
 
 
 def _values(given: Sequence[str]) -> tuple[str, ...]:

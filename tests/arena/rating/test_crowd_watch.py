@@ -15,6 +15,7 @@ from tiltyard.arena.log.event_log import HUMAN, LogKind
 from tiltyard.arena.operators.crowd_review import explain_crowd_change, read_crowd_changes
 from tiltyard.arena.rating.arena_rater import ArenaRater
 from tiltyard.arena.rating.rater_leadership import Leadership
+from tiltyard.core.integrity.vote_groups import VOTE_GROUPS
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.errors import InputError, NotFound
 from tiltyard.postgres.connections import connect, connect_async, open_pool
@@ -188,3 +189,32 @@ def test_a_live_arena_is_not_watched(make_yard, connection):
     votes(yard, 75, target=TARGET, first=500, sessions=75)
     rate(rater)
     assert told == []
+
+
+def test_votes_from_one_network_are_a_group(make_yard, connection):
+    yard = make_yard()
+    votes(yard, 500)
+    for session in range(100, 160):
+        yard.sql(
+            "INSERT INTO sessions (session, source, network, language) OVERRIDING SYSTEM VALUE VALUES (%s, 0, %s, 'de')",
+            (session, session),
+        )
+    for session in range(500, 575):
+        yard.sql(
+            "INSERT INTO sessions (session, source, network) OVERRIDING SYSTEM VALUE VALUES (%s, 0, 6)",
+            (session,),
+        )
+    random, deeds = np.random.default_rng(9), []
+    for k in range(300):
+        rigs = k % 4 == 0
+        a = TARGET if rigs else int(random.integers(MODELS))
+        b = int((a + random.integers(1, MODELS)) % MODELS)
+        outcome = 0 if rigs else int(random.random() > 1.0 / (1.0 + np.exp(0.6 * (a - b))))
+        session = 500 + k // 4 if rigs else 100 + k % 60
+        deeds += [yard.serving(a, b, k % 3, session=session), yard.voting_later(outcome, HUMAN)]
+    yard.append(*deeds)
+    rater, told = rater_of(yard, connection)
+    rate(rater)
+    (change,) = read_open_changes(connection, yard.arena, 10**9)
+    assert (change.position, change.model) == (told[0], TARGET)
+    assert VOTE_GROUPS[change.group] in ("shared-networks-3", "new-voters")

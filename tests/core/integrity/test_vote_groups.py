@@ -3,7 +3,9 @@ from __future__ import annotations
 import numpy as np
 
 from tiltyard.core.integrity import vote_groups
-from tiltyard.core.integrity.vote_groups import VOTE_GROUPS, VoteGrouping, group_flags
+from tiltyard.core.integrity.vote_groups import VOTE_GROUPS, VoteGrouping, VoterOrigin, group_flags
+
+UNKNOWN = VoterOrigin()
 
 
 def named(bits):
@@ -13,30 +15,30 @@ def named(bits):
 
 def test_the_first_ten_votes_of_a_session_are_those_of_a_new_voter():
     grouping = VoteGrouping()
-    found = ["new-voters" in named(grouping.vote(7, 0.0, None)) for _ in range(12)]
+    found = ["new-voters" in named(grouping.vote(7, 0.0, None, UNKNOWN)) for _ in range(12)]
     assert found == [True] * 10 + [False] * 2
-    assert "new-voters" in named(grouping.vote(8, 0.0, None))
+    assert "new-voters" in named(grouping.vote(8, 0.0, None, UNKNOWN))
 
 
 def test_a_session_that_mostly_skips_is_one_until_it_votes_more():
     grouping = VoteGrouping()
     for _ in range(5):
         grouping.skip(7)
-    found = ["skipping-voters" in named(grouping.vote(7, 0.0, None)) for _ in range(6)]
+    found = ["skipping-voters" in named(grouping.vote(7, 0.0, None, UNKNOWN)) for _ in range(6)]
     assert found == [True] * 4 + [False] * 2
 
 
 def test_a_quick_vote_is_known_by_its_seconds():
     grouping = VoteGrouping()
-    assert "quick-votes" in named(grouping.vote(7, 0.0, 4.9))
-    assert "quick-votes" not in named(grouping.vote(7, 0.0, 5.0))
-    assert "quick-votes" not in named(grouping.vote(7, 0.0, None))
+    assert "quick-votes" in named(grouping.vote(7, 0.0, 4.9, UNKNOWN))
+    assert "quick-votes" not in named(grouping.vote(7, 0.0, 5.0, UNKNOWN))
+    assert "quick-votes" not in named(grouping.vote(7, 0.0, None, UNKNOWN))
 
 
 def test_every_vote_is_in_all_votes_and_in_one_quarter_of_the_day():
     grouping = VoteGrouping()
     for hour, expected in ((0, "hours-0-6"), (6, "hours-6-12"), (13, "hours-12-18"), (47, "hours-18-24")):
-        found = named(grouping.vote(7, hour * 3600.0, None))
+        found = named(grouping.vote(7, hour * 3600.0, None, UNKNOWN))
         assert found[0] == "all"
         assert [name for name in found if name.startswith("hours")] == [expected]
 
@@ -45,22 +47,46 @@ def test_memory_is_bounded_and_active_sessions_are_kept(monkeypatch):
     monkeypatch.setattr(vote_groups, "_REMEMBERED_DEED_COUNT", 12)
     grouping = VoteGrouping()
     for _ in range(10):
-        grouping.vote(7, 0.0, None)
+        grouping.vote(7, 0.0, None, UNKNOWN)
     for session in range(10, 20):
-        grouping.vote(session, 0.0, None)
-    assert "new-voters" not in named(grouping.vote(7, 0.0, None))
+        grouping.vote(session, 0.0, None, UNKNOWN)
+    assert "new-voters" not in named(grouping.vote(7, 0.0, None, UNKNOWN))
     for session in range(30, 54):
-        grouping.vote(session, 0.0, None)
-    assert "new-voters" in named(grouping.vote(7, 0.0, None))
+        grouping.vote(session, 0.0, None, UNKNOWN)
+    assert "new-voters" in named(grouping.vote(7, 0.0, None, UNKNOWN))
     assert sum(len(array) for name, array in grouping.saved().items() if name.endswith("keys")) <= 24
 
 
 def test_what_is_saved_and_restored_goes_on():
     grouping = VoteGrouping()
     for _ in range(8):
-        grouping.vote(7, 0.0, None)
+        grouping.vote(7, 0.0, None, UNKNOWN)
     for _ in range(6):
         grouping.skip(8)
+    from_there = VoterOrigin(network=5)
+    for session in range(20, 23):
+        grouping.vote(session, 0.0, None, from_there)
     again = VoteGrouping.restored(grouping.saved())
     for session in (7, 7, 7, 8, 8):
-        assert again.vote(session, 0.0, None) == grouping.vote(session, 0.0, None)
+        assert again.vote(session, 0.0, None, from_there) == grouping.vote(session, 0.0, None, from_there)
+
+
+def test_a_network_is_watched_from_its_fifth_session_on():
+    grouping = VoteGrouping()
+
+    def groups(session, network):
+        found = named(grouping.vote(session, 0.0, None, VoterOrigin(network=network)))
+        return [name for name in found if name.startswith("shared")]
+
+    # Further votes of the same sessions do not make it shared.
+    assert [groups(session, 6) for session in (1, 2, 3, 4, 1, 2, 3, 4)] == [[]] * 8
+    assert groups(5, 6) == ["shared-networks-3"]
+    assert groups(1, 6) == ["shared-networks-3"]
+    assert groups(9, 7) == []
+
+
+def test_a_language_has_its_group_or_belongs_to_the_others():
+    grouping = VoteGrouping()
+    for language, expected in (("de", "language-de"), ("pt", "other-languages"), (None, None)):
+        found = named(grouping.vote(7, 0.0, None, VoterOrigin(language=language)))
+        assert [name for name in found if "language" in name] == ([] if expected is None else [expected])

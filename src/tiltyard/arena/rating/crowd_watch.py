@@ -7,7 +7,7 @@ a watch finds the same changes at the same positions however it is fed, and if i
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,11 +19,11 @@ from tiltyard.arena.log.event_log import HUMAN, LogKind
 from tiltyard.arena.log.log_columns import LogColumns
 from tiltyard.arena.rating.grouped_votes import EVENT_COLUMNS, SCORES, GroupedVote, VoteGrouper, WatchedEvent
 from tiltyard.core.integrity.crowd_drift import CrowdDrift, DriftSign, WatchedVotes
-from tiltyard.core.integrity.vote_groups import VOTE_GROUPS, group_flags
+from tiltyard.core.integrity.vote_groups import VOTE_GROUPS, VoterOrigin, group_flags
 from tiltyard.core.judging.power_analysis import POINTS_PER_LOGIT
 from tiltyard.core.policy.validity.state_encoding import decode_state, encode_state
 
-__all__ = ["HISTORY_EVENTS", "WATCH_VERSION", "CrowdWatch", "FoundSign"]
+__all__ = ["HISTORY_EVENTS", "WATCH_VERSION", "CrowdWatch", "FoundSign", "LatestVotes"]
 
 #: Events that are read at least to start a watch from the log, and twice as many at most: a span of the test has fewer.
 HISTORY_EVENTS = 400_000
@@ -50,6 +50,7 @@ _VOTE = np.dtype(
 )
 
 Array = npt.NDArray[Any]
+Ints = npt.NDArray[np.int64]
 Votes = npt.NDArray[np.void]
 
 
@@ -61,6 +62,17 @@ class FoundSign:
     model: int
     group: int
     detail: CrowdChangedDetail
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LatestVotes:
+    """Watched votes, as columns. Groups are bits."""
+
+    position: Ints
+    session: Ints
+    groups: Ints
+    a: Ints
+    b: Ints
 
 
 class CrowdWatch:
@@ -77,16 +89,18 @@ class CrowdWatch:
         self._latest_count = 0
         self._unlooked_blocks = 0
 
-    def follow(self, columns: LogColumns, excluded: Collection[int]) -> list[FoundSign]:
+    def follow(
+        self, columns: LogColumns, excluded: Collection[int], origins: Mapping[int, VoterOrigin]
+    ) -> list[FoundSign]:
         """Add the next events of the log; return the models whose results shifted, at each look at the evidence.
 
-        ``excluded`` are serials of votes that do not count.
+        ``excluded`` are serials of votes that do not count; origins are by session.
         """
         rows = np.flatnonzero((columns.source == HUMAN) | np.isin(columns.kind, _OF_BOTH_SOURCES))
         found: list[FoundSign] = []
         for row in zip(*(getattr(columns, name)[rows].tolist() for name in EVENT_COLUMNS), strict=True):
             event = WatchedEvent(*row)
-            vote = self._grouper.read(event, excluded)
+            vote = self._grouper.read(event, excluded, origins)
             if vote is not None:
                 self._block.append(vote)
                 found += self._test_block()
@@ -168,6 +182,13 @@ class CrowdWatch:
             "bar": round(self._drift.threshold, 2),
             "sessions": sessions[most].tolist(),
         }
+
+    def latest_votes(self) -> LatestVotes:
+        """The votes that a sign may be about, with their groups."""
+        votes = np.concatenate([np.array(self._block, _VOTE), *self._latest])
+        return LatestVotes(
+            *(votes[name].astype(np.int64) for name in ("position", "session", "groups", "a", "b"))
+        )
 
     def save(self) -> bytes:
         """Everything, as few bytes."""

@@ -10,13 +10,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from psycopg import Connection
 
-from tiltyard.arena.log.event_log import LogKind
-from tiltyard.core.integrity.vote_groups import VoteGrouping
+from tiltyard.arena.log.event_log import HUMAN, LogKind
+from tiltyard.arena.log.log_columns import LogColumns
+from tiltyard.core.integrity.vote_groups import VoteGrouping, VoterOrigin
 from tiltyard.core.policy.state.vote_marks import NO_MARK, VoteMark
 from tiltyard.core.ratings.scoring import Scoring
+from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.statements import statement
 
-__all__ = ["EVENT_COLUMNS", "SCORES", "GroupedVote", "VoteGrouper", "WatchedEvent"]
+__all__ = ["EVENT_COLUMNS", "SCORES", "GroupedVote", "VoteGrouper", "WatchedEvent", "read_origins"]
 
 Array = npt.NDArray[Any]
 
@@ -25,6 +29,7 @@ SCORES = Scoring().by_kind()
 _SECOND_MICROSECONDS = 1_000_000
 #: Marks of votes that count, or will.
 _WATCHED = (NO_MARK, VoteMark.WAITING)
+_UNKNOWN = VoterOrigin()
 _ENDINGS = (LogKind.VOTE, LogKind.SKIP, LogKind.EXPIRE, LogKind.RELEASED)
 
 
@@ -58,6 +63,17 @@ class GroupedVote(NamedTuple):
     counted: bool
 
 
+def read_origins(connection: Connection, columns: LogColumns) -> dict[int, VoterOrigin]:
+    """Where the sessions that vote in these events came from, as far as it is known."""
+    voted = columns.session[(columns.source == HUMAN) & (columns.kind == LogKind.VOTE)]
+    sessions = np.unique(voted).tolist()
+    if not sessions:
+        return {}
+    with translate_errors("read where voters came from"):
+        rows = connection.execute(statement("voter_origins"), {"sessions": sessions}).fetchall()
+    return {session: VoterOrigin(network, language) for session, network, language in rows}
+
+
 class VoteGrouper:
     """Reads the events of people in order, and remembers what their sessions did."""
 
@@ -66,8 +82,13 @@ class VoteGrouper:
         #: When each open matchup was shown, in microseconds, by serial.
         self._shown: dict[int, int] = {}
 
-    def read(self, event: WatchedEvent, excluded: Collection[int]) -> GroupedVote | None:
-        """The vote of an event; ``None`` if it is none that is watched. ``excluded`` are serials."""
+    def read(
+        self, event: WatchedEvent, excluded: Collection[int], origins: Mapping[int, VoterOrigin]
+    ) -> GroupedVote | None:
+        """The vote of an event; ``None`` if it is none that is watched.
+
+        ``excluded`` are serials, and origins are by session, as far as they are known.
+        """
         if event.kind in (LogKind.SERVED, LogKind.SHOWN):
             self._shown[event.serial] = event.at
             return None
@@ -84,7 +105,8 @@ class VoteGrouper:
         ):
             return None
         seconds = None if shown is None else (event.at - shown) / _SECOND_MICROSECONDS
-        groups = self._grouping.vote(event.session, event.at / _SECOND_MICROSECONDS, seconds)
+        origin = origins.get(event.session, _UNKNOWN)
+        groups = self._grouping.vote(event.session, event.at / _SECOND_MICROSECONDS, seconds, origin)
         if np.isnan(SCORES[event.outcome]) or event.a == event.b:
             return None
         score, counted = int(2 * SCORES[event.outcome]), event.mark == NO_MARK

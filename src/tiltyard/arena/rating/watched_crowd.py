@@ -6,15 +6,19 @@ there. If votes were excluded or restored before that, it reads the latest part 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+
+from psycopg import AsyncConnection
 
 from tiltyard.arena.log.crowd_changes import read_changes_unexplained_at
 from tiltyard.arena.log.event_details import CrowdChangedDetail
 from tiltyard.arena.log.log_columns import LogColumns, read_columns
 from tiltyard.arena.log.rosters import read_roster_sync
-from tiltyard.arena.rating.crowd_watch import HISTORY_EVENTS, WATCH_VERSION, CrowdWatch
+from tiltyard.arena.rating.crowd_watch import HISTORY_EVENTS, WATCH_VERSION, CrowdWatch, LatestVotes
+from tiltyard.arena.rating.grouped_votes import read_origins
 from tiltyard.arena.rating.log_replay import active_exclusions
 from tiltyard.arena.rating.rater_progress import (
     Connection,
@@ -26,14 +30,16 @@ from tiltyard.errors import BadOption
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
 
-__all__ = ["RatedPlace", "TellChange", "WatchedCrowd"]
+__all__ = ["RatedPlace", "TellChange", "WatchedCrowd", "read_grouped_votes"]
 
 #: Appends that the results of a model shifted in a group of votes of an arena.
 TellChange = Callable[[int, int, int, CrowdChangedDetail], object]
 
 _LOG = logging.getLogger(__name__)
-#: Events after which a watch is stored again: reading so many takes less time than storing a large one.
+#: Events after which a watch is stored again: reading so many takes less time than storing a large one. A small one is
+#: stored after a tenth of its events.
 _STORE_EVENTS = 2_000
+_STORE_SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +50,17 @@ class RatedPlace:
     position: int
     excluded: Collection[int]
     known: int
+
+
+async def read_grouped_votes(connection: AsyncConnection, arena: int) -> tuple[int, LatestVotes] | None:
+    """The latest votes of an arena with their groups, as stored, and up to which position; ``None`` if there are none."""
+    with translate_errors("read the watch of an arena's crowd"):
+        found = await connection.execute(statement("crowd_watches_find"), {"arena": arena})
+        row = await found.fetchone()
+    if row is None or row[2] != WATCH_VERSION:
+        return None
+    votes = await asyncio.to_thread(lambda: CrowdWatch.restore(bytes(row[3])).latest_votes())
+    return int(row[1]), votes
 
 
 class WatchedCrowd:
@@ -77,21 +94,25 @@ class WatchedCrowd:
 
     def store(self) -> None:
         """Store the watch, inside the caller's transaction, if that is worth it."""
-        if self._watch is None or self._watch.position - self._stored < _STORE_EVENTS:
+        if self._watch is None:
+            return
+        position = self._watch.position
+        if position - self._stored < min(_STORE_EVENTS, _STORE_SHARE * position):
             return
         values = {
             "arena": self._arena,
             "generation": self._generation,
-            "position": self._watch.position,
+            "position": position,
             "version": WATCH_VERSION,
             "state": self._watch.save(),
         }
         with translate_errors("store the watch of an arena's crowd"):
             self._connection.execute(statement("crowd_watches_put"), values)
-        self._stored = self._watch.position
+        self._stored = position
 
     def _follow(self, watch: CrowdWatch, columns: LogColumns, excluded: Collection[int]) -> None:
-        for sign in watch.follow(columns, excluded):
+        origins = read_origins(self._connection, columns)
+        for sign in watch.follow(columns, excluded, origins):
             if sign.position <= self._quiet:
                 continue
             # One that was told and explained later than this look is told no more, if the log is read again.

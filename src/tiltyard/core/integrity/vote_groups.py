@@ -1,16 +1,20 @@
-"""The groups of votes in which a change of the crowd is looked for, besides all votes."""
+"""The groups of votes in which a change of the crowd is looked for, besides all votes.
+
+Networks and languages are many, and each group costs evidence and memory. Networks are watched if several sessions came
+from them lately, in four groups by their hash; languages are a few common ones and the rest.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from tiltyard.core.integrity.recent_table import RecentTable
 
-__all__ = ["VOTE_GROUPS", "VoteGrouping", "group_flags"]
+__all__ = ["VOTE_GROUPS", "VoteGrouping", "VoterOrigin", "group_flags"]
 
 Array = npt.NDArray[Any]
 
@@ -24,6 +28,16 @@ VOTE_GROUPS = (
     "hours-6-12",
     "hours-12-18",
     "hours-18-24",
+    "shared-networks-1",
+    "shared-networks-2",
+    "shared-networks-3",
+    "shared-networks-4",
+    "language-en",
+    "language-zh",
+    "language-es",
+    "language-de",
+    "language-fr",
+    "other-languages",
 )
 _NEW_VOTES = 10
 _SKIP_COUNT = 5
@@ -31,8 +45,21 @@ _QUICK_SECONDS = 5.0
 _QUARTER_SECONDS = 6 * 3600
 _QUARTER_COUNT = 4
 _FIRST_QUARTER = VOTE_GROUPS.index("hours-0-6")
+#: Sessions from which on a network is a shared one, and the groups of shared networks.
+_SHARING_SESSION_COUNT = 5
+_NETWORK_GROUP_COUNT = 4
+_FIRST_NETWORK = VOTE_GROUPS.index("shared-networks-1")
+_OTHER_LANGUAGES = VOTE_GROUPS.index("other-languages")
 #: Sessions that neither voted nor skipped while others did so often begin anew, which bounds the memory.
 _REMEMBERED_DEED_COUNT = 50_000
+
+
+class VoterOrigin(NamedTuple):
+    """Where a session came from, as far as it is known: some bits of a hash of its network, and its browser's language."""
+
+    network: int | None = None
+    #: A short code, such as ``en``.
+    language: str | None = None
 
 
 class VoteGrouping:
@@ -42,12 +69,14 @@ class VoteGrouping:
         self._deeds = 0
         #: Votes and skips of each session.
         self._sessions = RecentTable()
+        #: Sessions that voted, of each network.
+        self._networks = RecentTable()
 
     def skip(self, session: int) -> None:
         """A session skipped a matchup."""
         self._count(session, 0, 1)
 
-    def vote(self, session: int, at: float, seconds: float | None) -> int:
+    def vote(self, session: int, at: float, seconds: float | None, origin: VoterOrigin) -> int:
         """The groups as bits of a number, the first group lowest.
 
         ``at`` in seconds since 1970; ``seconds`` since the matchup was shown, if known.
@@ -61,11 +90,13 @@ class VoteGrouping:
             seconds is not None and seconds < _QUICK_SECONDS,
         )
         bits = sum(1 << group for group, is_member in enumerate(inside) if is_member)
-        return bits | 1 << _FIRST_QUARTER + quarter
+        bits |= 1 << _FIRST_QUARTER + quarter
+        return bits | self._network_bits(origin.network, is_new=votes == 1) | _language_bits(origin.language)
 
     def saved(self) -> dict[str, Array]:
         """Everything, as arrays."""
-        return {"deeds": np.array([self._deeds]), **self._sessions.saved()}
+        networks = {f"network_{name}": array for name, array in self._networks.saved().items()}
+        return {"deeds": np.array([self._deeds]), **self._sessions.saved(), **networks}
 
     @classmethod
     def restored(cls, saved: Mapping[str, Array]) -> VoteGrouping:
@@ -73,6 +104,10 @@ class VoteGrouping:
         grouping = cls()
         grouping._deeds = int(saved["deeds"][0])
         grouping._sessions = RecentTable.restored(saved)
+        prefix = "network_"
+        grouping._networks = RecentTable.restored(
+            {name.removeprefix(prefix): array for name, array in saved.items() if name.startswith(prefix)}
+        )
         return grouping
 
     def _count(self, session: int, votes: int, skips: int) -> tuple[float, float]:
@@ -80,10 +115,28 @@ class VoteGrouping:
         self._deeds += 1
         if self._deeds % _REMEMBERED_DEED_COUNT == 0:
             self._sessions.age()
+            self._networks.age()
         known = self._sessions.get(session)
         counts = known[0] + votes, known[1] + skips
         self._sessions.put(session, counts)
         return counts
+
+    def _network_bits(self, network: int | None, *, is_new: bool) -> int:
+        """The group of a network, if it is shared; ``is_new`` if the session has not voted before."""
+        if network is None:
+            return 0
+        sessions = self._networks.get(network)[0] + is_new
+        self._networks.put(network, (sessions, 0.0))
+        return (
+            1 << _FIRST_NETWORK + network % _NETWORK_GROUP_COUNT if sessions >= _SHARING_SESSION_COUNT else 0
+        )
+
+
+def _language_bits(language: str | None) -> int:
+    if language is None:
+        return 0
+    name = f"language-{language}"
+    return 1 << (VOTE_GROUPS.index(name) if name in VOTE_GROUPS else _OTHER_LANGUAGES)
 
 
 def group_flags(bits: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:

@@ -10,3 +10,8 @@ CREATE TABLE crowd_watches (
 );
 -- Compressed already.
 ALTER TABLE crowd_watches ALTER COLUMN state SET STORAGE EXTERNAL;
+
+-- Where a voter's session came from, if it came to a gate: 16 bits of a keyed hash of the network, and the language that the
+-- browser asks for first.
+ALTER TABLE sessions ADD COLUMN network integer;
+ALTER TABLE sessions ADD COLUMN language text;

@@ -8,6 +8,8 @@ from fastapi import Form, Path, Request
 from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.arena.operators.crowd_review import explain_crowd_change, read_crowd_changes
+from tiltyard.arena.operators.group_previews import preview_groups
+from tiltyard.compute_once import SingleFlight
 from tiltyard.errors import InputError
 from tiltyard.web.pages.operator.labels import VOTE_GROUP_LABELS
 from tiltyard.web.pages.operator.operator_access import (
@@ -23,13 +25,16 @@ __all__ = ["router"]
 
 router = operator_router("/arenas/{arena}/crowd")
 
+#: Computed once for all who ask at the same time, and for those who load the page again at once.
+_PREVIEWS = SingleFlight(keep_seconds=5.0)
+
 Change = Annotated[int, Path(ge=0, lt=2**63)]
 
 
 @router.get("", response_class=HTMLResponse)
-async def crowd_page(arena: str, request: Request) -> HTMLResponse:
-    """Changes of the crowd, newest first."""
-    return await _list(request, arena)
+async def crowd_page(arena: str, request: Request, *, without: bool = False) -> HTMLResponse:
+    """Changes of the crowd, newest first; ``without``: and what the board would be without each group of votes."""
+    return await _list(request, arena, without=without)
 
 
 @router.post("/{change}/explain")
@@ -45,9 +50,10 @@ async def explain_form(
 
 
 async def _list(
-    request: Request, arena: str, *, trouble: str | None = None, status: int = 200
+    request: Request, arena: str, *, without: bool = False, trouble: str | None = None, status: int = 200
 ) -> HTMLResponse:
     found = await arena_of(request, arena)
+    pool = pool_of(request)
     return arena_page(
         request,
         found,
@@ -55,6 +61,8 @@ async def _list(
         "crowd",
         status=status,
         trouble=trouble,
-        changes=await read_crowd_changes(pool_of(request), found.arena),
+        changes=await read_crowd_changes(pool, found.arena),
         groups=VOTE_GROUP_LABELS,
+        previews=await _PREVIEWS(found.arena, lambda: preview_groups(pool, found)) if without else None,
+        without=without,
     )

@@ -44,6 +44,16 @@ VOTE_GROUP_LABELS: Mapping[str, str] = {
     "hours-6-12": _("votes from 6 to 12 o'clock UTC"),
     "hours-12-18": _("votes from 12 to 18 o'clock UTC"),
     "hours-18-24": _("votes from 18 to 24 o'clock UTC"),
+    "shared-networks-1": _("votes from networks with many voters (first group)"),
+    "shared-networks-2": _("votes from networks with many voters (second group)"),
+    "shared-networks-3": _("votes from networks with many voters (third group)"),
+    "shared-networks-4": _("votes from networks with many voters (fourth group)"),
+    "language-en": _("votes with browsers in English"),
+    "language-zh": _("votes with browsers in Chinese"),
+    "language-es": _("votes with browsers in Spanish"),
+    "language-de": _("votes with browsers in German"),
+    "language-fr": _("votes with browsers in French"),
+    "other-languages": _("votes with browsers in other languages"),
 }
 
 #: What a page says after a form was obeyed.

@@ -1,0 +1,137 @@
+"""What an arena's board would be without each group of votes in which the crowd may change."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tiltyard.arena.content.arenas import Arena, read_log_head
+from tiltyard.arena.log.event_log import HUMAN
+from tiltyard.arena.log.rosters import Roster, read_roster
+from tiltyard.arena.log.votes import Ballots, VoteTally, limit_statement_time, read_ballots
+from tiltyard.arena.operators.exclusion_preview import ExclusionEffect, compute_effects
+from tiltyard.arena.rating.crowd_watch import LatestVotes
+from tiltyard.arena.rating.watched_crowd import read_grouped_votes
+from tiltyard.core.integrity.vote_groups import VOTE_GROUPS, group_flags
+from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
+
+__all__ = ["GroupPreview", "GroupPreviews", "preview_groups"]
+
+Ints = npt.NDArray[np.int64]
+
+#: Seconds that a statement may take, and after which no further group is computed.
+_STATEMENT_SECONDS = 20.0
+_COMPUTATION_SECONDS = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPreview:
+    """The board of people without one group of votes."""
+
+    group: str
+    votes: int
+    #: The first models without it; several if their ranks are equal.
+    first: tuple[str, ...]
+    #: The model whose rank would change most; ``None`` if none would.
+    moved_most: ExclusionEffect | None
+    #: How many models would change rank.
+    moved: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPreviews:
+    """The board of people without each group that has votes."""
+
+    #: All votes that count; and the last position up to which it is known which groups votes belong to.
+    votes: int
+    position: int
+    first: tuple[str, ...]
+    #: The largest group first.
+    groups: tuple[GroupPreview, ...]
+    #: Groups for which there was no time.
+    left_out: int
+
+
+async def preview_groups(pool: ConnectionPool, arena: Arena) -> GroupPreviews | None:
+    """Bradley–Terry on the votes of people that count now, and without each group of the latest ones. Nothing changes.
+
+    ``None`` if the votes are not grouped yet.
+    """
+    async with connect_from_pool(pool) as connection, limit_statement_time(connection, _STATEMENT_SECONDS):
+        latest = await read_grouped_votes(connection, arena.arena)
+        if latest is None:
+            return None
+        upto = await read_log_head(connection, arena.arena)
+        ballots = await read_ballots(connection, arena.arena, HUMAN, upto=upto)
+        roster = await read_roster(connection, arena.arena)
+    position, votes = latest
+    return await asyncio.to_thread(_compute_previews, ballots, votes, roster, position)
+
+
+def _compute_previews(ballots: Ballots, votes: LatestVotes, roster: Roster, position: int) -> GroupPreviews:
+    """The board without each group that has votes, and not all."""
+    members, whole, end = (
+        group_flags(_groups_of(ballots, votes)),
+        _tally(ballots),
+        time.monotonic() + _COMPUTATION_SECONDS,
+    )
+    sizes = members.sum(axis=0)
+    listed = [
+        group for group in np.argsort(-sizes, kind="stable").tolist() if 0 < sizes[group] < len(ballots)
+    ]
+    found: list[GroupPreview] = []
+    first: tuple[str, ...] = ()
+    for group in listed:
+        if found and time.monotonic() > end:
+            break
+        effects = compute_effects(whole, _tally(ballots[members[:, group]]), roster)
+        first = _first([one.rank for one in effects], effects)
+        found.append(_preview(VOTE_GROUPS[group], int(sizes[group]), effects))
+    return GroupPreviews(len(ballots), position, first, tuple(found), len(listed) - len(found))
+
+
+def _preview(name: str, votes: int, effects: Sequence[ExclusionEffect]) -> GroupPreview:
+    moved = [one for one in effects if one.climbs]
+    return GroupPreview(
+        group=name,
+        votes=votes,
+        first=_first([one.rank_without for one in effects], effects),
+        moved_most=max(moved, key=lambda one: abs(one.climbs or 0), default=None),
+        moved=sum(one.moves for one in effects),
+    )
+
+
+def _first(ranks: Sequence[int | None], effects: Sequence[ExclusionEffect]) -> tuple[str, ...]:
+    return tuple(one.model for rank, one in zip(ranks, effects, strict=True) if rank == 1)
+
+
+def _groups_of(ballots: Ballots, votes: LatestVotes) -> Ints:
+    """The groups of each vote as bits; 0 if it is not among the latest.
+
+    A vote that waited counts from another position on: it is found by its voter and models.
+    """
+    order = votes.position.argsort()
+    place = np.minimum(votes.position[order].searchsorted(ballots.position), max(len(order) - 1, 0))
+    groups = np.zeros(len(ballots), dtype=np.int64)
+    if not len(order):
+        return groups
+    known = votes.position[order[place]] == ballots.position
+    groups[known] = votes.groups[order[place[known]]]
+    columns = (column.tolist() for column in (votes.session, votes.a, votes.b, votes.groups))
+    by_pair = {(session, a, b): bits for session, a, b, bits in zip(*columns, strict=True)}
+    for row in np.flatnonzero(~known).tolist():
+        pair = int(ballots.session[row]), int(ballots.a[row]), int(ballots.b[row])
+        groups[row] = by_pair.get(pair, 0)
+    return groups
+
+
+def _tally(ballots: Ballots) -> VoteTally:
+    """How often each pair got each kind of vote on each prompt, in the order in which tallies are read."""
+    columns = np.stack([ballots.a, ballots.b, ballots.prompt, ballots.free_prompt, ballots.kind])
+    (a, b, prompt, written, kind), count = np.unique(columns, axis=1, return_counts=True)
+    return VoteTally(a, b, prompt, kind, count, written)

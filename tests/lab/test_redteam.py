@@ -1,0 +1,161 @@
+"""The red team at a small size; `just red-team` runs it at full size."""
+
+import numpy as np
+import pytest
+
+from lab.redteam.__main__ import main
+from lab.redteam.attack_run import FIRST_ACCOUNT_CODE, AttackSize, run_attack, seen_matchup
+from lab.redteam.attacks import ATTACKS, Attacker, attack_named
+from lab.redteam.defences import DEFENCES, Defence, attack_seconds
+from lab.redteam.demo_content import demo_content
+from lab.redteam.honest_voters import VOTER_SHARES, VoterStream
+from lab.redteam.log_board import out_of_range, rank_among
+from lab.redteam.memory_arena import MemoryArena
+from tiltyard.core.battles import Kind
+from tiltyard.core.policy.state.vote_marks import NO_MARK, VoteMark
+
+CONTENT = demo_content()
+TARGET = CONTENT.models.index("ibis-nano")
+OTHER = CONTENT.models.index("argent-70b")
+ALL = DEFENCES[-1]
+SMALL = AttackSize(history=150, meanwhile=60, share=0.2, accounts=5)
+
+
+def attacker(name, content=CONTENT, votes=100):
+    return Attacker(attack_named(name), content, TARGET, np.random.default_rng(1), votes)
+
+
+@pytest.mark.parametrize(
+    "name", [plan.name for plan in ATTACKS if plan.name not in ("clone flooding", "fingerprint")]
+)
+def test_an_attack_votes_for_the_target_on_either_side(name):
+    one = attacker(name)
+    one.learn({text: model for (model, _), text in CONTENT.responses.items()})
+    assert one.decide(seen_matchup(CONTENT, (TARGET, OTHER, 0))) == Kind.WIN_A
+    assert one.decide(seen_matchup(CONTENT, (OTHER, TARGET, 0))) == Kind.WIN_B
+
+
+def test_a_dictionary_knows_nothing_before_names_are_told():
+    one = attacker("dictionary", votes=0)
+    assert one.decide(seen_matchup(CONTENT, (TARGET, OTHER, 0))) is None
+    one.learn({CONTENT.responses[TARGET, 0]: TARGET})
+    assert one.decide(seen_matchup(CONTENT, (TARGET, OTHER, 0))) == Kind.WIN_A
+    assert one.decide(seen_matchup(CONTENT, (TARGET, OTHER, 1))) is None
+
+
+def test_a_fingerprint_recognises_texts_that_it_was_not_trained_on():
+    one = attacker("fingerprint")
+    texts = [prompt for prompt in range(1, len(CONTENT.prompts), 2) if CONTENT.is_text[prompt]]
+    found = [one.for_target(seen_matchup(CONTENT, (TARGET, OTHER, prompt))) for prompt in texts]
+    assert found.count(Kind.WIN_A) > len(texts) / 2
+    assert Kind.WIN_B not in found
+
+
+def test_copies_beat_others_and_lose_to_the_target():
+    content = CONTENT.with_copies(TARGET, 4)
+    one, copy = attacker("clone flooding", content), len(CONTENT.models)
+    assert one.decide(seen_matchup(content, (copy, OTHER, 0))) == Kind.WIN_A
+    assert one.decide(seen_matchup(content, (copy, TARGET, 0))) == Kind.WIN_B
+    assert one.decide(seen_matchup(content, (OTHER, OTHER + 1, 0))) is None
+
+
+def test_a_cohort_votes_against_the_models_above_the_target():
+    one, rival = attacker("colluding cohort"), CONTENT.models.index("heron-1b")
+    assert one.decide(seen_matchup(CONTENT, (rival, OTHER, 0))) == Kind.WIN_B
+
+
+def test_skip_farming_skips_everything_else():
+    assert attacker("skip farming").decide(seen_matchup(CONTENT, (0, 1, 0))) is None
+
+
+def test_people_are_of_every_kind():
+    people = VoterStream(CONTENT, np.random.default_rng(1))
+    for _, _ in zip(people, range(3000), strict=False):
+        pass
+    kinds = list(people.kinds.values())
+    for kind, share in VOTER_SHARES.items():
+        assert kinds.count(kind) / len(kinds) == pytest.approx(share, abs=0.1)
+
+
+def test_a_hasty_vote_never_counts_and_a_new_voter_waits_for_a_day():
+    arena = MemoryArena(CONTENT, ALL, 1)
+    assert arena.vote(arena.serve(1), Kind.WIN_A, 0.05) == VoteMark.EARLY
+    assert arena.vote(arena.serve(1), Kind.WIN_A, 5.0) == VoteMark.WAITING
+    assert (arena.board().votes, arena.waiting_sessions(), arena.admit_due()) == (0, [1], 0)
+    arena.now += 24 * 3600
+    assert arena.admit_due() == 1
+    assert arena.board().votes == 1
+    assert arena.vote(arena.serve(1), Kind.WIN_A, 5.0) == NO_MARK
+
+
+def test_a_vote_on_a_name_that_was_told_does_not_count():
+    arena = MemoryArena(CONTENT, Defence("blind"), 1)
+    pair = arena.serve(1)
+    arena.vote(pair, Kind.WIN_A, 5.0)
+    assert arena.finish(1) == [pair]
+    arena.vote(pair._replace(serial=arena.serve(1).serial), Kind.WIN_A, 5.0)
+    assert arena.board().votes == 1
+    assert arena.board(defence=Defence("none", blind=False)).votes == 2
+
+
+def test_nothing_is_admitted_while_a_change_is_unexplained():
+    arena = MemoryArena(CONTENT, ALL, 1)
+    arena.vote(arena.serve(1), Kind.WIN_A, 5.0)
+    arena.now += 25 * 3600
+    arena.alarms.append(None)
+    assert arena.admit_due() == 0
+    assert arena.admit_due(explained=True) == 1
+
+
+def test_limits_and_looks_take_time():
+    bare = attack_seconds(Defence("bare"), 10, 300, 1000, 1.5)
+    assert bare < attack_seconds(Defence("shown", shown=True), 10, 300, 1000, 1.5)
+    assert bare < attack_seconds(Defence("gate", gate=True), 10, 300, 1000, 1.5)
+
+
+def test_an_attack_is_measured_under_every_defence():
+    found = run_attack(attack_named("skip farming"), SMALL, 1)
+    assert list(found) == [defence.name for defence in DEFENCES]
+    sent = found["all"].target_votes
+    assert sent == SMALL.attack_votes
+    assert found["blind votes"].counted_votes == sent
+    assert found["all"].counted_votes == found["ageing"].counted_votes == 0
+    assert found["all"].gain_before == 0 < found["blind votes"].gain_before
+    assert found["blind votes"].honest_held == 0 < found["ageing"].honest_held
+    assert not found["blind votes"].honest_excluded
+
+
+def test_ranks_are_compared_with_ranges():
+    arena = MemoryArena(CONTENT, Defence("blind"), 1)
+    for number in range(60):
+        arena.vote(arena.serve(FIRST_ACCOUNT_CODE + number), Kind.WIN_A, 5.0)
+    board = arena.board()
+    ranks = rank_among(board, CONTENT.models)
+    assert sorted(ranks.values()) == list(range(1, 10))
+    assert out_of_range(ranks, board, CONTENT.models) == 0
+    assert out_of_range({"argent-70b": 20}, board, CONTENT.models) == 1
+
+
+def test_the_page_has_a_row_for_every_defence(tmp_path, capsys):
+    options = [
+        "--attack",
+        "omnipresent",
+        "--share",
+        "0.2",
+        "--accounts",
+        "3",
+        "--history",
+        "60",
+        "--meanwhile",
+        "20",
+    ]
+    out, kept = tmp_path / "page.md", tmp_path / "kept"
+    assert main([*options, "--kept", str(kept), "--out", str(out)]) == 0
+    text = out.read_text()
+    assert all(f"| omnipresent | {defence.name} |" in text for defence in DEFENCES)
+    assert "python -m lab.redteam --attack omnipresent --share 0.2" in text
+    [file] = kept.iterdir()
+    written = file.stat().st_mtime_ns
+    assert main([*options, "--kept", str(kept)]) == 0
+    assert capsys.readouterr().out.splitlines()[4:] == text.splitlines()[4:]
+    assert file.stat().st_mtime_ns == written

@@ -136,6 +136,10 @@ ab-study *args:
 crowd-study *args:
     python -m lab.crowd_study --out docs/evidence/data/crowd.md {{args}}
 
+# Which voters two releases of an arena still link. About two minutes.
+linkage *args:
+    python -m lab.linkage --out docs/evidence/data/linkage.md {{args}}
+
 # Intervals of raters' agreement in simulated panels. A quarter of an hour.
 agreement-study *args:
     python -m lab.agreement_study --out docs/evidence/data/agreement.md {{args}}

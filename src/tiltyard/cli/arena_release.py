@@ -39,9 +39,9 @@ def conversations(
     home: Home = None,
     as_user: AsUser = None,
 ) -> None:
-    """Write live conversations and votes as Parquet, shuffled, without voters.
+    """Write live conversations and votes as Parquet.
 
-    Only of voters who agreed to the arena's consent, if it has one. Erased texts and void battles are left out.
+    Shuffled and without voters. Only of voters who agreed to the arena's consent, if it has one. Erased texts and void battles are left out.
     """
     from tiltyard.arena.live.conversation_release import write_conversations
     from tiltyard.arena.secret_keys import KEY_VARIABLE, open_keys

@@ -33,11 +33,9 @@ __all__ = ["verify_release"]
 
 Ints = npt.NDArray[np.int64]
 
-#: What no battle of a table may have.
-_HIDDEN: Mapping[ReleaseTable, tuple[str, ...]] = {
-    "ordered": ("voter", "question_id", "time", "position"),
-    "voters": ("time", "position"),
-}
+#: All that a battle of any table may have, and what one with voters may have besides.
+_PLAIN_FIELDS = frozenset({"model_a", "model_b", "winner", "label", "both_bad", "source", "dimension"})
+_VOTER_FIELDS = frozenset({"question_id", "voter"})
 _COUNTS = ("wins", "losses", "ties", "both_bad")
 #: Which of the counts an outcome adds to, for the model on the left and for that on the right.
 _RESULTS = {
@@ -76,10 +74,15 @@ def _hashes(folder: Path, manifest: ReleaseManifest) -> Iterator[RunCheck]:
 
 
 def _recomputed(folder: Path, manifest: ReleaseManifest) -> Iterator[RunCheck]:
-    sources = {table: open_battles(folder / manifest.table_name(table)) for table in ("ordered", "voters")}
-    yield _hidden_check("ordered", sources["ordered"])
-    yield _hidden_check("voters", sources["voters"])
-    ordered, voters = (count_table([sources[table]]) for table in ("ordered", "voters"))
+    paths = [folder / manifest.table_name(table) for table in ("ordered", "voters")]
+    if not manifest.votes and not any(path.stat().st_size for path in paths):
+        # JSON Lines without a line; the other formats have a header.
+        yield RunCheck("battles", passed=True, detail="none")
+        return
+    sources = [open_battles(path) for path in paths]
+    yield _fields_check("ordered", sources[0])
+    yield _fields_check("voters", sources[1])
+    ordered, voters = (count_table([source]) for source in sources)
     yield _same_battles(ordered, voters, manifest.votes)
     if manifest.snapshot is None:
         yield RunCheck(BOARD, passed=True, detail="none: no board had been published")
@@ -87,17 +90,23 @@ def _recomputed(folder: Path, manifest: ReleaseManifest) -> Iterator[RunCheck]:
     written = read_bytes(folder / BOARD)
     board = BoardDocument.from_json(written)
     yield _board_check(board, document_hash(written), manifest)
-    yield _ratings_check(board, ordered)
-    yield _intervals_check(board, voters)
+    if manifest.votes:
+        yield _ratings_check(board, ordered)
+        yield _intervals_check(board, voters)
 
 
-def _hidden_check(table: ReleaseTable, source: BattleSource) -> RunCheck:
-    """Whether a table has nothing by which its voters could be found in another one."""
-    hidden = _HIDDEN[table]
-    told = {name for battle in source.battles() for name in hidden if getattr(battle, name) is not None}
-    detail = f"without {', '.join(hidden)}"
+def _fields_check(table: ReleaseTable, source: BattleSource) -> RunCheck:
+    """Whether a table has nothing else by which its rows could be found in other files."""
+    allowed = _PLAIN_FIELDS if table == "ordered" else _PLAIN_FIELDS | _VOTER_FIELDS
+    told = {
+        name
+        for battle in source.battles()
+        for name, value in battle.to_dict().items()
+        if value is not None and name not in allowed
+    }
+    detail = "models and outcomes only" if table == "ordered" else "models, outcomes, prompts and voters only"
     if told:
-        detail = f"has {', '.join(sorted(told))}, by which voters can be found in other files"
+        detail = f"has {', '.join(sorted(told))}, by which battles can be found in other files"
     return RunCheck(f"{table} table", not told, detail)
 
 
@@ -129,13 +138,15 @@ def _board_check(board: BoardDocument, sha256: str, manifest: ReleaseManifest) -
 def _ratings_check(board: BoardDocument, ordered: Table) -> RunCheck:
     """Records and the ratings that take votes one by one, from the ordered table."""
     place = _places(ordered)
+    if missing := set(place) - {row.model for row in board.rows}:
+        raise BrokenArtifact(f"{BOARD}: has no row of {', '.join(sorted(missing))}, which the tables have")
     rater = Rater(board.method.rater, len(ordered.models))
     rater.fold(ordered.log())
     state = rater.glicko2(ordered.models)
     numbers = {"rating": state.rating, "rd": state.rd, "legacy_elo": rater.elo}
     counts = dict(zip(_COUNTS, _records(ordered).T, strict=True))
-    written: list[dict[str, object]] = []
-    again: list[dict[str, object]] = []
+    written: list[Mapping[str, object]] = []
+    again: list[Mapping[str, object]] = []
     for row in board.rows:
         k = place.get(row.model)
         if k is None and row.record.votes:
@@ -172,8 +183,8 @@ def _intervals_check(board: BoardDocument, voters: Table) -> RunCheck:
         return RunCheck(name, passed=True, detail="the board has none")
     place = _places(voters)
     ratings = board.method.cross_check(voters)
-    written: list[dict[str, object]] = []
-    again: list[dict[str, object]] = []
+    written: list[Mapping[str, object]] = []
+    again: list[Mapping[str, object]] = []
     for row in board.cross_check.rows:
         k = place.get(row.model)
         if k is None:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
+from archived_arenas import busy_yard, rate_all
 from live_arenas import made_arena
 from postgres_servers import fresh_database
 from tiltyard.arena.log.battle_release import ReleaseChoice, export_release, make_release
@@ -82,6 +83,9 @@ def test_a_release_verifies_in_every_format_and_a_changed_one_does_not(arena, tm
         ("ordered", "battles", {"winner": "both_bad"}),
         ("ordered", "ordered table", {"voter": "v"}),
         ("voters", "voters table", {"position": 7}),
+        ("voters", "voters table", {"propensity": 0.125}),
+        ("ordered", "ordered table", {"language": "is"}),
+        ("ordered", "battles", {"model_a": "another"}),
     ):
         folder = unpacked(released(arena, choice, "both"), tmp_path / f"{table}-{next(iter(change))}")
         file = folder / f"{table}.jsonl"
@@ -96,6 +100,8 @@ def test_a_release_verifies_in_every_format_and_a_changed_one_does_not(arena, tm
     rewrite(folder, file.name, b"\n".join(reversed(file.read_bytes().splitlines())) + b"\n")
     failed = {one.name for one in verify_run(folder).checks if not one.passed}
     assert failed == {"online ratings"}
+    (folder / "more.txt").write_text("more")
+    assert [one.name for one in verify_run(folder).checks if not one.passed] == ["more.txt"]
 
 
 def rewrite(folder, name, data):
@@ -207,6 +213,29 @@ def test_an_arena_without_votes_has_empty_tables(database, tmp_path):
     made_arena(database, 2, 2)
     choice = ReleaseChoice(1, "arena", 0, 0)
     assert released(database, choice, "voters") == b""
-    folder = unpacked(released(database, choice, "both", "parquet"), tmp_path)
-    assert verify_run(folder).passed
-    assert list(open_battles(folder / "voters.parquet").battles()) == []
+    for container in CONTAINERS:
+        folder = unpacked(released(database, choice, "both", container), tmp_path / container)
+        assert verify_run(folder).passed
+    assert list(open_battles(tmp_path / "parquet" / "release" / "voters.parquet").battles()) == []
+
+
+def test_every_board_of_an_arena_in_which_everything_happened_follows_from_its_release(database, tmp_path):
+    yard = busy_yard(database)
+    with connect(database) as connection:
+        rate_all(yard, connection)
+        boards = connection.execute(
+            "SELECT source, generation, position, sha256, document FROM snapshots WHERE arena = %s",
+            (yard.arena,),
+        ).fetchall()
+    yard.close()
+    assert len({generation for _, generation, *_ in boards}) > 2
+    checked = 0
+    for number, (source, generation, position, sha256, document) in enumerate(boards):
+        choice = ReleaseChoice(
+            yard.arena, json.loads(document)["arena"], source, position, generation, sha256.hex(), document
+        )
+        folder = unpacked(released(database, choice, "both"), tmp_path / str(number))
+        result = verify_run(folder)
+        assert result.passed, (source, generation, position, [one for one in result.checks if not one.passed])
+        checked += json.loads(document)["votes"] > 0
+    assert checked > 5

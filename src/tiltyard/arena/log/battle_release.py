@@ -29,7 +29,7 @@ from tiltyard.arena.log.votes import (
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.core.battles import Kind
 from tiltyard.core.battles.battle import Battle
-from tiltyard.core.battles.outcome import SPELLED
+from tiltyard.core.battles.outcome import SPELLED, kind_of
 from tiltyard.files.battle_stream import Container, stream_battles
 from tiltyard.postgres.connections import connect
 from tiltyard.runs.json_files import json_bytes
@@ -105,14 +105,17 @@ class BattleRelease:
         prompt = np.where(ballots.free_prompt > 0, -ballots.free_prompt, ballots.prompt)[order]
         labels = _number_by_appearance(prompt), _number_by_appearance(ballots.session[order])
         columns = (ballots.a[order], ballots.b[order], ballots.kind[order], *labels)
+        # Judges are no sample of voters: intervals of their boards are not clustered by them.
+        has_voters = self.source != JUDGE
         for a, b, kind, question, voter in _rows(*columns):
-            yield self._battle(a, b, kind, f"{tag}-p{question}", f"{tag}-v{voter}")
+            yield self._battle(a, b, kind, f"{tag}-p{question}", f"{tag}-v{voter}" if has_voters else None)
 
     def _battle(
         self, a: int, b: int, kind: int, question: str | None = None, voter: str | None = None
     ) -> Battle:
         outcome, label = SPELLED[Kind(kind)]
-        judged = self.source == JUDGE
+        # A person's vote is its outcome; whatever else a log may hold is told too, so that the board follows from it.
+        judged = self.source == JUDGE or kind_of(outcome) != kind
         return Battle(
             model_a=self.names.models[a],
             model_b=self.names.models[b],

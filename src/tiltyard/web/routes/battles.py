@@ -43,7 +43,9 @@ _LOG = logging.getLogger(__name__)
 _ARCHIVE_TYPE = "application/zip"
 #: Seconds without progress after which an export is aborted.
 _STALLED_READER_SECONDS = 60.0
-_TYPES = {media_type.partition(";")[0]: {} for media_type in MEDIA_TYPES.values()}
+_TYPES: dict[str, dict[str, object]] = {
+    media_type.partition(";")[0]: {} for media_type in MEDIA_TYPES.values()
+}
 _RELEASES: Documented = {
     200: {"description": "The battles of a release.", "content": _TYPES | {_ARCHIVE_TYPE: {}}}
 }

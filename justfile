@@ -144,6 +144,10 @@ crowd-study *args:
 red-team *args:
     python -m lab.redteam --seeds 2 --processes 2 --out docs/evidence/data/red-team.md {{args}}
 
+# Which voters two releases of an arena still link. About two minutes.
+linkage *args:
+    python -m lab.linkage --out docs/evidence/data/linkage.md {{args}}
+
 # Intervals of raters' agreement in simulated panels. A quarter of an hour.
 agreement-study *args:
     python -m lab.agreement_study --out docs/evidence/data/agreement.md {{args}}

@@ -60,3 +60,22 @@ def test_a_changed_run_is_not_published(folder):
     assert "my run is not published: report.html: changed since it was written." in ran.err
     assert "Traceback" not in ran.err
     assert not (folder / "site").exists()
+
+
+def test_voters_with_positions_are_warned_of(folder):
+    head, *rows = BATTLES.splitlines()
+    lines = [f"{head},position", *(f"{row},{number}" for number, row in enumerate(rows))]
+    (folder / "exact.csv").write_text("\n".join(lines) + "\n")
+    assert run("rate", "exact.csv", "--out", "exact", "--n-bootstraps", 2).code == 0
+    assert (
+        "exact: voters can be found in other files by position. Of an arena,"
+        in run("publish", "exact", "site").err
+    )
+
+
+def test_a_release_is_no_run(folder):
+    (folder / "release").mkdir()
+    (folder / "release" / "manifest.json").write_text('{"kind": "release"}')
+    ran = run("publish", "release", "site")
+    assert ran.code == 2
+    assert "release" in ran.err

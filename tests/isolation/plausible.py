@@ -58,6 +58,7 @@ _settings = st.dictionaries(
             "session_votes",
             "shown_check",
             "ageing_hours",
+            "releases",
         ]
     )
     | _text,
@@ -207,6 +208,11 @@ QUERIES = {
     },
     "GET /api/v1/arenas/{arena}/board": {"category": _text, "language": _text},
     "GET /api/v1/arenas/{arena}/battles": {
+        "format": st.sampled_from(["jsonl", "csv", "parquet", "x"]),
+        "table": st.sampled_from(["voters", "ordered", "both", "x"]),
+        "snapshot": st.sampled_from(["0" * 64, *HOSTILE[:3]]),
+    },
+    "GET /api/v1/arenas/{arena}/battles/exact": {
         "format": st.sampled_from(["jsonl", "csv", "parquet", "x"]),
         "release": _text,
         "upto": _numbers,

@@ -224,7 +224,7 @@ def test_a_hostile_name_is_refused_or_harmless_wherever_it_stands(site, admin, n
         told.append(admin.post(f"/api/v1/arenas/{arena}/models/{spelled}/enable"))
         told.append(admin.get(f"/api/v1/arenas/{arena}/responses?model={spelled}&prompt={spelled}"))
         told.append(admin.get(f"/api/v1/arenas/{arena}/board?category={spelled}&language={spelled}"))
-        told.append(admin.get(f"/api/v1/arenas/{arena}/battles?release={spelled}"))
+        told.append(admin.get(f"/api/v1/arenas/{arena}/battles/exact?release={spelled}"))
     for answer in told:
         assert answer.status_code < 500, (answer.request.url, answer.text)
         assert "x" not in answer.cookies

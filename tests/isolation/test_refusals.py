@@ -48,6 +48,7 @@ GUARDED = {
         {},
     ),
     "GET /api/v1/arenas/{arena}/audit": ("admin", f"{ARENA}/audit", {}),
+    "GET /api/v1/arenas/{arena}/battles/exact": ("admin", f"{ARENA}/battles/exact", {}),
     "GET /api/v1/arenas/{arena}/complaints": ("admin", f"{ARENA}/complaints", {}),
     "POST /api/v1/arenas/{arena}/complaints/{complaint}/settle": (
         "admin",

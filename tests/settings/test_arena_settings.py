@@ -37,6 +37,7 @@ def test_settings_survive_a_round_trip():
         ("entry_groups", "a\nb"),
         ("entry_groups", "x" * 3000),
         ("shown_check", "maybe"),
+        ("releases", "some"),
         ("ageing_hours", -1),
         ("ageing_hours", 721),
         ("ageing_hours", "24"),

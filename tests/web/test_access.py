@@ -73,6 +73,7 @@ ROUTES = {
     "POST /api/v1/arenas/{arena}/exclusions": "admin",
     "POST /api/v1/arenas/{arena}/exclusions/{exclusion}/restore": "admin",
     "GET /api/v1/arenas/{arena}/audit": "admin",
+    "GET /api/v1/arenas/{arena}/battles/exact": "admin",
     "GET /api/v1/arenas/{arena}/complaints": "admin",
     "POST /api/v1/arenas/{arena}/complaints/{complaint}/settle": "admin",
 }

@@ -191,7 +191,7 @@ def test_a_takedown_ends_what_shows_it(admin, running, database):
 
 def test_votes_are_excluded_by_the_names_of_a_release(admin, database):
     close_window(database)
-    text = admin.get(f"{ARENA}/battles", params={"release": "r"}).text
+    text = admin.get(f"{ARENA}/battles/exact", params={"release": "r"}).text
     voter = json.loads(text.splitlines()[0])["voter"]
     body = {"voters": [voter], "release": "r", "reason": "a bot"}
     made = admin.post(f"{ARENA}/exclusions", json=body)

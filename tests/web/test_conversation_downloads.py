@@ -13,6 +13,7 @@ from operating import signed
 from live_arenas import made_arena
 from released_battles import in_a_live_arena
 from served import make_operator, served
+from tiltyard.postgres.connections import connect
 
 PAGES = "/operator/arenas/arena"
 
@@ -36,12 +37,19 @@ def test_conversations_and_prompts_are_downloaded_and_nothing_is_left_behind(run
     page = client.get(f"{PAGES}/exports")
     assert f"{PAGES}/conversations.parquet" in page.text
     assert f"{PAGES}/prompts.jsonl" in page.text
-    answer = client.get(f"{PAGES}/conversations.parquet", params={"release": "one"})
+    answer = client.get(f"{PAGES}/conversations.parquet")
     assert answer.status_code == 200
     assert answer.headers["cache-control"] == "no-store"
     assert "arena-conversations.parquet" in answer.headers["content-disposition"]
     table = pq.read_table(io.BytesIO(answer.content)).to_pylist()
     assert [row["prompt"] for row in table] == ["What is this?", "And that?"]
+    assert "voter" not in table[0]
+    with connect(running.database) as connection:
+        count = "SELECT count(*) FROM audit WHERE action = 'export conversations'"
+        assert connection.execute(count).fetchone() == (0,)
+        exact = client.get(f"{PAGES}/conversations.parquet", params={"exact": "true"})
+        assert "voter" in pq.read_schema(io.BytesIO(exact.content)).names
+        assert connection.execute(count).fetchone() == (1,)
     every = client.get(f"{PAGES}/conversations.parquet", params={"flagged": "true"})
     assert pq.read_table(io.BytesIO(every.content)).num_rows == 3
     prompts = client.get(f"{PAGES}/prompts.jsonl")

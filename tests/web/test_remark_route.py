@@ -93,7 +93,12 @@ def test_a_remark_is_in_no_export_no_board_and_no_answer(database):
         rate(database)
         operator = site.client(make_token(database, "admin", "read"))
         for reader in (site.client(), client, operator):
-            paths = [f"/api/v1/arenas/arena/battles?format={form}" for form in ("jsonl", "csv", "parquet")]
+            forms = ("jsonl", "csv", "parquet")
+            paths = [
+                f"/api/v1/arenas/arena/battles{exact}?format={form}"
+                for exact in ("", "/exact")
+                for form in forms
+            ]
             paths += ["/api/v1/arenas/arena/board", ASK, "/api/v1/arenas/arena/models/model-0", "/metrics"]
             for path in paths:
                 answer = reader.get(path)

@@ -26,18 +26,22 @@ def add_release_commands(app: typer.Typer) -> None:
 def conversations(
     name: Name,
     out: Annotated[Path, typer.Option(help="The Parquet file to write.")],
-    release: Annotated[
-        str | None, typer.Option(help="Name of the release: the same name gives the same pseudonyms.")
-    ] = None,
     with_flagged: Annotated[
         bool, typer.Option("--with-flagged", help="Also battles in which private data was found.")
     ] = False,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="With voters, times and positions: not to be published.")
+    ] = False,
+    release: Annotated[
+        str | None,
+        typer.Option(help="With --exact: the same name gives voters the same pseudonyms."),
+    ] = None,
     home: Home = None,
     as_user: AsUser = None,
 ) -> None:
     """Write live conversations and votes as Parquet.
 
-    Only of voters who agreed to the arena's consent, if it has one. Erased texts and void battles are left out.
+    Shuffled and without voters. Only of voters who agreed to the arena's consent, if it has one. Erased texts and void battles are left out.
     """
     from tiltyard.arena.live.conversation_release import write_conversations
     from tiltyard.arena.secret_keys import KEY_VARIABLE, open_keys
@@ -45,7 +49,9 @@ def conversations(
     environment = serving_environment(home)
     keys = open_keys(environment.home, environment.variables.get(KEY_VARIABLE))
     with database(environment, as_user, migrating=False) as url:
-        counts = write_conversations(url, keys, name, out, release=release, with_flagged=with_flagged)
+        counts = write_conversations(
+            url, keys, name, out, release=release, with_flagged=with_flagged, exact=exact
+        )
     typer.echo(f"Wrote {counts.turns:,} turns of {counts.battles:,} battles to {out}.{_left_out(counts)}")
 
 

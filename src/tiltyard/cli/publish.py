@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 __all__ = ["publish"]
 
 
+#: Fields by which a battle of one file is found in another.
+_ROW_KEYS = frozenset({"position", "time"})
+
+
 def publish(
     runs: Annotated[
         list[Path],
@@ -56,3 +60,10 @@ def _tell(published: PublishedRun) -> None:
         seen.append("every prompt, response and reply of a judge")
     if seen:
         typer.echo(escape_controls(f"{name}: readers can see {'; and '.join(seen)}."), err=True)
+    told = _ROW_KEYS & set(published.fields.battle_fields)
+    if told and "voter" in published.fields.battle_fields:
+        typer.echo(
+            f"{name}: voters can be found in other files by {' and '.join(sorted(told))}. Of an arena, publish a release "
+            "instead of an exact export.",
+            err=True,
+        )

@@ -14,7 +14,10 @@ __all__ = ["verify"]
 
 def verify(
     folder: Annotated[
-        Path, typer.Argument(help="Folder written by `tiltyard rate --out`, `run` or `place`.")
+        Path,
+        typer.Argument(
+            help="Folder written by `tiltyard rate --out`, `run` or `place`, or an arena's release."
+        ),
     ],
 ) -> None:
     """Check a run folder and recompute its numbers.

@@ -149,12 +149,24 @@ def battles(
     arena: str,
     *,
     format: str = "jsonl",
+    source: str = "human",
+    table: str = "voters",
+    snapshot: str | None = None,
+) -> Call[bytes]:
+    query = {"format": format, "source": source, "table": table, "snapshot": snapshot}
+    return Call("GET", api_path("arenas", arena, "battles"), bytes, query, raw=True)
+
+
+def exact_battles(
+    arena: str,
+    *,
+    format: str = "jsonl",
     source: str | None = None,
     upto: int | None = None,
     release: str | None = None,
 ) -> Call[bytes]:
     query = {"format": format, "source": source, "upto": upto, "release": release}
-    return Call("GET", api_path("arenas", arena, "battles"), bytes, query, raw=True)
+    return Call("GET", api_path("arenas", arena, "battles", "exact"), bytes, query, raw=True)
 
 
 def _document(sha256: str | None = None) -> Callable[[bytes], JsonDocument]:

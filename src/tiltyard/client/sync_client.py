@@ -24,6 +24,7 @@ from tiltyard.client.admin_calls import (
     Restored,
     Withdrawn,
 )
+from tiltyard.client.api_call import Call
 from tiltyard.client.live_calls import ShownBattle, ShownFrame
 from tiltyard.client.operator_calls import Me, NewToken, Token
 from tiltyard.client.reader_calls import ArenaInfo, JsonDocument, ReportInfo, SnapshotInfo
@@ -253,28 +254,49 @@ class Client(Transport):
         path: str | os.PathLike[str],
         *,
         format: str = "jsonl",
+        source: str = "human",
+        table: str = "voters",
+        snapshot: str | None = None,
+    ) -> Path:
+        """The battles of a release as a file: ``jsonl``, ``csv`` or ``parquet``. It appears whole or not at all.
+
+        ``table`` is ``voters``, ``ordered`` or ``both``: a zip archive, which `tiltyard verify` checks once it is unpacked.
+        """
+        call = reader_calls.battles(arena, format=format, source=source, table=table, snapshot=snapshot)
+        return self._save(call, path)
+
+    def save_exact_battles(
+        self,
+        arena: str,
+        path: str | os.PathLike[str],
+        *,
+        format: str = "jsonl",
         source: str | None = None,
         upto: int | None = None,
         release: str | None = None,
     ) -> Path:
-        """The final battles as a file: ``jsonl``, ``csv`` or ``parquet``. It appears whole or not at all."""
-        call = reader_calls.battles(arena, format=format, source=source, upto=upto, release=release)
-        place = Path(path)
-        with self.stream(call) as pieces, atomic_write(place) as file:
-            file.writelines(pieces)
-        return place
+        """All final battles with positions and times, as an operator; the audit log has an entry of it."""
+        call = reader_calls.exact_battles(arena, format=format, source=source, upto=upto, release=release)
+        return self._save(call, path)
 
     def battles(
-        self, arena: str, *, source: str | None = None, upto: int | None = None, release: str | None = None
+        self, arena: str, *, source: str = "human", table: str = "voters", snapshot: str | None = None
     ) -> Iterator[dict[str, Any]]:
-        """The final battles one by one, as they come."""
-        with self.stream(reader_calls.battles(arena, source=source, upto=upto, release=release)) as pieces:
+        """The battles of a release one by one, as they come; ``table`` is ``voters`` or ``ordered``."""
+        call = reader_calls.battles(arena, source=source, table=table, snapshot=snapshot)
+        with self.stream(call) as pieces:
             left = b""
             for piece in pieces:
                 *lines, left = (left + piece).split(b"\n")
                 yield from (json.loads(line) for line in lines if line)
             if left:
                 yield json.loads(left)
+
+    def _save(self, call: Call[bytes], path: str | os.PathLike[str]) -> Path:
+        place = Path(path)
+        with self.stream(call) as pieces, atomic_write(place) as file:
+            file.writelines(pieces)
+        return place
 
     # Operators
 

@@ -30,6 +30,8 @@ from tiltyard.runs.rating_documents import (
     ratings_document,
     winrates_csv,
 )
+from tiltyard.runs.release_manifest import RELEASE
+from tiltyard.runs.release_verification import verify_release
 from tiltyard.runs.run_folder import (
     BATTLE_LINES,
     BATTLES,
@@ -70,13 +72,16 @@ def verify(folder: str | os.PathLike[str]) -> Verification:
 
 
 def verify_run(folder: Path, *, recompute: bool = True) -> Verification:
-    """Check a folder written by `tiltyard rate --out` or a tournament; its manifest says which.
+    """Check a folder written by `tiltyard rate --out` or a tournament, or an arena's release; its manifest says which.
 
     Without ``recompute`` only the hashes are checked, and that no file is missing or foreign.
     """
     folder = locate_run(folder)
-    if manifest_kind(folder) == "tournament":
+    kind = manifest_kind(folder)
+    if kind == "tournament":
         return verify_tournament(folder, recompute=recompute)
+    if kind == RELEASE:
+        return verify_release(folder, recompute=recompute)
     manifest = read_manifest(folder)
     checks = list(_hashes(folder, manifest))
     if recompute and all(check.passed for check in checks if check.name == BATTLES):

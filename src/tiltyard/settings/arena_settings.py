@@ -24,6 +24,7 @@ __all__ = [
     "LiveIdentity",
     "LivePace",
     "LiveVotes",
+    "Releases",
     "Reveal",
     "ShownCheck",
     "Stage",
@@ -42,6 +43,9 @@ Gate = Literal["auto", "proof", "none"]
 #: When voters see the names behind the responses they voted on. ``session``: all together, after a
 #: number of votes or on request. ``vote``: after each vote. ``never``: not at all.
 Reveal = Literal["session", "vote", "never"]
+#: What everybody who may read an arena gets of its battles. ``both``: the table in log order and the one with voters.
+#: ``ordered``: only the first. ``none``: neither.
+Releases = Literal["both", "ordered", "none"]
 #: When a person's vote counts only after both responses were shown for a moment. ``public``: in arenas that everybody may
 #: vote in, on a server with a public address. ``always``, ``never``: whatever the arena.
 ShownCheck = Literal["public", "always", "never"]
@@ -114,6 +118,8 @@ class ArenaSettings:
     #: How many hours votes of new voters wait before they count. None: `PUBLIC_AGEING_HOURS` in arenas that everybody on
     #: the internet can vote in, 0 elsewhere.
     ageing_hours: float | None = None
+    #: Which tables of its battles are released to readers; operators, and tokens that may read it, get both.
+    releases: Releases = "both"
     #: Where the arena is in its life. Changed by `tiltyard.arena.operators.arena_stages` alone.
     stage: Stage = "open"
     #: The sites that may show the board in a frame: origins, separated by spaces.
@@ -256,6 +262,7 @@ _CHOICES = {
     "order": ("conservative", "bradley-terry"),
     "reveal": ("session", "vote", "never"),
     "shown_check": ("public", "always", "never"),
+    "releases": ("both", "ordered", "none"),
     "stage": ("draft", "open", "paused", "archived", "deleting", "deleted"),
     "kind": ("cached", "live"),
     "live_pace": ("equal", "as-it-comes", "complete"),

@@ -108,6 +108,7 @@ ROUTE_NEEDS: Final[Mapping[str, RouteNeed]] = {
         GET /api/v1/arenas/{arena}/complaints
         POST /api/v1/arenas/{arena}/complaints/{complaint}/settle
         GET /api/v1/arenas/{arena}/audit
+        GET /api/v1/arenas/{arena}/battles/exact
         """,
     ),
     **_needs(

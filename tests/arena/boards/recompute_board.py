@@ -1,4 +1,4 @@
-"""Recompute an arena's board from its exported battles: ``python recompute_board.py battles.jsonl board.json``."""
+"""Recompute an arena's board from the table with voters: ``python recompute_board.py voters.jsonl board.json``."""
 
 import json
 import sys
@@ -10,7 +10,7 @@ from scipy.special import expit
 from scipy.stats import t as student
 
 lines, board = Path(sys.argv[1]).read_text().splitlines(), json.loads(Path(sys.argv[2]).read_text())
-battles = [battle for battle in map(json.loads, lines) if battle["unrated"] == "no"]
+battles = list(map(json.loads, lines))
 names = sorted(row["model"] for row in board["rows"])
 points = {"model_a": 1.0, "model_b": 0.0, "tie": 0.5}
 rated = [battle for battle in battles if battle["winner"] in points]

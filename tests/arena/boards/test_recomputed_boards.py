@@ -10,7 +10,7 @@ import pytest
 
 from live_arenas import made_arena
 from rewritten_logs import allow_rewriting
-from tiltyard.arena.log.battle_export import export_battles, open_export
+from tiltyard.arena.log.battle_release import ReleaseChoice, export_release
 from tiltyard.arena.rating.board_publisher import BoardMoment, make_snapshot
 from tiltyard.arena.rating.log_replay import replay_log
 from tiltyard.arena.rating.rater_progress import RatedArena
@@ -48,9 +48,9 @@ def test_ratings_intervals_ranges_and_tiers_follow_from_the_exported_battles(dat
         connection.execute("UPDATE events SET session = 1 WHERE kind IN (0, 1) AND serial % 3 = 0")
         connection.execute("UPDATE matchups SET session = 1 WHERE serial % 3 = 0")
     board = board_of(database)
-    battles, document = tmp_path / "battles.jsonl", tmp_path / "board.json"
-    export = open_export(database, 1, source=0)
-    battles.write_bytes(b"".join(export_battles(database, SecretKeys(["k" * 40]), export, "jsonl")))
+    battles, document = tmp_path / "voters.jsonl", tmp_path / "board.json"
+    choice = ReleaseChoice(1, "arena", 0, board["position"])
+    battles.write_bytes(b"".join(export_release(database, SecretKeys(["k" * 40]), choice, "voters", "jsonl")))
     document.write_text(json.dumps(board))
     done = subprocess.run(
         [sys.executable, "-I", str(SCRIPT), str(battles), str(document)],

@@ -9,7 +9,7 @@ import pytest
 from live_arenas import made_arena
 from released_battles import in_a_live_arena
 from tiltyard.arena.content.arena_texts import change_texts, give_consent, read_texts
-from tiltyard.arena.live.conversation_release import CONVERSATION_COLUMNS, write_conversations
+from tiltyard.arena.live.conversation_release import CONVERSATION_COLUMNS, EXACT_COLUMNS, write_conversations
 from tiltyard.arena.live.live_records import TurnEnd
 from tiltyard.arena.live.live_store import finish_turn, number_prompt
 from tiltyard.arena.live.prompt_promotion import promote_prompts
@@ -44,7 +44,7 @@ def test_turns_votes_and_costs_are_released(database, tmp_path):
         await live.battle(2, "Qu'est-ce ?", kind=Kind.BOTH_BAD, flags={"language": "fr"})
 
     fought(database, scene)
-    counts, table = released(database, tmp_path / "out.parquet", release="first")
+    counts, table = released(database, tmp_path / "out.parquet", release="first", exact=True)
     assert (counts.battles, counts.turns, counts.left_out) == (2, 3, {})
     assert list(table[0]) == list(CONVERSATION_COLUMNS)
     first, second, third = table
@@ -60,10 +60,15 @@ def test_turns_votes_and_costs_are_released(database, tmp_path):
     assert first["model_a"].startswith("model-")
     assert (first["output_tokens_b"], first["cost_microdollars_a"], first["calls_a"]) == (4, 70, 1)
     assert first["voter"] == second["voter"] != third["voter"]
-    again = released(database, tmp_path / "again.parquet", release="first")[1]
+    again = released(database, tmp_path / "again.parquet", release="first", exact=True)[1]
     assert again == table
-    other = released(database, tmp_path / "other.parquet")[1]
+    other = released(database, tmp_path / "other.parquet", exact=True)[1]
     assert other[0]["voter"] != first["voter"]
+    public = released(database, tmp_path / "public.parquet")[1]
+    assert list(public[0]) == [name for name in CONVERSATION_COLUMNS if name not in EXACT_COLUMNS]
+    assert {row["prompt"]: row["winner"] for row in public} == {row["prompt"]: row["winner"] for row in table}
+    with pytest.raises(BadOption, match="add --exact"):
+        released(database, tmp_path / "named.parquet", release="first")
 
 
 def test_open_void_and_unfinal_battles_are_not_released(database, tmp_path):
@@ -79,7 +84,7 @@ def test_open_void_and_unfinal_battles_are_not_released(database, tmp_path):
     with connect(database) as connection:
         connection.execute("UPDATE matchups SET expires_at = now() - interval '1 hour'")
     counts, table = released(database, tmp_path / "out.parquet")
-    assert [(row["prompt"], row["winner"]) for row in table] == [("voted", "model_a"), ("open", None)]
+    assert {(row["prompt"], row["winner"]) for row in table} == {("voted", "model_a"), ("open", None)}
     assert counts.left_out == {"void": 1}
     with connect(database) as connection:
         connection.execute("UPDATE raters SET horizon = 0")
@@ -125,7 +130,7 @@ def test_battles_with_private_data_are_left_out_unless_asked_for(database, tmp_p
     assert [row["prompt"] for row in table] == ["harmless"]
     assert counts.left_out == {"with private data": 1}
     _, table = released(database, tmp_path / "all.parquet", with_flagged=True)
-    assert [row["private"] for row in table] == ["", *["phone" if stored else "e-mail"] * 2]
+    assert sorted(row["private"] for row in table) == ["", *["phone" if stored else "e-mail"] * 2]
 
 
 def test_excluded_votes_are_left_out(database, tmp_path):
@@ -222,8 +227,12 @@ def test_long_arenas_are_read_in_pages(database, tmp_path, monkeypatch):
             await live.battle(number + 1, f"prompt {number}")
 
     fought(database, scene)
-    table = released(database, tmp_path / "out.parquet")[1]
-    assert [row["prompt"] for row in table] == [f"prompt {number}" for number in range(5)]
+    table = released(database, tmp_path / "out.parquet", exact=True)[1]
+    prompts = [f"prompt {number}" for number in range(5)]
+    assert [row["prompt"] for row in table] == prompts
+    orders = [[row["prompt"] for row in released(database, tmp_path / "out.parquet")[1]] for _ in range(8)]
+    assert all(sorted(order) == prompts for order in orders)
+    assert len(set(map(tuple, orders))) > 1
 
 
 def test_distinct_prompts_are_promoted_to_a_bank(database, tmp_path):
@@ -259,4 +268,4 @@ def test_only_live_arenas_have_conversations(database, tmp_path):
     with pytest.raises(NotFound, match="no arena 'other'"):
         write_conversations(database, KEYS, "other", tmp_path / "out.parquet")
     with pytest.raises(BadOption, match="1 to 200 characters"):
-        released(database, tmp_path / "out.parquet", release=" ")
+        released(database, tmp_path / "out.parquet", release=" ", exact=True)

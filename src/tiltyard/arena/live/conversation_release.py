@@ -1,4 +1,7 @@
-"""Conversations and votes of a live arena for release: one row per turn, de-identified.
+"""Conversations and votes of a live arena for release: one row per turn, without voters and times, in random order.
+
+Texts are keys: rows of two files with the same conversation can always be joined. So a file with voters, times and
+positions is for operators only.
 
 Left out are voters who did not agree to the arena's consent, texts that were erased, battles that are void or excluded,
 and battles with private data unless they are asked for. What is left out is counted.
@@ -30,6 +33,7 @@ from tiltyard.settings.arena_settings import ArenaSettings
 
 __all__ = [
     "CONVERSATION_COLUMNS",
+    "EXACT_COLUMNS",
     "ReleaseCounts",
     "ReleasedBattle",
     "ReleasedTurn",
@@ -76,8 +80,9 @@ CONVERSATION_COLUMNS: dict[str, type] = {
         }.items()
     },
 }
+#: Columns by which voters could be linked: a file for release does not have them.
+EXACT_COLUMNS = frozenset({"voter", "began_at", "position", "propensity"})
 _PAGE_BATTLES = 200
-_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_RELEASE_CHARACTERS = 200
 
 
@@ -137,8 +142,16 @@ def write_conversations(
     *,
     release: str | None = None,
     with_flagged: bool = False,
+    exact: bool = False,
 ) -> ReleaseCounts:
-    """Write the conversations of an arena as Parquet. The same ``release`` gives voters the same pseudonyms."""
+    """Write the conversations of an arena as Parquet.
+
+    If ``exact``, in the order of time, with `EXACT_COLUMNS`; the same ``release`` gives voters the same pseudonyms.
+    """
+    if release is not None and not exact:
+        raise BadOption(
+            "a release names pseudonyms, which only the exact file has; leave it out, or add --exact"
+        )
     if release is not None and (not release.strip() or len(release) > _MAX_RELEASE_CHARACTERS):
         raise BadOption(f"the release needs a name of 1 to {_MAX_RELEASE_CHARACTERS} characters")
     named = secrets.token_urlsafe(16) if release is None else release
@@ -146,13 +159,18 @@ def write_conversations(
     with connect(url, name="tiltyard conversations") as connection:
         number = find_live_arena(connection, arena)
         models = _read_models(connection, number)
-        battles = read_conversations(connection, number, counts, with_flagged=with_flagged)
+        battles = read_conversations(
+            connection, number, counts, with_flagged=with_flagged, shuffled=not exact
+        )
+        columns = {
+            name: kind for name, kind in CONVERSATION_COLUMNS.items() if exact or name not in EXACT_COLUMNS
+        }
         rows = (
             row
             for place, battle in enumerate(battles, start=1)
             for row in _rows(place, battle, keys.pseudonym(named, battle.session), models)
         )
-        write_row_table(path, CONVERSATION_COLUMNS, rows)
+        write_row_table(path, columns, ({name: row[name] for name in columns} for row in rows))
     return counts
 
 
@@ -168,15 +186,27 @@ def find_live_arena(connection: psycopg.Connection, name: str) -> int:
 
 
 def read_conversations(
-    connection: psycopg.Connection, arena: int, counts: ReleaseCounts, *, with_flagged: bool = False
+    connection: psycopg.Connection,
+    arena: int,
+    counts: ReleaseCounts,
+    *,
+    with_flagged: bool = False,
+    shuffled: bool = False,
 ) -> Iterator[ReleasedBattle]:
-    """The battles that may be released, oldest first, a page at a time; ``counts`` has what was left out."""
-    since, after = _BEGINNING, UUID(int=0)
-    while True:
-        values = {"arena": arena, "since": since, "matchup": after, "limit": _PAGE_BATTLES}
-        page = _fetch(connection, "release_battles", values)
-        turns = _read_turns(connection, arena, [row[0] for row in page])
-        for row in page:
+    """The battles that may be released, oldest first or ``shuffled``, a page at a time.
+
+    ``counts`` has what was left out.
+    """
+    matchups: list[UUID] = [one for (one,) in _fetch(connection, "release_matchups", {"arena": arena})]
+    if shuffled:
+        secrets.SystemRandom().shuffle(matchups)
+    for start in range(0, len(matchups), _PAGE_BATTLES):
+        wanted = matchups[start : start + _PAGE_BATTLES]
+        page = {
+            row[0]: row for row in _fetch(connection, "release_battles", {"arena": arena, "matchups": wanted})
+        }
+        turns = _read_turns(connection, arena, list(page))
+        for row in (page[one] for one in wanted if one in page):
             reason = _left_out(row, turns[row[0]], with_flagged=with_flagged)
             if reason is not None:
                 counts.leave_out(reason)
@@ -184,9 +214,6 @@ def read_conversations(
             counts.battles += 1
             counts.turns += len(turns[row[0]])
             yield _battle(row, turns[row[0]])
-        if len(page) < _PAGE_BATTLES:
-            return
-        since, after = page[-1][2], page[-1][0]
 
 
 def _left_out(row: tuple[Any, ...], turns: list[ReleasedTurn], *, with_flagged: bool) -> str | None:

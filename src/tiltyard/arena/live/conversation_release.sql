@@ -1,6 +1,10 @@
+-- name: release_matchups
+-- The live battles of an arena, from the oldest.
+SELECT matchup FROM live_battles WHERE arena = %(arena)s ORDER BY began_at, matchup;
+
 -- name: release_battles
--- Live battles that have ended, a page of them from the oldest, with their votes: those of voters who agreed to the newest
--- consent if there is one. A vote counts if it is final and not excluded.
+-- Those of these live battles that have ended, with their votes: of voters who agreed to the newest consent if there is
+-- one. A vote counts if it is final and not excluded.
 SELECT b.matchup, b.session, b.began_at, p.name, b.language, b.void IS NOT NULL,
        coalesce(c.sha256 IS NULL OR EXISTS (
            SELECT FROM consents g WHERE g.arena = b.arena AND g.session = b.session AND g.sha256 = c.sha256
@@ -20,9 +24,8 @@ LEFT JOIN LATERAL (
     SELECT CASE WHEN t.content <> '' THEN t.sha256 END AS sha256 FROM arena_texts t
     WHERE t.arena = b.arena AND t.name = 'consent' ORDER BY t.version DESC LIMIT 1
 ) c ON true
-WHERE b.arena = %(arena)s AND (b.began_at, b.matchup) > (%(since)s, %(matchup)s)
-    AND (e.position <= r.horizon OR (e.position IS NULL AND m.expires_at <= clock_timestamp()))
-ORDER BY b.began_at, b.matchup LIMIT %(limit)s;
+WHERE b.arena = %(arena)s AND b.matchup = ANY(%(matchups)s)
+    AND (e.position <= r.horizon OR (e.position IS NULL AND m.expires_at <= clock_timestamp()));
 
 -- name: release_turns
 -- The turns of these battles.

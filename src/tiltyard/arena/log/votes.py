@@ -38,7 +38,9 @@ __all__ = [
     "limit_statement_time",
     "read_arrivals",
     "read_ballots",
+    "read_ballots_sync",
     "read_bounds",
+    "read_horizon",
     "read_names",
     "read_pairs",
     "read_tally",
@@ -203,6 +205,17 @@ def read_bounds(connection: psycopg.Connection, arena: int) -> tuple[int, int]:
     return int(row[0]), int(row[1])
 
 
+async def read_horizon(connection: Connection, arena: int) -> int:
+    """The position up to which votes are final."""
+    values = {"arena": arena}
+    with translate_errors("read an arena's log"):
+        text = await find_statement(connection, "battles_bounds", values)
+        row = await (await connection.execute(text, values)).fetchone()
+    if row is None:
+        raise NotFound("no such arena; see the list of arenas")
+    return int(row[0])
+
+
 def read_names(connection: psycopg.Connection, arena: int) -> ArenaNames:
     """Read the names of models and prompts."""
     with translate_errors("read an arena's models and prompts"):
@@ -281,6 +294,20 @@ async def read_ballots(
         text = await find_statement(connection, "battles_ballots", values)
         async with connection.cursor() as cursor, cursor.copy(text, values) as copy:
             data = b"".join([bytes(piece) async for piece in copy])
+    return _decode_ballots(data)
+
+
+def read_ballots_sync(connection: psycopg.Connection, arena: int, source: int, *, upto: int) -> Ballots:
+    """Read the rated votes that are not excluded one by one, in the order in which they count."""
+    values = {"arena": arena, "source": source, "upto": upto, **_ALL_VOTES.values()}
+    with translate_errors("read an arena's votes"), connection.transaction():
+        connection.execute(statement("battles_by_hash"))
+        text = find_statement_sync(connection, "battles_ballots", values)
+        with connection.cursor() as cursor, cursor.copy(text, values) as copy:
+            return _decode_ballots(b"".join([bytes(piece) for piece in copy]))
+
+
+def _decode_ballots(data: bytes) -> Ballots:
     count = (len(data) - _COPY_HEADER_BYTES - _COPY_TRAILER_BYTES) // _BALLOT.itemsize
     rows = np.frombuffer(data, dtype=_BALLOT, count=count, offset=_COPY_HEADER_BYTES)
     return Ballots(**{name: rows[name].astype(np.int64) for name in _BALLOT_BYTES})

@@ -8,12 +8,12 @@ from typing import Any
 from tiltyard.arena.accounts import write_audit_entry
 from tiltyard.arena.log.buckets import find_statement
 from tiltyard.errors import NotFound
-from tiltyard.postgres.connection_pool import Connection
+from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
 from tiltyard.wire.oversight import AuditEntry, Complaint
 
-__all__ = ["AuditEntry", "Complaint", "list_complaints", "read_audit", "settle_complaint"]
+__all__ = ["AuditEntry", "Complaint", "list_complaints", "note_export", "read_audit", "settle_complaint"]
 
 
 async def read_audit(
@@ -45,6 +45,15 @@ async def settle_complaint(connection: Connection, arena: int, complaint: int, *
                 raise NotFound(f"this arena has no complaint {complaint}")
             about = {"complaint": complaint, "settled": [row[0], True]}
             await write_audit_entry(connection, actor, "settle complaint", about, arena=arena)
+
+
+async def note_export(
+    pool: ConnectionPool, arena: int, action: str, about: Mapping[str, object], *, actor: str
+) -> None:
+    """Write to the audit log that somebody takes out data by which voters can be recognised."""
+    with translate_errors("write to the audit log"):
+        async with connect_from_pool(pool) as connection, connection.transaction():
+            await write_audit_entry(connection, actor, action, about, arena=arena)
 
 
 async def _rows(connection: Connection, named: str, values: Mapping[str, object]) -> list[Any]:

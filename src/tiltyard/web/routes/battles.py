@@ -1,80 +1,170 @@
-"""API route that streams the battles of an arena as a file."""
+"""API routes that stream the battles of an arena as a file: releases for everybody, exact exports for operators."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.types import Receive, Scope, Send
 
+from tiltyard.arena.boards.release_choice import choose_release
 from tiltyard.arena.log.battle_export import MEDIA_TYPES, export_battles, open_export
-from tiltyard.errors import NotAllowed
+from tiltyard.arena.log.battle_release import ReleasePart, export_release
+from tiltyard.arena.operators.audit_and_complaints import note_export
+from tiltyard.errors import BadOption, NotAllowed
 from tiltyard.files.battle_stream import Container
-from tiltyard.web.access import CurrentActor, keys_of, registry_of
+from tiltyard.settings.arena_settings import ArenaSettings
+from tiltyard.web.access import Actor, CurrentActor, keys_of, registry_of, require_scope
 from tiltyard.web.context import context_of
 from tiltyard.web.export_slots import ExportSlot, StalledReader
 from tiltyard.web.problem_details import Documented, document_problems
-from tiltyard.web.reader_access import Plain, ReadableArena, SourceName, source_number
+from tiltyard.web.reader_access import (
+    ArenaName,
+    Plain,
+    ReadableArena,
+    Source,
+    SourceName,
+    boards_of,
+    source_number,
+)
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/api/v1/arenas/{arena}", tags=["readers"])
+router = APIRouter(prefix="/api/v1/arenas/{arena}")
 
-_FILES: Documented = {
-    200: {
-        "description": "Battles in log order.",
-        "content": {media_type.partition(";")[0]: {} for media_type in MEDIA_TYPES.values()},
-    }
+_ARCHIVE_TYPE = "application/zip"
+_TYPES: dict[str, dict[str, object]] = {
+    media_type.partition(";")[0]: {} for media_type in MEDIA_TYPES.values()
 }
+_RELEASES: Documented = {
+    200: {"description": "The battles of a release.", "content": _TYPES | {_ARCHIVE_TYPE: {}}}
+}
+_EXACT: Documented = {200: {"description": "Battles in log order.", "content": _TYPES}}
+#: Parameters of the exact export, which the public one once had.
+_EXACT_PARAMETERS = ("upto", "release")
+Format = Annotated[Container, Query(description="The file format.")]
 
 
 @router.get(
     "/battles",
     response_class=StreamingResponse,
     summary="Battles as a file",
-    responses=document_problems(401, 403, 404, 422, 503) | _FILES,
+    tags=["readers"],
+    responses=document_problems(401, 403, 404, 422, 503) | _RELEASES,
 )
 async def battles(
     arena: ReadableArena,
     request: Request,
     actor: CurrentActor,
-    format: Annotated[Container, Query(description="The file format.")] = "jsonl",
+    format: Format = "jsonl",
+    source: Source = "human",
+    table: Annotated[
+        ReleasePart,
+        Query(
+            description="Shuffled, with voters under numbers of this release; in the order of the log, without voters; or "
+            "a zip archive of both, with the board, which tiltyard verify checks."
+        ),
+    ] = "voters",
+    snapshot: Annotated[
+        str | None,
+        Query(
+            pattern=r"^[0-9a-f]{64}$",
+            description="The hash of a permanent board, whose votes to release; by default the newest one.",
+        ),
+    ] = None,
+) -> Response:
+    """The rated votes behind a permanent board, without positions and times. Voters have numbers that are valid in this
+    release only.
+
+    If the arena's ``reveal`` is ``never``, as while it has an open expert panel, or its ``releases`` leave the table out,
+    only operators and tokens that may read it get the file.
+    """
+    if exact := [name for name in _EXACT_PARAMETERS if name in request.query_params]:
+        raise BadOption(
+            f"{exact[0]} is a parameter of the exact export, /api/v1/arenas/{arena.name}/battles/exact, which needs an "
+            "operator; a release ends at a permanent board: name it by snapshot"
+        )
+    if actor is None or not actor.may("read", arena.name):
+        _check_released(arena.settings, table)
+    registry = registry_of(request)
+    choice = await choose_release(registry.pool, arena, source_number(source), snapshot)
+    headers = {"Tiltyard-Position": str(choice.position)}
+    if choice.snapshot is not None:
+        headers["Tiltyard-Snapshot"] = choice.snapshot
+    pieces = export_release(registry.url, keys_of(request), choice, table, format)
+    if table == "both":
+        name = f"{arena.name}-release-{choice.position}.zip"
+        return await _send(request, pieces, name, _ARCHIVE_TYPE, headers)
+    name = f"{arena.name}-{table}-{choice.position}.{format}"
+    return await _send(request, pieces, name, MEDIA_TYPES[format], headers)
+
+
+@router.get(
+    "/battles/exact",
+    response_class=StreamingResponse,
+    summary="Battles with positions and times",
+    tags=["operators"],
+    responses=document_problems(401, 403, 404, 422, 503) | _EXACT,
+)
+async def exact_battles(
+    arena: ArenaName,
+    request: Request,
+    actor: Annotated[Actor, Depends(require_scope("admin"))],
+    format: Format = "jsonl",
     source: Annotated[SourceName | None, Query(description="Only votes of this source.")] = None,
     upto: Annotated[
         int | None, Query(ge=0, lt=2**63, description="The last position, for example of a snapshot.")
     ] = None,
     release: Annotated[
-        Plain | None, Query(description="The release whose pseudonyms to use; operators only.")
+        Plain | None,
+        Query(description="The same name gives the same pseudonyms; without one they are new in every file."),
     ] = None,
 ) -> Response:
-    """Final votes that are not excluded. Voters have pseudonyms, which differ in every file.
+    """Final votes that are not excluded, with positions, times and everything else: for the operator's own use.
 
-    An operator may give a release: the same release gives the same pseudonyms. If the arena's ``reveal`` is ``never``, as
-    while it has an open expert panel, only operators and tokens that may read it get the file.
+    Two such files can be joined row by row, so their voters can be linked. The download is written to the audit log.
     """
-    if release is not None:
-        if actor is None:
-            raise NotAllowed("only the operator may give a release; leave it out, or sign in")
-        actor.require("admin", arena.name)
-    if arena.settings.reveal == "never" and (actor is None or not actor.may("read", arena.name)):
-        raise NotAllowed(
-            "this arena does not tell names, and the battles have them; sign in as its operator, or use a token that may "
-            "read it"
-        )
-    url, slots = registry_of(request).url, context_of(request).exports
+    registry = registry_of(request)
+    found = await boards_of(request).arena(arena)
     number = None if source is None else source_number(source)
-    export = await run_in_threadpool(open_export, url, arena.arena, source=number, upto=upto, release=release)
-    file = _File(export_battles(url, keys_of(request), export, format), slots.take())
-    headers = {
-        "Content-Disposition": f'attachment; filename="{arena.name}-battles-{export.position}.{format}"',
-        "Tiltyard-Position": str(export.position),
-    }
-    return _FileResponse(file, await file.begun(), media_type=MEDIA_TYPES[format], headers=headers)
+    export = await run_in_threadpool(
+        open_export, registry.url, found.arena, source=number, upto=upto, release=release
+    )
+    about = {"position": export.position, "release": release, "source": source, "format": format}
+    await note_export(registry.pool, found.arena, "export battles", about, actor=actor.name)
+    pieces = export_battles(registry.url, keys_of(request), export, format)
+    name = f"{found.name}-battles-{export.position}.{format}"
+    headers = {"Tiltyard-Position": str(export.position)}
+    return await _send(request, pieces, name, MEDIA_TYPES[format], headers)
+
+
+def _check_released(settings: ArenaSettings, table: ReleasePart) -> None:
+    """Raise unless everybody who may read the arena gets this table."""
+    way = "sign in as its operator, or use a token that may read it"
+    if settings.reveal == "never":
+        raise NotAllowed(f"this arena does not tell names, and the battles have them; {way}")
+    if settings.releases == "none":
+        raise NotAllowed(f"this arena does not release its battles; {way}")
+    if settings.releases == "ordered" and table != "ordered":
+        raise NotAllowed(f"this arena releases its battles without voters only (table=ordered); {way}")
+
+
+async def _send(
+    request: Request,
+    pieces: Generator[bytes, None, None],
+    name: str,
+    media_type: str,
+    headers: Mapping[str, str],
+) -> Response:
+    """Send a file while it is made, in one of the slots of this process."""
+    file = _File(pieces, context_of(request).exports.take())
+    sent = {"Content-Disposition": f'attachment; filename="{name}"', **headers}
+    return _FileResponse(file, await file.begun(), media_type=media_type, headers=sent)
 
 
 class _File:

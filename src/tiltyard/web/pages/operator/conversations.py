@@ -13,10 +13,10 @@ from starlette.concurrency import run_in_threadpool
 
 from tiltyard.arena.live.conversation_release import write_conversations
 from tiltyard.arena.live.prompt_promotion import promote_prompts
+from tiltyard.arena.operators.audit_and_complaints import note_export
 from tiltyard.web.access import keys_of, registry_of
 from tiltyard.web.context import context_of
-from tiltyard.web.pages.operator.operator_access import arena_of, operator_router
-from tiltyard.web.reader_access import Plain
+from tiltyard.web.pages.operator.operator_access import actor_of, arena_of, operator_router
 
 __all__ = ["router"]
 
@@ -29,17 +29,22 @@ _PIECE_BYTES = 1 << 20
 async def conversations_file(
     arena: str,
     request: Request,
-    release: Annotated[Plain, Query()] = "",
     flagged: Annotated[bool, Query()] = False,
+    exact: Annotated[bool, Query()] = False,
 ) -> StreamingResponse:
-    """Turns and votes of voters who agreed; with ``flagged``, also those in which private data was found."""
+    """Turns and votes of voters who agreed; with ``flagged``, also those in which private data was found.
+
+    If ``exact``, with voters, times and positions; the audit log says so.
+    """
     found = await arena_of(request, arena)
-    url, keys = registry_of(request).url, keys_of(request)
+    registry, keys = registry_of(request), keys_of(request)
+    if exact:
+        about = {"exact": True, "flagged": flagged}
+        actor = actor_of(request).name
+        await note_export(registry.pool, found.arena, "export conversations", about, actor=actor)
 
     def write(path: Path) -> None:
-        write_conversations(
-            url, keys, found.name, path, release=release.strip() or None, with_flagged=flagged
-        )
+        write_conversations(registry.url, keys, found.name, path, with_flagged=flagged, exact=exact)
 
     return await _send(
         request, write, f"{found.name}-conversations.parquet", "application/vnd.apache.parquet"

@@ -361,6 +361,7 @@ LABELS: Mapping[str, str] = {
     "session_votes": _("Votes in a session"),
     "shown_check": _("Votes before a look"),
     "ageing_hours": _("Votes of new voters wait"),
+    "releases": _("Released battles"),
     "embed_sites": _("Sites that may embed the board"),
     "live_pace": _("Pace of answers"),
     "live_votes": _("What is voted on"),
@@ -541,6 +542,14 @@ SETTINGS: Mapping[str, tuple[str, str]] = {
             "address, and not at all elsewhere. 0: not at all"
         ),
         _("hours, 0 to 720, or empty"),
+    ),
+    "releases": (
+        _(
+            "which tables of the battles readers can download. both: in log order without voters, and shuffled with voters "
+            "under numbers of one release, of whom those with several votes can be recognised by how they voted. ordered: "
+            "only the first. none: neither"
+        ),
+        _("both, ordered or none"),
     ),
     "embed_sites": (
         _(

@@ -40,6 +40,7 @@ SETTING_CHOICES = {
     "order": ("conservative", "bradley-terry"),
     "reveal": ("session", "vote", "never"),
     "shown_check": ("public", "always", "never"),
+    "releases": ("both", "ordered", "none"),
     "live_pace": ("equal", "as-it-comes", "complete"),
     "live_votes": ("whole", "turn"),
     "erased_votes": ("anonymous", "removed"),

@@ -1,7 +1,7 @@
 """``python -m lab.crowd_study``: when does an arena notice that its crowd changed, and how often falsely?
 
 The votes are simulated and given to the test itself (`CrowdDrift`), without an arena around it. `just crowd-study` runs
-it at full size, in about twenty minutes.
+it at full size, in about half an hour.
 """
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ place-study *args:
 ab-study *args:
     python -m lab.ab_study --out docs/evidence/data/ab.md {{args}}
 
-# Whether a stable crowd is falsely said to change, and how soon attacks are noticed. About ten minutes.
+# Whether a stable crowd is falsely said to change, and how soon attacks are noticed. About half an hour.
 crowd-study *args:
     python -m lab.crowd_study --out docs/evidence/data/crowd.md {{args}}
 

@@ -1,7 +1,7 @@
 """``python -m lab.crowd_study``: when does an arena notice that its crowd changed, and how often falsely?
 
 The votes are simulated and given to the test itself (`CrowdDrift`), without an arena around it. `just crowd-study` runs
-it at full size, in about twenty minutes.
+it at full size, in about half an hour.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ _QUICK_GROUP, _NEW_GROUP, _HOUR_GROUP, _NETWORK_GROUP, _LANGUAGE_GROUP = (
 )
 #: Networks that half of all sessions share, the largest first, from how many sessions on one counts as shared; and how many
 #: of the sessions speak each language.
-_SHARED_NETWORKS = 40
-_SHARING_SESSIONS = 5
+_SHARED_NETWORK_COUNT = 40
+_SHARING_SESSION_COUNT = 5
 _LANGUAGE_SHARES = (0.5, 0.15, 0.1, 0.05, 0.05, 0.15)
 
 
@@ -122,14 +122,14 @@ def _groups(session: Ints, quick: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_
 def _add_networks(random: np.random.Generator, groups: npt.NDArray[np.bool_], session: Ints) -> None:
     """Half of the sessions come from networks that others use too; these are watched from their fifth session on."""
     numbers, first = np.unique(session, return_index=True)
-    share = 1.0 / np.arange(1, _SHARED_NETWORKS + 1)
-    network = random.choice(_SHARED_NETWORKS, size=session.max() + 1, p=share / share.sum())
+    share = 1.0 / np.arange(1, _SHARED_NETWORK_COUNT + 1)
+    network = random.choice(_SHARED_NETWORK_COUNT, size=session.max() + 1, p=share / share.sum())
     network[random.random(len(network)) < 0.5] = -1
-    for number in range(_SHARED_NETWORKS):
+    for number in range(_SHARED_NETWORK_COUNT):
         begun = np.sort(first[network[numbers] == number])
-        if len(begun) >= _SHARING_SESSIONS:
+        if len(begun) >= _SHARING_SESSION_COUNT:
             votes = np.flatnonzero(network[session] == number)
-            groups[votes[votes >= begun[_SHARING_SESSIONS - 1]], _NETWORK_GROUP + number % 4] = True
+            groups[votes[votes >= begun[_SHARING_SESSION_COUNT - 1]], _NETWORK_GROUP + number % 4] = True
 
 
 #: Kinds of voters and their shares; the rest is careful.
@@ -254,7 +254,9 @@ def _attack_pieces(
             groups = np.zeros((piece, len(VOTE_GROUPS)), dtype=bool)
             groups[:, [0, _HOUR_GROUP]] = True
             groups[:, _NEW_GROUP] = vote * piece < 10
-            groups[:, _NETWORK_GROUP] = attack.one_network and (vote > 0 or session >= _SHARING_SESSIONS - 1)
+            groups[:, _NETWORK_GROUP] = attack.one_network and (
+                vote > 0 or session >= _SHARING_SESSION_COUNT - 1
+            )
             number = np.full(piece, 10**9 + session)
             among = random.poisson(piece * (1.0 / attack.share - 1.0))
             yield WatchedVotes(a, b, score, number, groups, np.full(piece, counted)), int(among)

@@ -26,7 +26,7 @@ _VALUE_LIMIT = 200
 _COOKIE_CHARACTERS = 3_000
 #: Languages of a browser that are looked at.
 _ACCEPTED_LANGUAGE_LIMIT = 20
-_LANGUAGE_CODE_LENGTHS = (2, 3)
+_MAX_CODE_CHARACTERS = 3
 
 
 class SkillCookies:
@@ -80,7 +80,7 @@ def preset_languages(accepted: str | None, languages: Sequence[str]) -> tuple[st
 def primary_language(accepted: str | None) -> str | None:
     """The language that a browser asks for first, as a short code; ``None`` if it names none."""
     found = _primary((accepted or "").partition(",")[0].partition(";")[0])
-    return found if found.isascii() and found.isalpha() and len(found) in _LANGUAGE_CODE_LENGTHS else None
+    return found if found.isascii() and found.isalpha() and 1 < len(found) <= _MAX_CODE_CHARACTERS else None
 
 
 def _values(given: Sequence[str]) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ __all__ = ["GroupPreview", "GroupPreviews", "preview_groups"]
 
 Ints = npt.NDArray[np.int64]
 
+_ALL_VOTES = VOTE_GROUPS.index("all")
 #: Seconds that a statement may take, and after which no further group is computed.
 _STATEMENT_SECONDS = 20.0
 _COMPUTATION_SECONDS = 20.0
@@ -75,14 +76,13 @@ async def preview_groups(pool: ConnectionPool, arena: Arena) -> GroupPreviews | 
 
 def _compute_previews(ballots: Ballots, votes: LatestVotes, roster: Roster, position: int) -> GroupPreviews:
     """The board without each group that has votes, and not all."""
-    members, whole, end = (
-        group_flags(_groups_of(ballots, votes)),
-        _tally(ballots),
-        time.monotonic() + _COMPUTATION_SECONDS,
-    )
+    end = time.monotonic() + _COMPUTATION_SECONDS
+    members, whole = group_flags(_groups_of(ballots, votes)), _tally(ballots)
     sizes = members.sum(axis=0)
     listed = [
-        group for group in np.argsort(-sizes, kind="stable").tolist() if 0 < sizes[group] < len(ballots)
+        group
+        for group in np.argsort(-sizes, kind="stable").tolist()
+        if group != _ALL_VOTES and 0 < sizes[group] < len(ballots)
     ]
     found: list[GroupPreview] = []
     first: tuple[str, ...] = ()

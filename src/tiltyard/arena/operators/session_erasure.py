@@ -7,7 +7,7 @@ folded again from their first event on, by the mechanism of exclusions.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tiltyard.arena.accounts import new_session_number
@@ -141,7 +141,7 @@ async def erase_all_sessions(pool: ConnectionPool, arena: str, *, reason: str, a
                 await permit_rewriting(connection, found.arena, actor, "erase texts", detail)
                 values = {"arena": found.arena, "session": None}
                 texts = await _erase_texts(connection, values)
-                return ErasedTexts(*texts, details=await _count(connection, "erasure_details", values))
+                return replace(texts, details=await _count(connection, "erasure_details", values))
 
 
 async def _rewrite(
@@ -149,51 +149,42 @@ async def _rewrite(
 ) -> ErasedTexts:
     """Erase a person, under the arena's lock."""
     connection = batch.connection
-    values = {"arena": arena.arena, "session": session, "horizon": batch.horizon}
-    fresh = [serial for (serial,) in await _rows(connection, "erasure_fresh", values)]
-    opened = await _rows(connection, "erasure_open", values)
     reason, actor = why
     removed = arena.settings.erased_votes == "removed"
     about = {"reason": reason, "votes": ["a person's", "removed" if removed else "anonymous"]}
     await permit_rewriting(connection, arena.arena, actor, "erase voter", about)
+    number = new_session_number()
+    values: dict[str, object] = {"arena": arena.arena, "session": session, "number": number}
     texts = await _erase_texts(connection, values)
     await connection.execute(statement("erasure_told"), values)
-    if not events.positions:
-        await _rename(connection, values | {"number": new_session_number()})
-        return ErasedTexts(*texts)
-    number, first = new_session_number(), events.positions[0]
-    for serial, ballot, unseen in opened:
+    if events.positions:
+        values |= {"positions": events.positions, "undone": events.undone, "first": events.positions[0]}
+        values["exclusion"] = await _append(batch, values, number)
+        details = await _count(connection, "erasure_rename_events", values)
+        texts = replace(texts, details=details)
+        if removed:
+            texts = replace(texts, votes=await _count(connection, "erasure_votes", values))
+            for name in ("erasure_remove_endings", "erasure_remove_events"):
+                await connection.execute(await find_statement(connection, name, values), values)
+        named = values | {"positions": events.named}
+        await connection.execute(await find_statement(connection, "erasure_rename_named", named), named)
+        await connection.execute(statement("checkpoints_forget"), values | {"generation": _GENERATION_LIMIT})
+        await connection.execute(statement("erasure_report_sums"), values)
+    await _rename(connection, values)
+    return texts
+
+
+async def _append(batch: LogBatch, values: Mapping[str, object], number: int) -> int:
+    """End a person's open matchups, and begin a generation; return the number of the exclusion."""
+    connection, about = batch.connection, {**values, "horizon": batch.horizon}
+    fresh = [serial for (serial,) in await _rows(connection, "erasure_fresh", about)]
+    for serial, ballot, unseen in await _rows(connection, "erasure_open", about):
         kind = LogKind.RELEASED if unseen else LogKind.EXPIRE
         batch.end(kind, HUMAN, serial, session=number, ballot=ballot)
-    about_exclusion = {
-        **values,
-        "reason": _REASON,
-        "position": batch.head + 1,
-        "at": batch.now,
-        "first": first,
-    }
-    exclusion = await _count(connection, "erasure_begin", about_exclusion)
+    about |= {"reason": _REASON, "position": batch.head + 1, "at": batch.now}
+    exclusion = await _count(connection, "erasure_begin", about)
     batch.add(LogKind.EXCLUDE, detail={"exclusion": exclusion, "erased": fresh})
-    values |= {
-        "number": number,
-        "exclusion": exclusion,
-        "positions": events.positions,
-        "undone": events.undone,
-        "first": first,
-        "generation": _GENERATION_LIMIT,
-    }
-    details = await _count(connection, "erasure_rename_events", values)
-    votes = 0
-    if removed:
-        votes = await _count(connection, "erasure_votes", values)
-        for name in ("erasure_remove_endings", "erasure_remove_events"):
-            await connection.execute(await find_statement(connection, name, values), values)
-    named = values | {"positions": events.named}
-    await connection.execute(await find_statement(connection, "erasure_rename_named", named), named)
-    await _rename(connection, values)
-    for name in ("checkpoints_forget", "erasure_report_sums"):
-        await connection.execute(statement(name), values)
-    return ErasedTexts(*texts, details=details, votes=votes)
+    return exclusion
 
 
 async def _rename(connection: Connection, values: Mapping[str, object]) -> None:
@@ -202,12 +193,12 @@ async def _rename(connection: Connection, values: Mapping[str, object]) -> None:
         await connection.execute(await find_statement(connection, name, values), values)
 
 
-async def _erase_texts(connection: Connection, values: Mapping[str, Any]) -> list[int]:
+async def _erase_texts(connection: Connection, values: Mapping[str, Any]) -> ErasedTexts:
     """Erase the texts of a session, or of all; return how many of each kind."""
-    counts = [await _count(connection, name, values) for name in _TEXTS]
+    remarks, complaints, turns = [await _count(connection, name, values) for name in _TEXTS]
     await connection.execute(statement("erasure_live_payers"), values)
     await forget_unwritten_prompts(connection, values["arena"])
-    return counts
+    return ErasedTexts(remarks, complaints, turns)
 
 
 async def _follow(

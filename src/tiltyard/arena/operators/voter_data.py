@@ -97,9 +97,8 @@ async def read_held_data(pool: ConnectionPool, session: int) -> dict[str, object
 
 async def _account(connection: Connection, session: int) -> HeldAccount:
     (row,) = await _rows(connection, "voter_data_account", 0, session)
-    since, gate, *person, sign_ins = row
-    passed = None if gate is None else GateResult(gate).name.lower()
-    return HeldAccount(since, passed, *person, sign_ins=sign_ins)
+    since, gate, *person = row
+    return HeldAccount(since, None if gate is None else GateResult(gate).name.lower(), *person)
 
 
 async def _arena_data(connection: Connection, arena: Arena, session: int) -> dict[str, object]:

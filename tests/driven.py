@@ -194,7 +194,7 @@ def _wait_rated(url: str, client: Client, votes: int) -> None:
 
 
 def _battles(client: Client, path: Path) -> list[dict[str, object]]:
-    client.save_battles(ARENA, path)
+    client.save_exact_battles(ARENA, path)
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 

@@ -183,7 +183,7 @@ def test_readers_who_take_nothing_give_up_their_places(database, tmp_path, monke
     caplog.set_level("INFO", "tiltyard.web.export_slots")
     monkeypatch.setattr("tiltyard.web.export_slots._STALLED_READER_SECONDS", 0.5)
     made_arena(database, 4, 10)
-    lay_votes(database, 1, 12_000, 4, 10)
+    lay_votes(database, 1, 40_000, 4, 10)
     with served(database, folder=tmp_path) as running, ExitStack() as stalled:
         host, _, port = running.url.removeprefix("http://").partition(":")
         for _ in range(2):

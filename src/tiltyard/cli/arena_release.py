@@ -50,7 +50,13 @@ def conversations(
     keys = open_keys(environment.home, environment.variables.get(KEY_VARIABLE))
     with database(environment, as_user, migrating=False) as url:
         counts = write_conversations(
-            url, keys, name, out, release=release, with_flagged=with_flagged, exact=exact
+            url,
+            keys,
+            name,
+            out,
+            release=release,
+            with_flagged=with_flagged,
+            exact_for="cli" if exact else None,
         )
     typer.echo(f"Wrote {counts.turns:,} turns of {counts.battles:,} battles to {out}.{_left_out(counts)}")
 

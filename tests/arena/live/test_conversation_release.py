@@ -44,7 +44,7 @@ def test_turns_votes_and_costs_are_released(database, tmp_path):
         await live.battle(2, "Qu'est-ce ?", kind=Kind.BOTH_BAD, flags={"language": "fr"})
 
     fought(database, scene)
-    counts, table = released(database, tmp_path / "out.parquet", release="first", exact=True)
+    counts, table = released(database, tmp_path / "out.parquet", release="first", exact_for="cli")
     assert (counts.battles, counts.turns, counts.left_out) == (2, 3, {})
     assert list(table[0]) == list(CONVERSATION_COLUMNS)
     first, second, third = table
@@ -60,11 +60,16 @@ def test_turns_votes_and_costs_are_released(database, tmp_path):
     assert first["model_a"].startswith("model-")
     assert (first["output_tokens_b"], first["cost_microdollars_a"], first["calls_a"]) == (4, 70, 1)
     assert first["voter"] == second["voter"] != third["voter"]
-    again = released(database, tmp_path / "again.parquet", release="first", exact=True)[1]
+    again = released(database, tmp_path / "again.parquet", release="first", exact_for="cli")[1]
     assert again == table
-    other = released(database, tmp_path / "other.parquet", exact=True)[1]
+    other = released(database, tmp_path / "other.parquet", exact_for="cli")[1]
     assert other[0]["voter"] != first["voter"]
+    entries = (
+        "SELECT actor, detail->>'release' FROM audit WHERE action = 'export conversations' ORDER BY entry"
+    )
+    assert rows(database, entries) == [("cli", "first"), ("cli", "first"), ("cli", None)]
     public = released(database, tmp_path / "public.parquet")[1]
+    assert len(rows(database, entries)) == 3
     assert list(public[0]) == [name for name in CONVERSATION_COLUMNS if name not in EXACT_COLUMNS]
     assert {row["prompt"]: row["winner"] for row in public} == {row["prompt"]: row["winner"] for row in table}
     with pytest.raises(BadOption, match="add --exact"):
@@ -227,7 +232,7 @@ def test_long_arenas_are_read_in_pages(database, tmp_path, monkeypatch):
             await live.battle(number + 1, f"prompt {number}")
 
     fought(database, scene)
-    table = released(database, tmp_path / "out.parquet", exact=True)[1]
+    table = released(database, tmp_path / "out.parquet", exact_for="cli")[1]
     prompts = [f"prompt {number}" for number in range(5)]
     assert [row["prompt"] for row in table] == prompts
     orders = [[row["prompt"] for row in released(database, tmp_path / "out.parquet")[1]] for _ in range(8)]
@@ -268,4 +273,4 @@ def test_only_live_arenas_have_conversations(database, tmp_path):
     with pytest.raises(NotFound, match="no arena 'other'"):
         write_conversations(database, KEYS, "other", tmp_path / "out.parquet")
     with pytest.raises(BadOption, match="1 to 200 characters"):
-        released(database, tmp_path / "out.parquet", release=" ", exact=True)
+        released(database, tmp_path / "out.parquet", release=" ", exact_for="cli")

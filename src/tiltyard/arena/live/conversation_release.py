@@ -18,6 +18,7 @@ from typing import Any, cast
 from uuid import UUID
 
 import psycopg
+from psycopg.types.json import Jsonb
 
 from tiltyard.arena.live.turn_notes import TurnFlags
 from tiltyard.arena.log.buckets import find_statement_sync
@@ -142,12 +143,14 @@ def write_conversations(
     *,
     release: str | None = None,
     with_flagged: bool = False,
-    exact: bool = False,
+    exact_for: str | None = None,
 ) -> ReleaseCounts:
     """Write the conversations of an arena as Parquet.
 
-    If ``exact``, in the order of time, with `EXACT_COLUMNS`; the same ``release`` gives voters the same pseudonyms.
+    With ``exact_for``, who is named in the audit log: in the order of time, with `EXACT_COLUMNS`; the same ``release``
+    gives voters the same pseudonyms.
     """
+    exact = exact_for is not None
     if release is not None and not exact:
         raise BadOption(
             "a release names pseudonyms, which only the exact file has; leave it out, or add --exact"
@@ -158,6 +161,11 @@ def write_conversations(
     counts = ReleaseCounts()
     with connect(url, name="tiltyard conversations") as connection:
         number = find_live_arena(connection, arena)
+        if exact_for is not None:
+            about = {"exact": True, "flagged": with_flagged, "release": release}
+            entry = {"arena": number, "actor": exact_for, "action": "export conversations"}
+            with translate_errors("write to the audit log"):
+                connection.execute(statement("write_audit"), entry | {"detail": Jsonb(about)})
         models = _read_models(connection, number)
         battles = read_conversations(
             connection, number, counts, with_flagged=with_flagged, shuffled=not exact

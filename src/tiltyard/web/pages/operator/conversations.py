@@ -13,7 +13,6 @@ from starlette.concurrency import run_in_threadpool
 
 from tiltyard.arena.live.conversation_release import write_conversations
 from tiltyard.arena.live.prompt_promotion import promote_prompts
-from tiltyard.arena.operators.audit_and_complaints import note_export
 from tiltyard.web.access import keys_of, registry_of
 from tiltyard.web.context import context_of
 from tiltyard.web.pages.operator.operator_access import actor_of, arena_of, operator_router
@@ -37,14 +36,11 @@ async def conversations_file(
     If ``exact``, with voters, times and positions; the audit log says so.
     """
     found = await arena_of(request, arena)
-    registry, keys = registry_of(request), keys_of(request)
-    if exact:
-        about = {"exact": True, "flagged": flagged}
-        actor = actor_of(request).name
-        await note_export(registry.pool, found.arena, "export conversations", about, actor=actor)
+    url, keys = registry_of(request).url, keys_of(request)
+    actor = actor_of(request).name if exact else None
 
     def write(path: Path) -> None:
-        write_conversations(registry.url, keys, found.name, path, with_flagged=flagged, exact=exact)
+        write_conversations(url, keys, found.name, path, with_flagged=flagged, exact_for=actor)
 
     return await _send(
         request, write, f"{found.name}-conversations.parquet", "application/vnd.apache.parquet"

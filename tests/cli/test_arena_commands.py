@@ -59,10 +59,13 @@ def test_a_voters_texts_are_erased(database, arena):
             "INSERT INTO remarks (arena, source, serial, session, tags, comment) VALUES (1, 0, 0, 7, '{}', 'me')"
         )
     done = run("arena", "erase", arena.name, "--session", "7", "--reason", "a request of 1 May")
-    assert (
-        done.out
-        == "Erased 1 remarks, 0 notes of complaints, the details of 0 votes, the texts of 0 live turns and 0 votes.\n"
+    assert done.out == (
+        "Erased 1 remarks, 0 notes of complaints, the details of 0 matchups and the texts of 0 live turns.\n"
+        "Votes, if there were any, stay as those of nobody.\n"
     )
+    again = run("arena", "erase", arena.name, "--session", "7", "--reason", "a request of 1 May")
+    assert again.code != 0
+    assert "has nothing of voter 7" in again.err
     with connect(database) as connection:
         assert connection.execute("SELECT count(*) FROM remarks").fetchone() == (0,)
 

@@ -87,6 +87,7 @@ def test_a_bind_to_this_machine_needs_none(host):
         ("TILTYARD_SHARD", "two", "a whole number"),
         ("TILTYARD_LOG_REQUESTS", "perhaps", "yes or no"),
         ("TILTYARD_TRUSTED_PROXIES", "10.0.0.0/8, proxy", "'proxy'"),
+        ("TILTYARD_TRUSTED_PROXIES", "0.0.0.0/0", "everybody"),
         ("TILTYARD_BASE_URL", "arena.example.org", "scheme and host"),
         ("TILTYARD_BASE_URL", "https://a.example/path", "scheme and host"),
         ("TILTYARD_BASE_URL", "https://a.example:port", "scheme and host"),

@@ -294,11 +294,13 @@ def _check_port(name: str, port: int, *, least: int) -> None:
 
 def _check_network(proxy: str) -> None:
     try:
-        ipaddress.ip_network(proxy, strict=False)
+        network = ipaddress.ip_network(proxy, strict=False)
     except ValueError:
         raise BadOption(
             f"trusted_proxies has {proxy!r}; expected addresses or networks such as 10.0.0.7 or 10.0.0.0/8"
         ) from None
+    if not network.prefixlen:
+        raise BadOption(f"trusted_proxies has {proxy!r}, which is everybody; give the address of the proxy")
 
 
 def _check_base_url(base_url: str) -> None:

@@ -13,6 +13,8 @@ __all__ = ["delete_old_accounts", "delete_old_texts", "forget_unwritten_prompts"
 
 #: For so long accounts of live battles are kept: calls that began before midnight are counted after it.
 _ACCOUNT_DURATION = timedelta(days=2)
+#: For so long it is kept which network a session came from, as some bits of a keyed hash.
+_NETWORK_DURATION = timedelta(days=30)
 
 
 async def delete_old_texts(pool: ConnectionPool, moment: datetime) -> int:
@@ -29,10 +31,12 @@ async def delete_old_texts(pool: ConnectionPool, moment: datetime) -> int:
 
 
 async def delete_old_accounts(pool: ConnectionPool, moment: datetime) -> None:
-    """Delete the accounts of earlier days, which are hashes of networks and invitations, and the keys of these hashes."""
+    """Delete the accounts of earlier days, which are hashes of networks and invitations, and the keys of these hashes;
+    and from which networks sessions of the month before came."""
     before = (moment - _ACCOUNT_DURATION).astimezone(UTC).date()
     async with connect_from_pool(pool) as connection, connection.transaction():
         with translate_errors("delete hashes of addresses"):
+            await connection.execute(statement("retention_networks"), {"until": moment - _NETWORK_DURATION})
             for name in ("retention_payers", "retention_spending"):
                 await connection.execute(statement(name), {"before": before})
         await delete_network_keys(connection, before)

@@ -34,6 +34,10 @@ WHERE a.arena = c.arena AND c.note IS NOT NULL AND a.settings ->> 'remark_retent
 -- Delete the accounts of battles of earlier days.
 UPDATE live_battles SET payers = '{}' WHERE payers <> '{}' AND began_at < %(before)s::date;
 
+-- name: retention_networks
+-- Delete where sessions came from.
+UPDATE sessions SET network = NULL WHERE network IS NOT NULL AND created_at < %(until)s::timestamptz;
+
 -- name: retention_spending
 -- Delete what sessions and accounts spent on earlier days; the sums of all stay.
 DELETE FROM live_spending WHERE session <> 0 AND day < %(before)s::date;

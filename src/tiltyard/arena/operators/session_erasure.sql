@@ -181,7 +181,9 @@ WITH told AS (DELETE FROM told_responses WHERE arena = %(arena)s AND session = %
 DELETE FROM consents WHERE arena = %(arena)s AND session = %(session)s;
 
 -- name: erasure_report_sums
--- Delete the sums of the last report, which have voters' numbers; the next one reads the whole log.
+-- Delete the sums of the last report and the watch of the crowd, which have voters' numbers; both are made again from the
+-- log.
+WITH watch AS (DELETE FROM crowd_watches WHERE arena = %(arena)s)
 DELETE FROM report_sums WHERE arena = %(arena)s;
 
 -- name: erasure_audit

@@ -16,7 +16,7 @@ from tiltyard.core.board.settled_order import claims_nothing
 __all__ = ["Headline", "PlaceWord", "UnplacedModel", "claimed_place", "headline_of"]
 
 #: ``no-votes``: before the first vote. ``unclaimed``: the board claims no ranks at all. ``too-few``: there are not two
-#: models to compare. ``nobody``: no order is settled. ``first``: one model is first. ``shared``: several may be.
+#: models to compare. ``nobody``: no order is settled, or most models cannot be placed. ``first``: one model is first. ``shared``: several may be.
 HeadlineCase = Literal["no-votes", "unclaimed", "too-few", "nobody", "first", "shared"]
 #: How sure the place of a model is.
 PlaceWord = Literal["settled", "shared", "unplaced"]
@@ -66,6 +66,11 @@ def headline_of(board: BoardDocument | FilteredBoard) -> Headline:
     if claims_nothing(board.settled):
         return Headline("nobody")
     unplaced = [row for row in ranked if claimed_place(row, len(ranked)) == "unplaced"]
+    if 2 * len(unplaced) > len(ranked):
+        # To be first of a few is no first place.
+        return Headline(
+            "nobody", unplaced=tuple(UnplacedModel(row.model, row.votes) for row in unplaced)
+        )
     leaders = [row.model for row in ranked if row.rank_low == 1 and row.rank_high != len(ranked)]
     return Headline(
         "first" if len(leaders) == 1 else "shared",

@@ -148,6 +148,10 @@ red-team *args:
 linkage *args:
     python -m lab.linkage --out docs/evidence/data/linkage.md {{args}}
 
+# Whom the tests of voters and of groups flag, among honest voters and attackers. A few minutes.
+voter-study *args:
+    python -m lab.voter_study --out docs/evidence/data/voters.md {{args}}
+
 # Intervals of raters' agreement in simulated panels. A quarter of an hour.
 agreement-study *args:
     python -m lab.agreement_study --out docs/evidence/data/agreement.md {{args}}

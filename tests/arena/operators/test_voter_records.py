@@ -13,7 +13,6 @@ from tiltyard.arena.operators.arena_changes import exclude, restore
 from tiltyard.arena.operators.exclusions import VoteSelection, read_exclusion_details
 from tiltyard.arena.operators.voter_queries import read_remarks
 from tiltyard.arena.operators.voter_records import (
-    list_flagged_sessions,
     list_voter_page,
     tally_by_name,
     voter_record,
@@ -184,16 +183,6 @@ def test_agreement_counts_decisive_votes_of_ranked_models_only():
     )
     assert (found.agreed, found.decisive) == (3, 6)
     assert board_agreement(tally_by_name(counts, ("a", "b", "c"), ("p",)), {}).share is None
-
-
-def test_few_votes_point_at_nobody(database):
-    arena = voted(database, votes=1)
-
-    async def flagged():
-        async with open_pool(database, most=2) as pool:
-            return await list_flagged_sessions(pool, arena)
-
-    assert asyncio.run(flagged()) == []
 
 
 def test_an_exclusion_says_whose_votes_it_has_and_who_made_and_restored_it(database):

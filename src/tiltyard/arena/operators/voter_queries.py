@@ -13,6 +13,7 @@ import numpy as np
 from tiltyard.arena.log.buckets import find_statement
 from tiltyard.arena.log.votes import WRITTEN_TALLY_COLUMNS, VoteTally
 from tiltyard.arena.operators.exclusions import VoteSelection
+from tiltyard.core.integrity.session_habits import ShownMatchups
 from tiltyard.core.integrity.voter_tests import SessionVotes
 from tiltyard.core.policy.state.vote_marks import Unrated
 from tiltyard.core.ratings.scoring import Scoring
@@ -21,14 +22,17 @@ from tiltyard.postgres.connections import translate_errors
 
 __all__ = [
     "CastVote",
+    "LatestMatchups",
     "VoteRemark",
     "VoterCounts",
     "list_voters",
     "read_cast_votes",
-    "read_latest_votes",
+    "read_latest_matchups",
     "read_remarks",
     "read_selected_tally",
 ]
+
+_MICROSECONDS = 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +96,14 @@ class VoteRemark:
     kind: int
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class LatestMatchups:
+    """Matchups of people that ended lately, and the votes among them that rate somebody now, or will."""
+
+    shown: ShownMatchups
+    votes: SessionVotes
+
+
 async def list_voters(
     connection: Connection,
     arena: int,
@@ -138,13 +150,17 @@ async def read_selected_tally(
     return VoteTally(*np.array(rows, dtype=np.int64).reshape(-1, WRITTEN_TALLY_COLUMNS).T)
 
 
-async def read_latest_votes(connection: Connection, arena: int, *, after: int) -> SessionVotes:
-    """Votes of people after a position that rate somebody now, or will."""
+async def read_latest_matchups(connection: Connection, arena: int, *, after: int) -> LatestMatchups:
+    """Matchups of people that ended after a position, without excluded votes."""
     rows = await _rows(connection, "voters_latest", {"arena": arena, "after": after})
-    session, a, b, kind = np.array(rows, dtype=np.int64).reshape(-1, 4).T
-    score = Scoring().by_kind()[kind]
+    session, a, b, kind, hasty, counts, served, ended = np.array(rows, dtype=np.int64).reshape(-1, 8).T
+    voted = kind >= 0
+    score = np.where(voted & (counts > 0), Scoring().by_kind()[np.maximum(kind, 0)], np.nan)
     rated = ~np.isnan(score) & (a != b)
-    return SessionVotes(session[rated], a[rated], b[rated], score[rated])
+    return LatestMatchups(
+        ShownMatchups(session, a, b, voted, hasty > 0, served / _MICROSECONDS, ended / _MICROSECONDS),
+        SessionVotes(session[rated], a[rated], b[rated], score[rated]),
+    )
 
 
 async def read_remarks(

@@ -54,12 +54,16 @@ GROUP BY m.a, m.b, m.prompt, written, vote
 ORDER BY m.a, m.b, m.prompt, written, vote;
 
 -- name: voters_latest
--- Blind votes of people after a position that count or wait to count and are not excluded: session, models, outcome.
-SELECT e.session, e.a, e.b, vote_kind(e.outcome, e.both_bad)
+-- Shown matchups of people that ended after a position, in that order: session, models, outcome of a vote (-1 if there is
+-- none), whether it came too early, whether it counts or waits to count, when it was served and when it ended.
+SELECT m.session, m.a, m.b, CASE e.kind WHEN 1 THEN vote_kind(d.outcome, d.both_bad) ELSE -1 END,
+       (e.kind = 1 AND d.mark IN (1, 2) AND d.mark IS NOT NULL)::integer,
+       (e.kind = 1 AND d.blind IS NOT FALSE AND coalesce(d.mark, 3) = 3)::integer,
+       (extract(epoch FROM m.served_at) * 1000000)::bigint, (extract(epoch FROM d.at) * 1000000)::bigint
 FROM events e
 JOIN endings d ON d.arena = e.arena AND d.source = e.source AND d.serial = e.serial AND d.position = e.position
-WHERE e.arena = %(arena)s AND e.position > %(after)s AND e.kind = 1 AND e.source = 0 AND d.undone IS NULL
-    AND e.blind IS NOT FALSE AND coalesce(e.mark, 3) = 3
+JOIN matchups m ON m.arena = e.arena AND m.source = e.source AND m.serial = e.serial
+WHERE e.arena = %(arena)s AND e.position > %(after)s AND e.kind IN (1, 2, 3) AND e.source = 0 AND d.undone IS NULL
     AND NOT EXISTS (
         SELECT FROM excluded_votes v JOIN exclusions x USING (exclusion)
         WHERE v.arena = d.arena AND v.source = d.source AND v.serial = d.serial AND x.restored IS NULL

@@ -1,8 +1,7 @@
-"""Voters as shown to the operator: statistics, and who votes unlike the others."""
+"""Voters as shown to the operator: their statistics and their votes."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,42 +16,22 @@ from tiltyard.arena.operators.voter_queries import (
     VoterCounts,
     list_voters,
     read_cast_votes,
-    read_latest_votes,
     read_selected_tally,
 )
 from tiltyard.core.board import voter_board
 from tiltyard.core.board.voter_board import BoardAgreement, board_agreement, named_votes
-from tiltyard.core.integrity.voter_tests import VoterTest, find_unlike_voters
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
 
 __all__ = [
-    "SessionFlag",
     "VoterRecord",
-    "list_flagged_sessions",
     "list_voter_page",
     "tally_by_name",
     "voter_record",
 ]
 
-#: The last positions of the log whose votes are tested, and how many sessions are listed.
-_TESTED_POSITIONS = 100_000
-_FLAG_LIMIT = 100
 #: Time limit of one SQL statement.
 _STATEMENT_SECONDS = 20.0
-
-
-@dataclass(frozen=True, slots=True)
-class SessionFlag:
-    """A session that votes unlike the others, by which test and how far."""
-
-    session: int
-    test: VoterTest
-    votes: int
-    #: In standard deviations; above 0 if side A or the model wins too often.
-    deviations: float
-    #: For the test of models.
-    model: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,25 +93,6 @@ async def voter_record(
         votes=tuple(votes[:size]),
         before=votes[size - 1].position if len(votes) > size else None,
     )
-
-
-async def list_flagged_sessions(pool: ConnectionPool, arena: Arena) -> list[SessionFlag]:
-    """Sessions that vote unlike the others, among the latest votes, the most unusual first."""
-    async with connect_from_pool(pool) as connection, limit_statement_time(connection, _STATEMENT_SECONDS):
-        head = await read_log_head(connection, arena.arena)
-        votes = await read_latest_votes(connection, arena.arena, after=head - _TESTED_POSITIONS)
-        names = (await read_roster(connection, arena.arena)).models
-    signs = await asyncio.to_thread(find_unlike_voters, votes, len(names))
-    return [
-        SessionFlag(
-            sign.session,
-            sign.test,
-            sign.votes,
-            sign.deviations,
-            None if sign.model is None else names[sign.model],
-        )
-        for sign in signs[:_FLAG_LIMIT]
-    ]
 
 
 def tally_by_name(

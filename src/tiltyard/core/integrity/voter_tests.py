@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import enum
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,14 @@ from tiltyard.core.ratings.index_sums import sum_by_index
 from tiltyard.core.ratings.newton import expected_score, fit_pairs
 from tiltyard.core.ratings.pairs import pairs_by_sorting, tie_share
 
-__all__ = ["SessionVotes", "VoterSign", "VoterTest", "find_unlike_voters"]
+__all__ = [
+    "CountedOf",
+    "SessionVotes",
+    "VoterSign",
+    "VoterTest",
+    "find_unlike_voters",
+    "outcome_probabilities",
+]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -50,6 +57,16 @@ class VoterTest(enum.StrEnum):
     SIDE = "side"
     #: One model wins, or loses, too often.
     MODEL = "model"
+    #: Matchups with one model are skipped too often, or all others are.
+    SKIPS = "skips"
+    #: Most votes came before both responses can have been looked at.
+    HASTY = "hasty"
+    #: The votes take almost the same time each.
+    REGULAR = "regular"
+    #: Several sessions vote at the same intervals.
+    IN_STEP = "in-step"
+    #: More sessions than chance explains vote for one model, or against it, whenever it is shown to them.
+    TOGETHER = "together"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,16 +80,32 @@ class SessionVotes:
 
 
 @dataclass(frozen=True, slots=True)
+class CountedOf:
+    """The numbers behind a sign; what a test does not count is 0."""
+
+    #: So many of so many; for skips: of matchups with the model.
+    found: int = 0
+    among: int = 0
+    #: For skips: the same of all other matchups.
+    other_found: int = 0
+    other_among: int = 0
+    #: Of regular times: the spread of their logarithms, and their geometric mean.
+    spread: float = 0.0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class VoterSign:
     """A session that one of the tests flags."""
 
     session: int
     test: VoterTest
     votes: int
-    #: How many standard deviations it is away; above 0 if side A or the model wins too often.
+    #: How many standard deviations it is away; above 0 if side A or the model wins, or is skipped, too often.
     deviations: float
-    #: For `VoterTest.MODEL`.
+    #: For `VoterTest.MODEL`, `VoterTest.SKIPS` and `VoterTest.TOGETHER`.
     model: int | None = None
+    counted: CountedOf = field(default_factory=CountedOf)
 
 
 def find_unlike_voters(votes: SessionVotes, models: int) -> list[VoterSign]:
@@ -80,7 +113,7 @@ def find_unlike_voters(votes: SessionVotes, models: int) -> list[VoterSign]:
     if not len(votes.session):
         return []
     sessions, place = np.unique(votes.session, return_inverse=True)
-    outcomes = _outcome_probabilities(votes, models)
+    outcomes = outcome_probabilities(votes, models)
     counts = np.bincount(place)
     signs: dict[int, VoterSign] = {}
     tests = (
@@ -98,7 +131,7 @@ def find_unlike_voters(votes: SessionVotes, models: int) -> list[VoterSign]:
     return sorted(signs.values(), key=lambda sign: (-abs(sign.deviations), sign.session))
 
 
-def _outcome_probabilities(votes: SessionVotes, models: int) -> Floats:
+def outcome_probabilities(votes: SessionVotes, models: int) -> Floats:
     """The probabilities that A wins, that the two tie and that B wins, by vote."""
     each = np.ones(len(votes.score))
     pairs = pairs_by_sorting(votes.a, votes.b, (each, votes.score, tie_share(votes.score)), models)

@@ -1,8 +1,8 @@
-"""Exclude the votes of several sessions, or several votes of one, for one reason."""
+"""Exclude the votes of several sessions, of a group that the tests found, or several votes of one, for one reason."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 from uuid import UUID
 
 from fastapi import Form, Query, Request
@@ -13,6 +13,7 @@ from tiltyard.arena.log.event_log import SOURCES
 from tiltyard.arena.operators.arena_changes import exclude, validate_reason
 from tiltyard.arena.operators.exclusion_preview import ExclusionPreview, preview_exclusion
 from tiltyard.arena.operators.exclusions import VoteSelection
+from tiltyard.arena.operators.flagged_voters import find_flagged_group
 from tiltyard.errors import InputError, NotFound
 from tiltyard.web.pages.operator.operator_access import (
     actor_of,
@@ -27,8 +28,10 @@ __all__ = ["router"]
 
 router = operator_router("/arenas/{arena}/exclude")
 
-#: Sessions or votes in one request: more than a page of the list has.
+#: Sessions or votes that are ticked one by one: more than a page of the list has.
 _SELECTED_LIMIT = 200
+#: Sessions in one text: as many as fit into a form.
+_LISTED_LIMIT = 40_000
 Number = Annotated[int, Query(ge=0, lt=2**63)]
 
 
@@ -38,10 +41,14 @@ async def exclude_selected_page(
     request: Request,
     session: Annotated[list[Number] | None, Query(max_length=_SELECTED_LIMIT)] = None,
     matchup: Annotated[list[UUID] | None, Query(max_length=_SELECTED_LIMIT)] = None,
+    group: Annotated[str, Query(max_length=100)] = "",
     reason: Annotated[str, Query()] = "",
 ) -> HTMLResponse:
-    """Preview the exclusion of what was selected."""
+    """Preview the exclusion of what was selected: sessions, votes, or a group of the page of voters."""
     found = await arena_of(request, arena)
+    if group:
+        flagged = await find_flagged_group(pool_of(request), found, group)
+        session = list(flagged.sessions)
     return await _preview(request, found, VoteSelection(sessions=session, matchups=matchup), reason)
 
 
@@ -51,15 +58,34 @@ async def exclude_selected_form(
     request: Request,
     session: Annotated[list[int] | None, Form(max_length=_SELECTED_LIMIT)] = None,
     matchup: Annotated[list[UUID] | None, Form(max_length=_SELECTED_LIMIT)] = None,
+    sessions: Annotated[str, Form()] = "",
+    act: Annotated[Literal["preview", "exclude"], Form()] = "exclude",
     reason: Annotated[str, Form()] = "",
 ) -> Response:
-    """Exclude the selected votes from the ratings."""
-    found, selection = await arena_of(request, arena), VoteSelection(sessions=session, matchups=matchup)
+    """Exclude the selected votes from the ratings, or show the effect of that. ``sessions``: numbers with spaces between."""
+    found = await arena_of(request, arena)
+    listed = [*(session or ()), *_read_numbers(sessions)]
+    selection = VoteSelection(sessions=listed or None, matchups=matchup)
+    if act == "preview":
+        return await _preview(request, found, selection, reason)
     try:
         await exclude(pool_of(request), arena, selection, reason, actor=actor_of(request).name)
     except InputError as error:
         return await _preview(request, found, selection, reason, trouble=str(error), status=422)
     return redirect_with_notice("excluded", "arenas", arena, "exclusions")
+
+
+def _read_numbers(text: str) -> list[int]:
+    """The numbers of sessions in a text."""
+    words = text.split()
+    if len(words) > _LISTED_LIMIT:
+        raise InputError(f"{len(words):,} sessions are selected; exclude at most {_LISTED_LIMIT:,} at a time")
+    for word in words:
+        if not (word.isascii() and word.isdigit() and int(word) < 2**63):
+            raise InputError(
+                f"{word[:40]!r} is no number of a session; select sessions on the page of voters"
+            )
+    return [int(word) for word in words]
 
 
 async def _preview(

@@ -12,8 +12,9 @@ from tiltyard.arena.log.event_log import SOURCES
 from tiltyard.arena.operators.arena_changes import exclude, restore, validate_reason
 from tiltyard.arena.operators.exclusion_preview import preview_exclusion
 from tiltyard.arena.operators.exclusions import VoteSelection
+from tiltyard.arena.operators.flagged_voters import list_flagged_groups
 from tiltyard.arena.operators.moderation import read_excluded_votes, read_judge_names
-from tiltyard.arena.operators.voter_records import list_flagged_sessions, list_voter_page, voter_record
+from tiltyard.arena.operators.voter_records import list_voter_page, voter_record
 from tiltyard.errors import Conflict, InputError, NotFound
 from tiltyard.web.pages.operator.labels import OUTCOMES
 from tiltyard.web.pages.operator.operator_access import (
@@ -31,6 +32,8 @@ router = operator_router("/arenas/{arena}")
 
 Session = Annotated[int, Path(ge=0, lt=2**63)]
 _PAGE_ROWS = 50
+#: Sessions of a group that are listed with their evidence; all of them are selected together.
+_LISTED_FLAGS = 50
 
 
 @router.get("/voters", response_class=HTMLResponse)
@@ -48,7 +51,8 @@ async def voters_page(
         "voters",
         voters=voters,
         judges=judges,
-        flags=await list_flagged_sessions(pool_of(request), found),
+        groups=[] if page else await list_flagged_groups(pool_of(request), found),
+        listed=_LISTED_FLAGS,
         sources=SOURCES,
         page=page,
         more=more,

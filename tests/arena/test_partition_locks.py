@@ -78,6 +78,7 @@ VALUES = {
     "prompt": 0,
     "prompts": [0],
     "responses": [1],
+    "rises": True,
     "serial": 0,
     "serials": [0],
     "session": 1,

@@ -204,7 +204,7 @@ def _outcome(run: _AttackedArena, defence: Defence) -> AttackOutcome:
     official = arena.board(defence=defence).status == "official" and not arena.alarms
     counted = _counted(run, defence)
     held = sum(session < FIRST_ACCOUNT_CODE for session in arena.waiting_sessions())
-    offered = set().union(*(alarm.detail["sessions"] for alarm in arena.alarms)) if arena.alarms else set()
+    offered = arena.named_sessions()
     flagged = arena.flagged_sessions(defence)
     dropped = (offered | flagged) if defence.watch else set()
     honest = {session for session in dropped if session < FIRST_ACCOUNT_CODE}

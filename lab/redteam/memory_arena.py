@@ -235,6 +235,21 @@ class MemoryArena:
         self.excluded |= serials
         return len(serials)
 
+    def named_sessions(self) -> set[int]:
+        """Sessions that the alarms name, and those that went on in the same direction since then."""
+        named: set[int] = set()
+        for alarm in self.alarms:
+            named |= {*alarm.detail["sessions"]}
+            columns = self.columns(alarm.detail["until"])
+            first = columns.a == alarm.model
+            rows = (
+                (columns.kind == LogKind.VOTE) & (columns.blind != 0) & (first | (columns.b == alarm.model))
+            )
+            rows &= np.isin(columns.mark, (NO_MARK, VoteMark.WAITING)) & (columns.outcome < Kind.TIE)
+            won = first == (columns.outcome == Kind.WIN_A)
+            named |= {*columns.session[rows & (won == (alarm.detail["shift"] > 0.0))].tolist()}
+        return named
+
     def watch(self, *, due: bool = False) -> None:
         """Let the watch see what is new, every few votes or if it is due now."""
         if not self.defence.watch or (not due and self._new_votes() < _TURN_VOTES):

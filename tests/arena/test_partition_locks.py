@@ -79,6 +79,7 @@ VALUES = {
     "prompt": 0,
     "prompts": [0],
     "responses": [1],
+    "rises": True,
     "serial": 0,
     "serials": [0],
     "session": 1,

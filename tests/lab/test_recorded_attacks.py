@@ -16,7 +16,7 @@ from lab.redteam.served_run import run_served
 pytestmark = pytest.mark.slow
 
 HONEST_VOTES = 3000
-#: The target votes of an attack, or what it counts on at most, before an alarm.
+#: So many votes for the target may count, before what waits is released.
 MOST_VOTES = 100
 #: 300 votes for the target: by one program of ten sessions that skips all else, and by 100 sessions with cover votes.
 ATTACKS = {
@@ -47,7 +47,7 @@ def test_a_recorded_attack_moves_nothing_before_it_is_noticed(filled, home, name
     assert found.target_votes > 200
     assert found.gain_before <= 1
     assert found.counted_votes < MOST_VOTES
-    if name == "hasty":
-        # Nobody looked at the responses, so that none ever counts, and nothing has to be noticed.
-        assert found.gain_after == 0
+    # Of the hasty ones nobody looked at the responses, so that none ever counts, and nothing has to be noticed.
+    assert found.official == (name == "hasty")
+    assert found.gain_after <= 1
     assert found.out_of_range == 0

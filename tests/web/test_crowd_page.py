@@ -20,7 +20,7 @@ PAGE = "/operator/arenas/arena/crowd"
 VOTERS = "/operator/arenas/arena/voters"
 DETAIL = {
     "since": 10,
-    "until": 90,
+    "until": 9000,
     "votes": 75,
     "shift": 212.4,
     "log_evidence": 31.9,

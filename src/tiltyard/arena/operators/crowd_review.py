@@ -2,20 +2,51 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tiltyard.arena.accounts import write_audit_entry
 from tiltyard.arena.content.arenas import find_arena
+from tiltyard.arena.log.buckets import find_statement
 from tiltyard.arena.log.crowd_changes import FoundChange, explain_change, list_changes
+from tiltyard.arena.log.event_details import CrowdChangedDetail
 from tiltyard.arena.log.event_log import append_batch
 from tiltyard.arena.operators.arena_changes import validate_reason
-from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
+from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
+from tiltyard.postgres.connections import translate_errors
 
 __all__ = ["explain_crowd_change", "read_crowd_changes"]
 
+#: Sessions that are named with a change.
+_SESSION_LIMIT = 1_000
+
 
 async def read_crowd_changes(pool: ConnectionPool, arena: int) -> list[FoundChange]:
-    """All changes of an arena's crowd, newest first."""
+    """All changes of an arena's crowd, newest first.
+
+    Whoever changed it goes on after it was found: one that is not explained also names the sessions since then.
+    """
     async with connect_from_pool(pool) as connection:
-        return await list_changes(connection, arena)
+        changes = await list_changes(connection, arena)
+        return [
+            await _with_later_sessions(connection, arena, change) if change.explained is None else change
+            for change in changes
+        ]
+
+
+async def _with_later_sessions(connection: Connection, arena: int, change: FoundChange) -> FoundChange:
+    values = {
+        "arena": arena,
+        "after": change.detail["until"],
+        "model": change.model,
+        "rises": change.detail["shift"] > 0.0,
+        "limit": _SESSION_LIMIT,
+    }
+    with translate_errors("read the sessions behind a change of the crowd"):
+        text = await find_statement(connection, "crowd_later_sessions", values)
+        rows = await (await connection.execute(text, values)).fetchall()
+    sessions = list(dict.fromkeys([*change.detail["sessions"], *(session for (session,) in rows)]))
+    detail: CrowdChangedDetail = {**change.detail, "sessions": sessions[:_SESSION_LIMIT]}
+    return replace(change, detail=detail)
 
 
 async def explain_crowd_change(

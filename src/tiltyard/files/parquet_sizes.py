@@ -29,19 +29,12 @@ _MAGIC = b"PAR1"
 _DEPTH_LIMIT = 16
 
 # Numbers of fields in parquet.thrift.
-_FILE_ROWS, _FILE_GROUPS = 3, 4
-_GROUP_CHUNKS = 1
-_CHUNK_METADATA = 3
-_COLUMN_TYPE, _COLUMN_PATH, _COLUMN_VALUES, _COLUMN_BYTES, _COLUMN_DATA_AT, _COLUMN_DICTIONARY_AT = (
-    1,
-    3,
-    5,
-    7,
-    9,
-    11,
-)
-_PAGE_TYPE, _PAGE_UNPACKED, _PAGE_PACKED, _PAGE_V1, _PAGE_DICTIONARY, _PAGE_V2 = 1, 2, 3, 5, 7, 8
-_DICTIONARY_PAGE, _TEXT_TYPE = 2, 6
+_FILE_ROWS_CODE, _FILE_GROUPS_CODE, _GROUP_CHUNKS_CODE, _CHUNK_METADATA_CODE = 3, 4, 1, 3
+_COLUMN_TYPE_CODE, _COLUMN_PATH_CODE, _COLUMN_VALUES_CODE, _COLUMN_BYTES_CODE = 1, 3, 5, 7
+_COLUMN_DATA_AT_CODE, _COLUMN_DICTIONARY_AT_CODE = 9, 11
+_PAGE_TYPE_CODE, _PAGE_UNPACKED_CODE, _PAGE_PACKED_CODE, _PAGE_V1_CODE, _PAGE_V2_CODE = 1, 2, 3, 5, 8
+# Values of types in it.
+_DICTIONARY_PAGE_CODE, _TEXT_TYPE_CODE = 2, 6
 
 
 class _Damaged(ValueError):
@@ -83,18 +76,18 @@ def read_parquet_sizes(
     size = file.seek(0, os.SEEK_END)
     document = _footer(file, size)
     unpacked, dictionaries = 0, dict[str, int]()
-    for group in _items(document.get(_FILE_GROUPS)):
-        for chunk in _items(_struct(group).get(_GROUP_CHUNKS)):
-            column = _struct(_struct(chunk).get(_CHUNK_METADATA))
-            path = _items(column.get(_COLUMN_PATH))
+    for group in _items(document.get(_FILE_GROUPS_CODE)):
+        for chunk in _items(_struct(group).get(_GROUP_CHUNKS_CODE)):
+            column = _struct(_struct(chunk).get(_CHUNK_METADATA_CODE))
+            path = _items(column.get(_COLUMN_PATH_CODE))
             label = bytes(path[0]).decode("utf-8", "replace") if path and isinstance(path[0], bytes) else ""
             if columns is not None and label not in columns:
                 continue
             for kind, page in _pages(name, file, size, column):
                 unpacked += page
-                if kind == _DICTIONARY_PAGE and column.get(_COLUMN_TYPE) == _TEXT_TYPE:
+                if kind == _DICTIONARY_PAGE_CODE and column.get(_COLUMN_TYPE_CODE) == _TEXT_TYPE_CODE:
                     dictionaries[label] = max(page, dictionaries.get(label, 0))
-    return ParquetSizes(unpacked, dictionaries), _number(document.get(_FILE_ROWS))
+    return ParquetSizes(unpacked, dictionaries), _number(document.get(_FILE_ROWS_CODE))
 
 
 def _footer(file: BinaryIO, size: int) -> dict[int, Any]:
@@ -111,15 +104,15 @@ def _footer(file: BinaryIO, size: int) -> dict[int, Any]:
 
 def _pages(name: str, file: BinaryIO, size: int, column: dict[int, Any]) -> Iterator[tuple[int, int]]:
     """The type and the unpacked size of each page of a column chunk."""
-    at, first = _number(column.get(_COLUMN_DATA_AT)), column.get(_COLUMN_DICTIONARY_AT)
+    at, first = _number(column.get(_COLUMN_DATA_AT_CODE)), column.get(_COLUMN_DICTIONARY_AT_CODE)
     if isinstance(first, int) and 0 < first < at:
         at = first
-    end, left = at + _number(column.get(_COLUMN_BYTES)), _number(column.get(_COLUMN_VALUES))
+    end, left = at + _number(column.get(_COLUMN_BYTES_CODE)), _number(column.get(_COLUMN_VALUES_CODE))
     if not 0 <= at <= end <= size:
         raise _Damaged("a column lies outside the file")
     while at < end and left > 0:
         header, length = _page_header(file, at, end)
-        unpacked, packed = _number(header.get(_PAGE_UNPACKED)), _number(header.get(_PAGE_PACKED))
+        unpacked, packed = _number(header.get(_PAGE_UNPACKED_CODE)), _number(header.get(_PAGE_PACKED_CODE))
         if unpacked < 0 or not 0 <= packed <= end - at - length:
             raise _Damaged("a page lies outside its column")
         if unpacked > PAGE_BYTES:
@@ -127,8 +120,8 @@ def _pages(name: str, file: BinaryIO, size: int, column: dict[int, Any]) -> Iter
                 f"{name}: has a page of {format_bytes(unpacked)}, the limit is {format_bytes(PAGE_BYTES)}; "
                 "write it again with fewer rows in a page"
             )
-        yield _number(header.get(_PAGE_TYPE)), unpacked
-        about = _struct(header.get(_PAGE_V1) or header.get(_PAGE_V2) or {})
+        yield _number(header.get(_PAGE_TYPE_CODE)), unpacked
+        about = _struct(header.get(_PAGE_V1_CODE) or header.get(_PAGE_V2_CODE) or {})
         left -= max(0, _number(about.get(1, 0)))
         at += length + packed
 

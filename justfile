@@ -33,6 +33,14 @@ lint:
     ruff format --check .
     bandit --quiet --recursive --severity-level medium src
 
+# Fuzz parsers of foreign bytes by name, or all of them: `just fuzz image audio --seconds 600`. `just fuzz --list` names them.
+fuzz *args:
+    python tests/fuzz/fuzzer.py {{args}}
+
+# Generated requests to every operation of the API, by every role; 480 for each are 20,000 and more. An hour.
+fuzz-api examples="480":
+    TILTYARD_TEST_EXAMPLES={{examples}} pytest -m slow -n 0 -s tests/isolation/test_openapi.py
+
 # Known vulnerabilities of what is locked. Asks PyPI, so that it is no part of `check`.
 audit:
     uv export --quiet --locked --all-extras --no-default-groups --no-emit-project --output-file "${TMPDIR:-/tmp}/tiltyard-requirements.txt"

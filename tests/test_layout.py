@@ -12,7 +12,7 @@ PACKAGE = ROOT / "src/tiltyard"
 TESTS = ROOT / "tests"
 
 #: Folders of tests that go through several packages, or that hold what tests need.
-ACROSS = {"faults", "isolation", "pages", "servers", "typing"}
+ACROSS = {"faults", "fuzz", "isolation", "pages", "servers", "typing"}
 #: Names of modules and packages that end like a verb's gerund but are the field's own words for a thing.
 NOUNS_IN_ING = {
     "battle_rating",

@@ -7,6 +7,7 @@ import socket
 import ssl
 import subprocess
 import time
+import tomllib
 import urllib.request
 from pathlib import Path
 
@@ -215,3 +216,22 @@ def test_the_images_builder_and_the_release_are_built_by_one_uv():
         for found in re.findall(r"uv==([\d.]+)", Path(path).read_text(encoding="utf-8"))
     }
     assert len(pinned) == 1
+
+
+def direct_dependencies():
+    """The names of what the package asks for, and the extras that ask for each."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    asked = {"base": project["dependencies"], **project["optional-dependencies"]}
+    found = {}
+    for extra, listed in asked.items():
+        for one in listed:
+            found.setdefault(re.match(r"[\w-]+", one)[0], []).append(extra)
+    return found
+
+
+def test_every_direct_dependency_is_reviewed():
+    page = (ROOT / "docs/decisions/0089-dependencies.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([\w-]+)` \| ([^|]+) \|(.+)\|$", page, re.MULTILINE)
+    reviewed = {name: sorted(extras.partition("(")[0].strip().split(", ")) for name, extras, _ in rows}
+    assert reviewed == {name: sorted(extras) for name, extras in direct_dependencies().items()}
+    assert all(len([cell for cell in rest.split("|") if cell.strip()]) == 4 for *_, rest in rows)

@@ -96,6 +96,19 @@ def test_the_wheel_holds_the_package_alone(wheel):
     assert not [name for name in names if "__pycache__" in name]
 
 
+def test_the_wheel_is_the_same_from_another_folder_at_another_time(built, wheel, tmp_path):
+    (found,) = built.glob("*.tar.gz")
+    with tarfile.open(found) as opened:
+        opened.extractall(tmp_path, filter="data")
+    (tree,) = tmp_path.iterdir()
+    for path in tree.rglob("*"):
+        os.utime(path, (1_000_000_000, 1_000_000_000))
+    uv("build", "--wheel", "--out-dir", tmp_path / "again", tree)
+    (again,) = (tmp_path / "again").glob("*.whl")
+    assert again.name == wheel.name
+    assert again.read_bytes() == wheel.read_bytes()
+
+
 def test_the_readme_works_from_the_wheel(tiltyard):
     made = tiltyard("demo", "battles")
     assert (made.returncode, made.stdout) == (0, "")

@@ -204,11 +204,11 @@ def test_archives_that_lie_or_grow(method: int, tmp_path, monkeypatch) -> None:
     bomb = {**members, "samples/big_epoch_1.json": b" " * 5_000_000}
     path = write_zip(tmp_path / "bomb.eval", bomb, method=method)
     monkeypatch.setattr(zip_members, "MEMBER_BYTES", 1_000_000)
-    with pytest.raises(UnreadableFile, match=r"big_epoch_1\.json: unpacks to more than 1000000 bytes"):
+    with pytest.raises(UnreadableFile, match=r"big_epoch_1\.json: unpacks to more than 1,000,000 bytes"):
         list(read_answers(path))
     monkeypatch.undo()
     monkeypatch.setattr(zip_members, "ARCHIVE_BYTES", 1_000_000)
-    with pytest.raises(UnreadableFile, match=r"bomb\.eval: unpacks to more than 1000000 bytes"):
+    with pytest.raises(UnreadableFile, match=r"bomb\.eval: unpacks to more than 1,000,000 bytes"):
         list(read_answers(path))
 
 

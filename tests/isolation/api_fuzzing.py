@@ -20,6 +20,8 @@ from schemathesis.specs.openapi.checks import (
 )
 from visitors import ROLES, sign_in
 
+from role_operators import sign_in_with_role
+from tiltyard.arena.operator_roles import OPERATOR_ROLES
 from voted_arenas import rate
 
 CHECKS = [
@@ -34,6 +36,10 @@ REGULARS = {
     "voters": ["voter", "judge"],
     "operators": ["admin", "operator"],
     "operator": ["admin", "operator"],
+}
+#: Signed-in operators of each role, for the installation and in one arena.
+OPERATORS = {
+    f"{role} of {arena or 'all'}": (role, arena) for role in OPERATOR_ROLES for arena in (None, "arena")
 }
 SIGN_OUT = "POST /api/v1/operator/sign-out"
 MATCHUPS = "/api/v1/arenas/arena/matchups"
@@ -50,17 +56,20 @@ class Fuzzing:
     def __init__(self, found):
         self.found = found
         self.sessions = {role: _session(found.clients[role]) for role in ROLES}
+        self.sessions |= {name: self.signed_in(name) for name in OPERATORS}
         #: By operation and status.
         self.seen = Counter()
+        #: By role.
+        self.asked = Counter()
         self.failures = []
         #: Matchups that each role has voted on.
-        self.voted = {role: [] for role in ROLES}
+        self.voted = {role: [] for role in self.sessions}
 
     def run(self, operation, examples):
         """So many requests to one operation."""
         modes = [GenerationMode.POSITIVE, GenerationMode.NEGATIVE]
         (tag, *_) = operation.definition.raw["tags"]
-        roles = [*ROLES, *REGULARS.get(tag, ()) * 6]
+        roles = [*ROLES, *OPERATORS, *REGULARS.get(tag, ()) * 6]
         drawn = st.one_of(*(operation.as_strategy(generation_mode=mode) for mode in modes))
 
         @settings(
@@ -110,6 +119,7 @@ class Fuzzing:
         except requests.exceptions.InvalidHeader:
             return
         self.seen[label, response.status_code] += 1
+        self.asked[role] += 1
         if label.endswith("/vote") and response.status_code == 200:
             self.voted[role].append(case.path_parameters["matchup"])
         try:
@@ -121,6 +131,12 @@ class Fuzzing:
         if label == SIGN_OUT and role == "operator":
             sign_in(self.found.clients["operator"])
             self.sessions[role] = _session(self.found.clients["operator"])
+        elif label == SIGN_OUT and role in OPERATORS:
+            self.sessions[role] = self.signed_in(role)
+
+    def signed_in(self, name):
+        role, arena = OPERATORS[name]
+        return _session(sign_in_with_role(self.found.site, name, role, arena))
 
 
 def _session(client):
@@ -148,5 +164,6 @@ def check(fuzzing, least):
     assert not fuzzing.failures, "\n\n".join(fuzzing.failures[:5])
     assert not [status for _, status in fuzzing.seen if status >= 500]
     assert fuzzing.seen.total() >= least
+    assert set(fuzzing.asked) == {*ROLES, *OPERATORS}, "every role must ask"
     reached = {label for label, status in fuzzing.seen if status < 400}
     return {label for label, _ in fuzzing.seen} - reached

@@ -1,5 +1,6 @@
 """Every operation of the API under generated requests, by every kind of visitor: nothing breaks."""
 
+import os
 import time
 
 import pytest
@@ -27,10 +28,13 @@ def test_no_generated_request_breaks_anything_at_full_size(found):
     from api_fuzzing import check, fuzzed
 
     began = time.monotonic()
-    fuzzing = fuzzed(found, 480)
+    examples = int(os.environ.get("TILTYARD_TEST_EXAMPLES", "480"))
+    fuzzing = fuzzed(found, examples)
     print(f"\n{fuzzing.seen.total()} requests in {time.monotonic() - began:.0f} s")
     for label in sorted({label for label, _ in fuzzing.seen}):
         counts = {status: n for (one, status), n in sorted(fuzzing.seen.items()) if one == label}
         print(f"{label:60} {counts}")
-    missed = {one for one in check(fuzzing, 20_000) if "/live" not in one}
-    assert missed <= {"POST /api/v1/operator/claim"}, f"never reached: {missed}"
+    print(f"by role: {dict(fuzzing.asked)}")
+    least = 20_000 if examples >= 480 else 0
+    missed = {one for one in check(fuzzing, least) if "/live" not in one}
+    assert least == 0 or missed <= {"POST /api/v1/operator/claim"}, f"never reached: {missed}"

@@ -11,7 +11,7 @@ from tiltyard.errors import BadConfig, BrokenArtifact, UnreadableFile
 from tiltyard.files import open_battles
 from tiltyard.judges.providers.replay import _recorded
 from tiltyard.settings import regular_files
-from tiltyard.settings.regular_files import open_regular, read_regular, read_regular_text
+from tiltyard.settings.regular_files import OversizedFile, open_regular, read_regular, read_regular_text
 from tiltyard.settings.yaml_file import read_yaml
 from tiltyard.tournaments.width_forecast import _groups
 
@@ -68,3 +68,33 @@ def test_what_is_typed_may_be_a_pipe_but_no_device(kind, read, error, tmp_path):
     put_special(kind, tmp_path / "file")
     with within_seconds(10), pytest.raises(error, match="neither a regular file nor a pipe"):
         read(tmp_path / "file")
+
+
+def test_a_file_of_holes_is_refused_and_one_with_data_is_read(tmp_path):
+    path = tmp_path / "file"
+    for size in (1 << 31, 1 << 40):
+        path.write_bytes(b"data")
+        os.truncate(path, size)
+        with pytest.raises(OversizedFile, match="consists of holes"):
+            open_regular(path)
+    path.write_bytes(b"data")
+    os.truncate(path, 1 << 20)
+    with open_regular(path) as file:
+        assert file.read(4) == b"data", "small files may have holes"
+
+
+def test_a_file_that_is_read_as_a_whole_has_a_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr(regular_files, "_WHOLE_FILE_BYTES", 4)
+    (tmp_path / "file").write_bytes(b"data")
+    assert read_regular(tmp_path / "file") == b"data"
+    (tmp_path / "file").write_bytes(b"data+")
+    with pytest.raises(OversizedFile, match="larger than 1 GiB"):
+        read_regular(tmp_path / "file")
+
+
+def test_where_a_system_does_not_tell_holes_they_are_read(tmp_path, monkeypatch):
+    monkeypatch.delattr(regular_files.os, "SEEK_DATA")
+    (tmp_path / "file").write_bytes(b"data")
+    os.truncate(tmp_path / "file", 1 << 31)
+    with open_regular(tmp_path / "file") as file:
+        assert file.read(5) == b"data\0"

@@ -12,6 +12,7 @@ from tiltyard.files.csv_records import CsvRecords
 from tiltyard.files.input_file import InputFile, translate_read_errors
 from tiltyard.files.json_records import JsonListRecords, parse_json
 from tiltyard.files.parquet_records import ParquetRecords
+from tiltyard.files.read_limits import bounded_lines
 
 __all__ = ["BadRow", "answer_rows", "bad_row", "problem_field"]
 
@@ -87,7 +88,7 @@ def _records(file: InputFile, most: int) -> Iterator[tuple[str, dict[str, object
 
 def _json_lines(file: InputFile) -> Iterator[tuple[str, dict[str, object] | InputError]]:
     with translate_read_errors(file.name), file.open() as stream:
-        for number, raw in enumerate(stream, start=1):
+        for number, raw in enumerate(bounded_lines(_NAME, stream), start=1):
             line = raw.removeprefix(_BOM) if number == 1 else raw
             if line and not line.isspace():
                 where = f"{_NAME}, line {number}"

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from tiltyard.errors import BadOption, UnreadableFile
 from tiltyard.files.input_file import translate_read_errors
+from tiltyard.files.parquet_sizes import check_parquet
 from tiltyard.settings.regular_files import open_regular
 
 __all__ = ["ArrayKind", "Arrays", "read_arrays", "write_arrays"]
@@ -46,7 +47,9 @@ def write_arrays(
 
 def read_arrays(path: Path, kinds: Mapping[str, ArrayKind]) -> Arrays:
     """The columns of a file that has exactly these; raises `UnreadableFile` for any other file."""
-    with translate_read_errors(str(path)), open_regular(path) as opened, pq.ParquetFile(opened) as file:
+    with translate_read_errors(str(path)), open_regular(path) as opened:
+        check_parquet(str(path), opened)
+        file = pq.ParquetFile(opened)
         if not file.schema_arrow.equals(_schema(kinds)):
             raise UnreadableFile(f"{path}: the columns are not {', '.join(kinds)} with the expected types")
         table: pa.Table = file.read()

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 
 from tiltyard.atomic_files import atomic_write
 from tiltyard.files.input_file import translate_read_errors
+from tiltyard.files.parquet_sizes import check_parquet
 from tiltyard.settings.regular_files import open_regular
 
 __all__ = ["read_columns", "write_columns"]
@@ -24,5 +25,6 @@ def write_columns(path: Path, columns: dict[str, list[Any]]) -> None:
 def read_columns(path: Path) -> dict[str, list[Any]]:
     """The columns of a file, as plain values; raises `UnreadableFile` if it is invalid."""
     with translate_read_errors(str(path)), open_regular(path) as file:
+        check_parquet(str(path), file)
         table: pa.Table = pq.read_table(file)
         return {name: table.column(name).to_pylist() for name in table.column_names}

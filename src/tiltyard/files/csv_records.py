@@ -9,14 +9,12 @@ from typing import Any, ClassVar
 
 from tiltyard.errors import UnreadableFile
 from tiltyard.files.input_file import InputFile, translate_read_errors
+from tiltyard.files.read_limits import LINE_BYTES, bounded_text_lines
 from tiltyard.files.records import Record, reject_duplicate_columns
 
 __all__ = ["CsvRecords"]
 
 _DELIMITERS = ",\t;"
-
-#: Models' answers can exceed the csv module's default field limit of 128 kB.
-_FIELD_CHARACTER_LIMIT = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -50,7 +48,7 @@ class CsvRecords:
     def lines(self, name: str) -> Iterator[tuple[str, list[str]]]:
         """Every non-empty line below the header, unprocessed, with its location in the file called ``name``."""
         with translate_read_errors(self.name), self.file.open_text() as stream:
-            reader = _rows(stream, self.delimiter)
+            reader = _rows(bounded_text_lines(name, stream), self.delimiter)
             next(reader, None)
             while True:
                 where = f"{name}, line {reader.line_num + 1}"
@@ -73,5 +71,6 @@ class CsvRecords:
 
 
 def _rows(lines: Any, delimiter: str) -> Any:
-    csv.field_size_limit(max(csv.field_size_limit(), _FIELD_CHARACTER_LIMIT))
+    # Models' answers can exceed the csv module's default limit of 128 kB.
+    csv.field_size_limit(max(csv.field_size_limit(), LINE_BYTES))
     return csv.reader(lines, delimiter=delimiter, strict=True)

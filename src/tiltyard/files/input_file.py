@@ -15,11 +15,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 
 from tiltyard.errors import UnreadableFile
+from tiltyard.files.read_limits import bounded_lines, check_expansion
 from tiltyard.settings.regular_files import SpecialFile, check_no_device
 
 __all__ = ["InputFile", "open_input", "spool_input", "translate_read_errors"]
@@ -41,12 +42,15 @@ class InputFile:
         """The bytes from the start, decompressed."""
         match self.compression:
             case "gzip":
-                return cast("BinaryIO", gzip.open(self.path, "rb"))
+                return self._bounded(cast("BinaryIO", gzip.open(self.path, "rb")))
             case "zstd":
-                raw = pa.CompressedInputStream(pa.OSFile(os.fspath(self.path)), "zstd")
-                return cast("BinaryIO", io.BufferedReader(raw, 1 << 18))
+                return self._bounded(pa.CompressedInputStream(pa.OSFile(os.fspath(self.path)), "zstd"))
             case _:
                 return self.path.open("rb", buffering=1 << 18)
+
+    def _bounded(self, stream: BinaryIO) -> BinaryIO:
+        expanded = _ExpandedStream(self.name, stream, self.path.stat().st_size)
+        return cast("BinaryIO", io.BufferedReader(expanded, 1 << 18))
 
     @contextmanager
     def open_text(self) -> Iterator[io.TextIOWrapper]:
@@ -60,7 +64,7 @@ class InputFile:
 
     def _first_line_of_other_bytes(self) -> int:
         with self.open() as stream:
-            for number, line in enumerate(stream, start=1):
+            for number, line in enumerate(bounded_lines(self.name, stream), start=1):
                 try:
                     line.decode()
                 except UnicodeDecodeError:
@@ -73,6 +77,34 @@ class InputFile:
             return self
         with translate_read_errors(self.name), self.open() as stream:
             return spool_input(self.name, stream)
+
+
+class _ExpandedStream(io.RawIOBase):
+    """What a compressed file expands to; raises where that is too much for its size."""
+
+    def __init__(self, name: str, stream: BinaryIO, packed: int) -> None:
+        super().__init__()
+        self._name = name
+        self._stream = stream
+        self._packed = packed
+        self._size = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        view = memoryview(buffer).cast("B")
+        data = self._stream.read(len(view))
+        view[: len(data)] = data
+        self._size += len(data)
+        check_expansion(
+            self._name, self._size, self._packed, "if you trust it, unpack it and read the result"
+        )
+        return len(data)
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
 
 
 def open_input(path: str | os.PathLike[str], *, name: str | None = None) -> InputFile:
@@ -109,6 +141,8 @@ def translate_read_errors(where: str) -> Iterator[None]:
         raise UnreadableFile(f"{where}: broken gzip data ({error}); the file may be truncated") from None
     except csv.Error as error:
         raise UnreadableFile(f"{where}: broken CSV ({error})") from None
+    except MemoryError:
+        raise UnreadableFile(f"{where}: needs more memory than there is; split the file") from None
     except (pa.ArrowException, OSError) as error:
         raise UnreadableFile(f"{where}: {_first_line(error)}; the file may be damaged or truncated") from None
     except (ValueError, OverflowError) as error:

@@ -11,6 +11,8 @@ from typing import Any, ClassVar
 from tiltyard.errors import UnreadableFile
 from tiltyard.files.input_file import InputFile, translate_read_errors
 from tiltyard.files.json_scanner import JsonScanner
+from tiltyard.files.json_values import parse_json_text
+from tiltyard.files.read_limits import bounded_lines
 from tiltyard.files.records import Record
 
 __all__ = ["JsonLinesRecords", "JsonListRecords", "load_json", "parse_json"]
@@ -40,7 +42,7 @@ class JsonLinesRecords:
 
     def records(self, columns: Collection[str] | None = None, /) -> Iterator[Record]:
         with translate_read_errors(self.name), self.file.open() as stream:
-            for number, raw in enumerate(stream, start=1):
+            for number, raw in enumerate(bounded_lines(self.name, stream), start=1):
                 line = raw.removeprefix(_BOM) if number == 1 else raw
                 if line and not line.isspace():
                     where = f"{self.name}, line {number}"
@@ -92,15 +94,9 @@ def load_json(where: str, data: bytes) -> Any:
 def _parsed(where: str, line: bytes) -> tuple[str, Any]:
     try:
         text = line.decode()
-        return text, json.loads(text)
-    except json.JSONDecodeError as error:
-        raise UnreadableFile(f"{where}: not JSON ({error.msg}, column {error.colno})") from None
     except UnicodeDecodeError:
         raise UnreadableFile(f"{where}: not UTF-8 text; save the file as UTF-8") from None
-    except RecursionError:
-        raise UnreadableFile(f"{where}: nested too deeply to be read") from None
-    except ValueError as error:
-        raise UnreadableFile(f"{where}: cannot be read ({error})") from None
+    return text, parse_json_text(where, text)
 
 
 def _sampled_columns(records: Iterator[Record]) -> tuple[str, ...]:

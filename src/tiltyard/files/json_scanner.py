@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any, TextIO
 
 from tiltyard.errors import UnreadableFile
+from tiltyard.files.json_values import DECODER, check_depth, check_parts
+from tiltyard.files.read_limits import JSON_VALUE_BYTES, format_bytes
 
 __all__ = ["JsonScanner"]
 
 _CHUNK_CHARACTERS = 1 << 16
-#: The largest value that is read as one.
-_VALUE_CHARACTERS = 1 << 30
+#: An error that near to the end of what was read may be the end of a chunk, in the middle of a word.
+_WORD_CHARACTERS = 16
 _BLANK = re.compile(r"[ \t\r\n]*")
 
 
@@ -84,29 +86,34 @@ class JsonScanner:
     def value(self, where: str) -> tuple[str, Any]:
         """The text and the value that are next; errors name ``where``."""
         self.peek()
-        decoder = json.JSONDecoder()
         while True:
             try:
-                value, end = decoder.raw_decode(self.text, self.at)
+                value, end = DECODER.raw_decode(self.text, self.at)
             except json.JSONDecodeError as error:
-                more = self.stream.read(max(_CHUNK_CHARACTERS, len(self.text)))
-                if not more:
+                if self._is_broken(error) or not self._lengthen(where):
                     raise UnreadableFile(f"{where}: not JSON ({error.msg})") from None
-                self.text, self.at = self.text[self.at :] + more, 0
-                if len(self.text) > _VALUE_CHARACTERS:
-                    raise UnreadableFile(f"{where}: longer than {_VALUE_CHARACTERS} characters") from None
                 continue
             except RecursionError:
                 raise UnreadableFile(f"{where}: nested too deeply to be read") from None
             except ValueError as error:
                 raise UnreadableFile(f"{where}: cannot be read ({error})") from None
-            if end == len(self.text) and self._lengthen():
+            # A number may have been cut in two.
+            if end == len(self.text) and self._lengthen(where):
                 continue
             text, self.at = self.text[self.at : end], end
+            check_depth(where, value)
             return text, value
 
-    def _lengthen(self) -> bool:
-        """Read on where a number may have been cut in two; false at the end of the file."""
-        more = self.stream.read(_CHUNK_CHARACTERS)
-        self.text += more
+    def _is_broken(self, error: json.JSONDecodeError) -> bool:
+        """Whether more text cannot mend it."""
+        return not error.msg.startswith("Unterminated") and error.pos < len(self.text) - _WORD_CHARACTERS
+
+    def _lengthen(self, where: str) -> bool:
+        """Read as much again as there is of the value; false at the end of the file."""
+        rest = self.text[self.at :]
+        more = self.stream.read(max(_CHUNK_CHARACTERS, len(rest)))
+        self.text, self.at = rest + more, 0
+        if len(self.text) > JSON_VALUE_BYTES:
+            raise UnreadableFile(f"{where}: longer than {format_bytes(JSON_VALUE_BYTES)}; split it")
+        check_parts(where, self.text.count("[") + self.text.count("{"))
         return bool(more)

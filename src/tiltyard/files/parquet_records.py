@@ -11,9 +11,14 @@ import pyarrow.parquet as pq
 
 from tiltyard.errors import UnreadableFile
 from tiltyard.files.input_file import InputFile, translate_read_errors
+from tiltyard.files.parquet_sizes import ParquetSizes, check_parquet
+from tiltyard.files.read_limits import DELIVERED_FLOOR_BYTES, EXPANSION_RATIO, is_bomb
 from tiltyard.files.records import RECORD_BATCH_ROWS, Record, numbered_rows, reject_duplicate_columns
 
 __all__ = ["ParquetRecords"]
+
+#: What a batch may take if every value of it is the longest of its dictionary.
+_BATCH_BYTES = 1 << 28
 
 
 @dataclass(frozen=True)
@@ -49,9 +54,11 @@ class ParquetRecords:
 
     def unpacked(self) -> int:
         """The uncompressed size in bytes that the file declares; repeated values count once."""
-        with translate_read_errors(self.name), pq.ParquetFile(self.file.path) as parquet:
-            data = parquet.metadata
-            return sum(data.row_group(k).total_byte_size for k in range(data.num_row_groups))
+        return self._sizes(None).unpacked_bytes
+
+    def _sizes(self, columns: Collection[str] | None) -> ParquetSizes:
+        with translate_read_errors(self.name), self.file.path.open("rb") as stored:
+            return check_parquet(self.name, stored, columns)
 
     def records(self, columns: Collection[str] | None = None, /) -> Iterator[Record]:
         wanted = [name for name in self.columns if columns is None or name in columns]
@@ -62,12 +69,22 @@ class ParquetRecords:
     ) -> Iterator[pa.RecordBatch]:
         """The named columns with the file's types; those in ``codes`` dictionary-encoded."""
         coded = [name for name in codes if _is_text(self.schema.field(name).type)]
+        sizes, size = self._sizes(columns), self.file.path.stat().st_size
+        # Values that a file repeats by number are delivered once for each row.
+        repeated = sum(held for name, held in sizes.dictionary_bytes.items() if name not in coded)
+        rows = max(1, min(batch_size, _BATCH_BYTES // max(1, repeated)))
         # Pre-buffering would keep everything read in memory until the file is closed.
         options = {"read_dictionary": coded, "pre_buffer": False}
         with translate_read_errors(self.name), pq.ParquetFile(self.file.path, **options) as parquet:
-            row = 0
-            for batch in parquet.iter_batches(batch_size, columns=list(columns), use_threads=False):
+            row = delivered = 0
+            for batch in parquet.iter_batches(rows, columns=list(columns), use_threads=False):
                 self._check(batch, row)
+                delivered += batch.nbytes
+                if is_bomb(delivered, size, DELIVERED_FLOOR_BYTES):
+                    raise UnreadableFile(
+                        f"{self.name}, row {row + 1}: the rows up to here are more than {EXPANSION_RATIO} times as large "
+                        "as the file; if you trust it, write it again as JSON Lines"
+                    )
                 yield batch.select(list(columns))
                 row += batch.num_rows
 

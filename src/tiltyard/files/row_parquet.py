@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from tiltyard.atomic_files import atomic_write
 from tiltyard.errors import BadOption, UnreadableFile
 from tiltyard.files.input_file import translate_read_errors
+from tiltyard.files.parquet_sizes import check_parquet
 from tiltyard.settings.regular_files import open_regular
 
 __all__ = ["read_rows", "write_row_table"]
@@ -57,7 +58,9 @@ def _batch(path: Path, schema: pa.Schema, rows: list[Mapping[str, object]], befo
 
 def read_rows(path: Path, columns: Mapping[str, type]) -> Iterator[dict[str, object]]:
     """The rows of a file with exactly these columns; raises `UnreadableFile` for any other file."""
-    with translate_read_errors(str(path)), open_regular(path) as opened, pq.ParquetFile(opened) as file:
+    with translate_read_errors(str(path)), open_regular(path) as opened:
+        check_parquet(str(path), opened)
+        file = pq.ParquetFile(opened)
         expected = pa.schema([(name, _TYPES[kind]) for name, kind in columns.items()])
         if not file.schema_arrow.equals(expected):
             raise UnreadableFile(f"{path}: the columns are not {', '.join(columns)} with the expected types")

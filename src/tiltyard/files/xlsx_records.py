@@ -29,6 +29,8 @@ _LETTERS = re.compile(r"[A-Z]{1,3}")
 _SHEET_COLUMNS = 16_384
 #: The most cells of a sheet that are read.
 SHEET_CELLS = 5_000_000
+#: Levels of XML; a workbook has fewer than ten.
+_XML_DEPTH_LIMIT = 64
 #: Characters that XML cannot contain are written as ``_xHHHH_``.
 _ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")
 
@@ -65,6 +67,10 @@ class XlsxRecords:
 def _sheet_rows(file: InputFile) -> Iterator[tuple[int, Mapping[int, object]]]:
     """The rows of the first sheet that have cells: their number, and their cells by column."""
     with open_zip(file) as archive:
+        if archive.repeated is not None:
+            raise UnreadableFile(
+                f"{file.name}: has {archive.repeated[:100]!r} twice; save the workbook again"
+            )
         sheet = _first_sheet(archive)
         strings = _parsed(archive, _STRINGS, _SharedStrings()).strings if _STRINGS in archive else []
         rows = _parsed(archive, sheet, _SheetRows(archive.where(sheet), strings)).rows
@@ -104,10 +110,24 @@ def _parsed(archive: ZipMembers, member: str, handler: _Handled) -> _Handled:
     def refuse(*_: object) -> None:
         raise UnreadableFile(f"{where}: has a document type, which no workbook needs")
 
+    depth = 0
+
+    def start(name: str, given: dict[str, str]) -> None:
+        nonlocal depth
+        depth += 1
+        if depth > _XML_DEPTH_LIMIT:
+            raise UnreadableFile(f"{where}: nested too deeply; the limit is {_XML_DEPTH_LIMIT} levels")
+        handler.start(_local(name), _local_names(given))
+
+    def end(name: str) -> None:
+        nonlocal depth
+        depth -= 1
+        handler.end(_local(name))
+
     parser.buffer_text = True
     parser.StartDoctypeDeclHandler = refuse
-    parser.StartElementHandler = lambda name, given: handler.start(_local(name), _local_names(given))
-    parser.EndElementHandler = lambda name: handler.end(_local(name))
+    parser.StartElementHandler = start
+    parser.EndElementHandler = end
     parser.CharacterDataHandler = handler.data
     try:
         parser.Parse(archive.read(member), True)

@@ -10,6 +10,7 @@ from tiltyard.core.battles import Battle
 from tiltyard.errors import UnreadableFile
 from tiltyard.files import BattleSource
 from tiltyard.files.battle_stream import json_line
+from tiltyard.files.read_limits import bounded_lines
 from tiltyard.runs.json_files import parse_document
 from tiltyard.settings.regular_files import open_regular
 
@@ -24,7 +25,8 @@ def first_difference(lines: Path, source: BattleSource) -> int | None:
     battles = source.battles() if source.rows else iter(())
     try:
         with open_regular(lines) as file:
-            for number, (line, battle) in enumerate(zip_longest(file, battles), start=1):
+            read = bounded_lines(lines.name, file)
+            for number, (line, battle) in enumerate(zip_longest(read, battles), start=1):
                 if line is None or battle is None or not _same(f"{lines.name}, line {number}", line, battle):
                     return number
     except OSError as error:

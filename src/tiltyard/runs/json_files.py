@@ -9,6 +9,9 @@ from typing import Any
 
 from tiltyard.atomic_files import atomic_write
 from tiltyard.errors import UnreadableFile
+from tiltyard.files.json_values import FINITE_DECODER, parse_json_text
+from tiltyard.files.read_limits import bounded_lines
+from tiltyard.settings.regular_files import open_regular
 
 __all__ = ["json_bytes", "json_line", "parse_document", "read_lines", "write_bytes", "write_lines"]
 
@@ -48,8 +51,8 @@ def write_lines(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
 def read_lines(path: Path) -> Iterator[tuple[str, dict[str, object]]]:
     """Each line's location and row; raises if a line is not a JSON object."""
     try:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
+        with open_regular(path) as file:
+            for number, line in enumerate(bounded_lines(path.name, file), start=1):
                 where = f"{path.name}, line {number}"
                 row = parse_document(where, line)
                 if not isinstance(row, dict):
@@ -60,17 +63,9 @@ def read_lines(path: Path) -> Iterator[tuple[str, dict[str, object]]]:
 
 
 def parse_document(where: str, data: bytes) -> Any:
-    """Parse JSON and reject duplicate keys, because readers disagree about which one counts."""
+    """Parse JSON; duplicate keys, about which readers disagree, and NaN are errors."""
     try:
-        return json.loads(data, object_pairs_hook=_distinct)
-    except RecursionError:
-        raise UnreadableFile(f"{where}: nested too deeply to be read") from None
-    except ValueError as error:
-        raise UnreadableFile(f"{where}: not JSON ({error})") from None
-
-
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("duplicate key")
-    return found
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise UnreadableFile(f"{where}: not JSON (not UTF-8 text)") from None
+    return parse_json_text(where, text, FINITE_DECODER)

@@ -16,9 +16,10 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from tiltyard.core.board.baseline_win_rates import BaselineChoice, BaselineRule
 from tiltyard.core.board.board_rows import parameters_of
-from tiltyard.errors import BrokenArtifact, InputError
+from tiltyard.errors import BrokenArtifact, InputError, UnreadableFile
 from tiltyard.files.battle_source import BattleSource
 from tiltyard.runs.battle_rating import RateSettings, method_of
+from tiltyard.runs.json_files import parse_document
 from tiltyard.settings.regular_files import open_regular, read_regular
 
 __all__ = [
@@ -235,8 +236,8 @@ def locate_run(folder: Path) -> Path:
 def manifest_kind(folder: Path) -> str | None:
     """The kind of run that the manifest names; ``None`` if it names none or cannot be read."""
     try:
-        document = json.loads(read_regular(folder / MANIFEST))
-    except (OSError, ValueError, RecursionError):
+        document = parse_document(MANIFEST, read_regular(folder / MANIFEST))
+    except (OSError, UnreadableFile):
         return None
     kind = document.get("kind") if isinstance(document, dict) else None
     return kind if isinstance(kind, str) else None
@@ -246,7 +247,9 @@ def read_manifest_as(model: type[_Model], folder: Path) -> _Model:
     """Read the manifest as the given kind, with valid settings."""
     path = folder / MANIFEST
     try:
-        manifest = model.model_validate_json(read_regular(path))
+        data = read_regular(path)
+        parse_document(str(path), data)
+        manifest = model.model_validate_json(data)
         manifest.settings()
     except FileNotFoundError:
         raise BrokenArtifact(
@@ -258,6 +261,8 @@ def read_manifest_as(model: type[_Model], folder: Path) -> _Model:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "the document"
         raise BrokenArtifact(f"{path}: {where}: {first['msg']}") from None
+    except UnreadableFile as error:
+        raise BrokenArtifact(str(error)) from None
     except InputError as error:
         raise BrokenArtifact(f"{path}: {error}") from None
     return manifest

@@ -32,6 +32,7 @@ from media_files import (
 from tiltyard.arena.content.blinding import media_chunks, strip_metadata
 from tiltyard.arena.content.blinding.exif_orientation import keep_orientation_only
 from tiltyard.arena.content.blinding.icc_profiles import MAX_PROFILE_BYTES, strip_profile_text
+from tiltyard.arena.content.blinding.image_sizes import check_image_size
 from tiltyard.errors import InputError
 
 MANY = 2_000
@@ -284,3 +285,36 @@ def test_time_grows_with_length_alone(media, data):
     began = time.process_time()
     tried(media, data)
     assert time.process_time() - began < 5.0
+
+
+def huge(name):
+    """A file of each format that states more pixels than a browser should be given."""
+    media, bare, _ = FILES[name]
+    data = bytearray(bare)
+    if media == "image/png":
+        data[16:24] = b"\0\0\xff\xff" * 2
+    elif media == "image/gif":
+        data[6:10] = b"\xff" * 4
+    elif media == "image/jpeg":
+        at = data.find(b"\xff\xc0")
+        data[at + 5 : at + 9] = b"\xff" * 4
+    elif data[12:16] == b"VP8X":
+        data[24:30] = b"\xff\xff\0" * 2
+    elif data[12:16] == b"VP8L":
+        data[21:25] = b"\xff" * 4
+    else:
+        data[26:30] = b"\xff\x3f" * 2
+    return media, bytes(data)
+
+
+@pytest.mark.parametrize("name", [name for name, (media, *_) in FILES.items() if media.startswith("image/")])
+def test_an_image_of_giant_dimensions_is_refused(name):
+    media, bare, marked = FILES[name]
+    check_image_size(media, bare)
+    check_image_size(media, marked)
+    for length in range(12, 40):
+        check_image_size(media, bare[:length])
+    with pytest.raises(
+        InputError, match=r"these bytes are an image of \d+ × \d+ pixels; the maximum is 100,000,000"
+    ):
+        check_image_size(*huge(name))

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tiltyard.arena.content.answer_rows import read_checked_answers, read_named_models, read_upload_rows
+from tiltyard.arena.content.answer_rows import check_upload_rows, read_checked_answers, read_named_models
 from tiltyard.arena.content.blob_store import ResponseContent
 from tiltyard.arena.content.stored_conversations import read_conversation
 from tiltyard.errors import InputError
+from tiltyard.files.answer_file_rows import answer_rows
 
 FIXTURES = Path(__file__).parents[2] / "files/fixtures/answers"
 
@@ -41,5 +42,5 @@ def test_scores_without_a_response_are_refused(tmp_path):
     path.write_text(json.dumps({"prompt_id": "p", "prompt": "?", "model": "m", "kind": "scores"}))
     with pytest.raises(InputError, match="an arena shows responses, not scores"):
         list(read_checked_answers(path))
-    (row,) = read_upload_rows(path, most=10_000)
+    (row,) = check_upload_rows(answer_rows(path, most=10_000), lambda: None, most=10_000)
     assert row.problem == "the response is missing; an arena shows responses, not scores"

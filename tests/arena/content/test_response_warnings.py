@@ -7,12 +7,16 @@ from dataclasses import replace
 import pytest
 
 from media_files import png
-from tiltyard.arena.content.answer_rows import CheckedAnswer, check_answers
+from tiltyard.arena.content.answer_rows import CheckedAnswer, check_upload_rows
 from tiltyard.arena.content.response_warnings import SHOWN_WARNING_LIMIT, WarningFinder
 from tiltyard.arena.content.stored_conversations import CONVERSATION, conversation_bytes
 from tiltyard.files.answers import Answer
 
 LONG = "The river rises in the hills above the town, and from there it runs to the sea"
+
+
+def checked_rows(row):
+    return check_upload_rows([("line 1", Answer.from_dict(row, "line 1"))], lambda: None, most=1 << 20)
 
 
 def answer(text, kind="text", **changed):
@@ -88,7 +92,7 @@ def test_what_the_file_says_counts_whatever_the_text_looks_like():
 )
 def test_the_reasons_that_programs_write(stated, truncated):
     row = {"prompt_id": "p", "prompt": "?", "model": "m", "response": "r", **stated}
-    (checked,) = check_answers([Answer.from_dict(row, "line 1")])
+    (checked,) = checked_rows(row)
     assert checked.truncated == truncated
 
 
@@ -126,5 +130,5 @@ def test_files_that_came_with_the_prompt_of_an_image_are_missed():
     messages = [{"role": "user", "content": [{"type": "text", "text": "Make it blue."}, {"type": "image"}]}]
     image = "data:image/png;base64," + base64.b64encode(png()).decode()
     row = {"prompt_id": "p", "model": "m", "kind": "image", "response": image, "messages": messages}
-    (checked,) = check_answers([Answer.from_dict(row, "line 1")])
+    (checked,) = checked_rows(row)
     assert told(checked) == "files"

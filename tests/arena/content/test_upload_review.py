@@ -15,7 +15,7 @@ import pytest
 from live_arenas import make_arena
 from shown_kinds import png
 from tiltyard.arena.content import uploads
-from tiltyard.arena.content.answer_rows import BadRow, CheckedAnswer, read_upload_rows
+from tiltyard.arena.content.answer_rows import BadRow, CheckedAnswer, check_upload_rows
 from tiltyard.arena.content.arenas import list_models, list_prompts
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import FolderStorage
@@ -29,6 +29,7 @@ from tiltyard.arena.content.upload_review import (
 )
 from tiltyard.arena.operators.arena_changes import withdraw
 from tiltyard.errors import Conflict, InputError, NotFound
+from tiltyard.files.answer_file_rows import answer_rows
 from tiltyard.files.parquet_records import ParquetRecords
 from tiltyard.postgres.connections import connect, open_pool
 
@@ -70,10 +71,15 @@ WRITERS = {
 }
 
 
+def upload_rows(path, most):
+    """The rows of a file of our own."""
+    return check_upload_rows(answer_rows(path, most=most), lambda: None, most=most)
+
+
 def read(tmp_path, data):
     path = tmp_path / "upload"
     path.write_bytes(data)
-    return list(read_upload_rows(path, most=MAX_UNPACKED_BYTES))
+    return list(upload_rows(path, MAX_UNPACKED_BYTES))
 
 
 def scene(url, tmp_path, play, models=2, prompts=2):
@@ -304,7 +310,7 @@ def test_a_file_that_unfolds_to_more_than_there_is_room_for_is_read_no_further(t
     path = tmp_path / "upload"
     path.write_bytes(bomb(text, 10_000))
     assert path.stat().st_size < 20_000
-    *rows, last = read_upload_rows(path, most=most)
+    *rows, last = upload_rows(path, most)
     assert len(rows) == most // (4 * len(text.encode()))
     assert (last.where, last.last) == ("the file", True)
     assert "expands to more than 40000 bytes" in last.problem
@@ -314,7 +320,7 @@ def test_a_file_that_says_that_it_is_too_large_is_not_read_at_all(tmp_path):
     path = tmp_path / "upload"
     path.write_bytes(bomb("x" * 5_000_000, 3))
     assert path.stat().st_size < 20_000
-    (only,) = read_upload_rows(path, most=4_000_000)
+    (only,) = upload_rows(path, 4_000_000)
     assert "expands to more than 4000000 bytes" in only.problem
 
 
@@ -330,7 +336,7 @@ def test_no_more_rows_of_parquet_are_decoded_than_are_asked_for(tmp_path, monkey
     monkeypatch.setattr(ParquetRecords, "batches", watched)
     path = tmp_path / "upload"
     path.write_bytes(bomb("x" * 100_000, 2_000))
-    rows = read_upload_rows(path, most=MAX_UNPACKED_BYTES)
+    rows = upload_rows(path, MAX_UNPACKED_BYTES)
     assert isinstance(next(rows), BadRow)
     ((count, size),) = seen
     assert count <= 32

@@ -2,21 +2,30 @@
 
 import io
 import json
+import os
+import warnings
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from media_files import png
-from tiltyard.arena.content import uploaded_files
 from tiltyard.arena.content.answer_rows import BadRow, CheckedAnswer
 from tiltyard.arena.content.blob_store import ResponseContent
 from tiltyard.arena.content.message_images import unshown_files
 from tiltyard.arena.content.stored_conversations import read_conversation
 from tiltyard.arena.content.uploaded_files import read_uploaded_file
+from tiltyard.files import upload_process, upload_reader
+from tiltyard.files.upload_reader import UploadReader
 
 MOST = 1 << 24
 FIXTURES = Path(__file__).parents[2] / "files" / "fixtures" / "answers"
+
+
+@pytest.fixture
+def in_this_process(monkeypatch):
+    """Without a process for each file: most tests are about what is in it."""
+    monkeypatch.setattr("tiltyard.arena.content.uploaded_files.rows_from_process", UploadReader.rows)
 
 
 def row(**changed):
@@ -140,13 +149,13 @@ def test_one_file_that_many_rows_name_is_not_read_without_end():
         ({"answers.jsonl": lines(row()), "big": b"0" * (MOST + 1)}, "expands to more than"),
     ],
 )
-def test_a_hostile_archive_is_one_error(files, told):
+def test_a_hostile_archive_is_one_error(files, told, in_this_process):
     found = read(zipped(files), "set.zip")
     assert told in " ".join(problems(found))
     assert not any(isinstance(one, CheckedAnswer) for one in found.rows)
 
 
-def test_an_archive_that_lies_about_its_sizes_or_is_broken_is_refused():
+def test_an_archive_that_lies_about_its_sizes_or_is_broken_is_refused(in_this_process):
     data = zipped({"answers.jsonl": lines(row())}, zipfile.ZIP_STORED)
     for broken in (data[:40], data.replace(b'"r"', b'"x"'), b"PK\x03\x04" + b"\0" * 100):
         found = read(broken, "set.zip")
@@ -154,8 +163,8 @@ def test_an_archive_that_lies_about_its_sizes_or_is_broken_is_refused():
         assert not any(isinstance(one, CheckedAnswer) for one in found.rows)
 
 
-def test_too_many_files_are_refused(monkeypatch):
-    monkeypatch.setattr(uploaded_files, "_ARCHIVED_FILE_LIMIT", 2)
+def test_too_many_files_are_refused(monkeypatch, in_this_process):
+    monkeypatch.setattr(upload_reader, "_ARCHIVED_FILE_LIMIT", 2)
     found = read(zipped({"answers.jsonl": lines(row()), "a": b"", "b": b""}), "set.zip")
     assert "more than 2 files" in problems(found)[0]
 
@@ -169,3 +178,80 @@ def test_a_foreign_file_with_more_than_there_is_room_for_is_read_no_further():
 @pytest.mark.parametrize("name", ["", "../../etc/passwd", "\0", "..", ".", "ä" * 500, "a/b\\c.zip"])
 def test_the_name_of_a_file_is_harmless(name):
     assert [type(one) for one in read(lines(row()), name).rows] == [CheckedAnswer]
+
+
+#: Programs in the place of the reader, which files may have taken over.
+CRASH = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
+FLOOD = "from tiltyard.files.upload_process import _limit; _limit(); bytearray(3 << 30)"
+SPIN = "import time; time.sleep(60)"
+WRITES = "import sys, pathlib; pathlib.Path(sys.argv[2], 'rows.jsonl').write_text({!r})"
+ELSEWHERE = json.dumps({"format": "zip", "beside": "../../.."})
+OTHER_KEY = json.dumps({"bad": {"where": "x"}})
+NO_ANSWER = json.dumps({"where": "x", "answer": {"prompt_id": "p"}})
+LINKED = """
+import os, pathlib, sys
+folder = pathlib.Path(sys.argv[2])
+(folder / "files").mkdir()
+(folder / "files" / "a.png").symlink_to("/etc/passwd")
+os.mkfifo(folder / "files" / "b.png")
+rows = [{"format": "zip", "beside": "."}]
+row = {"prompt_id": "p", "prompt": "?", "model": "m", "kind": "image"}
+rows += [{"where": name, "answer": dict(row, response=name)} for name in ("a.png", "b.png", "/etc/passwd")]
+import json
+(folder / "rows.jsonl").write_text("".join(json.dumps(one) + chr(10) for one in rows))
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "told"),
+    [
+        (CRASH, "reading it takes more than 2 GiB of memory or 60 seconds, or it is damaged; split it"),
+        (FLOOD, "reading it takes more than 2 GiB of memory or 60 seconds, or it is damaged; split it"),
+        ("", "its reader failed; split it"),
+        (WRITES.format("[" * 1000), "its reader failed; split it"),
+        (WRITES.format(ELSEWHERE), "its reader failed; split it"),
+        (WRITES.format(OTHER_KEY), "its reader failed; split it"),
+        (WRITES.format(NO_ANSWER), "its reader failed; split it"),
+        (LINKED, "outside"),
+    ],
+    ids=["crash", "flood", "nothing", "nested", "elsewhere", "other key", "no answer", "links"],
+)
+def test_a_reader_that_dies_or_was_taken_over_harms_nobody(program, told, tmp_path, monkeypatch):
+    (tmp_path / "taken_over.py").write_text(program)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(upload_process, "_MODULE", "taken_over")
+    found = read(zipped({"answers.jsonl": lines(row())}), "set.zip")
+    assert told in problems(found)[0]
+    assert not any(isinstance(one, CheckedAnswer) for one in found.rows)
+
+
+def test_a_reader_that_does_not_end_is_ended(tmp_path, monkeypatch):
+    (tmp_path / "taken_over.py").write_text(SPIN)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(upload_process, "_MODULE", "taken_over")
+    monkeypatch.setattr(upload_process, "PROCESS_SECONDS", 0.2)
+    assert "takes longer than 0 seconds; split it" in problems(read(zipped({"a.jsonl": lines(row())})))[0]
+
+
+def test_the_process_of_a_reader_gets_no_secrets(tmp_path, monkeypatch):
+    program = "import os, sys, pathlib, json; pathlib.Path(sys.argv[2], 'rows.jsonl').write_text('{\"left_out\": ' + json.dumps([[n, 1] for n in os.environ]) + '}')"
+    (tmp_path / "taken_over.py").write_text(program)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret")
+    monkeypatch.setenv("DATABASE_URL", "postgresql://secret")
+    monkeypatch.setattr(upload_process, "_MODULE", "taken_over")
+    passed = {name for name, _ in read(zipped({"a.jsonl": lines(row())})).left_out}
+    assert "PATH" in passed
+    assert not {name for name in passed if "KEY" in name or "URL" in name or "TILTYARD" in name}
+
+
+def test_two_files_with_one_name_are_refused(in_this_process):
+    stream = io.BytesIO()
+    with warnings.catch_warnings(), zipfile.ZipFile(stream, "w") as archive:
+        warnings.simplefilter("ignore")
+        for _ in range(2):
+            archive.writestr("answers.jsonl", lines(row()))
+    assert (
+        "two files with the name 'answers.jsonl'; remove one"
+        in problems(read(stream.getvalue(), "set.zip"))[0]
+    )

@@ -21,7 +21,7 @@ from tiltyard.core.board.document import (
 from tiltyard.core.board.published_numbers import published_number
 from tiltyard.core.policy.validity.evaluation import EvaluationHistory
 from tiltyard.core.policy.validity.proven_orders import proven_orders
-from tiltyard.errors import BadOption
+from tiltyard.errors import BadOption, InputError
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, 5, tzinfo=UTC)
 METHOD = BoardMethod()
@@ -163,3 +163,9 @@ def test_hostile_names_come_back_as_they_were():
 def test_no_field_of_a_board_shares_its_name_with_what_is_said_about_it():
     own = set(document()) - {field.name for field in fields(ArenaBoard)}
     assert own == {"format", "arena", "source", "position", "generation", "at", "method"}
+
+
+@pytest.mark.parametrize("written", ["[" * 100_000, "{", b"\xff"])
+def test_what_is_no_json_is_one_error(written):
+    with pytest.raises(InputError, match="a document is not JSON"):
+        BoardDocument.from_json(written)

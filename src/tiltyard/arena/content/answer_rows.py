@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tiltyard.arena.content.answer_files import MAX_RESPONSE_BYTES, read_answer_file
 from tiltyard.arena.content.blinding import strip_metadata
+from tiltyard.arena.content.blinding.image_sizes import check_image_size
 from tiltyard.arena.content.blob_store import ResponseContent
 from tiltyard.arena.content.media_types import detect_media_type
 from tiltyard.arena.content.response_details import ResponseDetails, response_details
@@ -19,7 +20,7 @@ from tiltyard.arena.content.stored_conversations import (
     response_text,
 )
 from tiltyard.errors import InputError
-from tiltyard.files.answer_file_rows import BadRow, answer_rows, bad_row
+from tiltyard.files.answer_file_rows import BadRow, bad_row
 from tiltyard.files.answers import OWN_FORMAT, SCORES_ONLY, Answer, open_answers
 from tiltyard.files.format_detection import open_records
 from tiltyard.files.input_file import InputFile
@@ -32,10 +33,9 @@ __all__ = [
     "MAX_RESPONSE_BYTES",
     "BadRow",
     "CheckedAnswer",
-    "check_answers",
+    "check_upload_rows",
     "read_checked_answers",
     "read_named_models",
-    "read_upload_rows",
     "validate_name",
 ]
 
@@ -109,17 +109,17 @@ def read_named_models(path: Path, *, body: bool = False) -> dict[str, set[str]]:
     return found
 
 
-def read_upload_rows(
-    path: Path, *, most: int, files_beside: bool = False
+def check_upload_rows(
+    rows: Iterable[tuple[str, Answer] | BadRow], folder: Callable[[], Path | None], *, most: int
 ) -> Iterator[CheckedAnswer | BadRow]:
-    """Read the answers of an uploaded file, and the errors of invalid rows.
+    """Check the answers of an uploaded file, and pass on the errors of invalid rows.
 
-    As in a request body, responses that are not text must be ``data:`` URLs; or, with ``files_beside``, paths of files
-    in the same folder or below. Reading ends when the rows, with the files that they name, have more than ``most``
-    bytes: many rows may name the same file.
+    As in a request body, responses that are not text must be ``data:`` URLs; or paths of files in the ``folder`` or
+    below, if there is one, which is known from the first row on. Reading ends when the rows, with the files that they
+    name, have more than ``most`` bytes: many rows may name the same file.
     """
-    folder, size = path.parent if files_beside else None, 0
-    for number, row in enumerate(answer_rows(path, most=most), start=1):
+    size = 0
+    for number, row in enumerate(rows, start=1):
         if number > ANSWER_LIMIT:
             yield BadRow(
                 "the file", None, f"an import may have at most {ANSWER_LIMIT} answers; split it", last=True
@@ -130,7 +130,7 @@ def read_upload_rows(
             continue
         where, answer = row
         try:
-            checked = _checked(answer, where, folder)
+            checked = _checked(answer, where, folder())
         except InputError as error:
             yield bad_row(where, InputError(str(error).removeprefix(f"{where}: ")))
             continue
@@ -142,24 +142,6 @@ def read_upload_rows(
             yield BadRow(where, None, problem, last=True)
             return
         yield checked
-
-
-def check_answers(answers: Iterable[Answer]) -> Iterator[CheckedAnswer | BadRow | None]:
-    """Check the answers of another tool's file; ``None`` for those that cannot be shown beside another's."""
-    for number, answer in enumerate(answers, start=1):
-        where = f"answer {number}"
-        if number > ANSWER_LIMIT:
-            yield BadRow(
-                where, None, f"an import may have at most {ANSWER_LIMIT} answers; split it", last=True
-            )
-            return
-        if not answer.comparable:
-            yield None
-            continue
-        try:
-            yield _checked(answer, where, None)
-        except InputError as error:
-            yield bad_row(where, InputError(str(error).removeprefix(f"{where}: ")))
 
 
 def validate_name(what: str, name: str) -> str:
@@ -206,6 +188,7 @@ def _checked(answer: Answer, where: str, folder: Path | None) -> CheckedAnswer:
                 else read_answer_file(answer.response, folder)
             )
             media = detect_media_type(answer.kind, data)
+            check_image_size(media, data)
             strip_metadata(media, data)
         return CheckedAnswer(
             where=where,

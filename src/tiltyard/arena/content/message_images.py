@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tiltyard.arena.content.answer_files import is_network_address, read_answer_file
 from tiltyard.arena.content.blinding import strip_metadata
+from tiltyard.arena.content.blinding.image_sizes import check_image_size
 from tiltyard.arena.content.media_types import detect_media_type
 from tiltyard.core.judging.conversation import ContentPart, Message
 from tiltyard.errors import InputError
@@ -66,7 +67,9 @@ class ImageCollector:
         except InputError:
             return "unreadable" if url.startswith("data:") else "missing"
         try:
-            strip_metadata(detect_media_type("image", data), data)
+            media = detect_media_type("image", data)
+            check_image_size(media, data)
+            strip_metadata(media, data)
         except InputError:
             return "unreadable"
         return data

@@ -20,16 +20,19 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, TypedDict
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypedDict
 
 from tiltyard._version import __version__
+from tiltyard.arena.content.answer_files import MAX_RESPONSE_BYTES
 from tiltyard.arena.content.object_storage import ObjectStorage
 from tiltyard.arena.maintenance.dump_archive import remove_private_options
 from tiltyard.atomic_files import remove_drafts, replace_file
 from tiltyard.errors import InputError, StoreFault, UnreadableFile
+from tiltyard.files.read_limits import ARCHIVE_READ_BYTES
 from tiltyard.postgres.binaries import Binaries, find_pg_dump_folder, without_password
 from tiltyard.postgres.connections import connect, translate_errors
 from tiltyard.postgres.statements import bucket_statement, statement
+from tiltyard.runs.json_files import parse_document
 from tiltyard.settings.regular_files import open_regular, read_regular
 
 if TYPE_CHECKING:
@@ -45,6 +48,8 @@ _FORMAT_VERSION = 1
 #: Hashes of addresses and sessions, and keys of such hashes: of no use later.
 _NOT_BACKED_UP = ("limit_buckets", "network_keys")
 _CHUNK_BYTES = 1 << 20
+#: The longest manifest: it has a line for each response that is not in the database.
+_MANIFEST_BYTES = 1 << 28
 
 
 class Member(TypedDict):
@@ -118,16 +123,22 @@ def record_backup(url: str, made: BackupResult) -> None:
 def read_backup(path: Path) -> BackupManifest:
     """Read the manifest of a backup, and check the whole file against it."""
     try:
-        with open_regular(path) as file, tarfile.open(path, fileobj=file, mode="r:") as tar:
+        with open_regular(path) as file, open_backup(path, file) as tar:
             return _checked(tar, path)
     except (OSError, tarfile.TarError) as error:
         raise UnreadableFile(f"{path}: cannot be read as a backup: {error}") from None
 
 
+def open_backup(path: Path, file: BinaryIO) -> tarfile.TarFile:
+    """The archive in an open file; a header that states to be too large is an error before it is read."""
+    return tarfile.open(path, fileobj=_BoundedReads(path, file), mode="r:")
+
+
 def open_member(tar: tarfile.TarFile, name: str) -> IO[bytes]:
-    """The content of a backup entry."""
+    """The content of a backup entry: one that is a plain file, and neither a link nor a file with holes."""
     try:
-        found = tar.extractfile(name)
+        info = tar.getmember(name)
+        found = tar.extractfile(info) if info.isreg() and not info.issparse() else None
     except KeyError:
         found = None
     if found is None:
@@ -230,6 +241,29 @@ def _add(tar: tarfile.TarFile, name: str, file: IO[bytes], size: int) -> Member:
     return {"sha256": reading.sha256.hexdigest(), "size": size}
 
 
+class _BoundedReads(io.RawIOBase):
+    """A file for `tarfile`, which reads an extended header in one piece, however large that states to be."""
+
+    def __init__(self, path: Path, file: BinaryIO) -> None:
+        super().__init__()
+        self._path = path
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1, /) -> bytes:
+        if size > ARCHIVE_READ_BYTES:
+            raise UnreadableFile(f"{self._path}: a header is too large for a backup; use another backup")
+        return self._file.read(ARCHIVE_READ_BYTES if size < 0 else size)
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+
 class _Hashing:
     """Hashes a file while it is read."""
 
@@ -255,10 +289,30 @@ def _draft(path: Path) -> Iterator[IO[bytes]]:
         raise StoreFault(f"cannot write {path}: {error.strerror}; choose another path") from None
 
 
+def _manifest_document(tar: tarfile.TarFile) -> Any:
+    with open_member(tar, _MANIFEST) as file:
+        if tar.getmember(_MANIFEST).size > _MANIFEST_BYTES:
+            raise UnreadableFile(f"{_MANIFEST}: too large")
+        return parse_document(_MANIFEST, file.read())
+
+
+def _parsed_manifest(document: Any) -> BackupManifest:
+    """The manifest in a document; raises if it is none."""
+    manifest = BackupManifest(**document)
+    positions, entries = list(manifest.arenas.values()), list(manifest.members.values())
+    stated = [(entry["sha256"], entry["size"]) for entry in entries]
+    fits = all(isinstance(one, int) for one in positions) and all(
+        isinstance(sha256, str) and isinstance(size, int) for sha256, size in stated
+    )
+    if not fits:
+        raise TypeError("a value has another type than those of a manifest")
+    return manifest
+
+
 def _checked(tar: tarfile.TarFile, path: Path) -> BackupManifest:
     try:
-        manifest = BackupManifest(**json.loads(open_member(tar, _MANIFEST).read()))
-    except (ValueError, TypeError):
+        manifest = _parsed_manifest(_manifest_document(tar))
+    except (UnreadableFile, AttributeError, KeyError, TypeError):
         raise InputError(f"{path}: {_MANIFEST} cannot be read; use another backup") from None
     if manifest.format != _FORMAT_VERSION:
         raise InputError(f"{path}: made by Tiltyard {manifest.tiltyard}; restore it with that version")
@@ -266,6 +320,8 @@ def _checked(tar: tarfile.TarFile, path: Path) -> BackupManifest:
         if not _MEMBER.fullmatch(name):
             raise InputError(f"{path}: has an unexpected entry {name!r}; use another backup")
         digest = hashlib.sha256()
+        if name.startswith(RESPONSES) and stated["size"] > MAX_RESPONSE_BYTES:
+            raise InputError(f"{path}: {name} is larger than any response; use another backup")
         with open_member(tar, name) as file:
             while piece := file.read(_CHUNK_BYTES):
                 digest.update(piece)

@@ -32,7 +32,7 @@ def remove_private_options(archive: Path) -> None:
     with archive.open("r+b") as file:
         try:
             definitions = _read_definitions(file)
-        except (EOFError, ValueError):
+        except (EOFError, ValueError, OverflowError):
             return
         for offset, definition in definitions:
             kept = without_private_options(definition)
@@ -88,6 +88,8 @@ class _Archive:
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
+        self._size = file.seek(0, 2)
+        file.seek(0)
         if self.read(len(_MAGIC)) != _MAGIC:
             raise ValueError("not an archive of pg_dump")
         major, minor, _, self._integer_size, self.offset_size, kind = self.read(6)
@@ -104,10 +106,10 @@ class _Archive:
             self.read_text()
 
     def read(self, size: int) -> bytes:
-        data = self._file.read(size)
-        if len(data) < size:
+        # Memory is taken for as much as is asked for, and a damaged archive may ask for anything.
+        if not 0 <= size <= self._size - self._file.tell():
             raise EOFError
-        return data
+        return self._file.read(size)
 
     def read_integer(self) -> int:
         negative, *digits = self.read(1 + self._integer_size)

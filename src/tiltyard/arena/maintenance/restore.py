@@ -18,6 +18,7 @@ from tiltyard.arena.maintenance.backup import (
     KEY,
     RESPONSES,
     BackupManifest,
+    open_backup,
     open_member,
     read_backup,
 )
@@ -29,6 +30,7 @@ from tiltyard.postgres.binaries import Binaries, bundled_folder, without_passwor
 from tiltyard.postgres.connections import connect, translate_errors
 from tiltyard.postgres.schema_migrations import use_custom_plans
 from tiltyard.postgres.statements import bucket_statement, statement
+from tiltyard.settings.regular_files import open_regular
 
 if TYPE_CHECKING:
     import psycopg
@@ -59,7 +61,11 @@ def restore(
     manifest = read_backup(path)
     _check_empty(url, home, manifest)
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with tarfile.open(path, mode="r:") as tar, tempfile.TemporaryDirectory(dir=home) as room:
+    with (
+        open_regular(path) as opened,
+        open_backup(path, opened) as tar,
+        tempfile.TemporaryDirectory(dir=home) as room,
+    ):
         for name in manifest.members:
             if name.startswith(RESPONSES):
                 with open_member(tar, name) as file:
@@ -82,7 +88,7 @@ def restore(
 
 def restore_database(path: Path, url: str, room: Path) -> None:
     """Restore only the database of a backup, into an empty one. ``room`` is a folder for temporary files."""
-    with tarfile.open(path, mode="r:") as tar:
+    with open_regular(path) as opened, open_backup(path, opened) as tar:
         _load(url, tar, room)
     with connect(url, name="tiltyard restore") as connection:
         use_custom_plans(connection)

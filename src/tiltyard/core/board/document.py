@@ -200,7 +200,7 @@ def parsed_object(written: str | bytes, expected: str) -> dict[str, Any]:
     """The JSON object of a document of this format; `InputError` if it is none."""
     try:
         said = json.loads(written)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"a document is not JSON: {error}") from None
     found = said.get("format") if isinstance(said, dict) else None
     if not isinstance(said, dict) or found != expected:

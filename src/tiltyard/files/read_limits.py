@@ -1,0 +1,89 @@
+"""Limits of what is read from files that nobody vouches for. Real files stay far below them.
+
+`docs/reference/formats.md` lists them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import BinaryIO, TextIO
+
+from tiltyard.errors import UnreadableFile
+
+__all__ = [
+    "ARCHIVE_READ_BYTES",
+    "DELIVERED_FLOOR_BYTES",
+    "EXPANSION_FLOOR_BYTES",
+    "EXPANSION_RATIO",
+    "JSON_DEPTH_LIMIT",
+    "JSON_PART_LIMIT",
+    "JSON_VALUE_BYTES",
+    "LINE_BYTES",
+    "bounded_lines",
+    "bounded_text_lines",
+    "check_expansion",
+    "format_bytes",
+    "is_bomb",
+]
+
+#: A line of JSON Lines or CSV, a field of CSV, and a cell.
+LINE_BYTES = 1 << 26
+#: A value in a JSON document, and a member of a zip archive.
+JSON_VALUE_BYTES = 1 << 28
+#: Levels of a JSON value, and its lists and objects.
+JSON_DEPTH_LIMIT = 200
+JSON_PART_LIMIT = 1_000_000
+#: What is compressed may expand to so many times its size, and to so much in any case.
+EXPANSION_RATIO = 100
+EXPANSION_FLOOR_BYTES = 1 << 26
+#: The same of values that Parquet repeats by number: they are delivered once for each row.
+DELIVERED_FLOOR_BYTES = 1 << 30
+#: What is read of a zip or tar archive in one piece: its directory, a header.
+ARCHIVE_READ_BYTES = 1 << 26
+
+
+def is_bomb(size: int, packed: int, floor: int = EXPANSION_FLOOR_BYTES) -> bool:
+    """Whether so few bytes must not expand to so many."""
+    return size > max(floor, EXPANSION_RATIO * packed)
+
+
+def check_expansion(where: str, size: int, packed: int, advice: str) -> None:
+    """Raise if so few bytes expand to so many."""
+    if is_bomb(size, packed):
+        raise UnreadableFile(
+            f"{where}: expands to more than {EXPANSION_RATIO} times its {format_bytes(packed)}; {advice}"
+        )
+
+
+def bounded_lines(name: str, stream: BinaryIO) -> Iterator[bytes]:
+    """The lines of a stream; raises at one that is too long, before it is in memory."""
+    number = 0
+    while line := stream.readline(LINE_BYTES + 1):
+        number += 1
+        if len(line) > LINE_BYTES:
+            raise _long_line(name, number)
+        yield line
+
+
+def bounded_text_lines(name: str, stream: TextIO) -> Iterator[str]:
+    """The same of text."""
+    number = 0
+    while line := stream.readline(LINE_BYTES + 1):
+        number += 1
+        if len(line) > LINE_BYTES:
+            raise _long_line(name, number)
+        yield line
+
+
+def format_bytes(size: int) -> str:
+    """A size in the largest binary unit that leaves a whole number, or in bytes."""
+    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if size >= unit and size % unit == 0:
+            return f"{size // unit} {name}"
+    return f"{size:,} bytes"
+
+
+def _long_line(name: str, number: int) -> UnreadableFile:
+    return UnreadableFile(
+        f"{name}, line {number}: longer than {format_bytes(LINE_BYTES)}; split it, or check that it is text"
+    )

@@ -10,7 +10,7 @@ from tiltyard.arena.content.arenas import find_arena
 from tiltyard.arena.log.event_details import CrowdChangedDetail
 from tiltyard.arena.log.event_log import LogKind
 from tiltyard.arena.log.log_columns import LogColumns
-from tiltyard.arena.operators.voter_records import list_flagged_sessions
+from tiltyard.arena.operators.flagged_voters import list_flagged_groups
 from tiltyard.arena.rating.crowd_watch import CrowdWatch
 from tiltyard.core.integrity.voter_tests import SessionVotes, find_unlike_voters
 from tiltyard.core.policy.state.vote_marks import NO_MARK, VoteMark
@@ -30,10 +30,7 @@ class LogWatch:
 
     def follow(self, columns: LogColumns, excluded: Collection[int] = ()) -> dict[int, CrowdChangedDetail]:
         """Add the next events; the models whose results are seen to have shifted now, with the evidence."""
-        self._watch.follow(columns, excluded)
-        if not self._watch.is_due:
-            return {}
-        return {model: detail for model, (_, detail) in self._watch.look().items()}
+        return {sign.model: sign.detail for sign in self._watch.follow(columns, excluded, {})}
 
 
 def flagged_in_log(columns: LogColumns, models: int) -> set[int]:
@@ -49,7 +46,7 @@ def flagged_in_log(columns: LogColumns, models: int) -> set[int]:
 
 
 async def read_flagged_sessions(pool: ConnectionPool, arena: str) -> set[int]:
-    """Sessions that the operator's page of an arena lists as unlike the others."""
+    """Sessions that the operator's page of an arena lists as unlike the others, each by itself."""
     async with connect_from_pool(pool) as connection:
         found = await find_arena(connection, arena)
-    return {flag.session for flag in await list_flagged_sessions(pool, found)}
+    return {flag.session for group in await list_flagged_groups(pool, found) for flag in group.flags}

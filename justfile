@@ -148,9 +148,9 @@ ab-study *args:
 crowd-study *args:
     python -m lab.crowd_study --out docs/evidence/data/crowd.md {{args}}
 
-# Attacks on an arena under each of its defences, in memory; `--served` also through the API. Ten minutes on two cores.
+# Attacks on an arena under each of its defences, in memory; `--served` also through the API. Twenty minutes on two cores.
 red-team *args:
-    python -m lab.redteam --processes 2 --out docs/evidence/data/red-team.md {{args}}
+    python -m lab.redteam --seeds 2 --processes 2 --out docs/evidence/data/red-team.md {{args}}
 
 # Which voters two releases of an arena still link. About two minutes.
 linkage *args:

@@ -53,7 +53,7 @@ def red_team_page(cells: Mapping[CellName, Outcomes], votes: tuple[int, int], co
         f"The demo's nine models; {history:,} honest votes before the attack and {meanwhile:,} among its votes, by people of whom "
         + people
         + ". The target is the last model. Ranks gained are those over the board of the same moment without the attack's votes; "
-        + "where several seeds were run, the median, and the largest in parentheses.",
+        + "where several seeds were run, the lower median (of two, the smaller), and the largest in parentheses.",
     ]
     sizes = sorted({(name.share, name.accounts) for name in cells if name.lane == "memory"}, reverse=True)
     lines += _summary(cells, sizes)

@@ -3,6 +3,9 @@
 PYTHON is the interpreter of an environment in which one version is installed from its wheel, with the extra
 `arena` (for the cases with a server). Only what both versions have is used: the public API, the commands and the HTTP API. Each pair runs
 every case once with either version, the order alternating, so that a busy machine slows both alike.
+
+With `--limits` the limits of sessions and networks are counted, as on a public address, and nobody reaches them. What
+the defences cost on the path of a vote: `--old` is a version before them, the commit 64b3e640; `--only "vote cycle" --limits`.
 """
 
 from __future__ import annotations
@@ -111,19 +114,27 @@ def board(version: Version, _: Path) -> float:
     return cpu_seconds(version.process) - start
 
 
+#: Limits that are counted and not reached. A version that knows none overlooks them.
+_MANY = "matchups=1000000, votes=1000000, skips=1000000, reveals=1000000, reports=1000000"
+LIMITS = {"TILTYARD_SESSION_LIMITS": _MANY, "TILTYARD_NETWORK_LIMITS": _MANY}
+
 CASES = {"bt": fit, "rate on Parquet": rate, "vote cycle": cycle, "board page": board}
 SERVED = {"vote cycle", "board page"}
 
 
 @contextmanager
-def serving(name: str, python: Path, account: str | None) -> Iterator[Version]:
+def serving(name: str, python: Path, account: str | None, *, limits: bool = False) -> Iterator[Version]:
     """A version with its demonstration arena."""
     with tempfile.TemporaryDirectory() as home:
         Path(home).chmod(0o755)
         command = [str(python), "-m", "tiltyard", "demo", "--home", f"{home}/demo", "--port", "0"]
         command += ["--votes", str(DEMO_VOTES), *(["--as-user", account] if account else [])]
         with subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, **(LIMITS if limits else {})},
         ) as process:
             assert process.stdout is not None
             try:
@@ -146,11 +157,12 @@ def main() -> None:
     parser.add_argument("--only", choices=list(CASES), action="append")
     parser.add_argument("--rows", type=int, default=FIT_ROWS)
     parser.add_argument("--as-user")
+    parser.add_argument("--limits", action="store_true")
     options = parser.parse_args()
     served = not options.only or not SERVED.isdisjoint(options.only)
     with tempfile.TemporaryDirectory() as folder, ExitStack() as servers:
         old, new = (
-            servers.enter_context(serving(name, python, options.as_user))
+            servers.enter_context(serving(name, python, options.as_user, limits=options.limits))
             if served
             else Version(name, python, "", 0)
             for name, python in (("old", options.old), ("new", options.new))

@@ -159,6 +159,26 @@ def test_who_was_signed_in_before_does_not_wait_behind_a_crowd_of_addresses():
     assert asyncio.run(scene())._lines == {}
 
 
+def test_what_is_kept_of_an_arena_has_a_quota_and_what_fails_does_not_count(database):
+    made_arena(database)
+    settings = ServingSettings(port=0, arena_quotas="reports=1, remarks=1, uploads=0")
+    with served(database, settings=settings) as site:
+        assert set(site.context.access.limits._quotas) == {"reports", "remarks"}
+        voters = [site.client() for _ in range(2)]
+        matchups = [voter.post(ASK).json()["matchup"] for voter in voters]
+        for voter, matchup in zip(voters, matchups, strict=True):
+            voter.post(f"/api/v1/matchups/{matchup}/vote", json={"winner": "tie"})
+        met = {}
+        for kind, method in (("report", "POST"), ("remark", "PUT")):
+            body = {"reason": "other"} if kind == "report" else {"tags": [], "comment": "why"}
+            # Of another's matchup, which is not found, and does not count.
+            met[kind] = [
+                voters[k].request(method, f"/api/v1/matchups/{matchups[m]}/{kind}", json=body).status_code
+                for k, m in ((0, 1), (0, 0), (1, 1))
+            ]
+        assert met == {"report": [404, 204, 429], "remark": [404, 204, 429]}
+
+
 def connection_from(client):
     return HTTPConnection({"type": "http", "headers": [], "client": client})
 

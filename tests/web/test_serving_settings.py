@@ -52,6 +52,17 @@ def test_a_public_bind_needs_a_proxy_tls_or_a_word_of_its_own():
     assert not ServingSettings(base_url="https://a.example", trusted_proxies=("10.0.0.1",)).hides_addresses
 
 
+def test_quotas_of_arenas_have_defaults_and_can_be_turned_off():
+    assert ServingSettings().hour_quotas() == {"reports": 1_000, "remarks": 20_000, "uploads": 200}
+    assert ServingSettings(arena_quotas="remarks=5, uploads=0").hour_quotas() == {
+        "reports": 1_000,
+        "remarks": 5,
+    }
+    assert ServingSettings(arena_quotas="none").hour_quotas() == {}
+    with pytest.raises(BadOption, match="arena_quotas has 'votes=5'"):
+        ServingSettings(arena_quotas="votes=5")
+
+
 def test_a_certificate_has_its_key_and_a_secure_address():
     files = {"tls_certificate": "a.pem", "tls_key": "b.pem"}
     assert ServingSettings(**files).secure

@@ -10,9 +10,11 @@ from urllib.parse import urlsplit
 
 from tiltyard.errors import BadOption
 from tiltyard.settings.minute_limits import (
+    HOUR_QUOTAS,
     NETWORK_LIMITS,
     SESSION_LIMITS,
     LimitedKind,
+    QuotaKind,
     read_minute_limits,
 )
 
@@ -85,6 +87,8 @@ class ServingSettings:
     session_limits: str = ""
     #: The same for all sessions of one network in open arenas.
     network_limits: str = ""
+    #: What is kept of one arena's reports, remarks and uploads in an hour, such as ``reports=1000``; ``none``: no limits.
+    arena_quotas: str = ""
     #: Database connections of one web process, besides the one that listens for new boards.
     connections: int = 12
     #: Concurrent connections from one address to one web process, except trusted proxies; 0: no limit.
@@ -115,6 +119,7 @@ class ServingSettings:
             _check_network(proxy)
         read_minute_limits("session_limits", self.session_limits, tuple(SESSION_LIMITS))
         read_minute_limits("network_limits", self.network_limits, tuple(NETWORK_LIMITS))
+        read_minute_limits("arena_quotas", self.arena_quotas, tuple(HOUR_QUOTAS))
         if self.base_url is not None:
             _check_base_url(self.base_url)
         if (self.tls_certificate is None) != (self.tls_key is None):
@@ -165,6 +170,11 @@ class ServingSettings:
         limits = dict(defaults) if self.has_public_address else {}
         limits |= read_minute_limits(f"{scope}_limits", stated, tuple(defaults))
         return {kind: limit for kind, limit in limits.items() if limit}
+
+    def hour_quotas(self) -> dict[QuotaKind, int]:
+        """What is kept of one arena in an hour. What is not there has no limit."""
+        stated = read_minute_limits("arena_quotas", self.arena_quotas, tuple(HOUR_QUOTAS))
+        return {kind: limit for kind, limit in {**HOUR_QUOTAS, **stated}.items() if limit}
 
     @property
     def secure(self) -> bool:
@@ -277,6 +287,7 @@ SERVING_VARIABLES: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "easy_sessions_per_minute": ("TILTYARD_EASY_SESSIONS_PER_MINUTE", _whole),
     "session_limits": ("TILTYARD_SESSION_LIMITS", str),
     "network_limits": ("TILTYARD_NETWORK_LIMITS", str),
+    "arena_quotas": ("TILTYARD_ARENA_QUOTAS", str),
     "connections": ("TILTYARD_CONNECTIONS", _whole),
     "connections_per_address": ("TILTYARD_CONNECTIONS_PER_ADDRESS", _whole),
     "live_turns": ("TILTYARD_LIVE_TURNS", _whole),

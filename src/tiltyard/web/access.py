@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -41,6 +41,7 @@ from tiltyard.core.integrity.vote_groups import VoterOrigin
 from tiltyard.errors import NotAllowed, NotFound, ProofNeeded, RoleMissing, SecondFactorMissing
 from tiltyard.instruments import GATE_RESULTS, SESSIONS
 from tiltyard.settings.arena_settings import ArenaSettings, Entry
+from tiltyard.settings.minute_limits import QuotaKind
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.context import context_of
 from tiltyard.web.cookies import (
@@ -343,6 +344,10 @@ class Access:
         """A program must have been given the scope; an operator without a role in the arena votes like anybody."""
         if actor.session is None:
             actor.require("judge" if "judge" in actor.scopes else "read", arena)
+
+    def quota(self, kind: QuotaKind, arena: int) -> AbstractAsyncContextManager[None]:
+        """For what is kept of an arena, inside this block; `Busy` if it is too much within an hour."""
+        return nullcontext() if self.limits is None else self.limits.quota(kind, arena)
 
     def is_gated(self, settings: ArenaSettings) -> bool:
         """Whether new voters of an arena must pass the gate."""

@@ -22,6 +22,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.problem_details import problem
 from tiltyard.web.rate_limits import client_network
+from tiltyard.web.security_headers import security_headers
 
 #: Of errors only: what is malformed is counted, and not logged, since whoever sends it would fill the log.
 _LOG = logging.getLogger(f"{__name__}.protocol")
@@ -49,6 +50,8 @@ class HttpLimits:
         self.body_seconds = settings.body_seconds
         #: Called for every rejected request: ``headers``, ``deadline``, ``connections`` or ``malformed``.
         self.refused = refused
+        #: Of every answer.
+        self.headers = security_headers(settings)
         self._most = settings.connections_per_address
         self._proxies = [ipaddress.ip_network(proxy, strict=False) for proxy in settings.trusted_proxies]
         self._held: Counter[str] = Counter()
@@ -194,12 +197,13 @@ class LimitedProtocol(HttpToolsProtocol):
         else:
             self._deadline.cancel()
 
-    def send_400_response(self, msg: str) -> None:
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn passes its own words
         """Answer a request that the parser rejects, unless we have answered it already."""
         if not self._refused:
             self._deadline.cancel()
             self.limits.refused("malformed")
-            super().send_400_response(msg)
+            self._answer(problem(400, "This is not a valid HTTP request."))
+            self.transport.close()
 
     # Callbacks of the parser
 
@@ -312,7 +316,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._deadline.cancel()
         status = HTTPStatus(response.status_code)
         lines = [f"HTTP/1.1 {status.value} {status.phrase}".encode()]
-        lines += [name + b": " + value for name, value in response.raw_headers]
+        own = dict(response.raw_headers)
+        lines += [name + b": " + value for name, value in {**self.limits.headers, **own}.items()]
         lines += [b"connection: close", b"", bytes(response.body)]
         self.transport.write(b"\r\n".join(lines))
 

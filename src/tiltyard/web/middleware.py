@@ -26,6 +26,7 @@ from tiltyard.web.metrics import ProcessMetrics
 from tiltyard.web.problem_details import ANSWERED_KEY, problem, problem_for_unexpected
 from tiltyard.web.rate_limits import client_network
 from tiltyard.web.request_ids import RequestScope, make_request_id
+from tiltyard.web.security_headers import security_headers
 from tiltyard.web.stranger_queue import StrangerQueue, StrangerTurn
 
 if TYPE_CHECKING:
@@ -50,17 +51,6 @@ _STATUS_PAGES = frozenset({"/healthz", "/readyz", "/metrics"})
 _IMPORTS = re.compile(r"/api/v1/arenas/[^/]+/responses")
 _UPLOADS = re.compile(r"/operator/arenas/([^/]+)/uploads")
 _OPERATOR = f"{OPERATOR_COOKIE}=".encode()
-#: Default headers of responses.
-_HEADERS = {
-    b"cache-control": b"no-store",
-    b"content-security-policy": b"default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
-    b"cross-origin-opener-policy": b"same-origin",
-    b"cross-origin-resource-policy": b"same-origin",
-    b"permissions-policy": b"camera=(), geolocation=(), microphone=()",
-    b"referrer-policy": b"no-referrer",
-    b"x-content-type-options": b"nosniff",
-}
-_HSTS = b"max-age=31536000"
 
 
 class EdgeMiddleware:
@@ -81,9 +71,7 @@ class EdgeMiddleware:
         self._strangers = StrangerQueue()
         self._settings = settings
         self._metrics = metrics
-        self._headers = dict(_HEADERS)
-        if settings.secure:
-            self._headers[b"strict-transport-security"] = _HSTS
+        self._headers = security_headers(settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

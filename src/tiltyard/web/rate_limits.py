@@ -15,8 +15,8 @@ from starlette.requests import HTTPConnection
 from tiltyard.arena.log.event_log import HUMAN
 from tiltyard.arena.processes.shared_limits import SharedLimit, SharedLimits
 from tiltyard.caches import BoundedCache
-from tiltyard.errors import Busy, NotAllowed
-from tiltyard.settings.minute_limits import ARENA_KINDS, LimitedKind, read_minute_limits
+from tiltyard.errors import Busy, NotAllowed, TiltyardError
+from tiltyard.settings.minute_limits import ARENA_KINDS, LimitedKind, QuotaKind, read_minute_limits
 
 if TYPE_CHECKING:
     from tiltyard.arena.voting.voter_requests import Voter
@@ -45,6 +45,9 @@ _MESSAGES = {
     "network": "too many {kind} from this address; wait a moment, and try again",
     "arena": "too many {kind} in this arena at present; try again later",
 }
+#: What is kept of an arena is counted over this time.
+_QUOTA_SECONDS = 3600.0
+_QUOTA_MESSAGE = "too many {kind} in this arena within an hour; try again later"
 #: Attempts to sign in that wait in one process: of one address, and addresses in all.
 _WAITING_OF_ADDRESS_LIMIT = 20
 _WAITING_ATTEMPT_LIMIT = 50
@@ -196,6 +199,17 @@ class VoterLimits:
         unproved = "sessions without proof"
         self._unproved = _limits("network", {unproved: _UNPROVED_SESSIONS_LIMIT})[unproved]
         self._unproved_in_arena = _limits("arena", {unproved: _UNPROVED_IN_ARENA_LIMIT})[unproved]
+        self._quotas = {
+            kind: SharedLimit(
+                f"{kind} kept of an arena",
+                kind,
+                "arena",
+                most,
+                _QUOTA_MESSAGE.format(kind=kind),
+                _QUOTA_SECONDS,
+            )
+            for kind, most in settings.hour_quotas().items()
+        }
         #: Limits of arenas by their text, which is the same for many.
         self._arenas: BoundedCache[str, Mapping[str, SharedLimit]] = BoundedCache(_PARSED_TEXT_LIMIT)
 
@@ -231,6 +245,20 @@ class VoterLimits:
     async def admit_deletion(self, request: HTTPConnection) -> None:
         """Count a voter who deletes their data, or raise `Busy`: each makes boards be computed again."""
         await self.shared.admit(_DELETIONS, client_address(request))
+
+    @asynccontextmanager
+    async def quota(self, kind: QuotaKind, arena: int) -> AsyncIterator[None]:
+        """Keep something of an arena inside this block, or raise `Busy`. What fails does not count."""
+        limit = self._quotas.get(kind)
+        if limit is None:
+            yield
+            return
+        await self.shared.admit(limit, arena)
+        try:
+            yield
+        except TiltyardError:
+            self.shared.give_back(limit, arena)
+            raise
 
     async def is_crowded(self, request: HTTPConnection) -> bool:
         """Count a challenge; whether its network has asked for so many that they get harder."""

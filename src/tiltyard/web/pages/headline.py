@@ -68,9 +68,7 @@ def headline_of(board: BoardDocument | FilteredBoard) -> Headline:
     unplaced = [row for row in ranked if claimed_place(row, len(ranked)) == "unplaced"]
     if 2 * len(unplaced) > len(ranked):
         # To be first of a few is no first place.
-        return Headline(
-            "nobody", unplaced=tuple(UnplacedModel(row.model, row.votes) for row in unplaced)
-        )
+        return Headline("nobody", unplaced=tuple(UnplacedModel(row.model, row.votes) for row in unplaced))
     leaders = [row.model for row in ranked if row.rank_low == 1 and row.rank_high != len(ranked)]
     return Headline(
         "first" if len(leaders) == 1 else "shared",

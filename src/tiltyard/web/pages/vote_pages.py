@@ -321,7 +321,8 @@ async def say_why(request: Request, matchup: str, tags: Tags = None, comment: Te
     queue, voter, one = await find_queue_and_voter(request, matchup)
     remark = read_remark(tags, comment)
     try:
-        await queue.remark(voter, one, remark.tags, remark.comment)
+        async with access_of(request).quota("remarks", queue.arena):
+            await queue.remark(voter, one, remark.tags, remark.comment)
     except Closed:
         return redirect_to(paths.matchup(matchup))
     return redirect_to(paths.matchup(matchup) + "?note=noted")
@@ -334,9 +335,10 @@ async def complain(request: Request, matchup: str, reason: Text = "", note: Text
         raise BadOption(f"the reason must be one of {', '.join(COMPLAINTS)}; go back and choose one")
     queue, voter, one = await find_queue_and_voter(request, matchup, "reports")
     said = read_remark((), note).comment
-    await context_of(request).response_kinds.complain(
-        queue.arena, one, voter.source, voter.session, reason, said
-    )
+    async with access_of(request).quota("reports", queue.arena):
+        await context_of(request).response_kinds.complain(
+            queue.arena, one, voter.source, voter.session, reason, said
+        )
     return redirect_to(paths.matchup(matchup) + "?note=reported")
 
 

@@ -263,12 +263,13 @@ async def finish(arena: Arena, request: Request) -> Response:
     status_code=204,
     response_model=None,
     summary="Remark",
-    responses=document_problems(401, 403, 404, 409, 415, 503),
+    responses=document_problems(401, 403, 404, 409, 415, 429, 503),
 )
 async def remark(matchup: MatchupId, body: RemarkRequest, request: Request) -> Response:
     """Give the reason for a vote, after the vote and before the names are revealed. It replaces an earlier remark."""
     queue, voter, one = await find_queue_and_voter(request, matchup)
-    await queue.remark(voter, one, tuple(dict.fromkeys(body.tags)), body.comment or None)
+    async with access_of(request).quota("remarks", queue.arena):
+        await queue.remark(voter, one, tuple(dict.fromkeys(body.tags)), body.comment or None)
     return Response(status_code=204)
 
 
@@ -282,9 +283,10 @@ async def remark(matchup: MatchupId, body: RemarkRequest, request: Request) -> R
 async def report_matchup(matchup: MatchupId, body: ComplaintRequest, request: Request) -> Response:
     """Report a problem with a matchup to the operator, before or after the vote."""
     queue, voter, one = await find_queue_and_voter(request, matchup, "reports")
-    await context_of(request).response_kinds.complain(
-        queue.arena, one, voter.source, voter.session, body.reason, body.note
-    )
+    async with access_of(request).quota("reports", queue.arena):
+        await context_of(request).response_kinds.complain(
+            queue.arena, one, voter.source, voter.session, body.reason, body.note
+        )
     return Response(status_code=204)
 
 

@@ -18,7 +18,7 @@ from tiltyard.arena.content.upload_review import (
 )
 from tiltyard.arena.content.uploads import MAX_UPLOAD_BYTES
 from tiltyard.errors import Conflict, InputError
-from tiltyard.web.access import registry_of
+from tiltyard.web.access import access_of, registry_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.layout import redirect_to
 from tiltyard.web.pages.operator.answer_form import WRITTEN_NAME
@@ -48,9 +48,10 @@ async def upload_form(arena: str, request: Request, file: Annotated[UploadFile, 
     found = await arena_of(request, arena)
     data = await file.read(MAX_UPLOAD_BYTES + 1)
     try:
-        upload = await store_upload(
-            pool_of(request), found, file.filename or "", data, actor=actor_of(request).name
-        )
+        async with access_of(request).quota("uploads", found.arena):
+            upload = await store_upload(
+                pool_of(request), found, file.filename or "", data, actor=actor_of(request).name
+            )
     except InputError as error:
         return _choose(request, found, trouble=str(error), status=422)
     return redirect_to(paths.operator("arenas", arena, "uploads", str(upload)))

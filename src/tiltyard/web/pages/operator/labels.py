@@ -103,6 +103,8 @@ ACTIONS = (
     _("enable model"),
     _("erase session"),
     _("exclude votes"),
+    _("export battles"),
+    _("export conversations"),
     _("hide"),
     _("import answers"),
     _("invite"),
@@ -137,6 +139,7 @@ ACTIONS = (
 CHOICES = (
     *(_("open"), _("closed"), _("strict"), _("scoped"), _("conservative"), _("bradley-terry")),
     *(_("session"), _("vote"), _("never"), _("invitation"), _("passcode"), _("sign-in")),
+    *(_("both"), _("ordered")),
     *(_("yes"), _("no"), _("public"), _("always")),
     *(_("auto"), _("proof"), _("none")),
     *(_("equal"), _("as-it-comes"), _("complete"), _("whole"), _("turn")),

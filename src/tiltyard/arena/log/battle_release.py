@@ -140,7 +140,7 @@ def make_release(
 def export_release(
     url: str, keys: SecretKeys, choice: ReleaseChoice, part: ReleasePart, container: Container
 ) -> Generator[bytes, None, None]:
-    """Generate the bytes of one table, or of the archive. The votes are in memory meanwhile: about 130 bytes each.
+    """Generate the bytes of one table, or of the archive. The votes are in memory meanwhile: about 190 bytes each.
 
     Close the generator if you stop early.
     """

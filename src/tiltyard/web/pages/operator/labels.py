@@ -115,6 +115,8 @@ ACTIONS = (
     _("erase texts"),
     _("erase voter"),
     _("exclude votes"),
+    _("export battles"),
+    _("export conversations"),
     _("hide"),
     _("import answers"),
     _("invite"),
@@ -150,6 +152,7 @@ CHOICES = (
     *(_("open"), _("closed"), _("strict"), _("scoped"), _("conservative"), _("bradley-terry")),
     *(_("session"), _("vote"), _("never"), _("invitation"), _("passcode"), _("sign-in")),
     *(_("yes"), _("no"), _("public"), _("always"), _("anonymous"), _("removed")),
+    *(_("both"), _("ordered")),
     *(_("auto"), _("proof"), _("none")),
     *(_("equal"), _("as-it-comes"), _("complete"), _("whole"), _("turn")),
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import json
 import os
 import resource
@@ -192,6 +193,10 @@ def _warm_up() -> None:
     """Load what parsers load at their first call, so that children need not."""
     from parsers import PARSERS
 
+    # What pyarrow loads at its first table.
+    for name in ("pandas", "pyarrow.dataset"):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
     with tempfile.TemporaryDirectory() as name:
         for data in (b"{}", b"a,b\n1,2\n", b"PAR1", b"PK\3\4"):
             path = Path(name) / "data"

@@ -40,7 +40,11 @@ def flagged_in_log(columns: LogColumns, models: int) -> set[int]:
         _SCORES[np.maximum(columns.outcome, 0)]
     )
     votes = SessionVotes(
-        columns.session[rows], columns.a[rows], columns.b[rows], _SCORES[columns.outcome[rows]]
+        columns.session[rows],
+        columns.a[rows],
+        columns.b[rows],
+        _SCORES[columns.outcome[rows]],
+        columns.mark[rows] == NO_MARK,
     )
     return {sign.session for sign in find_unlike_voters(votes, models)}
 

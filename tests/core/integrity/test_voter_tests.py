@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -78,3 +80,32 @@ def test_few_votes_show_nothing(votes):
 def test_no_votes_are_no_voters():
     empty = np.zeros(0, np.int64)
     assert find_unlike_voters(SessionVotes(empty, empty, empty, np.zeros(0)), MODELS) == []
+
+
+def campaign(people, sessions, votes):
+    """Honest votes, and those of sessions from 10,000 on who vote for the last model and wait."""
+    last, n = MODELS - 1, sessions * votes
+    left = np.arange(n) % 2 == 0
+    other = np.arange(n) % last
+    return SessionVotes(
+        np.append(people.session, 10_000 + np.repeat(np.arange(sessions), votes)),
+        np.append(people.a, np.where(left, last, other)),
+        np.append(people.b, np.where(left, other, last)),
+        np.append(people.score, left.astype(float)),
+        np.append(np.ones(len(people.score), np.bool_), np.zeros(n, np.bool_)),
+    )
+
+
+def test_votes_that_wait_do_not_move_what_they_are_compared_with():
+    votes = campaign(honest(60, 40), 15, 24)
+    flagged = {sign.session for sign in find_unlike_voters(votes, MODELS)}
+    assert flagged == set(range(10_000, 10_015))
+    moved = {sign.session for sign in find_unlike_voters(replace(votes, counted=None), MODELS)}
+    assert len(moved) < len(flagged)
+
+
+def test_a_model_with_few_votes_that_count_is_rated_by_all():
+    votes = campaign(honest(60, 40), 15, 24)
+    with_last = (votes.a == MODELS - 1) | (votes.b == MODELS - 1)
+    newcomer = replace(votes, counted=votes.counted & ~with_last)
+    assert find_unlike_voters(newcomer, MODELS) == find_unlike_voters(replace(votes, counted=None), MODELS)

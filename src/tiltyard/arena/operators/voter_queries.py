@@ -159,7 +159,7 @@ async def read_latest_matchups(connection: Connection, arena: int, *, after: int
     rated = ~np.isnan(score) & (a != b)
     return LatestMatchups(
         ShownMatchups(session, a, b, voted, hasty > 0, served / _MICROSECONDS, ended / _MICROSECONDS),
-        SessionVotes(session[rated], a[rated], b[rated], score[rated]),
+        SessionVotes(session[rated], a[rated], b[rated], score[rated], counts[rated] > 1),
     )
 
 

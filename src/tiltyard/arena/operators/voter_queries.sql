@@ -55,10 +55,11 @@ ORDER BY m.a, m.b, m.prompt, written, vote;
 
 -- name: voters_latest
 -- Shown matchups of people that ended after a position, in that order: session, models, outcome of a vote (-1 if there is
--- none), whether it came too early, whether it counts or waits to count, when it was served and when it ended.
+-- none), whether it came too early, whether it waits to count (1) or counts (2), when it was served and when it ended.
 SELECT m.session, m.a, m.b, CASE e.kind WHEN 1 THEN vote_kind(d.outcome, d.both_bad) ELSE -1 END,
        (e.kind = 1 AND d.mark IN (1, 2) AND d.mark IS NOT NULL)::integer,
-       (e.kind = 1 AND d.blind IS NOT FALSE AND coalesce(d.mark, 3) = 3)::integer,
+       CASE WHEN e.kind <> 1 OR d.blind IS FALSE OR coalesce(d.mark, 3) <> 3 THEN 0
+            WHEN d.mark IS NULL OR d.admitted IS NOT NULL THEN 2 ELSE 1 END,
        (extract(epoch FROM m.served_at) * 1000000)::bigint, (extract(epoch FROM d.at) * 1000000)::bigint
 FROM events e
 JOIN endings d ON d.arena = e.arena AND d.source = e.source AND d.serial = e.serial AND d.position = e.position

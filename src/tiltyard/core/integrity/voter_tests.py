@@ -29,6 +29,7 @@ __all__ = [
     "outcome_probabilities",
 ]
 
+Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
@@ -45,6 +46,8 @@ _SIDE_LOGITS = 0.35
 #: By how much, in logits for each vote, tastes make honest votes less likely than ratings say.
 _TASTE_LOSS_LOGITS = 0.04
 _PRIOR_WEIGHT = 0.25
+#: A model with fewer votes that count is rated by all votes.
+_REFERENCE_VOTES = 50
 _LEAST_PROBABILITY = 1e-12
 
 
@@ -77,6 +80,8 @@ class SessionVotes:
     a: Ints
     b: Ints
     score: Floats
+    #: The votes that count already; ``None`` if all do.
+    counted: Bools | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,14 +137,30 @@ def find_unlike_voters(votes: SessionVotes, models: int) -> list[VoterSign]:
 
 
 def outcome_probabilities(votes: SessionVotes, models: int) -> Floats:
-    """The probabilities that A wins, that the two tie and that B wins, by vote."""
-    each = np.ones(len(votes.score))
-    pairs = pairs_by_sorting(votes.a, votes.b, (each, votes.score, tie_share(votes.score)), models)
+    """The probabilities that A wins, that the two tie and that B wins, by vote, if everybody votes like the votes that
+    count: those of a campaign that wait do not move what they are compared with."""
+    known = _reference(votes, models)
+    score = votes.score[known]
+    pairs = pairs_by_sorting(
+        votes.a[known], votes.b[known], (np.ones(len(score)), score, tie_share(score)), models
+    )
     fit = fit_pairs(pairs, davidson=True, prior_precision=_PRIOR_WEIGHT, bread=False)
     expected = expected_score(fit.theta[votes.a] - fit.theta[votes.b], fit.log_tie)
     assert expected.tie is not None
     a = expected.score - expected.tie / 2.0
     return np.maximum(np.stack([a, expected.tie, 1.0 - a - expected.tie]), _LEAST_PROBABILITY)
+
+
+def _reference(votes: SessionVotes, models: int) -> Bools:
+    """The votes that ratings are made from: those that count, unless a model has hardly any of them."""
+    everything = np.ones(len(votes.score), dtype=np.bool_)
+    if votes.counted is None:
+        return everything
+    shown, counted = (
+        np.bincount(np.concatenate([votes.a[rows], votes.b[rows]]), minlength=models)
+        for rows in (everything, votes.counted)
+    )
+    return votes.counted if bool((counted[shown > 0] >= _REFERENCE_VOTES).all()) else everything
 
 
 def _likelihood(votes: SessionVotes, outcomes: Floats, place: Ints) -> Floats:

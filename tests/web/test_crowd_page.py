@@ -62,8 +62,9 @@ def test_a_change_is_shown_previewed_and_explained(running):
     assert "in the first ten votes of a voter, among the last 75 votes" in text
     assert "2 sessions have votes in this direction." in text
     assert "Evidence 31.9; the bar is 13.3" in text
-    assert page.count('name="session" value="') == 2
-    preview = client.get("/operator/arenas/arena/exclude?session=1&session=2&reason=crowd")
+    assert 'name="sessions" value="1 2"' in page
+    given = {"act": "preview", "sessions": "1 2", "reason": "crowd"}
+    preview = client.post("/operator/arenas/arena/exclude", data=given)
     assert preview.status_code == 200
     refused = client.post(f"{PAGE}/12/explain", data={"reason": " "})
     assert refused.status_code == 422

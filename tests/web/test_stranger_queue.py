@@ -103,6 +103,7 @@ def test_a_voter_votes_while_strangers_are_refused(shared):
         assert refused.json()["type"] == "urn:tiltyard:problem:crowded"
         assert shared.client(cookies={"tiltyard_session": "forged.forged"}).post(ASK).status_code == 503
         assert shared.client("tyt_forged").get("/api/v1/me").status_code == 503
+        assert [shared.client().get(path).status_code for path in ("/healthz", "/readyz")] == [200, 200]
         matchup = voter.post(ASK).json()["matchup"]
         assert voter.get(f"/m/{matchup}/a").status_code == 200
         assert voter.post(f"/api/v1/matchups/{matchup}/vote", json={"winner": "tie"}).status_code == 200

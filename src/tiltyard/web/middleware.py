@@ -47,6 +47,8 @@ ResponseFormatter = Callable[[Scope, Response], Response]
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _STATUS_PAGES = frozenset({"/healthz", "/readyz", "/metrics"})
+#: Asked by whoever restarts processes that do not answer: in a flood they must not wait.
+_PROBES = frozenset({"/healthz", "/readyz"})
 #: Paths with larger limits: imports and uploads of answers.
 _IMPORTS = re.compile(r"/api/v1/arenas/[^/]+/responses")
 _UPLOADS = re.compile(r"/operator/arenas/([^/]+)/uploads")
@@ -100,7 +102,7 @@ class EdgeMiddleware:
 
         try:
             refusal, receiving = self._checked(scope, receive, headers)
-            if refusal is None and self._senders is not None:
+            if refusal is None and self._senders is not None and scope["path"] not in _PROBES:
                 turn = self._strangers.take()
                 if turn is None and not self._senders.knows(scope):
                     read = await _read_ahead(receiving, headers)

@@ -21,6 +21,7 @@ from tiltyard.arena.operators.session_erasure import (
     erase_voter,
     find_arenas_of_voter,
 )
+from tiltyard.arena.rating.crowd_watch import CrowdWatch
 from tiltyard.arena.rating.log_replay import replay_log
 from tiltyard.arena.rating.rater_progress import read_rater_progress
 from tiltyard.arena.voting.voter_requests import Voter
@@ -287,6 +288,17 @@ def test_lists_of_sessions_name_the_new_number(database, busy):
     for table in ("events WHERE kind = 26", "crowd_changes"):
         ((kept,),) = read(database, f"SELECT detail FROM {table}")
         assert kept == {"sessions": [7, number, 2], "votes": 3}
+
+
+def test_the_watch_of_the_crowd_is_made_again_without_the_number(database, busy):
+    rated_rows(database, busy)
+    ((state,),) = read(database, "SELECT state FROM crowd_watches")
+    assert 1 in CrowdWatch.restore(state).latest_votes().session
+    erase(database)
+    assert read(database, "SELECT count(*) FROM crowd_watches") == [(0,)]
+    rated_rows(database, busy)
+    for (state,) in read(database, "SELECT state FROM crowd_watches"):
+        assert 1 not in CrowdWatch.restore(state).latest_votes().session
 
 
 def test_a_person_who_signed_in_is_unknown_afterwards(database, busy):

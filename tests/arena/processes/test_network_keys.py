@@ -85,3 +85,15 @@ def test_remarks_and_words_of_reports_go_when_the_arena_says(database, arena):
     with connect(database) as connection:
         assert connection.execute("SELECT count(*) FROM remarks").fetchone() == (0,)
         assert connection.execute("SELECT note FROM complaints").fetchall() == [(None,)]
+
+
+def test_where_a_session_came_from_goes_after_a_month(database):
+    with connect(database) as connection:
+        connection.execute(
+            "INSERT INTO sessions (session, source, network, language) OVERRIDING SYSTEM VALUE VALUES (7, 0, 99, 'de')"
+        )
+    for days, network in ((29, 99), (31, None)):
+        retain(database, NOW + timedelta(days=days))
+        with connect(database) as connection:
+            row = connection.execute("SELECT network, language FROM sessions WHERE session = 7").fetchone()
+        assert row == (network, "de")

@@ -36,10 +36,10 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 #: Intervals in a row that must agree, how well, and for how long together at least: faster votes are hasty ones.
-_KEY_INTERVALS = 5
+_KEY_INTERVAL_COUNT = 5
 _INTERVAL_SECONDS = 0.2
 _LEAST_KEY_SECONDS = 2.5
-_LEAST_SESSIONS = 3
+_LEAST_SESSION_COUNT = 3
 
 #: Votes of a session on one model: fewer show nothing, and for more there is the test of single sessions.
 _LEAST_MODEL_VOTES = 2
@@ -55,7 +55,7 @@ _RANDOM_VOTER_SHARES = (0.02, 0.5)
 _RANDOM_WIN_SHARE = 0.42
 #: Voters differ from that in ways that nobody knows: so many times the expected number is allowed for.
 _EXPECTED_MARGIN_RATIO = 1.2
-_LEAST_TOGETHER_SESSIONS = 15
+_LEAST_TOGETHER_COUNT = 15
 #: The probability that a group is found where there is none, for all models and both directions together.
 _FALSE_GROUP_SHARE = 1e-4
 #: Nodes and weights of a normal distribution (Gauss–Hermite, five of them).
@@ -85,11 +85,11 @@ def find_groups_in_step(shown: ShownMatchups) -> list[SessionGroup]:
     session = shown.session[order]
     gap = np.diff(shown.ended[order])
     same = session[1:] == session[:-1]
-    windows = len(gap) - _KEY_INTERVALS + 1
+    windows = len(gap) - _KEY_INTERVAL_COUNT + 1
     if windows < 1:
         return []
-    rows = np.lib.stride_tricks.sliding_window_view(gap, _KEY_INTERVALS)
-    whole = np.lib.stride_tricks.sliding_window_view(same, _KEY_INTERVALS).all(axis=1)
+    rows = np.lib.stride_tricks.sliding_window_view(gap, _KEY_INTERVAL_COUNT)
+    whole = np.lib.stride_tricks.sliding_window_view(same, _KEY_INTERVAL_COUNT).all(axis=1)
     rows, owner = rows[whole], session[:windows][whole]
     slow = rows.sum(axis=1) >= _LEAST_KEY_SECONDS
     rows, owner = rows[slow], owner[slow]
@@ -104,7 +104,7 @@ def find_groups_in_step(shown: ShownMatchups) -> list[SessionGroup]:
     size = int(key.max()) + 1
     graph = coo_array((np.ones(len(key)), (np.tile(place, 2), key)), shape=(size, size))
     part = connected_components(graph, directed=False)[1][:first]
-    groups = [sessions[part == one] for one in np.flatnonzero(np.bincount(part) >= _LEAST_SESSIONS)]
+    groups = [sessions[part == one] for one in np.flatnonzero(np.bincount(part) >= _LEAST_SESSION_COUNT)]
     found = [SessionGroup(VoterTest.IN_STEP, tuple(members.tolist())) for members in groups]
     return sorted(found, key=lambda group: (-len(group.sessions), group.sessions))
 
@@ -126,7 +126,7 @@ def find_groups_together(votes: SessionVotes, models: int) -> list[SessionGroup]
         counts, careful, expected = _counted(sides, parts, models)
         level = pdtrc(np.maximum(counts - 1.0, 0.0), _EXPECTED_MARGIN_RATIO * expected)
         sure = level <= _FALSE_GROUP_SHARE / (2 * models * len(_TAIL_SHARES))
-        sure &= (counts >= _LEAST_TOGETHER_SESSIONS) & (careful <= _CAREFUL_SHARE * len(sessions))
+        sure &= (counts >= _LEAST_TOGETHER_COUNT) & (careful <= _CAREFUL_SHARE * len(sessions))
         for side, model in np.argwhere(sure).tolist():
             unlikely = float(level[side, model])
             if (side, model) not in best or unlikely < best[side, model][0]:

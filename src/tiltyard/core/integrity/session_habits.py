@@ -32,17 +32,17 @@ Bools = npt.NDArray[np.bool_]
 #: How often a session of honest voters may be flagged, by each test.
 _FALSE_FLAG_SHARE = 0.0005
 _LEAST_MATCHUPS = 10
-_LEAST_SKIPS = 5
+_LEAST_SKIP_COUNT = 5
 #: Whoever dislikes what a model writes may skip it more often; these are odds.
-_SKIP_TASTE_ODDS = 2.0
+_SKIP_TASTE_RATIO = 2.0
 _HASTY_SHARE = 0.25
 #: In logarithms of seconds.
-_LEAST_TIME_SPREAD = 0.4
+_TIME_SPREAD_RATIO = 0.4
 #: Faster votes than this are hasty ones, whatever their rhythm.
 _LEAST_MEAN_SECONDS = 0.5
 _LEAST_SECONDS = 0.05
 #: Sessions and models that are looked at closely: whose skips are this many standard deviations away.
-_CLOSER_LOOK_DEVIATIONS = 2.0
+_CLOSER_LOOK_LIMIT = 2.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,10 +91,10 @@ def _skips(shown: ShownMatchups, place: Ints, shape: tuple[int, int]) -> list[Vo
     share = (skips / matchups)[:, None]
     variance = n * share * (1.0 - share) * (1.0 - n / matchups[:, None])
     away = (k - n * share) / np.sqrt(np.maximum(variance, 1e-12))
-    enough = (matchups >= _LEAST_MATCHUPS) & (skips >= _LEAST_SKIPS)
+    enough = (matchups >= _LEAST_MATCHUPS) & (skips >= _LEAST_SKIP_COUNT)
     found: list[VoterSign] = []
     level = _FALSE_FLAG_SHARE / (2 * shape[1])
-    for one in np.flatnonzero(enough & (np.abs(away).max(axis=1) >= _CLOSER_LOOK_DEVIATIONS)).tolist():
+    for one in np.flatnonzero(enough & (np.abs(away).max(axis=1) >= _CLOSER_LOOK_LIMIT)).tolist():
         of = (int(matchups[one]), int(skips[one]))
         chances = [_skip_chance(int(n[one, m]), int(k[one, m]), of, usual[m]) for m in range(shape[1])]
         rarest = int(np.argmin(chances))
@@ -124,8 +124,8 @@ def _skip_chance(n: int, k: int, of: tuple[int, int], usual: float) -> float:
     log = -(gammaln(counts + 1) + gammaln(n - counts + 1) + gammaln(rest + 1) + gammaln(others - rest + 1))
     ends = []
     for odds, chosen in (
-        (usual * _SKIP_TASTE_ODDS, counts >= k),
-        (usual / _SKIP_TASTE_ODDS, counts <= k),
+        (usual * _SKIP_TASTE_RATIO, counts >= k),
+        (usual / _SKIP_TASTE_RATIO, counts <= k),
     ):
         weight = log + counts * np.log(odds)
         weight = np.exp(weight - weight.max())
@@ -156,7 +156,7 @@ def _regular(shown: ShownMatchups, place: Ints) -> list[VoterSign]:
     count = np.bincount(at, minlength=int(place.max()) + 1)
     mean = sum_by_index(at, logs, len(count)) / np.maximum(count, 1)
     squares = sum_by_index(at, (logs - mean[at]) ** 2, len(count))
-    chance = chdtr(np.maximum(count - 1, 1), squares / _LEAST_TIME_SPREAD**2)
+    chance = chdtr(np.maximum(count - 1, 1), squares / _TIME_SPREAD_RATIO**2)
     found: list[VoterSign] = []
     tested = (count >= _LEAST_MATCHUPS) & (mean >= np.log(_LEAST_MEAN_SECONDS))
     for one in np.flatnonzero(tested & (chance <= _FALSE_FLAG_SHARE)).tolist():

@@ -286,7 +286,7 @@ def test_settings_are_changed_after_a_review(opened, audited):
 def test_a_voter_is_looked_at_excluded_and_restored(opened, audited):
     go(opened, f"{BASE}/voters")
     page = opened.page
-    assert "no session votes unlike the others" in page.locator("main").inner_text()
+    assert "no session is unlike the others" in page.locator("main").inner_text()
     follow(page.get_by_role("link", name="2", exact=True))
     assert page.locator("tbody tr").count() == 8
     page.get_by_label("Reason").fill("always <left>")

@@ -252,7 +252,7 @@ def test_a_number_of_a_process_that_is_not_the_server_misleads_nobody(used, monk
     path = used / "postgres" / "data" / "postmaster.pid"
     lines = path.read_text().splitlines(keepends=True)
     os.kill(int(lines[0]), signal.SIGQUIT)
-    wait_until(lambda: not postmaster(used) or not postmaster(used).alive())
+    wait_until(lambda: (found := postmaster(used)) is None or not found.alive())
     sleeper = subprocess.Popen(["sleep", "60"])
     try:
         server.write(path, "".join([f"{sleeper.pid}\n", *lines[1:]]))

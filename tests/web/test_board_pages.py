@@ -82,7 +82,7 @@ def test_the_page_says_how_many_votes_would_change_first_place(reader):
         page = " ".join(re.sub("<[^>]*>", "", board(reader, **query).text).split())
         words = f"{NUMBER(shown)} more vote" if said["votes"] else f"More than {NUMBER(shown)} votes"
         assert words in page
-        assert "change first place." in page
+        assert "change first place." in page or "change the first row." in page
 
 
 def test_the_board_of_random_pairs_stands_beside_the_official_one(place, reader):

@@ -66,7 +66,7 @@ def test_work_that_nobody_does_is_late(running):
         ("Thinning out old boards", "late"),
         ("Deletion of withdrawn files", "late"),
         ("Deletion of arenas that are due", "late"),
-        ("Deletion of live prompts and answers that are due", "late"),
+        ("Deletion of texts and hashes of addresses that are due", "late"),
         ("Votes of new voters that have waited long enough", "late"),
     ]
     assert "Scheduled jobs run in the rater process." in page

@@ -131,7 +131,11 @@ def rated_rows(database, arena):
             return await latest_snapshot(connection, arena.arena, 0)
 
     snapshot = asyncio.run(scene())
-    return json.loads(snapshot.document)["rows"], snapshot.generation
+    rows = json.loads(snapshot.document)["rows"]
+    for row in rows:
+        # How many votes a rule still needs is estimated from what was served: matchups that were open have ended.
+        row["waiting"] = [{**rule, "missing": None} for rule in row["waiting"]]
+    return rows, snapshot.generation
 
 
 def sessions_in_state(database):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from lab.study_pages import write_page
 from tiltyard._version import __version__
 from tiltyard.core.ratings.paired_difference import (
     MIN_SEQUENCE_PROMPTS,
@@ -164,10 +164,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     command = f"python -m lab.ab_study --worlds {options.worlds} --score-worlds {options.score_worlds}"
     text = ab_page(options.worlds, options.score_worlds, command)
-    if options.out is None:
-        sys.stdout.write(text)
-    else:
-        options.out.write_text(text, encoding="utf-8")
+    write_page(text, options.out)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from lab.study_pages import write_page
 from tiltyard._version import __version__
 from tiltyard.core.judging.diagnostics.rater_agreement import (
     AgreementFigure,
@@ -179,10 +179,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, help="a Markdown file")
     options = parser.parse_args(arguments)
     text = agreement_page(options.worlds, f"python -m lab.agreement_study --worlds {options.worlds}")
-    if options.out is None:
-        sys.stdout.write(text)
-    else:
-        options.out.write_text(text, encoding="utf-8")
+    write_page(text, options.out)
 
 
 if __name__ == "__main__":

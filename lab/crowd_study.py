@@ -7,7 +7,6 @@ it at full size, in about half an hour.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from lab.study_pages import write_page
 from tiltyard._version import __version__
 from tiltyard.core.integrity.crowd_drift import CrowdDrift, WatchedVotes
 from tiltyard.core.integrity.vote_groups import VOTE_GROUPS
@@ -328,10 +328,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             text = crowd_page(size, command, pool.map)
     else:
         text = crowd_page(size, command)
-    if options.out is None:
-        sys.stdout.write(text)
-    else:
-        options.out.write_text(text, encoding="utf-8")
+    write_page(text, options.out)
     return 0
 
 

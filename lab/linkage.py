@@ -8,7 +8,6 @@ in about two minutes.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from lab.study_pages import write_page
 from tiltyard._version import __version__
 from tiltyard.arena.log.battle_release import BattleRelease, ReleaseChoice, make_release, shuffle_rows
 from tiltyard.arena.log.votes import ArenaNames, Ballots
@@ -491,10 +491,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     said = f"--votes {' '.join(map(str, options.votes))} --worlds {options.worlds}"
     text = linkage_page(options.votes, options.worlds, f"python -m lab.linkage {said}")
-    if options.out is None:
-        sys.stdout.write(text)
-    else:
-        options.out.write_text(text, encoding="utf-8")
+    write_page(text, options.out)
     return 0
 
 

@@ -7,7 +7,6 @@ it at full size, in a few minutes.
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from lab.study_pages import write_page
 from tiltyard._version import __version__
 from tiltyard.core.integrity.session_groups import find_groups_in_step, find_groups_together
 from tiltyard.core.integrity.session_habits import ShownMatchups, find_habits
@@ -272,10 +272,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"python -m lab.voter_study --seeds {options.seeds} --models {options.models} --sizes {options.sizes}"
     )
     text = study_page(sizes, options.models, options.seeds, options.timed, said)
-    if options.out is None:
-        sys.stdout.write(text)
-    else:
-        options.out.write_text(text, encoding="utf-8")
+    write_page(text, options.out)
     return 0
 
 

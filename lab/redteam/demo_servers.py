@@ -14,8 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tiltyard.arena.demo_arena import DemoScript, fill_demo_arena
+from tiltyard.arena.demo_arena import fill_demo_arena
 from tiltyard.arena.registry import open_registry
+from tiltyard.cli.demo import demo_script
 from tiltyard.client import Client
 from tiltyard.errors import TiltyardError
 from tiltyard.postgres.connections import connect
@@ -23,7 +24,6 @@ from tiltyard.postgres.embedded_server import EmbeddedServer
 from tiltyard.postgres.schema_migrations import migrate
 from tiltyard.settings.environment import Environment
 from tiltyard.settings.serving_settings import ServingSettings
-from tiltyard.simulation import demo
 
 __all__ = ["ARENA", "copy_database", "fill_arena", "open_server", "serve"]
 
@@ -53,23 +53,11 @@ def _database_user() -> str | None:
 
 def fill_arena(url: str, home: Path, votes: int, seed: int) -> None:
     """Let the demo's people vote, on a private address, where every vote counts."""
-    script = DemoScript(
-        arena=ARENA,
-        title="Invented models",
-        answers=tuple(demo.demo_answers()),
-        people=demo.human_preference(),
-        judges=demo.judge_preference(),
-        retired=demo.RETIRED,
-        newcomer=demo.NEWCOMER,
-        pushed=demo.PUSHED,
-        remarks=demo.REMARKS,
-        complaint=demo.COMPLAINT,
-    )
 
     async def fill() -> None:
         environment = Environment(home=home, database_url=url, variables={})
         async with open_registry(url, environment, ServingSettings()) as registry:
-            await fill_demo_arena(registry, script, votes=votes, seed=seed)
+            await fill_demo_arena(registry, demo_script(), votes=votes, seed=seed)
 
     asyncio.run(fill())
 

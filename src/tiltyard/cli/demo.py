@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tiltyard.settings.serving_settings import ServingSettings
     from tiltyard.web.startup import StartupResult
 
-__all__ = ["app"]
+__all__ = ["app", "demo_script"]
 
 _ARENA = "demo"
 #: Variables that point to external resources. The demo ignores them.
@@ -157,10 +157,11 @@ async def _filled(
     from tiltyard.arena.registry import open_registry
 
     async with open_registry(url, environment, settings) as registry:
-        return await fill_demo_arena(registry, _demo_script(), votes=votes, seed=seed, on_vote=on_vote)
+        return await fill_demo_arena(registry, demo_script(), votes=votes, seed=seed, on_vote=on_vote)
 
 
-def _demo_script() -> DemoScript:
+def demo_script() -> DemoScript:
+    """What happens in the demo's arena."""
     from tiltyard.arena.demo_arena import DemoScript
     from tiltyard.simulation import demo as content
 

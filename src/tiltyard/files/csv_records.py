@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from tiltyard.errors import UnreadableFile
 from tiltyard.files.input_file import InputFile, translate_read_errors
-from tiltyard.files.read_limits import LINE_BYTES, bounded_text_lines
+from tiltyard.files.read_limits import LINE_BYTES, bounded_lines
 from tiltyard.files.records import Record, reject_duplicate_columns
 
 __all__ = ["CsvRecords"]
@@ -48,7 +48,7 @@ class CsvRecords:
     def lines(self, name: str) -> Iterator[tuple[str, list[str]]]:
         """Every non-empty line below the header, unprocessed, with its location in the file called ``name``."""
         with translate_read_errors(self.name), self.file.open_text() as stream:
-            reader = _rows(bounded_text_lines(name, stream), self.delimiter)
+            reader = _rows(bounded_lines(name, stream), self.delimiter)
             next(reader, None)
             while True:
                 where = f"{name}, line {reader.line_num + 1}"

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import BinaryIO, TextIO
+from typing import IO, AnyStr
 
 from tiltyard.errors import UnreadableFile
 
@@ -20,7 +20,6 @@ __all__ = [
     "JSON_VALUE_BYTES",
     "LINE_BYTES",
     "bounded_lines",
-    "bounded_text_lines",
     "check_expansion",
     "format_bytes",
     "is_bomb",
@@ -55,18 +54,8 @@ def check_expansion(where: str, size: int, packed: int, advice: str) -> None:
         )
 
 
-def bounded_lines(name: str, stream: BinaryIO) -> Iterator[bytes]:
-    """The lines of a stream; raises at one that is too long, before it is in memory."""
-    number = 0
-    while line := stream.readline(LINE_BYTES + 1):
-        number += 1
-        if len(line) > LINE_BYTES:
-            raise _long_line(name, number)
-        yield line
-
-
-def bounded_text_lines(name: str, stream: TextIO) -> Iterator[str]:
-    """The same of text."""
+def bounded_lines(name: str, stream: IO[AnyStr]) -> Iterator[AnyStr]:
+    """The lines of a stream of bytes or text; raises at one that is too long, before it is in memory."""
     number = 0
     while line := stream.readline(LINE_BYTES + 1):
         number += 1

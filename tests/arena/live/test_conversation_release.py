@@ -13,7 +13,7 @@ from tiltyard.arena.live.conversation_release import CONVERSATION_COLUMNS, EXACT
 from tiltyard.arena.live.live_records import TurnEnd
 from tiltyard.arena.live.live_store import finish_turn, number_prompt
 from tiltyard.arena.live.prompt_promotion import promote_prompts
-from tiltyard.arena.live.text_retention import delete_old_texts
+from tiltyard.arena.operators.data_retention import delete_old_texts
 from tiltyard.arena.operators.session_erasure import erase_session
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.core.battles import Kind

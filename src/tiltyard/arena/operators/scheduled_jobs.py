@@ -25,8 +25,8 @@ from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import open_configured_storage
 from tiltyard.arena.judging.judge_panel import open_panel
 from tiltyard.arena.judging.judge_voters import judge_arena
-from tiltyard.arena.live.text_retention import delete_old_accounts, delete_old_texts
 from tiltyard.arena.operators.arena_deletion import delete_due_arenas
+from tiltyard.arena.operators.data_retention import delete_old_accounts, delete_old_texts
 from tiltyard.arena.operators.job_status import JOB_SCHEDULES, last_whole_week
 from tiltyard.arena.operators.reported_week import report_arena
 from tiltyard.arena.operators.schedule_status import keep_failure

@@ -12,10 +12,10 @@ from typing import Any
 
 from tiltyard.arena.accounts import new_session_number
 from tiltyard.arena.content.arenas import Arena, find_arena, read_log_head
-from tiltyard.arena.live.text_retention import forget_unwritten_prompts
 from tiltyard.arena.log.buckets import find_statement
 from tiltyard.arena.log.event_log import HUMAN, LogBatch, LogKind, append_batch
 from tiltyard.arena.log.rewrite_permits import permit_rewriting
+from tiltyard.arena.operators.data_retention import forget_unwritten_prompts
 from tiltyard.errors import Conflict, InputError
 from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
 from tiltyard.postgres.connections import translate_errors

@@ -1,7 +1,8 @@
 """Watches the votes of people in one arena for changes of the crowd.
 
-A vote that waits is compared with the ratings, and they learn from it only when it is admitted. Votes are tested in blocks that the log alone determines, so that
-a watch finds the same changes at the same positions however it is fed, and if it is saved and restored in between.
+A vote that waits is compared with the ratings, and they learn from it only when it is admitted. Votes are tested in
+blocks that the log alone determines, so that a watch finds the same changes at the same positions however it is fed,
+and if it is saved and restored in between.
 """
 
 from __future__ import annotations

@@ -16,7 +16,8 @@ from tiltyard.core.board.settled_order import claims_nothing
 __all__ = ["Headline", "PlaceWord", "UnplacedModel", "claimed_place", "headline_of"]
 
 #: ``no-votes``: before the first vote. ``unclaimed``: the board claims no ranks at all. ``too-few``: there are not two
-#: models to compare. ``nobody``: no order is settled, or most models cannot be placed. ``first``: one model is first. ``shared``: several may be.
+#: models to compare. ``nobody``: no order is settled, or most models cannot be placed. ``first``: one model is first.
+#: ``shared``: several may be.
 HeadlineCase = Literal["no-votes", "unclaimed", "too-few", "nobody", "first", "shared"]
 #: How sure the place of a model is.
 PlaceWord = Literal["settled", "shared", "unplaced"]
@@ -65,17 +66,19 @@ def headline_of(board: BoardDocument | FilteredBoard) -> Headline:
         return Headline("too-few")
     if claims_nothing(board.settled):
         return Headline("nobody")
-    unplaced = [row for row in ranked if claimed_place(row, len(ranked)) == "unplaced"]
+    unplaced = tuple(
+        UnplacedModel(row.model, row.votes) for row in ranked if claimed_place(row, len(ranked)) == "unplaced"
+    )
     if 2 * len(unplaced) > len(ranked):
         # To be first of a few is no first place.
-        return Headline("nobody", unplaced=tuple(UnplacedModel(row.model, row.votes) for row in unplaced))
+        return Headline("nobody", unplaced=unplaced)
     leaders = [row.model for row in ranked if row.rank_low == 1 and row.rank_high != len(ranked)]
     return Headline(
         "first" if len(leaders) == 1 else "shared",
         leaders=tuple(leaders[:_NAMED_MODEL_COUNT]),
         more=max(len(leaders) - _NAMED_MODEL_COUNT, 0),
         below=len(ranked) - len(leaders) - len(unplaced),
-        unplaced=tuple(UnplacedModel(row.model, row.votes) for row in unplaced),
+        unplaced=unplaced,
         error=board.method.policy.proven_alpha,
     )
 

@@ -151,7 +151,8 @@ class HonestVoter:
     async def run(self, ends: float) -> None:
         await asyncio.sleep(self._rng.uniform(0, self._orders.reading[1]))
         while time.perf_counter() < ends:
-            asked = await self._ask("matchup", json_request(f"{self._api}/matchups", {}, **self._own()))
+            kind = "first matchup" if self._proof else "matchup"
+            asked = await self._ask(kind, json_request(f"{self._api}/matchups", {}, **self._own()))
             if asked is None:
                 await asyncio.sleep(1.0)
                 continue
@@ -348,7 +349,7 @@ async def send_slowly(orders: CrowdOrders, report: CrowdReport, ends: float) -> 
         try:
             reader, writer = await asyncio.open_connection("127.0.0.1", orders.port)
             writer.write(head[:-_SLOW_BODY_BYTES])
-            while time.perf_counter() < ends and not reader.at_eof():
+            while time.perf_counter() < ends and not reader.at_eof() and not writer.is_closing():
                 writer.write(b"y")
                 await asyncio.sleep(1.0)
             report.note("slow body", 0)

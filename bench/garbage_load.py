@@ -53,7 +53,7 @@ class GarbageSettings:
     seconds: float = 180.0
     honest: int = 50
     #: Connections of those who send garbage, and further ones that send a body byte by byte.
-    connections: int = 300
+    connections: int = 2_000
     slow: int = 100
     #: Sessions that passed the gate and are used for garbage.
     sessions: int = 500
@@ -258,7 +258,11 @@ def page(found: Flood, settings: GarbageSettings) -> str:
         f"| honest requests, slowest, ms | {found.percentile(100):,.0f} |",
         f"| memory of the web processes, MiB: first, highest, highest of the second half | {mib} |",
         f"| cores of {cores} used by the web processes | {found.cpu['web'] / found.garbage.seconds:.2f} |",
-        f"| by PostgreSQL | {found.cpu['PostgreSQL'] / found.garbage.seconds:.2f} |",
+        *(
+            f"| by {group} | {found.cpu[group] / found.garbage.seconds:.2f} |"
+            for group in sorted(found.cpu.keys() - {"web"})
+        ),
+        f"| by the clients | {(found.garbage.cpu + found.honest.cpu) / found.garbage.seconds:.2f} |",
         "",
         "Rows before and after:",
         "",

@@ -1,11 +1,11 @@
 """CPU time of two installed versions, run in turn: `python bench/two_versions.py --old PYTHON --new PYTHON`.
 
 PYTHON is the interpreter of an environment in which one version is installed from its wheel, with the extra
-`arena` (for the cases with a server). Only what both versions have is used: the public API, the commands and the HTTP API. Each pair runs
-every case once with either version, the order alternating, so that a busy machine slows both alike.
+`arena` (for the cases with a server). Only what both versions have is used: the public API, the commands and the HTTP
+API. Each pair runs every case once with either version, the order alternating, so that a busy machine slows both alike.
 
 With `--limits` the limits of sessions and networks are counted, as on a public address, and nobody reaches them. What
-the defences cost on the path of a vote: `--old` is a version before them, the commit 64b3e640; `--only "vote cycle" --limits`.
+the defences cost on the path of a vote: `--only "vote cycle" --limits`, with `--old` a version before them (64b3e640).
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ import re
 import statistics
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tiltyard import Client
@@ -47,6 +48,8 @@ class Version:
     python: Path
     address: str
     process: int
+    #: How long each vote took, with its matchup and both responses, in seconds of the clock.
+    vote_seconds: list[float] = field(default_factory=list)
 
 
 def cpu_seconds(root: int) -> float:
@@ -95,10 +98,12 @@ def cycle(version: Version, _: Path) -> float:
     for _voter in range(3):
         with Client(version.address) as voter:
             for _vote in range(CYCLE_VOTES // 3):
+                asked = time.perf_counter()
                 matchup = voter.next_matchup("demo")
                 voter.response(matchup.matchup, "a")
                 voter.response(matchup.matchup, "b")
                 voter.vote(matchup.matchup, "model_a")
+                version.vote_seconds.append(time.perf_counter() - asked)
     return cpu_seconds(version.process) - start
 
 
@@ -187,6 +192,13 @@ def main() -> None:
             print(
                 f"| {name} | {before:.3f} | {after:.3f} | {middle:.3f} | {low:.3f}–{high:.3f} |", flush=True
             )
+        for version in (old, new):
+            if version.vote_seconds:
+                waits = statistics.quantiles(version.vote_seconds, n=100)
+                print(
+                    f"{version.name}: {len(version.vote_seconds):,} votes, each with its matchup and both "
+                    f"responses: p50 {waits[49] * 1000:.1f} ms, p99 {waits[98] * 1000:.1f} ms"
+                )
 
 
 if __name__ == "__main__":

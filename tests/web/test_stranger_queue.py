@@ -40,7 +40,7 @@ def test_turns_are_passed_on_in_order_and_end_once():
         first.end()
         await asyncio.gather(*tasks)
         last = queue.take()
-        return order, last is not None and queue.take() is None, queue._networks
+        return order, last is not None and queue.take() is None, queue._waiting
 
     assert asyncio.run(scene()) == (["a", "b", "c"], True, {})
 
@@ -61,6 +61,57 @@ def test_one_network_has_a_part_of_the_line_only():
         return length
 
     assert asyncio.run(scene()) == 3
+
+
+def test_networks_are_called_in_turn():
+    async def scene():
+        queue, order = StrangerQueue(at_once=1), []
+        first = queue.take()
+
+        async def waiting(network):
+            turn = await queue.wait(network)
+            order.append(network)
+            turn.end()
+
+        tasks = [
+            asyncio.create_task(waiting(network)) for network in ("loud", "loud", "loud", "new", "newer")
+        ]
+        await asyncio.sleep(0)
+        first.end()
+        await asyncio.gather(*tasks)
+        return order, len(queue)
+
+    assert asyncio.run(scene()) == (["loud", "new", "newer", "loud", "loud"], 0)
+
+
+def test_beside_voters_one_stranger_runs_and_the_next_after_a_rest(monkeypatch):
+    monkeypatch.setattr(stranger_queue, "_TURN_SECONDS", 1000.0)
+    monkeypatch.setattr(stranger_queue, "_VOTERS_STAY_SECONDS", 1000.0)
+    monkeypatch.setattr(stranger_queue, "_REST_RATIO", 0.0)
+
+    async def scene():
+        queue, running = StrangerQueue(at_once=3), []
+        taken = [queue.take() for _ in range(3)]
+        tasks = [asyncio.create_task(queue.wait(str(number))) for number in range(4)]
+        for task in tasks:
+            task.add_done_callback(lambda done: running.append(done.result()))
+        await asyncio.sleep(0)
+        queue.note_voter()
+        for turn in taken:
+            turn.end()
+        # At the end of a turn nobody is called at once: there is a rest first.
+        resting = len(queue)
+        while not running:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        beside = len(running)
+        queue._voter_seen_at -= 2000.0
+        running[0].end()
+        await asyncio.gather(*tasks)
+        return resting, beside, len(running)
+
+    assert asyncio.run(scene()) == (4, 1, 4)
 
 
 def test_who_takes_long_holds_nobody_up(monkeypatch):
@@ -175,4 +226,5 @@ def test_a_body_that_comes_slowly_takes_no_place_in_the_line(shared):
 
 
 async def _call(queue):
-    queue.pass_on()
+    queue._at_once, queue._running = 1, 1
+    queue.end_turn(0.0)

@@ -104,7 +104,7 @@ class EdgeMiddleware:
             refusal, receiving = self._checked(scope, receive, headers)
             if refusal is None and self._senders is not None and scope["path"] not in _PROBES:
                 turn = self._strangers.take()
-                if turn is None and not self._senders.knows(scope):
+                if turn is None and not self._passes(self._senders, scope):
                     read = await _read_ahead(receiving, headers)
                     if read is None:
                         return
@@ -120,6 +120,13 @@ class EdgeMiddleware:
             if turn is not None:
                 turn.end()
             self._note(scope, status, time.perf_counter() - started)
+
+    def _passes(self, senders: KnownSenders, scope: Scope) -> bool:
+        """Whether a request passes those who wait, because its sender is known."""
+        known = senders.knows(scope)
+        if known:
+            self._strangers.note_voter()
+        return known
 
     def _note(self, scope: Scope, status: int, seconds: float) -> None:
         route = getattr(scope.get("endpoint"), "__name__", "none")

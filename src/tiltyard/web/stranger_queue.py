@@ -1,13 +1,16 @@
 """Requests of strangers: a few run at once, and the others wait in line, so that those of voters do not.
 
 A flood of requests without a session, or of sessions that ask for what is not theirs, would otherwise stand before every
-vote in the event loop and at the database. Nobody is refused before the line is full.
+vote in the event loop and at the database. While voters are there, the line moves slowly: few strangers run at once, and
+after each there is a rest, so that a flood takes a part of the processor only. Networks are called in turn: whoever sends
+much waits behind themselves. Nobody is refused before the line is full.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, deque
+import math
+from collections import deque
 
 from tiltyard.instruments import STRANGERS
 
@@ -17,6 +20,12 @@ __all__ = ["StrangerQueue", "StrangerTurn"]
 _CONCURRENT_REQUEST_LIMIT = 8
 _WAITING_REQUEST_LIMIT = 256
 _WAITING_OF_NETWORK_LIMIT = 128
+#: Requests that run at once while voters are there and strangers wait.
+_BESIDE_VOTERS_LIMIT = 1
+#: The rest after such a request: so many times as long as it ran.
+_REST_RATIO = 0.5
+#: For how long voters count as there after a request of theirs.
+_VOTERS_STAY_SECONDS = 1.0
 #: For how long a request counts as running. What takes longer waits for something and uses no CPU.
 _TURN_SECONDS = 0.1
 
@@ -24,18 +33,20 @@ _TURN_SECONDS = 0.1
 class StrangerTurn:
     """A request that runs. It ends once: when it was answered, or after a while."""
 
-    __slots__ = ("_queue", "_timer")
+    __slots__ = ("_began", "_queue", "_timer")
 
     def __init__(self, queue: StrangerQueue) -> None:
+        loop = asyncio.get_running_loop()
         self._queue: StrangerQueue | None = queue
-        self._timer = asyncio.get_running_loop().call_later(_TURN_SECONDS, self.end)
+        self._began = loop.time()
+        self._timer = loop.call_later(_TURN_SECONDS, self.end)
 
     def end(self) -> None:
         """Let the next one run."""
         queue, self._queue = self._queue, None
         if queue is not None:
             self._timer.cancel()
-            queue.pass_on()
+            queue.end_turn(asyncio.get_running_loop().time() - self._began)
 
 
 class StrangerQueue:
@@ -47,48 +58,68 @@ class StrangerQueue:
         longest: int = _WAITING_REQUEST_LIMIT,
         of_network: int = _WAITING_OF_NETWORK_LIMIT,
     ) -> None:
-        self._free = at_once
+        self._running = 0
+        self._at_once = at_once
+        self._voter_seen_at = -math.inf
         self._longest = longest
         self._of_network = of_network
-        self._waiting: deque[asyncio.Future[None]] = deque()
-        self._networks: Counter[str] = Counter()
+        #: Those who wait, by network. The first network is called next.
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        self._length = 0
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return self._length
 
     def take(self) -> StrangerTurn | None:
         """A turn, if one is free and nobody waits; ``None`` otherwise."""
-        if self._waiting or not self._free:
+        if self._waiting or self._running >= self._at_once:
             return None
-        self._free -= 1
+        self._running += 1
         return StrangerTurn(self)
+
+    def note_voter(self) -> None:
+        """Somebody who is known passes those who wait: for a while, the line moves slowly."""
+        self._voter_seen_at = asyncio.get_running_loop().time()
 
     async def wait(self, network: str) -> StrangerTurn | None:
         """Wait in line for a turn; ``None`` if the line is full, or the part of it that one network may have."""
-        if len(self._waiting) >= self._longest or self._networks[network] >= self._of_network:
+        line = self._waiting.get(network)
+        if self._length >= self._longest or (line is not None and len(line) >= self._of_network):
             STRANGERS.record(1.0, "refused")
             return None
         STRANGERS.record(1.0, "waited")
         called = asyncio.get_running_loop().create_future()
-        self._waiting.append(called)
-        self._networks[network] += 1
+        self._waiting.setdefault(network, deque()).append(called)
+        self._length += 1
         try:
             await called
         except asyncio.CancelledError:
-            if called.done() and not called.cancelled():
-                self.pass_on()
+            if not called.cancelled():
+                self._pass_on()
             raise
-        finally:
-            self._networks[network] -= 1
-            if not self._networks[network]:
-                del self._networks[network]
         return StrangerTurn(self)
 
-    def pass_on(self) -> None:
-        """Call the next one who waits, or keep the turn free."""
-        while self._waiting:
-            called = self._waiting.popleft()
+    def end_turn(self, seconds: float) -> None:
+        """A request ran for so long: the next one runs, after a rest if voters are there."""
+        if self._waiting and self._has_voters():
+            asyncio.get_running_loop().call_later(seconds * _REST_RATIO, self._pass_on)
+        else:
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Give a turn back, and call as many as may run now."""
+        self._running -= 1
+        at_once = min(self._at_once, _BESIDE_VOTERS_LIMIT) if self._has_voters() else self._at_once
+        while self._waiting and self._running < at_once:
+            network = next(iter(self._waiting))
+            line = self._waiting.pop(network)
+            called = line.popleft()
+            self._length -= 1
+            if line:
+                self._waiting[network] = line
             if not called.done():
                 called.set_result(None)
-                return
-        self._free += 1
+                self._running += 1
+
+    def _has_voters(self) -> bool:
+        return asyncio.get_running_loop().time() - self._voter_seen_at < _VOTERS_STAY_SECONDS

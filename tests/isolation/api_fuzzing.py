@@ -10,6 +10,7 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from plausible import BODIES, QUERIES
+from requests.adapters import HTTPAdapter
 from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (
@@ -18,6 +19,7 @@ from schemathesis.specs.openapi.checks import (
     response_schema_conformance,
     status_code_conformance,
 )
+from urllib3.util import Retry
 from visitors import ROLES, sign_in
 
 from role_operators import sign_in_with_role
@@ -142,6 +144,9 @@ class Fuzzing:
 def _session(client):
     made = requests.Session()
     made.trust_env = False
+    # The server closes connections that idle, and may do so while a request is on its way: that one is sent again, once.
+    again = Retry(total=1, connect=0, read=1, redirect=0, status=0, other=0, allowed_methods=None)
+    made.mount("http://", HTTPAdapter(max_retries=again))
     if "authorization" in client.headers:
         made.headers["authorization"] = client.headers["authorization"]
     for cookie in client.cookies.jar:

@@ -31,6 +31,7 @@ _EXPLAINABLE = re.compile(r"(SELECT|INSERT|UPDATE|DELETE|WITH|VALUES)\b")
 NOT_PLANNED = {"boards_listen", "log_begin", "log_listen", "make_migrations_table", "make_own_database"}
 _MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
 VALUES = {
+    "absent_since": _MOMENT,
     "after": 0,
     "all": False,
     "arena": ARENA,
@@ -69,7 +70,7 @@ VALUES = {
     "name": "model-0",
     "needle": "text",
     "now": _MOMENT,
-    "number": 2,
+    "numbers": [2],
     "panel": 1,
     "offset": 0,
     "open": False,

@@ -9,7 +9,7 @@ from tiltyard.errors import BadOption
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.pages.operator.settings import read_settings
 
-NAMES = ("live_retention_days", "remark_retention_days")
+NAMES = ("live_retention_days", "remark_retention_days", "session_retention_days")
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -95,6 +95,7 @@ CREATE TABLE public.arenas (
     moving_to integer,
     moved_from integer,
     moved_at timestamp with time zone,
+    forgotten_upto bigint DEFAULT 0 NOT NULL,
     CONSTRAINT arenas_bucket_check CHECK ((((bucket >= 0) AND (bucket <= 63)) OR (bucket = (64 + arena)))),
     CONSTRAINT arenas_name_check CHECK ((name ~ '^[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?$'::text))
 );

@@ -149,6 +149,8 @@ class ArenaSettings:
     erased_votes: ErasedVotes = "anonymous"
     #: After how many days remarks and the words of reports are deleted. None: never.
     remark_retention_days: int | None = None
+    #: After how many days without an event a voter is erased; the votes stay, as nobody's. None: never.
+    session_retention_days: int | None = None
 
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
@@ -287,7 +289,7 @@ _COUNT_RANGES = {
 }
 _BUDGET_NAMES = ("live_budget_dollars", "live_day_dollars", "live_voter_day_dollars")
 _BUDGET_DOLLARS_LIMIT = 1_000_000
-_RETENTION_NAMES = ("live_retention_days", "remark_retention_days")
+_RETENTION_NAMES = ("live_retention_days", "remark_retention_days", "session_retention_days")
 _MAX_RETENTION_DAYS = 36_500
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -17,6 +18,7 @@ from tiltyard.arena.operators.arena_changes import exclude, restore
 from tiltyard.arena.operators.exclusions import VoteSelection, read_exclusion_details
 from tiltyard.arena.operators.session_erasure import (
     ErasedTexts,
+    erase_absent_voters,
     erase_session,
     erase_voter,
     find_arenas_of_voter,
@@ -342,3 +344,60 @@ def test_removed_votes_are_never_restored(database, busy):
 
     with pytest.raises(Conflict, match="their voter deleted"):
         asyncio.run(scene())
+
+
+# Voters who stay away
+
+
+def forget(database, days=0, **settings):
+    """The daily work, so many days from now."""
+    with connect(database) as connection:
+        connection.execute("UPDATE arenas SET settings = settings || %s", (json.dumps(settings),))
+
+    async def scene():
+        async with open_pool(database, most=1) as pool:
+            return await erase_absent_voters(pool, datetime.now(UTC) + timedelta(days=days))
+
+    return asyncio.run(scene())
+
+
+def test_absent_voters_are_erased_together_and_their_votes_stay(database, busy):
+    before, generation = rated_rows(database, busy)
+    with connect(database) as connection:
+        connection.execute(
+            "INSERT INTO sessions (session, source, gate) OVERRIDING SYSTEM VALUE VALUES (1, 0, 1), (3, 0, 1)"
+        )
+    assert forget(database, 40) == 0, "no arena has asked for it"
+    # They leave even where the votes of those who ask for it do.
+    assert forget(database, 20, session_retention_days=30, erased_votes="removed") == 0
+    assert forget(database, 30.5) == 0, "a day's are erased together"
+    assert forget(database, 40) == 4
+    after, later = rated_rows(database, busy)
+    assert after == before
+    assert later == generation + 1
+    assert not sessions_in_state(database) & {1, 2, 3, 4}
+    assert is_replayed(database, busy)
+    numbers = "SELECT count(DISTINCT session), min(session) > 2^32 FROM battles"
+    assert read(database, numbers) == [(4, True)]
+    assert read(database, "SELECT count(*) FROM sessions") == [(0,)]
+    assert read(database, "SELECT actor, detail FROM audit WHERE action = 'erase voter'") == [
+        (
+            "retention",
+            {"reason": "voters are kept for 30 days", "votes": ["those of 4 people", "anonymous"]},
+        )
+    ]
+    assert forget(database, 400) == 0, "who is nobody already stays it"
+
+
+def test_who_came_back_is_kept_and_many_are_erased_in_parts(database, busy, monkeypatch):
+    monkeypatch.setattr("tiltyard.arena.operators.session_erasure._ABSENT_VOTERS_LIMIT", 2)
+    with connect(database) as connection:
+        allow_rewriting(connection)
+        connection.execute("UPDATE events SET at = at - interval '50 days' WHERE session <> 2")
+    assert forget(database, session_retention_days=30) == 2
+    assert forget(database) == 1
+    assert forget(database) == 0
+    assert read(database, "SELECT count(DISTINCT session) FROM battles WHERE session <= 4") == [(1,)]
+    assert read(database, "SELECT count(*) FROM matchups WHERE session = 2") != [(0,)]
+    rated_rows(database, busy)
+    assert is_replayed(database, busy)

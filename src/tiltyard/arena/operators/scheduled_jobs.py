@@ -30,6 +30,7 @@ from tiltyard.arena.operators.data_retention import delete_old_accounts, delete_
 from tiltyard.arena.operators.job_status import JOB_SCHEDULES, last_whole_week
 from tiltyard.arena.operators.reported_week import report_arena
 from tiltyard.arena.operators.schedule_status import keep_failure
+from tiltyard.arena.operators.session_erasure import erase_absent_voters
 from tiltyard.arena.voting.admissions import admit_due_votes
 from tiltyard.client import AsyncClient
 from tiltyard.errors import BadConfig, TiltyardError
@@ -233,13 +234,14 @@ def _delete(order: _JobOrder) -> None:
 
 
 def _delete_texts(order: _JobOrder) -> None:
-    """Delete texts that their arenas do not keep any longer, and hashes of addresses."""
+    """Delete texts and absent voters that their arenas do not keep any longer, and hashes of addresses."""
 
     async def deleting() -> None:
         async with open_pool(order["url"], most=1, name="tiltyard retention") as pool:
             moment = datetime.fromisoformat(order["moment"])
             await delete_old_texts(pool, moment)
             await delete_old_accounts(pool, moment)
+            await erase_absent_voters(pool, moment)
 
     asyncio.run(deleting())
 

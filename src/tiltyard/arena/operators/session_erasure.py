@@ -1,13 +1,15 @@
-"""Erases a voter: what they wrote, and the number that connects their votes with them.
+"""Erases voters: what they wrote, and the numbers that connect their votes with them.
 
-By a setting of the arena their votes stay, as those of a number that nobody has, or are removed. Either way the log is
+By a setting of the arena the votes of somebody who asks for it stay, as those of a number that nobody has, or are
+removed. By another setting, voters who stay away for long are erased as well; their votes stay. Either way the log is
 folded again from their first event on, by the mechanism of exclusions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from typing import Any
 
 from tiltyard.arena.accounts import new_session_number
@@ -20,11 +22,23 @@ from tiltyard.errors import Conflict, InputError
 from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import bucket_statement, statement
+from tiltyard.settings.arena_settings import ErasedVotes
 
-__all__ = ["ErasedTexts", "erase_all_sessions", "erase_session", "erase_voter", "find_arenas_of_voter"]
+__all__ = [
+    "ErasedTexts",
+    "erase_absent_voters",
+    "erase_all_sessions",
+    "erase_session",
+    "erase_voter",
+    "find_arenas_of_voter",
+]
 
 #: The reason of the exclusion by which the log is folded again.
 _REASON = "a voter's data were deleted"
+#: Absent voters of an arena that are erased at a time: meanwhile its votes wait.
+_ABSENT_VOTERS_LIMIT = 5_000
+#: Absent voters are kept for so much longer, so that a day's are erased together: each time the log is folded again.
+_ABSENT_SLACK_DURATION = timedelta(days=1)
 _GENERATION_LIMIT = 2**63 - 1
 #: Statements that erase texts, in the order of the fields of `ErasedTexts`.
 _TEXTS = ("erasure_remarks", "erasure_complaints", "erasure_live_turns")
@@ -53,9 +67,14 @@ class ErasedTexts:
 
 
 @dataclass(slots=True)
-class _FoundEvents:
-    """A person's events in the log up to a position."""
+class _Erasure:
+    """Whom to erase, why and for whom, what becomes of their votes, and their events in the log up to a position."""
 
+    sessions: Sequence[int]
+    reason: str
+    actor: str
+    #: ``None``: as the arena's settings say.
+    votes: ErasedVotes | None = None
     upto: int = 0
     positions: list[int] = field(default_factory=list)
     #: Positions of votes that were undone, and of events that list sessions.
@@ -69,24 +88,29 @@ async def erase_voter(
     """Erase a person in every arena, and who they are if they signed in; return what was erased by arena."""
     _check_reason(reason)
     erased = {
-        arena: await _erase_in_arena(pool, arena, session, (reason, actor))
+        arena: await _erase_in_arena(pool, arena, _Erasure([session], reason, actor))
         for arena in await find_arenas_of_voter(pool, session)
     }
-    await _erase_account(pool, session)
+    await _erase_accounts(pool, [session])
     return erased
 
 
 async def find_arenas_of_voter(pool: ConnectionPool, session: int) -> list[str]:
     """Names of the arenas that have something of a person."""
+    return [name for name, _ in await _find_arenas(pool, [session])]
+
+
+async def _find_arenas(pool: ConnectionPool, sessions: Sequence[int]) -> list[tuple[str, int]]:
+    """Names of the arenas that have something of people, with the number of each."""
     async with connect_from_pool(pool) as connection:
         with translate_errors("look for a voter"):
             buckets = await (await connection.execute(statement("raters_buckets"))).fetchall()
-            names: list[str] = []
+            found: list[tuple[str, int]] = []
             for (bucket,) in sorted(buckets):
-                values = {"bucket": bucket, "session": session}
-                found = await connection.execute(bucket_statement("erasure_arenas", bucket), values)
-                names += [str(name) for (name,) in await found.fetchall()]
-    return names
+                values = {"bucket": bucket, "sessions": sessions}
+                rows = await connection.execute(bucket_statement("erasure_arenas", bucket), values)
+                found += [(str(name), int(session)) for name, session in await rows.fetchall()]
+    return found
 
 
 async def erase_session(
@@ -99,34 +123,64 @@ async def erase_session(
     it and why, but not the number; the reason should not repeat what is erased.
     """
     _check_reason(reason)
-    erased = await _erase_in_arena(pool, arena, session, (reason, actor))
-    if not await find_arenas_of_voter(pool, session):
-        await _erase_account(pool, session)
+    erased = await _erase_in_arena(pool, arena, _Erasure([session], reason, actor))
+    await _erase_accounts_without_arenas(pool, [session])
     return erased
 
 
-async def _erase_account(pool: ConnectionPool, session: int) -> None:
-    """Erase what is held of a person outside the arenas."""
+async def erase_absent_voters(pool: ConnectionPool, moment: datetime) -> int:
+    """Erase voters who stayed away for longer than their arenas keep them, a day's together; return how many. Their
+    votes stay."""
+    async with connect_from_pool(pool) as connection:
+        with translate_errors("look for absent voters"):
+            arenas = await (await connection.execute(statement("erasure_keeping"))).fetchall()
+    count = 0
+    for arena, name, days, after in arenas:
+        before = moment - timedelta(days=days)
+        values = {"arena": arena, "after": after, "absent_since": before}
+        async with connect_from_pool(pool) as connection:
+            with translate_errors("look for absent voters"):
+                absent = await _rows(connection, "erasure_absent", values | {"limit": _ABSENT_VOTERS_LIMIT})
+        if not absent or absent[0][2] > before - _ABSENT_SLACK_DURATION:
+            continue
+        sessions = [int(session) for session, _, _ in absent]
+        erasure = _Erasure(sessions, f"voters are kept for {days} days", "retention", "anonymous")
+        await _erase_in_arena(pool, name, erasure, forgotten_upto=absent[-1][1])
+        await _erase_accounts_without_arenas(pool, sessions)
+        count += len(sessions)
+    return count
+
+
+async def _erase_accounts_without_arenas(pool: ConnectionPool, sessions: Sequence[int]) -> None:
+    """Erase who people are of whom no arena has anything."""
+    elsewhere = {session for _, session in await _find_arenas(pool, sessions)}
+    await _erase_accounts(pool, [session for session in sessions if session not in elsewhere])
+
+
+async def _erase_accounts(pool: ConnectionPool, sessions: Sequence[int]) -> None:
+    """Erase what is held of people outside the arenas."""
     async with connect_from_pool(pool) as connection, connection.transaction():
         with translate_errors("erase a voter"):
             for name in ("erasure_audit", "erasure_person", "erasure_sessions"):
-                await connection.execute(statement(name), {"session": session})
+                await connection.execute(statement(name), {"sessions": sessions})
 
 
 async def _erase_in_arena(
-    pool: ConnectionPool, arena: str, session: int, why: tuple[str, str]
+    pool: ConnectionPool, arena: str, erasure: _Erasure, *, forgotten_upto: int | None = None
 ) -> ErasedTexts:
-    """Erase a person in one arena, for a reason, on behalf of somebody."""
+    """Erase people in one arena."""
     async with connect_from_pool(pool) as connection:
         found = await find_arena(connection, arena)
-        events = _FoundEvents()
         with translate_errors("erase a voter"):
-            await _follow(connection, found.arena, session, events)
+            await _follow(connection, found.arena, erasure)
             await connection.execute(statement("log_begin"))
         async with append_batch(connection, found.arena) as batch:
             await _require_one_copy(connection, found)
-            await _follow(connection, found.arena, session, events, batch.head)
-            return await _rewrite(batch, found, session, events, why)
+            await _follow(connection, found.arena, erasure, batch.head)
+            if forgotten_upto is not None:
+                values = {"arena": found.arena, "upto": forgotten_upto}
+                await connection.execute(statement("erasure_forgotten"), values)
+            return await _rewrite(batch, found, erasure)
 
 
 async def erase_all_sessions(pool: ConnectionPool, arena: str, *, reason: str, actor: str) -> ErasedTexts:
@@ -139,34 +193,32 @@ async def erase_all_sessions(pool: ConnectionPool, arena: str, *, reason: str, a
                 await _require_one_copy(connection, found)
                 detail = {"reason": reason, "texts": ["all", None]}
                 await permit_rewriting(connection, found.arena, actor, "erase texts", detail)
-                values = {"arena": found.arena, "session": None}
+                values = {"arena": found.arena, "sessions": None}
                 texts = await _erase_texts(connection, values)
                 return replace(texts, details=await _count(connection, "erasure_details", values))
 
 
-async def _rewrite(
-    batch: LogBatch, arena: Arena, session: int, events: _FoundEvents, why: tuple[str, str]
-) -> ErasedTexts:
-    """Erase a person, under the arena's lock."""
-    connection = batch.connection
-    reason, actor = why
-    removed = arena.settings.erased_votes == "removed"
-    about = {"reason": reason, "votes": ["a person's", "removed" if removed else "anonymous"]}
-    await permit_rewriting(connection, arena.arena, actor, "erase voter", about)
-    number = new_session_number()
-    values: dict[str, object] = {"arena": arena.arena, "session": session, "number": number}
+async def _rewrite(batch: LogBatch, arena: Arena, erasure: _Erasure) -> ErasedTexts:
+    """Erase people, under the arena's lock."""
+    connection, sessions = batch.connection, list(erasure.sessions)
+    votes = erasure.votes or arena.settings.erased_votes
+    whose = "a person's" if len(sessions) == 1 else f"those of {len(sessions):,} people"
+    about = {"reason": erasure.reason, "votes": [whose, votes]}
+    await permit_rewriting(connection, arena.arena, erasure.actor, "erase voter", about)
+    numbers = [new_session_number() for _ in sessions]
+    values: dict[str, object] = {"arena": arena.arena, "sessions": sessions, "numbers": numbers}
     texts = await _erase_texts(connection, values)
     await connection.execute(statement("erasure_told"), values)
-    if events.positions:
-        values |= {"positions": events.positions, "undone": events.undone, "first": events.positions[0]}
-        values["exclusion"] = await _append(batch, values, number)
+    if erasure.positions:
+        values |= {"positions": erasure.positions, "undone": erasure.undone, "first": erasure.positions[0]}
+        values["exclusion"] = await _append(batch, values)
         details = await _count(connection, "erasure_rename_events", values)
         texts = replace(texts, details=details)
-        if removed:
+        if votes == "removed":
             texts = replace(texts, votes=await _count(connection, "erasure_votes", values))
             for name in ("erasure_remove_endings", "erasure_remove_events"):
                 await connection.execute(await find_statement(connection, name, values), values)
-        named = values | {"positions": events.named}
+        named = values | {"positions": erasure.named}
         await connection.execute(await find_statement(connection, "erasure_rename_named", named), named)
         await connection.execute(statement("checkpoints_forget"), values | {"generation": _GENERATION_LIMIT})
         await connection.execute(statement("erasure_report_sums"), values)
@@ -174,11 +226,11 @@ async def _rewrite(
     return texts
 
 
-async def _append(batch: LogBatch, values: Mapping[str, object], number: int) -> int:
-    """End a person's open matchups, and begin a generation; return the number of the exclusion."""
+async def _append(batch: LogBatch, values: Mapping[str, object]) -> int:
+    """End people's open matchups, and begin a generation; return the number of the exclusion."""
     connection, about = batch.connection, {**values, "horizon": batch.horizon}
     fresh = [serial for (serial,) in await _rows(connection, "erasure_fresh", about)]
-    for serial, ballot, unseen in await _rows(connection, "erasure_open", about):
+    for serial, ballot, unseen, number in await _rows(connection, "erasure_open", about):
         kind = LogKind.RELEASED if unseen else LogKind.EXPIRE
         batch.end(kind, HUMAN, serial, session=number, ballot=ballot)
     about |= {"reason": _REASON, "position": batch.head + 1, "at": batch.now}
@@ -188,31 +240,29 @@ async def _append(batch: LogBatch, values: Mapping[str, object], number: int) ->
 
 
 async def _rename(connection: Connection, values: Mapping[str, object]) -> None:
-    """Give what stays of a person another number, outside the events."""
+    """Give what stays of people other numbers, outside the events."""
     for name in _RENAMES:
         await connection.execute(await find_statement(connection, name, values), values)
 
 
 async def _erase_texts(connection: Connection, values: Mapping[str, Any]) -> ErasedTexts:
-    """Erase the texts of a session, or of all; return how many of each kind."""
+    """Erase the texts of some sessions, or of all; return how many of each kind."""
     remarks, complaints, turns = [await _count(connection, name, values) for name in _TEXTS]
     await connection.execute(statement("erasure_live_payers"), values)
     await forget_unwritten_prompts(connection, values["arena"])
     return ErasedTexts(remarks, complaints, turns)
 
 
-async def _follow(
-    connection: Connection, arena: int, session: int, events: _FoundEvents, upto: int | None = None
-) -> None:
-    """Find a person's events up to a position, by default to the end: without the lock first, so that it is held shortly."""
+async def _follow(connection: Connection, arena: int, erasure: _Erasure, upto: int | None = None) -> None:
+    """Find people's events up to a position, by default to the end: without the lock first, so that it is held shortly."""
     head = await read_log_head(connection, arena) if upto is None else upto
-    values = {"arena": arena, "session": session, "after": events.upto, "upto": head}
-    for position, _, undone in await _rows(connection, "erasure_events", values):
-        events.positions.append(position)
+    values = {"arena": arena, "sessions": list(erasure.sessions), "after": erasure.upto, "upto": head}
+    for position, undone in await _rows(connection, "erasure_events", values):
+        erasure.positions.append(position)
         if undone is not None:
-            events.undone.append(undone)
-    events.named += [position for (position,) in await _rows(connection, "erasure_named", values)]
-    events.upto = head
+            erasure.undone.append(undone)
+    erasure.named += [position for (position,) in await _rows(connection, "erasure_named", values)]
+    erasure.upto = head
 
 
 async def _require_one_copy(connection: Connection, arena: Arena) -> None:

@@ -5,7 +5,7 @@ SELECT FROM arenas WHERE arena = %(arena)s AND moving_to IS NULL AND moved_from 
 -- name: erasure_remarks
 -- Delete the remarks of a voter, or of all.
 WITH hit AS (
-    DELETE FROM remarks WHERE arena = %(arena)s AND (%(session)s::bigint IS NULL OR session = %(session)s) RETURNING 1
+    DELETE FROM remarks WHERE arena = %(arena)s AND (%(sessions)s::bigint[] IS NULL OR session = ANY(%(sessions)s)) RETURNING 1
 )
 SELECT count(*) FROM hit;
 
@@ -13,7 +13,7 @@ SELECT count(*) FROM hit;
 -- Delete the words of a voter's complaints, or of all. Their reason is one of a list.
 WITH hit AS (
     UPDATE complaints SET note = NULL
-    WHERE arena = %(arena)s AND (%(session)s::bigint IS NULL OR session = %(session)s) AND note IS NOT NULL
+    WHERE arena = %(arena)s AND (%(sessions)s::bigint[] IS NULL OR session = ANY(%(sessions)s)) AND note IS NOT NULL
     RETURNING 1
 )
 SELECT count(*) FROM hit;
@@ -25,7 +25,7 @@ WITH hit AS (
     SET prompt = NULL, answer_a = NULL, answer_b = NULL, thinking_a = NULL, thinking_b = NULL, flags = '{}'
     FROM live_battles b
     WHERE t.arena = %(arena)s AND b.arena = t.arena AND b.matchup = t.matchup AND t.prompt IS NOT NULL
-        AND (%(session)s::bigint IS NULL OR b.session = %(session)s)
+        AND (%(sessions)s::bigint[] IS NULL OR b.session = ANY(%(sessions)s))
     RETURNING 1
 )
 SELECT count(*) FROM hit;
@@ -35,13 +35,13 @@ SELECT count(*) FROM hit;
 -- spent on earlier days. What they spent today still limits them.
 WITH accounts AS (
     SELECT DISTINCT unnest(payers) AS account FROM live_battles
-    WHERE arena = %(arena)s AND (%(session)s::bigint IS NULL OR session = %(session)s) AND payers <> '{}'
+    WHERE arena = %(arena)s AND (%(sessions)s::bigint[] IS NULL OR session = ANY(%(sessions)s)) AND payers <> '{}'
 ), spent AS (
     DELETE FROM live_spending s USING accounts
     WHERE s.arena = %(arena)s AND s.session = accounts.account AND s.day < (clock_timestamp() AT TIME ZONE 'UTC')::date
 )
 UPDATE live_battles SET payers = '{}'
-WHERE arena = %(arena)s AND (%(session)s::bigint IS NULL OR session = %(session)s) AND payers <> '{}';
+WHERE arena = %(arena)s AND (%(sessions)s::bigint[] IS NULL OR session = ANY(%(sessions)s)) AND payers <> '{}';
 
 -- name: erasure_details
 -- Delete the details of the votes, skips and served matchups of all. No rating depends on them.
@@ -53,38 +53,42 @@ WITH hit AS (
 SELECT count(*) FROM hit;
 
 -- name: erasure_arenas
--- The arenas of a bucket in which a person was served something or gave consent.
-SELECT a.name FROM arenas a
+-- The arenas of a bucket in which people were served something or gave consent.
+SELECT a.name, s.session FROM arenas a, unnest(%(sessions)s::bigint[]) AS s (session)
 WHERE a.bucket = %(bucket)s AND (
-    EXISTS (SELECT FROM matchups m WHERE m.arena = a.arena AND m.session = %(session)s AND m.source = 0)
-    OR EXISTS (SELECT FROM consents c WHERE c.arena = a.arena AND c.session = %(session)s)
+    EXISTS (SELECT FROM matchups m WHERE m.arena = a.arena AND m.session = s.session AND m.source = 0)
+    OR EXISTS (SELECT FROM consents c WHERE c.arena = a.arena AND c.session = s.session)
 )
 ORDER BY a.arena;
 
 -- name: erasure_events
--- A person's events in a range of the log, and the votes that were undone by them.
-SELECT position, kind, CASE WHEN kind = 8 THEN (detail ->> 'vote')::bigint END
+-- People's events in a range of the log, and the votes that were undone by them.
+SELECT position, CASE WHEN kind = 8 THEN (detail ->> 'vote')::bigint END
 FROM events
-WHERE arena = %(arena)s AND position > %(after)s AND position <= %(upto)s AND session = %(session)s AND source = 0
+WHERE arena = %(arena)s AND position > %(after)s AND position <= %(upto)s AND session = ANY(%(sessions)s::bigint[])
+    AND source = 0
 ORDER BY position;
 
 -- name: erasure_named
--- Events in a range of the log that list sessions, with that of a person among them.
+-- Events in a range of the log that list sessions, with those of people among them.
 SELECT position FROM events
-WHERE arena = %(arena)s AND position > %(after)s AND position <= %(upto)s AND kind IN (20, 26)
-    AND detail -> 'sessions' @> to_jsonb(%(session)s::bigint);
+WHERE arena = %(arena)s AND position > %(after)s AND position <= %(upto)s AND kind IN (20, 26) AND EXISTS (
+    SELECT FROM jsonb_array_elements(detail -> 'sessions') AS s WHERE s::bigint = ANY(%(sessions)s::bigint[])
+);
 
 -- name: erasure_open
--- A person's matchups that are open.
-SELECT m.serial, m.ballot, m.unseen FROM matchups m LEFT JOIN endings d USING (arena, source, serial)
-WHERE m.arena = %(arena)s AND m.session = %(session)s AND m.source = 0
-    AND (d.serial IS NULL OR d.undone IS NOT NULL)
+-- People's matchups that are open, and the numbers that take the place of theirs.
+SELECT m.serial, m.ballot, m.unseen, n.number
+FROM unnest(%(sessions)s::bigint[], %(numbers)s::bigint[]) AS n (session, number)
+JOIN matchups m ON m.arena = %(arena)s AND m.session = n.session AND m.source = 0
+LEFT JOIN endings d ON d.arena = m.arena AND d.source = m.source AND d.serial = m.serial
+WHERE d.serial IS NULL OR d.undone IS NOT NULL
 ORDER BY m.serial;
 
 -- name: erasure_fresh
--- A person's votes after a position that could still be undone.
+-- People's votes after a position that could still be undone.
 SELECT m.serial FROM matchups m JOIN endings d USING (arena, source, serial)
-WHERE m.arena = %(arena)s AND m.session = %(session)s AND m.source = 0 AND d.kind = 1 AND d.undone IS NULL
+WHERE m.arena = %(arena)s AND m.session = ANY(%(sessions)s::bigint[]) AND m.source = 0 AND d.kind = 1 AND d.undone IS NULL
     AND d.revealed_at IS NULL AND d.position > %(horizon)s
 ORDER BY m.serial;
 
@@ -94,11 +98,11 @@ INSERT INTO exclusions (arena, reason, excluded, made_at, final, erased_from)
 VALUES (%(arena)s, %(reason)s, %(position)s, %(at)s, true, %(first)s) RETURNING exclusion;
 
 -- name: erasure_votes
--- Note which matchups a person's votes are removed from.
+-- Note which matchups people's votes are removed from.
 WITH hit AS (
     INSERT INTO excluded_votes (exclusion, arena, source, serial)
     SELECT %(exclusion)s, m.arena, m.source, m.serial FROM matchups m JOIN endings d USING (arena, source, serial)
-    WHERE m.arena = %(arena)s AND m.session = %(session)s AND m.source = 0 AND d.kind = 1 AND d.undone IS NULL
+    WHERE m.arena = %(arena)s AND m.session = ANY(%(sessions)s::bigint[]) AND m.source = 0 AND d.kind = 1 AND d.undone IS NULL
     RETURNING 1
 )
 SELECT count(*) FROM hit;
@@ -119,11 +123,11 @@ UPDATE events SET
 WHERE arena = %(arena)s AND position = ANY(%(positions)s::bigint[]) AND kind IN (1, 8, 17);
 
 -- name: erasure_rename_events
--- Give a person's events another number, and delete their details. No rating depends on these.
+-- Give people's events other numbers, and delete their details. No rating depends on these.
 WITH hit AS (
     UPDATE events e
-    SET session = %(number)s, detail = CASE WHEN e.kind IN (0, 1, 2, 14) THEN NULL ELSE e.detail END
-    FROM events old
+    SET session = n.number, detail = CASE WHEN e.kind IN (0, 1, 2, 14) THEN NULL ELSE e.detail END
+    FROM events old JOIN unnest(%(sessions)s::bigint[], %(numbers)s::bigint[]) AS n (session, number) USING (session)
     WHERE e.arena = %(arena)s AND e.position = ANY(%(positions)s::bigint[])
         AND old.arena = e.arena AND old.position = e.position
     RETURNING old.detail IS NOT NULL AND old.kind IN (0, 1, 2, 14) AS erased
@@ -133,52 +137,67 @@ SELECT count(*) FILTER (WHERE erased) FROM hit;
 -- name: erasure_rename_named
 -- The same in events that list sessions.
 UPDATE events SET detail = jsonb_set(detail, '{sessions}', (
-    SELECT jsonb_agg(CASE WHEN s = to_jsonb(%(session)s::bigint) THEN to_jsonb(%(number)s::bigint) ELSE s END ORDER BY place)
-    FROM jsonb_array_elements(detail -> 'sessions') WITH ORDINALITY AS n (s, place)
+    SELECT jsonb_agg(coalesce(to_jsonb(n.number), s) ORDER BY place)
+    FROM jsonb_array_elements(detail -> 'sessions') WITH ORDINALITY AS l (s, place)
+    LEFT JOIN unnest(%(sessions)s::bigint[], %(numbers)s::bigint[]) AS n (session, number) ON n.session = s::bigint
 ))
 WHERE arena = %(arena)s AND position = ANY(%(positions)s::bigint[]);
 
 -- name: erasure_rename_changes
 -- The same in changes of the crowd.
 UPDATE crowd_changes SET detail = jsonb_set(detail, '{sessions}', (
-    SELECT jsonb_agg(CASE WHEN s = to_jsonb(%(session)s::bigint) THEN to_jsonb(%(number)s::bigint) ELSE s END ORDER BY place)
-    FROM jsonb_array_elements(detail -> 'sessions') WITH ORDINALITY AS n (s, place)
+    SELECT jsonb_agg(coalesce(to_jsonb(n.number), s) ORDER BY place)
+    FROM jsonb_array_elements(detail -> 'sessions') WITH ORDINALITY AS l (s, place)
+    LEFT JOIN unnest(%(sessions)s::bigint[], %(numbers)s::bigint[]) AS n (session, number) ON n.session = s::bigint
 ))
-WHERE arena = %(arena)s AND detail -> 'sessions' @> to_jsonb(%(session)s::bigint);
+WHERE arena = %(arena)s AND EXISTS (
+    SELECT FROM jsonb_array_elements(detail -> 'sessions') AS s WHERE s::bigint = ANY(%(sessions)s::bigint[])
+);
 
 -- name: erasure_rename_matchups
--- The same in the person's matchups.
-UPDATE matchups SET session = %(number)s WHERE arena = %(arena)s AND session = %(session)s AND source = 0;
+-- The same in people's matchups.
+UPDATE matchups t SET session = n.number
+FROM unnest(%(sessions)s::bigint[], %(numbers)s::bigint[]) AS n (session, number)
+WHERE t.arena = %(arena)s AND t.session = n.session AND t.source = 0;
 
 -- name: erasure_rename_complaints
 -- The same in complaints, which are about content.
-UPDATE complaints SET session = %(number)s WHERE arena = %(arena)s AND session = %(session)s AND source = 0;
+UPDATE complaints t SET session = n.number
+FROM unnest(%(sessions)s::bigint[], %(numbers)s::bigint[]) AS n (session, number)
+WHERE t.arena = %(arena)s AND t.session = n.session AND t.source = 0;
 
 -- name: erasure_rename_battles
 -- The same in live battles.
-UPDATE live_battles SET session = %(number)s WHERE arena = %(arena)s AND session = %(session)s;
+UPDATE live_battles t SET session = n.number
+FROM unnest(%(sessions)s::bigint[], %(numbers)s::bigint[]) AS n (session, number)
+WHERE t.arena = %(arena)s AND t.session = n.session;
 
 -- name: erasure_rename_calls
 -- The same in calls to live models.
-UPDATE live_calls SET session = %(number)s WHERE arena = %(arena)s AND session = %(session)s;
+UPDATE live_calls t SET session = n.number
+FROM unnest(%(sessions)s::bigint[], %(numbers)s::bigint[]) AS n (session, number)
+WHERE t.arena = %(arena)s AND t.session = n.session;
 
 -- name: erasure_rename_spending
 -- The same in what was spent.
-UPDATE live_spending SET session = %(number)s WHERE arena = %(arena)s AND session = %(session)s;
+UPDATE live_spending t SET session = n.number
+FROM unnest(%(sessions)s::bigint[], %(numbers)s::bigint[]) AS n (session, number)
+WHERE t.arena = %(arena)s AND t.session = n.session;
 
 -- name: erasure_rename_rater
--- The same in an expert panel, whose link is revoked.
+-- The same in an expert panel, whose links are revoked.
 WITH rater AS (
-    UPDATE panel_raters r SET session = %(number)s, name = 'deleted ' || r.rater + 1
-    FROM expert_panels p WHERE p.panel = r.panel AND p.arena = %(arena)s AND r.session = %(session)s
+    UPDATE panel_raters r SET session = n.number, name = 'deleted ' || r.rater + 1
+    FROM expert_panels p, unnest(%(sessions)s::bigint[], %(numbers)s::bigint[]) AS n (session, number)
+    WHERE p.panel = r.panel AND p.arena = %(arena)s AND r.session = n.session
     RETURNING r.invitation
 )
 UPDATE invitations i SET revoked_at = coalesce(i.revoked_at, now()) FROM rater WHERE i.invitation = rater.invitation;
 
 -- name: erasure_told
--- Forget which names a person knows, and what they agreed to.
-WITH told AS (DELETE FROM told_responses WHERE arena = %(arena)s AND session = %(session)s)
-DELETE FROM consents WHERE arena = %(arena)s AND session = %(session)s;
+-- Forget which names people know, and what they agreed to.
+WITH told AS (DELETE FROM told_responses WHERE arena = %(arena)s AND session = ANY(%(sessions)s::bigint[]))
+DELETE FROM consents WHERE arena = %(arena)s AND session = ANY(%(sessions)s::bigint[]);
 
 -- name: erasure_report_sums
 -- Delete the sums of the last report and the watch of the crowd, which have voters' numbers; both are made again from the
@@ -186,18 +205,36 @@ DELETE FROM consents WHERE arena = %(arena)s AND session = %(session)s;
 WITH watch AS (DELETE FROM crowd_watches WHERE arena = %(arena)s)
 DELETE FROM report_sums WHERE arena = %(arena)s;
 
+-- name: erasure_keeping
+-- Arenas that keep voters for so many days, and up to where those who stayed away were forgotten.
+SELECT arena, name, (settings ->> 'session_retention_days')::integer, forgotten_upto FROM arenas
+WHERE settings ->> 'session_retention_days' IS NOT NULL AND moving_to IS NULL AND moved_from IS NULL
+ORDER BY arena;
+
+-- name: erasure_absent
+-- People of whose own events the last lies between a position and a moment, the longest absent first, and where and when it is.
+SELECT session, max(position), max(at) FROM events
+WHERE arena = %(arena)s AND position > %(after)s AND source = 0 AND session IS NOT NULL
+    AND kind IN (0, 1, 2, 8, 9, 14, 15)
+GROUP BY session HAVING max(at) < %(absent_since)s::timestamptz
+ORDER BY 2 LIMIT %(limit)s;
+
+-- name: erasure_forgotten
+-- Note up to where people were forgotten.
+UPDATE arenas SET forgotten_upto = greatest(forgotten_upto, %(upto)s) WHERE arena = %(arena)s;
+
 -- name: erasure_audit
--- Delete a person's number from the audit log.
+-- Delete people's numbers from the audit log.
 UPDATE audit SET detail = jsonb_set(detail, '{session}', '"deleted"')
-WHERE action IN ('revoke session', 'erase session') AND detail ->> 'session' = %(session)s::bigint::text;
+WHERE action IN ('revoke session', 'erase session') AND detail ->> 'session' = ANY(%(sessions)s::bigint[]::text[]);
 
 -- name: erasure_person
--- Delete who a person is, and where they are signed in.
+-- Delete who people are, and where they are signed in.
 WITH gone AS (
-    DELETE FROM person_sign_ins i USING people p WHERE p.person = i.person AND p.session = %(session)s
+    DELETE FROM person_sign_ins i USING people p WHERE p.person = i.person AND p.session = ANY(%(sessions)s::bigint[])
 )
-DELETE FROM people WHERE session = %(session)s;
+DELETE FROM people WHERE session = ANY(%(sessions)s::bigint[]);
 
 -- name: erasure_sessions
--- Delete the row of a person's session.
-DELETE FROM sessions WHERE session = %(session)s AND source = 0;
+-- Delete the rows of people's sessions.
+DELETE FROM sessions WHERE session = ANY(%(sessions)s::bigint[]) AND source = 0;

@@ -380,6 +380,7 @@ LABELS: Mapping[str, str] = {
     "live_retention_days": _("Texts are kept for"),
     "erased_votes": _("Votes of deleted voters"),
     "remark_retention_days": _("Remarks are kept for"),
+    "session_retention_days": _("Absent voters are kept for"),
 }
 
 #: What each constant means: the words of the reference, which a test compares.
@@ -569,6 +570,13 @@ SETTINGS: Mapping[str, tuple[str, str]] = {
     ),
     "remark_retention_days": (
         _("after how many days remarks and the words of reports are deleted. Empty: never"),
+        _("a number of days, or empty"),
+    ),
+    "session_retention_days": (
+        _(
+            "after how many days without a visit a voter's data are deleted. The votes stay, as those of a number that"
+            " nobody has. Empty: never"
+        ),
         _("a number of days, or empty"),
     ),
 }

@@ -51,11 +51,12 @@ _NUMBERS = {"proven_family": "a number of pairs, or nothing", "session_votes": "
     "live_answer_tokens": "a number of tokens",
     "live_retention_days": "a number of days, or nothing",
     "remark_retention_days": "a number of days, or nothing",
+    "session_retention_days": "a number of days, or nothing",
 }
 #: Settings that may have no value.
 _OPTIONAL = frozenset(
     {"proven_family", "embed_sites", "ageing_hours", "minute_limits"}
-    | {"live_retention_days", "remark_retention_days"}
+    | {"live_retention_days", "remark_retention_days", "session_retention_days"}
     | {"live_budget_dollars", "live_day_dollars", "live_voter_day_dollars"}
 )
 

@@ -145,7 +145,16 @@ def _session(client):
     made = requests.Session()
     made.trust_env = False
     # The server closes connections that idle, and may do so while a request is on its way: that one is sent again, once.
-    again = Retry(total=1, connect=0, read=1, redirect=0, status=0, other=0, allowed_methods=None)
+    again = Retry(
+        total=1,
+        connect=0,
+        read=1,
+        redirect=0,
+        status=0,
+        other=0,
+        allowed_methods=None,
+        respect_retry_after_header=False,
+    )
     made.mount("http://", HTTPAdapter(max_retries=again))
     if "authorization" in client.headers:
         made.headers["authorization"] = client.headers["authorization"]

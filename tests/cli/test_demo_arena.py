@@ -30,9 +30,10 @@ from tiltyard.arena.operators.audit_and_complaints import list_complaints
 from tiltyard.arena.operators.exclusions import list_exclusions
 from tiltyard.arena.registry import ArenaRegistry
 from tiltyard.cli import app
-from tiltyard.cli.demo import _demo_script
+from tiltyard.cli.demo import _filled, demo_script
 from tiltyard.errors import Conflict
 from tiltyard.postgres.connections import connect, open_pool
+from tiltyard.settings.environment import Environment
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.simulation.demo import NEWCOMER, RETIRED
 
@@ -45,7 +46,7 @@ def filled(url, folder, votes, seed=7, on_vote=lambda _done: None):
     async def filling():
         async with open_pool(url, most=8) as pool:
             registry = ArenaRegistry(ServingSettings(), url, pool, BlobStore(pool, FolderStorage(folder)))
-            return await fill_demo_arena(registry, _demo_script(), votes=votes, seed=seed, on_vote=on_vote)
+            return await fill_demo_arena(registry, demo_script(), votes=votes, seed=seed, on_vote=on_vote)
 
     return asyncio.run(filling())
 
@@ -104,6 +105,15 @@ def test_a_second_run_goes_on_and_a_third_has_nothing_to_do(database, tmp_path):
     assert filled(database, tmp_path, 90) == 0
     assert board(database) == before
     assert len(looked(database, list_exclusions)) == 1
+
+
+@pytest.mark.slow
+def test_votes_count_at_once_also_on_a_public_address(database, tmp_path):
+    """As for somebody whose own service has a `TILTYARD_BASE_URL`."""
+    environment = Environment(home=tmp_path, database_url=database, variables={})
+    public = ServingSettings(base_url="https://arena.example.org", trusted_proxies=("127.0.0.1",))
+    assert asyncio.run(_filled(database, environment, public, 10, 7, lambda _done: None)) == 10
+    assert board(database)["votes"] == 10
 
 
 @pytest.mark.slow

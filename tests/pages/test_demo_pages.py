@@ -14,7 +14,7 @@ from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.demo_arena import fill_demo_arena
 from tiltyard.arena.registry import ArenaRegistry
-from tiltyard.cli.demo import _demo_script
+from tiltyard.cli.demo import demo_script
 from tiltyard.postgres.connections import open_pool
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.simulation.demo import MODELS, NEWCOMER, RETIRED
@@ -31,7 +31,7 @@ def site(server, template, tmp_path_factory):
     async def filling(url):
         async with open_pool(url, most=8) as pool:
             registry = ArenaRegistry(ServingSettings(), url, pool, BlobStore(pool, FolderStorage(folder)))
-            await fill_demo_arena(registry, _demo_script(), votes=120, seed=7)
+            await fill_demo_arena(registry, demo_script(), votes=120, seed=7)
 
     with fresh_database(server, template) as database:
         asyncio.run(filling(database))

@@ -156,7 +156,8 @@ async def _filled(
     from tiltyard.arena.demo_arena import fill_demo_arena
     from tiltyard.arena.registry import open_registry
 
-    async with open_registry(url, environment, settings) as registry:
+    # As on this machine only: on a public address, votes of new voters wait for a day before they count.
+    async with open_registry(url, environment, replace(settings, base_url=None)) as registry:
         return await fill_demo_arena(registry, demo_script(), votes=votes, seed=seed, on_vote=on_vote)
 
 

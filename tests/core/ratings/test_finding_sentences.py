@@ -135,3 +135,17 @@ def test_an_english_sentence_needs_no_language():
     template = Template("{n:,} of {list}")
     assert sentence(template.text, template, {"n": 1000, "list": ("a", "b")}) == "1,000 of a, b"
     assert (ENGLISH.say("x"), ENGLISH.point, ENGLISH.group) == ("x", ".", ",")
+
+
+@pytest.mark.parametrize(
+    "values", [{}, {"prompts": "many"}, {"prompts": {"of": 3}}, {"more": "x", "models": [1, None]}]
+)
+@pytest.mark.parametrize("name", sorted({name.partition("/")[0] for name in FINDINGS}))
+def test_values_that_do_not_fill_a_sentence_are_told(name, values):
+    """As a damaged document may have them."""
+    try:
+        finding = Finding(name, values)
+    except BadOption as error:
+        assert name in str(error)  # noqa: PT017
+    else:
+        assert finding.text

@@ -63,8 +63,16 @@ class Finding:
             template = template_of(FINDINGS, self.name, self.values)
             if template is None:
                 raise BadOption(f"there is no sentence for the finding {self.name!r}; pass its text")
-            object.__setattr__(self, "text", sentence(template.text, template, self.values))
-            object.__setattr__(self, "advice", sentence(template.advice, template, self.values))
+            try:
+                text, advice = (
+                    sentence(one, template, self.values) for one in (template.text, template.advice)
+                )
+            except (AttributeError, LookupError, TypeError, ValueError):
+                raise BadOption(
+                    f"the finding {self.name!r} has no text, and its values do not fill its sentence; pass its text"
+                ) from None
+            object.__setattr__(self, "text", text)
+            object.__setattr__(self, "advice", advice)
 
     def __str__(self) -> str:
         return f"{self.text} {self.advice}"

@@ -60,8 +60,9 @@ def test_shared_ranks_are_ranges_and_lines_stand_between_tiers(visit, path):
     opened = visit(path)
     page = opened.page
     expect(page.locator("main p").first).to_contain_text(
-        "2 models share first place; 8 of all 10 pairs are settled, and 2 of 4 neighbouring ones. May be first: "
+        ". Settled: 8 of all 10 pairs, and 2 of 4 neighbouring ones."
     )
+    expect(page.locator("main p").first).to_contain_text("2 models may be first: ")
     assert ranks(page) == ["1–2", "1–2", "3–4", "3–4", "5"]
     assert lines(page) == [2, 4]
     marked = [

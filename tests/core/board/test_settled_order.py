@@ -79,16 +79,15 @@ ALL = [(i, j) for i in range(4) for j in range(i + 1, 4)]
             4,
             [(0, 3), (1, 3), (2, 3)],
             (
-                "3 models share first place; 3 of all 6 pairs are settled, and 1 of 3 neighbouring ones. "
-                "May be first: m0, m1, m2."
+                "3 models may be first: m0, m1, m2. Settled: 3 of all 6 pairs, and 1 of 3 neighbouring ones."
             ),
         ),
         (
             6,
             [(0, 4)],
             (
-                "5 models share first place; 1 of all 15 pairs are settled, and 0 of 5 neighbouring ones. "
-                "May be first: m0, m1, m2 and 2 more."
+                "5 models may be first: m0, m1, m2 and 2 more. "
+                "Settled: 1 of all 15 pairs, and 0 of 5 neighbouring ones."
             ),
         ),
         (
@@ -107,7 +106,7 @@ def test_a_newcomer_in_the_last_row_that_may_be_first_is_named():
     claims = claimed(4, (0, 1), (0, 2), (1, 2))
     assert claims.rank_low == (1, 2, 3, 1)
     assert claims.sentence.values["sharing"] == ("m0", "m3")
-    assert claims.sentence.text.startswith("2 models share first place; 3 of all 6 pairs are settled")
+    assert claims.sentence.text.startswith("2 models may be first: m0, m3. Settled: 3 of all 6 pairs")
 
 
 @pytest.mark.parametrize(("m", "pairs", "nothing"), [(1, [], True), (3, [], True), (3, [(0, 2)], False)])

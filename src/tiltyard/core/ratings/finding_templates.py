@@ -364,8 +364,8 @@ _ARENA: Mapping[str, Template] = {
     ),
     "order-settled/shared-first": Template(
         _(
-            "{first} models share first place; {pairs_settled} of all {pairs} pairs are settled, and "
-            "{neighbours_settled} of {neighbours} neighbouring ones. May be first: {sharing}."
+            "{first} models may be first: {sharing}. Settled: {pairs_settled} of all {pairs} pairs, and "
+            "{neighbours_settled} of {neighbours} neighbouring ones."
         ),
         _("Models that share a range of ranks cannot be told apart yet."),
     ),

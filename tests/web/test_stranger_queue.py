@@ -63,6 +63,42 @@ def test_one_network_has_a_part_of_the_line_only():
     assert asyncio.run(scene()) == 3
 
 
+def test_whoever_comes_to_a_line_that_ended_meanwhile_runs_at_once():
+    """While a body was read, all who ran were answered: nobody is left to call the next."""
+
+    async def scene():
+        queue = StrangerQueue(at_once=1)
+        first = queue.take()
+        assert queue.take() is None
+        first.end()
+        async with asyncio.timeout(30):
+            turn = await queue.wait("a")
+        turn.end()
+        return queue.take()
+
+    assert asyncio.run(scene()) is not None
+
+
+def test_a_full_line_makes_room_for_newcomers_and_sends_away_who_waits_most():
+    async def scene():
+        queue = StrangerQueue(at_once=1, longest=4)
+        first = queue.take()
+        waiting = [asyncio.create_task(queue.wait(network)) for network in ("loud", "loud", "loud", "b")]
+        await asyncio.sleep(0)
+        newcomer = asyncio.create_task(queue.wait("new"))
+        await asyncio.sleep(0)
+        # Now nobody waits for more than one more than another would.
+        assert await queue.wait("loud") is None
+        first.end()
+        turns = []
+        for task in (waiting[0], waiting[3], newcomer, waiting[1]):
+            turns.append(await task)
+            turns[-1].end()
+        return [turn is not None for turn in turns], await waiting[2], len(queue)
+
+    assert asyncio.run(scene()) == ([True] * 4, None, 0)
+
+
 def test_networks_are_called_in_turn():
     async def scene():
         queue, order = StrangerQueue(at_once=1), []

@@ -64,7 +64,7 @@ class StrangerQueue:
         self._longest = longest
         self._of_network = of_network
         #: Those who wait, by network. The first network is called next.
-        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        self._waiting: dict[str, deque[asyncio.Future[bool]]] = {}
         self._length = 0
 
     def __len__(self) -> int:
@@ -83,8 +83,13 @@ class StrangerQueue:
 
     async def wait(self, network: str) -> StrangerTurn | None:
         """Wait in line for a turn; ``None`` if the line is full, or the part of it that one network may have."""
-        line = self._waiting.get(network)
-        if self._length >= self._longest or (line is not None and len(line) >= self._of_network):
+        turn = self.take()
+        if turn is not None:
+            return turn
+        line = self._waiting.get(network, ())
+        if len(line) >= self._of_network or (
+            self._length >= self._longest and not self._make_room(len(line))
+        ):
             STRANGERS.record(1.0, "refused")
             return None
         STRANGERS.record(1.0, "waited")
@@ -92,12 +97,24 @@ class StrangerQueue:
         self._waiting.setdefault(network, deque()).append(called)
         self._length += 1
         try:
-            await called
+            has_turn = await called
         except asyncio.CancelledError:
-            if not called.cancelled():
+            if not called.cancelled() and called.result():
                 self._pass_on()
             raise
-        return StrangerTurn(self)
+        return StrangerTurn(self) if has_turn else None
+
+    def _make_room(self, length: int) -> bool:
+        """Send away the last one of the network that waits most, if it waits more than one with this length would."""
+        longest = max(self._waiting.values(), key=len, default=deque())
+        if len(longest) <= length + 1:
+            return False
+        self._length -= 1
+        sent = longest.pop()
+        if not sent.done():
+            STRANGERS.record(1.0, "refused")
+            sent.set_result(False)
+        return True
 
     def end_turn(self, seconds: float) -> None:
         """A request ran for so long: the next one runs, after a rest if voters are there."""
@@ -118,7 +135,7 @@ class StrangerQueue:
             if line:
                 self._waiting[network] = line
             if not called.done():
-                called.set_result(None)
+                called.set_result(True)
                 self._running += 1
 
     def _has_voters(self) -> bool:

@@ -370,7 +370,6 @@ def test_absent_voters_are_erased_together_and_their_votes_stay(database, busy):
     assert forget(database, 40) == 0, "no arena has asked for it"
     # They leave even where the votes of those who ask for it do.
     assert forget(database, 20, session_retention_days=30, erased_votes="removed") == 0
-    assert forget(database, 30.5) == 0, "a day's are erased together"
     assert forget(database, 40) == 4
     after, later = rated_rows(database, busy)
     assert after == before
@@ -389,11 +388,19 @@ def test_absent_voters_are_erased_together_and_their_votes_stay(database, busy):
     assert forget(database, 400) == 0, "who is nobody already stays it"
 
 
-def test_who_came_back_is_kept_and_many_are_erased_in_parts(database, busy, monkeypatch):
-    monkeypatch.setattr("tiltyard.arena.operators.session_erasure._ABSENT_VOTERS_LIMIT", 2)
+def age(database, sessions):
+    """Let the events of these voters be old."""
     with connect(database) as connection:
         allow_rewriting(connection)
-        connection.execute("UPDATE events SET at = at - interval '50 days' WHERE session <> 2")
+        connection.execute(
+            "UPDATE events SET at = at - interval '50 days' WHERE session = ANY(%s)", (list(sessions),)
+        )
+
+
+def test_who_came_back_is_kept_and_many_are_erased_in_parts(database, busy, monkeypatch):
+    monkeypatch.setattr("tiltyard.arena.operators.session_erasure._ABSENT_EVENTS_LIMIT", 1)
+    monkeypatch.setattr("tiltyard.arena.operators.session_erasure._ABSENT_BATCH_LIMIT", 2)
+    age(database, (1, 3, 4))
     assert forget(database, session_retention_days=30) == 2
     assert forget(database) == 1
     assert forget(database) == 0
@@ -401,3 +408,46 @@ def test_who_came_back_is_kept_and_many_are_erased_in_parts(database, busy, monk
     assert read(database, "SELECT count(*) FROM matchups WHERE session = 2") != [(0,)]
     rated_rows(database, busy)
     assert is_replayed(database, busy)
+
+
+def test_raters_of_panels_stay_and_revoked_voters_stay_revoked(database, busy):
+    age(database, (1, 2, 3, 4))
+    with connect(database) as connection:
+        connection.execute(
+            "INSERT INTO sessions (session, source, gate, revoked_at) OVERRIDING SYSTEM VALUE"
+            " VALUES (1, 0, 1, now()), (3, 0, 1, NULL)"
+        )
+        connection.execute("SET session_replication_role = replica")
+        connection.execute("INSERT INTO panel_raters VALUES (1, 0, 'Ada', 2, 1)")
+    assert forget(database, session_retention_days=30) == 3
+    assert read(database, "SELECT session FROM sessions") == [(1,)]
+    assert read(database, "SELECT count(*) FROM matchups WHERE session <= 4 AND session <> 2") == [(0,)]
+    assert read(database, "SELECT count(*) FROM matchups WHERE session = 2") != [(0,)]
+
+
+def test_who_comes_back_at_that_moment_is_kept(database, busy, monkeypatch):
+    age(database, (1, 2, 3, 4))
+
+    async def old_head(_connection, _arena):
+        return 0
+
+    with monkeypatch.context() as patched:
+        patched.setattr("tiltyard.arena.operators.session_erasure.read_log_head", old_head)
+        with pytest.raises(Conflict, match="come back"):
+            forget(database, session_retention_days=30)
+    assert read(database, "SELECT count(*) FROM events WHERE session > 4") == [(0,)]
+    assert read(database, "SELECT forgotten_upto FROM arenas") == [(0,)]
+    assert forget(database) == 4
+
+
+def test_a_deleted_arena_keeps_nobody_from_being_erased(database, busy):
+    with connect(database) as connection:
+        connection.execute("""UPDATE arenas SET settings = settings || '{"stage": "deleted"}'""")
+    assert forget(database, 400, session_retention_days=30) == 0
+
+    async def scene():
+        async with open_pool(database, most=1) as pool:
+            return await erase_voter(pool, 1, reason="asked", actor="voter")
+
+    assert list(asyncio.run(scene())) == ["arena"]
+    assert read(database, "SELECT count(*) FROM events WHERE session = 1") == [(0,)]

@@ -78,9 +78,7 @@ ALL = [(i, j) for i in range(4) for j in range(i + 1, 4)]
         (
             4,
             [(0, 3), (1, 3), (2, 3)],
-            (
-                "3 models may be first: m0, m1, m2. Settled: 3 of all 6 pairs, and 1 of 3 neighbouring ones."
-            ),
+            ("3 models may be first: m0, m1, m2. Settled: 3 of all 6 pairs, and 1 of 3 neighbouring ones."),
         ),
         (
             6,

@@ -43,6 +43,8 @@ __all__ = ["ROUNDS_VARIABLE", "admit_waiting_votes", "make_weekly_reports", "run
 
 #: Environment variable with the path of the file of judging rounds.
 ROUNDS_VARIABLE = "TILTYARD_JUDGE_ROUNDS"
+#: When absent voters are erased: once a day, because logs are folded again.
+_ABSENT_VOTERS_HOURS = frozenset({3})
 
 
 @contextmanager
@@ -241,7 +243,8 @@ def _delete_texts(order: _JobOrder) -> None:
             moment = datetime.fromisoformat(order["moment"])
             await delete_old_texts(pool, moment)
             await delete_old_accounts(pool, moment)
-            await erase_absent_voters(pool, moment)
+            if moment.hour in _ABSENT_VOTERS_HOURS:
+                await erase_absent_voters(pool, moment)
 
     asyncio.run(deleting())
 

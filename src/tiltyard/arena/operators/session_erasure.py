@@ -10,15 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from itertools import accumulate
 from typing import Any
 
 from tiltyard.arena.accounts import new_session_number
-from tiltyard.arena.content.arenas import Arena, find_arena, read_log_head
+from tiltyard.arena.content.arenas import Arena, find_arena, find_arena_by_number, read_log_head
 from tiltyard.arena.log.buckets import find_statement
 from tiltyard.arena.log.event_log import HUMAN, LogBatch, LogKind, append_batch
 from tiltyard.arena.log.rewrite_permits import permit_rewriting
 from tiltyard.arena.operators.data_retention import forget_unwritten_prompts
-from tiltyard.errors import Conflict, InputError
+from tiltyard.errors import Conflict, InputError, NotFound, TiltyardError
 from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import bucket_statement, statement
@@ -35,10 +36,11 @@ __all__ = [
 
 #: The reason of the exclusion by which the log is folded again.
 _REASON = "a voter's data were deleted"
-#: Absent voters of an arena that are erased at a time: meanwhile its votes wait.
-_ABSENT_VOTERS_LIMIT = 5_000
-#: Absent voters are kept for so much longer, so that a day's are erased together: each time the log is folded again.
-_ABSENT_SLACK_DURATION = timedelta(days=1)
+#: Absent voters of an arena that are erased at a time, and their events: meanwhile its votes wait.
+_ABSENT_VOTERS_LIMIT = 500
+_ABSENT_EVENTS_LIMIT = 10_000
+#: How often that is done in one arena and run.
+_ABSENT_BATCH_LIMIT = 20
 _GENERATION_LIMIT = 2**63 - 1
 #: Statements that erase texts, in the order of the fields of `ErasedTexts`.
 _TEXTS = ("erasure_remarks", "erasure_complaints", "erasure_live_turns")
@@ -75,6 +77,9 @@ class _Erasure:
     actor: str
     #: ``None``: as the arena's settings say.
     votes: ErasedVotes | None = None
+    #: For absent people: the end of the log when they were found to be, and up to where that was looked for.
+    absent_at: int | None = None
+    forgotten_upto: int = 0
     upto: int = 0
     positions: list[int] = field(default_factory=list)
     #: Positions of votes that were undone, and of events that list sessions.
@@ -88,8 +93,8 @@ async def erase_voter(
     """Erase a person in every arena, and who they are if they signed in; return what was erased by arena."""
     _check_reason(reason)
     erased = {
-        arena: await _erase_in_arena(pool, arena, _Erasure([session], reason, actor))
-        for arena in await find_arenas_of_voter(pool, session)
+        name: await _erase_in_arena(pool, arena, _Erasure([session], reason, actor))
+        for arena, name, _ in await _find_arenas(pool, [session])
     }
     await _erase_accounts(pool, [session])
     return erased
@@ -97,19 +102,19 @@ async def erase_voter(
 
 async def find_arenas_of_voter(pool: ConnectionPool, session: int) -> list[str]:
     """Names of the arenas that have something of a person."""
-    return [name for name, _ in await _find_arenas(pool, [session])]
+    return [name for _, name, _ in await _find_arenas(pool, [session])]
 
 
-async def _find_arenas(pool: ConnectionPool, sessions: Sequence[int]) -> list[tuple[str, int]]:
-    """Names of the arenas that have something of people, with the number of each."""
+async def _find_arenas(pool: ConnectionPool, sessions: Sequence[int]) -> list[tuple[int, str, int]]:
+    """The arenas that have something of people, deleted ones as well: number, name, and whose it is."""
     async with connect_from_pool(pool) as connection:
         with translate_errors("look for a voter"):
             buckets = await (await connection.execute(statement("raters_buckets"))).fetchall()
-            found: list[tuple[str, int]] = []
+            found: list[tuple[int, str, int]] = []
             for (bucket,) in sorted(buckets):
                 values = {"bucket": bucket, "sessions": sessions}
                 rows = await connection.execute(bucket_statement("erasure_arenas", bucket), values)
-                found += [(str(name), int(session)) for name, session in await rows.fetchall()]
+                found += [(int(arena), str(name), int(one)) for arena, name, one in await rows.fetchall()]
     return found
 
 
@@ -123,37 +128,65 @@ async def erase_session(
     it and why, but not the number; the reason should not repeat what is erased.
     """
     _check_reason(reason)
-    erased = await _erase_in_arena(pool, arena, _Erasure([session], reason, actor))
+    async with connect_from_pool(pool) as connection:
+        number = (await find_arena(connection, arena)).arena
+    erased = await _erase_in_arena(pool, number, _Erasure([session], reason, actor))
     await _erase_accounts_without_arenas(pool, [session])
     return erased
 
 
 async def erase_absent_voters(pool: ConnectionPool, moment: datetime) -> int:
-    """Erase voters who stayed away for longer than their arenas keep them, a day's together; return how many. Their
-    votes stay."""
+    """Erase voters who stayed away for longer than their arenas keep them; return how many. Their votes stay.
+
+    One arena that cannot be changed at present does not keep the others from it.
+    """
     async with connect_from_pool(pool) as connection:
         with translate_errors("look for absent voters"):
             arenas = await (await connection.execute(statement("erasure_keeping"))).fetchall()
-    count = 0
-    for arena, name, days, after in arenas:
-        before = moment - timedelta(days=days)
-        values = {"arena": arena, "after": after, "absent_since": before}
+    count, failure = 0, None
+    for arena, days, after in arenas:
+        try:
+            count += await _erase_absent(pool, arena, moment, days, after)
+        except TiltyardError as error:
+            failure = error
+    if failure is not None:
+        raise failure
+    return count
+
+
+async def _erase_absent(pool: ConnectionPool, arena: int, moment: datetime, days: int, after: int) -> int:
+    """Erase the absent voters of one arena, some at a time; return how many."""
+    count, reason = 0, f"voters are kept for {days} days"
+    values = {"arena": arena, "absent_since": moment - timedelta(days=days), "limit": _ABSENT_VOTERS_LIMIT}
+    for _ in range(_ABSENT_BATCH_LIMIT):
         async with connect_from_pool(pool) as connection:
             with translate_errors("look for absent voters"):
-                absent = await _rows(connection, "erasure_absent", values | {"limit": _ABSENT_VOTERS_LIMIT})
-        if not absent or absent[0][2] > before - _ABSENT_SLACK_DURATION:
-            continue
-        sessions = [int(session) for session, _, _ in absent]
-        erasure = _Erasure(sessions, f"voters are kept for {days} days", "retention", "anonymous")
-        await _erase_in_arena(pool, name, erasure, forgotten_upto=absent[-1][1])
-        await _erase_accounts_without_arenas(pool, sessions)
+                head = await read_log_head(connection, arena)
+                absent = await _rows(connection, "erasure_absent", values | {"after": after})
+        total = accumulate(events for _, _, events in absent)
+        taken = [row for row, events in zip(absent, total, strict=True) if events <= _ABSENT_EVENTS_LIMIT]
+        taken = taken or absent[:1]
+        if not taken:
+            break
+        sessions, after = [int(session) for session, _, _ in taken], taken[-1][1]
+        erasure = _Erasure(sessions, reason, "retention", "anonymous", absent_at=head, forgotten_upto=after)
+        await _erase_in_arena(pool, arena, erasure)
+        revoked = await _find_revoked(pool, sessions)
+        await _erase_accounts_without_arenas(pool, [one for one in sessions if one not in revoked])
         count += len(sessions)
     return count
 
 
+async def _find_revoked(pool: ConnectionPool, sessions: Sequence[int]) -> set[int]:
+    """Which sessions are revoked: whoever stays away long enough must not come back by it."""
+    async with connect_from_pool(pool) as connection:
+        with translate_errors("look for absent voters"):
+            return {int(one) for (one,) in await _rows(connection, "erasure_revoked", {"sessions": sessions})}
+
+
 async def _erase_accounts_without_arenas(pool: ConnectionPool, sessions: Sequence[int]) -> None:
     """Erase who people are of whom no arena has anything."""
-    elsewhere = {session for _, session in await _find_arenas(pool, sessions)}
+    elsewhere = {session for _, _, session in await _find_arenas(pool, sessions)}
     await _erase_accounts(pool, [session for session in sessions if session not in elsewhere])
 
 
@@ -165,22 +198,31 @@ async def _erase_accounts(pool: ConnectionPool, sessions: Sequence[int]) -> None
                 await connection.execute(statement(name), {"sessions": sessions})
 
 
-async def _erase_in_arena(
-    pool: ConnectionPool, arena: str, erasure: _Erasure, *, forgotten_upto: int | None = None
-) -> ErasedTexts:
+async def _erase_in_arena(pool: ConnectionPool, arena: int, erasure: _Erasure) -> ErasedTexts:
     """Erase people in one arena."""
     async with connect_from_pool(pool) as connection:
-        found = await find_arena(connection, arena)
+        found = await find_arena_by_number(connection, arena)
+        if found is None:
+            raise NotFound("no such arena; see the list of arenas")
         with translate_errors("erase a voter"):
-            await _follow(connection, found.arena, erasure)
+            await _follow(connection, arena, erasure)
             await connection.execute(statement("log_begin"))
-        async with append_batch(connection, found.arena) as batch:
+        async with append_batch(connection, arena) as batch:
             await _require_one_copy(connection, found)
-            await _follow(connection, found.arena, erasure, batch.head)
-            if forgotten_upto is not None:
-                values = {"arena": found.arena, "upto": forgotten_upto}
-                await connection.execute(statement("erasure_forgotten"), values)
+            await _require_absence(connection, arena, erasure)
+            await _follow(connection, arena, erasure, batch.head)
             return await _rewrite(batch, found, erasure)
+
+
+async def _require_absence(connection: Connection, arena: int, erasure: _Erasure) -> None:
+    """Note up to where absent people are forgotten; raise `Conflict` if one of them has come back meanwhile."""
+    if erasure.absent_at is None:
+        return
+    values = {"arena": arena, "after": erasure.absent_at, "sessions": list(erasure.sessions)}
+    if await _count(connection, "erasure_returned", values):
+        raise Conflict("a voter who was to be deleted has come back; the others are deleted tomorrow")
+    values = {"arena": arena, "upto": erasure.forgotten_upto}
+    await connection.execute(statement("erasure_forgotten"), values)
 
 
 async def erase_all_sessions(pool: ConnectionPool, arena: str, *, reason: str, actor: str) -> ErasedTexts:

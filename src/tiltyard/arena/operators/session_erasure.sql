@@ -54,7 +54,7 @@ SELECT count(*) FROM hit;
 
 -- name: erasure_arenas
 -- The arenas of a bucket in which people were served something or gave consent.
-SELECT a.name, s.session FROM arenas a, unnest(%(sessions)s::bigint[]) AS s (session)
+SELECT a.arena, a.name, s.session FROM arenas a, unnest(%(sessions)s::bigint[]) AS s (session)
 WHERE a.bucket = %(bucket)s AND (
     EXISTS (SELECT FROM matchups m WHERE m.arena = a.arena AND m.session = s.session AND m.source = 0)
     OR EXISTS (SELECT FROM consents c WHERE c.arena = a.arena AND c.session = s.session)
@@ -207,17 +207,31 @@ DELETE FROM report_sums WHERE arena = %(arena)s;
 
 -- name: erasure_keeping
 -- Arenas that keep voters for so many days, and up to where those who stayed away were forgotten.
-SELECT arena, name, (settings ->> 'session_retention_days')::integer, forgotten_upto FROM arenas
-WHERE settings ->> 'session_retention_days' IS NOT NULL AND moving_to IS NULL AND moved_from IS NULL
+SELECT arena, (settings ->> 'session_retention_days')::integer, forgotten_upto FROM arenas
+WHERE settings ->> 'session_retention_days' IS NOT NULL AND settings ->> 'stage' IS DISTINCT FROM 'deleted'
+    AND moving_to IS NULL AND moved_from IS NULL
 ORDER BY arena;
 
 -- name: erasure_absent
--- People of whose own events the last lies between a position and a moment, the longest absent first, and where and when it is.
-SELECT session, max(position), max(at) FROM events
+-- People of whose own events the last lies between a position and a moment, the longest absent first, where it is, and
+-- how many they have. Raters of expert panels are the operator's.
+SELECT session, max(position), count(*) FROM events e
 WHERE arena = %(arena)s AND position > %(after)s AND source = 0 AND session IS NOT NULL
     AND kind IN (0, 1, 2, 8, 9, 14, 15)
+    AND NOT EXISTS (SELECT FROM panel_raters r WHERE r.session = e.session)
 GROUP BY session HAVING max(at) < %(absent_since)s::timestamptz
 ORDER BY 2 LIMIT %(limit)s;
+
+-- name: erasure_returned
+-- Whether one of these people did something after a position.
+SELECT EXISTS (
+    SELECT FROM events WHERE arena = %(arena)s AND position > %(after)s AND source = 0
+        AND kind IN (0, 1, 2, 8, 9, 14, 15) AND session = ANY(%(sessions)s::bigint[])
+);
+
+-- name: erasure_revoked
+-- Which of these sessions are revoked.
+SELECT session FROM sessions WHERE session = ANY(%(sessions)s::bigint[]) AND source = 0 AND revoked_at IS NOT NULL;
 
 -- name: erasure_forgotten
 -- Note up to where people were forgotten.

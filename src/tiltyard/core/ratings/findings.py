@@ -67,7 +67,7 @@ class Finding:
                 text, advice = (
                     sentence(one, template, self.values) for one in (template.text, template.advice)
                 )
-            except (AttributeError, LookupError, TypeError, ValueError):
+            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
                 raise BadOption(
                     f"the finding {self.name!r} has no text, and its values do not fill its sentence; pass its text"
                 ) from None

@@ -7,6 +7,7 @@ folded again from their first event on, by the mechanism of exclusions.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,13 +16,21 @@ from tiltyard.arena.content.arenas import Arena, find_arena, read_log_head
 from tiltyard.arena.log.buckets import find_statement
 from tiltyard.arena.log.event_log import HUMAN, LogBatch, LogKind, append_batch
 from tiltyard.arena.log.rewrite_permits import permit_rewriting
+from tiltyard.arena.operators.arena_changes import validate_reason
 from tiltyard.arena.operators.data_retention import forget_unwritten_prompts
-from tiltyard.errors import Conflict, InputError
+from tiltyard.errors import Conflict, NotFound
 from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import bucket_statement, statement
 
-__all__ = ["ErasedTexts", "erase_all_sessions", "erase_session", "erase_voter", "find_arenas_of_voter"]
+__all__ = [
+    "ErasedTexts",
+    "erase_all_sessions",
+    "erase_session",
+    "erase_voter",
+    "find_arenas_of_voter",
+    "require_voter",
+]
 
 #: The reason of the exclusion by which the log is folded again.
 _REASON = "a voter's data were deleted"
@@ -67,11 +76,12 @@ async def erase_voter(
     pool: ConnectionPool, session: int, *, reason: str, actor: str
 ) -> dict[str, ErasedTexts]:
     """Erase a person in every arena, and who they are if they signed in; return what was erased by arena."""
-    _check_reason(reason)
-    erased = {
-        arena: await _erase_in_arena(pool, arena, session, (reason, actor))
-        for arena in await find_arenas_of_voter(pool, session)
-    }
+    validate_reason(reason)
+    erased = {}
+    for arena in await find_arenas_of_voter(pool, session):
+        # What somebody else erased in the meantime is gone.
+        with suppress(NotFound):
+            erased[arena] = await _erase_in_arena(pool, arena, session, (reason, actor))
     await _erase_account(pool, session)
     return erased
 
@@ -96,13 +106,24 @@ async def erase_session(
     battles, and its number. Its votes stay under another number, or are removed, as the arena's settings say.
 
     If no arena has anything of the person after that, who they are is erased as well. The audit log keeps who asked for
-    it and why, but not the number; the reason should not repeat what is erased.
+    it and why, but not the number; the reason should not repeat what is erased. Raise `NotFound`, and change nothing,
+    if the arena has nothing of the person.
     """
-    _check_reason(reason)
+    validate_reason(reason)
     erased = await _erase_in_arena(pool, arena, session, (reason, actor))
     if not await find_arenas_of_voter(pool, session):
         await _erase_account(pool, session)
     return erased
+
+
+async def require_voter(connection: Connection, arena: Arena, session: int) -> None:
+    """Raise `NotFound` if an arena has nothing of a person that could be erased."""
+    values = {"arena": arena.arena, "session": session}
+    ((known,),) = await _rows(connection, "erasure_presence", values)
+    if not known:
+        raise NotFound(
+            f"{arena.name} has nothing of voter {session}; check the number, or it was erased before"
+        )
 
 
 async def _erase_account(pool: ConnectionPool, session: int) -> None:
@@ -125,13 +146,14 @@ async def _erase_in_arena(
             await connection.execute(statement("log_begin"))
         async with append_batch(connection, found.arena) as batch:
             await _require_one_copy(connection, found)
+            await require_voter(connection, found, session)
             await _follow(connection, found.arena, session, events, batch.head)
             return await _rewrite(batch, found, session, events, why)
 
 
 async def erase_all_sessions(pool: ConnectionPool, arena: str, *, reason: str, actor: str) -> ErasedTexts:
     """Erase the texts of everybody who ever voted in the arena. Votes and numbers stay."""
-    _check_reason(reason)
+    validate_reason(reason)
     async with connect_from_pool(pool) as connection:
         found = await find_arena(connection, arena)
         with translate_errors("erase texts"):
@@ -223,11 +245,6 @@ async def _require_one_copy(connection: Connection, arena: Arena) -> None:
             f"the arena {arena.name} is being moved, and a copy would keep what is erased; finish it with"
             f" tiltyard arena move {arena.name}"
         )
-
-
-def _check_reason(reason: str) -> None:
-    if not reason.strip():
-        raise InputError("an erasure needs a reason: it is kept in the audit log")
 
 
 async def _rows(connection: Connection, name: str, values: Mapping[str, object]) -> list[tuple[Any, ...]]:

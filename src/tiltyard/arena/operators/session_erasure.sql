@@ -61,6 +61,18 @@ WHERE a.bucket = %(bucket)s AND (
 )
 ORDER BY a.arena;
 
+-- name: erasure_presence
+-- Whether an arena has anything of a person.
+SELECT EXISTS (SELECT FROM matchups m WHERE m.arena = %(arena)s AND m.session = %(session)s AND m.source = 0)
+    OR EXISTS (SELECT FROM consents c WHERE c.arena = %(arena)s AND c.session = %(session)s)
+    OR EXISTS (SELECT FROM remarks r WHERE r.arena = %(arena)s AND r.session = %(session)s)
+    OR EXISTS (SELECT FROM complaints c WHERE c.arena = %(arena)s AND c.session = %(session)s)
+    OR EXISTS (SELECT FROM live_battles b WHERE b.arena = %(arena)s AND b.session = %(session)s)
+    OR EXISTS (
+        SELECT FROM panel_raters r JOIN expert_panels p USING (panel)
+        WHERE p.arena = %(arena)s AND r.session = %(session)s
+    );
+
 -- name: erasure_events
 -- A person's events in a range of the log, and the votes that were undone by them.
 SELECT position, kind, CASE WHEN kind = 8 THEN (detail ->> 'vote')::bigint END

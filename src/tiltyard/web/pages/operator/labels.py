@@ -184,7 +184,7 @@ TEXTS: Mapping[str, tuple[str, str]] = {
 #: Roles of operators, and what each may do.
 ROLE_MEANINGS: Mapping[str, str] = {
     "owner": _("everything, including other operators"),
-    "operator": _("everything in its arenas, except people and deletion"),
+    "operator": _("everything in its arenas, except operators and deleting the arena"),
     "moderator": _("complaints, exclusions and voters"),
     "analyst": _("read and export"),
 }

@@ -238,3 +238,15 @@ def test_the_caller_may_say_that_prompts_are_something_else(tmp_path):
     path.write_text("model_a,model_b,winner,prompt_id\nx,y,tie,p1\n")
     (battle,) = open_battles(path, columns={"category": "prompt_id"}).battles()
     assert (battle.question_id, battle.category) == (None, "p1")
+
+
+def test_many_values_that_mean_nothing_are_one_line(tmp_path):
+    path = tmp_path / "battles.csv"
+    words = "".join(f"x,y,w{k % 40}\n" for k in range(80))
+    path.write_text(f"model_a,model_b,winner\nx,y,tie\n{words},y,tie\nx,y,model_a\n")
+    done = run("rate", str(path), "--skip-invalid")
+    left_out = [line for line in (done.out + done.err).splitlines() if "left out" in line]
+    assert left_out == [
+        f"{path}: 80 left out: winner is 'w0', 'w1', 'w2' or one of 37 more (first: line 3)",
+        f"{path}: 1 left out: model_a is None (first: line 83)",
+    ]

@@ -67,15 +67,20 @@ async def _ask(
             held = await read_held_in_arena(pool_of(request), arena, session_number(session))
         except (NotFound, InputError) as missing:
             error = error or missing
-    status = {NotFound: 404, Conflict: 409}.get(type(error), 422) if error else 200
     return arena_page(
         request,
         arena,
         "erase.html",
         "voters",
-        status=status,
+        status=_status_of(error),
         trouble=None if error is None else str(error),
         session=session,
         held=held,
         reason=reason,
     )
+
+
+def _status_of(error: NotFound | Conflict | InputError | None) -> int:
+    if error is None:
+        return 200
+    return 404 if isinstance(error, NotFound) else 409 if isinstance(error, Conflict) else 422

@@ -16,7 +16,7 @@ _MAX_PROBLEMS = 1000
 _SHOWN_PROBLEMS = 5
 _SHOWN_WORDS = 8
 #: Values of one field that a reason shows if there are many.
-_SHOWN_VALUES = 3
+_SHOWN_VALUE_LIMIT = 3
 
 
 @dataclass
@@ -98,7 +98,7 @@ class InvalidRows:
 
 def _note(name: str, same: list[tuple[str, _Problem]]) -> tuple[str, int]:
     """One reason for all rows in which a field has one of these values, and their number."""
-    shown = [value for value, _ in same[:_SHOWN_VALUES] if value]
+    shown = [value for value, _ in same[:_SHOWN_VALUE_LIMIT] if value]
     reason = f"{name} is {', '.join(shown)}" if shown else name
     if len(same) > len(shown) > 0:
         reason += f" or one of {len(same) - len(shown):,} more"

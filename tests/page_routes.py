@@ -27,6 +27,7 @@ ASKED = (
     "/live",
     "/prompts/view?prompt=prompt-1",
     "/exclude?session=1&reason=a+bot",
+    "/erase?session=1",
 )
 
 

@@ -187,3 +187,66 @@ def test_numbers_may_be_names(tmp_path):
 def test_words_must_mean_outcomes(tmp_path):
     with pytest.raises(BadOption, match=r"outcomes: 0.5 is said to mean 'draw'"):
         open_battles(tmp_path / "b.csv", outcomes={0.5: "draw"})
+
+
+#: Headers beside those of the models, and the ids of questions that must be read.
+QUESTIONS = {
+    "prompt_id": (["prompt_id"], ["p"]),
+    "Prompt ID": (["Prompt ID"], ["p"]),
+    "the documented name wins": (["prompt_id", "question_id"], ["other", "p"]),
+    "the documented name wins, spelled otherwise": (["prompt_id", "Question ID"], ["other", "p"]),
+    "two that could be meant": (["prompt_id", "Prompt ID"], None),
+}
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("case", QUESTIONS)
+def test_questions_may_be_called_prompts(case, form, tmp_path):
+    headers, cells = QUESTIONS[case]
+    row = {"model_a": "x", "model_b": "y", "winner": "tie"}
+    rows = [row | dict(zip(headers, cells or ["p", "q"], strict=True))] * 2
+    path = tmp_path / f"battles.{form}"
+    if form == "csv":
+        cell_lines = [",".join(one) for one in (rows[0], *(each.values() for each in rows))]
+        path.write_text("\n".join(cell_lines) + "\n")
+    elif form == "jsonl":
+        path.write_text("".join(json.dumps(each) + "\n" for each in rows))
+    elif form == "parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    source = open_battles(path)
+    found = list(source.battles())
+    assert [one.question_id for one in found] == ([None] * 2 if cells is None else ["p"] * 2)
+    if cells == ["p"]:
+        assert "prompt_id" not in found[0].extra
+        assert source.column_name("prompt_id") == "question_id"
+    else:
+        # What is not the question stays what it is, and can be chosen by its name.
+        assert found[0].extra["prompt_id"] == (cells or ["p"])[0]
+        assert source.column_name("prompt_id") == "prompt_id"
+
+
+def test_a_condition_may_name_the_question_as_the_file_does(tmp_path):
+    path = tmp_path / "battles.csv"
+    path.write_text("model_a,model_b,winner,prompt_id\nx,y,tie,p1\nx,y,model_a,p2\n")
+    done = run("rate", str(path), "--where", "prompt_id = 'p2'")
+    assert done.code == 0, done.err
+    assert "1/0/0" in done.out
+
+
+def test_the_caller_may_say_that_prompts_are_something_else(tmp_path):
+    path = tmp_path / "battles.csv"
+    path.write_text("model_a,model_b,winner,prompt_id\nx,y,tie,p1\n")
+    (battle,) = open_battles(path, columns={"category": "prompt_id"}).battles()
+    assert (battle.question_id, battle.category) == (None, "p1")
+
+
+def test_many_values_that_mean_nothing_are_one_line(tmp_path):
+    path = tmp_path / "battles.csv"
+    words = "".join(f"x,y,w{k % 40}\n" for k in range(80))
+    path.write_text(f"model_a,model_b,winner\nx,y,tie\n{words},y,tie\nx,y,model_a\n")
+    done = run("rate", str(path), "--skip-invalid")
+    left_out = [line for line in (done.out + done.err).splitlines() if "left out" in line]
+    assert left_out == [
+        f"{path}: 80 left out: winner is 'w0', 'w1', 'w2' or one of 37 more (first: line 3)",
+        f"{path}: 1 left out: model_a is None (first: line 83)",
+    ]

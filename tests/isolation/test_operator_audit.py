@@ -140,6 +140,8 @@ class Steps:
             "POST /operator/arenas/{arena}/exclusions/{exclusion}/restore",
             f"{PAGES}/exclusions/{last}/restore",
         )
+        erased = {"session": "4", "reason": "asked"}
+        self.use("POST /operator/arenas/{arena}/erase", f"{PAGES}/erase", data=erased)
         route = "POST /api/v1/arenas/{arena}/complaints/{complaint}/settle"
         self.use(route, f"{API}/complaints/1/settle")
         with connect(self.database) as connection:

@@ -39,6 +39,12 @@ def test_every_form_gives_the_same_numbers(form, expected):
     assert tiltyard.rate(FORMS[form](ROWS)).to_json() == expected
 
 
+def test_questions_may_be_called_prompts_in_frames_too(expected):
+    assert "question_id" in ROWS[0]
+    renamed = pd.DataFrame(ROWS).rename(columns={"question_id": "prompt_id"})
+    assert tiltyard.rate(renamed).to_json() == expected
+
+
 def test_paths_patterns_and_lists_of_paths(tmp_path, expected):
     path = written(tmp_path / "votes [1].jsonl")
     assert tiltyard.rate(path).to_json() == expected

@@ -85,6 +85,7 @@ FORMS = {
     "/arenas/arena/prompts/hide": {"prompt": "prompt-1"},
     "/arenas/arena/prompts/show": {"prompt": "prompt-1"},
     "/arenas/arena/exclude": {"session": "1", "reason": "r"},
+    "/arenas/arena/erase": {"session": "1", "reason": "r"},
 }
 
 

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from tiltyard.errors import BadOption
 from tiltyard.settings.serving_settings import SERVING_VARIABLES, ServingSettings, read_serving
+from tiltyard.web.supervisor import listening_socket
 
 
 def test_nothing_said_is_this_machine_alone():
@@ -159,3 +160,31 @@ def test_an_origin_is_what_browsers_send():
 )
 def test_settings_survive_the_way_to_another_process(settings):
     assert ServingSettings.from_dict(settings.to_dict()) == settings
+
+
+@pytest.mark.parametrize(
+    "host", ["999.1.1.1", "1.2.3.4.5", "127.0.0.1:8000", "http://localhost", "::g", "a b"]
+)
+def test_what_is_no_address_is_refused_as_such_and_not_as_an_open_one(host):
+    with pytest.raises(
+        BadOption, match=r"which is no IP address; write --host 127\.0\.0\.1 for this machine only"
+    ):
+        ServingSettings(host=host)
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "localhost", "::1", "[::1]", "127.1", "arena.example.org", "::"]
+)
+def test_addresses_and_names_are_left_to_the_machine(host):
+    assert ServingSettings(host=host, base_url="https://arena.example.org").host == host
+
+
+def test_an_address_of_another_machine_is_not_blamed_on_the_port():
+    settings = ServingSettings(host="192.0.2.1", port=0, base_url="https://arena.example.org")
+    with (
+        pytest.raises(
+            BadOption, match=r"cannot listen on 192\.0\.2\.1 port 0: .*; this is no address of this machine"
+        ),
+        listening_socket(settings),
+    ):
+        pass

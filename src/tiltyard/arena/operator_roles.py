@@ -3,7 +3,7 @@
 Each role may do all that the next one may:
 
 - ``owner``: everything, including other operators, deletion and the audit log of the server;
-- ``operator``: everything in its arenas except people and deletion;
+- ``operator``: everything in its arenas except other operators and deleting an arena;
 - ``moderator``: complaints, exclusions, voters, the audit log of its arenas;
 - ``analyst``: read and export.
 

@@ -114,14 +114,11 @@ async def _move(url: str, name: str) -> None:
 
 
 async def _erase(url: str, name: str, session: int, reason: str) -> None:
-    from tiltyard.arena.operators.session_erasure import ErasedTexts, erase_session
-    from tiltyard.errors import NotFound
+    from tiltyard.arena.operators.session_erasure import erase_session
     from tiltyard.postgres.connections import open_pool
 
     async with open_pool(url, most=2, name="tiltyard erase") as pool:
         done = await erase_session(pool, name, session, reason=reason, actor="cli")
-    if done == ErasedTexts(0, 0):
-        raise NotFound(f"{name} has nothing of voter {session}; check the number, or it was erased before")
     typer.echo(
         f"Erased {done.remarks} remarks, {done.complaints} notes of complaints, the details of"
         f" {done.details} matchups and the texts of {done.live_turns} live turns."

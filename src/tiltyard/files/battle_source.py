@@ -26,7 +26,7 @@ from tiltyard.files.format_detection import (
     open_input_records,
 )
 from tiltyard.files.frame_records import FrameRecords
-from tiltyard.files.header_names import RenamedColumns, respelled
+from tiltyard.files.header_names import QUESTION_NAMES, RenamedColumns, respelled
 from tiltyard.files.input_address import address_of, fetch_address
 from tiltyard.files.input_file import InputFile, open_input, translate_read_errors
 from tiltyard.files.invalid_rows import InvalidRows
@@ -182,8 +182,8 @@ class BattleSource:
     def column_name(self, name: str) -> str | None:
         """The column that a user means by this name, if there is one."""
         known = self.column_names
-        alias = COLUMN_ALIASES.get(name, name)
-        return alias if alias in known else name if name in known else None
+        meant = (COLUMN_ALIASES.get(name, name), name, QUESTION_NAMES.get(name, name))
+        return next((one for one in meant if one in known), None)
 
     @property
     def column_names(self) -> tuple[str, ...]:

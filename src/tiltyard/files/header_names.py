@@ -12,7 +12,7 @@ from tiltyard.files.frame_records import FrameRecords
 from tiltyard.files.parquet_records import ParquetRecords
 from tiltyard.files.records import ColumnRecords, Record, Records
 
-__all__ = ["RenamedColumns", "RenamedRecords", "respelled"]
+__all__ = ["QUESTION_NAMES", "RenamedColumns", "RenamedRecords", "respelled"]
 
 _WORDS = (*CANONICAL, *OTHER_NAMES, *RESPONSES, *STYLE, "blind", "loser", "unrated")
 #: Spellings beyond case, spaces and punctuation.
@@ -24,6 +24,8 @@ _ALIASES = {
     "model1": "model_a",
     "model2": "model_b",
 }
+#: Names of the column of questions in files of battles that have none with its own name.
+QUESTION_NAMES = {"prompt_id": "question_id"}
 
 
 def respelled(records: Records, mapped: Mapping[str, str]) -> Records:
@@ -35,6 +37,11 @@ def respelled(records: Records, mapped: Mapping[str, str]) -> Records:
     for header in records.columns:
         if header not in mapped.values():
             meant.setdefault(_word(header), []).append(header)
+    # Files without pairs are no battles, and messages name their columns as they are.
+    if "model_b" in meant or "model_b" in mapped:
+        for other, name in QUESTION_NAMES.items():
+            if other in meant and name not in meant:
+                meant[name] = meant.pop(other)
     names = {
         headers[0]: word
         for word, headers in meant.items()

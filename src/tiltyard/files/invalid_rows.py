@@ -15,6 +15,8 @@ __all__ = ["InvalidRows"]
 _MAX_PROBLEMS = 1000
 _SHOWN_PROBLEMS = 5
 _SHOWN_WORDS = 8
+#: Values of one field that a reason shows if there are many.
+_SHOWN_VALUE_LIMIT = 3
 
 
 @dataclass
@@ -60,9 +62,16 @@ class InvalidRows:
         self.misspelt_names = False
 
     def notes(self) -> list[tuple[str, int]]:
-        """Reasons and numbers, for rows that were left out."""
-        found = self.problems.items()
-        return [(f"{_brief(problem)} (first: {_place(one.first)})", one.rows) for problem, one in found]
+        """Reasons and numbers, for rows that were left out. Many values of one field are one reason."""
+        kinds: dict[str, list[tuple[str, _Problem]]] = {}
+        for problem, found in self.problems.items():
+            field_name, _, value = _brief(problem).partition(" is ")
+            kinds.setdefault(field_name, []).append((value, found))
+        notes: list[tuple[str, int]] = []
+        for name, same in kinds.items():
+            apart = [same] if len(same) > _SHOWN_PROBLEMS else [[one] for one in same]
+            notes += [_note(name, values) for values in apart]
+        return notes
 
     def error(self) -> BadBattle:
         """All of it as one error: the first place as it stands, then the others, then what to do."""
@@ -85,6 +94,15 @@ class InvalidRows:
             option = option_name("outcomes", dict.fromkeys(self.unknown_words, "…"))
             ways.append(f"say what words mean with {option} (a, b, tie or both_bad)")
         return ", or ".join([*ways, f"leave out invalid rows with {option_name('skip_invalid', True)}"])
+
+
+def _note(name: str, same: list[tuple[str, _Problem]]) -> tuple[str, int]:
+    """One reason for all rows in which a field has one of these values, and their number."""
+    shown = [value for value, _ in same[:_SHOWN_VALUE_LIMIT] if value]
+    reason = f"{name} is {', '.join(shown)}" if shown else name
+    if len(same) > len(shown) > 0:
+        reason += f" or one of {len(same) - len(shown):,} more"
+    return f"{reason} (first: {_place(same[0][1].first)})", sum(found.rows for _, found in same)
 
 
 def _plain(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import socket
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
@@ -19,6 +20,7 @@ from tiltyard.settings.minute_limits import (
 )
 
 __all__ = [
+    "HOST_ADVICE",
     "ROLES",
     "SECOND_FACTOR_ROLES",
     "SERVING_VARIABLES",
@@ -43,6 +45,8 @@ _RANGES = {
 }
 _LIMITS = ("new_sessions_per_minute", "easy_sessions_per_minute", "connections_per_address")
 
+#: What to write instead of an address that cannot be bound.
+HOST_ADVICE = "write --host 127.0.0.1 for this machine only, --host 0.0.0.0 for all of its addresses, or one that it has"
 _LOOPBACK_NAMES = frozenset({"localhost", "ip6-localhost"})
 #: Ends of names that are used in local networks only.
 _LOCAL_SUFFIXES = (".localhost", ".local", ".internal", ".lan", ".home.arpa")
@@ -126,6 +130,7 @@ class ServingSettings:
             raise BadOption("tls_certificate and tls_key belong together: give both files, or none")
         if self.has_tls and self.base_url is not None and not self.base_url.startswith("https://"):
             raise BadOption(f"base_url is {self.base_url}, and there is a certificate; expected https://…")
+        _check_host(self.host)
         if self.role != "rater" and not is_loopback(self.host):
             self._check_open_address()
 
@@ -218,6 +223,27 @@ class ServingSettings:
         """The inverse of `to_dict`."""
         lists = {name: tuple(values[name]) for name in ("trusted_proxies", "second_factor")}
         return cls(**{**values, **lists})
+
+
+def _check_host(host: str) -> None:
+    """Refuse what is neither an IP address nor a name: whether a name leads to this machine is seen when it is bound."""
+    try:
+        ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        numeric = bool(host) and all(part.isascii() and part.isdigit() for part in host.split("."))
+        if (numeric and not _is_short_form(host)) or any(sign in host for sign in "/: "):
+            raise BadOption(
+                f"host is {host}, which is no IP address; {HOST_ADVICE}; the port belongs to --port"
+            ) from None
+
+
+def _is_short_form(host: str) -> bool:
+    """Whether numbers are an IPv4 address in an older spelling, such as ``127.1``."""
+    try:
+        socket.inet_aton(host)
+    except OSError:
+        return False
+    return True
 
 
 def is_loopback(host: str) -> bool:

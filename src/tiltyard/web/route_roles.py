@@ -137,6 +137,8 @@ ROUTE_NEEDS: Final[Mapping[str, RouteNeed]] = {
         POST /operator/arenas/{arena}/prompts/show
         GET /operator/arenas/{arena}/prompts/withdraw
         POST /operator/arenas/{arena}/prompts/withdraw
+        GET /operator/arenas/{arena}/erase
+        POST /operator/arenas/{arena}/erase
         GET /operator/arenas/{arena}/policy
         GET /operator/arenas/{arena}/policy/review
         POST /operator/arenas/{arena}/policy

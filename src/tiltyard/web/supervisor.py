@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import shutil
 import signal
@@ -20,7 +21,7 @@ from tiltyard.instruments import CHILD_RESTARTS, recording
 from tiltyard.postgres.database_url import OpenedDatabase
 from tiltyard.retries import Backoff
 from tiltyard.settings.environment import ONE_THREAD, read_environment
-from tiltyard.settings.serving_settings import ServingSettings
+from tiltyard.settings.serving_settings import HOST_ADVICE, ServingSettings
 from tiltyard.web.child_process import FAILED, READY, ChildConfig
 from tiltyard.web.heartbeats import FOLDER_VARIABLE
 from tiltyard.web.logs import log_event, log_failure
@@ -59,12 +60,20 @@ def listening_socket(settings: ServingSettings) -> Iterator[socket.socket]:
         )
     except OSError as error:
         raise BadOption(
-            f"cannot listen on {settings.host} port {settings.port}: {error.strerror or error}; "
-            "another server may be using it: choose another with --port"
+            f"cannot listen on {settings.host} port {settings.port}: {error.strerror or error}; {_advice(error)}"
         ) from None
     with made:
         made.set_inheritable(True)
         yield made
+
+
+def _advice(error: OSError) -> str:
+    """What to do if an address cannot be listened on."""
+    if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+        return f"this is no address of this machine; {HOST_ADVICE}"
+    if error.errno == errno.EACCES:
+        return "ports below 1024 need a right that this user does not have: choose another with --port"
+    return "another server may be using it: choose another with --port"
 
 
 class Supervisor:

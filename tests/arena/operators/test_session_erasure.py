@@ -89,7 +89,7 @@ def test_the_texts_of_one_session_are_erased(database, arena):
 
 
 def test_an_erasure_needs_a_reason(database, arena):
-    with pytest.raises(InputError, match="needs a reason"):
+    with pytest.raises(InputError, match="a reason of 1 to"):
         erase(database, reason=" ")
 
 
@@ -242,7 +242,7 @@ def test_a_queue_that_runs_meanwhile_knows_the_voter_no_more(database, busy):
             await queue.vote(one, offered.matchup, Kind.WIN_A)
             await queue.remark(one, offered.matchup, [], "I am Ada")
             other = await queue.next_matchup(one)
-            assert await find_arenas_of_voter(pool, 9) == ["arena"]
+            assert [one.name for one in await find_arenas_of_voter(pool, 9)] == ["arena"]
             await erase_voter(pool, 9, reason="asked", actor="voter")
             assert await find_arenas_of_voter(pool, 9) == []
             with pytest.raises((Closed, NotFound)):
@@ -344,6 +344,30 @@ def test_removed_votes_are_never_restored(database, busy):
 
     with pytest.raises(Conflict, match="their voter deleted"):
         asyncio.run(scene())
+
+
+def test_a_number_that_is_not_there_is_refused_and_nothing_is_written(database, arena):
+    counts = "SELECT (SELECT count(*) FROM audit), (SELECT count(*) FROM events), (SELECT count(*) FROM exclusions)"
+    before = read(database, counts)
+
+    async def scene():
+        async with open_pool(database, most=1) as pool:
+            with pytest.raises(NotFound, match="arena has nothing of voter 77; check the number"):
+                await erase_session(pool, "arena", 77, reason="a request", actor="cli")
+            assert await erase_voter(pool, 77, reason="a request", actor="cli") == {}
+
+    asyncio.run(scene())
+    assert read(database, counts) == before
+
+
+def test_a_voter_without_texts_and_details_is_erased_all_the_same(database, arena):
+    with connect(database) as connection:
+        allow_rewriting(connection)
+        connection.execute("UPDATE events SET detail = NULL WHERE session = 1 AND kind IN (0, 1, 2, 14)")
+        connection.execute("DELETE FROM remarks")
+        connection.execute("UPDATE complaints SET note = NULL")
+    assert erase(database) == ErasedTexts(0, 0)
+    assert read(database, "SELECT count(*) FROM battles WHERE session = 1") == [(0,)]
 
 
 # Voters who stay away

@@ -8,18 +8,20 @@ folded again from their first event on, by the mechanism of exclusions.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import accumulate
 from typing import Any
 
 from tiltyard.arena.accounts import new_session_number
-from tiltyard.arena.content.arenas import Arena, find_arena, find_arena_by_number, read_log_head
+from tiltyard.arena.content.arenas import Arena, find_arena, find_arenas, read_log_head
 from tiltyard.arena.log.buckets import find_statement
 from tiltyard.arena.log.event_log import HUMAN, LogBatch, LogKind, append_batch
 from tiltyard.arena.log.rewrite_permits import permit_rewriting
+from tiltyard.arena.operators.arena_changes import validate_reason
 from tiltyard.arena.operators.data_retention import forget_unwritten_prompts
-from tiltyard.errors import Conflict, InputError, NotFound, TiltyardError
+from tiltyard.errors import Conflict, NotFound, TiltyardError
 from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import bucket_statement, statement
@@ -32,6 +34,7 @@ __all__ = [
     "erase_session",
     "erase_voter",
     "find_arenas_of_voter",
+    "require_voter",
 ]
 
 #: The reason of the exclusion by which the log is folded again.
@@ -91,30 +94,33 @@ async def erase_voter(
     pool: ConnectionPool, session: int, *, reason: str, actor: str
 ) -> dict[str, ErasedTexts]:
     """Erase a person in every arena, and who they are if they signed in; return what was erased by arena."""
-    _check_reason(reason)
-    erased = {
-        name: await _erase_in_arena(pool, arena, _Erasure([session], reason, actor))
-        for arena, name, _ in await _find_arenas(pool, [session])
-    }
+    validate_reason(reason)
+    erased = {}
+    for arena in await find_arenas_of_voter(pool, session):
+        # What somebody else erased in the meantime is gone.
+        with suppress(NotFound):
+            erased[arena.name] = await _erase_in_arena(pool, arena, _Erasure([session], reason, actor))
     await _erase_accounts(pool, [session])
     return erased
 
 
-async def find_arenas_of_voter(pool: ConnectionPool, session: int) -> list[str]:
-    """Names of the arenas that have something of a person."""
-    return [name for _, name, _ in await _find_arenas(pool, [session])]
+async def find_arenas_of_voter(pool: ConnectionPool, session: int) -> list[Arena]:
+    """The arenas that have something of a person, those that were deleted lately as well."""
+    numbers = [arena for arena, _ in await _find_arenas(pool, [session])]
+    async with connect_from_pool(pool) as connection:
+        return sorted(await find_arenas(connection, numbers), key=lambda one: one.arena)
 
 
-async def _find_arenas(pool: ConnectionPool, sessions: Sequence[int]) -> list[tuple[int, str, int]]:
-    """The arenas that have something of people, deleted ones as well: number, name, and whose it is."""
+async def _find_arenas(pool: ConnectionPool, sessions: Sequence[int]) -> list[tuple[int, int]]:
+    """Numbers of the arenas that have something of people, and whose it is."""
     async with connect_from_pool(pool) as connection:
         with translate_errors("look for a voter"):
             buckets = await (await connection.execute(statement("raters_buckets"))).fetchall()
-            found: list[tuple[int, str, int]] = []
+            found: list[tuple[int, int]] = []
             for (bucket,) in sorted(buckets):
                 values = {"bucket": bucket, "sessions": sessions}
                 rows = await connection.execute(bucket_statement("erasure_arenas", bucket), values)
-                found += [(int(arena), str(name), int(one)) for arena, name, one in await rows.fetchall()]
+                found += [(int(arena), int(session)) for arena, session in await rows.fetchall()]
     return found
 
 
@@ -125,14 +131,25 @@ async def erase_session(
     battles, and its number. Its votes stay under another number, or are removed, as the arena's settings say.
 
     If no arena has anything of the person after that, who they are is erased as well. The audit log keeps who asked for
-    it and why, but not the number; the reason should not repeat what is erased.
+    it and why, but not the number; the reason should not repeat what is erased. Raise `NotFound`, and change nothing,
+    if the arena has nothing of the person.
     """
-    _check_reason(reason)
+    validate_reason(reason)
     async with connect_from_pool(pool) as connection:
-        number = (await find_arena(connection, arena)).arena
-    erased = await _erase_in_arena(pool, number, _Erasure([session], reason, actor))
+        found = await find_arena(connection, arena)
+    erased = await _erase_in_arena(pool, found, _Erasure([session], reason, actor))
     await _erase_accounts_without_arenas(pool, [session])
     return erased
+
+
+async def require_voter(connection: Connection, arena: Arena, session: int) -> None:
+    """Raise `NotFound` if an arena has nothing of a person that could be erased."""
+    values = {"arena": arena.arena, "session": session}
+    ((known,),) = await _rows(connection, "erasure_presence", values)
+    if not known:
+        raise NotFound(
+            f"{arena.name} has nothing of voter {session}; check the number, or it was erased before"
+        )
 
 
 async def erase_absent_voters(pool: ConnectionPool, moment: datetime) -> int:
@@ -144,9 +161,9 @@ async def erase_absent_voters(pool: ConnectionPool, moment: datetime) -> int:
         with translate_errors("look for absent voters"):
             arenas = await (await connection.execute(statement("erasure_keeping"))).fetchall()
     count, failure = 0, None
-    for arena, days, after in arenas:
+    for number, days, after in arenas:
         try:
-            count += await _erase_absent(pool, arena, moment, days, after)
+            count += await _erase_absent(pool, number, moment, days, after)
         except TiltyardError as error:
             failure = error
     if failure is not None:
@@ -161,6 +178,7 @@ async def _erase_absent(pool: ConnectionPool, arena: int, moment: datetime, days
     for _ in range(_ABSENT_BATCH_LIMIT):
         async with connect_from_pool(pool) as connection:
             with translate_errors("look for absent voters"):
+                (found,) = await find_arenas(connection, [arena])
                 head = await read_log_head(connection, arena)
                 absent = await _rows(connection, "erasure_absent", values | {"after": after})
         total = accumulate(events for _, _, events in absent)
@@ -170,7 +188,7 @@ async def _erase_absent(pool: ConnectionPool, arena: int, moment: datetime, days
             break
         sessions, after = [int(session) for session, _, _ in taken], taken[-1][1]
         erasure = _Erasure(sessions, reason, "retention", "anonymous", absent_at=head, forgotten_upto=after)
-        await _erase_in_arena(pool, arena, erasure)
+        await _erase_in_arena(pool, found, erasure)
         revoked = await _find_revoked(pool, sessions)
         await _erase_accounts_without_arenas(pool, [one for one in sessions if one not in revoked])
         count += len(sessions)
@@ -186,7 +204,7 @@ async def _find_revoked(pool: ConnectionPool, sessions: Sequence[int]) -> set[in
 
 async def _erase_accounts_without_arenas(pool: ConnectionPool, sessions: Sequence[int]) -> None:
     """Erase who people are of whom no arena has anything."""
-    elsewhere = {session for _, _, session in await _find_arenas(pool, sessions)}
+    elsewhere = {session for _, session in await _find_arenas(pool, sessions)}
     await _erase_accounts(pool, [session for session in sessions if session not in elsewhere])
 
 
@@ -198,27 +216,26 @@ async def _erase_accounts(pool: ConnectionPool, sessions: Sequence[int]) -> None
                 await connection.execute(statement(name), {"sessions": sessions})
 
 
-async def _erase_in_arena(pool: ConnectionPool, arena: int, erasure: _Erasure) -> ErasedTexts:
+async def _erase_in_arena(pool: ConnectionPool, arena: Arena, erasure: _Erasure) -> ErasedTexts:
     """Erase people in one arena."""
     async with connect_from_pool(pool) as connection:
-        found = await find_arena_by_number(connection, arena)
-        if found is None:
-            raise NotFound("no such arena; see the list of arenas")
         with translate_errors("erase a voter"):
-            await _follow(connection, arena, erasure)
+            await _follow(connection, arena.arena, erasure)
             await connection.execute(statement("log_begin"))
-        async with append_batch(connection, arena) as batch:
-            await _require_one_copy(connection, found)
-            await _require_absence(connection, arena, erasure)
-            await _follow(connection, arena, erasure, batch.head)
-            return await _rewrite(batch, found, erasure)
+        async with append_batch(connection, arena.arena) as batch:
+            await _require_one_copy(connection, arena)
+            if erasure.absent_at is None:
+                for session in erasure.sessions:
+                    await require_voter(connection, arena, session)
+            else:
+                await _require_absence(connection, arena.arena, erasure, erasure.absent_at)
+            await _follow(connection, arena.arena, erasure, batch.head)
+            return await _rewrite(batch, arena, erasure)
 
 
-async def _require_absence(connection: Connection, arena: int, erasure: _Erasure) -> None:
-    """Note up to where absent people are forgotten; raise `Conflict` if one of them has come back meanwhile."""
-    if erasure.absent_at is None:
-        return
-    values = {"arena": arena, "after": erasure.absent_at, "sessions": list(erasure.sessions)}
+async def _require_absence(connection: Connection, arena: int, erasure: _Erasure, after: int) -> None:
+    """Note up to where absent people are forgotten; raise `Conflict` if one of them has come back after a position."""
+    values: dict[str, object] = {"arena": arena, "after": after, "sessions": list(erasure.sessions)}
     if await _count(connection, "erasure_returned", values):
         raise Conflict("a voter who was to be deleted has come back; the others are deleted tomorrow")
     values = {"arena": arena, "upto": erasure.forgotten_upto}
@@ -227,7 +244,7 @@ async def _require_absence(connection: Connection, arena: int, erasure: _Erasure
 
 async def erase_all_sessions(pool: ConnectionPool, arena: str, *, reason: str, actor: str) -> ErasedTexts:
     """Erase the texts of everybody who ever voted in the arena. Votes and numbers stay."""
-    _check_reason(reason)
+    validate_reason(reason)
     async with connect_from_pool(pool) as connection:
         found = await find_arena(connection, arena)
         with translate_errors("erase texts"):
@@ -315,11 +332,6 @@ async def _require_one_copy(connection: Connection, arena: Arena) -> None:
             f"the arena {arena.name} is being moved, and a copy would keep what is erased; finish it with"
             f" tiltyard arena move {arena.name}"
         )
-
-
-def _check_reason(reason: str) -> None:
-    if not reason.strip():
-        raise InputError("an erasure needs a reason: it is kept in the audit log")
 
 
 async def _rows(connection: Connection, name: str, values: Mapping[str, object]) -> list[tuple[Any, ...]]:

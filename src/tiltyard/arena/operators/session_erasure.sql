@@ -53,13 +53,25 @@ WITH hit AS (
 SELECT count(*) FROM hit;
 
 -- name: erasure_arenas
--- The arenas of a bucket in which people were served something or gave consent.
-SELECT a.arena, a.name, s.session FROM arenas a, unnest(%(sessions)s::bigint[]) AS s (session)
+-- The arenas of a bucket in which people were served something or gave consent, deleted ones as well.
+SELECT a.arena, s.session FROM arenas a, unnest(%(sessions)s::bigint[]) AS s (session)
 WHERE a.bucket = %(bucket)s AND (
     EXISTS (SELECT FROM matchups m WHERE m.arena = a.arena AND m.session = s.session AND m.source = 0)
     OR EXISTS (SELECT FROM consents c WHERE c.arena = a.arena AND c.session = s.session)
 )
 ORDER BY a.arena;
+
+-- name: erasure_presence
+-- Whether an arena has anything of a person.
+SELECT EXISTS (SELECT FROM matchups m WHERE m.arena = %(arena)s AND m.session = %(session)s AND m.source = 0)
+    OR EXISTS (SELECT FROM consents c WHERE c.arena = %(arena)s AND c.session = %(session)s)
+    OR EXISTS (SELECT FROM remarks r WHERE r.arena = %(arena)s AND r.session = %(session)s)
+    OR EXISTS (SELECT FROM complaints c WHERE c.arena = %(arena)s AND c.session = %(session)s)
+    OR EXISTS (SELECT FROM live_battles b WHERE b.arena = %(arena)s AND b.session = %(session)s)
+    OR EXISTS (
+        SELECT FROM panel_raters r JOIN expert_panels p USING (panel)
+        WHERE p.arena = %(arena)s AND r.session = %(session)s
+    );
 
 -- name: erasure_events
 -- People's events in a range of the log, and the votes that were undone by them.

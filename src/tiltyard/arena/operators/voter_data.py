@@ -8,15 +8,22 @@ from datetime import datetime
 from typing import Any
 
 from tiltyard.arena.accounts import GateResult
-from tiltyard.arena.content.arenas import Arena, find_arena
+from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.log.buckets import find_statement
 from tiltyard.arena.log.event_log import LogKind
-from tiltyard.arena.operators.session_erasure import find_arenas_of_voter
+from tiltyard.arena.operators.session_erasure import find_arenas_of_voter, require_voter
 from tiltyard.core.battles import Kind
 from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
 from tiltyard.postgres.connections import translate_errors
 
-__all__ = ["HeldAccount", "HeldInArena", "HeldOfVoter", "read_held_data", "read_held_summary"]
+__all__ = [
+    "HeldAccount",
+    "HeldInArena",
+    "HeldOfVoter",
+    "read_held_data",
+    "read_held_in_arena",
+    "read_held_summary",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,26 +67,28 @@ class HeldOfVoter:
 
 async def read_held_summary(pool: ConnectionPool, session: int) -> HeldOfVoter:
     """What is held of a person: outside the arenas, and how much in each."""
-    names = await find_arenas_of_voter(pool, session)
+    arenas = await find_arenas_of_voter(pool, session)
     async with connect_from_pool(pool) as connection:
         with translate_errors("read what is held of a voter"):
-            held = []
-            for name in names:
-                arena = await find_arena(connection, name)
-                (row,) = await _rows(connection, "voter_data_counts", arena.arena, session)
-                held.append(HeldInArena(arena, *row))
+            held = [await _count(connection, arena, session) for arena in arenas]
             return HeldOfVoter(session, await _account(connection, session), held)
+
+
+async def read_held_in_arena(pool: ConnectionPool, arena: Arena, session: int) -> HeldInArena:
+    """How much one arena holds of a person; `NotFound` if it is nothing."""
+    async with connect_from_pool(pool) as connection:
+        with translate_errors("read what is held of a voter"):
+            await require_voter(connection, arena, session)
+            return await _count(connection, arena, session)
 
 
 async def read_held_data(pool: ConnectionPool, session: int) -> dict[str, object]:
     """Everything that is held of a person, as plain values."""
-    names = await find_arenas_of_voter(pool, session)
+    arenas = await find_arenas_of_voter(pool, session)
     async with connect_from_pool(pool) as connection:
         with translate_errors("read what is held of a voter"):
             account = await _account(connection, session)
-            arenas = [
-                await _arena_data(connection, await find_arena(connection, name), session) for name in names
-            ]
+            held = [await _arena_data(connection, arena, session) for arena in arenas]
     return {
         "session": str(session),
         "account": {
@@ -91,8 +100,13 @@ async def read_held_data(pool: ConnectionPool, session: int) -> dict[str, object
             "last_sign_in": _text(account.last_sign_in),
             "sign_ins": account.sign_ins,
         },
-        "arenas": arenas,
+        "arenas": held,
     }
+
+
+async def _count(connection: Connection, arena: Arena, session: int) -> HeldInArena:
+    (row,) = await _rows(connection, "voter_data_counts", arena.arena, session)
+    return HeldInArena(arena, *row)
 
 
 async def _account(connection: Connection, session: int) -> HeldAccount:

@@ -15,6 +15,7 @@ from tiltyard.arena.operators.exclusion_preview import ExclusionPreview, preview
 from tiltyard.arena.operators.exclusions import VoteSelection
 from tiltyard.arena.operators.flagged_voters import find_flagged_group
 from tiltyard.errors import InputError, NotFound
+from tiltyard.web.pages.operator.number_input import session_number
 from tiltyard.web.pages.operator.operator_access import (
     actor_of,
     arena_of,
@@ -80,12 +81,7 @@ def _read_numbers(text: str) -> list[int]:
     words = text.split()
     if len(words) > _LISTED_LIMIT:
         raise InputError(f"{len(words):,} sessions are selected; exclude at most {_LISTED_LIMIT:,} at a time")
-    for word in words:
-        if not (word.isascii() and word.isdigit() and int(word) < 2**63):
-            raise InputError(
-                f"{word[:40]!r} is no number of a session; select sessions on the page of voters"
-            )
-    return [int(word) for word in words]
+    return [session_number(word) for word in words]
 
 
 async def _preview(

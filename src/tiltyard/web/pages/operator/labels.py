@@ -184,7 +184,7 @@ TEXTS: Mapping[str, tuple[str, str]] = {
 #: Roles of operators, and what each may do.
 ROLE_MEANINGS: Mapping[str, str] = {
     "owner": _("everything, including other operators"),
-    "operator": _("everything in its arenas, except people and deletion"),
+    "operator": _("everything in its arenas, except operators and deleting the arena"),
     "moderator": _("complaints, exclusions and voters"),
     "analyst": _("read and export"),
 }
@@ -574,8 +574,8 @@ SETTINGS: Mapping[str, tuple[str, str]] = {
     ),
     "session_retention_days": (
         _(
-            "after how many days without a visit a voter's data are deleted. The votes stay, as those of a number that"
-            " nobody has. Empty: never"
+            "after how many days without a matchup or vote a voter's data are deleted. The votes stay, as those of a"
+            " number that nobody has. Empty: never"
         ),
         _("a number of days, or empty"),
     ),

@@ -8,7 +8,7 @@ from fastapi import Form, Path, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.arena.content.arenas import Arena
-from tiltyard.arena.log.event_log import SOURCES
+from tiltyard.arena.log.event_log import HUMAN, SOURCES
 from tiltyard.arena.operators.arena_changes import exclude, restore, validate_reason
 from tiltyard.arena.operators.exclusion_preview import preview_exclusion
 from tiltyard.arena.operators.exclusions import VoteSelection
@@ -166,6 +166,7 @@ async def _record(
         judge=judges.get(session),
         outcomes=OUTCOMES,
         sources=SOURCES,
+        human=any(one.source == HUMAN for one in record.counted),
         reason=reason,
         trouble=trouble,
     )

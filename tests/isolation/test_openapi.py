@@ -7,10 +7,14 @@ import pytest
 from visitors import furnished
 
 from postgres_servers import fresh_database
+from tiltyard.web import rate_limits
 
 
 @pytest.fixture
-def found(server, template, tmp_path):
+def found(server, template, tmp_path, monkeypatch):
+    # All visitors have one address, and whoever signed out must get in again after hundreds of wrong attempts.
+    for name in ("_WRONG_SIGN_IN_LIMIT", "_WRONG_ENTRY_LIMIT"):
+        monkeypatch.setattr(rate_limits, name, 1_000_000)
     with fresh_database(server, template) as database, furnished(database, tmp_path) as made:
         yield made
 

@@ -110,7 +110,7 @@ class Fuzzing:
         session, url = self.sessions[role], self.found.site.url
         answer = session.post(url + MATCHUPS)
         opened = [answer.json()["matchup"]] * 2 if answer.ok else []
-        if opened and label.endswith("/undo"):
+        if opened and label.endswith(("/remark", "/undo")):
             session.post(f"{url}/api/v1/matchups/{opened[0]}/vote", json={"winner": "tie"})
         return [*opened, *self.voted[role][-2:], "0-" + "A" * 32]
 

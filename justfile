@@ -3,9 +3,6 @@
 # Bytecode is kept even where the environment says otherwise: without it every process of every test compiles anew.
 export PYTHONDONTWRITEBYTECODE := ""
 
-pure := "tests/core"
-pure_sources := "*/tiltyard/core/*"
-rest := "tests --ignore tests/core"
 board_battles := "3000"
 
 # List the commands.
@@ -14,7 +11,7 @@ default:
 
 # Everything that must pass before a commit, in about a quarter of an hour; ends with a table of where the time went.
 check:
-    python tools/lanes.py --first bundle "pure rest" "lint layers types docs wheel"
+    python tools/lanes.py --first bundle test "lint layers types docs wheel"
 
 # The tests nearest to the change, for a minute at most; lists what it left out.
 quick *args:
@@ -22,7 +19,7 @@ quick *args:
 
 # What the gate leaves out: slow tests, full sizes, kills, a real LLM, every browser variant, simulations. Hours.
 release:
-    python tools/lanes.py --page docs/evidence/release.md "coverage full faults dawdle intervals inference live-prompts place-study settled backtests priors"
+    python tools/lanes.py --page docs/evidence/release.md "branches coverage full faults dawdle intervals inference live-prompts place-study settled backtests priors"
 
 # What browsers may add to the arena's pages. Without Node (`uv sync --group frontend`) they are tested plain.
 bundle:
@@ -31,6 +28,7 @@ bundle:
 lint:
     ruff check .
     ruff format --check .
+    python tools/names.py
     bandit --quiet --recursive --severity-level medium src
 
 # Fuzz parsers of foreign bytes by name, or all of them: `just fuzz image audio --seconds 600`. `just fuzz --list` names them.
@@ -57,22 +55,19 @@ types:
 layers:
     lint-imports
 
-# All tests of the gate.
-test: pure rest wheel
+# All tests of the gate but those of the wheel.
+test *args:
+    pytest -n 3 --dist worksteal --ignore tests/project/test_wheel.py {{args}}
 
-# The pure core; its own tests must cover every branch.
-pure:
+# The pure core: its own tests cover every branch.
+branches:
     coverage erase
-    pytest -n 2 --dist worksteal --cov --cov-report= {{pure}}
-    coverage report --include='{{pure_sources}}' --fail-under=100
-
-# All other tests but those of the wheel.
-rest *args:
-    pytest -n 3 --dist worksteal {{rest}} --ignore tests/test_wheel.py {{args}}
+    pytest -n 2 --dist worksteal --cov --cov-report= tests/core
+    coverage report --include='*/tiltyard/core/*' --fail-under=100
 
 # What is built and installed is what was tested.
 wheel:
-    pytest -n 0 tests/test_wheel.py
+    pytest -n 0 tests/project/test_wheel.py
 
 # All tests, the slow ones too, with every line traced: how much of everything is covered.
 coverage:

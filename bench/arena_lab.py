@@ -21,7 +21,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "tests"), str(HERE.parent / "tests" / "lab")]
 
 from arena_servers import database  # noqa: E402
-from driven import compared, driven  # noqa: E402
+from support.driven import compared, driven  # noqa: E402
 from tiltyard.simulation.simulated_arena import SimulationSettings, simulate  # noqa: E402
 from tiltyard.simulation.world_settings import WorldSettings  # noqa: E402
 

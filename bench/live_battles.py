@@ -25,8 +25,8 @@ from psycopg.types.json import Jsonb
 
 from arena_servers import database, serving
 from arena_usage import Usage, memory_of
-from faulty_upstream import faulty_upstream
-from live_arenas import make_arena
+from support.faulty_upstream import faulty_upstream
+from support.live_arenas import make_arena
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 

@@ -22,11 +22,11 @@ from playwright.sync_api import CDPSession, Page, sync_playwright
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent / "tests")]
 
-from live_page_sites import LONG, SHORT, LiveSite, live_site  # noqa: E402
-from postgres_servers import migrated_template, postgres  # noqa: E402
-from scripted_streams import steady  # noqa: E402
+from support.live_page_sites import LONG, SHORT, LiveSite, live_site  # noqa: E402
+from support.postgres_servers import migrated_template, postgres  # noqa: E402
+from support.scripted_streams import steady  # noqa: E402
+from support.voted_arenas import close_window, rate  # noqa: E402
 from tiltyard.postgres.connections import connect  # noqa: E402
-from voted_arenas import close_window, rate  # noqa: E402
 
 CHROMIUM = "/usr/bin/chromium-headless-shell"
 SIZE = (1120, 700)

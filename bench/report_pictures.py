@@ -18,8 +18,8 @@ from playwright.sync_api import sync_playwright
 HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent / "tests"))
 
-from report_worlds import REPORTS, write_report  # noqa: E402
 from small_png import small_png  # noqa: E402
+from support.report_worlds import REPORTS, write_report  # noqa: E402
 from verdict_browser import CHROMIUM, FLAGS, Reader  # noqa: E402
 
 SIZES = {390: 844, 768: 1024, 1280: 800, 1920: 1080}

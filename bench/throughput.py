@@ -27,8 +27,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "tests")]
 
-from servers.paid_llm import PaidLLM, paid_llm  # noqa: E402
-from tournaments.arranged import arrange  # noqa: E402
+from support.arranged import arrange  # noqa: E402
+from support.servers.paid_llm import PaidLLM, paid_llm  # noqa: E402
 
 Call = Callable[[dict], Awaitable[object]]
 CONCURRENCY, LATENCY = 256, 0.05

@@ -25,8 +25,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "tests")]
 
+from support.arranged import arrange  # noqa: E402
 from timing import ONE_THREAD  # noqa: E402
-from tournaments.arranged import arrange  # noqa: E402
 
 MODELS, DIMENSIONS = 20, 3
 EACH = MODELS * (MODELS - 1) // 2 * DIMENSIONS * 2

@@ -10,7 +10,7 @@ from functools import cache
 import pytest
 from hypothesis import HealthCheck, settings
 
-from postgres_servers import DEBIAN, fresh_database, migrated_template, postgres
+from support.postgres_servers import DEBIAN, fresh_database, migrated_template, postgres
 
 settings.register_profile(
     "repeatable",

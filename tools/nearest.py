@@ -21,12 +21,12 @@ TESTS = "tests"
 SUITE = "lab"
 #: Test files for changes to what is not imported, by the start of the path.
 BY_FOLDER: Mapping[str, tuple[str, ...]] = {
-    "docs/": ("tests/test_docs.py", "tests/test_arena_docs.py"),
-    "README.md": ("tests/test_docs.py",),
-    "frontend/": ("tests/test_bundle.py",),
-    "deploy/": ("tests/test_deploy.py", "tests/test_kubernetes.py"),
-    "bench/": ("tests/test_arena_bench.py",),
-    "hatch_build.py": ("tests/test_bundle.py", "tests/test_wheel.py"),
+    "docs/": ("tests/project/test_docs.py", "tests/project/test_arena_docs.py"),
+    "README.md": ("tests/project/test_docs.py",),
+    "frontend/": ("tests/project/test_bundle.py",),
+    "deploy/": ("tests/project/test_deploy.py", "tests/project/test_kubernetes.py"),
+    "bench/": ("tests/project/test_arena_bench.py",),
+    "hatch_build.py": ("tests/project/test_bundle.py", "tests/project/test_wheel.py"),
 }
 
 CHANGED, NAMESAKE, NEIGHBOUR, IMPORTER = range(4)

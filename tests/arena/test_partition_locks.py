@@ -8,9 +8,9 @@ from uuid import uuid4
 
 import pytest
 
-from live_arenas import make_arena
-from postgres_servers import fresh_database
-from rewritten_logs import allow_rewriting
+from support.live_arenas import make_arena
+from support.postgres_servers import fresh_database
+from support.rewritten_logs import allow_rewriting
 from tiltyard.arena.content.answer_import import create_arena
 from tiltyard.arena.log.partitions import SHARED_BUCKET_COUNT, shared_bucket
 from tiltyard.arena.rating.rater_lag import read_rater_lags

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from live_arenas import make_arena
+from support.live_arenas import make_arena
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.registry import ArenaRegistry

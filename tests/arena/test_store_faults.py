@@ -7,8 +7,8 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from live_arenas import make_arena, voting_queue_of
-from rewritten_logs import allow_rewriting
+from support.live_arenas import make_arena, voting_queue_of
+from support.rewritten_logs import allow_rewriting
 from tiltyard.arena.boards import board_cache
 from tiltyard.arena.boards.board_cache import BoardCache
 from tiltyard.arena.boards.notifications import SnapshotNotifications

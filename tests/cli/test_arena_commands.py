@@ -2,15 +2,15 @@
 
 import pytest
 
-from command import run
-from live_arenas import made_arena
-from rewritten_logs import allow_rewriting
+from support.command import run
+from support.live_arenas import made_arena
+from support.rewritten_logs import allow_rewriting
+from support.voted_arenas import lay_votes
 from tiltyard.arena.log import buckets
 from tiltyard.arena.maintenance import arena_moves
 from tiltyard.arena.maintenance.arena_moves import DEFAULT_TIMES, MoveTimes
 from tiltyard.caches import BoundedCache
 from tiltyard.postgres.connections import connect
-from voted_arenas import lay_votes
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from bare_arenas import make_arena
-from command import run
-from invited import expire
+from support.bare_arenas import make_arena
+from support.command import run
+from support.invited import expire
 from tiltyard.postgres.connections import connect
 
 URL = ("--base-url", "https://arena.example.org")

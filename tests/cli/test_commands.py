@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 import tiltyard
-from command import run
+from support.command import run
+from support.worlds import battles
 from tiltyard.core.battles import Battle
 from tiltyard.files import read_battles, write_battles
 from tiltyard.simulation.demo import demo_battles
-from worlds import battles
 
 FIXTURES = Path(__file__).parents[1] / "files" / "fixtures"
 MODULE = (sys.executable, "-m", "tiltyard")

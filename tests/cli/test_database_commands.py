@@ -7,8 +7,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from bare_arenas import append, make_arena
-from postgres_servers import account, fresh_database, new_home
+from support.bare_arenas import append, make_arena
+from support.postgres_servers import account, fresh_database, new_home
 from tiltyard.arena.maintenance import major_upgrade
 from tiltyard.arena.maintenance.major_upgrade import UpgradeResult
 from tiltyard.cli.backup import backup, restore

@@ -18,8 +18,8 @@ import httpx2
 import pytest
 from typer.main import get_command
 
-from command import run
-from live_arenas import made_arena
+from support.command import run
+from support.live_arenas import made_arena
 from tiltyard.arena import demo_arena
 from tiltyard.arena.boards.snapshots import latest_snapshot
 from tiltyard.arena.content.arenas import find_arena

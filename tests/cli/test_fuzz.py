@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from command import run
-from sizes import sized
+from support.command import run
+from support.sizes import sized
 
 names = st.sampled_from(["a", "b", "c", "d", "[red]", "\x1b[1m", "</td>", "é"])
 required = {

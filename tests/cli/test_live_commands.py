@@ -6,9 +6,9 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
-from command import run
-from live_arenas import made_arena
-from released_battles import in_a_live_arena
+from support.command import run
+from support.live_arenas import made_arena
+from support.released_battles import in_a_live_arena
 from tiltyard.postgres.connections import connect
 
 MODELS = """\

@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from bare_arenas import make_arena
-from command import run
-from served import PASSWORD, make_operator
+from support.bare_arenas import make_arena
+from support.command import run
+from support.served import PASSWORD, make_operator
 from tiltyard.arena.accounts import Accounts
 from tiltyard.errors import NotAllowed
 from tiltyard.postgres.connections import connect, open_pool

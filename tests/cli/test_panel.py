@@ -7,9 +7,9 @@ import re
 import pyarrow.parquet as pq
 import pytest
 
-from command import run
-from live_arenas import make_arena
-from panelled import finish_panel
+from support.command import run
+from support.live_arenas import make_arena
+from support.panelled import finish_panel
 from tiltyard.arena.operators.expert_panels import find_panel
 from tiltyard.postgres.connection_pool import connect_from_pool
 from tiltyard.postgres.connections import connect, open_pool

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from command import run
+from support.arranged import Arranged
+from support.command import run
 from tiltyard.core.judging.question import ChatPrompt, Question, QuestionPurpose
 from tiltyard.judges.requests import request_key
 from tiltyard.report.question_text import SentQuestion, question_lines
-from tournaments.arranged import Arranged
 
 HEADS = re.compile(r"^Question \d+: recorded-judge, (\w+), prompt ", re.MULTILINE)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from command import run
+from support.command import run
 
 BATTLES = "model_a,model_b,winner,question_id,voter\n" + "".join(
     f"{a},{b},{('model_a', 'model_b', 'tie')[k % 3]},q{k % 25},v{k % 12}\n"

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from command import run
+from support.command import run
 from tiltyard.core.battles import Kind
 from tiltyard.core.battles.outcome import SPELLED
 from tiltyard.report.simulation import simulation_page

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from command import Watched, run
-from servers.paid_llm import paid_llm
+from support.arranged import Arranged, arrange
+from support.command import Watched, run
+from support.servers.paid_llm import paid_llm
 from tiltyard.cli.judging_progress import JudgingProgress, QuietProgress
 from tiltyard.judges.judging_run import RunProgress
-from tournaments.arranged import Arranged, arrange
 
 NOWHERE = {"provider": "openai", "base_url": "http://127.0.0.1:9/v1"}
 #: What could steer a terminal or a page.

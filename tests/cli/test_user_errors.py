@@ -2,7 +2,7 @@
 
 import pytest
 
-from command import run
+from support.command import run
 
 FILES = {
     "good.csv": "model_a,model_b,winner\nx,y,model_a\ny,x,model_a\n",

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from live_arenas import answers_file, made_arena
-from served import make_token, served
+from support.live_arenas import answers_file, made_arena
+from support.served import make_token, served
 from tiltyard.client import Client, admin_calls, operator_calls, reader_calls, voter_calls
 from tiltyard.settings.arena_judges import ArenaJudges, JudgeRound, load_arena_judges, load_judge_rounds
 from tiltyard.settings.prices import open_prices

@@ -13,9 +13,9 @@ from uuid import uuid4
 
 import pytest
 
-from live_arenas import answers_file
-from postgres_servers import fresh_database
-from served import PASSWORD, Served, make_operator, make_token, served
+from support.live_arenas import answers_file
+from support.postgres_servers import fresh_database
+from support.served import PASSWORD, Served, make_operator, make_token, served
 from tiltyard import read_battles
 from tiltyard.arena.accounts import Accounts
 from tiltyard.arena.rating.rater_process import rate_arenas

@@ -3,9 +3,10 @@
 import asyncio
 
 import pytest
-from auditing import audit_log, audit_ratings
 
-from live_arenas import make_arena, voting_queue_of
+from support.faults.auditing import audit_log, audit_ratings
+from support.live_arenas import make_arena, voting_queue_of
+from support.voted_arenas import cast, close_window, rate
 from tiltyard.arena.log import buckets, event_log, partitions
 from tiltyard.arena.maintenance import arena_moves
 from tiltyard.arena.maintenance.arena_moves import MoveTimes, delete_old_copy, move_arena
@@ -14,7 +15,6 @@ from tiltyard.caches import BoundedCache
 from tiltyard.core.battles import Kind
 from tiltyard.errors import Conflict
 from tiltyard.postgres.connections import connect, open_pool
-from voted_arenas import cast, close_window, rate
 
 TIMES = MoveTimes(cache_seconds=0.4, grace_seconds=0.5)
 TABLES = ("events", "matchups", "endings")

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import httpx2
 import pytest
-from children import Child, wait_until
-from scenes import FAULTS, OWNER_FAULTS, SETTINGS, scene, tally
-from wrong_clock import wrong_clock
 
+from support.faults.children import Child, wait_until
+from support.faults.scenes import FAULTS, OWNER_FAULTS, SETTINGS, scene, tally
+from support.faults.wrong_clock import wrong_clock
 from tiltyard.postgres.connections import connect
 
 #: What a short run strikes with; the full one has everything.

@@ -4,11 +4,11 @@ import shutil
 import time
 
 import pytest
-from children import wait_until
-from mortal_server import MortalServer, end, new_folder
-from scenes import scene
-from small_disk import small_disk
 
+from support.faults.children import wait_until
+from support.faults.mortal_server import MortalServer, end, new_folder
+from support.faults.scenes import scene
+from support.faults.small_disk import small_disk
 from tiltyard.postgres.connections import connect
 
 

@@ -13,10 +13,10 @@ from typing import Any
 import httpx2
 import pytest
 
-from faulty_upstream import faulty_upstream
-from live_sites import ASK, entrant_section
-from live_worlds import make_live_arena
-from serving_process import commandline, running
+from support.faulty_upstream import faulty_upstream
+from support.live_sites import ASK, entrant_section
+from support.live_worlds import make_live_arena
+from support.serving_process import commandline, running
 from tiltyard.postgres.connections import connect
 
 _PATIENCE_SECONDS = 120.0

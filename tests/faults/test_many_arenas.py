@@ -14,10 +14,10 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from children import service
-from mortal_server import mortal_server
 
-from live_arenas import answers_file
+from support.faults.children import service
+from support.faults.mortal_server import mortal_server
+from support.live_arenas import answers_file
 from tiltyard.arena.content.answer_import import create_arena, import_answers
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import FolderStorage

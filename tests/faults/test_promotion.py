@@ -4,11 +4,11 @@ import shutil
 import time
 
 import pytest
-from children import service, wait_until
-from mortal_server import MortalServer, end, mortal_server, new_folder
-from scenes import SETTINGS, Scene
 
-from live_arenas import made_arena
+from support.faults.children import service, wait_until
+from support.faults.mortal_server import MortalServer, end, mortal_server, new_folder
+from support.faults.scenes import SETTINGS, Scene
+from support.live_arenas import made_arena
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.postgres.connections import connect
 from tiltyard.postgres.schema_migrations import migrate

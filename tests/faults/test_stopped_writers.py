@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from live_arenas import make_arena
-from postgres_servers import fresh_database, migrated_template
+from support.live_arenas import make_arena
+from support.postgres_servers import fresh_database, migrated_template
 from tiltyard.arena.log.event_log import LogKind, append_batch
 from tiltyard.errors import StoreFault
 from tiltyard.postgres.connections import connect_async

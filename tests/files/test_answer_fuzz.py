@@ -12,13 +12,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from format_samples import FIXTURES
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from log_archives import log, log_members, write_zip
 from test_answer_tables import ROWS, saved, workbook
 from test_inspect_logs import chunked_members
 
+from support.format_samples import FIXTURES
+from support.log_archives import log, log_members, write_zip
 from tiltyard.errors import InputError
 from tiltyard.files.answers import KINDS, SCORES_ONLY, Answer, open_answers, write_answers
 

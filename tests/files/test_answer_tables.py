@@ -11,9 +11,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from format_samples import FIXTURES, as_json_lines
-from log_archives import LOG, log, log_members, write_zip
 
+from support.format_samples import FIXTURES, as_json_lines
+from support.log_archives import LOG, log, log_members, write_zip
 from tiltyard.core.judging.conversation import ContentPart, Message
 from tiltyard.errors import InputError, UnreadableFile
 from tiltyard.files import xlsx_records

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from format_samples import FIXTURES, as_json_lines
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.format_samples import FIXTURES, as_json_lines
 from tiltyard.errors import BadOption, UnreadableFile
 from tiltyard.files.answers import (
     KINDS,

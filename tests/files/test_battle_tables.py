@@ -8,10 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from counting_sources import InHand, assert_same, coded, parquet
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.counting_sources import InHand, assert_same, coded, parquet
+from support.worlds import battles
 from tiltyard.core.battles import Battle, Kind, Table
 from tiltyard.core.battles.cluster_keys import MISSING_KEY, hash_texts
 from tiltyard.core.ratings import BradleyTerry, Elo, Glicko2
@@ -20,7 +21,6 @@ from tiltyard.files import battle_tables, open_battles, read_battles, write_batt
 from tiltyard.files.battle_tables import count_by_group, count_groups, count_table, models_by_group
 from tiltyard.option_names import command_line_spelling
 from tiltyard.simulation.demo import demo_battles
-from worlds import battles
 
 FULL = [
     Battle.from_dict(row)

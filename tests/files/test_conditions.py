@@ -15,7 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import tiltyard
-from command import run
+from support.command import run
 from tiltyard.errors import BadOption, CannotRate
 from tiltyard.files import open_battles
 from tiltyard.files.conditions import parse_condition

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sizes import sized
+from support.sizes import sized
 from tiltyard.core.battles import Table
 from tiltyard.errors import BadBattle, InputError
 from tiltyard.files import open_battles

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from format_samples import FIXTURES, as_parquet
 
+from support.format_samples import FIXTURES, as_parquet
 from tiltyard.core.battles import Label, Outcome
 from tiltyard.core.battles.battle import Battle
 from tiltyard.files import open_battles

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from format_samples import FIXTURES, FORMATS, as_parquet
 
+from support.format_samples import FIXTURES, FORMATS, as_parquet
 from tiltyard.errors import BadOption, UnknownFormat, UnreadableFile
 from tiltyard.files import format_detection
 from tiltyard.files.format_detection import FOREIGN, matching_formats, open_records

@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from format_samples import as_json_lines, records
 
+from support.format_samples import as_json_lines, records
 from tiltyard.errors import BadBattle, InputError, UnreadableFile
 from tiltyard.files import open_battles
 from tiltyard.files.battle_tables import count_table

@@ -13,11 +13,11 @@ import time
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hub_server import CONVERTED, MAIN, HubDataset, HubState, serve_hub
 
 import tiltyard
-from command import run
-from loopback import only_loopback
+from support.command import run
+from support.hub_server import CONVERTED, MAIN, HubDataset, HubState, serve_hub
+from support.loopback import only_loopback
 from tiltyard.errors import BadOption, MissingExtra, UnreadableFile
 from tiltyard.files import open_battles
 

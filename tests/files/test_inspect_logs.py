@@ -6,8 +6,8 @@ import json
 import zipfile
 
 import pytest
-from log_archives import LOG, ZSTD, log, log_members, write_zip
 
+from support.log_archives import LOG, ZSTD, log, log_members, write_zip
 from tiltyard.core.judging.conversation import ContentPart, Message, ToolCall
 from tiltyard.errors import BadOption, InputError, UnreadableFile
 from tiltyard.files import zip_members

@@ -6,8 +6,8 @@ import json
 import shutil
 
 import pytest
-from format_samples import FIXTURES
 
+from support.format_samples import FIXTURES
 from tiltyard.core.judging.conversation import ContentPart, Message
 from tiltyard.errors import UnreadableFile
 from tiltyard.files.answers import Answer, open_answers, read_answers

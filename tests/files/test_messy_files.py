@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from command import run
+from support.command import run
 from tiltyard.errors import BadBattle, BadOption, InputError
 from tiltyard.files import open_battles
 from tiltyard.files.battle_tables import count_table

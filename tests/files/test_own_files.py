@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from format_samples import FIXTURES, as_json_lines, records
 
+from support.format_samples import FIXTURES, as_json_lines, records
 from tiltyard.core.battles import Outcome
 from tiltyard.core.battles.battle import Battle
 from tiltyard.errors import BadOption, UnknownFormat, UnreadableFile

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from format_samples import FIXTURES, as_json_lines
 
+from support.format_samples import FIXTURES, as_json_lines
 from tiltyard.errors import UnreadableFile
 from tiltyard.files.answers import Answer, AnswerUsage, open_answers, read_answers
 

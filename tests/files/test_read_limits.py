@@ -11,8 +11,8 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from log_archives import log, log_members
 
+from support.log_archives import log, log_members
 from tiltyard.errors import UnreadableFile
 from tiltyard.files import open_battles, parquet_records, parquet_sizes, read_limits
 from tiltyard.files.answers import read_answers

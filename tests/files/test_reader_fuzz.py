@@ -8,10 +8,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from format_samples import FIXTURES, FORMATS, as_parquet
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from support.format_samples import FIXTURES, FORMATS, as_parquet
 from tiltyard.errors import InputError
 from tiltyard.files import open_battles
 from tiltyard.files.answers import read_answers

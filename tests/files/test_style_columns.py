@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from counting_sources import InHand, parquet
 
+from support.counting_sources import InHand, parquet
+from support.worlds import battles
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.errors import BadOption, CannotRate
 from tiltyard.files import open_battles, write_battles
 from tiltyard.files.battle_tables import count_by_group, count_table, style_columns
-from worlds import battles
 
 PLAIN = {"model_a": ["x", "y", "x"], "model_b": ["y", "x", "y"], "winner": ["A", "A", "tie"]}
 

@@ -14,9 +14,9 @@ from threading import Thread
 import pytest
 
 import tiltyard
-from certificates import make_certificate
-from command import run
-from loopback import only_loopback
+from support.certificates import make_certificate
+from support.command import run
+from support.loopback import only_loopback
 from tiltyard.errors import BadOption, UnreadableFile
 from tiltyard.files import open_battles
 from tiltyard.files.web_files import check_redirect

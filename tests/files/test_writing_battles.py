@@ -10,10 +10,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from format_samples import FIXTURES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.format_samples import FIXTURES
 from tiltyard.core.battles import Label, Outcome
 from tiltyard.core.battles.battle import Battle
 from tiltyard.errors import BadBattle, BadOption

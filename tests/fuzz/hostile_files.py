@@ -16,7 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from media_files import png_chunk
+from support.media_files import png_chunk
 
 __all__ = ["HOSTILE_FILES"]
 

@@ -6,7 +6,7 @@ import pytest
 from hostile_files import BATTLE, HOSTILE_FILES
 from limited_runs import parser_server
 
-from special_files import SPECIAL, put_special, within_seconds
+from support.special_files import SPECIAL, put_special, within_seconds
 from tiltyard.errors import InputError
 from tiltyard.files import open_battles
 from tiltyard.files.answers import open_answers

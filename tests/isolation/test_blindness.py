@@ -8,18 +8,18 @@ import time
 
 import pytest
 
-from live_arenas import made_arena
-from matchup_texts import stored_id
-from media_files import chunk, png, png_chunk, riff, wav
-from postgres_servers import fresh_database
-from served import make_operator, make_token, served
-from shown_kinds import fill_arena
+from support.live_arenas import made_arena
+from support.matchup_texts import stored_id
+from support.media_files import chunk, png, png_chunk, riff, wav
+from support.postgres_servers import fresh_database
+from support.served import make_operator, make_token, served
+from support.shown_kinds import fill_arena
+from support.voted_arenas import rate, voted
 from tiltyard.errors import InputError
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web import middleware
 from tiltyard.web.routes import matchups
-from voted_arenas import rate, voted
 
 ASK = "/api/v1/arenas/arena/matchups"
 ARENA = "/api/v1/arenas/arena"

@@ -9,12 +9,12 @@ import time
 from urllib.parse import quote
 
 import pytest
-from plausible import HOSTILE
 
-from live_arenas import made_arena
-from matchup_texts import stored_id
-from postgres_servers import fresh_database
-from served import PASSWORD, make_operator, make_token, served
+from support.live_arenas import made_arena
+from support.matchup_texts import stored_id
+from support.plausible import HOSTILE
+from support.postgres_servers import fresh_database
+from support.served import PASSWORD, make_operator, make_token, served
 from tiltyard.arena.accounts import Accounts
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.arena.voting.matchup_ids import new_matchup_id

@@ -16,8 +16,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from faulty_upstream import TELLTALE, FaultyUpstream, faulty_upstream
-from live_sites import ASK, entrant_section, live_site, parse_events
+from support.faulty_upstream import TELLTALE, FaultyUpstream, faulty_upstream
+from support.live_sites import ASK, entrant_section, live_site, parse_events
 from tiltyard.postgres.connections import connect
 
 #: Faults after which models answer, or the battle is void.

@@ -4,9 +4,9 @@ import os
 import time
 
 import pytest
-from visitors import furnished
 
-from postgres_servers import fresh_database
+from support.postgres_servers import fresh_database
+from support.visitors import furnished
 from tiltyard.web import rate_limits
 
 
@@ -25,7 +25,7 @@ def is_of_live_arenas(operation):
 
 
 def test_no_generated_request_breaks_anything(found):
-    from api_fuzzing import check, fuzzed
+    from support.api_fuzzing import check, fuzzed
 
     missed = {one for one in check(fuzzed(found, 8), 360) if not is_of_live_arenas(one)}
     assert len(missed) <= 20, f"too little of the API was reached: {missed}"
@@ -33,7 +33,7 @@ def test_no_generated_request_breaks_anything(found):
 
 @pytest.mark.slow
 def test_no_generated_request_breaks_anything_at_full_size(found):
-    from api_fuzzing import check, fuzzed
+    from support.api_fuzzing import check, fuzzed
 
     began = time.monotonic()
     examples = int(os.environ.get("TILTYARD_TEST_EXAMPLES", "480"))

@@ -9,9 +9,9 @@ import re
 import time
 
 import pytest
-from visitors import furnished, sign_in
 
-from postgres_servers import fresh_database
+from support.postgres_servers import fresh_database
+from support.visitors import furnished, sign_in
 from tiltyard.arena.operators.totp_codes import STEP_SECONDS, code_at
 from tiltyard.postgres.connections import connect
 from tiltyard.web.route_roles import ROUTE_NEEDS

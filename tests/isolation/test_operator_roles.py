@@ -7,11 +7,11 @@ import re
 from html import unescape
 
 import pytest
-from visitors import furnished
 
-from postgres_servers import fresh_database
-from role_operators import NO_ROLE, operators_of_every_role
-from served import make_token
+from support.postgres_servers import fresh_database
+from support.role_operators import NO_ROLE, operators_of_every_role
+from support.served import make_token
+from support.visitors import furnished
 from tiltyard.arena.operator_roles import OPERATOR_ROLES, includes_role
 from tiltyard.postgres.connections import connect
 from tiltyard.web.route_roles import ROUTE_NEEDS, check_route_table

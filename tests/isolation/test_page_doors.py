@@ -6,10 +6,10 @@ The pages are those that the application has, so that a new one is under these l
 import re
 
 import pytest
-from visitors import ROLES, furnished
 
-from page_routes import page_routes
-from postgres_servers import fresh_database
+from support.page_routes import page_routes
+from support.postgres_servers import fresh_database
+from support.visitors import ROLES, furnished
 from tiltyard.postgres.connections import connect
 
 VALUES = {

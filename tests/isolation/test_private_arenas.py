@@ -7,17 +7,17 @@ import json
 import re
 
 import pytest
-from visitors import sign_in
 
-from invited import come_in, expire, make_link, make_passcode, revoke, set_entry
-from live_arenas import made_arena
-from page_routes import page_routes
-from postgres_servers import fresh_database
-from served import make_operator, make_token, served
+from support.invited import come_in, expire, make_link, make_passcode, revoke, set_entry
+from support.live_arenas import made_arena
+from support.page_routes import page_routes
+from support.postgres_servers import fresh_database
+from support.served import make_operator, make_token, served
+from support.visitors import sign_in
+from support.voted_arenas import close_window, rate, voted
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.cookies import entry_cookie
-from voted_arenas import close_window, rate, voted
 
 TITLE = "The secret contest"
 #: Words that only somebody who is in may read: of the title, models, prompts and responses.

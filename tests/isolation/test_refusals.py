@@ -3,10 +3,10 @@
 import json
 
 import pytest
-from visitors import ROLES, furnished, sign_in
 
-from postgres_servers import fresh_database
-from served import make_token
+from support.postgres_servers import fresh_database
+from support.served import make_token
+from support.visitors import ROLES, furnished, sign_in
 from tiltyard.postgres.connections import connect
 
 ARENA = "/api/v1/arenas/arena"

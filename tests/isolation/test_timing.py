@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from served import make_token, served
+from support.served import make_token, served
 from tiltyard.postgres.connections import connect
 
 SIZES = {"small": 200, "large": 400_000}

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from worker_process import Journal
 
-from postgres_servers import postgres
+from support.postgres_servers import postgres
+from support.worker_process import Journal
 
 
 @pytest.fixture(scope="session")

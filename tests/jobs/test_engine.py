@@ -12,8 +12,8 @@ from typing import Any
 
 import psycopg
 import pytest
-from worker_process import Journal, shards, until
 
+from support.worker_process import Journal, shards, until
 from tiltyard.errors import BadOption, MissingExtra, ProviderFault, TiltyardError
 from tiltyard.jobs import Shard, WorkerHooks, engine, open_engine
 from tiltyard.jobs.worker_locks import ServerLocks

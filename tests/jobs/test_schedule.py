@@ -13,8 +13,8 @@ import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from worker_process import Journal, until
 
+from support.worker_process import Journal, until
 from tiltyard.errors import BadOption, TiltyardError
 from tiltyard.jobs import Shard, open_engine
 from tiltyard.jobs.schedule import JobFailure, Schedule, run_schedules

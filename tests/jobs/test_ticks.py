@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 import psycopg
 import pytest
-from worker_process import until
 
+from support.worker_process import until
 from tiltyard.arena.operators.schedule_status import ScheduledRun, read_ticks
 from tiltyard.jobs.schedule import Schedule, run_schedules
 

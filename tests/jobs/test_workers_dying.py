@@ -10,8 +10,8 @@ import time
 from collections import Counter
 
 import pytest
-from worker_process import Journal, shards, until, worker_process
 
+from support.worker_process import Journal, shards, until, worker_process
 from tiltyard.jobs import WorkerHooks, open_engine
 
 

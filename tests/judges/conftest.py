@@ -1,18 +1,14 @@
 """Both databases, and clocks that do not keep the tests waiting."""
 
 import itertools
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
-from billed_judges import shorten
-
-from postgres_servers import postgres
+from support.billed_judges import shorten
+from support.postgres_servers import postgres
 
 _numbers = itertools.count()
 

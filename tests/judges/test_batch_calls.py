@@ -5,9 +5,9 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from billed_judges import KINDS, RUN, asker, billed, until
 
-from servers.replies import say
+from support.billed_judges import KINDS, RUN, asker, billed, until
+from support.servers.replies import say
 from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.errors import ProviderFault
 from tiltyard.judges import batch_calls as module

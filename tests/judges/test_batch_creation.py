@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import datetime
 
 import pytest
-from billed_judges import KINDS, Asker, Billed, Interrupted, asker, billed, stopped
 
+from support.billed_judges import KINDS, Asker, Billed, Interrupted, asker, billed, stopped
 from tiltyard.errors import ProviderFault
 from tiltyard.judges import batch_calls as module
 from tiltyard.judges.concurrency_limiter import ConcurrencyLimiter

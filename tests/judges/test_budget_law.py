@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from billed_judges import KINDS, RUN, asker, billed, shorten
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from servers.replies import Prices
-from sizes import sized
+from support.billed_judges import KINDS, RUN, asker, billed, shorten
+from support.servers.replies import Prices
+from support.sizes import sized
 from tiltyard.judges.ledger import Ledger
 
 CHANCES = st.sampled_from([0.0, 0.0, 0.1, 0.4])

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from faulty_upstream import faulty_upstream
+from support.faulty_upstream import faulty_upstream
 from tiltyard.errors import BadConfig
 from tiltyard.judges.chat_models import open_chat_model
 from tiltyard.judges.providers import ChatRequest, ChatTurn, StreamTimeouts

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
-from billed_judges import RUN, intent, settlement
 
+from support.billed_judges import RUN, intent, settlement
 from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.errors import BadOption, TiltyardError, UnreadableFile
 from tiltyard.judges.ledger import Ledger, ReservationResult

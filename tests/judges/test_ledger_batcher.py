@@ -5,8 +5,8 @@ import threading
 from contextlib import closing
 
 import pytest
-from billed_judges import RUN, intent, settlement
 
+from support.billed_judges import RUN, intent, settlement
 from tiltyard.errors import BadOption
 from tiltyard.judges.ledger import Ledger, ReservationResult
 from tiltyard.judges.ledger_batcher import LedgerBatcher

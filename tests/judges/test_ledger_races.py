@@ -7,8 +7,8 @@ from contextlib import closing
 from multiprocessing import get_context
 
 import pytest
-from billed_judges import RUN, intent, settlement
 
+from support.billed_judges import RUN, intent, settlement
 from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.judges.ledger import Ledger, ReservationResult
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 import pytest
-from billed_judges import intent, settlement
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -16,6 +15,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from support.billed_judges import intent, settlement
 from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.judges.ledger import Ledger, ReservationResult
 

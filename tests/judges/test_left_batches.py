@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from billed_judges import KINDS, RUN, Asker, Billed, asker, billed, until
 
+from support.billed_judges import KINDS, RUN, Asker, Billed, asker, billed, until
 from tiltyard.errors import ProviderFault
 from tiltyard.judges.ledger import Ledger
 from tiltyard.judges.providers.provider import BatchEntry

@@ -7,9 +7,9 @@ from contextlib import closing
 from dataclasses import replace
 
 import pytest
-from billed_judges import KINDS, RUN, Asker, asker, billed, until
 
-from servers.replies import say
+from support.billed_judges import KINDS, RUN, Asker, asker, billed, until
+from support.servers.replies import say
 from tiltyard.core.judging.matches import Match
 from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.judges.concurrency_limiter import ConcurrencyLimiter

@@ -1,16 +1,13 @@
 """Filling prompt caches beforehand: a live call, reserved and priced as one, also in a run that goes by batch."""
 
-import sys
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
-from servers.paid_llm import paid_llm
+from support.arranged import arrange
+from support.servers.paid_llm import paid_llm
 from tiltyard.files.column_parquet import read_columns
-from tournaments.arranged import arrange
 
 MODES = {"pilot": {"judges": ["judge-1"], "prompts": "all", "prewarm": True}}
 PRICES = {"judge-1": {"input": 3, "output": 15, "cache_read": 0.3, "batch": 0.5}}

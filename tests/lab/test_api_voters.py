@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from driven import compared, driven, world_of
 from lab.api_voters import ApiVoting, answers_of, cast_votes
+from support.driven import compared, driven, world_of
 from tiltyard.errors import BadOption
 from tiltyard.simulation.world_settings import WorldSettings
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from arena_results import result
 from lab import policy_bars
 from lab.bars import SIZES, BarThreshold, PolicyBar, StudyRuns, make_bar
 from lab.claim_studies import RD, CoveredSettings, RdSettings, mark_votes, measure_coverage
 from lab.mark_trials import MarkVotesSettings
 from lab.policy_suite import ROWS, SuiteResult, bar_names, run_suite
+from support.arena_results import result
 from tiltyard.core.policy.validity.order_marks import LIKE_THESE
 from tiltyard.errors import BadOption
 from tiltyard.simulation.result_cache import from_plain, to_plain

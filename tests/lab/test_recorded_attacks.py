@@ -33,7 +33,7 @@ def home(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def filled(server, template, home):
-    from postgres_servers import fresh_database
+    from support.postgres_servers import fresh_database
 
     with fresh_database(server, template) as url:
         fill_arena(url, home, HONEST_VOTES, seed=7)

@@ -10,10 +10,10 @@ import pytest
 from argon2 import PasswordHasher
 from playwright.sync_api import Browser, BrowserContext, Playwright, expect, sync_playwright
 
-from browsing import DESKTOP, PHONE, Visit
-from live_arenas import made_arena
-from postgres_servers import fresh_database
-from served import Served, make_operator, served
+from support.browsing import DESKTOP, PHONE, Visit
+from support.live_arenas import made_arena
+from support.postgres_servers import fresh_database
+from support.served import Served, make_operator, served
 from tiltyard.arena import accounts
 
 #: Chromium without its windows: the same pages for less than half of the time.

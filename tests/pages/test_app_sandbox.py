@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import pytest
 
-from app_attacks import ATTACKS, NAVIGATIONS, attack_page
+from support.app_attacks import ATTACKS, NAVIGATIONS, attack_page
 from tiltyard.web.app_sandbox import APP_HEADERS, sandboxed_app
 from tiltyard.web.pages.layout import PAGE_POLICY
 

@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from media_files import FILES
+from support.media_files import FILES
 from tiltyard.arena.content.blinding import strip_metadata
 
 #: All frames of a picture as colours, after it was turned; all channels of a sound as samples.

@@ -5,12 +5,12 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from browsing import DESKTOP, PHONE, SIZES, follow
-from served import make_token
-from shown_boards import NAMES, served_board
+from support.browsing import DESKTOP, PHONE, SIZES, follow
+from support.served import make_token
+from support.shown_boards import NAMES, served_board
+from support.voted_arenas import rate
 from tiltyard.report.chart_theme import COLOURS
 from tiltyard.web.assets import load_assets
-from voted_arenas import rate
 
 needs_bundle = pytest.mark.skipif(
     load_assets().script() is None, reason="needs the bundle: python hatch_build.py"

@@ -12,7 +12,7 @@ import uvicorn
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 
-from browsing import DESKTOP, PHONE, Visit
+from support.browsing import DESKTOP, PHONE, Visit
 from tiltyard.core.battles import Battle, Table
 from tiltyard.report.board_charts import chart_specs, chart_svg, ratings_chart, spec_of
 from tiltyard.runs.battle_rating import RateSettings, rate_table

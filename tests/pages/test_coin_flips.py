@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from browsing import DESKTOP, PHONE
-from driven import serve
-from postgres_servers import fresh_database
+from support.browsing import DESKTOP, PHONE
+from support.driven import serve
+from support.postgres_servers import fresh_database
 from tiltyard.client import AsyncClient, Client
 from tiltyard.errors import TiltyardError
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from browsing import DESKTOP, PHONE, sign_in
-from page_routes import LINKED
-from postgres_servers import fresh_database
-from served import make_operator, served
+from support.browsing import DESKTOP, PHONE, sign_in
+from support.page_routes import LINKED
+from support.postgres_servers import fresh_database
+from support.served import make_operator, served
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.demo_arena import fill_demo_arena

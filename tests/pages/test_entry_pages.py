@@ -2,11 +2,11 @@
 
 import pytest
 
-from browsing import SIZES, axe, follow, sign_in
-from invited import make_link, make_passcode, revoke
-from live_arenas import made_arena
-from postgres_servers import fresh_database
-from served import make_operator, served
+from support.browsing import SIZES, axe, follow, sign_in
+from support.invited import make_link, make_passcode, revoke
+from support.live_arenas import made_arena
+from support.postgres_servers import fresh_database
+from support.served import make_operator, served
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 

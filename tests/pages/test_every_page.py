@@ -8,16 +8,16 @@ from collections import Counter
 
 import pytest
 
-from browsing import DESKTOP, PHONE, SIZES, Visit, axe, follow, sign_in
-from live_arenas import made_arena
-from page_layout import WIDE, check_layout, resize
-from page_routes import ASKED, page_routes
-from postgres_servers import fresh_database
-from served import PASSWORD, make_operator, served
+from support.browsing import DESKTOP, PHONE, SIZES, Visit, axe, follow, sign_in
+from support.live_arenas import made_arena
+from support.page_layout import WIDE, check_layout, resize
+from support.page_routes import ASKED, page_routes
+from support.postgres_servers import fresh_database
+from support.served import PASSWORD, make_operator, served
+from support.voted_arenas import close_window, rate, voted
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.pages.pseudo_languages import PSEUDO_LANGUAGES
-from voted_arenas import close_window, rate, voted
 
 #: Pages for everybody.
 PUBLIC = (

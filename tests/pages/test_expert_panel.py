@@ -2,11 +2,11 @@
 
 import pytest
 
-from ballots import bar, clickable, gone_on, matchup_of, seen_both
-from browsing import SIZES, axe, follow, sign_in
-from live_arenas import made_arena
-from postgres_servers import fresh_database
-from served import make_operator, served
+from support.ballots import bar, clickable, gone_on, matchup_of, seen_both
+from support.browsing import SIZES, axe, follow, sign_in
+from support.live_arenas import made_arena
+from support.postgres_servers import fresh_database
+from support.served import make_operator, served
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 

@@ -3,10 +3,10 @@
 import pytest
 from playwright.sync_api import expect
 
-from ballots import VOTE, needs_bundle, start
-from live_arenas import made_arena
-from postgres_servers import fresh_database
-from served import served
+from support.ballots import VOTE, needs_bundle, start
+from support.live_arenas import made_arena
+from support.postgres_servers import fresh_database
+from support.served import served
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 

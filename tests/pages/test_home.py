@@ -2,7 +2,7 @@
 
 import pytest
 
-from browsing import SIZES, follow
+from support.browsing import SIZES, follow
 
 
 @pytest.mark.parametrize("size", SIZES)

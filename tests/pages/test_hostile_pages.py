@@ -12,18 +12,18 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
-from browsing import DESKTOP, Visit, sign_in
-from hostile_text import PAYLOADS
-from live_arenas import voting_queue_of
-from postgres_servers import fresh_database
-from served import PASSWORD, make_operator, served
-from sizes import sized
+from support.browsing import DESKTOP, Visit, sign_in
+from support.hostile_text import PAYLOADS
+from support.live_arenas import voting_queue_of
+from support.postgres_servers import fresh_database
+from support.served import PASSWORD, make_operator, served
+from support.sizes import sized
+from support.voted_arenas import cast, rate
 from tiltyard.arena.content.answer_import import create_arena, import_answers
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.arena_settings import ArenaSettings
-from voted_arenas import cast, rate
 
 #: A page shows three at once: a prompt and its two responses.
 AT_ONCE = 3
@@ -142,7 +142,7 @@ def test_nothing_executes_where_people_vote(browser, site):
 
 
 def prompt_of(site, matchup):
-    from matchup_texts import stored_id
+    from support.matchup_texts import stored_id
 
     with connect(site.database) as connection:
         return connection.execute(

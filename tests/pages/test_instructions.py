@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from ballots import ready, stage
-from browsing import follow
-from live_arenas import made_arena
-from postgres_servers import fresh_database
-from served import served
+from support.ballots import ready, stage
+from support.browsing import follow
+from support.live_arenas import made_arena
+from support.postgres_servers import fresh_database
+from support.served import served
 from tiltyard.arena.content.arena_texts import change_texts
 from tiltyard.postgres.connections import open_pool
 

@@ -5,12 +5,12 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from ballots import needs_bundle
-from browsing import DESKTOP, PHONE, SIZES, axe, follow
-from live_pace import usual_pace
-from live_page_sites import LONG, SHORT, live_site
-from page_layout import SCREENS, check_layout, resize
-from scripted_streams import StreamScript, steady
+from support.ballots import needs_bundle
+from support.browsing import DESKTOP, PHONE, SIZES, axe, follow
+from support.live_pace import usual_pace
+from support.live_page_sites import LONG, SHORT, live_site
+from support.page_layout import SCREENS, check_layout, resize
+from support.scripted_streams import StreamScript, steady
 from tiltyard.errors import ProviderFault
 from tiltyard.web.pages.live_stream import LivePageStream
 

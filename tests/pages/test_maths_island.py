@@ -3,8 +3,8 @@
 import pytest
 from playwright.sync_api import expect
 
-from browsing import DESKTOP, PHONE, Visit
-from hostile_text import PAYLOADS
+from support.browsing import DESKTOP, PHONE, Visit
+from support.hostile_text import PAYLOADS
 from tiltyard.web.assets import load_assets
 from tiltyard.web.pages.layout import PAGE_POLICY
 from tiltyard.web.texts import format_name, plain_text, render_text

@@ -4,14 +4,14 @@ import re
 
 import pytest
 
-from ballots import PATIENT
-from browsing import SIZES
-from live_arenas import made_arena
-from matchup_texts import stored_id
-from postgres_servers import fresh_database
-from served import served
+from support.ballots import PATIENT
+from support.browsing import SIZES
+from support.live_arenas import made_arena
+from support.matchup_texts import stored_id
+from support.postgres_servers import fresh_database
+from support.served import served
+from support.voted_arenas import close_window, lay_votes, rate
 from tiltyard.postgres.connections import connect
-from voted_arenas import close_window, lay_votes, rate
 
 MINE = "/arenas/arena/mine"
 NAMES = [f"model-{k}" for k in range(6)]

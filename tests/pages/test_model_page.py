@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from browsing import PHONE, SIZES, follow
-from live_arenas import answers_file
-from postgres_servers import fresh_database
-from served import make_token, served
+from support.browsing import PHONE, SIZES, follow
+from support.live_arenas import answers_file
+from support.postgres_servers import fresh_database
+from support.served import make_token, served
+from support.voted_arenas import close_window, lay_votes, rate
 from tiltyard.arena.content.answer_import import create_arena, import_answers
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import FolderStorage
@@ -20,7 +21,6 @@ from tiltyard.core.policy.state.policy import Policy
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.pages import model, paths
-from voted_arenas import close_window, lay_votes, rate
 
 NAMES = [
     "plain",

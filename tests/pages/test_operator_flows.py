@@ -10,12 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 from playwright.sync_api import expect
 
-from browsing import SIZES, follow, sign_in
-from postgres_servers import fresh_database
-from served import PASSWORD, make_operator, served
+from support.browsing import SIZES, follow, sign_in
+from support.postgres_servers import fresh_database
+from support.served import PASSWORD, make_operator, served
+from support.voted_arenas import rate, voted
 from tiltyard.arena.content.uploads import MAX_UPLOAD_BYTES
 from tiltyard.postgres.connections import connect
-from voted_arenas import rate, voted
 
 BASE = "/operator/arenas/arena"
 #: Prompts of which something is withdrawn here; nothing else looks at them.

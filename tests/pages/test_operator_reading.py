@@ -7,16 +7,16 @@ from urllib.parse import urlencode
 
 import pytest
 
-from browsing import DESKTOP, PHONE, SIZES, Visit, follow, sign_in
-from hostile_text import PAYLOADS
-from page_routes import ASKED
-from postgres_servers import fresh_database
-from served import make_operator, served
+from support.browsing import DESKTOP, PHONE, SIZES, Visit, follow, sign_in
+from support.hostile_text import PAYLOADS
+from support.page_routes import ASKED
+from support.postgres_servers import fresh_database
+from support.served import make_operator, served
+from support.voted_arenas import rate, voted
 from tiltyard.arena.accounts import Accounts
 from tiltyard.arena.operators.arena_changes import exclude
 from tiltyard.arena.operators.exclusions import VoteSelection
 from tiltyard.postgres.connections import open_pool
-from voted_arenas import rate, voted
 
 AXE = Path(__file__).parents[2] / "frontend/node_modules/axe-core/axe.min.js"
 BASE = "/operator/arenas/arena"

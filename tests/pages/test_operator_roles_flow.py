@@ -7,7 +7,7 @@ import time
 import pytest
 from playwright.sync_api import expect
 
-from browsing import SIZES, axe, follow, sign_in
+from support.browsing import SIZES, axe, follow, sign_in
 from tiltyard.arena.operators.totp_codes import STEP_SECONDS, code_at
 from tiltyard.postgres.connections import connect
 

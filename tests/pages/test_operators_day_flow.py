@@ -6,9 +6,9 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from browsing import SIZES, follow, sign_in
-from postgres_servers import fresh_database
-from served import make_operator, served
+from support.browsing import SIZES, follow, sign_in
+from support.postgres_servers import fresh_database
+from support.served import make_operator, served
 from tiltyard.postgres.connections import connect
 
 ROWS = [

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from playwright.sync_api import expect
 
-from browsing import DESKTOP, SIZES, Visit, axe
-from hostile_text import PAYLOADS
+from support.browsing import DESKTOP, SIZES, Visit, axe
+from support.hostile_text import PAYLOADS
 from tiltyard.files import open_battles, write_battles
 from tiltyard.runs.battle_rating import RateSettings
 from tiltyard.runs.run_folder import write_run

@@ -20,13 +20,13 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Page, expect
 
-from ballots import needs_bundle
-from browsing import PHONE, SIZES, follow
-from faulty_upstream import TELLTALE, FaultyUpstream, faulty_upstream
-from live_servers import LiveServer, live_servers, write_models_file
-from live_sites import SETTINGS, local_environment
-from postgres_servers import fresh_database
-from served import Served, served
+from support.ballots import needs_bundle
+from support.browsing import PHONE, SIZES, follow
+from support.faulty_upstream import TELLTALE, FaultyUpstream, faulty_upstream
+from support.live_servers import LiveServer, live_servers, write_models_file
+from support.live_sites import SETTINGS, local_environment
+from support.postgres_servers import fresh_database
+from support.served import Served, served
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.live.entrant_pool import open_entrant

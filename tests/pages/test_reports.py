@@ -7,9 +7,9 @@ import xml.etree.ElementTree as ET
 import pytest
 from playwright.sync_api import expect
 
-from browsing import DESKTOP, PHONE, Visit, axe
-from pdf_text import pdf_text
-from report_worlds import REPORTS, write_report
+from support.browsing import DESKTOP, PHONE, Visit, axe
+from support.pdf_text import pdf_text
+from support.report_worlds import REPORTS, write_report
 
 TABLET, WIDE = (768, 1024), (1920, 1080)
 #: Battles that are enough for a page to look as it does with all.

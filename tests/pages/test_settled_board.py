@@ -7,13 +7,13 @@ import time
 import pytest
 from playwright.sync_api import expect
 
-from browsing import DESKTOP, PHONE
-from live_arenas import make_arena
-from postgres_servers import fresh_database
-from served import served
+from support.browsing import DESKTOP, PHONE
+from support.live_arenas import make_arena
+from support.postgres_servers import fresh_database
+from support.served import served
+from support.voted_arenas import close_window, lay_votes, rate
 from tiltyard.postgres.connections import connect
 from tiltyard.web.assets import load_assets
-from voted_arenas import close_window, lay_votes, rate
 
 needs_bundle = pytest.mark.skipif(
     load_assets().script() is None, reason="needs the bundle: python hatch_build.py"

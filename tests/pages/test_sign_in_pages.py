@@ -2,11 +2,11 @@
 
 import pytest
 
-from browsing import DESKTOP, PHONE, SIZES, axe, follow
-from live_arenas import made_arena
-from postgres_servers import fresh_database
-from real_provider import REAL_CLIENT_SECRET, real_provider
-from served import served
+from support.browsing import DESKTOP, PHONE, SIZES, axe, follow
+from support.live_arenas import made_arena
+from support.postgres_servers import fresh_database
+from support.real_provider import REAL_CLIENT_SECRET, real_provider
+from support.served import served
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.settings.sign_in_settings import GroupRole, SignInSettings
 

@@ -3,9 +3,9 @@
 import pytest
 from playwright.sync_api import expect
 
-from ballots import start
-from browsing import DESKTOP, PHONE, axe
-from shown_boards import NAMES, served_board
+from support.ballots import start
+from support.browsing import DESKTOP, PHONE, axe
+from support.shown_boards import NAMES, served_board
 
 BOARD = "/arenas/arena"
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from browsing import DESKTOP, PHONE, axe
-from live_arenas import made_arena
-from page_layout import check_layout
-from postgres_servers import fresh_database
-from served import served
-from ten_second_arenas import NAMES, ten_second_arenas
+from support.browsing import DESKTOP, PHONE, axe
+from support.live_arenas import made_arena
+from support.page_layout import check_layout
+from support.postgres_servers import fresh_database
+from support.served import served
+from support.ten_second_arenas import NAMES, ten_second_arenas
 from tiltyard.settings.arena_settings import ArenaSettings
 
 DOCS = Path(__file__).parents[2] / "docs/explanation/ten-seconds.md"

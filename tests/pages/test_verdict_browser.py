@@ -9,9 +9,9 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import expect
 
-from browsing import DESKTOP, PHONE, Visit, axe
-from hostile_text import PAYLOADS
-from judged_runs import answers_of, judged_of, made_run, prompts_of, written
+from support.browsing import DESKTOP, PHONE, Visit, axe
+from support.hostile_text import PAYLOADS
+from support.judged_runs import answers_of, judged_of, made_run, prompts_of, written
 from tiltyard.core.judging.conversation import ContentPart, Message, ToolCall
 from tiltyard.core.judging.judged_question import reparse
 from tiltyard.core.judging.untrusted_text import replace_surrogates

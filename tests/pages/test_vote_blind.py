@@ -5,17 +5,17 @@ from dataclasses import replace
 
 import pytest
 
-from ballots import PATIENT, matchup_of, needs_bundle, ready, settled, start, voted
-from matchup_texts import stored_id
-from postgres_servers import fresh_database
-from served import make_operator, served
-from shown_kinds import fill_arena
+from support.ballots import PATIENT, matchup_of, needs_bundle, ready, settled, start, voted
+from support.matchup_texts import stored_id
+from support.postgres_servers import fresh_database
+from support.served import make_operator, served
+from support.shown_kinds import fill_arena
+from support.voted_arenas import rate
 from tiltyard.postgres.connections import connect
 from tiltyard.web.assets import load_assets
 from tiltyard.web.context import put_context
 from tiltyard.web.pages import matchup_view
 from tiltyard.web.texts import render_text
-from voted_arenas import rate
 
 MODELS = ("Zephyr/9-Ultra", "quokka:mini", "Ω-model <b>", "plain-name")
 #: Far from any number that a page would have by itself.

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from ballots import (
+from support.ballots import (
     SCRIPTS,
     VOTE,
     bar,
@@ -21,7 +21,7 @@ from ballots import (
     status,
     voted,
 )
-from browsing import SIZES
+from support.browsing import SIZES
 
 pytestmark = needs_bundle
 

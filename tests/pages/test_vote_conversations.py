@@ -5,11 +5,11 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from ballots import needs_bundle, settled, stage, start
-from browsing import PHONE, axe
-from postgres_servers import fresh_database
-from served import served
-from shown_kinds import fill_arena
+from support.ballots import needs_bundle, settled, stage, start
+from support.browsing import PHONE, axe
+from support.postgres_servers import fresh_database
+from support.served import served
+from support.shown_kinds import fill_arena
 from tiltyard.settings.arena_settings import ArenaSettings
 
 HOSTILE = "<script>window.tripwire = 1</script><img src=x onerror='window.tripwire = 1'>"

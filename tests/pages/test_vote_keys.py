@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from ballots import (
+from support.ballots import (
     OUTCOMES,
     bar,
     clickable,

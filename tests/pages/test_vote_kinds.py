@@ -7,7 +7,7 @@ import pytest
 from markupsafe import Markup
 from playwright.sync_api import expect
 
-from ballots import (
+from support.ballots import (
     SCRIPTS,
     bar,
     clickable,
@@ -20,10 +20,10 @@ from ballots import (
     status,
     voted,
 )
-from browsing import SIZES
-from postgres_servers import fresh_database
-from served import served
-from shown_kinds import APP, fill_arena, png, sound
+from support.browsing import SIZES
+from support.postgres_servers import fresh_database
+from support.served import served
+from support.shown_kinds import APP, fill_arena, png, sound
 from tiltyard.web.pages import matchup_view
 
 ARABIC = "الجواب هو Python لأنه بسيط.\n\n- أولاً\n- ثانياً"

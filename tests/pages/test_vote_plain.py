@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from playwright.sync_api import expect
 
-from ballots import (
+from support.ballots import (
     PATIENT,
     SCRIPTS,
     VOTE,
@@ -20,11 +20,11 @@ from ballots import (
     start,
     voted,
 )
-from browsing import PHONE, SIZES
-from live_arenas import made_arena
-from matchup_texts import stored_id
-from postgres_servers import fresh_database
-from served import make_operator, served
+from support.browsing import PHONE, SIZES
+from support.live_arenas import made_arena
+from support.matchup_texts import stored_id
+from support.postgres_servers import fresh_database
+from support.served import make_operator, served
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings

@@ -3,12 +3,23 @@
 import pytest
 from playwright.sync_api import expect
 
-from ballots import bar, clickable, endings, gone_on, matchup_of, needs_bundle, settled, stage, start, voted
-from browsing import PHONE, axe
-from page_layout import resize
-from postgres_servers import fresh_database
-from served import served
-from shown_kinds import fill_arena
+from support.ballots import (
+    bar,
+    clickable,
+    endings,
+    gone_on,
+    matchup_of,
+    needs_bundle,
+    settled,
+    stage,
+    start,
+    voted,
+)
+from support.browsing import PHONE, axe
+from support.page_layout import resize
+from support.postgres_servers import fresh_database
+from support.served import served
+from support.shown_kinds import fill_arena
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 

@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from ballots import (
+from support.ballots import (
     PATIENT,
     VOTE,
     bar,
@@ -23,10 +23,10 @@ from ballots import (
     status,
     voted,
 )
-from browsing import SIZES
-from live_arenas import made_arena
-from postgres_servers import fresh_database
-from served import served
+from support.browsing import SIZES
+from support.live_arenas import made_arena
+from support.postgres_servers import fresh_database
+from support.served import served
 from tiltyard.arena.log.event_log import LogKind
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings

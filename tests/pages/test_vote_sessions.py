@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from ballots import (
+from support.ballots import (
     OUTCOMES,
     SCRIPTS,
     bar,
@@ -16,10 +16,10 @@ from ballots import (
     stage,
     start,
 )
-from browsing import SIZES, sign_in
-from live_arenas import made_arena
-from postgres_servers import fresh_database
-from served import make_operator, served
+from support.browsing import SIZES, sign_in
+from support.live_arenas import made_arena
+from support.postgres_servers import fresh_database
+from support.served import make_operator, served
 from tiltyard.settings.arena_settings import ArenaSettings
 
 SESSIONS = ArenaSettings(undo_seconds=60.0, session_votes=3)

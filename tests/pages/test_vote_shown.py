@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from ballots import (
+from support.ballots import (
     VOTE,
     bar,
     clickable,
@@ -18,8 +18,8 @@ from ballots import (
     status,
     voted,
 )
-from browsing import PHONE
-from matchup_texts import stored_id
+from support.browsing import PHONE
+from support.matchup_texts import stored_id
 from tiltyard.arena.log.event_log import LogKind
 from tiltyard.postgres.connections import connect
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from ballots import (
+from support.ballots import (
     PATIENT,
     SCRIPTS,
     bar,
@@ -19,10 +19,10 @@ from ballots import (
     status,
     voted,
 )
-from browsing import DESKTOP, SIZES
-from postgres_servers import fresh_database
-from served import served
-from shown_kinds import APP, fill_arena, png, sound
+from support.browsing import DESKTOP, SIZES
+from support.postgres_servers import fresh_database
+from support.served import served
+from support.shown_kinds import APP, fill_arena, png, sound
 
 AXE = Path(__file__).parents[2] / "frontend/node_modules/axe-core/axe.min.js"
 needs_axe = pytest.mark.skipif(not AXE.is_file(), reason="needs frontend/node_modules: npm ci")

@@ -3,11 +3,11 @@
 import pytest
 from playwright.sync_api import expect
 
-from ballots import bar, clickable, needs_bundle, settled, stage, start, voted
-from page_layout import SCREENS, check_layout, resize
-from postgres_servers import fresh_database
-from served import served
-from shown_kinds import APP, fill_arena, png, sound
+from support.ballots import bar, clickable, needs_bundle, settled, stage, start, voted
+from support.page_layout import SCREENS, check_layout, resize
+from support.postgres_servers import fresh_database
+from support.served import served
+from support.shown_kinds import APP, fill_arena, png, sound
 from tiltyard.settings.arena_settings import ArenaSettings
 
 #: Pixels that each panel has at least, by the width of the window.

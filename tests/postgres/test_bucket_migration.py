@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from postgres_servers import fresh_database
+from support.postgres_servers import fresh_database
 from tiltyard.arena.content.answer_import import create_arena
 from tiltyard.arena.log.event_log import LogKind, append_batch
 from tiltyard.postgres.connections import connect, connect_async, open_pool

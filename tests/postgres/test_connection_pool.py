@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from postgres_servers import fresh_database
+from support.postgres_servers import fresh_database
 from tiltyard.errors import Crowded, StoreFault
 from tiltyard.postgres import connection_pool
 from tiltyard.postgres.connections import connect, open_pool

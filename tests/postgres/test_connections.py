@@ -5,7 +5,7 @@ import asyncio
 import psycopg
 import pytest
 
-from postgres_servers import fresh_database
+from support.postgres_servers import fresh_database
 from tiltyard.errors import BadOption, StoreFault
 from tiltyard.postgres.connections import connect, connect_async, translate_errors
 

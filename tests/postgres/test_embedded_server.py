@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from postgres_servers import account, new_home
+from support import TESTS
+from support.postgres_servers import account, new_home
 from tiltyard.errors import BadOption, StoreFault
 from tiltyard.postgres.binaries import Binaries, bundled_folder, choose_account, without_password
 from tiltyard.postgres.connections import connect
@@ -73,7 +74,7 @@ def wait_until(true, seconds=20.0):
 @contextmanager
 def user_process(home):
     """Another process that uses the home's server, and the address it got."""
-    script = Path(__file__).with_name("server_process.py")
+    script = TESTS / "support/server_process.py"
     process = subprocess.Popen(
         [sys.executable, script, home, USER or ""],
         stdin=subprocess.PIPE,

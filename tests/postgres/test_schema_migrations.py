@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from postgres_servers import fresh_database
-from schema_listing import SCHEMA, schema_of
+from support.postgres_servers import fresh_database
+from support.schema_listing import SCHEMA, schema_of
 from tiltyard.errors import StoreFault
 from tiltyard.postgres import schema_migrations
 from tiltyard.postgres.connections import connect
@@ -59,7 +59,7 @@ def test_the_schema_is_the_sum_of_the_migrations(kind, request):
     """On the oldest server that is supported and on the newest."""
     with fresh_database(request.getfixturevalue(kind)) as url:
         migrate(url)
-        assert schema_of(url) == SCHEMA.read_text(encoding="utf-8"), "run tests/schema_listing.py"
+        assert schema_of(url) == SCHEMA.read_text(encoding="utf-8"), "run tests/support/schema_listing.py"
 
 
 def test_older_tables_are_refused_with_the_command_that_helps(empty):

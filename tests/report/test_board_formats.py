@@ -7,8 +7,9 @@ import re
 from dataclasses import replace
 
 import pytest
-from rated_boards import HOSTILE, hostile, small
 
+from support.rated_boards import HOSTILE, hostile, small
+from support.worlds import told
 from tiltyard.core.ratings import Glicko2
 from tiltyard.report.board_cells import settled_sentence, title_parts
 from tiltyard.report.board_formats import (
@@ -20,7 +21,6 @@ from tiltyard.report.board_formats import (
 )
 from tiltyard.report.notebook_board import board_fragment, groups_fragment
 from tiltyard.report.terminal import rated_text
-from worlds import told
 
 
 def test_markdown_has_a_row_for_each_model():
@@ -129,7 +129,7 @@ def test_long_boards_are_cut_and_counted():
 
 
 def small_of(story):
-    from rated_boards import rated
+    from support.rated_boards import rated
 
     return rated(told(story))
 

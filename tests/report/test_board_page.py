@@ -7,8 +7,9 @@ from html.parser import HTMLParser
 from importlib.util import find_spec
 
 import pytest
-from rated_boards import HOSTILE, hostile, rated, small
 
+from support.rated_boards import HOSTILE, hostile, rated, small
+from support.worlds import drawn, table, told
 from tiltyard.core.battles import Table
 from tiltyard.core.board import make_board, pair_rows
 from tiltyard.core.ratings import BradleyTerry, Elo, Glicko2
@@ -17,7 +18,6 @@ from tiltyard.errors import MissingExtra
 from tiltyard.report import board_charts
 from tiltyard.report.board_page import render_page
 from tiltyard.report.terminal_escape import escape_controls
-from worlds import drawn, table, told
 
 TAGS = {
     *("html", "head", "meta", "title", "style", "body", "main", "h1", "h2", "p", "div", "footer", "code"),

@@ -2,12 +2,12 @@
 
 import re
 
-from rated_boards import HOSTILE, hostile, rated, small
 from test_board_page import Page
 
+from support.rated_boards import HOSTILE, hostile, rated, small
+from support.worlds import told
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.report.group_matrix import matrix_html
-from worlds import told
 
 
 def rows_of(html):

@@ -4,8 +4,8 @@ import xml.etree.ElementTree as ET
 from dataclasses import replace
 
 import pytest
-from rated_boards import HOSTILE, hostile, small
 
+from support.rated_boards import HOSTILE, hostile, small
 from tiltyard.core.ratings import BradleyTerry, Glicko2
 from tiltyard.report.interval_chart import NARROW, WIDE, drawn_rows, interval_chart
 from tiltyard.report.terminal_escape import escape_controls

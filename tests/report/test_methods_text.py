@@ -1,13 +1,13 @@
 """The methods paragraph and the BibTeX entry."""
 
 import pytest
-from rated_boards import rated, small
 
+from support.rated_boards import rated, small
+from support.worlds import drawn, table, told
 from tiltyard._version import __version__
 from tiltyard.core.battles import Battle, Table
 from tiltyard.core.ratings import BradleyTerry, Elo, Glicko2
 from tiltyard.report.methods_text import RunFacts, bibtex_entry, methods_text
-from worlds import drawn, table, told
 
 NO_FACTS = RunFacts()
 

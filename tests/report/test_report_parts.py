@@ -3,10 +3,10 @@
 import io
 
 import pytest
-from rated_boards import HOSTILE
 from rich.console import Console
 from test_board_page import TAGS, Page
 
+from support.rated_boards import HOSTILE
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.report import board_charts
 from tiltyard.report.markdown_escape import markdown_text

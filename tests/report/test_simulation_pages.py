@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 import pytest
 from rich.console import Console
 
-from arena_results import SETTINGS, moment, official, result
+from support.arena_results import SETTINGS, moment, official, result
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.errors import MissingExtra
 from tiltyard.report import board_charts

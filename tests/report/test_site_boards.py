@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from hostile_text import PAYLOADS
+from support.hostile_text import PAYLOADS
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.report.ab_report import ABReport
 from tiltyard.report.site_boards import SiteBoard, SiteRow, SiteRun, first_place_sentence, result_sentence

@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rated_boards import HOSTILE, hostile, rated, shown, small
 from rich.cells import cell_len
 
+from support.rated_boards import HOSTILE, hostile, rated, shown, small
+from support.worlds import told
 from tiltyard.core.battles import Battle, Table
 from tiltyard.core.board import make_board
 from tiltyard.core.ratings import BradleyTerry, Elo, Glicko2
@@ -17,7 +18,6 @@ from tiltyard.core.ratings.flips import Flip
 from tiltyard.report.board_cells import flip_sentence, method_title
 from tiltyard.report.terminal import Terminal, interval_bar, short_names
 from tiltyard.report.terminal_escape import escape_controls
-from worlds import told
 
 GOLDEN = """\
 Bradley–Terry · 25 battles · 5 models · battle-level intervals for these prompts

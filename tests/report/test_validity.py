@@ -6,10 +6,10 @@ from dataclasses import replace
 from importlib.util import find_spec
 
 import pytest
-from rated_boards import HOSTILE
 from test_board_page import ATTRIBUTES, TAGS, Page
 
-from reported_arenas import HOUR, SMALL, START, happened, named, reported
+from support.rated_boards import HOSTILE
+from support.reported_arenas import HOUR, SMALL, START, happened, named, reported
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.validity.report.report_records import ExplorationPlace, ReversedPair
 from tiltyard.core.ratings.findings import Finding

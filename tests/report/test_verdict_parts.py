@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from judged_runs import judged_of, made_run
+from support.judged_runs import judged_of, made_run
 from tiltyard.core.judging.question import QuestionPurpose
 from tiltyard.core.judging.verdict import QuestionState, Reply, Verdict, VerdictForm, VerdictStep
 from tiltyard.core.judging.verdict_groups import group_verdicts

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from run_folders import copied, edit_json, failed
 
 import tiltyard
-from command import run
+from support.command import run
+from support.run_folders import copied, edit_json, failed
 from tiltyard.errors import BadOption
 from tiltyard.report.board_page import render_page
 from tiltyard.runs.run_verification import verify_run

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import tiltyard
-from command import run
-from lmarena_worlds import WORLDS, write_world
+from support.command import run
+from support.lmarena_worlds import WORLDS, write_world
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.errors import BadOption
 from tiltyard.files import open_battles

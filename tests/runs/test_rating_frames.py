@@ -11,12 +11,12 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from framed_battles import FORMS, demo_rows, relation
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tiltyard
-from command import run
+from support.command import run
+from support.framed_battles import FORMS, demo_rows, relation
 from tiltyard.cli.rate import rate as cli_rate
 from tiltyard.errors import BadBattle, BadOption, CannotRate, UnknownFormat, UnreadableFile
 from tiltyard.runs.rate_options import RANGES

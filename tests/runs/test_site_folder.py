@@ -8,10 +8,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from run_folders import mixed
 
-from judged_runs import made_run
-from judged_runs import written as judged_written
+from support.judged_runs import made_run
+from support.judged_runs import written as judged_written
+from support.run_folders import mixed
 from tiltyard.core.ratings import BradleyTerry, Glicko2
 from tiltyard.errors import BadOption, BrokenArtifact
 from tiltyard.files import open_battles, write_battles

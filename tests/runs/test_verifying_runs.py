@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from run_folders import copied, edit_json, failed, mixed, rehash, written
 
-from sizes import sized
-from special_files import SPECIAL, put_special, within_seconds
+from support.run_folders import copied, edit_json, failed, mixed, rehash, written
+from support.sizes import sized
+from support.special_files import SPECIAL, put_special, within_seconds
 from tiltyard.core.battles import Battle, Outcome
 from tiltyard.errors import BrokenArtifact
 from tiltyard.files import open_battles, read_battles, write_battles

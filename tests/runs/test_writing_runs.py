@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from run_folders import SETTINGS, failed, mixed, written
 
+from support.run_folders import SETTINGS, failed, mixed, written
+from support.worlds import battles
 from tiltyard import atomic_files
 from tiltyard.core.battles import Battle
 from tiltyard.core.ratings import BradleyTerry
@@ -21,7 +22,6 @@ from tiltyard.runs.manifest import file_hash, read_manifest
 from tiltyard.runs.run_folder import write_run, written_files
 from tiltyard.runs.run_verification import verify_run
 from tiltyard.simulation.demo import demo_battles
-from worlds import battles
 
 BARE = RateSettings(BradleyTerry(interval="none"))
 

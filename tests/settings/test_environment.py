@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tournament_texts import config_of
 
+from support.tournament_texts import config_of
 from tiltyard.errors import BadConfig, BadOption, MissingExtra
 from tiltyard.settings.environment import read_environment
 

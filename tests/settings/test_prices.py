@@ -12,8 +12,8 @@ from fractions import Fraction
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tournament_texts import config_of
 
+from support.tournament_texts import config_of
 from tiltyard.errors import BadConfig, BadOption
 from tiltyard.settings.prices import (
     FREE,

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from special_files import SPECIAL, put_special, within_seconds
+from support.special_files import SPECIAL, put_special, within_seconds
 from tiltyard.arena.maintenance.backup import read_backup
 from tiltyard.arena.secret_keys import open_keys
 from tiltyard.errors import BadConfig, BrokenArtifact, UnreadableFile

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tournament_texts import LEAST, config_of
 
+from support.tournament_texts import LEAST, config_of
 from tiltyard.errors import BadConfig, UnreadableFile
 from tiltyard.settings.rubric_files import SHIPPED, load_rubric
 from tiltyard.settings.tournament_config import load_config, resolve_config

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arena_results import SETTINGS, moment, official, result
+from support.arena_results import SETTINGS, moment, official, result
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.errors import BadOption
 from tiltyard.simulation import arena_forecast as forecasting

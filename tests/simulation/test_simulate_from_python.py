@@ -3,7 +3,7 @@
 import pytest
 
 import tiltyard
-from command import run
+from support.command import run
 from tiltyard.errors import BadOption
 
 SMALL = {"models": 4, "prompts": 6, "votes": 750, "seeds": 2, "votes_per_day": 100, "processes": 0}

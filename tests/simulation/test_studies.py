@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from voting import COUNTED, DIE, VOTE, Result, Settings, count_runs, vote_some
 
+from support.voting import COUNTED, DIE, VOTE, Result, Settings, count_runs, vote_some
 from tiltyard.errors import BadOption, TiltyardError
 from tiltyard.simulation import studies
 from tiltyard.simulation.studies import (

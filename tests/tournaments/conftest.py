@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from servers.behaviour import Behaviour
-from servers.paid_llm import PaidLLM, paid_llm
+from support.servers.behaviour import Behaviour
+from support.servers.paid_llm import PaidLLM, paid_llm
 
 
 @dataclass

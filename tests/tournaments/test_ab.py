@@ -11,12 +11,12 @@ from unittest.mock import patch
 import pytest
 
 import tiltyard
-from servers.paid_llm import paid_llm
+from support.arranged import Arranged, killing
+from support.servers.paid_llm import paid_llm
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.runs.ab_lead import points, slot_preference
 from tiltyard.runs.tournament_writer import write_judged_run
 from tiltyard.tournaments import tournament_run
-from tournaments.arranged import Arranged, killing
 
 
 def log(folder, name, count=60, *, model="m", score=None, word=lambda _: "", repeats=1):

@@ -7,9 +7,9 @@ import json
 import pytest
 import yaml
 
-from servers.paid_llm import paid_llm
+from support.arranged import PRICES, arrange, read_lines, write_lines
+from support.servers.paid_llm import paid_llm
 from tiltyard.settings.prices import to_picodollars
-from tournaments.arranged import PRICES, arrange, read_lines, write_lines
 
 
 def generating(folder, server, *, prompts=6, provider="openai", models=("a", "b"), **sections):

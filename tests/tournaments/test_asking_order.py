@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.arranged import arrange
 from tiltyard.settings.prices import to_picodollars
-from tournaments.arranged import arrange
 
 NOWHERE = {"provider": "openai", "base_url": "http://127.0.0.1:9/v1"}
 CHECKS = {"identical": 1, "truncated": 1, "garbage": 1, "repeats": 2}

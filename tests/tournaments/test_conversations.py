@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from support.arranged import arrange, read_lines, write_lines
 from tiltyard.errors import BadConfig
 from tiltyard.files.answers import read_answers, write_answers
-from tournaments.arranged import arrange, read_lines, write_lines
 
 NOWHERE = {"provider": "openai", "base_url": "http://127.0.0.1:9/v1"}
 FIXTURES = Path(__file__).parents[1] / "files/fixtures/answers"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from servers.paid_llm import paid_llm
+from support.arranged import NO_CHECKS, PRICES, Arranged, arrange, write_lines
+from support.servers.paid_llm import paid_llm
 from tiltyard.core.judging.verdict import VerdictStep
 from tiltyard.settings.rubric_files import shipped_rubric
 from tiltyard.settings.sample_tournament import recorded_reply
-from tournaments.arranged import NO_CHECKS, PRICES, Arranged, arrange, write_lines
 
 #: Too few to call a judge unusable, which has an exit code of its own.
 FEW = {"models": 2, "prompts": 2, "dimensions": 1}

@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
+from support.arranged import PRICES, arrange
 from tiltyard.files.column_parquet import read_columns
-from tournaments.arranged import PRICES, arrange
 
 WAYS = pytest.mark.parametrize("batch", [False, True], ids=["live", "batch"])
 PROVIDERS = pytest.mark.parametrize("provider", ["openai", "anthropic"])

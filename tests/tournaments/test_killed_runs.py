@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from servers.paid_llm import paid_llm
+from support.arranged import Arranged, arrange
+from support.servers.paid_llm import paid_llm
 from tiltyard.files.column_parquet import read_columns
-from tournaments.arranged import Arranged, arrange
 
 #: The whole bank is judged.
 ALL = {"modes": {"pilot": {"prompts": "all"}}}

@@ -10,14 +10,14 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servers.paid_llm import paid_llm
+from support.arranged import NO_CHECKS, PRICES, Arranged, read_lines, write_lines
+from support.servers.paid_llm import paid_llm
 from tiltyard.core.judging.question import QuestionTexts
 from tiltyard.core.judging.verdict import VerdictStep
 from tiltyard.settings.prices import to_picodollars
 from tiltyard.settings.rubric_files import shipped_rubric
 from tiltyard.settings.sample_tournament import recorded_reply
 from tiltyard.tournaments.placement import draw_opponents, new_folder, remaining_budget
-from tournaments.arranged import NO_CHECKS, PRICES, Arranged, read_lines, write_lines
 
 OPPONENTS = ("elm", "oak", "ash")
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from servers.paid_llm import paid_llm
+from support.arranged import PRICES, arrange, read_lines, write_lines
+from support.servers.paid_llm import paid_llm
 from tiltyard.judges.ledger import Ledger
 from tiltyard.settings.prices import to_picodollars
 from tiltyard.tournaments.cost_estimate import WAYS, CostRange, estimate_plan, planned_questions
-from tournaments.arranged import PRICES, arrange, read_lines, write_lines
 
 NOWHERE = {"provider": "openai", "base_url": "http://127.0.0.1:9/v1"}
 

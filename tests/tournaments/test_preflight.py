@@ -7,9 +7,9 @@ from collections import Counter
 
 import pytest
 
+from support.arranged import PRICES, arrange, killing, read_lines
 from tiltyard.files.column_parquet import read_columns
 from tiltyard.settings.yaml_file import read_yaml
-from tournaments.arranged import PRICES, arrange, killing, read_lines
 
 
 def judged(folder, billed, model, *, prompts=8, dimensions=1, **judge):

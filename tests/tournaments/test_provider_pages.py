@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from servers.quirks import QUIRKS, stand_in
+from support.arranged import arrange
+from support.servers.quirks import QUIRKS, stand_in
 from tiltyard.core.judging.question import ChatPrompt
 from tiltyard.core.judging.verdict import VerdictForm
 from tiltyard.errors import ProviderFault
@@ -21,7 +22,6 @@ from tiltyard.settings.environment import read_environment
 from tiltyard.settings.prices import open_prices
 from tiltyard.settings.tournament_config import load_config
 from tiltyard.settings.tournament_sections import KEY_VARIABLES
-from tournaments.arranged import arrange
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "connect-providers.md"
 SECRET = "very-secret-0123456789"

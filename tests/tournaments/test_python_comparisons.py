@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tiltyard
-from command import run
+from support.command import run
 from tiltyard.errors import BadOption
 
 

@@ -8,7 +8,7 @@ import json
 import pytest
 
 import tiltyard
-from tournaments.arranged import Arranged, arrange
+from support.arranged import Arranged, arrange
 
 PRICES = {"likes-fine": {"input": 3, "output": 15}}
 

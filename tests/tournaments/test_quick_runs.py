@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tournaments.arranged import Arranged
+from support.arranged import Arranged
 
 
 def answers(folder, model, word, count=5):

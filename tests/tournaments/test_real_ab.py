@@ -8,9 +8,9 @@ from collections import Counter
 
 import pytest
 
-from servers.paid_llm import paid_llm
-from servers.tiny_llm import tiny_llm
-from tournaments.arranged import Arranged, arrange, killing, read_lines
+from support.arranged import Arranged, arrange, killing, read_lines
+from support.servers.paid_llm import paid_llm
+from support.servers.tiny_llm import tiny_llm
 from tournaments.test_ab import log
 
 #: It takes neither schemas nor tools, as many local servers: the preflight falls back to a last line.

@@ -8,9 +8,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from judge_injections import ANSWER, INJECTIONS, UNREPORTED
-from servers.tiny_llm import tiny_llm
-from servers.word_model import write_word_model
+from support.arranged import arrange, read_lines, write_lines
+from support.judge_injections import ANSWER, INJECTIONS, UNREPORTED
+from support.servers.tiny_llm import tiny_llm
+from support.servers.word_model import write_word_model
 from tiltyard.core.judging import (
     QuestionState,
     QuestionTexts,
@@ -21,7 +22,6 @@ from tiltyard.core.judging import (
     read_reply,
 )
 from tiltyard.core.judging.untrusted_text import mark_imitations
-from tournaments.arranged import arrange, read_lines, write_lines
 
 FORMS = (VerdictForm.TEXT, VerdictForm.SCHEMA)
 pytestmark = pytest.mark.slow

@@ -7,10 +7,10 @@ from collections import Counter
 
 import pytest
 
-from servers.paid_llm import paid_llm
-from servers.tiny_llm import tiny_llm
+from support.arranged import arrange, read_lines
+from support.servers.paid_llm import paid_llm
+from support.servers.tiny_llm import tiny_llm
 from tiltyard.files.column_parquet import read_columns
-from tournaments.arranged import arrange, read_lines
 
 SIZES = [
     pytest.param(3, 2, 1, id="small"),

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from tournaments.arranged import PRICES, Arranged, arrange
+from support.arranged import PRICES, Arranged, arrange
 from tournaments.test_ab import log
 
 #: What the user is told to do.

@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
+from support.arranged import arrange
 from tiltyard.settings.prices import to_picodollars
-from tournaments.arranged import arrange
 
 BUDGET = "0.09"
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 import yaml
 
-from tournaments.arranged import arrange, read_lines
+from support.arranged import arrange, read_lines
 
 
 def pairs(folder):

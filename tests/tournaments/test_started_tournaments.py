@@ -6,8 +6,8 @@ import json
 
 import yaml
 
+from support.arranged import Arranged
 from tiltyard.settings.tournament_config import load_config
-from tournaments.arranged import Arranged
 
 
 def files(folder):

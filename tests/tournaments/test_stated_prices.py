@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import yaml
 
+from support.arranged import arrange, write_lines
 from tiltyard.settings.prices import to_picodollars
-from tournaments.arranged import arrange, write_lines
 from tournaments.test_answer_generation import author, generating
 
 NOWHERE = {"provider": "openai", "base_url": "http://127.0.0.1:9/v1"}

@@ -10,9 +10,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.arranged import arrange, read_lines, write_lines
 from tiltyard.core.judging.question import QuestionPurpose
 from tiltyard.errors import BadConfig
-from tournaments.arranged import arrange, read_lines, write_lines
 
 CHECKS = {"identical": 1, "truncated": 1, "garbage": 1, "repeats": 2}
 #: Nobody answers there, and nobody is asked.

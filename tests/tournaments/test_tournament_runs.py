@@ -8,9 +8,9 @@ from collections import Counter
 import pytest
 import yaml
 
-from servers.paid_llm import paid_llm
+from support.arranged import arrange, read_lines, write_lines
+from support.servers.paid_llm import paid_llm
 from tiltyard.files.column_parquet import read_columns
-from tournaments.arranged import arrange, read_lines, write_lines
 
 
 def ratings(arranged, out="out"):

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tournaments.arranged import PRICES, arrange
+from support.arranged import PRICES, arrange
 
 
 def judged(folder, billed, model, **judge):

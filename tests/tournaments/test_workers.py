@@ -9,10 +9,10 @@ from contextlib import ExitStack
 
 import pytest
 
-from postgres_servers import postgres
-from servers.paid_llm import paid_llm
+from support.arranged import arrange
+from support.postgres_servers import postgres
+from support.servers.paid_llm import paid_llm
 from tiltyard.files.column_parquet import read_columns
-from tournaments.arranged import arrange
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 from argon2 import PasswordHasher
 
-from postgres_servers import fresh_database
-from served import Served, served
+from support.postgres_servers import fresh_database
+from support.served import Served, served
 from tiltyard.arena import accounts
 
 
@@ -23,7 +23,7 @@ def _quick_passwords() -> Iterator[None]:
 @pytest.fixture
 def site(database: str) -> Iterator[Served]:
     """A server of the test's own."""
-    from live_arenas import made_arena
+    from support.live_arenas import made_arena
 
     made_arena(database)
     with served(database) as running:
@@ -33,7 +33,7 @@ def site(database: str) -> Iterator[Served]:
 @pytest.fixture(scope="module")
 def shared(server: str, template: str) -> Iterator[Served]:
     """A server for all tests of a module, which leave it as good as they found it."""
-    from live_arenas import made_arena
+    from support.live_arenas import made_arena
 
     with fresh_database(server, template) as database:
         made_arena(database)

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from live_arenas import made_arena
-from postgres_servers import fresh_database
-from served import PASSWORD, make_operator, make_token, served
+from support.live_arenas import made_arena
+from support.postgres_servers import fresh_database
+from support.served import PASSWORD, make_operator, make_token, served
 from tiltyard.arena.operator_roles import ALL_RIGHTS
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.access import Actor

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from served import SECRET
+from support.served import SECRET
 from tiltyard.arena.accounts import TokenRights
 from tiltyard.arena.operator_roles import ALL_RIGHTS
 from tiltyard.arena.operators.invitations import LiveInvitations

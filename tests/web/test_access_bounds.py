@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from starlette.exceptions import HTTPException
 
-from served import SECRET
+from support.served import SECRET
 from tiltyard.arena import accounts
 from tiltyard.arena.log.event_log import PendingNames
 from tiltyard.arena.operators.invitations import LiveInvitations

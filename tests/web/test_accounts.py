@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from argon2 import PasswordHasher
 
-from served import PASSWORD
+from support.served import PASSWORD
 from tiltyard.arena import accounts
 from tiltyard.arena.accounts import (
     SCOPES,

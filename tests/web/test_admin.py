@@ -7,13 +7,13 @@ from contextlib import contextmanager
 
 import pytest
 
-from live_arenas import make_arena
-from postgres_servers import fresh_database
-from served import make_token, served
-from shown_kinds import png
-from signed_in import clients
+from support.live_arenas import make_arena
+from support.postgres_servers import fresh_database
+from support.served import make_token, served
+from support.shown_kinds import png
+from support.signed_in import clients
+from support.voted_arenas import close_window, voted
 from tiltyard.postgres.connections import connect
-from voted_arenas import close_window, voted
 
 ARENAS = "/api/v1/arenas"
 ARENA = f"{ARENAS}/arena"

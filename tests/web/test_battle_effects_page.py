@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
-from live_arenas import make_arena
-from released_battles import in_a_live_arena
-from served import served
+from support.live_arenas import make_arena
+from support.released_battles import in_a_live_arena
+from support.served import served
+from support.voted_arenas import rate
 from tiltyard.arena.boards import battle_effects
 from tiltyard.core.battles import Kind
 from tiltyard.web.pages import board_data
-from voted_arenas import rate
 
 HTML = {"accept": "text/html"}
 EFFECTS = "/api/v1/arenas/arena/effects"

@@ -9,16 +9,16 @@ import re
 import pyarrow.parquet as pq
 import pytest
 
-from live_arenas import made_arena
-from postgres_servers import fresh_database
-from rewritten_logs import allow_rewriting
-from served import make_token, served
-from shown_boards import NAMES, PAGE, Rows, board, shown_board, table_of
+from support.live_arenas import made_arena
+from support.postgres_servers import fresh_database
+from support.rewritten_logs import allow_rewriting
+from support.served import make_token, served
+from support.shown_boards import NAMES, PAGE, Rows, board, shown_board, table_of
+from support.voted_arenas import close_window, lay_votes, rate
 from tiltyard.core.board.document import canonical_json
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.pages import paths
-from voted_arenas import close_window, lay_votes, rate
 
 HEADINGS = [
     "Rank", "Model", "Rating", "Confidence", "Coverage", "Consistency", "Spread", "Avg score", "Record", "Votes",

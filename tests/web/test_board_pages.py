@@ -13,10 +13,10 @@ from threading import Event
 import pyarrow.parquet as pq
 import pytest
 
-from postgres_servers import fresh_database
-from rewritten_logs import allow_rewriting
-from served import served
-from shown_boards import NAMES, PAGE, Rows, board, shown_board, table_of
+from support.postgres_servers import fresh_database
+from support.rewritten_logs import allow_rewriting
+from support.served import served
+from support.shown_boards import NAMES, PAGE, Rows, board, shown_board, table_of
 from tiltyard.core.board.document import BoardDocument
 from tiltyard.postgres.connections import connect
 from tiltyard.report.arena_charts import FEW_BATTLES, drawing_version

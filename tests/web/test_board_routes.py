@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from live_arenas import make_arena
-from postgres_servers import fresh_database
-from served import make_token, served
+from support.live_arenas import make_arena
+from support.postgres_servers import fresh_database
+from support.served import make_token, served
+from support.voted_arenas import rate, voted
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
-from voted_arenas import rate, voted
 
 ARENA = "/api/v1/arenas/arena"
 

@@ -4,12 +4,12 @@ import re
 
 import pytest
 
-from live_arenas import made_arena
-from postgres_servers import fresh_database
-from served import served
-from shown_boards import PAGE, board, served_board
+from support.live_arenas import made_arena
+from support.postgres_servers import fresh_database
+from support.served import served
+from support.shown_boards import PAGE, board, served_board
+from support.voted_arenas import close_window, lay_votes, rate
 from tiltyard.postgres.connections import connect
-from voted_arenas import close_window, lay_votes, rate
 
 MATRIX = "/arenas/arena/categories"
 

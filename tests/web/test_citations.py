@@ -5,14 +5,14 @@ import re
 
 import pytest
 
-from live_arenas import make_arena, voting_queue_of
-from postgres_servers import fresh_database
-from served import make_token, served
-from shown_boards import PAGE, board
+from support.live_arenas import make_arena, voting_queue_of
+from support.postgres_servers import fresh_database
+from support.served import make_token, served
+from support.shown_boards import PAGE, board
+from support.voted_arenas import cast, close_window, lay_votes, rate
 from tiltyard.client import Client
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.postgres.connections import connect
-from voted_arenas import cast, close_window, lay_votes, rate
 
 ARENA = "/api/v1/arenas/arena"
 #: The laid votes are those of 20 sessions; this is one of them.

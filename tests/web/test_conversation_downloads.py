@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from operating import signed
 
-from live_arenas import made_arena
-from released_battles import in_a_live_arena
-from served import make_operator, served
+from support.live_arenas import made_arena
+from support.operating import signed
+from support.released_battles import in_a_live_arena
+from support.served import make_operator, served
 from tiltyard.postgres.connections import connect
 
 PAGES = "/operator/arenas/arena"

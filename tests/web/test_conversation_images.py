@@ -4,12 +4,12 @@ import base64
 import re
 
 import pytest
-from operating import signed
 
-from media_files import png, png_chunk
-from postgres_servers import fresh_database
-from served import make_operator, served
-from shown_kinds import fill_arena
+from support.media_files import png, png_chunk
+from support.operating import signed
+from support.postgres_servers import fresh_database
+from support.served import make_operator, served
+from support.shown_kinds import fill_arena
 from tiltyard.postgres.connections import connect
 
 MODELS = ("zephyr-brush-9", "quokka-paint")

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from media_files import marked_png, png
+from support.media_files import marked_png, png
 from tiltyard.arena.content.blob_store import ResponseContent
 from tiltyard.arena.content.stored_conversations import (
     CONVERSATION,

@@ -5,8 +5,8 @@ import json
 import re
 
 import pytest
-from operating import copied, signed, voted_database
 
+from support.operating import copied, signed, voted_database
 from tiltyard.arena.log.log_columns import read_columns
 from tiltyard.arena.operators import flagged_voters
 from tiltyard.arena.operators.flagged_voters import FlaggedGroup, SessionFlag

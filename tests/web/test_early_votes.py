@@ -2,16 +2,16 @@
 
 import pytest
 
-from live_arenas import made_arena
-from postgres_servers import fresh_database
-from rewritten_logs import allow_rewriting
-from served import served
+from support.live_arenas import made_arena
+from support.postgres_servers import fresh_database
+from support.rewritten_logs import allow_rewriting
+from support.served import served
+from support.voted_arenas import close_window, lay_votes, rate
 from tiltyard.arena.log.event_log import HUMAN
 from tiltyard.arena.rating.log_replay import replay_log
 from tiltyard.arena.voting.deliveries import Deliveries
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
-from voted_arenas import close_window, lay_votes, rate
 
 ASK = "/api/v1/arenas/arena/matchups"
 

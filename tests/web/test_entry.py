@@ -8,11 +8,11 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from operating import HOSTILE, audited, signed
 
-from invited import come_in, expire, make_link, make_passcode, revoke, set_entry
-from live_arenas import made_arena
-from served import make_operator, served
+from support.invited import come_in, expire, make_link, make_passcode, revoke, set_entry
+from support.live_arenas import made_arena
+from support.operating import HOSTILE, audited, signed
+from support.served import make_operator, served
 from tiltyard.arena.operators.invitations import EntryGrant
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.client import Client

@@ -11,12 +11,12 @@ from contextlib import ExitStack
 import pytest
 
 import tiltyard
-from live_arenas import made_arena
-from postgres_servers import fresh_database
-from served import make_token, served
+from support.live_arenas import made_arena
+from support.postgres_servers import fresh_database
+from support.served import make_token, served
+from support.voted_arenas import close_window, lay_votes, rate, voted
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.postgres.connections import connect
-from voted_arenas import close_window, lay_votes, rate, voted
 
 BATTLES = "/api/v1/arenas/arena/battles"
 EXACT = f"{BATTLES}/exact"

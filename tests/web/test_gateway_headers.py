@@ -5,9 +5,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from live_arenas import made_arena
-from postgres_servers import fresh_database
-from served import served
+from support.live_arenas import made_arena
+from support.postgres_servers import fresh_database
+from support.served import served
 from tiltyard.instruments import REFUSED_IDENTITY_HEADERS, recording
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings

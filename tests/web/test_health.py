@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from live_arenas import made_arena
-from served import make_operator, make_token, served
+from support.live_arenas import made_arena
+from support.served import make_operator, make_token, served
 from tiltyard.arena.operators.service_status import ServiceStatusReader
 from tiltyard.errors import StoreFault
 from tiltyard.postgres.connections import connect

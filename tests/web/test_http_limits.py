@@ -17,8 +17,8 @@ import httpx2
 import pytest
 import uvicorn
 
-from live_arenas import made_arena
-from postgres_servers import fresh_database
+from support.live_arenas import made_arena
+from support.postgres_servers import fresh_database
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.child_process import READY, ChildConfig
 from tiltyard.web.http_limits import HttpLimits, limited_protocol

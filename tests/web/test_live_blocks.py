@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hostile_text import PAYLOADS
+from support.hostile_text import PAYLOADS
 from tiltyard.web.pages.live_blocks import AnswerRenderer, RenderedBlock
 from tiltyard.web.texts import render_text
 

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from live_page_sites import LONG, SHORT, live_site
-from scripted_streams import StreamScript, steady
+from support.live_page_sites import LONG, SHORT, live_site
+from support.scripted_streams import StreamScript, steady
 from tiltyard.errors import ProviderFault
 from tiltyard.web.pages.live_view import read_mark
 

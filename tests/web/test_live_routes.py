@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from faulty_upstream import FaultyUpstream, faulty_upstream
-from live_pace import quick_pace
-from live_sites import add_live_arena, parse_events, read_stream, served_models, shown_texts
-from postgres_servers import fresh_database
-from served import Served
+from support.faulty_upstream import FaultyUpstream, faulty_upstream
+from support.live_pace import quick_pace
+from support.live_sites import add_live_arena, parse_events, read_stream, served_models, shown_texts
+from support.postgres_servers import fresh_database
+from support.served import Served
 from tiltyard.client import Client
 from tiltyard.errors import Conflict, OpenBattle
 from tiltyard.postgres.connections import connect

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from faulty_upstream import FaultyUpstream, faulty_upstream
-from invited import come_in, make_link
-from live_sites import ASK, live_site, read_stream
-from served import make_token
+from support.faulty_upstream import FaultyUpstream, faulty_upstream
+from support.invited import come_in, make_link
+from support.live_sites import ASK, live_site, read_stream
+from support.served import make_token
 from tiltyard.instruments import recording
 from tiltyard.postgres.connections import connect
 from tiltyard.web.process_monitor import record_gauges

@@ -7,8 +7,8 @@ import socket
 
 import pytest
 
-from live_arenas import made_arena
-from served import PASSWORD, SECRET, make_operator, make_token, served
+from support.live_arenas import made_arena
+from support.served import PASSWORD, SECRET, make_operator, make_token, served
 from tiltyard.errors import StoreFault
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.serving_settings import ServingSettings

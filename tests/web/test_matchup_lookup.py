@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from live_arenas import make_arena
-from matchup_texts import stored_id
-from served import served
+from support.live_arenas import make_arena
+from support.matchup_texts import stored_id
+from support.served import served
 from tiltyard.arena.voting.matchup_ids import matchup_arena_number, new_matchup_id
 from tiltyard.postgres.connections import connect
 

@@ -4,7 +4,7 @@ import pytest
 from psycopg.errors import CheckViolation
 from test_health import figures_in
 
-from live_arenas import made_arena
+from support.live_arenas import made_arena
 from tiltyard import instruments
 from tiltyard.arena.operators.service_status import DiskSpace, ServiceStatus, ServiceStatusReader
 from tiltyard.arena.rating import rater_lag

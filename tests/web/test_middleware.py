@@ -7,9 +7,9 @@ from http.client import HTTPConnection
 
 import pytest
 
-from live_arenas import made_arena
-from matchup_texts import stored_id
-from served import SECRET, make_operator, make_token, served
+from support.live_arenas import made_arena
+from support.matchup_texts import stored_id
+from support.served import SECRET, make_operator, make_token, served
 from tiltyard.arena.accounts import GateResult
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.caches import BoundedCache

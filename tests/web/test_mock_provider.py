@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 
-from live_arenas import made_arena
-from served import served
+from support.live_arenas import made_arena
+from support.served import served
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.settings.sign_in_settings import SignInSettings

@@ -4,9 +4,9 @@ import html
 import re
 
 import pytest
-from operating import HOSTILE, audited, copied, located, signed, voted_database
 
-from shown_boards import PAGE
+from support.operating import HOSTILE, audited, copied, located, signed, voted_database
+from support.shown_boards import PAGE
 
 MODELS = "/operator/arenas/arena/models"
 FORM = {

@@ -8,9 +8,9 @@ from html import unescape
 
 import pytest
 
-from postgres_servers import fresh_database
-from role_operators import sign_in_with_role
-from served import PASSWORD, make_operator, served
+from support.postgres_servers import fresh_database
+from support.role_operators import sign_in_with_role
+from support.served import PASSWORD, make_operator, served
 from tiltyard.arena.operators.totp_codes import STEP_SECONDS, code_at
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.serving_settings import ServingSettings

@@ -6,7 +6,8 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from operating import (
+
+from support.operating import (
     HOSTILE,
     announced,
     audited,
@@ -18,7 +19,6 @@ from operating import (
     signed,
     voted_database,
 )
-
 from tiltyard.core.policy.state.policy import KEPT_SHAPES, Policy
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings

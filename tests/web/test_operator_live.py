@@ -3,13 +3,13 @@
 import asyncio
 
 import pytest
-from operating import audited, copied, located, signed, voted_database
 
+from support.operating import audited, copied, located, signed, voted_database
+from support.voted_arenas import rate
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.live.live_arena import NewEntrant, make_live_arena
 from tiltyard.postgres.connections import connect, open_pool
-from voted_arenas import rate
 
 ENTRANTS = [
     NewEntrant(name, f"{name}-version-0123456789", {"model": name}, {})

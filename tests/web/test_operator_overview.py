@@ -6,9 +6,9 @@ import json
 import re
 
 import pytest
-from operating import HOSTILE, copied, signed, voted_database
 
-from served import make_token
+from support.operating import HOSTILE, copied, signed, voted_database
+from support.served import make_token
 from tiltyard.arena.operators.arena_changes import exclude, restore
 from tiltyard.arena.operators.exclusions import VoteSelection
 from tiltyard.postgres.connections import connect, open_pool

@@ -6,14 +6,14 @@ import re
 from dataclasses import fields
 
 import pytest
-from operating import HOSTILE, audited, complain, copied, lines, row, sent, signed, voted_database
 
-from invited import make_link
-from page_routes import ASKED, LINKED
-from panelled import make_panel
-from served import PASSWORD, make_token
-from shown_kinds import png
-from signed_in import clients
+from support.invited import make_link
+from support.operating import HOSTILE, audited, complain, copied, lines, row, sent, signed, voted_database
+from support.page_routes import ASKED, LINKED
+from support.panelled import make_panel
+from support.served import PASSWORD, make_token
+from support.shown_kinds import png
+from support.signed_in import clients
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.errors import Busy
 from tiltyard.postgres.connections import connect

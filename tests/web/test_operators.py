@@ -3,8 +3,8 @@
 import asyncio
 from datetime import timedelta
 
-from bare_arenas import make_arena
-from served import PASSWORD, make_operator
+from support.bare_arenas import make_arena
+from support.served import PASSWORD, make_operator
 from tiltyard.arena.accounts import Accounts
 from tiltyard.arena.operators.operator_people import invitation_terms, invite_operator
 from tiltyard.postgres.connections import connect, open_pool

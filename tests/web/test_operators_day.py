@@ -5,8 +5,19 @@ import json
 import re
 
 import pytest
-from operating import HOSTILE, audited, complain, copied, lines, located, row, sent, signed, voted_database
 
+from support.operating import (
+    HOSTILE,
+    audited,
+    complain,
+    copied,
+    lines,
+    located,
+    row,
+    sent,
+    signed,
+    voted_database,
+)
 from tiltyard.arena.content.answer_rows import validate_name
 from tiltyard.postgres.connections import connect
 from tiltyard.web.pages.operator.answer_form import WrittenPrompt

@@ -11,9 +11,10 @@ from uuid import UUID
 
 import pytest
 
-from live_arenas import made_arena
-from postgres_servers import fresh_database
-from served import make_token, served
+from support.live_arenas import made_arena
+from support.postgres_servers import fresh_database
+from support.served import make_token, served
+from support.voted_arenas import close_window, rate
 from tiltyard.arena.accounts import session_number_from
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.maintenance.backup import back_up
@@ -27,7 +28,6 @@ from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.cookies import VOTER_COOKIE, read_voter_token
 from tiltyard.web.logs import JsonLogFormatter
-from voted_arenas import close_window, rate
 
 MINE = "/arenas/arena/mine"
 ASK = "/api/v1/arenas/arena/matchups"

@@ -9,10 +9,10 @@ import httpx2
 import psycopg
 import pytest
 
-from bouncers import bouncer
-from live_arenas import answers_file, made_arena
-from served import make_token, served
-from serving_process import running
+from support.bouncers import bouncer
+from support.live_arenas import answers_file, made_arena
+from support.served import make_token, served
+from support.serving_process import running
 from tiltyard.arena.registry import check_database
 from tiltyard.errors import BadOption
 from tiltyard.postgres.connections import connect, connect_async

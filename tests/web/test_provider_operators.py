@@ -5,10 +5,10 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 
-from live_arenas import made_arena
-from postgres_servers import fresh_database
-from scripted_provider import CLIENT, SECRET_OF_CLIENT, scripted_provider
-from served import PASSWORD, make_operator, served
+from support.live_arenas import made_arena
+from support.postgres_servers import fresh_database
+from support.scripted_provider import CLIENT, SECRET_OF_CLIENT, scripted_provider
+from support.served import PASSWORD, make_operator, served
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.sign_in_settings import GroupRole, SignInSettings
 

@@ -6,12 +6,12 @@ from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
 import httpx2
 import pytest
-from operating import signed
 
-from live_arenas import made_arena
-from postgres_servers import fresh_database
-from scripted_provider import CLIENT, SECRET_OF_CLIENT, new_key, scripted_provider, unsigned
-from served import SECRET, make_operator, make_token, served
+from support.live_arenas import made_arena
+from support.operating import signed
+from support.postgres_servers import fresh_database
+from support.scripted_provider import CLIENT, SECRET_OF_CLIENT, new_key, scripted_provider, unsigned
+from support.served import SECRET, make_operator, make_token, served
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.client import Client
 from tiltyard.errors import NotAdmitted
@@ -624,7 +624,7 @@ def test_other_cookies_are_no_sign_in(site):
 
 
 def test_links_and_passcodes_do_not_lead_in(site):
-    from invited import make_link
+    from support.invited import make_link
 
     link, _ = make_link(site.database)
     assert site.client().post(link).status_code == 403

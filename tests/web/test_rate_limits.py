@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 from starlette.requests import HTTPConnection
 
-from live_arenas import made_arena
-from served import PASSWORD, SECRET, make_operator, make_token, served
+from support.live_arenas import made_arena
+from support.served import PASSWORD, SECRET, make_operator, make_token, served
 from tiltyard.arena.content.arenas import find_arena
 from tiltyard.arena.operators.invitations import set_passcode
 from tiltyard.arena.processes.shared_limits import SharedLimit, SharedLimits

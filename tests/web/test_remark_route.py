@@ -2,12 +2,12 @@
 
 import pytest
 
-from live_arenas import made_arena
-from served import make_token, served
+from support.live_arenas import made_arena
+from support.served import make_token, served
+from support.voted_arenas import rate
 from tiltyard.client import Client
 from tiltyard.postgres.connections import connect
 from tiltyard.wire.vocabulary import TAGS
-from voted_arenas import rate
 
 ASK = "/api/v1/arenas/arena/matchups"
 SECRET = "my very private opinion"

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from served import SECRET
+from support.served import SECRET
 from tiltyard.arena.operators.invitations import LiveInvitations
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.settings.serving_settings import ServingSettings

@@ -7,8 +7,8 @@ import logging
 
 import pytest
 
-from live_arenas import made_arena
-from served import served
+from support.live_arenas import made_arena
+from support.served import served
 from tiltyard.errors import StoreFault
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.logs import JsonLogFormatter

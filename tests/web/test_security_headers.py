@@ -6,10 +6,10 @@ from contextlib import closing
 
 import pytest
 
-from live_arenas import made_arena
-from page_routes import page_routes
-from postgres_servers import fresh_database
-from served import make_token, served
+from support.live_arenas import made_arena
+from support.page_routes import page_routes
+from support.postgres_servers import fresh_database
+from support.served import make_token, served
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.settings.serving_settings import ServingSettings
 

@@ -18,10 +18,10 @@ import httpx2
 import pytest
 from typer.testing import CliRunner
 
-from certificates import make_certificate
-from live_arenas import answers_file, made_arena
-from served import make_token
-from serving_process import PATIENCE, commandline, environment, running
+from support.certificates import make_certificate
+from support.live_arenas import answers_file, made_arena
+from support.served import make_token
+from support.serving_process import PATIENCE, commandline, environment, running
 from tiltyard.arena.rating.checkpoints import STATE_VERSION, list_checkpoints, read_checkpoint
 from tiltyard.arena.rating.log_replay import replay_log
 from tiltyard.cli import token

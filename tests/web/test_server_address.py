@@ -5,10 +5,10 @@ import re
 import httpx2
 import pytest
 
-from bare_arenas import make_arena
-from command import run
-from live_arenas import answers_file
-from serving_process import running
+from support.bare_arenas import make_arena
+from support.command import run
+from support.live_arenas import answers_file
+from support.serving_process import running
 from tiltyard.web.server_address import SERVER_FILE, publish_address, read_address
 
 

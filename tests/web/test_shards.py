@@ -6,12 +6,12 @@ from types import SimpleNamespace
 import httpx2
 import pytest
 
-from invited import make_link
-from live_arenas import made_arena
-from page_routes import page_routes
-from path_proxy import path_proxy, shard_of_path
-from postgres_servers import fresh_database
-from served import SECRET, served
+from support.invited import make_link
+from support.live_arenas import made_arena
+from support.page_routes import page_routes
+from support.path_proxy import path_proxy, shard_of_path
+from support.postgres_servers import fresh_database
+from support.served import SECRET, served
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings

@@ -5,12 +5,12 @@ from html import unescape
 
 import pytest
 
-from live_arenas import made_arena
-from postgres_servers import fresh_database
-from served import make_token, served
-from shown_boards import NAMES, PAGE, board, served_board
+from support.live_arenas import made_arena
+from support.postgres_servers import fresh_database
+from support.served import make_token, served
+from support.shown_boards import NAMES, PAGE, board, served_board
+from support.voted_arenas import close_window, lay_votes, rate
 from tiltyard.settings.arena_settings import ArenaSettings
-from voted_arenas import close_window, lay_votes, rate
 
 PNG = b"\x89PNG\r\n\x1a\n"
 

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from postgres_servers import fresh_database
-from served import served
-from shown_kinds import fill_arena
+from support.postgres_servers import fresh_database
+from support.served import served
+from support.shown_kinds import fill_arena
 from tiltyard.arena.voting.voter_requests import DeclaredSkills, Voter
 from tiltyard.errors import BadOption
 from tiltyard.postgres.connections import connect

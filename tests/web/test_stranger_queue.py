@@ -4,7 +4,7 @@ import asyncio
 import socket
 from contextlib import closing
 
-from served import make_token
+from support.served import make_token
 from tiltyard.web import stranger_queue
 from tiltyard.web.known_senders import KnownSenders
 from tiltyard.web.middleware import EdgeMiddleware

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostile_text import PAYLOADS, Payload
+from support.hostile_text import PAYLOADS, Payload
 from tiltyard.web.texts import format_name, plain_text, render_text
 from tiltyard.web.texts.code_highlighter import CODE_CLASSES, MAX_HIGHLIGHTED_CHARACTERS, CodeHighlighter
 from tiltyard.web.texts.links import target_of

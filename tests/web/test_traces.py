@@ -9,8 +9,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from live_arenas import made_arena
-from served import served
+from support.live_arenas import made_arena
+from support.served import served
 from tiltyard.errors import MissingExtra
 from tiltyard.postgres.connections import connect
 from tiltyard.postgres.statements import bucket_statement, statements

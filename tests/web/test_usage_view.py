@@ -5,9 +5,10 @@ import json
 
 import pytest
 
-from postgres_servers import fresh_database
-from served import served
-from shown_boards import PAGE, board
+from support.postgres_servers import fresh_database
+from support.served import served
+from support.shown_boards import PAGE, board
+from support.voted_arenas import close_window, lay_votes, rate
 from tiltyard.arena.content.answer_import import create_arena, import_answers
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.model_details import ModelDetails
@@ -17,7 +18,6 @@ from tiltyard.errors import InputError
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.web.pages.scatter_plot import PlotPoint, scatter_plot
 from tiltyard.web.pages.usage_view import answer_cost
-from voted_arenas import close_window, lay_votes, rate
 
 #: By model: the usage of each answer.
 USAGE = {

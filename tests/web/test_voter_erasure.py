@@ -3,9 +3,9 @@
 import re
 
 import pytest
-from operating import HOSTILE, audited, complain, copied, signed, voted_database
 
-from served import make_token
+from support.operating import HOSTILE, audited, complain, copied, signed, voted_database
+from support.served import make_token
 from tiltyard.postgres.connections import connect
 
 ERASE = "/operator/arenas/arena/erase"

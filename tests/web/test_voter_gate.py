@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from live_arenas import made_arena
-from served import make_token, served
+from support.live_arenas import made_arena
+from support.served import make_token, served
 from tiltyard.arena.operators.arena_changes import change_settings
 from tiltyard.arena.operators.invitations import InvitationTerms, invite
 from tiltyard.client import AsyncClient, Client

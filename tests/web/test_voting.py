@@ -4,9 +4,9 @@ import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from live_arenas import made_arena
-from matchup_texts import stored_id
-from served import make_token, served
+from support.live_arenas import made_arena
+from support.matchup_texts import stored_id
+from support.served import make_token, served
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 

@@ -6,11 +6,11 @@ from html.parser import HTMLParser
 from urllib.parse import quote
 
 import pytest
-from operating import complain, signed
 
-from postgres_servers import fresh_database
-from served import make_operator, make_token, served
-from shown_boards import NAMES, PAGE, shown_board
+from support.operating import complain, signed
+from support.postgres_servers import fresh_database
+from support.served import make_operator, make_token, served
+from support.shown_boards import NAMES, PAGE, shown_board
 from tiltyard.web.pages.localization import localization_for
 
 #: It is written from right to left, and has numbers, months and plurals of its own.

@@ -87,7 +87,7 @@ def shared_server(needed: bool) -> Iterator[str | None]:
         yield None
         return
     sys.path.insert(0, str(ROOT / "tests"))
-    import postgres_servers
+    from support import postgres_servers
 
     with postgres_servers.postgres() as url:
         pid = os.fork()

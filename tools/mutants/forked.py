@@ -128,7 +128,7 @@ def _run(root: Path, tests: Tests, log: Path) -> int:
 
 
 def _share_server(url: str) -> None:
-    import postgres_servers
+    from support import postgres_servers
 
     @contextlib.contextmanager
     def running(binaries: Path | None = None) -> Iterator[str]:

@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from live_arenas import answers_file, make_arena, voting_queue_of
+from support.live_arenas import answers_file, make_arena, voting_queue_of
+from support.voted_arenas import cast, close_window, lay_votes, rate, voted
 from tiltyard.arena.boards.board_cache import BoardCache
 from tiltyard.arena.boards.filtered_boards import VoteSubset
 from tiltyard.arena.content.answer_import import import_answers
@@ -27,7 +28,6 @@ from tiltyard.core.policy.state.policy import Policy
 from tiltyard.errors import NotFound, StoreFault
 from tiltyard.files.battle_source import open_battles
 from tiltyard.postgres.connections import connect, open_pool
-from voted_arenas import cast, close_window, lay_votes, rate, voted
 
 KEYS = SecretKeys(["k" * 40])
 

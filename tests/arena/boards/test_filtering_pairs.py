@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from live_arenas import make_arena
-from shown_boards import NAMES, shown_board
+from support.live_arenas import make_arena
+from support.shown_boards import NAMES, shown_board
+from support.voted_arenas import lay_votes
 from tiltyard.arena.boards.board_cache import BoardCache
 from tiltyard.arena.boards.filtered_boards import VoteSubset, count_consecutive_passes, pair_results
 from tiltyard.arena.log.battle_export import export_battles, open_export
@@ -23,7 +24,6 @@ from tiltyard.errors import NotFound
 from tiltyard.files.battle_source import open_battles
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.postgres.statements import bucket_statement
-from voted_arenas import lay_votes
 
 KEYS = SecretKeys(["k" * 40])
 
@@ -41,7 +41,7 @@ async def some_boards(url):
 
 @pytest.fixture(scope="module")
 def voted_database(server, template):
-    from postgres_servers import fresh_database
+    from support.postgres_servers import fresh_database
 
     with fresh_database(server, template) as url:
         shown_board(url, votes=1100)

@@ -8,7 +8,8 @@ from itertools import pairwise
 
 import pytest
 
-from live_arenas import make_arena, voting_queue_of
+from support.live_arenas import make_arena, voting_queue_of
+from support.voted_arenas import close_window, lay_votes, rate, voted
 from tiltyard.arena.boards.board_cache import BoardCache
 from tiltyard.arena.boards.model_profiles import ModelProfiles
 from tiltyard.arena.content.blob_store import BlobStore
@@ -20,7 +21,6 @@ from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.errors import Crowded, NotFound
 from tiltyard.postgres.connections import connect, open_pool
-from voted_arenas import close_window, lay_votes, rate, voted
 
 RESULT = {Kind.WIN_A: "WL", Kind.WIN_B: "LW", Kind.TIE: "TT", Kind.BOTH_BAD: "BB"}
 

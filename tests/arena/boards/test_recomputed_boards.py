@@ -4,12 +4,13 @@ import json
 import subprocess
 import sys
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
-from live_arenas import made_arena
-from rewritten_logs import allow_rewriting
+from support import TESTS
+from support.live_arenas import made_arena
+from support.rewritten_logs import allow_rewriting
+from support.voted_arenas import lay_votes
 from tiltyard.arena.log.battle_release import ReleaseChoice, export_release
 from tiltyard.arena.rating.board_publisher import BoardMoment, make_snapshot
 from tiltyard.arena.rating.log_replay import replay_log
@@ -17,9 +18,8 @@ from tiltyard.arena.rating.rater_progress import RatedArena
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
-from voted_arenas import lay_votes
 
-SCRIPT = Path(__file__).with_name("recompute_board.py")
+SCRIPT = TESTS / "support/recompute_board.py"
 
 
 def board_of(url):

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shown_kinds import png
+from support.shown_kinds import png
 from tiltyard.arena.content.answer_import import ImportResult, create_arena, import_answers
 from tiltyard.arena.content.answer_rows import MAX_NAME_CHARACTERS, MAX_RESPONSE_BYTES, validate_name
 from tiltyard.arena.content.arenas import find_arena, list_models, list_prompts

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from live_arenas import make_arena
+from support.live_arenas import make_arena
 from tiltyard.arena.content.arenas import (
     add_arena,
     find_arena,
@@ -187,7 +187,7 @@ SEARCHED = {}
 
 @pytest.fixture(autouse=True, scope="module")
 def _searched(server, template):
-    from postgres_servers import fresh_database
+    from support.postgres_servers import fresh_database
 
     with fresh_database(server, template) as url:
         asyncio.run(make_arena(url, 2, 1))

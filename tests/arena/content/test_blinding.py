@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from media_files import (
+from support.media_files import (
     FILES,
     MARK,
     WIDE,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from postgres_servers import until_someone_waits
+from support.postgres_servers import until_someone_waits
 from tiltyard.arena.content.answer_import import create_arena, import_answers
 from tiltyard.arena.content.blob_store import INLINE_LIMIT_BYTES, BlobStore
 from tiltyard.arena.content.object_storage import BucketStorage, FolderStorage, open_storage

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from live_arenas import make_arena
+from support.live_arenas import make_arena
 from tiltyard.arena.content.answer_import import ImportResult
 from tiltyard.arena.content.answer_rows import CheckedAnswer, read_named_models
 from tiltyard.arena.content.name_mentions import SHOWN_MENTION_LIMIT, MentionFinder

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from media_files import png
+from support.media_files import png
 from tiltyard.arena.content.answer_rows import CheckedAnswer, check_upload_rows
 from tiltyard.arena.content.response_warnings import SHOWN_WARNING_LIMIT, WarningFinder
 from tiltyard.arena.content.stored_conversations import CONVERSATION, conversation_bytes

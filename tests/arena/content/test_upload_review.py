@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from live_arenas import make_arena
-from shown_kinds import png
+from support.live_arenas import make_arena
+from support.shown_kinds import png
 from tiltyard.arena.content import uploads
 from tiltyard.arena.content.answer_rows import BadRow, CheckedAnswer, check_upload_rows
 from tiltyard.arena.content.arenas import list_models, list_prompts

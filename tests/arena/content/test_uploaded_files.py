@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from media_files import png
+from support.media_files import png
 from tiltyard.arena.content.answer_rows import BadRow, CheckedAnswer
 from tiltyard.arena.content.blob_store import ResponseContent
 from tiltyard.arena.content.message_images import unshown_files

@@ -16,13 +16,13 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from judged_arenas import JudgedArena, judged_arena
-from postgres_servers import fresh_database
-from served import Served, served
-from servers.behaviour import Behaviour
-from servers.paid_llm import PaidLLM, paid_llm
-from servers.replies import parts, say
-from servers.tiny_llm import tiny_llm
+from support.judged_arenas import JudgedArena, judged_arena
+from support.postgres_servers import fresh_database
+from support.served import Served, served
+from support.servers.behaviour import Behaviour
+from support.servers.paid_llm import PaidLLM, paid_llm
+from support.servers.replies import parts, say
+from support.servers.tiny_llm import tiny_llm
 from tiltyard.core.battles.outcome import Kind, kind_of
 from tiltyard.core.judging.reconciliation import reconcile
 from tiltyard.core.judging.verdict import Verdict, VerdictStep

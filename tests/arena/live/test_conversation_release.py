@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 import pyarrow.parquet as pq
 import pytest
 
-from live_arenas import made_arena
-from released_battles import in_a_live_arena
+from support.live_arenas import made_arena
+from support.released_battles import in_a_live_arena
 from tiltyard.arena.content.arena_texts import change_texts, give_consent, read_texts
 from tiltyard.arena.live.conversation_release import CONVERSATION_COLUMNS, EXACT_COLUMNS, write_conversations
 from tiltyard.arena.live.live_records import TurnEnd

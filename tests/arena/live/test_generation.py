@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from jumping_loop import run_jumping
-from scripted_streams import ScriptedChat, StreamScript, make_entrant, steady
+from support.jumping_loop import run_jumping
+from support.scripted_streams import ScriptedChat, StreamScript, make_entrant, steady
 from tiltyard.arena.live.generation import SideCall, TurnChecks, TurnEntrant, TurnGeneration, TurnLimits
 from tiltyard.arena.live.identity_talk import EntrantNames
 from tiltyard.arena.live.live_records import CallEnd, CallPlan, FrameMark, LiveFrame, TurnEnd

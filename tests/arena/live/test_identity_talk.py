@@ -1,9 +1,9 @@
 """Identity talk in prompts and answers: how much of it is found, and how often other texts are taken for it."""
 
 import pytest
-from identity_sentences import ASKING, NAMING, OTHER_ANSWERS, OTHER_PROMPTS
 
-from pumping import cost_is_linear
+from support.identity_sentences import ASKING, NAMING, OTHER_ANSWERS, OTHER_PROMPTS
+from support.pumping import cost_is_linear
 from tiltyard.arena.live.identity_talk import EntrantNames, IdentityTalk
 
 ENTRANTS = (

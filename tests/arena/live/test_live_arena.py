@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from live_arenas import answers_file, make_arena, voting_queue_of
+from support.live_arenas import answers_file, make_arena, voting_queue_of
 from tiltyard.arena.content.answer_import import import_answers
 from tiltyard.arena.content.arenas import list_models
 from tiltyard.arena.content.blob_store import BlobStore

@@ -8,8 +8,8 @@ from uuid import uuid4
 
 import pytest
 
-from live_worlds import ScriptedModels, live_registries, make_live_arena, read_frames
-from scripted_streams import ScriptedChat, StreamScript, steady
+from support.live_worlds import ScriptedModels, live_registries, make_live_arena, read_frames
+from support.scripted_streams import ScriptedChat, StreamScript, steady
 from tiltyard.arena.live.live_battles import LiveBattles
 from tiltyard.arena.live.live_records import FrameMark
 from tiltyard.arena.registry import ArenaRegistry

@@ -9,8 +9,8 @@ from uuid import UUID
 
 import pytest
 
-from bare_arenas import make_arena
-from sizes import sized
+from support.bare_arenas import make_arena
+from support.sizes import sized
 from tiltyard.arena.live.live_budget import LiveSpending, check_budget, read_spending
 from tiltyard.arena.live.live_records import BudgetLimits, CallEnd, CallPlan, TurnEnd, TurnPlan
 from tiltyard.arena.live.live_store import begin_turn, finish_call, finish_turn, retry_call, void_lost_turns

@@ -3,7 +3,8 @@
 import asyncio
 import json
 
-from released_battles import in_a_live_arena
+from support.released_battles import in_a_live_arena
+from support.voted_arenas import rate
 from tiltyard.arena.boards import battle_effects
 from tiltyard.arena.boards.board_cache import BoardCache
 from tiltyard.arena.boards.filtered_boards import VoteSubset, table_from_tally
@@ -17,7 +18,6 @@ from tiltyard.arena.operators.voter_queries import read_selected_tally
 from tiltyard.core.battles import Kind
 from tiltyard.postgres.connection_pool import connect_from_pool
 from tiltyard.postgres.connections import connect, open_pool
-from voted_arenas import rate
 
 
 async def _fight(live):

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from archived_arenas import archive_of, rate_all
-from live_arenas import voting_queue_of
-from rated_arenas import rated_arena
-from rewritten_logs import allow_rewriting
+from support.archived_arenas import archive_of, rate_all
+from support.live_arenas import voting_queue_of
+from support.rated_arenas import rated_arena
+from support.rewritten_logs import allow_rewriting
 from tiltyard.arena.boards.board_cache import BoardCache
 from tiltyard.arena.boards.filtered_boards import VoteSubset
 from tiltyard.arena.content.blob_store import BlobStore

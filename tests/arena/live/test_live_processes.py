@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from live_worlds import ScriptedModels, live_registries, make_live_arena, read_frames
-from scripted_streams import StreamScript, steady
+from support.live_worlds import ScriptedModels, live_registries, make_live_arena, read_frames
+from support.scripted_streams import StreamScript, steady
 from tiltyard.arena.live.live_records import FrameMark
 from tiltyard.arena.registry import ArenaRegistry
 from tiltyard.arena.voting.voter_requests import Voter

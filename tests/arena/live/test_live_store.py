@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 
-from live_arenas import make_arena, voting_queue_of
+from support.live_arenas import make_arena, voting_queue_of
 from tiltyard.arena.live.live_records import BudgetLimits, CallEnd, CallPlan, TurnEnd, TurnPlan
 from tiltyard.arena.live.live_store import (
     LOST_PROBLEM,

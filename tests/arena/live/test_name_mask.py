@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pumping import cost_is_linear
+from support.pumping import cost_is_linear
 from tiltyard.arena.live.identity_talk import EntrantNames
 from tiltyard.arena.live.name_mask import NameMask, _normalised_places
 

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from live_worlds import ScriptedModels, live_registries, make_live_arena, read_frames
-from scripted_streams import steady
+from support.live_worlds import ScriptedModels, live_registries, make_live_arena, read_frames
+from support.scripted_streams import steady
 from tiltyard.arena.live.rule_matcher import RuleMatcher
 from tiltyard.arena.live.safety import Safety
 from tiltyard.arena.voting.voter_requests import Voter

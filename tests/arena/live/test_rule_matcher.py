@@ -2,7 +2,7 @@
 
 import pytest
 
-from pumping import cost_is_linear
+from support.pumping import cost_is_linear
 from tiltyard.arena.live.rule_matcher import RuleMatcher
 from tiltyard.settings.moderation_rules import ModerationRule, ModerationRules
 

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from servers.scripted import http, scripted
+from support.servers.scripted import http, scripted
 from tiltyard.arena.live.live_records import LiveTurn
 from tiltyard.arena.live.rule_matcher import RuleMatcher
 from tiltyard.arena.live.safety import Safety, SafetyVerdict, open_configured_safety, open_safety

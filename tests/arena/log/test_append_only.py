@@ -5,10 +5,10 @@ import asyncio
 import psycopg
 import pytest
 
-from live_arenas import make_arena
+from support.live_arenas import make_arena
+from support.voted_arenas import lay_votes
 from tiltyard.arena.log.rewrite_permits import permit_rewriting
 from tiltyard.postgres.connections import connect, connect_async
-from voted_arenas import lay_votes
 
 TABLES = ("events", "matchups", "endings")
 #: The partitioned table, the bucket's partition and its first range.

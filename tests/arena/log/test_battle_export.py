@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import tiltyard
-from live_arenas import made_arena, make_arena, voting_queue_of
+from support.live_arenas import made_arena, make_arena, voting_queue_of
+from support.voted_arenas import cast, close_window, lay_votes, voted
 from tiltyard.arena.log.battle_export import export_battles, open_export
 from tiltyard.arena.log.log_columns import read_columns
 from tiltyard.arena.operators.arena_changes import exclude, restore
@@ -24,7 +25,6 @@ from tiltyard.core.ratings import BradleyTerry
 from tiltyard.errors import BadOption, NotFound
 from tiltyard.files.battle_source import open_battles
 from tiltyard.postgres.connections import connect, open_pool
-from voted_arenas import cast, close_window, lay_votes, voted
 
 KEYS = SecretKeys(["k" * 40])
 CONTAINERS = ("jsonl", "csv", "parquet")

@@ -10,9 +10,10 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from archived_arenas import busy_yard, rate_all
-from live_arenas import made_arena
-from postgres_servers import fresh_database
+from support.archived_arenas import busy_yard, rate_all
+from support.live_arenas import made_arena
+from support.postgres_servers import fresh_database
+from support.voted_arenas import lay_votes
 from tiltyard.arena.log.battle_release import ReleaseChoice, export_release, make_release
 from tiltyard.arena.log.votes import ArenaNames, Ballots
 from tiltyard.arena.rating.board_publisher import BoardMoment, make_snapshot
@@ -24,7 +25,6 @@ from tiltyard.postgres.connections import connect
 from tiltyard.runs.manifest import MANIFEST, MANIFEST_HASH, file_hash, hash_line
 from tiltyard.runs.run_verification import verify_run
 from tiltyard.settings.arena_settings import ArenaSettings
-from voted_arenas import lay_votes
 
 KEYS = SecretKeys(["k" * 40])
 MODELS, PROMPTS = 6, 10

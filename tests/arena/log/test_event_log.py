@@ -8,7 +8,7 @@ from uuid import uuid4
 import numpy as np
 import pytest
 
-from live_arenas import make_arena
+from support.live_arenas import make_arena
 from tiltyard.arena.log import event_log, partitions
 from tiltyard.arena.log import log_columns as columns_module
 from tiltyard.arena.log.event_log import (

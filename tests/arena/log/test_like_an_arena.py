@@ -2,8 +2,8 @@
 
 import pytest
 
-from command import run
-from voted_arenas import voted
+from support.command import run
+from support.voted_arenas import voted
 
 
 @pytest.fixture

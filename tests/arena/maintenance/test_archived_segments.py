@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from psycopg import Connection
 
-from archived_arenas import (
+from support.archived_arenas import (
     FIRST_SESSION,
     SHOWN_SECONDS,
     TEXTS,
@@ -24,8 +24,8 @@ from archived_arenas import (
     rate_all,
     write_parts,
 )
-from postgres_servers import fresh_database
-from rated_arenas import Yard, rated_arena, tell, tell_all
+from support.postgres_servers import fresh_database
+from support.rated_arenas import Yard, rated_arena, tell, tell_all
 from tiltyard.arena.log.event_log import HUMAN, JUDGE, SOURCES
 from tiltyard.arena.log.log_columns import read_columns
 from tiltyard.arena.log.rosters import read_roster_sync

@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bare_arenas import append, make_arena
-from postgres_servers import fresh_database
-from rewritten_logs import allow_rewriting
+from support.bare_arenas import append, make_arena
+from support.postgres_servers import fresh_database
+from support.rewritten_logs import allow_rewriting
 from tiltyard.arena.accounts import Accounts
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.maintenance import backup

@@ -6,9 +6,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from bare_arenas import append, make_arena
-from bouncers import bouncer
-from postgres_servers import fresh_database
+from support.bare_arenas import append, make_arena
+from support.bouncers import bouncer
+from support.postgres_servers import fresh_database
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.maintenance import doctor
 from tiltyard.arena.maintenance.backup import back_up

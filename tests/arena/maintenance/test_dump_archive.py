@@ -3,8 +3,8 @@
 import pytest
 from test_backup import everything
 
-from bare_arenas import append, make_arena
-from postgres_servers import fresh_database
+from support.bare_arenas import append, make_arena
+from support.postgres_servers import fresh_database
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.maintenance import backup
 from tiltyard.arena.maintenance.backup import back_up

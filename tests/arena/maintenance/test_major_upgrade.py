@@ -4,8 +4,8 @@ import shutil
 
 import pytest
 
-from bare_arenas import append, make_arena
-from postgres_servers import DEBIAN, account, new_home
+from support.bare_arenas import append, make_arena
+from support.postgres_servers import DEBIAN, account, new_home
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.maintenance import major_upgrade
 from tiltyard.arena.maintenance.backup import read_backup

@@ -10,9 +10,9 @@ import pytest
 from test_backup import everything
 from test_major_upgrade import USER, check_upgraded, fill, upgrade
 
-from bare_arenas import append, make_arena
-from postgres_servers import DEBIAN, fresh_database, new_home, postgres
-from schema_listing import SCHEMA, schema_of
+from support.bare_arenas import append, make_arena
+from support.postgres_servers import DEBIAN, fresh_database, new_home, postgres
+from support.schema_listing import SCHEMA, schema_of
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.maintenance import backup
 from tiltyard.arena.maintenance.backup import back_up

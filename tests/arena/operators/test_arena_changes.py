@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from live_arenas import answers_file, make_arena, voting_queue_of
-from postgres_servers import until_someone_waits
+from support.live_arenas import answers_file, make_arena, voting_queue_of
+from support.postgres_servers import until_someone_waits
+from support.voted_arenas import cast, close_window
 from tiltyard.arena.content.answer_import import import_answers
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import FolderStorage
@@ -36,7 +37,6 @@ from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.errors import BadOption, Closed, Conflict, Expired, InputError, NotFound, StoreFault
 from tiltyard.postgres.connections import connect, open_pool
-from voted_arenas import cast, close_window
 
 ANN, BOB = Voter(1), Voter(2)
 

@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from live_arenas import answers_file, make_arena, voting_queue_of
+from support.live_arenas import answers_file, make_arena, voting_queue_of
+from support.voted_arenas import cast, rate
 from tiltyard.arena.content.answer_import import import_answers
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.catalog import read_arena, read_arenas
@@ -29,7 +30,6 @@ from tiltyard.core.battles import Kind
 from tiltyard.errors import BadOption, Closed, Conflict, Expired, NotFound, Paused
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.arena_settings import ArenaSettings
-from voted_arenas import cast, rate
 
 ANN, BOB = Voter(1), Voter(2)
 ADA = {"actor": "operator:Ada"}

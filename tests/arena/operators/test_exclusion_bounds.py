@@ -5,13 +5,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from live_arenas import make_arena, voting_queue_of
-from rewritten_logs import allow_rewriting
+from support.live_arenas import make_arena, voting_queue_of
+from support.rewritten_logs import allow_rewriting
+from support.voted_arenas import cast
 from tiltyard.arena.log.event_log import LogKind, append_batch
 from tiltyard.arena.operators import exclusions
 from tiltyard.arena.operators.exclusions import VoteSelection, draft_exclusion, settle_exclusion
 from tiltyard.postgres.connections import connect, open_pool
-from voted_arenas import cast
 
 VOTES = 6
 START, SECOND, INSTANT = (

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewritten_logs import allow_rewriting
+from support.rewritten_logs import allow_rewriting
+from support.voted_arenas import lay_votes, voted
 from tiltyard.arena.log.rosters import Roster
 from tiltyard.arena.log.votes import VoteTally, read_names, read_votes
 from tiltyard.arena.operators.arena_changes import exclude, restore
@@ -23,7 +24,6 @@ from tiltyard.core.battles import Battle, Kind, Table
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connections import connect, open_pool
-from voted_arenas import lay_votes, voted
 
 WINNERS = {0: "model_a", 1: "model_b", 2: "tie", 3: "both_bad"}
 

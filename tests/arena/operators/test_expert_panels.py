@@ -5,8 +5,8 @@ import asyncio
 import psycopg
 import pytest
 
-from live_arenas import make_arena, voting_queue_of
-from panelled import RATERS, finish_panel, panelled_arena
+from support.live_arenas import make_arena, voting_queue_of
+from support.panelled import RATERS, finish_panel, panelled_arena
 from tiltyard.arena.content.arenas import find_arena
 from tiltyard.arena.operators.arena_changes import change_settings, set_enabled
 from tiltyard.arena.operators.expert_panels import (

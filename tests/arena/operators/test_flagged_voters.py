@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from rewritten_logs import allow_rewriting
+from support.rewritten_logs import allow_rewriting
+from support.voted_arenas import voted
 from tiltyard.arena.operators.arena_changes import exclude
 from tiltyard.arena.operators.exclusions import VoteSelection
 from tiltyard.arena.operators.flagged_voters import find_flagged_group, list_flagged_groups
@@ -13,7 +14,6 @@ from tiltyard.core.integrity.voter_tests import VoterTest
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connection_pool import connect_from_pool
 from tiltyard.postgres.connections import connect, open_pool
-from voted_arenas import voted
 
 
 def asked(url, work):

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from bare_arenas import make_arena
+from support.bare_arenas import make_arena
 from tiltyard.arena.content.arenas import find_arena
 from tiltyard.arena.operators import invitations
 from tiltyard.arena.operators.arena_changes import change_settings

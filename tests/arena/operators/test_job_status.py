@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from live_arenas import make_arena
-from rewritten_logs import allow_rewriting
+from support.live_arenas import make_arena
+from support.rewritten_logs import allow_rewriting
 from tiltyard.arena.boards.weekly_reports import ReportSummary
 from tiltyard.arena.content.arenas import find_arena
 from tiltyard.arena.operators.job_status import (

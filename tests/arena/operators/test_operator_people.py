@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from bare_arenas import make_arena
-from served import PASSWORD
+from support.bare_arenas import make_arena
+from support.served import PASSWORD
 from tiltyard.arena.accounts import Accounts, SessionOrigin
 from tiltyard.arena.operator_roles import ALL_RIGHTS, OperatorGrants
 from tiltyard.arena.operators.invitations import InvitationTerms

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from live_arenas import make_arena, voting_queue_of
-from rewritten_logs import allow_rewriting
+from support.live_arenas import make_arena, voting_queue_of
+from support.rewritten_logs import allow_rewriting
 from tiltyard.arena.operators import reported_week
 from tiltyard.arena.operators.scheduled_jobs import make_weekly_reports
 from tiltyard.arena.rating import log_replay

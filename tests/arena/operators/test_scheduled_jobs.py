@@ -19,11 +19,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judged_arenas import judged_arena
-from live_arenas import make_arena, voting_queue_of
-from rewritten_logs import allow_rewriting
-from served import served
-from servers.paid_llm import paid_llm
+from support.judged_arenas import judged_arena
+from support.live_arenas import make_arena, voting_queue_of
+from support.rewritten_logs import allow_rewriting
+from support.served import served
+from support.servers.paid_llm import paid_llm
 from tiltyard.arena.boards.weekly_reports import list_reports, read_report
 from tiltyard.arena.operators.job_status import last_whole_week
 from tiltyard.arena.operators.scheduled_jobs import _JobProcesses, make_weekly_reports, run_scheduled_jobs

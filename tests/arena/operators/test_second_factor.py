@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from served import PASSWORD, SECRET
+from support.served import PASSWORD, SECRET
 from tiltyard.arena.accounts import Accounts, SessionOrigin
 from tiltyard.arena.operators.second_factor import (
     begin_second_factor,

@@ -6,8 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from live_arenas import make_arena, voting_queue_of
-from rewritten_logs import allow_rewriting
+from support.live_arenas import make_arena, voting_queue_of
+from support.rewritten_logs import allow_rewriting
+from support.voted_arenas import cast, close_window, rate
 from tiltyard.arena.boards.snapshots import (
     find_snapshot,
     latest_snapshot,
@@ -31,7 +32,6 @@ from tiltyard.core.battles import Kind
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.errors import Closed, Conflict, InputError, NotFound
 from tiltyard.postgres.connections import connect, open_pool
-from voted_arenas import cast, close_window, rate
 
 SHOWN = {"shown": {"a": 1.0, "b": 2.0}}
 

@@ -7,7 +7,8 @@ from statistics import median
 import numpy as np
 import pytest
 
-from live_arenas import make_arena, voting_queue_of
+from support.live_arenas import make_arena, voting_queue_of
+from support.voted_arenas import cast, rate, voted
 from tiltyard.arena.log.votes import VoteTally
 from tiltyard.arena.operators.arena_changes import exclude, restore
 from tiltyard.arena.operators.exclusions import VoteSelection, read_exclusion_details
@@ -22,7 +23,6 @@ from tiltyard.core.battles import Kind
 from tiltyard.core.board.voter_board import board_agreement
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connections import connect, open_pool
-from voted_arenas import cast, rate, voted
 
 
 def asked(url, work):

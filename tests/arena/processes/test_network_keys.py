@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from live_arenas import make_arena
+from support.live_arenas import make_arena
 from tiltyard.arena.operators.data_retention import delete_old_accounts, delete_old_texts
 from tiltyard.arena.processes.network_keys import NetworkKeys
 from tiltyard.postgres.connections import connect, open_pool

@@ -9,7 +9,7 @@ from itertools import count
 import numpy as np
 import pytest
 
-from rated_arenas import Yard, rated_arena
+from support.rated_arenas import Yard, rated_arena
 from tiltyard.arena.log.crowd_changes import append_change, list_changes, read_open_changes
 from tiltyard.arena.log.event_log import HUMAN, LogKind
 from tiltyard.arena.operators.crowd_review import explain_crowd_change, read_crowd_changes

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rated_arenas import Yard, naive, rated_arena, tell, tell_all
+from support.rated_arenas import Yard, naive, rated_arena, tell, tell_all
 from tiltyard.arena.log.event_log import HUMAN, JUDGE, LogKind
 from tiltyard.arena.rating import arena_rater as rater_module
 from tiltyard.arena.rating.arena_rater import ArenaRater, RaterPace

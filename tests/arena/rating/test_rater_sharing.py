@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from live_arenas import made_arena, voting_queue_of
+from support.live_arenas import made_arena, voting_queue_of
 from tiltyard.arena.rating import rater_process as rater_processes
 from tiltyard.arena.rating.rater_process import RaterProcess
 from tiltyard.arena.voting.voter_requests import Voter

@@ -6,8 +6,9 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from postgres_servers import fresh_database
-from rated_arenas import Yard, rated_arena
+from support.postgres_servers import fresh_database
+from support.rated_arenas import Yard, rated_arena
+from support.voted_arenas import close_window
 from tiltyard.arena.log.event_log import HUMAN, LogKind
 from tiltyard.arena.rating import watched_crowd
 from tiltyard.arena.rating.arena_rater import ArenaRater
@@ -18,7 +19,6 @@ from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.vote_marks import NO_MARK, VoteMark
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
-from voted_arenas import close_window
 
 MODELS, TARGET = 5, 4
 

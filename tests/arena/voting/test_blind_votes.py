@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-import live_arenas
-from live_arenas import voting_queue_of
-from rewritten_logs import allow_rewriting
+from support import live_arenas
+from support.live_arenas import voting_queue_of
+from support.rewritten_logs import allow_rewriting
 from tiltyard.arena.log.event_log import HUMAN, JUDGE, LogKind
 from tiltyard.arena.rating.log_replay import replay_log
 from tiltyard.arena.voting.name_reveal import withheld_cells

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from live_arenas import voting_queue_of
-from rewritten_logs import allow_rewriting
+from support.live_arenas import voting_queue_of
+from support.rewritten_logs import allow_rewriting
 from tiltyard.arena.content.answer_import import create_arena, import_answers
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import FolderStorage

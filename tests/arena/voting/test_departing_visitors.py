@@ -6,9 +6,9 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from live_arenas import make_arena, voting_queue_of
-from rated_arenas import naive
-from rewritten_logs import allow_rewriting
+from support.live_arenas import make_arena, voting_queue_of
+from support.rated_arenas import naive
+from support.rewritten_logs import allow_rewriting
 from tiltyard.arena.log.event_log import HUMAN, JUDGE, LogKind
 from tiltyard.arena.rating.log_replay import replay_log
 from tiltyard.arena.voting import open_matchup_limits

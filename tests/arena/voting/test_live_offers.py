@@ -5,7 +5,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from live_arenas import make_arena, voting_queue_of
+from support.live_arenas import make_arena, voting_queue_of
 from tiltyard.arena.live.live_records import BudgetLimits, CallPlan, TurnEnd, TurnPlan
 from tiltyard.arena.live.live_store import begin_battle, begin_turn, finish_turn, number_prompt, read_battle
 from tiltyard.arena.log.event_log import LogKind

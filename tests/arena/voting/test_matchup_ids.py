@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from matchup_texts import stored_id
+from support.matchup_texts import stored_id
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.arena.voting import matchup_arenas
 from tiltyard.arena.voting.matchup_arenas import MatchupArenas

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from live_arenas import make_arena
+from support.live_arenas import make_arena
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.log.event_log import LogKind

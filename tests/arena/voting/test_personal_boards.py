@@ -6,7 +6,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from live_arenas import make_arena, voting_queue_of
+from support.live_arenas import make_arena, voting_queue_of
+from support.voted_arenas import cast as cast_votes
+from support.voted_arenas import close_window, rate
 from tiltyard.arena.boards.board_cache import BoardCache
 from tiltyard.arena.operators.arena_changes import exclude
 from tiltyard.arena.operators.exclusions import VoteSelection
@@ -18,8 +20,6 @@ from tiltyard.core.board.voter_board import BoardAgreement
 from tiltyard.errors import Closed
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.arena_settings import ArenaSettings
-from voted_arenas import cast as cast_votes
-from voted_arenas import close_window, rate
 
 
 @asynccontextmanager

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from live_arenas import make_arena, voting_queue_of
-from rewritten_logs import allow_rewriting
+from support.live_arenas import make_arena, voting_queue_of
+from support.rewritten_logs import allow_rewriting
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.log.event_log import HUMAN, LogKind

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from live_arenas import voting_queue_of
-from panelled import finish_list, opinion, panelled_arena
+from support.live_arenas import voting_queue_of
+from support.panelled import finish_list, opinion, panelled_arena
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.operators.arena_changes import withdraw

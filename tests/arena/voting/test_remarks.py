@@ -7,7 +7,8 @@ from uuid import uuid4
 
 import pytest
 
-from live_arenas import make_arena, voting_queue_of
+from support.live_arenas import make_arena, voting_queue_of
+from support.voted_arenas import rate, voted
 from tiltyard.arena.boards.board_cache import BoardCache
 from tiltyard.arena.boards.rank_lookup import ModelRank, newest_ranks, ranks_on_board
 from tiltyard.arena.voting.remarks import Remark
@@ -18,7 +19,6 @@ from tiltyard.errors import Closed, Expired, NotFound
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.wire.vocabulary import TAGS
-from voted_arenas import rate, voted
 
 ANN, BOB, JUDGE = Voter(1), Voter(2), Voter(1, 1)
 SETTINGS = ArenaSettings(undo_seconds=60.0, expiry_seconds=300.0)

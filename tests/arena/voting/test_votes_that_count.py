@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from live_arenas import make_arena, voting_queue_of
-from rewritten_logs import allow_rewriting
+from support.live_arenas import make_arena, voting_queue_of
+from support.rewritten_logs import allow_rewriting
 from tiltyard.arena.log.event_log import HUMAN, JUDGE, LogKind
 from tiltyard.arena.log.votes import UnratedVotes, count_unrated, read_ballots, read_tally
 from tiltyard.arena.operators.scheduled_jobs import admit_waiting_votes

@@ -6,8 +6,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from live_arenas import make_arena, voting_queue_of
-from rewritten_logs import allow_rewriting
+from support.live_arenas import make_arena, voting_queue_of
+from support.rewritten_logs import allow_rewriting
 from tiltyard.arena.log.event_log import HUMAN, JUDGE, LogKind, append_batch
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.arena.voting.voting_queue import VotingQueue

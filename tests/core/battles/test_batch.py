@@ -2,9 +2,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.worlds import batch, battles, drawn, names
 from tiltyard.core.battles import NameColumn, Table, to_batches
 from tiltyard.core.battles.cluster_keys import MISSING_KEY, hash_texts
-from worlds import batch, battles, drawn, names
 
 
 @given(st.lists(st.sampled_from(["oak", "elm", "ash"])))

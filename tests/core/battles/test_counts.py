@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from support.worlds import drawn
 from tiltyard.core.battles import counts as counts_module
 from tiltyard.core.battles.counts import CELL_SUM_COUNT, Counts, CountsBuilder, _count_loop
-from worlds import drawn
 
 MODELS = 7
 EIGHTHS = st.integers(0, 8).map(lambda k: k / 8.0)

@@ -5,6 +5,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.worlds import (
+    batch,
+    battles,
+    columns,
+    counted,
+    drawn,
+    names,
+    rows,
+    split_tables,
+    styled,
+    table,
+    told,
+)
 from tiltyard.core.battles import (
     BattleBatch,
     CodedBattles,
@@ -16,7 +29,6 @@ from tiltyard.core.battles import (
 )
 from tiltyard.core.battles.table import _code_type
 from tiltyard.errors import CannotRate
-from worlds import batch, battles, columns, counted, drawn, names, rows, split_tables, styled, table, told
 
 EVERYTHING = {"judged": True, "prompts": 6, "voters": 4, "weighted": True, "soft": True}
 

@@ -1,7 +1,6 @@
 """What readers of an arena are told to do about findings of a fit."""
 
-from boarded_arenas import A, arena, noisy
-
+from support.boarded_arenas import A, arena, noisy
 from tiltyard.core.board.arena_advice import ARENA_ADVICE, arena_advice, with_arena_advice
 from tiltyard.core.board.cross_check import batch_ratings
 from tiltyard.core.ratings import Finding

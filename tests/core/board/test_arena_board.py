@@ -4,10 +4,10 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
-from boarded_arenas import BAD, TIE, A, arena, noisy, settled
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.boarded_arenas import BAD, TIE, A, arena, noisy, settled
 from tiltyard.core.board.arena_board import make_arena_board
 from tiltyard.core.board.cross_check import batch_ratings
 from tiltyard.core.policy.validity.badges import Badge

@@ -1,8 +1,8 @@
 """What a board says of fairness and lanes."""
 
 import pytest
-from boarded_arenas import arena
 
+from support.boarded_arenas import arena
 from tiltyard.core.board.serving_fairness import measure_serving, serving_findings
 from tiltyard.core.policy.state.policy import Lane
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from boarded_arenas import BAD, TIE, A, B, arena, noisy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.boarded_arenas import BAD, TIE, A, B, arena, noisy
 from tiltyard.core.battles import Battle, Kind, Table
 from tiltyard.core.board.cross_check import batch_ratings, cross_check, votes_table
 from tiltyard.core.ratings import BradleyTerry

@@ -3,8 +3,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from boarded_arenas import A, arena
 
+from support.boarded_arenas import A, arena
 from tiltyard.core.board.arena_board import make_arena_board
 from tiltyard.core.board.crowd_changes import CrowdChange, hold_for_crowd
 from tiltyard.core.integrity.vote_groups import VOTE_GROUPS

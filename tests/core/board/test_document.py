@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import numpy as np
 import pytest
-from boarded_arenas import BAD, TIE, A, arena, noisy, settled
 
+from support.boarded_arenas import BAD, TIE, A, arena, noisy, settled
 from tiltyard.core.board.arena_board import ArenaBoard, make_arena_board
 from tiltyard.core.board.cross_check import batch_ratings
 from tiltyard.core.board.document import (

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from boarded_arenas import A, B, arena, noisy
 
+from support.boarded_arenas import A, B, arena, noisy
 from tiltyard.core.board.arena_board import make_arena_board
 from tiltyard.core.board.batch_history import BatchHistory
 from tiltyard.core.board.cross_check import EvaluatedOrder, batch_ratings, cross_check

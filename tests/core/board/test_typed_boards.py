@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from boarded_arenas import noisy
 from test_document import document, published, whole_board
 
+from support.boarded_arenas import noisy
 from tiltyard.core.board.document import BoardDocument, canonical_json
 from tiltyard.core.board.filtered import FilteredBoard, PromptFilter
 from tiltyard.errors import BadOption, InputError

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from simulated_sessions import MODELS, joined, shown, voted
 
+from support.simulated_sessions import MODELS, joined, shown, voted
 from tiltyard.core.integrity.session_groups import find_groups_in_step, find_groups_together
 from tiltyard.core.integrity.voter_tests import SessionVotes, VoterTest
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from simulated_sessions import MODELS, joined, shown
 
+from support.simulated_sessions import MODELS, joined, shown
 from tiltyard.core.integrity.session_habits import find_habits
 from tiltyard.core.integrity.voter_tests import VoterTest
 

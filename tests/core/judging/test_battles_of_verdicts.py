@@ -7,8 +7,8 @@ import itertools
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from judged_rows import failed, judged_from, questions_of, said
 
+from support.judged_rows import failed, judged_from, questions_of, said
 from tiltyard.core.battles import Battle, Label, Outcome
 from tiltyard.core.battles.outcome import JUDGE_LABELS
 from tiltyard.core.judging import (

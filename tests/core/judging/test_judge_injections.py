@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from judge_injections import ANSWER, INJECTIONS, ORDER, UNREPORTED
+from support.judge_injections import ANSWER, INJECTIONS, ORDER, UNREPORTED
 from tiltyard.core.judging import (
     QuestionState,
     QuestionTexts,

@@ -8,8 +8,8 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from judged_rows import failed, judged_from, said
 
+from support.judged_rows import failed, judged_from, said
 from tiltyard.core.judging import (
     PARSER_VERSION,
     JudgedQuestion,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from judged_rows import failed, judged_from, questions_of, said
 
+from support.judged_rows import failed, judged_from, questions_of, said
 from tiltyard.core.battles import Label, Outcome
 from tiltyard.core.judging import Match, Question, QuestionPurpose, VerdictStep
 from tiltyard.core.judging.verdict_groups import group_verdicts

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pumping import cost_is_linear
+from support.pumping import cost_is_linear
 from tiltyard.core.live.private_data import PRIVATE_DATA_KINDS, find_private_data
 
 PRIVATE = (

@@ -1,9 +1,9 @@
 """The language of a prompt: how often it is right, wrong and unknown, and at what cost."""
 
 import pytest
-from language_prompts import PROMPTS
 
-from pumping import cost_is_linear
+from support.language_prompts import PROMPTS
+from support.pumping import cost_is_linear
 from tiltyard.core.live.prompt_language import UNKNOWN_LANGUAGE, detect_language
 
 

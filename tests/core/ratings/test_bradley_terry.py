@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
+from support.worlds import counted, drawn, table, told
 from tiltyard.core.battles import CodedBattles, Kind, Table
 from tiltyard.core.ratings import BradleyTerry, newton
 from tiltyard.core.ratings import pairs as pair_sums
@@ -16,7 +17,6 @@ from tiltyard.core.ratings.groups import comparable_groups
 from tiltyard.core.ratings.pairs import score_pairs
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.errors import BadOption, CannotRate
-from worlds import counted, drawn, table, told
 
 UNIT = 400.0 / math.log(10.0)
 POINT = BradleyTerry(interval="none")

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from scipy.stats import norm, t
 
+from support.worlds import battles, counted, drawn, table, told
 from tiltyard.core.battles import Kind, Table
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.core.ratings.comparison import compare_models
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.errors import BadOption, CannotRate
-from worlds import battles, counted, drawn, table, told
 
 
 def test_the_difference_and_its_interval_come_from_the_ratings():

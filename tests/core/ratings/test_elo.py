@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.worlds import drawn, rows, table, told
 from tiltyard.core.battles import Kind
 from tiltyard.core.ratings import Elo
 from tiltyard.core.ratings.bootstrap import cluster_multiplicities
@@ -18,7 +19,6 @@ from tiltyard.core.ratings.kernels.elo import (
 )
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.errors import BadOption, CannotRate
-from worlds import drawn, rows, table, told
 
 SHORT = {"n_permutations": 10, "n_bootstraps": 8, "n_orders": 3}
 PLAIN = {"kernel": "plain"}

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
+from support.worlds import drawn, table, told
 from tiltyard.core.battles import CodedBattles, Kind
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.core.ratings.fit_check import check_fit, predict_ahead
 from tiltyard.core.ratings.scoring import Scoring
-from worlds import drawn, table, told
 
 RING = "a>b*30 b>a*2 b>c*30 c>b*2 c>a*30 a>c*2"
 

@@ -4,11 +4,11 @@ from itertools import product
 import numpy as np
 import pytest
 
+from support.worlds import drawn, table, told
 from tiltyard.core.battles import CodedBattles, Kind, Table
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.core.ratings.flips import Flip, votes_to_flip
 from tiltyard.core.ratings.scoring import Scoring
-from worlds import drawn, table, told
 
 POINT = BradleyTerry(interval="none")
 

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.worlds import drawn, names, rows, table, told
 from tiltyard.core.battles import Kind
 from tiltyard.core.ratings import Glicko2, Glicko2State, rate_period
 from tiltyard.core.ratings.kernels.glicko2 import fold_votes
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.errors import BadOption, CannotRate
-from worlds import drawn, names, rows, table, told
 
 POINTS = 173.7178
 PLAIN = Glicko2(kernel="plain")

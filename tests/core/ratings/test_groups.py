@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.worlds import drawn, table, told
 from tiltyard.core.battles import CodedBattles
 from tiltyard.core.ratings import BradleyTerry, Elo, Finding, Glicko2, newton
 from tiltyard.core.ratings.findings import MIN_BATTLES, MIN_PROMPTS, MIN_VOTERS
 from tiltyard.core.ratings.pairs import score_pairs
 from tiltyard.core.ratings.scoring import Scoring
-from worlds import drawn, table, told
 
 EVEN = "a>b*30 b>a*30"
 QUICK = {

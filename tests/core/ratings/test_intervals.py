@@ -4,9 +4,10 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from left_out_by_loops import battle_parts, by_loops, fitted
 from scipy.stats import norm, poisson, t
 
+from support.left_out_by_loops import battle_parts, by_loops, fitted
+from support.worlds import batch, counted, drawn, names, rows, table, told
 from tiltyard.core.battles import CodedBattles, Table, TableBuilder
 from tiltyard.core.battles.cluster_keys import MISSING_KEY
 from tiltyard.core.ratings import BradleyTerry, leave_one_out, sandwich
@@ -18,7 +19,6 @@ from tiltyard.core.ratings.sandwich import distinct_keys, two_way_keys
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.core.ratings.variance import critical_value, these_prompts_interval
 from tiltyard.errors import CannotRate
-from worlds import batch, counted, drawn, names, rows, table, told
 
 UNIT = 400.0 / math.log(10.0)
 M = 5

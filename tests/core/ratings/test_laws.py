@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.worlds import columns, drawn, mirrored, names, relabelled, rows, split_tables, table, with_rows
 from tiltyard.core.battles import CodedBattles, Kind
 from tiltyard.core.ratings import BradleyTerry, Elo, Glicko2
 from tiltyard.core.ratings.online_bradley_terry import OnlineBradleyTerry
-from worlds import columns, drawn, mirrored, names, relabelled, rows, split_tables, table, with_rows
 
 M = 5
 BOOT = {"interval": "bootstrap", "n_bootstraps": 5}

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from left_out_by_loops import battle_parts, by_loops, fitted
 from scipy.stats import t
 
+from support.left_out_by_loops import battle_parts, by_loops, fitted
+from support.worlds import batch, drawn, names, rows, styled, table, told
 from tiltyard.core.battles import CodedBattles, Table, TableBuilder
 from tiltyard.core.battles.cluster_keys import MISSING_KEY
 from tiltyard.core.ratings import BradleyTerry, Elo, leave_one_out
@@ -17,7 +18,6 @@ from tiltyard.core.ratings.leave_one_out import leave_one_out as left_out
 from tiltyard.core.ratings.ranks import rank_models
 from tiltyard.core.ratings.sandwich import prompt_key
 from tiltyard.core.ratings.scoring import Scoring
-from worlds import batch, drawn, names, rows, styled, table, told
 
 M = 5
 UNIT = 400.0 / np.log(10.0)

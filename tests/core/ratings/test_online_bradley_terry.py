@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.special import expit, ndtr
 
+from support.worlds import drawn, mirrored, relabelled, rows, table
 from tiltyard.core.battles import CodedBattles, Kind
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.core.ratings.online_bradley_terry import OnlineBradleyTerry, OnlineState
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.errors import BadOption
-from worlds import drawn, mirrored, relabelled, rows, table
 
 UNIT = 400.0 / math.log(10.0)
 FILTER = OnlineBradleyTerry(refit_after=None)

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from support.worlds import batch, drawn, styled, table
 from tiltyard.core.battles import Kind, Table, TableBuilder
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.core.ratings.pair_weights import weigh_pairs_evenly
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.errors import BadOption
-from worlds import batch, drawn, styled, table
 
 UNIT = 400.0 / math.log(10.0)
 

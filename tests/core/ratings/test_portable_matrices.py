@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from support.worlds import drawn
 from tiltyard.core.battles import Kind
 from tiltyard.core.ratings import newton
 from tiltyard.core.ratings.online_refit import refit
 from tiltyard.core.ratings.pairs import pairs_from_points
 from tiltyard.core.ratings.portable_matrices import invert, subtract_products, sum_rows, weighted_sum
-from worlds import drawn
 
 
 def spd(m, seed=0):

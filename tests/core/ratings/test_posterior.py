@@ -4,18 +4,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from left_out_by_loops import by_loops, fitted
 from scipy.optimize import approx_fprime
 from scipy.special import log_expit
 from scipy.stats import norm, t
 
 from lab.interval_coverage import prior_coverage
+from support.left_out_by_loops import by_loops, fitted
+from support.worlds import drawn, styled, table, told
 from tiltyard.core.ratings import BradleyTerry, leave_one_out, posterior
 from tiltyard.core.ratings.comparison import compare_models
 from tiltyard.core.ratings.newton import Likelihood
 from tiltyard.core.ratings.pairs import score_pairs
 from tiltyard.core.ratings.scoring import Scoring
-from worlds import drawn, styled, table, told
 
 UNIT = 400.0 / np.log(10.0)
 SD = 300.0 / UNIT

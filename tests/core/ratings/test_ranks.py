@@ -4,11 +4,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm, t
 
+from support.worlds import drawn, names, table, told
 from tiltyard.core.ratings import BradleyTerry, Glicko2, Ratings
 from tiltyard.core.ratings.pairs import BattleRecord
 from tiltyard.core.ratings.ranks import rank_models
 from tiltyard.core.ratings.uncertainty import Uncertainty
-from worlds import drawn, names, table, told
 
 
 def ratings(rating, covariance, group=None, dof=np.inf):

@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from support.worlds import drawn, styled, table
 from tiltyard.core.battles import CodedBattles, Kind
 from tiltyard.core.ratings import BradleyTerry, leave_one_out, newton, style_control
 from tiltyard.core.ratings.kernels import style_control as kernels
 from tiltyard.core.ratings.kernels.style_control import gradient_loop, gradient_vectors
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.errors import CannotRate
-from worlds import drawn, styled, table
 
 UNIT = 400.0 / math.log(10.0)
 STYLE = BradleyTerry(style=True)

@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from support.worlds import drawn, table, told
 from tiltyard.core.battles import CodedBattles, Kind
 from tiltyard.core.battles.cluster_keys import MISSING_KEY
 from tiltyard.core.ratings import BradleyTerry, Elo
 from tiltyard.core.ratings.comparison import compare_models
 from tiltyard.core.ratings.ranks import rank_models
 from tiltyard.core.ratings.sandwich import two_way_keys
-from worlds import drawn, table, told
 
 M = 4
 ELO = Elo(n_permutations=10, n_bootstraps=40, n_orders=2)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.worlds import batch, counted, drawn, rows, styled, table
 from tiltyard.core.battles import Kind, Table, TableBuilder
 from tiltyard.core.battles.cluster_keys import MISSING_KEY
 from tiltyard.core.ratings import BradleyTerry
@@ -14,7 +15,6 @@ from tiltyard.core.ratings.comparison import compare_models
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.core.ratings.weight_limits import _kept, limit_shares
 from tiltyard.errors import BadOption
-from worlds import batch, counted, drawn, rows, styled, table
 
 M = 5
 MOST = 0.1

@@ -10,13 +10,13 @@ from contextlib import asynccontextmanager
 
 import httpx2
 import pytest
-from asking import SDKS, ask, items, opened, run
 from hypothesis import given
 from hypothesis import strategies as st
 
-from certificates import make_certificate
-from servers.paid_llm import paid_llm
-from servers.scripted import http, overheard, scripted
+from support.asking import SDKS, ask, items, opened, run
+from support.certificates import make_certificate
+from support.servers.paid_llm import paid_llm
+from support.servers.scripted import http, overheard, scripted
 from tiltyard.errors import BadOption, ProviderFault
 from tiltyard.judges.providers import connections, http_client
 from tiltyard.judges.providers.base_urls import checked_base_url

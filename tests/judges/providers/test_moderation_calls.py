@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from servers.scripted import http, scripted
+from support.servers.scripted import http, scripted
 from tiltyard.errors import BadConfig, ProviderFault
 from tiltyard.judges.chat_guards import ChatMessage
 from tiltyard.judges.providers.moderation_calls import GuardModel, ModerationEndpoint

@@ -9,14 +9,14 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from pathlib import Path
 
 import pytest
-from asking import SDKS, ask, ended, entries, items, opened, run
 
-from servers.behaviour import ITEM, LIVE, Behaviour
-from servers.paid_llm import paid_llm
-from servers.replies import Prices, tokens
+from support import TESTS
+from support.asking import SDKS, ask, ended, entries, items, opened, run
+from support.servers.behaviour import ITEM, LIVE, Behaviour
+from support.servers.paid_llm import paid_llm
+from support.servers.replies import Prices, tokens
 from tiltyard.errors import ProviderFault
 
 PRICES = {"input": 7_000_000, "output": 31_000_000}
@@ -74,15 +74,14 @@ def test_tokens_are_never_more_than_bytes():
 @pytest.mark.slow
 def test_what_was_in_flight_when_the_client_was_killed_is_paid():
     script = (
-        "import sys, asyncio; sys.path.insert(0, sys.argv[1]); from asking import *\n"
+        "import sys, asyncio; sys.path.insert(0, sys.argv[1]); from support.asking import *\n"
         "async def go():\n"
         "    async with opened('openai', sys.argv[2]) as provider:\n"
         "        await asyncio.gather(*(provider.complete(item.body) for item in items(provider, 9)))\n"
         "run(go())"
     )
     with paid_llm(latency=10.0) as server:
-        here = str(Path(__file__).parent)
-        client = subprocess.Popen([sys.executable, "-c", script, here, server.openai])
+        client = subprocess.Popen([sys.executable, "-c", script, str(TESTS), server.openai])
         with client:
             wait_for(lambda: server.tally()["in_flight"] == 9)
             client.send_signal(signal.SIGKILL)
@@ -92,12 +91,12 @@ def test_what_was_in_flight_when_the_client_was_killed_is_paid():
 
 def test_it_ends_when_whoever_opened_it_is_killed():
     script = (
-        "import sys, time; sys.path.insert(0, sys.argv[1]); from servers.paid_llm import paid_llm\n"
+        "import sys, time; sys.path.insert(0, sys.argv[1]); from support.servers.paid_llm import paid_llm\n"
         "with paid_llm() as server:\n"
         "    print(server.url, flush=True)\n"
         "    time.sleep(60)"
     )
-    tests = str(Path(__file__).parents[2])
+    tests = str(TESTS)
     opener = subprocess.Popen([sys.executable, "-c", script, tests], stdout=subprocess.PIPE)
     with opener:
         url = opener.stdout.readline().decode().strip()

@@ -6,9 +6,9 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from asking import SDKS, ask, ended, entries, items, opened, run
 
-from servers.paid_llm import paid_llm
+from support.asking import SDKS, ask, ended, entries, items, opened, run
+from support.servers.paid_llm import paid_llm
 from tiltyard.errors import ProviderFault
 from tiltyard.judges.providers import BatchItem, open_provider
 
@@ -272,7 +272,7 @@ def test_a_large_batch_is_read_without_its_whole_body_in_one_piece(server, name)
 
 def test_line_separators_inside_a_reply_do_not_cut_it(name):
     """U+2028 is no end of a line in JSON Lines."""
-    from servers.scripted import scripted
+    from support.servers.scripted import scripted
 
     text = "a\u2028b\x85c"
     if name == "anthropic":

@@ -7,12 +7,12 @@ import sys
 from functools import cache
 
 import pytest
-from asking import SDKS, ask, opened, run
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servers.paid_llm import paid_llm
-from servers.scripted import http, overheard
+from support.asking import SDKS, ask, opened, run
+from support.servers.paid_llm import paid_llm
+from support.servers.scripted import http, overheard
 from tiltyard.core.judging.question import TOOL_NAME, VERDICT_SCHEMA
 from tiltyard.core.judging.verdict import VerdictForm
 from tiltyard.errors import BadOption, MissingExtra, ProviderFault, UnreadableFile

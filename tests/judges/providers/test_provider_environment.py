@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from asking import SDKS, ask, opened, run
 
-from servers.scripted import http, overheard
+from support.asking import SDKS, ask, opened, run
+from support.servers.scripted import http, overheard
 from tiltyard.errors import ProviderFault
 from tiltyard.judges.providers import open_provider
 from tiltyard.settings.prices import OWN_ADDRESSES

@@ -9,12 +9,12 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
 import pytest
-from asking import SDKS, ask, items, opened, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from servers.paid_llm import paid_llm
-from servers.scripted import http, scripted
+from support.asking import SDKS, ask, items, opened, run
+from support.servers.paid_llm import paid_llm
+from support.servers.scripted import http, scripted
 from tiltyard.errors import ProviderFault
 from tiltyard.judges.providers.faults import is_retryable, retry_after
 

@@ -6,9 +6,9 @@ import asyncio
 from contextlib import aclosing
 
 import pytest
-from asking import run
 
-from live_servers import live_servers, write_models_file
+from support.asking import run
+from support.live_servers import live_servers, write_models_file
 from tiltyard.judges.chat_models import open_chat_model
 from tiltyard.judges.providers import ChatRequest, ChatTurn, StreamPiece
 from tiltyard.settings.environment import Environment

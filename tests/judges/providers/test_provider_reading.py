@@ -6,11 +6,11 @@ import json
 from functools import cache
 
 import pytest
-from asking import ask, opened, run
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servers.paid_llm import paid_llm
+from support.asking import ask, opened, run
+from support.servers.paid_llm import paid_llm
 from tiltyard.core.judging.verdict import Reply, VerdictForm
 from tiltyard.judges.providers import Provider, Usage, open_provider
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from asking import run
 
+from support.asking import run
 from tiltyard.core.judging.question import QuestionTexts, build_chat_prompt, question_nonce
 from tiltyard.core.judging.rubric import Rubric
 from tiltyard.core.judging.verdict import QuestionState, Reply, VerdictForm, read_reply

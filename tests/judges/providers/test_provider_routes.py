@@ -6,9 +6,9 @@ import json
 from dataclasses import replace
 
 import pytest
-from asking import SDKS, ask, run
 
-from servers.scripted import http, overheard, scripted
+from support.asking import SDKS, ask, run
+from support.servers.scripted import http, overheard, scripted
 from tiltyard.errors import ProviderFault
 from tiltyard.judges.providers import open_provider
 from tiltyard.judges.requests import request_key

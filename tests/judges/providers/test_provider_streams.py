@@ -7,8 +7,8 @@ import json
 from contextlib import aclosing, asynccontextmanager, suppress
 
 import pytest
-from asking import run
 
+from support.asking import run
 from tiltyard.errors import BadOption, ProviderFault, StreamBroken
 from tiltyard.judges.chat_models import ChatModel
 from tiltyard.judges.providers import (

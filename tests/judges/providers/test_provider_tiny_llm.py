@@ -6,10 +6,10 @@ import asyncio
 import json
 
 import pytest
-from asking import ask, ended, entries, items, opened, run
 
-from servers.paid_llm import paid_llm
-from servers.tiny_llm import tiny_llm
+from support.asking import ask, ended, entries, items, opened, run
+from support.servers.paid_llm import paid_llm
+from support.servers.tiny_llm import tiny_llm
 from tiltyard.core.judging.verdict import QuestionState, VerdictForm, VerdictStep, read_reply
 from tiltyard.errors import ProviderFault
 from tiltyard.judges.providers import BatchItem

@@ -7,9 +7,9 @@ import time
 from contextlib import aclosing
 
 import pytest
-from asking import run
 
-from faulty_upstream import FAULTS, TELLTALE, UpstreamScript, faulty_upstream, upstream_words
+from support.asking import run
+from support.faulty_upstream import FAULTS, TELLTALE, UpstreamScript, faulty_upstream, upstream_words
 from tiltyard.errors import ProviderFault, StreamBroken
 from tiltyard.judges.chat_models import ChatModel
 from tiltyard.judges.providers import (

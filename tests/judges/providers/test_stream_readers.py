@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sizes import sized
+from support.sizes import sized
 from tiltyard.errors import ProviderFault
 from tiltyard.judges.providers.anthropic_stream import AnthropicStream
 from tiltyard.judges.providers.openai_stream import OpenAIStream

@@ -6,9 +6,9 @@ from dataclasses import fields
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from judged_worlds import match, observed, shown, worlds
-from naive_diagnostics import naive
 
+from support.judged_worlds import match, observed, shown, worlds
+from support.naive_diagnostics import naive
 from tiltyard.core.battles.outcome import JUDGE_LABELS, Label
 from tiltyard.core.judging.diagnostics import VerdictObserver, list_judge_findings
 from tiltyard.core.judging.question import Question, QuestionPurpose

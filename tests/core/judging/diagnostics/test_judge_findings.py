@@ -2,8 +2,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from judged_worlds import Shown, match, observed, shown
 
+from support.judged_worlds import Shown, match, observed, shown
 from tiltyard.core.judging.diagnostics import list_judge_findings
 from tiltyard.core.judging.question import QuestionPurpose
 from tiltyard.core.judging.verdict import QuestionState, VerdictForm

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from staged_arenas import ASLEEP, arena, believed, drawn, lived, matchup, ranked, whole
 
+from support.staged_arenas import ASLEEP, arena, believed, drawn, lived, matchup, ranked, whole
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.matchmaking.contender_lane import draw_contender
 from tiltyard.core.policy.matchmaking.coverage_lane import draw_coverage

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from staged_arenas import ASLEEP, arena, believed, whole
 
+from support.staged_arenas import ASLEEP, arena, believed, whole
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.matchmaking import coverage_lane
 from tiltyard.core.policy.matchmaking.coverage_lane import draw_coverage

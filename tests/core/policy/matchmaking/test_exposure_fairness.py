@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from staged_arenas import Crowd, Diary, arena, beyond, capped, free_to_meet, lived, ranked
 
+from support.staged_arenas import Crowd, Diary, arena, beyond, capped, free_to_meet, lived, ranked
 from tiltyard.core.policy.matchmaking.fairness_controller import starved_models
 from tiltyard.core.policy.matchmaking.matchmaker import choose
 from tiltyard.core.policy.state.policy import Lane

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from staged_arenas import ASLEEP, arena, drawn, free_to_meet, lived, ranked, whole
 
+from support.staged_arenas import ASLEEP, arena, drawn, free_to_meet, lived, ranked, whole
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.matchmaking import contender_lane, coverage_lane, uncertainty_lane
 from tiltyard.core.policy.matchmaking.contender_lane import draw_contender, floor_deficit

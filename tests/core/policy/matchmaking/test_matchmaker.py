@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from staged_arenas import ASLEEP, Crowd, arena, lived, ranked
 
+from support.staged_arenas import ASLEEP, Crowd, arena, lived, ranked
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.matchmaking.matchmaker import choose
 from tiltyard.core.policy.state.checkpoint import restore, save

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from staged_arenas import ASLEEP, Crowd, Diary, arena, capped, cells_in_reach, lived
 
+from support.staged_arenas import ASLEEP, Crowd, Diary, arena, capped, cells_in_reach, lived
 from tiltyard.core.policy.matchmaking.eligible_pairs import EligiblePairs
 from tiltyard.core.policy.matchmaking.matchmaker import choose
 from tiltyard.core.policy.matchmaking.prompt_choice import (

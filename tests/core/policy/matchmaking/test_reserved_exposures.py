@@ -4,8 +4,8 @@ from collections import deque
 
 import numpy as np
 import pytest
-from staged_arenas import arena, beyond, whole
 
+from support.staged_arenas import arena, beyond, whole
 from tiltyard.core.policy.matchmaking.matchmaker import choose
 from tiltyard.core.policy.state.checkpoint import save
 from tiltyard.core.policy.state.policy import Lane

@@ -3,10 +3,10 @@
 import itertools
 
 import numpy as np
-from arena_logs import logs, one_by_one
 from hypothesis import given, settings
-from naive_standing import NaiveStanding, decisive
 
+from support.arena_logs import logs, one_by_one
+from support.naive_standing import NaiveStanding, decisive
 from tiltyard.core.policy.state.events import NO_SESSION, Event
 from tiltyard.core.policy.state.pair_counts import unpack_pair_key
 from tiltyard.core.policy.state.policy import Lane

@@ -3,10 +3,10 @@
 import json
 
 import numpy as np
-from arena_logs import Log, assert_same, caches, happen, in_bulk, logs, one_by_one
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.arena_logs import Log, assert_same, caches, happen, in_bulk, logs, one_by_one
 from tiltyard.core.policy.state.checkpoint import StateCheckpoint, restore, save
 from tiltyard.core.policy.state.events import Event, Events
 from tiltyard.core.policy.state.policy import Policy

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from arena_logs import assert_same
 
+from support.arena_logs import assert_same
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state import standing
 from tiltyard.core.policy.state.checkpoint import restore, save

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from told_arenas import A, arena, arenas, full_votes, strengthen
 
+from support.told_arenas import A, arena, arenas, full_votes, strengthen
 from tiltyard.core.policy.validity.badges import (
     Badge,
     badge_from_rules,

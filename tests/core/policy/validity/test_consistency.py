@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from scipy.special import expit
 from scipy.stats import rankdata
-from told_arenas import BAD, TIE, A, B, arena, arenas, cast, full_votes
 
+from support.told_arenas import BAD, TIE, A, B, arena, arenas, cast, full_votes
 from tiltyard.core.policy.state.events import Event, Events
 from tiltyard.core.policy.validity.consistency import _variances, consistency_scores, prompt_effects
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from told_arenas import arena, arenas, cast, full_votes, strengthen, uniform_votes
 
+from support.told_arenas import arena, arenas, cast, full_votes, strengthen, uniform_votes
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.rating_fold import Rater, RaterSettings
 from tiltyard.core.policy.validity.evaluation import Evaluation, EvaluationHistory, evaluate

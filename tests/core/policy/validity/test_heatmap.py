@@ -2,8 +2,8 @@
 
 import numpy as np
 from hypothesis import given
-from told_arenas import BAD, A, arena, arenas, strengthen
 
+from support.told_arenas import BAD, A, arena, arenas, strengthen
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.validity.heatmap import coverage_heatmap, opponent_deficits, prompt_deficits
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from order_votes import numeric_log_evidence
 
+from support.order_votes import numeric_log_evidence
 from tiltyard.core.policy.validity.mixture_martingale import MixtureMartingale
 
 mixtures = st.builds(

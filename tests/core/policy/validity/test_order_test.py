@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from order_votes import SCOPES, cells, even, naive_evidence, pairs
 
+from support.order_votes import SCOPES, cells, even, naive_evidence, pairs
 from tiltyard.core.policy.validity.order_marks import LIKE_THESE, THESE, PairVotes
 from tiltyard.core.policy.validity.order_test import OrderTest
 from tiltyard.errors import BadOption

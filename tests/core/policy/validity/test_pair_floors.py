@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from told_arenas import BAD, TIE, A, B, arena, arenas, cast, strengthen, votes_of
 
+from support.told_arenas import BAD, TIE, A, B, arena, arenas, cast, strengthen, votes_of
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.validity.neighbours import (
     challenge_record,

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from folded_log import digests
 
 import tiltyard.core
+from support import TESTS
+from support.folded_log import digests
 
-SCRIPT = Path(__file__).parent / "folded_log.py"
+SCRIPT = TESTS / "support/folded_log.py"
 #: Models and matchups: with 60 models the online ratings are refitted after 300 and 600 votes.
 SIZES = ((5, 600), (60, 800))
 #: What the tests themselves run with must not count.

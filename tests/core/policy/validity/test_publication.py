@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from told_arenas import BAD, TIE, A, arena, arenas, cast, full_votes, strengthen, uniform_votes
 
+from support.told_arenas import BAD, TIE, A, arena, arenas, cast, full_votes, strengthen, uniform_votes
 from tiltyard.core.policy.state.policy import Lane, Policy
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.pair_floors import floor_of

@@ -2,8 +2,8 @@
 
 import pytest
 from hypothesis import given
-from told_arenas import BAD, A, arena, arenas, cast
 
+from support.told_arenas import BAD, A, arena, arenas, cast
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.validity.quality_floor import (
     flagged_models,

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 from hypothesis import given
-from told_arenas import BAD, TIE, A, B, arena, arenas, strengthen
 
+from support.told_arenas import BAD, TIE, A, B, arena, arenas, strengthen
 from tiltyard.core.policy.validity.recent_form import (
     VoteRecord,
     average_score,

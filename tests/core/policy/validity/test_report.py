@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reported_arenas import HOUR, SMALL, START, happened, named, reported
+from support.reported_arenas import HOUR, SMALL, START, happened, named, reported
 from tiltyard.core.battles import Battle, Kind, Table
 from tiltyard.core.policy.state.events import Event, Events
 from tiltyard.core.policy.state.policy import Lane, Policy

@@ -5,8 +5,8 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from told_arenas import arenas
 
+from support.told_arenas import arenas
 from tiltyard.core.policy.validity.badges import badge_of
 from tiltyard.core.policy.validity.publication import publication_rules
 from tiltyard.core.policy.validity.rules import check_rule, float_or_none

@@ -1,0 +1,286 @@
+"""Every number of a tournament's folder, once more from its battles and verdicts."""
+
+import csv
+import json
+from collections import Counter
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from support.judged_runs import (
+    STRENGTH,
+    failed,
+    human_battles,
+    made_run,
+    written,
+)
+from support.worlds import told
+from tiltyard.core.battles import Label, Table
+from tiltyard.core.judging.judged_question import JudgedQuestion, match_id_of, reparse
+from tiltyard.core.judging.question import Question
+from tiltyard.core.judging.reconciliation import reconcile
+from tiltyard.core.judging.verdict import QuestionState, Reply, VerdictForm
+from tiltyard.core.ratings import BradleyTerry, Elo
+from tiltyard.files import open_battles, read_battles
+from tiltyard.runs.battle_rating import RateSettings, rate_table
+from tiltyard.runs.run_verification import verify_run
+from tiltyard.runs.tournament_documents import dimension_winrates
+
+
+def document(run: Path, name: str):
+    return json.loads((run / name).read_text())
+
+
+def lines(run: Path, name: str):
+    return [json.loads(line) for line in (run / name).read_text().splitlines()]
+
+
+def test_the_battles_are_those_that_the_verdicts_make(original):
+    """Each battle again, from the file of verdicts, by hand: a majority of judges with both orders."""
+    verdicts: dict[tuple[str, str], dict[str, dict[int, JudgedQuestion]]] = {}
+    for name in ("factuality", "calibration"):
+        for row in lines(original, f"verdicts/{name}.jsonl"):
+            judged = JudgedQuestion.from_dict(row, "here")
+            if row["purpose"] == "match":
+                place = verdicts.setdefault((row["match_id"], name), {})
+                place.setdefault(row["judge_model"], {})[row["order"]] = judged
+    complete = {
+        key: results
+        for key, by_judge in verdicts.items()
+        if len(
+            results := [
+                reconcile(two[0].verdict, two[1].verdict)
+                for two in by_judge.values()
+                if two[0].verdict and two[1].verdict
+            ]
+        )
+        >= 2
+    }
+    battles = [row for row in lines(original, "battles.jsonl") if row["source"] == "llm-judge"]
+    assert len(battles) == len(complete)
+    matches = [(row["match_id"], row["dimension"]) for row in lines(original, "matches/matches.jsonl")]
+    settled = [complete[key] for key in matches if key in complete]
+    for battle, results in zip(battles, settled, strict=True):
+        outcomes = {result.outcome for result in results}
+        if len(outcomes) == 1:
+            assert battle["winner"] == next(iter(outcomes))
+        assert battle["judge_model"] == "panel:judge-one+judge-two"
+
+
+def test_battles_carry_all_that_is_needed_to_rate_them(original):
+    rows = lines(original, "battles.jsonl")
+    judged = [row for row in rows if row["source"] == "llm-judge"]
+    human = rows[len(judged) :]
+    assert {row["source"] for row in human} == {"human"}
+    assert {row["dimension"] for row in human} == {"overall"}
+    assert all(row["mood"] == {"calm": True} for row in human)
+    wanted = {
+        "model_a",
+        "model_b",
+        "winner",
+        "label",
+        "source",
+        "question_id",
+        "judge_model",
+        "dimension",
+        "pref",
+    }
+    assert all(wanted <= set(row) for row in judged)
+    assert Counter(row["label"] for row in judged).keys() >= {"win", "lean", "inconsistent"}
+
+
+def test_rows_in_columns_are_the_rows_on_lines(original):
+    assert list(read_battles(original / "battles.parquet")) == list(read_battles(original / "battles.jsonl"))
+
+
+def test_ratings_are_those_of_the_battles_of_a_dimension(original):
+    groups = document(original, "elo_ratings.json")["groups"]
+    assert list(groups) == ["factuality", "calibration", "overall"]
+    battles = [one for one in read_battles(original / "battles.jsonl") if one.dimension == "factuality"]
+    ratings = BradleyTerry()(Table.from_battles(battles))
+    expected = dict(zip(ratings.models, ratings.rating, strict=True))
+    for row in groups["factuality"]["ratings"]:
+        assert row["rating"] == pytest.approx(expected[row["model"]])
+
+
+def test_overall_weighs_each_dimension_as_stated(original):
+    weights = {"factuality": 0.5, "calibration": 0.25, "overall": 1.0}
+    battles = [
+        replace(one, weight=weights[one.dimension]) for one in read_battles(original / "battles.jsonl")
+    ]
+    ratings = BradleyTerry()(Table.from_battles(battles))
+    expected = dict(zip(ratings.models, ratings.rating, strict=True))
+    found = document(original, "elo_ratings.json")["groups"]["overall"]
+    assert {row["model"]: row["rating"] for row in found["ratings"]} == pytest.approx(expected)
+    assert found["n_battles"] == len(battles)
+    assert found["n_both_bad"] == sum(bool(one.both_bad) for one in battles)
+    assert found["interval"]["n_clusters"] < len({(one.question_id, one.dimension) for one in battles})
+
+
+def test_anchors_place_an_entrant_among_models_that_it_never_met(tmp_path):
+    anchors = [open_battles(human_battles(tmp_path))]
+    run = written(tmp_path, made_run(dimensions=("factuality",), anchors=anchors, evaluated="ash"))
+    groups = document(run, "elo_ratings.json")["groups"]
+    assert {row["model"] for row in groups["overall"]["ratings"]} == {*STRENGTH, "elder"}
+    assert [row["model"] for row in groups["overall"]["ratings"] if row["source"] == "evaluated"] == ["ash"]
+    assert failed(verify_run(run)) == []
+
+
+def test_a_single_dimension_may_be_called_overall(tmp_path):
+    anchors = [open_battles(human_battles(tmp_path))]
+    run = written(tmp_path, made_run(prompts=6, dimensions=("overall",), anchors=anchors))
+    assert list(document(run, "elo_ratings.json")["groups"]) == ["overall"]
+    assert failed(verify_run(run)) == []
+
+
+def test_choices_are_the_ratings_under_other_scores(original):
+    document_ = document(original, "elo_ratings.json")
+    for name, found in document_["choices"].items():
+        assert [choice["name"] for choice in found] == [
+            "as rated",
+            "leans count as wins",
+            "leans count as ties",
+            "inconsistent left out",
+            "ties and inconsistent left out",
+        ]
+        assert [(one["ties"], one["lean"]) for one in found] == [
+            ("half", 0.75),
+            ("half", 1.0),
+            ("half", 0.5),
+            ("half", 0.75),
+            ("drop", 0.75),
+        ]
+        assert [one["inconsistent"] for one in found] == [0.5, 0.5, 0.5, None, 0.5]
+        rows = document_["groups"][name]["ratings"]
+        assert [row["rating"] for row in found[0]["ratings"]] == [row["rating"] for row in rows]
+    battles = [one for one in read_battles(original / "battles.jsonl") if one.dimension == "calibration"]
+    ratings = BradleyTerry(lean=0.5)(Table.from_battles(battles))
+    expected = dict(zip(ratings.models, ratings.rating, strict=True))
+    found = {row["model"]: row["rating"] for row in document_["choices"]["calibration"][2]["ratings"]}
+    assert found == pytest.approx(expected, nan_ok=True)
+
+
+def test_elo_results_hold_means_and_noise_and_no_interval_that_few_prompts_cannot_give(original):
+    found = document(original, "elo_results.json")
+    assert list(found) == ["schema", "default_k", "primary", "k_sensitivity", "n_decisive_matches"]
+    assert list(found["k_sensitivity"]["factuality"]) == ["8", "16"]
+    assert found["k_sensitivity"]["factuality"]["16"] == found["primary"]["factuality"]
+    battles = [one for one in read_battles(original / "battles.jsonl") if one.dimension == "factuality"]
+    ratings = Elo(n_permutations=4, n_bootstraps=4)(Table.from_battles(battles))
+    for k, model in enumerate(ratings.models):
+        entry = found["primary"]["factuality"][model]
+        assert entry == {
+            "entrant_id": model,
+            "mean": pytest.approx(ratings.rating[k]),
+            "sem": pytest.approx(ratings.extras["order_noise"][k]),
+            # Elo gives no interval for so few prompts.
+            "ci95_low": None,
+            "ci95_high": None,
+        }
+    assert np.isnan(ratings.interval.low).all()
+    decisive = Counter(
+        one.dimension for one in read_battles(original / "battles.jsonl") if one.kind in (0, 1, 4, 5)
+    )
+    assert found["n_decisive_matches"]["factuality"] == decisive["factuality"]
+    assert found["n_decisive_matches"]["overall"] == decisive.total()
+
+
+def test_traces_of_every_order_can_be_loaded_without_pickles(original):
+    means = document(original, "elo_results.json")["primary"]
+    with np.load(original / "elo_per_perm.npz", allow_pickle=False) as archive:
+        assert archive.files == [f"{name}__{part}" for name in means for part in ("data", "entrants")]
+        for name, entrants in means.items():
+            data, names = archive[f"{name}__data"], archive[f"{name}__entrants"].tolist()
+            assert names == sorted(entrants)
+            assert data.shape == (4, len(names))
+            assert data.mean(axis=0) == pytest.approx([entrants[one]["mean"] for one in names])
+
+
+def test_pairs_keep_ties_and_inconsistent_results_apart(original):
+    with (original / "pairwise_winrates.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0])[:7] == [
+        *("dimension", "entrant_a", "entrant_b", "a_wins", "b_wins", "ties", "inconsistent")
+    ]
+    battles = [one for one in read_battles(original / "battles.jsonl") if one.dimension == "factuality"]
+    for a, b in combinations(sorted(STRENGTH), 2):
+        (row,) = [
+            one
+            for one in rows
+            if (one["dimension"], one["entrant_a"], one["entrant_b"]) == ("factuality", a, b)
+        ]
+        mine = [one for one in battles if {one.model_a, one.model_b} == {a, b}]
+        labels = Counter(one.label for one in mine)
+        winners = Counter(
+            {"model_a": one.model_a, "model_b": one.model_b}.get(one.winner, "") for one in mine
+        )
+        assert (int(row["a_wins"]), int(row["b_wins"])) == (winners[a], winners[b])
+        assert (int(row["ties"]), int(row["inconsistent"])) == (labels["tie"], labels["inconsistent"])
+        assert int(row["both_bad"]) == sum(bool(one.both_bad) for one in mine)
+        assert int(row["a_leans"]) + int(row["b_leans"]) == labels["lean"]
+
+
+def test_a_judge_that_is_consistent_on_hard_prompts_rates_the_models(tmp_path):
+    """Every verdict calls both responses bad, and says which of the two is the better one."""
+
+    def hard(question: Question) -> JudgedQuestion:
+        ahead = STRENGTH[question.first] > STRENGTH[question.second]
+        said = {"reasoning": "Both fail.", "verdict": "A>B" if ahead else "B>A", "both_bad": True}
+        form, key = VerdictForm.SCHEMA, "0" * 64
+        reply = Reply(json.dumps(said))
+        return reparse(
+            JudgedQuestion(question, match_id_of(question), QuestionState.OK, None, None, reply, form, key, 1)
+        )
+
+    run = written(tmp_path, made_run(prompts=6, dimensions=("factuality",), checks=0, fate=hard))
+    battles = list(read_battles(run / "battles.jsonl"))
+    assert {(one.label, one.both_bad) for one in battles} == {(Label.WIN, True)}
+    matches = document(run, "diagnostics.json")["matches"]["factuality"]
+    assert matches["settled"] == matches["decisive"] == matches["both_bad"] == len(battles)
+    found = document(run, "elo_ratings.json")["groups"]["factuality"]
+    assert (found["n_battles"], found["n_both_bad"]) == (len(battles), len(battles))
+    elo = document(run, "elo_results.json")["primary"]["factuality"]
+    order = sorted(STRENGTH, key=lambda name: elo[name]["mean"])
+    assert order == sorted(STRENGTH, key=STRENGTH.__getitem__)
+
+
+def test_pairs_count_both_bad_as_the_ratings_do():
+    some = told("a>b*3 b!a*2 b>a")
+    for both_bad, ties in (("drop", 0), ("tie", 2)):
+        one = rate_table(some, RateSettings(BradleyTerry(both_bad=both_bad)))
+        assert dimension_winrates([one]).splitlines()[1] == f",a,b,3,1,{ties},0,2,0,0"
+
+
+def test_pairs_count_anchors_from_the_side_of_the_first_by_name(original):
+    with (original / "pairwise_winrates.csv").open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["dimension"] == "overall"]
+    wins = Counter()
+    for one in read_battles(original / "battles.jsonl"):
+        if one.winner in ("model_a", "model_b"):
+            wins[one.model_a if one.winner == "model_a" else one.model_b] += 1
+    found = Counter()
+    for row in rows:
+        found[row["entrant_a"]] += int(row["a_wins"])
+        found[row["entrant_b"]] += int(row["b_wins"])
+    assert +found == +wins
+
+
+def test_diagnostics_count_what_was_left_out(original):
+    found = document(original, "diagnostics.json")
+    rows = lines(original, "verdicts/factuality.jsonl")
+    states = Counter(row["state"] for row in rows if row["judge_model"] == "judge-one")
+    (mine,) = [
+        one
+        for one in found["judges"]
+        if (one["judge_model"], one["dimension"]) == ("judge-one", "factuality")
+    ]
+    assert {state: n for state, n in mine["states"].items() if n} == dict(states)
+    assert found["dropped_pairs"] == 9
+    matches = found["matches"]["factuality"]
+    assert matches["matches"] == matches["settled"] + matches["incomplete"]
+    assert {one["judge_model"] for one in found["agreement"]} == {
+        *("judge-one", "judge-two", "panel:judge-one+judge-two")
+    }

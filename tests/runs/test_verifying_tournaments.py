@@ -1,0 +1,321 @@
+"""Verifying a tournament's folder: damage, forgery, and honest differences."""
+
+import json
+import random
+import re
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from support.consistent_forgeries import CONFIGURED, LEFT_OUT
+from support.judged_runs import JUDGE, copied, failed, made_run, rehash, written
+from support.sizes import sized
+from support.special_files import put_special, within_seconds
+from support.tournament_forgeries import FORGERIES, UNUSABLE, edit, trace
+from tiltyard.core.judging.verdict import PARSER_VERSION
+from tiltyard.errors import BrokenArtifact
+from tiltyard.runs import tournament_verification
+from tiltyard.runs.expected_questions import ResponseTexts
+from tiltyard.runs.manifest import MANIFEST, MANIFEST_HASH, Platform, hash_line, manifest_kind
+from tiltyard.runs.run_verification import verify_run
+from tiltyard.settings.tournament_config import load_config, resolve_config
+from tiltyard.settings.yaml_file import write_yaml
+
+FILES = [
+    *("config.yaml", "answers.jsonl", "rubrics/factuality.txt", "matches/matches.jsonl"),
+    *("verdicts/calibration.jsonl", "attempts.parquet", "costs.json", "battles.jsonl", "battles.parquet"),
+    *("elo_results.json", "elo_per_perm.npz", "elo_ratings.json", "bootstrap_ratings.parquet"),
+    *(
+        "pairwise_winrates.csv",
+        "diagnostics.json",
+        "report.html",
+        "report_data/index-0000.js",
+        "report_data/texts-0000.js",
+        "report_data/verdicts-0001.js",
+        "manifest.json",
+        "manifest.sha256",
+    ),
+]
+
+
+def is_refused(run: Path) -> bool:
+    try:
+        return not verify_run(run).passed
+    except BrokenArtifact:
+        return True
+
+
+@pytest.fixture
+def hashes_alone(monkeypatch):
+    """Whatever damage does to the numbers: the hashes notice it."""
+    monkeypatch.setattr(tournament_verification, "_recomputed", lambda *_: iter(()))
+
+
+@pytest.mark.usefixtures("hashes_alone")
+@pytest.mark.parametrize("name", FILES)
+def test_one_changed_byte_is_noticed(name, run):
+    data = (run / name).read_bytes()
+    rng = random.Random(name)
+    for _ in range(sized(12, 50)):
+        place, by = rng.randrange(len(data)), rng.randrange(1, 256)
+        (run / name).write_bytes(data[:place] + bytes([(data[place] + by) % 256]) + data[place + 1 :])
+        assert is_refused(run)
+
+
+@pytest.mark.slow(but_every=6)
+@pytest.mark.parametrize("name", FILES)
+def test_a_pipe_is_refused_at_once(name, run):
+    put_special("pipe", run / name)
+    with within_seconds(60):
+        assert is_refused(run)
+
+
+@pytest.mark.usefixtures("hashes_alone")
+@pytest.mark.parametrize("name", FILES)
+def test_a_missing_or_truncated_file_is_noticed(name, run):
+    data = (run / name).read_bytes()
+    for left in (data[:-1], data[: len(data) // 2], b""):
+        (run / name).write_bytes(left)
+        assert is_refused(run)
+    (run / name).unlink()
+    assert is_refused(run)
+
+
+@pytest.mark.usefixtures("hashes_alone")
+@pytest.mark.parametrize(
+    "name", ["notes.txt", "verdicts/charm.jsonl", "more/file", "verdicts/.x.part", "empty/"]
+)
+@pytest.mark.parametrize("listed", [False, True])
+def test_an_added_file_is_noticed(name, listed, run):
+    path = run / name
+    path.parent.mkdir(exist_ok=True)
+    path.mkdir() if name.endswith("/") else path.write_text("more")
+    if listed:
+        rehash(run)
+    assert any("is not a file of this run" in text for text in failed(verify_run(run)))
+
+
+@pytest.mark.usefixtures("hashes_alone")
+@pytest.mark.parametrize("name", ["../outside", "/etc/hostname", "", "a\0b", "verdicts"])
+def test_a_manifest_that_reaches_outside_is_refused(name, run):
+    edit("manifest.json", lambda manifest: manifest["files"].update({name: "0" * 64}))(run)
+    (run / MANIFEST_HASH).write_bytes(hash_line(run))
+    assert f"{name}: is not a file of this run" in failed(verify_run(run))
+
+
+def test_damaged_verdicts_are_not_computed_with(run, monkeypatch):
+    monkeypatch.setattr(tournament_verification, "_recomputed", lambda *_: pytest.fail("was called"))
+    (run / "verdicts/factuality.jsonl").write_bytes(b"{}")
+    assert failed(verify_run(run)) == ["verdicts/factuality.jsonl: changed since it was written"]
+
+
+def test_a_damaged_result_does_not_hide_that_the_rest_is_right(run):
+    (run / "costs.json").write_bytes(
+        (run / "costs.json").read_bytes().replace(b'"calls": ', b'"calls":  ', 1)
+    )
+    assert failed(verify_run(run)) == ["costs.json: changed since it was written"]
+
+
+@pytest.mark.slow(but_every=5)
+@pytest.mark.parametrize("forge", FORGERIES.values(), ids=FORGERIES)
+def test_a_forgery_with_fitting_hashes_is_caught(forge, run):
+    forge(run)
+    rehash(run)
+    result = verify_run(run)
+    assert not result.passed
+    assert "hash" not in " ".join(check.detail for check in result.checks if not check.passed).replace(
+        "their hash", ""
+    )
+    assert all(check.detail for check in result.checks)
+
+
+@pytest.mark.slow(but_every=5)
+@pytest.mark.parametrize("forge", LEFT_OUT.values(), ids=LEFT_OUT)
+def test_questions_that_were_never_written_are_missed_in_their_file(forge, run):
+    forge(run)
+    (first, *rest) = failed(verify_run(run))
+    assert re.match(r"verdicts/\w+\.jsonl: .*(in the place of|ends before) question \w{32} ", first)
+    assert all("cannot be read further" in text for text in rest)
+
+
+@pytest.mark.slow(but_every=5)
+@pytest.mark.parametrize("forge", CONFIGURED.values(), ids=CONFIGURED)
+def test_a_configuration_that_the_run_did_not_use_is_noticed(forge, run):
+    forge(run)
+    rehash(run)
+    assert {text.partition(":")[0] for text in failed(verify_run(run))} & {
+        *("configuration", "verdicts/factuality.jsonl", "after matches/matches.jsonl")
+    }
+
+
+def test_planted_questions_are_not_compared_where_the_configuration_does_not_say_them(tmp_path):
+    whole = made_run(prompts=5)
+    config = {name: part for name, part in whole.config.items() if name != "checks"}
+    result = verify_run(written(tmp_path, replace(whole, config=config)))
+    assert (result.passed, result.exact) == (True, False)
+    assert result.summary.endswith("equal to the last bit. NOT checked: which questions were planted.")
+
+
+def test_where_planted_questions_may_be_any_each_still_stands_once_and_last(tmp_path):
+    whole = made_run(prompts=3)
+    folder = written(tmp_path, replace(whole, config={}))
+    path = folder / "verdicts/factuality.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    for forged in ([*lines, lines[-1]], [*lines, lines[0]], [lines[-1], *lines[:-1]], lines[2:]):
+        path.write_bytes(b"".join(forged))
+        rehash(folder)
+        assert failed(verify_run(folder))[0].startswith("verdicts/factuality.jsonl: ")
+
+
+@pytest.mark.parametrize("section", ["entrants", "rubrics", "modes", "elo", "ratings", "overall", "anchors"])
+def test_a_section_that_the_configuration_lacks_is_not_compared(section, tmp_path):
+    whole = made_run(prompts=2, dimensions=("factuality",))
+    config = {name: part for name, part in whole.config.items() if name != section}
+    result = verify_run(written(tmp_path, replace(whole, config=config)))
+    assert (result.passed, result.exact) == (True, False)
+    assert result.summary.endswith(f"NOT checked: whether the run used the configured {section}.")
+
+
+def test_a_configuration_as_it_is_resolved_is_compared_whole(tmp_path):
+    models = ("ash", "birch")
+    stated = {
+        "entrants": [{"entrant_id": name, "family": {"ash": "acme"}.get(name)} for name in models],
+        "prompts": {"bank_path": "prompts.jsonl"},
+        "answers": "answers.jsonl",
+        "rubrics": {"factuality": {}, "calibration": {}},
+        "judge": {"pilot_model": JUDGE, "family": "acme"},
+        "checks": dict.fromkeys(("identical", "truncated", "garbage", "repeats"), 2),
+        "elo": {"n_perms": 4, "k_factor_sweep": [8, 16]},
+        "ratings": {"n_bootstraps": 4, "inconsistent": "drop"},
+        "overall": {"calibration": 0.5, "factuality": 0.25},
+    }
+    (tmp_path / "t.yaml").write_text(write_yaml(stated))
+    config = load_config(tmp_path / "t.yaml")
+    document = resolve_config(config, config.mode("pilot"), tmp_path / "run")
+    whole = made_run(prompts=4, models=models, inconsistent=None, overall=config.overall, config=document)
+    result = verify_run(written(tmp_path, whole))
+    assert failed(result) == []
+    assert result.exact
+
+
+def test_texts_are_those_of_the_answers(original):
+    answers = [json.loads(line) for line in (original / "answers.jsonl").read_text().splitlines()]
+    texts = ResponseTexts(original / "answers.jsonl")
+    assert dict(texts) == {(one["model"], one["prompt_id"]): one["response"] for one in answers}
+    assert len(texts) == len(answers)
+
+
+@pytest.mark.slow(but_every=4)
+@pytest.mark.parametrize("forge", UNUSABLE.values(), ids=UNUSABLE)
+def test_what_cannot_be_used_is_refused(forge, run):
+    forge(run)
+    with suppress(ValueError, TypeError, RecursionError):
+        rehash(run)
+    assert is_refused(run)
+
+
+def test_a_difference_is_named_with_its_place(run):
+    FORGERIES["a verdict"](run)
+    rehash(run)
+    (first, *_) = failed(verify_run(run))
+    assert "factuality.jsonl, line 1: question " in first
+    assert "the reply does not match the verdict" in first
+
+
+def test_the_last_bits_may_differ(run, monkeypatch):
+    def drifted(document):
+        for rated in document["groups"]["overall"]["ratings"]:
+            rated["rating"] += 1e-9
+
+    edit("elo_ratings.json", drifted)(run)
+    trace(lambda arrays: arrays.update(overall__data=arrays["overall__data"] + 1e-9))(run)
+    rehash(run)
+    result = verify_run(run)
+    assert (result.passed, result.exact) == (True, False)
+
+
+def test_a_report_that_other_versions_drew_is_not_compared(run, monkeypatch):
+    here = Platform.here()
+    there = here.model_copy(update={"libraries": here.libraries | {"tiltyard": "0.0.1"}})
+    monkeypatch.setattr(Platform, "here", lambda: there)
+    result = verify_run(run)
+    assert (result.passed, result.exact) == (True, False)
+    assert result.summary == (
+        "Verified: every number recomputed from the battles, equal to the last bit. "
+        "NOT checked: the page report.html, which was drawn with other versions; the folder report_data, which "
+        "was made with other versions."
+    )
+
+
+@pytest.mark.parametrize("name", ["index-0000", "texts-0000", "verdicts-0001"])
+def test_a_forged_part_of_the_report_is_noticed(name, run):
+    path = run / "report_data" / f"{name}.js"
+    path.write_bytes(path.read_bytes().replace(b"0", b"1", 1))
+    rehash(run)
+    assert failed(verify_run(run)) == [
+        f"report_data: report_data/{name}.js differs from the answers and verdicts"
+    ]
+
+
+def test_another_number_of_parts_is_noticed(run):
+    def more(manifest):
+        manifest["report_data"]["texts"] += 1
+
+    (run / "report_data" / "texts-0001.js").write_bytes(b"")
+    edit(MANIFEST, more)(run)
+    rehash(run)
+    assert failed(verify_run(run)) == ["report_data: the manifest gives another number of files"]
+
+
+def test_too_many_parts_are_not_looked_for(run):
+    edit(MANIFEST, lambda manifest: manifest["report_data"].update(texts=10**9))(run)
+    rehash(run)
+    assert is_refused(run)
+
+
+def test_the_script_of_the_charts_is_compared(tmp_path, monkeypatch):
+    monkeypatch.setattr("tiltyard.runs.report_data.charts_available", lambda: True)
+    monkeypatch.setattr("tiltyard.runs.report_data.charts_script", lambda: "draw()")
+    run = written(tmp_path, made_run(prompts=3))
+    assert (run / "report_data" / "charts.js").read_text() == "draw()"
+    assert failed(verify_run(run)) == []
+    monkeypatch.setattr("tiltyard.runs.report_data.charts_script", lambda: "draw(1)")
+    assert failed(verify_run(run)) == [
+        "report_data: report_data/charts.js differs from the answers and verdicts"
+    ]
+
+
+def test_the_configuration_may_be_spelled_otherwise(run):
+    path = run / "config.yaml"
+    path.write_text("# the same\n" + path.read_text())
+    rehash(run)
+    result = verify_run(run)
+    assert (result.passed, result.exact) == (True, False)
+
+
+def test_replies_that_an_earlier_parser_read_are_left_as_they_are(run, monkeypatch):
+    monkeypatch.setattr("tiltyard.runs.tournament_replay.PARSER_VERSION", PARSER_VERSION + 1)
+    result = verify_run(run)
+    assert (result.passed, result.exact) == (True, False)
+    assert any("read by an earlier parser" in check.detail for check in result.checks)
+
+
+def test_the_manifest_says_which_kind_of_folder_it_is(original, tmp_path):
+    assert manifest_kind(original) == "tournament"
+    assert manifest_kind(tmp_path) is None
+    (tmp_path / MANIFEST).write_text("[" * 100_000)
+    assert manifest_kind(tmp_path) is None
+    (tmp_path / MANIFEST).write_text('{"kind": 3}')
+    assert manifest_kind(tmp_path) is None
+
+
+def test_a_folder_verifies_wherever_it_is_carried(original, tmp_path):
+    assert verify_run(copied(original, tmp_path / "else" / "where")).exact
+
+
+def test_verdicts_with_half_of_a_pair_of_surrogates_are_kept(tmp_path):
+    run = written(tmp_path, made_run(prompts=8))
+    assert b"\\ud800" in (run / "verdicts/factuality.jsonl").read_bytes()
+    assert verify_run(run).exact

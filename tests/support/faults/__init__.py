@@ -1,0 +1,1 @@
+"""What tests of kills and outages share."""

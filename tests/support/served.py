@@ -1,0 +1,148 @@
+"""A real web server on loopback over a real database, in a thread of the test's own process."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import uvicorn
+
+from support.dawdling import dawdling
+from tiltyard.arena.accounts import Accounts
+from tiltyard.arena.content.blob_store import BlobStore
+from tiltyard.arena.content.object_storage import FolderStorage
+from tiltyard.arena.registry import ArenaRegistry
+from tiltyard.arena.secret_keys import SecretKeys
+from tiltyard.postgres.connections import open_pool
+from tiltyard.settings.serving_settings import ServingSettings
+from tiltyard.settings.sign_in_settings import SignInSettings
+from tiltyard.web.app import make_app
+from tiltyard.web.context import Context, app_context
+from tiltyard.web.http_limits import HttpLimits, limited_protocol
+
+__all__ = ["PASSWORD", "SECRET", "Served", "make_operator", "make_token", "served"]
+
+SECRET = "a secret for tests that is long enough"
+PASSWORD = "correct horse battery"
+
+
+@dataclass
+class Served:
+    """A server that answers, what it serves, and clients that are closed with it."""
+
+    url: str
+    database: str
+    app: Any
+    registry: ArenaRegistry
+    loop: asyncio.AbstractEventLoop
+    clients: list[httpx2.Client] = field(default_factory=list)
+
+    @property
+    def context(self) -> Context:
+        """What its requests share."""
+        return app_context(self.app)
+
+    def client(self, token: str | None = None, **options: Any) -> httpx2.Client:
+        """A new visitor, with its own cookies."""
+        headers = {} if token is None else {"authorization": f"Bearer {token}"}
+        made = httpx2.Client(base_url=self.url, headers=headers, timeout=30, **options)
+        self.clients.append(made)
+        return made
+
+    def run(self, coroutine: Any) -> Any:
+        """Run something in the server's own event loop."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(30)
+
+
+@contextmanager
+def served(
+    database: str,
+    *,
+    settings: ServingSettings | None = None,
+    keys: SecretKeys | None = None,
+    folder: Path | None = None,
+    pooler: str | None = None,
+    sign_in: SignInSettings | None = None,
+) -> Iterator[Served]:
+    """Serve a database until the block is left; with a pooler, the pool of connections goes through it."""
+    started: dict[str, Any] = {}
+    ready = threading.Event()
+
+    async def serving() -> None:
+        async with open_pool(pooler or database, most=4, pooled=pooler is not None) as pool:
+            blobs = BlobStore(pool, FolderStorage(folder or Path("/nonexistent")))
+            serving_settings = settings or ServingSettings(port=0)
+            registry = ArenaRegistry(serving_settings, database, pool, blobs)
+            app = make_app(registry, keys or SecretKeys([SECRET]), sign_in=sign_in)
+            config = uvicorn.Config(
+                dawdling(app),
+                http=limited_protocol(HttpLimits(serving_settings, app_context(app).metrics.refused)),
+                ws="none",
+                host="127.0.0.1",
+                port=0,
+                log_config=None,
+                server_header=False,
+                access_log=False,
+                proxy_headers=False,
+            )
+            server = uvicorn.Server(config)
+            started.update(server=server, app=app, registry=registry, loop=asyncio.get_running_loop())
+            task = asyncio.create_task(server.serve())
+            while not server.started and not task.done():  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+            ready.set()
+            await task
+
+    def running() -> None:
+        try:
+            asyncio.run(serving())
+        except BaseException as error:
+            started["error"] = error
+        finally:
+            ready.set()
+
+    thread = threading.Thread(target=running, daemon=True)
+    thread.start()
+    assert ready.wait(60), "the server did not start"
+    if "error" in started:
+        raise started["error"]
+    server = started["server"]
+    assert server.started, "the server did not start"
+    port = server.servers[0].sockets[0].getsockname()[1]
+    site = Served(f"http://127.0.0.1:{port}", database, started["app"], started["registry"], started["loop"])
+    try:
+        yield site
+    finally:
+        for client in site.clients:
+            client.close()
+        server.should_exit = True
+        end = time.monotonic() + 30
+        thread.join(30)
+        assert time.monotonic() < end, "the server did not stop"
+
+
+def make_operator(database: str, name: str = "Ada") -> None:
+    """An operator with the usual password."""
+
+    async def making() -> None:
+        async with open_pool(database, most=1) as pool:
+            accounts = Accounts(pool)
+            await accounts.claim(await accounts.make_operator_link(), name, PASSWORD)
+
+    asyncio.run(making())
+
+
+def make_token(database: str, *scopes: str, arena: str | None = None, name: str = "test") -> str:
+    """A token with these scopes."""
+
+    async def making() -> str:
+        async with open_pool(database, most=1) as pool:
+            token, _ = await Accounts(pool).make_token("cli", name, scopes, arena=arena)
+            return token
+
+    return asyncio.run(making())

@@ -201,7 +201,7 @@ record:
     uv run --no-project bench/record_ab.py docs/images/ab.svg
     python bench/live_recording.py docs/images/live-battle.webp
 
-# Mutation testing of the core and of access checks, or of the paths given; see decision 44. An hour; it resumes.
+# Mutation testing of the core and of access checks, or of the paths given. An hour; it resumes.
 mutants *args:
     OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python tools/mutants {{args}}
 

@@ -37,7 +37,7 @@ NOUNS_IN_ING = {
     "voting",
 }
 
-#: What a mechanism is made of, and where it is allowed (decision 0048).
+#: What a mechanism is made of, and where it is allowed.
 ONE_OF_EACH = {
     r"\bOrderedDict\b": {"caches.py"},
     r"del self\.\w+\[next\(iter\(": {"arena/voting/revealed_names.py", "core/policy/state/session_memory.py"},

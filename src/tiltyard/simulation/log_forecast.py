@@ -32,7 +32,6 @@ __all__ = [
 ]
 
 Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 #: The range that is stated holds four futures in five.
 _LOW_PROBABILITY, _HIGH_PROBABILITY = 0.1, 0.9

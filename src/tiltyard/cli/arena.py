@@ -14,8 +14,6 @@ from tiltyard.cli.live_models import live
 from tiltyard.cli.serve import Home, serving_environment
 from tiltyard.errors import Conflict
 
-__all__ = ["app"]
-
 app = typer.Typer(
     help="Live models, invitations; move or archive; erase voters.",
     no_args_is_help=True,

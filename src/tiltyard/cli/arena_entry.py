@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from tiltyard.postgres.connection_pool import ConnectionPool
     from tiltyard.settings.arena_settings import ArenaSettings
 
-__all__ = ["Name", "add_entry_commands"]
 
 Name = Annotated[str, typer.Argument(help="Name of the arena.")]
 

@@ -14,8 +14,6 @@ from tiltyard.cli.serve import Home, serving_environment
 if TYPE_CHECKING:
     from tiltyard.arena.live.conversation_release import ReleaseCounts
 
-__all__ = ["add_release_commands"]
-
 
 def add_release_commands(app: typer.Typer) -> None:
     """Add the commands to ``tiltyard arena``."""

@@ -15,8 +15,6 @@ from tiltyard.report.terminal_escape import escape_controls
 if TYPE_CHECKING:
     from tiltyard.arena.maintenance.restore import RestoreResult
 
-__all__ = ["backup", "restore"]
-
 
 def backup(
     file: Annotated[

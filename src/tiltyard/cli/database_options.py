@@ -16,17 +16,6 @@ if TYPE_CHECKING:
     from tiltyard.postgres.connection_pool import ConnectionPool
     from tiltyard.settings.environment import Environment
 
-__all__ = [
-    "AsUser",
-    "BaseUrl",
-    "WaitNotice",
-    "database",
-    "link_address",
-    "moment_text",
-    "parse_duration",
-    "read_secret",
-    "run_with_pool",
-]
 
 T = TypeVar("T")
 

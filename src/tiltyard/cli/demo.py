@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from tiltyard.settings.serving_settings import ServingSettings
     from tiltyard.web.startup import StartupResult
 
-__all__ = ["app", "demo_script"]
 
 _ARENA = "demo"
 #: Variables that point to external resources. The demo ignores them.

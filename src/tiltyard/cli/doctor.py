@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from tiltyard.arena.maintenance.doctor import HealthCheck
     from tiltyard.settings.environment import Environment
 
-__all__ = ["doctor"]
-
 
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print the checks as JSON.")] = False,

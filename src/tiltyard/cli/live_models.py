@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from tiltyard.postgres.connection_pool import ConnectionPool
     from tiltyard.settings.environment import Environment
 
-__all__ = ["live", "load_entrants", "print_live_setup"]
-
 
 def load_entrants(path: Path, environment: Environment) -> list[NewEntrant]:
     """Read a models file and check that every key is there; the processes of the server will need them.

@@ -12,8 +12,6 @@ from tiltyard.cli.serve import Home, serving_environment
 from tiltyard.errors import BadOption
 from tiltyard.report.terminal_escape import escape_controls
 
-__all__ = ["migrate", "upgrade_database"]
-
 
 def migrate(
     home: Home = None,

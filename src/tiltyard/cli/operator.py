@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from tiltyard.arena.operators.operator_people import OperatorInvitation, OperatorRecord
     from tiltyard.postgres.connection_pool import ConnectionPool
 
-__all__ = ["app"]
 
 app = typer.Typer(help="Invite and manage operators.", no_args_is_help=True, rich_markup_mode=None)
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from tiltyard.arena.operators.panel_records import PanelRecord
     from tiltyard.core.judging.diagnostics.rater_agreement import AgreementFigure
 
-__all__ = ["app"]
 
 app = typer.Typer(
     help="Expert panels: named raters and how they agree.",

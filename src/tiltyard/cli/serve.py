@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from tiltyard.settings.serving_settings import ServingSettings
     from tiltyard.web.startup import StartupResult
 
-__all__ = ["AsUser", "Home", "serve", "serving_environment"]
 
 Home = Annotated[
     Path | None, typer.Option(help="Folder for database, responses and keys; default TILTYARD_HOME.")

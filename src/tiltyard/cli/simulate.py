@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from tiltyard.simulation.arena_simulation import SimulateOptions
     from tiltyard.simulation.simulated_arena import SimulationSettings
 
-__all__ = ["simulate"]
-
 
 class Fairness(StrEnum):
     STRICT = "strict"

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from tiltyard.arena.accounts import Accounts
     from tiltyard.settings.environment import Environment
 
-__all__ = ["app"]
 
 T = TypeVar("T")
 

@@ -16,8 +16,6 @@ import numpy.typing as npt
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import gammaln
 
-__all__ = ["ClusterActivity", "fit_activity"]
-
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 

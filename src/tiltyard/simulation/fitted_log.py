@@ -26,8 +26,6 @@ from tiltyard.errors import CannotRate
 from tiltyard.simulation.cluster_activity import ClusterActivity, fit_activity
 from tiltyard.simulation.worlds import POINTS_PER_LOGIT
 
-__all__ = ["MIN_LOG_BATTLES", "ClusterProfile", "FittedLog", "LogProfile"]
-
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 

@@ -11,8 +11,6 @@ from tiltyard.core.policy.state.standing import Standing
 from tiltyard.simulation.arena_observers import ExposureObserver
 from tiltyard.simulation.live_worlds import LiveWorldSettings, draw_live_world
 
-__all__ = ["SimulatedLiveArena"]
-
 #: Votes between updates of the ratings, as between the snapshots of an arena.
 _RANK_INTERVAL_VOTES = 10
 

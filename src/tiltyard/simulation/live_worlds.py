@@ -20,8 +20,6 @@ from tiltyard.core.ratings.pairs import PairScores
 from tiltyard.errors import BadOption
 from tiltyard.simulation.worlds import POINTS_PER_LOGIT, average_win
 
-__all__ = ["LiveWorld", "LiveWorldSettings", "TypedPrompt", "draw_live_world"]
-
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 

@@ -21,16 +21,6 @@ from tiltyard.core.ratings.ranks import rank_models
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.simulation.fitted_log import MIN_LOG_BATTLES, FittedLog, LogProfile
 
-__all__ = [
-    "Backtest",
-    "BacktestFigure",
-    "LogForecast",
-    "backtest",
-    "current_figures",
-    "forecast_log",
-    "profile_log",
-]
-
 Floats = npt.NDArray[np.float64]
 
 #: The range that is stated holds four futures in five.

@@ -35,16 +35,6 @@ from tiltyard.simulation.matchmakers import matchmaker_of
 from tiltyard.simulation.studies import Study
 from tiltyard.simulation.world_settings import WorldSettings, draw_world_of
 
-__all__ = [
-    "ARENA",
-    "EvaluationOutcome",
-    "SimulatedArena",
-    "SimulatedArenaResult",
-    "SimulationSettings",
-    "first_changes",
-    "simulate",
-]
-
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 

@@ -10,8 +10,6 @@ import numpy.typing as npt
 from tiltyard.core.policy.state.events import Event, Events
 from tiltyard.simulation.simulated_arena import SimulatedArena, SimulationSettings
 
-__all__ = ["ArenaLog", "arena_log"]
-
 _DAY_SECONDS = 86_400
 #: When simulated arenas open: the first of January 2024, a Monday, at midnight.
 _OPENING_SECONDS = 1_704_067_200

@@ -9,8 +9,6 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Canvas", "Colour"]
-
 #: Red, green and blue, each from 0 to 255.
 Colour = tuple[float, float, float]
 Part = tuple[slice, slice]

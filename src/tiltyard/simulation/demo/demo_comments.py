@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-__all__ = ["COMPLAINT", "REMARKS"]
-
 _Tag = Literal[
     "accurate", "clear", "well-written", "follows-instructions", "concise", "wrong", "off-topic", "too-long"
 ]

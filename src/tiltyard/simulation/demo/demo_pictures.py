@@ -9,8 +9,6 @@ import numpy as np
 from tiltyard.simulation.demo.canvas import Canvas, Colour
 from tiltyard.simulation.demo.demo_roster import AnswerLevel
 
-__all__ = ["draw_picture"]
-
 _SIZE_PIXELS = (400, 300)
 
 

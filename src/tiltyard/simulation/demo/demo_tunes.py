@@ -11,8 +11,6 @@ import numpy.typing as npt
 
 from tiltyard.simulation.demo.demo_roster import AnswerLevel
 
-__all__ = ["synthesise_tune"]
-
 _SAMPLE_RATE_HERTZ = 11_025
 #: Notes as halftones above middle C, and how long each lasts in seconds.
 _TUNES: dict[str, Sequence[tuple[int, float]]] = {

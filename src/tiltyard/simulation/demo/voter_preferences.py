@@ -11,8 +11,6 @@ from tiltyard.core.battles import Kind
 from tiltyard.simulation.demo.demo_roster import AnswerLevel, demo_prompts, demo_world, level_of
 from tiltyard.simulation.worlds import POINTS_PER_LOGIT, World
 
-__all__ = ["VoterPreference", "human_preference", "judge_preference"]
-
 #: How often two poor answers are voted both_bad.
 _BOTH_BAD_PROBABILITY = 0.35
 #: Points that judges add to models whose answers are long and polite.

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tiltyard.cli.serve import AsUser, serving_environment
+from tiltyard.cli.database_options import serving_environment
+from tiltyard.cli.serve import AsUser
 from tiltyard.errors import BadOption, MissingExtra
 
 if TYPE_CHECKING:

@@ -9,8 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tiltyard.cli.arena_entry import Name
-from tiltyard.cli.database_options import AsUser, BaseUrl, link_address, run_with_pool
-from tiltyard.cli.serve import Home, serving_environment
+from tiltyard.cli.database_options import (
+    AsUser,
+    BaseUrl,
+    Home,
+    link_address,
+    run_with_pool,
+    serving_environment,
+)
 from tiltyard.errors import BadOption
 from tiltyard.report.terminal_escape import escape_controls
 

@@ -9,13 +9,14 @@ import typer
 from tiltyard.cli.database_options import (
     AsUser,
     BaseUrl,
+    Home,
     link_address,
     moment_text,
     parse_duration,
     read_secret,
     run_with_pool,
+    serving_environment,
 )
-from tiltyard.cli.serve import Home, serving_environment
 from tiltyard.report.terminal_escape import escape_controls
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from tiltyard.cli.serve import AsUser, Home, serving_environment
+from tiltyard.cli.database_options import Home, serving_environment
+from tiltyard.cli.serve import AsUser
 from tiltyard.report.terminal_escape import escape_controls
 
 if TYPE_CHECKING:

@@ -205,9 +205,9 @@ record:
 mutants *args:
     OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python tools/mutants {{args}}
 
-# Gather the words of the pages into the English catalogue.
-words:
-    pybabel --quiet extract --mapping babel.cfg --keyword say --no-location --sort-output --no-wrap --omit-header --output src/tiltyard/web/locale/en.po .
+# Gather the words of voters' and readers' pages into a template for translators.
+words file:
+    pybabel --quiet extract --mapping babel.cfg --keyword say --no-location --sort-output --no-wrap --omit-header --output {{file}} .
 
 # Reformat and mend what can be mended.
 fix:

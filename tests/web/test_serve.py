@@ -31,7 +31,6 @@ from tiltyard.errors import BadOption, StoreFault
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.settings.environment import read_environment
-from tiltyard.settings.live_models import sample_live_models
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web import supervisor
 from tiltyard.web.startup import arena_name_from_file, prepare_server
@@ -101,7 +100,9 @@ def test_it_serves_an_answers_file_and_stops_cleanly(database, tmp_path):
 
 def test_it_serves_a_live_arena_from_a_models_file(database, tmp_path):
     models = tmp_path / "models.yaml"
-    models.write_text(sample_live_models())
+    local = "provider: openai, base_url: 'http://127.0.0.1:8081/v1', price: {input: 0, output: 0}"
+    entries = [f"- {{name: {name}, model: {name}, {local}}}\n" for name in ("Heron", "Plover")]
+    models.write_text("models:\n" + "".join(entries))
     with running(tmp_path, "--models", models, "--port", 0, database=database) as serving:
         serving.wait_for("Ctrl-C")
         link = re.search(

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tiltyard.cli.serve import AsUser, serving_environment
+from tiltyard.cli.database_options import serving_environment
+from tiltyard.cli.serve import AsUser
 from tiltyard.errors import BadOption, MissingExtra
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from tiltyard.settings.serving_settings import ServingSettings
     from tiltyard.web.startup import StartupResult
 
-__all__ = ["app", "demo_script"]
 
 _ARENA = "demo"
 #: Variables that point to external resources. The demo ignores them.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tiltyard.cli.database_options import Home, serving_environment
 from tiltyard.errors import BadOption, MissingExtra
 from tiltyard.report.terminal_escape import escape_controls
 
@@ -21,11 +22,7 @@ if TYPE_CHECKING:
     from tiltyard.settings.serving_settings import ServingSettings
     from tiltyard.web.startup import StartupResult
 
-__all__ = ["AsUser", "Home", "serve", "serving_environment"]
 
-Home = Annotated[
-    Path | None, typer.Option(help="Folder for database, responses and keys; default TILTYARD_HOME.")
-]
 AsUser = Annotated[str | None, typer.Option(help="User that runs the embedded PostgreSQL if you are root.")]
 
 
@@ -115,17 +112,6 @@ def _live_request(
     from tiltyard.cli.live_models import load_entrants
 
     return LiveArenaRequest(name, load_entrants(models, environment), budget=budget)
-
-
-def serving_environment(home: Path | None) -> Environment:
-    """Read the environment. ``--home`` overrides TILTYARD_HOME, for child processes too."""
-    import os
-
-    from tiltyard.settings.environment import read_environment
-
-    if home is not None:
-        os.environ["TILTYARD_HOME"] = str(home.absolute())
-    return read_environment()
 
 
 def _serve(

@@ -9,8 +9,6 @@ import numpy as np
 from tiltyard.core.judging.matches import Match
 from tiltyard.core.judging.pair_spread import spread_order
 
-__all__ = ["AskingOrder"]
-
 
 class AskingOrder:
     """Numbers the questions of all dimensions so that every beginning is spread evenly.

@@ -10,12 +10,11 @@ import ipaddress
 import re
 from collections.abc import Callable, Iterator
 from types import MappingProxyType
-from typing import Literal, get_args
+from typing import Literal
 
-__all__ = ["PRIVATE_DATA_KINDS", "PrivateDataKind", "find_private_data"]
+__all__ = ["PrivateDataKind", "find_private_data"]
 
 PrivateDataKind = Literal["e-mail", "phone", "card", "key", "iban", "ip-address"]
-PRIVATE_DATA_KINDS: tuple[PrivateDataKind, ...] = get_args(PrivateDataKind)
 
 _LOCAL_CHARACTERS = 64
 _DOMAIN_CHARACTERS = 253

@@ -7,7 +7,6 @@ from typing import Literal, NamedTuple, TypeAlias
 
 __all__ = [
     "NO_MARK",
-    "UNRATED_REASONS",
     "Look",
     "Unrated",
     "VoteMark",
@@ -20,7 +19,6 @@ NO_MARK = 0
 
 #: The reasons for which a vote is not rated, as readers see them.
 Unrated: TypeAlias = Literal["not-blind", "unseen", "early", "waiting"]
-UNRATED_REASONS: tuple[Unrated, ...] = ("not-blind", "unseen", "early", "waiting")
 
 #: Nobody finds two responses, looks at both and presses a button in less time. The time for each thousand characters is a
 #: hundredth of what reading takes: whoever only glances at the form of two long texts still counts.

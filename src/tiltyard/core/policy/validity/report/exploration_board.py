@@ -7,10 +7,7 @@ exploration lane looks at exposures only. Its board is noisier, and free of that
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
 from tiltyard.core.policy.state.events import Event, Events
 from tiltyard.core.policy.state.policy import Lane
@@ -28,8 +25,6 @@ from tiltyard.core.ratings.result import Ratings
 from tiltyard.errors import BadOption
 
 __all__ = ["exploration_board", "votes_of_lane"]
-
-Ints = npt.NDArray[np.integer[Any]]
 
 
 def votes_of_lane(events: Events, lane: Lane) -> Events:

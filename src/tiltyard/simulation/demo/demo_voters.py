@@ -1,9 +1,10 @@
-"""Preferences of simulated voters."""
+"""What simulated voters prefer and say."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import Final, Literal
 
 import numpy as np
 
@@ -11,12 +12,26 @@ from tiltyard.core.battles import Kind
 from tiltyard.simulation.demo.demo_roster import AnswerLevel, demo_prompts, demo_world, level_of
 from tiltyard.simulation.worlds import POINTS_PER_LOGIT, World
 
-__all__ = ["VoterPreference", "human_preference", "judge_preference"]
-
 #: How often two poor answers are voted both_bad.
 _BOTH_BAD_PROBABILITY = 0.35
 #: Points that judges add to models whose answers are long and polite.
 _POLITE = {"brioche-large": 45.0, "ember-8b": 60.0}
+
+_Tag = Literal[
+    "accurate", "clear", "well-written", "follows-instructions", "concise", "wrong", "off-topic", "too-long"
+]
+#: Reasons for votes: tags, and an optional comment.
+REMARKS: Final[tuple[tuple[tuple[_Tag, ...], str | None], ...]] = (
+    (("accurate", "clear"), "It shows the steps, so I could check them."),
+    (("concise",), None),
+    (("well-written",), "I would send this one."),
+    (("wrong",), "Both got the sum wrong."),
+    (("off-topic",), "Neither did what was asked."),
+    (("follows-instructions",), None),
+    (("too-long",), "Nice, but nobody asked for a lecture."),
+)
+#: A report about a matchup.
+COMPLAINT: Final = ("broken", "The second response seems to be cut off at the end.")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

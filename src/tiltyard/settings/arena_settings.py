@@ -106,7 +106,7 @@ class ArenaSettings:
     timezone: str = "UTC"
     #: What the board is sorted by from phase 3 on.
     order: Literal["conservative", "bradley-terry"] = "conservative"
-    #: The number of pairs in the largest planned roster: the family size for "order proven" marks.
+    #: The number of pairs in the largest planned roster, among which the error of settled orders is divided.
     proven_family: int | None = None
     #: When names are revealed. Revealed responses are no longer blind: they are served last, and not rated.
     reveal: Reveal = "session"

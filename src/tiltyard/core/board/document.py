@@ -120,10 +120,8 @@ class BoardDocument(ArenaBoard):
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"a board's document cannot be read: {error!r}") from None
         about = from_plain(_About, said)
-        # Earlier versions did not say what is settled, or how many votes would change first place.
-        board = from_plain(ArenaBoard, {"settled": None, "first_place": None, **said})
         return cls(
-            **_parts(board),
+            **_parts(from_plain(ArenaBoard, said)),
             arena=about.arena,
             source=about.source,
             position=about.position,
@@ -216,20 +214,13 @@ def row_to_dict(row: ArenaRow) -> dict[str, object]:
 
 
 def batch_to_dict(method: BradleyTerry) -> dict[str, object]:
-    """A batch method by name, with its parameters.
-
-    Before there was a limit on shares, documents did not name it: without one they still do not.
-    """
-    said = {"name": method.name, **asdict(method)}
-    if method.max_share is None:
-        del said["max_share"]
-    return said
+    """A batch method by name, with its parameters."""
+    return {"name": method.name, **asdict(method)}
 
 
 def batch_from_dict(said: Mapping[str, Any]) -> BradleyTerry:
-    """The method of `batch_to_dict`; what is not named has its default, but for the limit on shares, which is none."""
-    values = {"max_share": None, **said}
-    return BradleyTerry(**{name: value for name, value in values.items() if name != "name"})
+    """The method of `batch_to_dict`; what is not named has its default."""
+    return BradleyTerry(**{name: value for name, value in said.items() if name != "name"})
 
 
 def _serving(serving: ServingFairness) -> dict[str, object]:

@@ -8,23 +8,38 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from tiltyard.core.board.cross_check import BatchRatings
 from tiltyard.core.policy.state.standing import Standing
-from tiltyard.core.policy.validity.order_marks import LIKE_THESE, THESE, Scope, claimed_scopes
 from tiltyard.core.policy.validity.pair_levels import pair_levels
 from tiltyard.core.ratings.confidence_sequence import ConfidenceSequence
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.core.ratings.ranks import tier_numbers
 from tiltyard.core.ratings.sentences import first_of
 
-__all__ = ["Claims", "Settled", "claims_nothing", "claims_of", "settled_orders", "withdrawn_orders"]
+__all__ = [
+    "LIKE_THESE",
+    "THESE",
+    "Claims",
+    "Scope",
+    "Settled",
+    "claims_nothing",
+    "claims_of",
+    "settled_orders",
+    "withdrawn_orders",
+]
 
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
+
+#: What an order is settled for: the prompts of the arena, or the population that they are a sample of.
+Scope = Literal["these prompts", "prompts like these"]
+THESE: Scope = "these prompts"
+LIKE_THESE: Scope = "prompts like these"
 
 #: For each scope, whether the model of the row is settled above that of the column.
 Settled = Mapping[Scope, Bools]
@@ -54,12 +69,15 @@ def settled_orders(
     """The orders that batch ratings settle, however often one looks.
 
     Voters are a sample in both scopes. Where they are known but too few, nothing is settled; with a single prompt, nothing
-    for prompts like these, which is all that is said where prompts are free. ``family`` is the number of pairs of the largest roster that is planned.
+    for prompts like these. Free prompts are no fixed set: every vote may bring another one, so *these prompts* would be
+    others at each look, and only *prompts like these* is claimed. ``family`` is the number of pairs of the largest
+    roster that is planned.
     """
     rule = ConfidenceSequence(standing.policy.proven_alpha)
     level = pair_levels(standing, rule.alpha, family=family)
+    scopes = (LIKE_THESE,) if standing.policy.free_prompts else (THESE, LIKE_THESE)
     found: dict[Scope, Bools] = {}
-    for scope in claimed_scopes(standing.policy):
+    for scope in scopes:
         uncertainty = batch.these_prompts if scope == THESE else batch.uncertainty
         if uncertainty is None or batch.voters_lacking or (scope == LIKE_THESE and batch.prompts_lacking):
             found[scope] = np.zeros(level.shape, dtype=bool)

@@ -11,8 +11,7 @@ from tiltyard.core.board.arena_board import ArenaRow, FirstPlaceMargin, ShownOrd
 from tiltyard.core.board.cross_check import CrossCheckRow
 from tiltyard.core.board.document import BoardDocument
 from tiltyard.core.board.filtered import FilteredBoard
-from tiltyard.core.board.settled_order import claims_nothing
-from tiltyard.core.policy.validity.order_marks import LIKE_THESE, Scope
+from tiltyard.core.board.settled_order import LIKE_THESE, Scope, claims_nothing
 from tiltyard.core.ratings import Finding
 from tiltyard.web.pages.board_query import BoardQuery
 from tiltyard.web.pages.headline import Headline, PlaceWord, claimed_place, headline_of

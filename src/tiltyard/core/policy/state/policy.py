@@ -94,7 +94,7 @@ class Policy:
     #: Votes between evaluations, and how many consecutive ones must pass.
     evaluated_every: int = 250
     evaluations: int = 3
-    #: The significance level of the family of "order proven" marks.
+    #: The probability that anything a board ever calls settled is false.
     proven_alpha: float = 0.05
     #: A both-bad rate above this over the last ``both_bad_over`` votes raises a finding.
     both_bad_bar: float = 0.25

@@ -62,7 +62,7 @@ def make_snapshot(
             order=arena.settings.order,
             legacy_elo=following.rater.elo,
             batch=batch,
-            family=arena.settings.proven_family,
+            family=arena.settings.settled_family,
         )
     board = with_first_place(board, standing, following.rater, batch.method)
     if moment.source == HUMAN:
@@ -81,7 +81,7 @@ def make_snapshot(
             following.policy,
             following.settings,
             order=arena.settings.order,
-            proven_family=arena.settings.proven_family,
+            settled_family=arena.settings.settled_family,
             cross_check=batch.method,
         ),
     )

@@ -47,21 +47,21 @@ class BoardMethod:
     policy: Policy = field(default_factory=Policy)
     rater: RaterSettings = field(default_factory=RaterSettings)
     order: Order = "conservative"
-    proven_family: int | None = None
+    settled_family: int | None = None
     cross_check: BradleyTerry = field(default_factory=BradleyTerry)
 
     @classmethod
     def from_dict(cls, said: Mapping[str, Any]) -> BoardMethod:
         """The method of `to_dict`; what is not named has its default."""
         policy, rater = method_from_dict(said)
-        named = {name: said[name] for name in ("order", "proven_family") if name in said}
+        named = {name: said[name] for name in ("order", "settled_family") if name in said}
         return cls(policy, rater, **named, cross_check=batch_from_dict(said.get("cross_check", {})))
 
     def to_dict(self) -> dict[str, object]:
         """Plain values for JSON."""
         return method_to_dict(self.policy, self.rater) | {
             "order": self.order,
-            "proven_family": self.proven_family,
+            "settled_family": self.settled_family,
             "cross_check": batch_to_dict(self.cross_check),
         }
 

@@ -73,7 +73,7 @@ def settled_orders(
     others at each look, and only *prompts like these* is claimed. ``family`` is the number of pairs of the largest
     roster that is planned.
     """
-    rule = ConfidenceSequence(standing.policy.proven_alpha)
+    rule = ConfidenceSequence(standing.policy.settled_alpha)
     level = pair_levels(standing, rule.alpha, family=family)
     scopes = (LIKE_THESE,) if standing.policy.free_prompts else (THESE, LIKE_THESE)
     found: dict[Scope, Bools] = {}

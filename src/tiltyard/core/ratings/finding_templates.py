@@ -284,7 +284,7 @@ _ARENA: Mapping[str, Template] = {
         _(
             "The error of settled orders was divided among {planned} planned pairs of models, but there are {pairs} now."
         ),
-        _("Set proven_family to the number of pairs of the largest planned roster."),
+        _("Set settled_family to the number of pairs of the largest planned roster."),
     ),
     "filtered-board": Template(
         _(

@@ -120,10 +120,8 @@ class BoardView:
     retired: int
     #: ``None`` if no row has an interval.
     scale: IntervalScale | None
-    #: What may be said of the order in one sentence; ``None`` in phase 1, and on boards of earlier versions.
+    #: What may be said of the order in one sentence; ``None`` in phase 1.
     claim: Finding | None
-    #: Whether the board is of an earlier version, which claimed nothing.
-    earlier: bool
     #: Who is first, and how sure that is.
     headline: Headline
     #: How many votes would change that.
@@ -206,7 +204,6 @@ def full_view(document: BoardDocument, filtered: FilteredBoard | None = None) ->
         sum(line.retired for line in lines),
         interval_scale([line.drawn for line in lines if line.drawn is not None]),
         shown.settled,
-        earlier=shown.settled is None and shown.phase > 1,
         headline=headline_of(shown),
         first_place=shown.first_place,
     )

@@ -258,7 +258,7 @@ def test_prompts_needed_of_two_are_those_they_share_or_have_decided():
 
 
 @pytest.mark.parametrize(
-    "nonsense", [{"proven_alpha": 0.0}, {"proven_alpha": 1.0}, {"published_rd": 0.0}, {"stable_rd": 0.0}]
+    "nonsense", [{"settled_alpha": 0.0}, {"settled_alpha": 1.0}, {"published_rd": 0.0}, {"stable_rd": 0.0}]
 )
 def test_bars_that_no_rule_can_use_are_refused(nonsense):
     with pytest.raises(BadOption):

@@ -299,7 +299,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "published_coverage",
             "evaluated_every",
             "evaluations",
-            "proven_alpha",
+            "settled_alpha",
             "both_bad_bar",
             "both_bad_over",
             "form_votes",
@@ -343,7 +343,7 @@ LABELS: Mapping[str, str] = {
     "published_coverage": _("Publication: coverage"),
     "evaluated_every": _("Votes between evaluations"),
     "evaluations": _("Consecutive evaluations"),
-    "proven_alpha": _("Error of settled orders"),
+    "settled_alpha": _("Error of settled orders"),
     "both_bad_bar": _("Both-bad threshold"),
     "both_bad_over": _("Both-bad window"),
     "form_votes": _("Recent form"),
@@ -359,7 +359,7 @@ LABELS: Mapping[str, str] = {
     "snapshot_seconds": _("Time between boards"),
     "timezone": _("Time zone"),
     "order": _("Order of the board"),
-    "proven_family": _("Planned pairs of models"),
+    "settled_family": _("Planned pairs of models"),
     "reveal": _("When names are shown"),
     "session_votes": _("Votes in a session"),
     "shown_check": _("Votes before a look"),
@@ -427,7 +427,7 @@ MEANINGS: Mapping[str, str] = {
     "published_coverage": _("their mean prompt coverage, at least"),
     "evaluated_every": _("votes between evaluations"),
     "evaluations": _("consecutive evaluations at which the rules must hold"),
-    "proven_alpha": _("maximum probability that anything a board ever calls settled is false"),
+    "settled_alpha": _("maximum probability that anything a board ever calls settled is false"),
     "both_bad_bar": _("both-bad rate above which a finding is raised"),
     "both_bad_over": _("number of votes for that rate"),
     "form_votes": _("number of votes in a model's recent form"),
@@ -512,7 +512,7 @@ SETTINGS: Mapping[str, tuple[str, str]] = {
         _("how the board is ordered from phase 3 on. Applies from the next vote or change"),
         _("conservative or bradley-terry"),
     ),
-    "proven_family": (
+    "settled_family": (
         _(
             "number of pairs among which the error of settled orders is divided: the pairs of the largest "
             "planned set of models. Empty: four fifths for the models that are there before the first vote, the "

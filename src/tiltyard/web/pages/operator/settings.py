@@ -45,7 +45,7 @@ SETTING_CHOICES = {
     "live_votes": ("whole", "turn"),
     "erased_votes": ("anonymous", "removed"),
 }
-_NUMBERS = {"proven_family": "a number of pairs, or nothing", "session_votes": "a number of votes"} | {
+_NUMBERS = {"settled_family": "a number of pairs, or nothing", "session_votes": "a number of votes"} | {
     "live_prompt_characters": "a number of characters",
     "live_turns": "a number of turns",
     "live_answer_tokens": "a number of tokens",
@@ -55,7 +55,7 @@ _NUMBERS = {"proven_family": "a number of pairs, or nothing", "session_votes": "
 }
 #: Settings that may have no value.
 _OPTIONAL = frozenset(
-    {"proven_family", "embed_sites", "ageing_hours", "minute_limits"}
+    {"settled_family", "embed_sites", "ageing_hours", "minute_limits"}
     | {"live_retention_days", "remark_retention_days", "session_retention_days"}
     | {"live_budget_dollars", "live_day_dollars", "live_voter_day_dollars"}
 )

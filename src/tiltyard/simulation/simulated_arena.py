@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from tiltyard.core.board.cross_check import batch_ratings
 from tiltyard.core.board.settled_order import LIKE_THESE, settled_orders
-from tiltyard.core.policy.matchmaking.choice import Choice
+from tiltyard.core.policy.matchmaking.matchmaker import Choice
 from tiltyard.core.policy.state.events import NO_SESSION, Event
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.rating_fold import Rater, RaterSettings

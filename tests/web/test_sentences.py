@@ -17,7 +17,7 @@ from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.core.policy.validity.badges import established_rules, stable_rules
 from tiltyard.core.policy.validity.publication import publication_rules
-from tiltyard.core.policy.validity.rule_templates import RULES
+from tiltyard.core.policy.validity.rules import RULES
 from tiltyard.core.ratings import Finding
 from tiltyard.core.ratings.finding_templates import FINDINGS
 from tiltyard.core.ratings.sentences import first_of

@@ -365,13 +365,11 @@ ARENA: Study[SimulationSettings, SimulatedArenaResult] = Study(
         "tiltyard.core.board.settled_order",
         "tiltyard.core.ratings",
         "tiltyard.core.policy.state",
-        "tiltyard.core.policy.validity.pair_levels",
         "tiltyard.core.policy.validity.prompt_coverage",
         "tiltyard.core.policy.validity.evaluation",
         "tiltyard.core.policy.validity.pair_floors",
         "tiltyard.core.policy.validity.vote_forecast",
         "tiltyard.core.policy.validity.publication",
-        "tiltyard.core.policy.validity.rule_templates",
         "tiltyard.core.policy.validity.rules",
     ),
 )

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tiltyard.core.board.cross_check import BatchRatings, CrossCheck, cross_check
-from tiltyard.core.board.serving_fairness import ServingFairness, measure_serving, serving_findings
 from tiltyard.core.board.settled_order import (
     Claims,
     Scope,
@@ -22,7 +21,7 @@ from tiltyard.core.policy.state.standing import NEVER_ARRIVED_VOTES, Standing
 from tiltyard.core.policy.validity.badges import Badge, badge_of
 from tiltyard.core.policy.validity.consistency import consistency_scores
 from tiltyard.core.policy.validity.evaluation import EvaluationHistory
-from tiltyard.core.policy.validity.neighbours import pair_coverage_score
+from tiltyard.core.policy.validity.pair_floors import pair_coverage_score
 from tiltyard.core.policy.validity.prompt_coverage import ModelCoverage, band_top_coverage, coverage_of
 from tiltyard.core.policy.validity.publication import publication_rules
 from tiltyard.core.policy.validity.quality_floor import BothBadQuality, model_quality, quality_findings
@@ -35,6 +34,7 @@ from tiltyard.core.policy.validity.recent_form import (
     vote_record,
 )
 from tiltyard.core.policy.validity.rules import Rule, float_or_none
+from tiltyard.core.policy.validity.serving_fairness import ServingFairness, measure_serving, serving_findings
 from tiltyard.core.ratings import Finding
 from tiltyard.core.ratings.sentences import first_of
 from tiltyard.errors import BadOption

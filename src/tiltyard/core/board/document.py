@@ -16,11 +16,10 @@ from typing import Any
 from tiltyard.core.board.arena_board import ArenaBoard, ArenaRow, Order
 from tiltyard.core.board.plain_values import from_plain, to_plain
 from tiltyard.core.board.published_numbers import with_published_numbers
-from tiltyard.core.board.serving_fairness import ServingFairness
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.core.policy.state.rating_fold import RaterSettings
-from tiltyard.core.policy.validity.method_document import method_from_dict, method_to_dict
+from tiltyard.core.policy.state.rating_fold import RaterSettings, method_from_dict, method_to_dict
 from tiltyard.core.policy.validity.rules import float_or_none
+from tiltyard.core.policy.validity.serving_fairness import ServingFairness
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.errors import BadOption, InputError
 

@@ -13,8 +13,7 @@ from typing import Literal
 from markupsafe import Markup
 
 from tiltyard.core.board.arena_advice import arena_advice
-from tiltyard.core.policy.validity.rule_templates import RULES
-from tiltyard.core.policy.validity.rules import Rule
+from tiltyard.core.policy.validity.rules import RULES, Rule
 from tiltyard.core.ratings import Finding
 from tiltyard.core.ratings.finding_templates import FINDINGS
 from tiltyard.core.ratings.sentences import Language, sentence, template_of

@@ -6,14 +6,14 @@ import pytest
 from support.arena_logs import assert_same
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state import standing
-from tiltyard.core.policy.state.checkpoint import restore, save
 from tiltyard.core.policy.state.events import NO_SESSION, Event, Events
 from tiltyard.core.policy.state.pair_counts import PairCells, pair_key, unpack_pair_key
 from tiltyard.core.policy.state.policy import Lane, Policy
-from tiltyard.core.policy.state.recent_votes import RecentVotes
 from tiltyard.core.policy.state.session_memory import UNSEEN
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.state.strengths import Strengths
+from tiltyard.core.policy.state.vote_log import RecentVotes
+from tiltyard.core.policy.validity.fold_state import restore, save
 from tiltyard.errors import BadOption
 
 

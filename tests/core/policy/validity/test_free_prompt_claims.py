@@ -10,8 +10,7 @@ from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.core.policy.validity.badges import badge_of
 from tiltyard.core.policy.validity.consistency import consistency_scores
-from tiltyard.core.policy.validity.heatmap import coverage_heatmap
-from tiltyard.core.policy.validity.model_votes import VoteColumns, build_standing
+from tiltyard.core.policy.validity.model_votes import VoteColumns, build_standing, coverage_heatmap
 from tiltyard.core.policy.validity.pair_floors import floor_of
 from tiltyard.core.policy.validity.publication import publication_rules
 from tiltyard.core.policy.validity.quality_floor import quality_findings

@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse, Response
 from tiltyard.arena.content.answer_rows import validate_name
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.operators.arena_changes import change_settings
-from tiltyard.core.policy.validity.blind_votes import blind_votes_of_one
+from tiltyard.core.policy.validity.vote_forecast import blind_votes_of_one
 from tiltyard.errors import BadOption, InputError
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.access import registry_of

@@ -22,11 +22,9 @@ import numpy as np
 
 from standing import KINDS, served_and_voted
 from tiltyard.core.policy.matchmaking import (
-    contender_lane,
     coverage_lane,
-    exploration_lane,
-    prompt_choice,
-    uncertainty_lane,
+    pair_draws,
+    random_lanes,
 )
 from tiltyard.core.policy.matchmaking.eligible_pairs import EligiblePairs
 from tiltyard.core.policy.matchmaking.matchmaker import choose
@@ -112,19 +110,17 @@ def terms(standing: Standing) -> dict[str, Callable[[], object]]:
         "coverage: anchor_score": lambda: coverage_lane.anchor_score(field),
         "coverage: pair_news": lambda: coverage_lane.pair_novelty(standing, anchor),
         "coverage: whole, anchor given": lambda: coverage_lane.draw_coverage(field, rng, anchor=anchor),
-        "contender: floor_deficit": lambda: contender_lane.floor_deficit(standing, top[:-1], top[1:]),
-        "contender: anchor_weights": lambda: contender_lane.anchor_weights(field),
-        "contender: opponent_weights": lambda: contender_lane.opponent_weights(field, leader),
-        "uncertainty: anchor_weights": lambda: uncertainty_lane.anchor_weights(field),
-        "uncertainty: closeness": lambda: uncertainty_lane.closeness(standing, anchor),
-        "uncertainty: novelty": lambda: uncertainty_lane.novelty(standing, anchor),
-        "uncertainty: opponent_weights": lambda: uncertainty_lane.opponent_weights(field, anchor),
-        "exploration: scarcity": lambda: exploration_lane.scarcity(field),
-        "prompt: least_met": lambda: prompt_choice.draw_least_met_prompt(field, anchor, opponent, rng),
-        "prompt: most_needed": lambda: prompt_choice.draw_most_needed_prompt(field, anchor, opponent, rng),
-        "prompt: under_covered": lambda: prompt_choice.draw_under_covered_prompt(
-            field, anchor, opponent, rng
-        ),
+        "contender: floor_deficit": lambda: random_lanes.floor_deficit(standing, top[:-1], top[1:]),
+        "contender: anchor_weights": lambda: random_lanes.contender_anchors(field),
+        "contender: opponent_weights": lambda: random_lanes.contender_opponents(field, leader),
+        "uncertainty: anchor_weights": lambda: random_lanes.uncertain_anchors(field),
+        "uncertainty: closeness": lambda: random_lanes.closeness(standing, anchor),
+        "uncertainty: novelty": lambda: random_lanes.novelty(standing, anchor),
+        "uncertainty: opponent_weights": lambda: random_lanes.informative_opponents(field, anchor),
+        "exploration: scarcity": lambda: random_lanes.scarcity(field),
+        "prompt: least_met": lambda: pair_draws.draw_least_met_prompt(field, anchor, opponent, rng),
+        "prompt: most_needed": lambda: pair_draws.draw_most_needed_prompt(field, anchor, opponent, rng),
+        "prompt: under_covered": lambda: pair_draws.draw_under_covered_prompt(field, anchor, opponent, rng),
     }
 
 

@@ -1,1 +1,1 @@
-"""The validation suite: bars of the ranking policy, studies and marks. Run by developers; not part of the wheel."""
+"""The validation suite: bars of the ranking policy, and studies. Run by developers; not part of the wheel."""

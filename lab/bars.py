@@ -81,15 +81,13 @@ class SuiteSize:
     """The size of a run."""
 
     name: str
-    #: Seeds of most rows (of v1 too), of the other matchmakers, of the paired gain, of RDs; worlds of
-    #: intervals, clone worlds of each of four kinds, and pairs whose votes to a mark are counted.
+    #: Seeds of most rows (of v1 too), of the other matchmakers, of the paired gain, of RDs, and worlds
+    #: of intervals.
     seeds: int = 24
     others: int = 8
     paired: int = 100
     rds: int = 24
     worlds: int = 200
-    clones: int = 150
-    pairs: int = 1000
     #: Maximum votes of an arena. Rows that need more have no verdict.
     votes: int | None = None
 
@@ -103,7 +101,7 @@ class SuiteSize:
 
 SIZES: Mapping[str, SuiteSize] = {
     "full": SuiteSize("full"),
-    "small": SuiteSize("small", seeds=2, others=1, paired=2, rds=8, worlds=4, clones=1, pairs=2, votes=2_250),
+    "small": SuiteSize("small", seeds=2, others=1, paired=2, rds=8, worlds=4, votes=2_250),
 }
 
 

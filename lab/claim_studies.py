@@ -1,4 +1,4 @@
-"""Studies of claims about models: intervals, marks of proven order, RD."""
+"""Studies of claims about models: intervals, RD."""
 
 from __future__ import annotations
 
@@ -7,13 +7,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from lab.interval_coverage import centre_ratings
-from lab.mark_trials import (
-    FalseMarks,
-    FalseMarksSettings,
-    MarkVotesSettings,
-    false_marks_in_world,
-    votes_until_proven,
-)
 from tiltyard.core.battles import CodedBattles, Kind, Table
 from tiltyard.core.ratings.bradley_terry import BradleyTerry
 from tiltyard.core.ratings.glicko2 import Glicko2
@@ -22,12 +15,9 @@ from tiltyard.simulation.world_settings import WorldSettings, draw_world_of
 
 __all__ = [
     "COVERED",
-    "FALSE_MARKS",
-    "MARK_VOTES",
     "RD",
     "CoveredSettings",
     "CoveredShares",
-    "MarkVotes",
     "MeanRd",
     "RdSettings",
 ]
@@ -63,18 +53,6 @@ def measure_coverage(settings: CoveredSettings, seed: int) -> CoveredShares:
 
 
 @dataclass(frozen=True, slots=True)
-class MarkVotes:
-    """Direct votes until the pair was marked; ``None`` if it never was."""
-
-    votes: int | None
-
-
-def mark_votes(settings: MarkVotesSettings, seed: int) -> MarkVotes:
-    """How many direct votes a mark takes."""
-    return MarkVotes(votes_until_proven(settings, seed))
-
-
-@dataclass(frozen=True, slots=True)
 class RdSettings:
     """Equal models that meet in rounds, with one volatility."""
 
@@ -102,22 +80,6 @@ def mean_rd(settings: RdSettings, seed: int) -> MeanRd:
     return MeanRd(float(glicko2.fold(state, CodedBattles(a, b, kind)).rd.mean()))
 
 
-_MARKS = (
-    "tiltyard.core.battles",
-    "lab.claim_studies",
-    "lab.mark_trials",
-    "tiltyard.simulation.world_settings",
-    "tiltyard.simulation.worlds",
-    "tiltyard.core.ratings.newton",
-    "tiltyard.core.ratings.pairs",
-    "tiltyard.core.ratings.scoring",
-    "tiltyard.core.ratings.index_sums",
-    "tiltyard.core.policy.state.policy",
-    "tiltyard.core.policy.validity.mixture_martingale",
-    "tiltyard.core.policy.validity.order_marks",
-    "tiltyard.core.policy.validity.order_test",
-)
-
 COVERED: Study[CoveredSettings, CoveredShares] = Study(
     "covered",
     1,
@@ -131,12 +93,6 @@ COVERED: Study[CoveredSettings, CoveredShares] = Study(
         "tiltyard.simulation.world_settings",
         "tiltyard.simulation.worlds",
     ),
-)
-FALSE_MARKS: Study[FalseMarksSettings, FalseMarks] = Study(
-    "false-marks", 1, false_marks_in_world, FalseMarks, depends=_MARKS
-)
-MARK_VOTES: Study[MarkVotesSettings, MarkVotes] = Study(
-    "mark-votes", 1, mark_votes, MarkVotes, depends=_MARKS
 )
 RD: Study[RdSettings, MeanRd] = Study(
     "rd", 1, mean_rd, MeanRd, depends=("tiltyard.core.battles", "tiltyard.core.ratings", "lab.claim_studies")

@@ -11,10 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tiltyard.core.board.cross_check import BatchRatings, batch_ratings
-from tiltyard.core.board.settled_order import settled_orders
+from tiltyard.core.board.settled_order import LIKE_THESE, settled_orders
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.standing import Standing
-from tiltyard.core.policy.validity.order_marks import LIKE_THESE
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.core.ratings.variance import critical_value
 from tiltyard.simulation.live_worlds import LiveWorld, LiveWorldSettings, SimulatedLiveArena, draw_live_world

@@ -13,17 +13,8 @@ from functools import partial
 from types import MappingProxyType
 
 from lab.bars import BarThreshold, PolicyBar, StudyRuns, make_bar
-from lab.claim_studies import (
-    COVERED,
-    FALSE_MARKS,
-    MARK_VOTES,
-    RD,
-    CoveredSettings,
-    RdSettings,
-)
-from lab.mark_trials import FalseMarksSettings, MarkVotesSettings, false_mark_rates
+from lab.claim_studies import COVERED, RD, CoveredSettings, RdSettings
 from tiltyard.core.policy.state.policy import Fairness, Lane, Policy
-from tiltyard.core.policy.validity.order_marks import LIKE_THESE, THESE, Scope
 from tiltyard.simulation.matchmakers import MATCHMAKERS
 from tiltyard.simulation.simulated_arena import (
     ARENA,
@@ -35,7 +26,6 @@ from tiltyard.simulation.simulated_arena import (
 from tiltyard.simulation.studies import (
     MeanFigure,
     Median,
-    Proportion,
     median_figure,
     paired_difference,
     summarise,
@@ -51,7 +41,6 @@ MIN_SEEDS = 24
 MIN_RD_SEEDS = 8
 MIN_PAIRED_SEEDS = 100
 MIN_COVERAGE_WORLDS = 200
-MIN_CLONE_WORLDS = 600
 
 #: Votes of an arena by its number of models: under the policy, scoped, and under the others, who
 #: need longer to become official.
@@ -286,50 +275,6 @@ def intervals(runs: StudyRuns) -> PolicyBar:
     )
 
 
-def false_marks(scope: Scope, runs: StudyRuns) -> PolicyBar:
-    """A mark of proven order may be wrong in at most one arena in twenty, with any number of evaluations."""
-    found = {
-        f"SD {effect_sd:g}, {prompts} prompts": runs(
-            FALSE_MARKS, FalseMarksSettings(prompts=prompts, effect_sd=effect_sd), runs.size.clones
-        )
-        for effect_sd in (0.5, 1.0)
-        for prompts in (30, 100)
-    }
-
-    def rate(name: str | None) -> Proportion:
-        worlds = [one for kind, ones in found.items() for one in ones if name in (kind, None)]
-        rates = false_mark_rates(worlds)
-        return rates.these if scope == THESE else rates.like_these
-
-    share = rate(None)
-    return make_bar(
-        f"false-marks-{_short(scope)}",
-        f"arenas with a false mark of proven order on {scope}, 96 looks, clones",
-        share,
-        asked=BarThreshold(most=0.05, words="at most 0.05, upper limit at most 0.07"),
-        reached=share.value <= 0.05 and share.high <= 0.07,
-        decides=_decides(runs, share.n, MIN_CLONE_WORLDS),
-        beside={name: rate(name).value for name in found},
-    )
-
-
-def mark_power(gap: float, most: int, scope: Scope, runs: StudyRuns) -> PolicyBar:
-    """Marks must be given after a reasonable number of votes."""
-    n = runs.size.pairs
-    alone, in_family = (
-        [one.votes for one in runs(MARK_VOTES, MarkVotesSettings(gap, scope, family), n)]
-        for family in (1, 190)
-    )
-    return make_bar(
-        f"power-{gap:g}-{_short(scope)}",
-        f"direct votes until the order is proven on {scope}, gap {gap:g} (median)",
-        _median(alone),
-        asked=BarThreshold(most=most),
-        decides=_decides(runs, n),
-        beside={"one of 190 pairs": _middle(in_family)},
-    )
-
-
 def glicko2_rd(runs: StudyRuns) -> PolicyBar:
     """With the paper's volatility, RD stops falling, which is why our default differs."""
     n = runs.size.rds
@@ -363,10 +308,6 @@ def planted_first(runs: StudyRuns) -> PolicyBar:
     )
 
 
-def _short(scope: Scope) -> str:
-    return "these" if scope == THESE else "like-these"
-
-
 #: Rows by name, in the order of the table.
 ROWS: Mapping[str, Callable[[StudyRuns], PolicyBar]] = MappingProxyType(
     {
@@ -384,12 +325,6 @@ ROWS: Mapping[str, Callable[[StudyRuns], PolicyBar]] = MappingProxyType(
         "newcomer": newcomer,
         "first-place": first_place,
         "intervals": intervals,
-        "false-marks-these": partial(false_marks, THESE),
-        "false-marks-like-these": partial(false_marks, LIKE_THESE),
-        "power-40-these": partial(mark_power, 40.0, 1_000, THESE),
-        "power-40-like-these": partial(mark_power, 40.0, 1_000, LIKE_THESE),
-        "power-80-these": partial(mark_power, 80.0, 250, THESE),
-        "power-80-like-these": partial(mark_power, 80.0, 250, LIKE_THESE),
         "glicko-2": glicko2_rd,
         "planted": planted_first,
     }

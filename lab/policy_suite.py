@@ -74,6 +74,4 @@ def _size(name: str, seeds: int | None) -> SuiteSize:
         paired=seeds,
         rds=seeds,
         worlds=seeds,
-        clones=seeds,
-        pairs=seeds,
     )

@@ -20,9 +20,8 @@ from tiltyard.core.board.cross_check import (
     cross_check,
     votes_table,
 )
-from tiltyard.core.board.settled_order import settled_orders
+from tiltyard.core.board.settled_order import LIKE_THESE, THESE, settled_orders
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.core.policy.validity.order_marks import LIKE_THESE, THESE
 from tiltyard.core.ratings.index_sums import sum_by_index
 from tiltyard.core.ratings.newton import fit_pairs
 from tiltyard.core.ratings.pairs import PairScores

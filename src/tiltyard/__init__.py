@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from tiltyard.client import AsyncClient, Client
     from tiltyard.core.battles import Battle, Label, Outcome, Table
     from tiltyard.core.board import Board, Row, make_board
-    from tiltyard.core.policy.matchmaking.choice import Choice
-    from tiltyard.core.policy.matchmaking.matchmaker import choose
+    from tiltyard.core.policy.matchmaking.matchmaker import Choice, choose
     from tiltyard.core.policy.state.policy import Policy
     from tiltyard.core.policy.state.rating_fold import Rater, RaterSettings
     from tiltyard.core.policy.state.standing import Standing
@@ -114,7 +113,7 @@ _HOMES = {
     "Battle": "tiltyard.core.battles",
     "Board": "tiltyard.core.board",
     "BradleyTerry": "tiltyard.core.ratings",
-    "Choice": "tiltyard.core.policy.matchmaking.choice",
+    "Choice": "tiltyard.core.policy.matchmaking.matchmaker",
     "Client": "tiltyard.client",
     "Elo": "tiltyard.core.ratings",
     "Finding": "tiltyard.core.ratings",

@@ -7,18 +7,16 @@ import pytest
 
 from lab import policy_bars
 from lab.bars import SIZES, BarThreshold, PolicyBar, StudyRuns, make_bar
-from lab.claim_studies import RD, CoveredSettings, RdSettings, mark_votes, measure_coverage
-from lab.mark_trials import MarkVotesSettings
+from lab.claim_studies import RD, CoveredSettings, RdSettings, measure_coverage
 from lab.policy_suite import ROWS, SuiteResult, bar_names, run_suite
 from support.arena_results import result
-from tiltyard.core.policy.validity.order_marks import LIKE_THESE
 from tiltyard.errors import BadOption
 from tiltyard.simulation.result_cache import from_plain, to_plain
 from tiltyard.simulation.simulated_arena import ARENA
 from tiltyard.simulation.studies import MeanFigure, Median, Study, proportion
 from tiltyard.simulation.world_settings import WorldSettings
 
-TINY = replace(SIZES["small"], seeds=1, others=1, paired=1, worlds=1, clones=1, pairs=1, votes=600)
+TINY = replace(SIZES["small"], seeds=1, others=1, paired=1, worlds=1, votes=600)
 
 
 def tiny_runs(size=TINY):
@@ -28,10 +26,7 @@ def tiny_runs(size=TINY):
 @pytest.fixture(scope="module")
 def bars():
     """Every row of tiny arenas and, where claims are studied, a fraction of their size."""
-    marks, pair = policy_bars.FalseMarksSettings, policy_bars.MarkVotesSettings
     quick = {
-        "FalseMarksSettings": lambda **these: marks(models=4, votes=400, peeks=8, **these),
-        "MarkVotesSettings": lambda gap, scope, family: pair(gap, scope, family, most=400),
         "CoveredSettings": lambda: CoveredSettings(battles=2_000),
     }
     runs = tiny_runs()
@@ -198,11 +193,6 @@ def test_the_clustered_interval_covers_where_the_battle_level_one_does_not():
     shares = [measure_coverage(wide, seed) for seed in range(12)]
     assert sum(one.by_prompt for one in shares) / 12 > 0.85
     assert sum(one.by_battle for one in shares) / 12 < 0.6
-
-
-def test_votes_to_a_mark_are_none_where_it_never_comes():
-    assert mark_votes(MarkVotesSettings(200.0, LIKE_THESE, most=1000), 0).votes is not None
-    assert mark_votes(MarkVotesSettings(0.0, LIKE_THESE, family=190, most=50), 0).votes is None
 
 
 def test_rd_of_equal_models_stops_near_60_with_the_textbooks_volatility():

@@ -29,7 +29,7 @@ SENTENCE = "No model can be told apart from another yet."
 NOTE = "enough votes seen; no order settled"
 #: What a page would say if it claimed an order.
 CLAIMS = re.compile(
-    r"settled above|order proven|share first|first place|tier \d|best model|better than|ahead", re.IGNORECASE
+    r"settled above|share first|first place|tier \d|best model|better than|ahead", re.IGNORECASE
 )
 
 

@@ -25,7 +25,7 @@ from tiltyard.core.judging.diagnostics import JudgeDiagnostics, judge_findings
 from tiltyard.core.judging.question import Question, QuestionPurpose
 from tiltyard.core.judging.verdict import PARSER_VERSION, QuestionState, VerdictForm, VerdictStep
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.core.policy.validity.rule_templates import RULES
+from tiltyard.core.policy.validity.rules import RULES
 from tiltyard.core.ratings import BradleyTerry, Elo, Glicko2, OnlineBradleyTerry
 from tiltyard.core.ratings.finding_templates import FINDINGS
 from tiltyard.files import open_battles, write_battles

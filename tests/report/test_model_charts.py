@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tiltyard.core.policy.validity.evaluation import ConfidencePoint
-from tiltyard.core.policy.validity.heatmap import Heatmap
+from tiltyard.core.policy.validity.model_votes import Heatmap
 from tiltyard.report.chart_theme import COLOURS, chart_labels, render_svg
 from tiltyard.report.model_charts import (
     OpponentScore,

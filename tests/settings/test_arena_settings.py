@@ -7,7 +7,9 @@ from tiltyard.settings.arena_settings import ArenaSettings
 
 
 def test_settings_survive_a_round_trip():
-    settings = ArenaSettings(visibility="closed", undo_seconds=0, timezone="Europe/Berlin", proven_family=190)
+    settings = ArenaSettings(
+        visibility="closed", undo_seconds=0, timezone="Europe/Berlin", settled_family=190
+    )
     assert ArenaSettings.from_dict(settings.to_dict()) == settings
     assert ArenaSettings.from_dict({}) == ArenaSettings()
 
@@ -41,10 +43,10 @@ def test_settings_survive_a_round_trip():
         ("ageing_hours", -1),
         ("ageing_hours", 721),
         ("ageing_hours", "24"),
-        ("proven_family", 0),
-        ("proven_family", True),
-        ("proven_family", 1.5),
-        ("proven_family", 2**63),
+        ("settled_family", 0),
+        ("settled_family", True),
+        ("settled_family", 1.5),
+        ("settled_family", 2**63),
     ],
 )
 def test_nonsense_is_refused_by_name(field, value):

@@ -102,12 +102,6 @@ def test_a_runaway_model_loses_one_decisive_vote_in_fifty():
     assert (some.strength[best] - some.strength[others].mean()) * POINTS_PER_LOGIT > 400
 
 
-def test_clones_with_the_same_effects_are_liked_alike_by_every_voter():
-    some = world("clone+voters", same_effects=True)
-    assert some.crowd is not None
-    np.testing.assert_array_equal(some.crowd.effect[0::2], some.crowd.effect[1::2])
-
-
 def test_names_combine_and_unknown_ones_are_refused():
     both = hostile_world("equal+heavy-voters", KIND)
     assert (both.strength_sd, both.voters, both.voter_pareto) == (0.0, 200, 1.1)

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lab.claim_studies import FALSE_MARKS
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.errors import BadOption
@@ -277,13 +276,10 @@ def test_the_truth_follows_models_that_drift_and_leave():
     assert arena.truth.order(0).tolist() == arena.world.true_order(these_prompts=True).tolist()
 
 
-@pytest.mark.parametrize(
-    ("study", "module"), [(ARENA, "tiltyard.simulation.simulated_arena"), (FALSE_MARKS, "lab.mark_trials")]
-)
-def test_everything_a_result_comes_from_is_among_what_it_depends_on(study, module):
+def test_everything_a_result_comes_from_is_among_what_it_depends_on():
     """Follow imports from the module of the study; what only runs or keeps studies moves no number."""
     beside = {"tiltyard.errors", "tiltyard.compiled_kernels", "tiltyard.simulation.studies"}
-    seen, ahead = set(), [module]
+    seen, ahead = set(), ["tiltyard.simulation.simulated_arena"]
     while ahead:
         name = ahead.pop()
         if name in seen or name in beside:
@@ -293,7 +289,7 @@ def test_everything_a_result_comes_from_is_among_what_it_depends_on(study, modul
             if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in {"lab", "tiltyard"}:
                 ahead += [_module(node.module, alias.name) for alias in node.names]
     assert not {
-        name for name in seen if not any(name == one or name.startswith(f"{one}.") for one in study.depends)
+        name for name in seen if not any(name == one or name.startswith(f"{one}.") for one in ARENA.depends)
     }
 
 

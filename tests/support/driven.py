@@ -28,9 +28,9 @@ from tiltyard.arena.rating.rater_progress import event_time, log_head, read_rate
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.client import Client
 from tiltyard.core.battles import Kind
-from tiltyard.core.policy.state.checkpoint import save
+from tiltyard.core.policy.state.rating_fold import method_from_dict
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
-from tiltyard.core.policy.validity.method_document import method_from_dict
+from tiltyard.core.policy.validity.fold_state import save
 from tiltyard.errors import TiltyardError
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.simulation.world_settings import WorldSettings, draw_world_of

@@ -17,7 +17,6 @@ from tiltyard.core.board.document import BoardDocument, BoardMethod, document_ha
 from tiltyard.core.policy.state.events import Event, Events
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
-from tiltyard.core.policy.validity.proven_orders import proven_orders
 
 PROMPTS, PARTS = 12, 4
 POLICY = Policy(window=200, evaluated_every=100, session_pairs=3, sessions_kept=8, form_votes=4)
@@ -82,7 +81,6 @@ def board(following: ArenaFold) -> BoardDocument:
         following.history,
         legacy_elo=following.rater.elo,
         batch=batch_ratings(standing),
-        proven=proven_orders(standing),
     )
     return BoardDocument.of(
         made,

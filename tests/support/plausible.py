@@ -53,7 +53,7 @@ _settings = st.dictionaries(
             "snapshot_seconds",
             "timezone",
             "order",
-            "proven_family",
+            "settled_family",
             "reveal",
             "session_votes",
             "shown_check",

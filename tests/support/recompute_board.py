@@ -53,7 +53,7 @@ half = unit * np.sqrt(np.max([np.diag(v) for v in V], axis=0)) * student.ppf(0.9
 
 # What is settled: alpha is shared by arrival, and a sequence that may be looked at again.
 alpha, arrived = (
-    board["method"]["policy"]["proven_alpha"],
+    board["method"]["policy"]["settled_alpha"],
     {row["model"]: row["arrived"] for row in board["rows"]},
 )
 founders, place = sum(votes == 0 for votes in arrived.values()), np.empty(m)

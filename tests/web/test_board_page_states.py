@@ -15,7 +15,6 @@ from support.rewritten_logs import allow_rewriting
 from support.served import make_token, served
 from support.shown_boards import NAMES, PAGE, Rows, board, shown_board, table_of
 from support.voted_arenas import close_window, lay_votes, rate
-from tiltyard.core.board.document import canonical_json
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.pages import paths
@@ -95,45 +94,6 @@ def test_each_phase_shows_what_it_has_and_says_why_the_rest_is_missing(server, t
     assert all(row[2][1].startswith("rating") is (phase > 2) for row in rows)
 
 
-def test_a_board_of_an_earlier_version_shows_its_places_and_claims_nothing(server, template, tmp_path):
-    with fresh_database(server, template) as database:
-        shown_board(database, votes=600, names=NAMES[:5], judged=0, excluded=False, retired=False)
-        with connect(database) as connection:
-            (written,) = connection.execute(
-                "SELECT document FROM snapshots WHERE source = 0 ORDER BY position DESC LIMIT 1"
-            ).fetchone()
-            document = json.loads(written)
-            del document["settled"]
-            for row in document["rows"]:
-                for claim in ("rank_low", "rank_high", "tier", "settled"):
-                    del row[claim]
-            earlier = canonical_json(document)
-            connection.execute(
-                "UPDATE snapshots SET document = %s, sha256 = %s WHERE document = %s",
-                (earlier.decode(), hashlib.sha256(earlier).digest(), written),
-            )
-        with served(database, folder=tmp_path) as running:
-            reader = running.client()
-            assert "settled" not in reader.get("/api/v1/arenas/arena/board").json()
-            html = board(reader).text
-            filtered = board(reader, category="maths").text
-            front = reader.get("/", headers=PAGE).text
-            model = reader.get(f"/arenas/arena/models/{NAMES[0]}", headers=PAGE).text
-            said = reader.get("/arenas/arena/board.json").json()
-    assert "This board was published before boards said what is settled." in html
-    assert [row[0] for row in table_of(html)[1]] == [(str(k), "") for k in range(1, 6)]
-    assert "tier-line" not in html
-    assert [(row["place"], row["rank_low"], row["tier"]) for row in said["rows"]] == [
-        (k, None, None) for k in range(1, 6)
-    ]
-    assert said["settled"] == [None]
-    assert "before boards said" not in filtered
-    assert 'class="board-claim' in filtered
-    assert "No order is claimed yet." in front
-    assert NAMES[0] not in front
-    assert 'class="board-claim' not in model
-
-
 def test_an_arena_without_votes_or_without_a_board_has_a_page(server, template, tmp_path):
     with fresh_database(server, template) as database:
         made_arena(database, 3, 3)
@@ -187,7 +147,7 @@ def test_a_model_that_won_every_vote_is_named_with_what_that_means(server, templ
             html, said = board(reader).text, reader.get("/api/v1/arenas/arena/board").json()
     best = said["rows"][0]
     assert (best["record"]["losses"], best["record"]["ties"], best["bradley_terry"]) == (0, 0, None)
-    assert (best["rank_low"], best["rank_high"], best["settled"], best["proven"]) == (1, 4, [], [])
+    assert (best["rank_low"], best["rank_high"], best["settled"]) == (1, 4, [])
     assert "only-wins" in {finding["name"] for finding in said["cross_check"]["findings"]}
     assert f"{best['model']} won every battle" in html
     assert "None of its orders can be settled before it loses or ties a vote" in html

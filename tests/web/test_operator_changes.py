@@ -283,7 +283,7 @@ def test_the_phase_is_confirmed_and_then_changed(running):
 
 def test_settings_are_reviewed_and_then_saved(running):
     client = signed(running)
-    form = {"title": f"New {HOSTILE}", "undo_seconds": "5", "proven_family": "100", "visibility": "closed"}
+    form = {"title": f"New {HOSTILE}", "undo_seconds": "5", "settled_family": "100", "visibility": "closed"}
     page = client.get("/operator/arenas/arena/settings/review", params=form).text
     assert "<script>alert" not in page
     assert audited(running) == []
@@ -297,15 +297,15 @@ def test_settings_are_reviewed_and_then_saved(running):
     located(
         client.post("/operator/arenas/arena/settings", data=form), "unchanged", "arenas", "arena", "settings"
     )
-    for wrong in ({"undo_seconds": "x"}, {"undo_seconds": "-1"}, {"proven_family": "-1"}, {"title": "\n"}):
+    for wrong in ({"undo_seconds": "x"}, {"undo_seconds": "-1"}, {"settled_family": "-1"}, {"title": "\n"}):
         for answer in (
             client.get("/operator/arenas/arena/settings/review", params=wrong),
             client.post("/operator/arenas/arena/settings", data=wrong),
         ):
             assert answer.status_code == 422
     assert len(audited(running)) == 1
-    client.post("/operator/arenas/arena/settings", data={"proven_family": ""})
-    assert audited(running)[-1][2]["settings"]["proven_family"] is None
+    client.post("/operator/arenas/arena/settings", data={"settled_family": ""})
+    assert audited(running)[-1][2]["settings"]["settled_family"] is None
 
 
 # Voters

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tiltyard.core.policy.validity.evaluation import ConfidencePoint
-from tiltyard.core.policy.validity.heatmap import Heatmap
+from tiltyard.core.policy.validity.model_votes import Heatmap
 from tiltyard.report.board_charts import Spec, chart_data, need_charts, thin_evenly
 from tiltyard.report.chart_theme import (
     COLOURS,

@@ -106,8 +106,8 @@ class ArenaSettings:
     timezone: str = "UTC"
     #: What the board is sorted by from phase 3 on.
     order: Literal["conservative", "bradley-terry"] = "conservative"
-    #: The number of pairs in the largest planned roster: the family size for "order proven" marks.
-    proven_family: int | None = None
+    #: The number of pairs in the largest planned roster, among which the error of settled orders is divided.
+    settled_family: int | None = None
     #: When names are revealed. Revealed responses are no longer blind: they are served last, and not rated.
     reveal: Reveal = "session"
     #: The number of votes after which names are revealed, if `reveal` is ``session``.
@@ -160,12 +160,12 @@ class ArenaSettings:
             value = getattr(self, name)
             if not _is_number(value) or not least <= value <= most:
                 raise BadOption(f"{name} is {value!r}; expected seconds between {least:g} and {most:g}")
-        if self.proven_family is not None and (
-            not isinstance(self.proven_family, int)
-            or isinstance(self.proven_family, bool)
-            or not 1 <= self.proven_family < 2**62
+        if self.settled_family is not None and (
+            not isinstance(self.settled_family, int)
+            or isinstance(self.settled_family, bool)
+            or not 1 <= self.settled_family < 2**62
         ):
-            raise BadOption(f"proven_family is {self.proven_family!r}; expected a number of pairs, or none")
+            raise BadOption(f"settled_family is {self.settled_family!r}; expected a number of pairs, or none")
         _check_counts(self)
         if self.ageing_hours is not None and not (
             _is_number(self.ageing_hours) and 0 <= self.ageing_hours <= _MAX_AGEING_HOURS

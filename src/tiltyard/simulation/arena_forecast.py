@@ -16,8 +16,8 @@ from pathlib import Path
 
 from tiltyard._version import __version__
 from tiltyard.core.policy.state.policy import Fairness, Policy
-from tiltyard.core.policy.validity.lane_mix import is_mix_feasible
 from tiltyard.core.policy.validity.publication import pairs_needed
+from tiltyard.core.policy.validity.serving_fairness import is_mix_feasible
 from tiltyard.errors import BadOption
 from tiltyard.report.simulation import simulation_markdown, simulation_sentence
 from tiltyard.simulation.matchmakers import MATCHMAKERS

@@ -12,9 +12,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from tiltyard.core.policy.matchmaking.choice import Choice
 from tiltyard.core.policy.matchmaking.eligible_pairs import draw_index
-from tiltyard.core.policy.matchmaking.matchmaker import choose
+from tiltyard.core.policy.matchmaking.matchmaker import Choice, choose
 from tiltyard.core.policy.state.policy import Lane
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.errors import BadOption, NoMatchup

@@ -13,14 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tiltyard.core.board.cross_check import batch_ratings
-from tiltyard.core.board.settled_order import settled_orders
-from tiltyard.core.policy.matchmaking.choice import Choice
+from tiltyard.core.board.settled_order import LIKE_THESE, settled_orders
+from tiltyard.core.policy.matchmaking.matchmaker import Choice
 from tiltyard.core.policy.state.events import NO_SESSION, Event, Events
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.rating_fold import Rater, RaterSettings
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.evaluation import Evaluation, EvaluationHistory, evaluate
-from tiltyard.core.policy.validity.order_marks import LIKE_THESE
 from tiltyard.core.ratings.glicko2 import Glicko2
 from tiltyard.errors import BadOption
 from tiltyard.simulation.arena_observers import (
@@ -360,14 +359,11 @@ ARENA: Study[SimulationSettings, SimulatedArenaResult] = Study(
         "tiltyard.core.board.settled_order",
         "tiltyard.core.ratings",
         "tiltyard.core.policy.state",
-        "tiltyard.core.policy.validity.order_marks",
-        "tiltyard.core.policy.validity.pair_levels",
         "tiltyard.core.policy.validity.prompt_coverage",
         "tiltyard.core.policy.validity.evaluation",
         "tiltyard.core.policy.validity.pair_floors",
         "tiltyard.core.policy.validity.vote_forecast",
         "tiltyard.core.policy.validity.publication",
-        "tiltyard.core.policy.validity.rule_templates",
         "tiltyard.core.policy.validity.rules",
     ),
 )

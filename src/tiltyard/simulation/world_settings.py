@@ -56,8 +56,6 @@ class WorldSettings:
     close_top: bool = True
     #: Models are equal in pairs, where any claim of an order is false.
     clones: bool = False
-    #: Clones are equal on each prompt, not only over the population of prompts.
-    same_effects: bool = False
     #: Spread of the effects of model × prompt, in logits.
     effect_sd: float = 0.5
     ties: float = 0.16
@@ -159,8 +157,6 @@ def draw_world_of(settings: WorldSettings, rng: np.random.Generator) -> World:
     effect = rng.normal(0.0, settings.effect_sd, (m, settings.prompts))
     if settings.clones:
         strength = np.repeat(strength[::2], 2)[:m]
-    if settings.clones and settings.same_effects:
-        effect = np.repeat(effect[::2], 2, axis=0)[:m]
     dead = rng.choice(settings.prompts, settings.dead_prompts, replace=False) if settings.dead_prompts else ()
     chosen = _chosen(settings, rng)
     width = len(str(m - 1))
@@ -217,8 +213,6 @@ def _crowd(settings: WorldSettings, rng: np.random.Generator) -> Crowd | None:
         return None
     shares = _pareto_shares(settings.voters, settings.voter_pareto, rng)
     effect = rng.normal(0.0, settings.voter_sd, (settings.models, settings.voters))
-    if settings.clones and settings.same_effects:
-        effect = np.repeat(effect[::2], 2, axis=0)[: settings.models]
     even = np.full(settings.voters, 1.0 / settings.voters)
     return Crowd(effect, settings.voter_sd, even if shares is None else shares)
 

@@ -19,8 +19,8 @@ from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind
 from tiltyard.core.board.cross_check import batch_ratings
+from tiltyard.core.policy.state.rating_fold import method_from_dict
 from tiltyard.core.policy.state.standing import Standing
-from tiltyard.core.policy.validity.method_document import method_from_dict
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.errors import BadOption, NotFound
 from tiltyard.files.battle_source import open_battles

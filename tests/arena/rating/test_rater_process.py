@@ -565,7 +565,7 @@ def test_an_allowance_is_a_share_of_the_time_and_saves_up_to_a_limit():
 
 
 def test_a_board_says_when_more_models_play_than_were_planned(make_yard, connection):
-    yard = make_yard(settings=ArenaSettings(proven_family=3, snapshot_seconds=0.05))
+    yard = make_yard(settings=ArenaSettings(settled_family=3, snapshot_seconds=0.05))
     yard.age()
     rate(led(yard, connection))
     assert "family-outgrown" in {finding["name"] for finding in json.loads(snapshots(yard)[0][6])["findings"]}

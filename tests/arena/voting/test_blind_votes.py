@@ -17,8 +17,8 @@ from tiltyard.arena.voting.rater_lists import RaterLists
 from tiltyard.arena.voting.revealed_names import RevealedNames
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind
-from tiltyard.core.policy.state.checkpoint import save
 from tiltyard.core.policy.state.strengths import Strengths
+from tiltyard.core.policy.validity.fold_state import save
 from tiltyard.errors import Closed, Expired
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings

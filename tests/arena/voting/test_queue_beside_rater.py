@@ -17,8 +17,8 @@ from tiltyard.arena.rating.log_replay import replay_log
 from tiltyard.arena.rating.rater_process import ArenaRater, RaterPace, RaterProcess
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind
-from tiltyard.core.policy.state.checkpoint import save
 from tiltyard.core.policy.state.strengths import Strengths
+from tiltyard.core.policy.validity.fold_state import save
 from tiltyard.errors import Expired, TiltyardError
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.arena_settings import ArenaSettings

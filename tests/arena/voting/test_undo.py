@@ -18,8 +18,8 @@ from tiltyard.arena.rating.rater_process import RaterPace, RaterProcess
 from tiltyard.arena.voting.matchup_lifecycle import REOPENED_SECONDS
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind
-from tiltyard.core.policy.state.checkpoint import save
 from tiltyard.core.policy.state.strengths import Strengths
+from tiltyard.core.policy.validity.fold_state import save
 from tiltyard.errors import Closed, Expired
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.arena_settings import ArenaSettings

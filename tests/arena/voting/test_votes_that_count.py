@@ -18,9 +18,9 @@ from tiltyard.arena.voting.admissions import admit_votes
 from tiltyard.arena.voting.own_votes import read_own_counts, read_own_recent
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind
-from tiltyard.core.policy.state.checkpoint import save
 from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.core.policy.state.vote_marks import VoteMark
+from tiltyard.core.policy.validity.fold_state import save
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.arena_settings import ArenaSettings
 

@@ -12,7 +12,6 @@ from tiltyard.core.board.arena_board import make_arena_board
 from tiltyard.core.board.cross_check import batch_ratings
 from tiltyard.core.policy.validity.badges import Badge
 from tiltyard.core.policy.validity.evaluation import EvaluationHistory, evaluate
-from tiltyard.core.policy.validity.proven_orders import proven_orders
 from tiltyard.errors import BadOption
 
 LOOKS = (250, 500, 750)
@@ -79,13 +78,11 @@ def test_the_order_follows_the_phase_of_the_policy(phase, order, first, shown):
 
 def test_phase_1_shows_what_a_board_showed_before_and_nothing_new():
     standing = settled(phase=1)
-    above = np.ones((3, 3), dtype=bool)
     board = make_arena_board(
         standing,
         held(standing),
         legacy_elo=np.array([1500.0, 1510.0, 1490.0]),
         batch=batch_ratings(standing),
-        proven={"these prompts": above},
     )
     assert models_of(board) == ["m1", "m0", "m2"]
     assert (board.status, board.official_since, board.rules, board.band_coverage) == (None, None, (), None)
@@ -171,7 +168,6 @@ def test_models_of_another_group_have_no_place_in_a_batch_order():
             {"batch": batch_ratings(arena([1, 2]))},
             r"batch has shape \(2,\); expected one rating for each of 3",
         ),
-        ({}, {"proven": {"x": np.zeros((2, 2), bool)}}, r"proven 'x' has shape \(2, 2\); expected \(3, 3\)"),
     ],
 )
 def test_what_cannot_be_ordered_is_refused(policy, options, message):
@@ -220,7 +216,7 @@ def test_a_row_holds_everything_that_is_shown_of_a_model():
     assert row.form.letters == "WWWWWWLTB"
     assert row.badge is Badge.PROVISIONAL
     assert [rule.name for rule in row.waiting] == ["decisive-votes", "established-coverage"]
-    assert (row.delta, row.proven, row.legacy_elo, row.bradley_terry) == (None, (), None, None)
+    assert (row.delta, row.settled, row.legacy_elo, row.bradley_terry) == (None, (), None, None)
 
 
 def test_a_board_is_calibrating_until_the_rules_have_held_in_a_row():
@@ -332,70 +328,12 @@ def test_delta_is_against_an_evaluation_ago():
     assert [row.delta for row in board.rows] == [12.0] * 3
 
 
-def above(m, *pairs):
-    found = np.zeros((m, m), dtype=bool)
-    for one, other in pairs:
-        found[one, other] = True
-    return found
-
-
-def test_direct_votes_are_a_second_witness_of_what_is_settled():
-    standing = noisy(1, [2.0, 0.02, 0.0, -2.0])
-    every = above(4, (0, 1), (1, 2), (2, 3))
-    board = make_arena_board(
-        standing,
-        EvaluationHistory(),
-        batch=batch_ratings(standing),
-        proven={"these prompts": every, "prompts like these": above(4, (2, 3))},
-    )
-    assert [bool(row.settled) for row in board.rows] == [True, False, True, False]
-    assert [row.proven for row in board.rows] == [
-        ("these prompts",),
-        (),
-        ("these prompts", "prompts like these"),
-        (),
-    ]
-
-
-def test_direct_votes_prove_nothing_that_is_not_settled():
-    """All votes are one person's: each of their marks may be true for nobody else."""
-    standing = arena([1700, 1600, 1500])
-    for prompt in [*range(6)] * 20:
-        for a, b in ((0, 1), (0, 2), (1, 2)):
-            standing.vote(a, b, prompt, A, 7)
-    marks = proven_orders(standing)
-    assert marks["these prompts"].any()
-    for batch in (batch_ratings(standing), None):
-        board = make_arena_board(standing, EvaluationHistory(), batch=batch, proven=marks)
-        assert not any(row.proven for row in board.rows)
-        reverse = {scope: mark.T for scope, mark in marks.items()}
-        board = make_arena_board(standing, EvaluationHistory(), batch=batch, proven=reverse)
-        assert "order-disproven" not in named(board)
-
-
-def test_a_mark_against_the_order_shown_is_a_finding():
+def test_an_order_that_the_batch_settles_against_the_board_is_a_finding():
     standing = noisy(8, [0.0, 2.0, 1.0], rating=[1900, 1700, 1500])
-    marks = {"these prompts": above(3, (1, 0), (2, 0), (1, 2))}
-    board = make_arena_board(standing, EvaluationHistory(), batch=batch_ratings(standing), proven=marks)
-    (found,) = (one for one in board.findings if one.name == "order-disproven")
-    assert "m1 above m0 on these prompts, m2 above m0 on these prompts." in found.text
-    assert [row.proven for row in board.rows] == [(), ("these prompts",), ()]
-
-
-def test_marks_of_retired_models_contradict_nothing():
-    standing = noisy(8, [0.0, 2.0, 1.0], rating=[1900, 1700, 1500], retired=[1])
-    marks = {"these prompts": above(3, (1, 0))}
-    board = make_arena_board(standing, EvaluationHistory(), batch=batch_ratings(standing), proven=marks)
-    assert "order-disproven" not in named(board)
-
-
-def test_votes_that_prove_the_other_order_are_found_by_marks_and_by_the_batch():
-    standing = noisy(8, [0.0, 2.0, 1.0], rating=[1900, 1700, 1500])
-    board = make_arena_board(
-        standing, EvaluationHistory(), batch=batch_ratings(standing), proven=proven_orders(standing)
-    )
-    assert {"order-disproven", "orders-disagree"} <= set(named(board))
+    board = make_arena_board(standing, EvaluationHistory(), batch=batch_ratings(standing))
+    assert "orders-disagree" in named(board)
     assert [pair.below for pair in board.cross_check.disagreements] == ["m1", "m2"]
+    assert board.settled.values["case"] == "contradicted"
 
 
 def test_findings_of_quality_and_of_others_are_shown():

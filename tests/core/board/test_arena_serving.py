@@ -3,8 +3,8 @@
 import pytest
 
 from support.boarded_arenas import arena
-from tiltyard.core.board.serving_fairness import measure_serving, serving_findings
 from tiltyard.core.policy.state.policy import Lane
+from tiltyard.core.policy.validity.serving_fairness import measure_serving, serving_findings
 
 
 def test_before_any_matchup_nothing_is_said_of_exposures():

@@ -20,7 +20,6 @@ from tiltyard.core.board.document import (
 )
 from tiltyard.core.board.published_numbers import published_number
 from tiltyard.core.policy.validity.evaluation import EvaluationHistory
-from tiltyard.core.policy.validity.proven_orders import proven_orders
 from tiltyard.errors import BadOption, InputError
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, 5, tzinfo=UTC)
@@ -35,7 +34,6 @@ def whole_board(standing=None, **rest):
         EvaluationHistory(),
         legacy_elo=elo,
         batch=batch_ratings(standing),
-        proven=proven_orders(standing),
         **rest,
     )
 

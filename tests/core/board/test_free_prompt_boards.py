@@ -5,12 +5,10 @@ import numpy as np
 from tiltyard.core.battles import Kind
 from tiltyard.core.board.arena_board import make_arena_board
 from tiltyard.core.board.cross_check import batch_ratings, votes_table
-from tiltyard.core.board.settled_order import settled_orders
+from tiltyard.core.board.settled_order import LIKE_THESE, THESE, settled_orders
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.evaluation import EvaluationHistory
-from tiltyard.core.policy.validity.order_marks import LIKE_THESE
-from tiltyard.core.policy.validity.proven_orders import proven_orders
 
 
 def standing_of(votes=3000, prompts=None, categories=("any", "coding"), free=True, chance=0.8):
@@ -46,7 +44,9 @@ def test_one_prompt_typed_a_thousand_times_settles_nothing():
 def test_categories_are_no_clusters():
     """Of two categories nothing could be said; of thousands of prompts in them, much can."""
     fixed = standing_of(free=False)
-    assert not settled_orders(fixed, batch_ratings(fixed))[LIKE_THESE].any()
+    settled = settled_orders(fixed, batch_ratings(fixed))
+    assert set(settled) == {THESE, LIKE_THESE}
+    assert not settled[LIKE_THESE].any()
     free = standing_of()
     settled = settled_orders(free, batch_ratings(free))
     assert list(settled) == [LIKE_THESE]
@@ -60,10 +60,8 @@ def test_a_board_claims_prompts_like_these_and_nothing_else():
         EvaluationHistory.under(standing.policy),
         order="bradley-terry",
         batch=batch_ratings(standing),
-        proven=proven_orders(standing),
     )
     assert [row.model for row in board.rows] == ["ada", "bob", "cy"]
     assert [row.settled for row in board.rows] == [(LIKE_THESE,), (LIKE_THESE,), ()]
-    assert [row.proven for row in board.rows] == [(LIKE_THESE,), (LIKE_THESE,), ()]
     assert board.cross_check.n_clusters > 50
     assert "orders-disagree" not in {one.name for one in board.findings}

@@ -9,11 +9,17 @@ from support.boarded_arenas import A, B, arena, noisy
 from tiltyard.core.board.arena_board import make_arena_board
 from tiltyard.core.board.batch_history import BatchHistory
 from tiltyard.core.board.cross_check import EvaluatedOrder, batch_ratings, cross_check
-from tiltyard.core.board.settled_order import claims_nothing, claims_of, settled_orders, withdrawn_orders
+from tiltyard.core.board.settled_order import (
+    LIKE_THESE,
+    THESE,
+    claims_nothing,
+    claims_of,
+    settled_orders,
+    withdrawn_orders,
+)
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.evaluation import EvaluationHistory, evaluate
-from tiltyard.core.policy.validity.order_marks import LIKE_THESE, THESE
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.errors import BadOption
 

@@ -14,12 +14,8 @@ from tiltyard.core.board.filtered import FilteredBoard, PromptFilter
 from tiltyard.errors import BadOption, InputError
 
 HERE = Path(__file__).parent
-#: Documents as they are published; as they were before boards said what is settled; before findings and rules had values.
+#: Documents as they are published.
 STORED = sorted((HERE / "published").glob("*.json"))
-WITHOUT_CLAIMS = sorted((HERE / "without_claims").glob("*.json"))
-EARLIER = sorted((HERE / "earlier").glob("*.json"))
-#: Fields that were left out since: 100·(1 − RD/350), which now stands for 2·RD and follows from RD.
-GONE = ("confidence",)
 
 
 @pytest.mark.parametrize("path", STORED, ids=lambda path: path.stem)
@@ -27,42 +23,6 @@ def test_a_stored_document_is_written_again_byte_for_byte(path):
     written = path.read_bytes()
     assert BoardDocument.from_json(written).to_json() == written
     assert BoardDocument.from_json(written.decode()) == BoardDocument.from_json(written)
-
-
-def known_then(part, then):
-    """What an earlier version wrote of this part, without what was left out since."""
-    if isinstance(part, list):
-        return [known_then(one, other) for one, other in zip(part, then, strict=True)]
-    if not isinstance(part, dict):
-        return part
-    return {name: known_then(one, then[name]) for name, one in part.items() if name in then}
-
-
-def still_there(part):
-    if isinstance(part, list):
-        return [still_there(one) for one in part]
-    if not isinstance(part, dict):
-        return part
-    return {name: still_there(one) for name, one in part.items() if name not in GONE}
-
-
-@pytest.mark.parametrize(
-    "path", [*WITHOUT_CLAIMS, *EARLIER], ids=lambda path: f"{path.parent.name}-{path.stem}"
-)
-def test_an_earlier_document_keeps_everything_that_is_still_told(path):
-    written = path.read_bytes()
-    board = BoardDocument.from_json(written)
-    assert known_then(board.to_dict(), json.loads(written)) == still_there(json.loads(written))
-    assert board.settled is None
-    assert not any(row.settled or row.tier for row in board.rows)
-
-
-@pytest.mark.parametrize("path", EARLIER, ids=lambda path: path.stem)
-def test_findings_from_before_there_were_values_keep_their_sentences(path):
-    board = BoardDocument.from_json(path.read_bytes())
-    newer = BoardDocument.from_json((HERE / "without_claims" / path.name).read_bytes())
-    assert [finding.text for finding in board.findings] == [finding.text for finding in newer.findings]
-    assert not any(finding.values for finding in board.findings)
 
 
 @pytest.mark.parametrize("phase", [1, 2, 3, 4])

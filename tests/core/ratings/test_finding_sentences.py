@@ -88,10 +88,10 @@ def test_shares_of_judges_are_percentages_with_intervals():
 
 
 def test_items_have_sentences_of_their_own():
-    pair = {"above": "a", "below": "b", "scope": "these prompts"}
-    finding = Finding("order-disproven", {"pairs": [pair], "more": 0})
-    assert finding.text.endswith("the other way round: a above b on these prompts.")
-    assert "⟦a above b on these prompts⟧" in said(finding)
+    model = {"model": "a", "answers": 2, "prompt": "p", "kind": "hidden"}
+    finding = Finding("steering-answers", {"answers": 2, "models": [model], "more": 0})
+    assert finding.text.endswith("a 2 (to p: hidden characters).")
+    assert "⟦a 2 (to p: hidden characters)⟧" in said(finding)
 
 
 def gaps(text):

@@ -212,7 +212,7 @@ def filtered_board(
         order=method.order,
         legacy_elo=rater.elo,
         batch=batch_ratings(standing, method.cross_check),
-        family=method.proven_family,
+        family=method.settled_family,
     )
     board = with_published_numbers(with_first_place(made, standing, rater, method.cross_check))
     said = list(_COUNTED[part.excluded])

@@ -13,7 +13,7 @@ from tiltyard.arena.log.buckets import find_statement_sync
 from tiltyard.arena.log.event_log import HUMAN
 from tiltyard.core.policy.state.policy import Lane
 from tiltyard.core.policy.state.vote_log import VoteLog
-from tiltyard.core.policy.validity.state_encoding import decode_state, encode_state
+from tiltyard.core.policy.validity.fold_state import decode_state, encode_state
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
 

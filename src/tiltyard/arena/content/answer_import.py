@@ -40,8 +40,7 @@ from tiltyard.arena.content.response_details import ResponseDetails, add_respons
 from tiltyard.arena.content.response_warnings import ResponseWarning, WarningFinder
 from tiltyard.arena.log.event_log import LogBatch, LogKind, append_batch
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.core.policy.state.rating_fold import RaterSettings
-from tiltyard.core.policy.validity.method_document import method_to_dict
+from tiltyard.core.policy.state.rating_fold import RaterSettings, method_to_dict
 from tiltyard.errors import Conflict, InputError
 from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
 from tiltyard.postgres.statements import statement

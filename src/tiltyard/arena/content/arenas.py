@@ -23,7 +23,7 @@ from tiltyard.postgres.statements import statement
 from tiltyard.settings.arena_settings import ArenaSettings
 
 if TYPE_CHECKING:
-    from tiltyard.core.policy.validity.method_document import MethodValues
+    from tiltyard.core.policy.state.rating_fold import MethodValues
 
 __all__ = [
     "Arena",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NotRequired, TypeAlias, TypedDict, cast, final
 
 if TYPE_CHECKING:
-    from tiltyard.core.policy.validity.method_document import MethodValues
+    from tiltyard.core.policy.state.rating_fold import MethodValues
 
 __all__ = [
     "CrowdChangedDetail",

@@ -40,8 +40,8 @@ from tiltyard.arena.operators.exclusions import (
 )
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.core.policy.state.policy import Policy
+from tiltyard.core.policy.state.rating_fold import method_from_dict
 from tiltyard.core.policy.state.standing import Standing
-from tiltyard.core.policy.validity.method_document import method_from_dict
 from tiltyard.errors import BadOption, Conflict, InputError, NotFound, StoreFault
 from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
 from tiltyard.settings.arena_settings import ArenaSettings

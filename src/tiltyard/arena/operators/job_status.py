@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from tiltyard.arena.boards.weekly_reports import ReportSummary, read_method
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.operators.schedule_status import ScheduledRun
-from tiltyard.core.policy.validity.method_document import method_from_dict
+from tiltyard.core.policy.state.rating_fold import method_from_dict
 from tiltyard.jobs.schedule import JobFailure, Schedule
 from tiltyard.postgres.connection_pool import Connection
 

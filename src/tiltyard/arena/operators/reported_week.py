@@ -46,9 +46,8 @@ from tiltyard.arena.rating.rater_progress import (
 )
 from tiltyard.core.policy.state.events import Event, Events
 from tiltyard.core.policy.state.policy import Lane, Policy
-from tiltyard.core.policy.state.rating_fold import RaterSettings
+from tiltyard.core.policy.state.rating_fold import RaterSettings, method_from_dict
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
-from tiltyard.core.policy.validity.method_document import method_from_dict
 from tiltyard.core.policy.validity.report import report_on_span
 
 __all__ = ["report_arena"]

@@ -20,7 +20,6 @@ from tiltyard.core.board.first_place import with_first_place
 from tiltyard.core.integrity.vote_groups import VOTE_GROUPS
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
-from tiltyard.core.policy.validity.proven_orders import proven_orders
 
 __all__ = ["BoardMoment", "TimeBudget", "make_snapshot", "open_matchups_at"]
 
@@ -55,7 +54,6 @@ def make_snapshot(
     """
     following.rank()
     standing = following.standing
-    family = arena.settings.proven_family
     batch = (batches or BatchHistory()).ratings(standing, following.history)
     with _without_matchups(standing, opened):
         board = make_arena_board(
@@ -64,8 +62,7 @@ def make_snapshot(
             order=arena.settings.order,
             legacy_elo=following.rater.elo,
             batch=batch,
-            proven=proven_orders(standing, family=family),
-            family=family,
+            family=arena.settings.settled_family,
         )
     board = with_first_place(board, standing, following.rater, batch.method)
     if moment.source == HUMAN:
@@ -84,7 +81,7 @@ def make_snapshot(
             following.policy,
             following.settings,
             order=arena.settings.order,
-            proven_family=arena.settings.proven_family,
+            settled_family=arena.settings.settled_family,
             cross_check=batch.method,
         ),
     )

@@ -22,7 +22,7 @@ from tiltyard.arena.rating.grouped_votes import EVENT_COLUMNS, SCORES, GroupedVo
 from tiltyard.core.integrity.crowd_drift import CrowdDrift, DriftSign, WatchedVotes
 from tiltyard.core.integrity.vote_groups import VOTE_GROUPS, VoterOrigin, group_flags
 from tiltyard.core.judging.power_analysis import POINTS_PER_LOGIT
-from tiltyard.core.policy.validity.state_encoding import decode_state, encode_state
+from tiltyard.core.policy.validity.fold_state import decode_state, encode_state
 
 __all__ = ["HISTORY_EVENTS", "WATCH_VERSION", "CrowdWatch", "FoundSign", "LatestVotes"]
 

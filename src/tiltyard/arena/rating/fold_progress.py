@@ -11,8 +11,8 @@ from tiltyard.arena.log.event_log import HUMAN, SOURCES, LogKind
 from tiltyard.arena.log.log_columns import LogColumns
 from tiltyard.arena.log.rosters import Roster
 from tiltyard.core.board.batch_history import BatchHistory
+from tiltyard.core.policy.state.rating_fold import method_from_dict
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
-from tiltyard.core.policy.validity.method_document import method_from_dict
 from tiltyard.errors import StoreFault
 
 __all__ = ["FoldProgress", "RuleEvaluation"]

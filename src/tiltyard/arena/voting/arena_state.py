@@ -21,10 +21,10 @@ from tiltyard.arena.voting.rater_lists import RaterLists
 from tiltyard.arena.voting.revealed_names import RevealedNames
 from tiltyard.core.policy.state.events import Events
 from tiltyard.core.policy.state.policy import Lane
+from tiltyard.core.policy.state.rating_fold import method_from_dict
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.core.policy.state.vote_marks import NO_MARK
-from tiltyard.core.policy.validity.method_document import method_from_dict
 from tiltyard.settings.arena_settings import ArenaSettings
 
 __all__ = ["ArenaState", "UndoableVote"]

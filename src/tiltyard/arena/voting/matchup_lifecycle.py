@@ -45,8 +45,7 @@ from tiltyard.arena.voting.open_matchup_limits import (
 from tiltyard.arena.voting.revealed_names import VoterKnowledge
 from tiltyard.arena.voting.voter_requests import EndedMatchup, OfferedMatchup, SentVote, Voter
 from tiltyard.core.battles import Kind
-from tiltyard.core.policy.matchmaking.choice import Choice
-from tiltyard.core.policy.matchmaking.matchmaker import choose
+from tiltyard.core.policy.matchmaking.matchmaker import Choice, choose
 from tiltyard.core.policy.state.events import NO_FREE_PROMPT
 from tiltyard.core.policy.state.vote_marks import NO_MARK, VoteMark, unrated_reason
 from tiltyard.errors import Busy, Closed, Conflict, Expired, Paused

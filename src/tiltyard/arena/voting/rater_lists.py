@@ -15,7 +15,7 @@ import numpy.typing as npt
 from tiltyard.arena.log.event_log import HUMAN, OpenMatchup
 from tiltyard.arena.log.panel_tasks import PanelRows
 from tiltyard.core.judging.panel_assignment import PanelItem
-from tiltyard.core.policy.matchmaking.choice import Choice
+from tiltyard.core.policy.matchmaking.matchmaker import Choice
 from tiltyard.core.policy.state.policy import Lane
 from tiltyard.errors import NoMatchup
 

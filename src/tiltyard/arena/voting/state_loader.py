@@ -12,9 +12,9 @@ from tiltyard.arena.log.log_connection import LogConnection
 from tiltyard.arena.rating.checkpoints import newest_checkpoint
 from tiltyard.arena.voting.arena_state import ArenaState
 from tiltyard.arena.voting.rater_lists import RaterLists
+from tiltyard.core.policy.state.rating_fold import method_from_dict
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
-from tiltyard.core.policy.validity.method_document import method_from_dict
 from tiltyard.errors import StoreFault
 from tiltyard.settings.arena_settings import ArenaSettings
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -10,14 +9,19 @@ import numpy as np
 import numpy.typing as npt
 
 from tiltyard.core.board.cross_check import BatchRatings, CrossCheck, cross_check
-from tiltyard.core.board.serving_fairness import ServingFairness, measure_serving, serving_findings
-from tiltyard.core.board.settled_order import Claims, Settled, claims_of, settled_orders, withdrawn_orders
+from tiltyard.core.board.settled_order import (
+    Claims,
+    Scope,
+    Settled,
+    claims_of,
+    settled_orders,
+    withdrawn_orders,
+)
 from tiltyard.core.policy.state.standing import NEVER_ARRIVED_VOTES, Standing
 from tiltyard.core.policy.validity.badges import Badge, badge_of
 from tiltyard.core.policy.validity.consistency import consistency_scores
 from tiltyard.core.policy.validity.evaluation import EvaluationHistory
-from tiltyard.core.policy.validity.neighbours import pair_coverage_score
-from tiltyard.core.policy.validity.order_marks import Scope
+from tiltyard.core.policy.validity.pair_floors import pair_coverage_score
 from tiltyard.core.policy.validity.prompt_coverage import ModelCoverage, band_top_coverage, coverage_of
 from tiltyard.core.policy.validity.publication import publication_rules
 from tiltyard.core.policy.validity.quality_floor import BothBadQuality, model_quality, quality_findings
@@ -30,6 +34,7 @@ from tiltyard.core.policy.validity.recent_form import (
     vote_record,
 )
 from tiltyard.core.policy.validity.rules import Rule, float_or_none
+from tiltyard.core.policy.validity.serving_fairness import ServingFairness, measure_serving, serving_findings
 from tiltyard.core.ratings import Finding
 from tiltyard.core.ratings.sentences import first_of
 from tiltyard.errors import BadOption
@@ -39,7 +44,6 @@ __all__ = ["ArenaBoard", "ArenaRow", "FirstPlaceMargin", "Order", "ShownOrder", 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
-Proven = Mapping[Scope, Bools]
 
 #: What orders the board, once the arena ranks by the policy at all.
 Order = Literal["conservative", "bradley-terry"]
@@ -86,10 +90,8 @@ class ArenaRow:
     rank_low: int | None = None
     rank_high: int | None = None
     tier: int | None = None
-    #: In which scopes its place above the next row is settled, by all votes; and in which of these the direct votes of the
-    #: two prove it as well. Direct votes alone do not know voters: without a settled order they claim nothing.
+    #: In which scopes its place above the next row is settled, by all votes.
     settled: tuple[Scope, ...] = ()
-    proven: tuple[Scope, ...] = ()
     #: Batch rating, where batch ratings were given.
     bradley_terry: float | None = None
     #: Whether its place may be claimed: the board is official, and the model more than provisional.
@@ -164,8 +166,6 @@ class _Given:
     history: EvaluationHistory
     legacy_elo: Floats | None
     batch: BatchRatings | None
-    #: What direct votes prove, of the orders that are settled.
-    proven: Proven
     #: The number of pairs of the largest roster that is planned.
     family: int | None
     #: Which model is settled above which, in each scope; empty without batch ratings.
@@ -184,7 +184,6 @@ def make_arena_board(
     order: Order = "conservative",
     legacy_elo: Floats | None = None,
     batch: BatchRatings | None = None,
-    proven: Proven | None = None,
     family: int | None = None,
 ) -> ArenaBoard:
     """The board now, in the phase that the arena's policy names.
@@ -193,15 +192,12 @@ def make_arena_board(
     diagnostics beside. 3 ranks by ``order`` and keeps Elo as a secondary field. 4 looks the same: the
     weekly report that it adds is scheduled by whoever runs the arena.
 
-    ``legacy_elo`` is by the codes of the standing; ``proven`` holds, for each scope, a matrix that says
-    which model (row) is proven above which (column) by direct votes: a second witness of what batch ratings settle, and
-    nothing without them. ``family`` is the number of pairs of the largest roster
-    that is planned.
+    ``legacy_elo`` is by the codes of the standing. ``family`` is the number of pairs of the largest roster that is
+    planned.
     """
     settled = {} if batch is None else settled_orders(standing, batch, family=family)
-    given = _Given(standing, history, legacy_elo, batch, proven or {}, family, settled)
+    given = _Given(standing, history, legacy_elo, batch, family, settled)
     _check(given, order)
-    given = replace(given, proven=_witnessed(given))
     shown, score = _ranking(given, order)
     ranked = _ranked(standing.enabled & ~np.isnan(score), score)
     board = ArenaBoard(
@@ -222,12 +218,6 @@ def make_arena_board(
     claims = _claims(given, ranked)
     board = _with_policy(board, given, ranked, claims) if given.seen else board
     return replace(board, rows=_rows(given, ranked, score, claims, official=board.status == "official"))
-
-
-def _witnessed(given: _Given) -> dict[Scope, Bools]:
-    """The settled orders that direct votes prove as well. Votes of one voter can prove anything, so they settle nothing."""
-    settled = given.settled
-    return {scope: above & settled[scope] for scope, above in given.proven.items() if scope in settled}
 
 
 def _family_findings(models: int, planned: int | None) -> tuple[Finding, ...]:
@@ -263,9 +253,6 @@ def _check(given: _Given, order: str) -> None:
     for name, ratings in by_model.items():
         if ratings is not None and ratings.shape != (m,):
             raise BadOption(f"{name} has shape {ratings.shape}; expected one rating for each of {m} models")
-    for scope, above in given.proven.items():
-        if above.shape != (m, m):
-            raise BadOption(f"proven {scope!r} has shape {above.shape}; expected ({m}, {m})")
 
 
 def _ranking(given: _Given, order: Order) -> tuple[ShownOrder, Floats]:
@@ -300,7 +287,7 @@ def _with_policy(board: ArenaBoard, given: _Given, ranked: Ints, claims: Claims 
     withheld = _withheld(standing, ranked) if official else None
     held = Finding("official-held") if official and alarm is not None else None
     official = official and withheld is None and held is None
-    alarms = (withheld, held, alarm, _disproven(given, ranked), _withdrawn(given))
+    alarms = (withheld, held, alarm, _withdrawn(given))
     return replace(
         board,
         status="official" if official else "calibrating",
@@ -335,18 +322,6 @@ def _withheld(standing: Standing, ranked: Ints) -> Finding | None:
     return Finding("official-withheld", first_of("models", first))
 
 
-def _disproven(given: _Given, ranked: Ints) -> Finding | None:
-    """A mark is stronger than a place: it may not stand the other way round without a word."""
-    names, pairs = given.standing.models, []
-    for scope, above in given.proven.items():
-        wrong = np.argwhere(np.triu(above[np.ix_(ranked, ranked)].T, 1))
-        pairs += [
-            {"above": names[low], "below": names[high], "scope": scope}
-            for high, low in ranked[wrong].tolist()
-        ]
-    return Finding("order-disproven", first_of("pairs", pairs)) if pairs else None
-
-
 def _rows(
     given: _Given, ranked: Ints, score: Floats, claims: Claims | None, *, official: bool
 ) -> tuple[ArenaRow, ...]:
@@ -361,8 +336,7 @@ def _rows(
     for n, model in enumerate(places):
         row = _row(given, model, n + 1 if n < n_ranked else None, steady[model])
         if given.seen:
-            below = int(ranked[n + 1]) if n + 1 < len(ranked) else None
-            row = _row_with_policy(row, given, model, below, official=official)
+            row = _row_with_policy(row, given, model, official=official)
         if claims is not None and n < n_ranked:
             row = replace(
                 row,
@@ -391,15 +365,10 @@ def _row(given: _Given, model: int, rank: int | None, consistency: float | None)
     )
 
 
-def _row_with_policy(
-    row: ArenaRow, given: _Given, model: int, below: int | None, *, official: bool
-) -> ArenaRow:
+def _row_with_policy(row: ArenaRow, given: _Given, model: int, *, official: bool) -> ArenaRow:
     standing = given.standing
     rating, rd = float(standing.strengths.rating[model]), float(standing.strengths.rd[model])
     card = badge_of(standing, model) if row.enabled else None
-    marks = (
-        () if below is None else tuple(scope for scope, mark in given.proven.items() if mark[model, below])
-    )
     return replace(
         row,
         conservative=rating - 2.0 * rd,
@@ -411,7 +380,6 @@ def _row_with_policy(
         delta=given.history.recent_delta(model, over=standing.policy.evaluated_every, now=standing),
         badge=None if card is None else card.badge,
         waiting=() if card is None else card.waiting,
-        proven=marks,
         arrived=None if standing.arrived[model] == NEVER_ARRIVED_VOTES else int(standing.arrived[model]),
         bradley_terry=None if given.batch is None else float_or_none(given.batch.rating[model]),
         official=official

@@ -16,11 +16,10 @@ from typing import Any
 from tiltyard.core.board.arena_board import ArenaBoard, ArenaRow, Order
 from tiltyard.core.board.plain_values import from_plain, to_plain
 from tiltyard.core.board.published_numbers import with_published_numbers
-from tiltyard.core.board.serving_fairness import ServingFairness
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.core.policy.state.rating_fold import RaterSettings
-from tiltyard.core.policy.validity.method_document import method_from_dict, method_to_dict
+from tiltyard.core.policy.state.rating_fold import RaterSettings, method_from_dict, method_to_dict
 from tiltyard.core.policy.validity.rules import float_or_none
+from tiltyard.core.policy.validity.serving_fairness import ServingFairness
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.errors import BadOption, InputError
 
@@ -47,21 +46,21 @@ class BoardMethod:
     policy: Policy = field(default_factory=Policy)
     rater: RaterSettings = field(default_factory=RaterSettings)
     order: Order = "conservative"
-    proven_family: int | None = None
+    settled_family: int | None = None
     cross_check: BradleyTerry = field(default_factory=BradleyTerry)
 
     @classmethod
     def from_dict(cls, said: Mapping[str, Any]) -> BoardMethod:
         """The method of `to_dict`; what is not named has its default."""
         policy, rater = method_from_dict(said)
-        named = {name: said[name] for name in ("order", "proven_family") if name in said}
+        named = {name: said[name] for name in ("order", "settled_family") if name in said}
         return cls(policy, rater, **named, cross_check=batch_from_dict(said.get("cross_check", {})))
 
     def to_dict(self) -> dict[str, object]:
         """Plain values for JSON."""
         return method_to_dict(self.policy, self.rater) | {
             "order": self.order,
-            "proven_family": self.proven_family,
+            "settled_family": self.settled_family,
             "cross_check": batch_to_dict(self.cross_check),
         }
 
@@ -120,10 +119,8 @@ class BoardDocument(ArenaBoard):
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"a board's document cannot be read: {error!r}") from None
         about = from_plain(_About, said)
-        # Earlier versions did not say what is settled, or how many votes would change first place.
-        board = from_plain(ArenaBoard, {"settled": None, "first_place": None, **said})
         return cls(
-            **_parts(board),
+            **_parts(from_plain(ArenaBoard, said)),
             arena=about.arena,
             source=about.source,
             position=about.position,
@@ -216,20 +213,13 @@ def row_to_dict(row: ArenaRow) -> dict[str, object]:
 
 
 def batch_to_dict(method: BradleyTerry) -> dict[str, object]:
-    """A batch method by name, with its parameters.
-
-    Before there was a limit on shares, documents did not name it: without one they still do not.
-    """
-    said = {"name": method.name, **asdict(method)}
-    if method.max_share is None:
-        del said["max_share"]
-    return said
+    """A batch method by name, with its parameters."""
+    return {"name": method.name, **asdict(method)}
 
 
 def batch_from_dict(said: Mapping[str, Any]) -> BradleyTerry:
-    """The method of `batch_to_dict`; what is not named has its default, but for the limit on shares, which is none."""
-    values = {"max_share": None, **said}
-    return BradleyTerry(**{name: value for name, value in values.items() if name != "name"})
+    """The method of `batch_to_dict`; what is not named has its default."""
+    return BradleyTerry(**{name: value for name, value in said.items() if name != "name"})
 
 
 def _serving(serving: ServingFairness) -> dict[str, object]:

@@ -6,31 +6,39 @@ scope hold together, at every look, with the probability that the policy names.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from tiltyard.core.board.cross_check import BatchRatings
-from tiltyard.core.policy.state.standing import Standing
-from tiltyard.core.policy.validity.order_marks import LIKE_THESE, THESE, Scope, claimed_scopes
-from tiltyard.core.policy.validity.pair_levels import pair_levels
-from tiltyard.core.ratings.confidence_sequence import ConfidenceSequence
-from tiltyard.core.ratings.findings import Finding
-from tiltyard.core.ratings.ranks import tier_numbers
+from tiltyard.core.policy.state.standing import NEVER_ARRIVED_VOTES, Standing
+from tiltyard.core.ratings.findings import MIN_DOF, Finding
+from tiltyard.core.ratings.ranks import close_order, tier_numbers
 from tiltyard.core.ratings.sentences import first_of
-
-__all__ = ["Claims", "Settled", "claims_nothing", "claims_of", "settled_orders", "withdrawn_orders"]
+from tiltyard.core.ratings.uncertainty import Uncertainty
+from tiltyard.core.ratings.variance import ZERO_VARIANCE_TOLERANCE
+from tiltyard.errors import BadOption
 
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
+#: What an order is settled for: the prompts of the arena, or the population that they are a sample of.
+Scope = Literal["these prompts", "prompts like these"]
+THESE: Scope = "these prompts"
+LIKE_THESE: Scope = "prompts like these"
 #: For each scope, whether the model of the row is settled above that of the column.
 Settled = Mapping[Scope, Bools]
-
 #: So many of the models that share first place are named.
 _NAMED_MODEL_COUNT = 3
+#: The share of alpha that is kept for models that arrive after the first vote.
+_LATER_SHARE = 0.2
+#: The exponent is limited, so that few degrees of freedom make a wide interval, not an overflow.
+_MAX_EXPONENT_RATIO = 50.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +62,15 @@ def settled_orders(
     """The orders that batch ratings settle, however often one looks.
 
     Voters are a sample in both scopes. Where they are known but too few, nothing is settled; with a single prompt, nothing
-    for prompts like these, which is all that is said where prompts are free. ``family`` is the number of pairs of the largest roster that is planned.
+    for prompts like these. Free prompts are no fixed set: every vote may bring another one, so *these prompts* would be
+    others at each look, and only *prompts like these* is claimed. ``family`` is the number of pairs of the largest
+    roster that is planned.
     """
-    rule = ConfidenceSequence(standing.policy.proven_alpha)
+    rule = ConfidenceSequence(standing.policy.settled_alpha)
     level = pair_levels(standing, rule.alpha, family=family)
+    scopes = (LIKE_THESE,) if standing.policy.free_prompts else (THESE, LIKE_THESE)
     found: dict[Scope, Bools] = {}
-    for scope in claimed_scopes(standing.policy):
+    for scope in scopes:
         uncertainty = batch.these_prompts if scope == THESE else batch.uncertainty
         if uncertainty is None or batch.voters_lacking or (scope == LIKE_THESE and batch.prompts_lacking):
             found[scope] = np.zeros(level.shape, dtype=bool)
@@ -130,3 +141,93 @@ def _sentence(above: Bools, neighbours_settled: int, votes: int, names: Sequence
         case = "shared-first"
         values |= first_of("sharing", sharing, _NAMED_MODEL_COUNT)
     return Finding("order-settled", {"case": case, **values})
+
+
+def pair_levels(standing: Standing, alpha: float, *, family: int | None = None) -> Floats:
+    """The probability of ever claiming a false order that each pair of models is allowed.
+
+    A level is fixed when the later model of a pair arrives, before the pair has a vote; all levels together never
+    exceed ``alpha``, however many models will come. The m models that are there before the first vote share four fifths of
+    it. The k-th model to arrive, k > m, shares α/5 · m/(k(k − 1)) among its k − 1 pairs, which adds up to α/5 for k
+    without end.
+
+    With ``family``, the number of pairs of the largest roster that is planned, all pairs have α/family instead, as long as
+    there are no more of them.
+    """
+    models = len(standing.models)
+    if family is not None and family >= math.comb(models, 2):
+        return np.full((models, models), alpha / family)
+    arrived = standing.arrived
+    order = np.lexsort(
+        (np.arange(models), np.where(arrived == NEVER_ARRIVED_VOTES, np.iinfo(np.int64).max, arrived))
+    )
+    founders = int(np.count_nonzero(arrived == 0))
+    level = np.full(models, np.nan)
+    for k, model in enumerate(order.tolist(), start=1):
+        if k <= founders:
+            level[model] = (1.0 - _LATER_SHARE) * alpha / max(math.comb(founders, 2), 1)
+        else:
+            level[model] = _LATER_SHARE * alpha * max(founders, 1) / (k * max(k - 1, 1) ** 2)
+    return np.asarray(np.minimum(level[:, None], level[None, :]))
+
+
+@dataclass(frozen=True, slots=True)
+class ConfidenceSequence:
+    """Differences that are told apart at every look, with probability 1 − ``alpha`` that none is ever wrong.
+
+    The half-width of a difference with standard error s is s·z with z² = (1 + r)(2 ln(1/level) + ln(1 + 1/r)): Robbins's
+    normal mixture, in its asymptotic form for estimated variances (Waudby-Smith, Arbour, Sinha, Kennedy and
+    Ramdas, Annals of Statistics 52, 2024). r = ``reference_ratio``·(s/``reference_se``)² makes it narrowest around the standard
+    errors at which models are told apart; any r that is fixed beforehand is valid. For ν degrees of freedom, z² becomes
+    ν(e^{z²/(ν+1)} − 1), the t² that weighs as much.
+
+    Alpha is shared by both orders of every pair. As in Holm's procedure, what settled orders had of it is shared by the others:
+    at the first false claim of any look all claims before it are true, so the false orders never have less than their share.
+
+    Until ``min_votes`` votes, and for differences with fewer than three degrees of freedom, nothing is told apart.
+    """
+
+    alpha: float = 0.05
+    reference_ratio: float = 0.08
+    reference_se: float = 25.0
+    min_votes: int = 300
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.alpha < 1.0:
+            raise BadOption(f"alpha is {self.alpha}; expected a number between 0 and 1")
+        if not (self.reference_ratio > 0.0 and self.reference_se > 0.0 and self.min_votes >= 0):
+            raise BadOption("reference_ratio and reference_se must be above 0, min_votes 0 or more")
+
+    def half_width(self, uncertainty: Uncertainty, level: Floats) -> Floats:
+        """Half of the sequence of each difference, in points; infinite where it says nothing.
+
+        ``level`` is the probability of ever being wrong about each pair.
+        """
+        variance, dof = uncertainty.differences(), uncertainty.difference_dof()
+        known = (variance > ZERO_VARIANCE_TOLERANCE) & (dof >= MIN_DOF)
+        r = self.reference_ratio * np.where(known, variance, 1.0) / self.reference_se**2
+        z2 = (1.0 + r) * (2.0 * np.log(1.0 / level) + np.log1p(1.0 / r))
+        finite = np.where(known & np.isfinite(dof), dof, MIN_DOF)
+        t2 = finite * np.expm1(np.minimum(z2 / (finite + 1.0), _MAX_EXPONENT_RATIO))
+        return np.where(known, np.sqrt(np.where(np.isfinite(dof), t2, z2) * variance), np.inf)
+
+    def settled(
+        self, rating: Floats, group: Ints, uncertainty: Uncertainty, level: Floats, votes: int
+    ) -> Bools:
+        """Which model (row) is settled above which (column), after so many votes.
+
+        ``level`` is the part of alpha that each pair has; the parts add up to alpha or less. What follows from two
+        settled orders is settled too.
+        """
+        above = np.zeros((len(rating), len(rating)), dtype=bool)
+        if votes < self.min_votes:
+            return above
+        same = (group[:, None] == group[None, :]) & (group >= 0)[:, None]
+        value = np.nan_to_num(rating)
+        difference = np.where(same, value[:, None] - value[None, :], 0.0)
+        while True:
+            left = 1.0 - 0.5 * float(level[above].sum()) / self.alpha
+            more = close_order(difference > self.half_width(uncertainty, level / left))
+            if (more == above).all():
+                return above
+            above = more

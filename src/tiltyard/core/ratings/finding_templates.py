@@ -281,8 +281,10 @@ _ARENA: Mapping[str, Template] = {
         _("Compare it with the official board: where the two differ beyond their intervals, look into it."),
     ),
     "family-outgrown": Template(
-        _("Order-proven marks were planned for {planned} pairs of models, but there are {pairs} now."),
-        _("Set proven_family to the number of pairs of the largest planned roster."),
+        _(
+            "The error of settled orders was divided among {planned} planned pairs of models, but there are {pairs} now."
+        ),
+        _("Set settled_family to the number of pairs of the largest planned roster."),
     ),
     "filtered-board": Template(
         _(
@@ -331,15 +333,6 @@ _ARENA: Mapping[str, Template] = {
             "Bradley–Terry."
         ),
         {"": _ABOVE},
-    ),
-    "order-disproven": Template(
-        _("Direct votes prove an order that the board shows the other way round: {pairs}."),
-        _("Do not claim the places of these models: other opponents, or the time of the votes, decide them."),
-        {
-            "these prompts": _("{above} above {below} on these prompts"),
-            "prompts like these": _("{above} above {below} on prompts like these"),
-        },
-        items_by="scope",
     ),
     "order-settled/contradicted": Template(
         _(

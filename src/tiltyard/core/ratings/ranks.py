@@ -1,4 +1,4 @@
-"""Simultaneous rank ranges: which order is proven."""
+"""Simultaneous rank ranges: which model is proven above which, all pairs at once."""
 
 from __future__ import annotations
 

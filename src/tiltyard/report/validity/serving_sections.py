@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tiltyard.core.policy.validity.exposure_deviation import ExposureDeviation
 from tiltyard.core.policy.validity.report import ValidityReport
 from tiltyard.core.policy.validity.report.report_records import MatchupCounts, ModelExposure, SideBalance
+from tiltyard.core.policy.validity.serving_fairness import ExposureDeviation
 from tiltyard.report.report_parts import ReportSection, ReportTable
 from tiltyard.report.validity.validity_text import format_share, limited_table
 

@@ -126,8 +126,7 @@ def _findings(board: SourceBoard) -> tuple[Finding, ...]:
     if board.filtered is not None:
         return board.filtered.findings
     cross = board.document.cross_check
-    # A board of an earlier version without votes has caveats about nothing.
-    fit = () if cross is None or not board.document.votes else cross.findings
+    fit = () if cross is None else cross.findings
     return (*board.document.findings, *fit)
 
 

@@ -11,8 +11,7 @@ from tiltyard.core.board.arena_board import ArenaRow, FirstPlaceMargin, ShownOrd
 from tiltyard.core.board.cross_check import CrossCheckRow
 from tiltyard.core.board.document import BoardDocument
 from tiltyard.core.board.filtered import FilteredBoard
-from tiltyard.core.board.settled_order import claims_nothing
-from tiltyard.core.policy.validity.order_marks import LIKE_THESE, Scope
+from tiltyard.core.board.settled_order import LIKE_THESE, Scope, claims_nothing
 from tiltyard.core.ratings import Finding
 from tiltyard.web.pages.board_query import BoardQuery
 from tiltyard.web.pages.headline import Headline, PlaceWord, claimed_place, headline_of
@@ -121,10 +120,8 @@ class BoardView:
     retired: int
     #: ``None`` if no row has an interval.
     scale: IntervalScale | None
-    #: What may be said of the order in one sentence; ``None`` in phase 1, and on boards of earlier versions.
+    #: What may be said of the order in one sentence; ``None`` in phase 1.
     claim: Finding | None
-    #: Whether the board is of an earlier version, which claimed nothing.
-    earlier: bool
     #: Who is first, and how sure that is.
     headline: Headline
     #: How many votes would change that.
@@ -207,7 +204,6 @@ def full_view(document: BoardDocument, filtered: FilteredBoard | None = None) ->
         sum(line.retired for line in lines),
         interval_scale([line.drawn for line in lines if line.drawn is not None]),
         shown.settled,
-        earlier=shown.settled is None and shown.phase > 1,
         headline=headline_of(shown),
         first_place=shown.first_place,
     )

@@ -3,7 +3,7 @@
 A rule or finding is a name and values. English pages show the sentence that was published in the document. Other
 languages fill in the translated template. A sentence without a template or with missing values (from a board of
 another version, for instance) stays in English and is marked as English. Advice is always that for readers of an
-arena, whatever an earlier version published.
+arena.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from typing import Literal
 from markupsafe import Markup
 
 from tiltyard.core.board.arena_advice import arena_advice
-from tiltyard.core.policy.validity.rule_templates import RULES
-from tiltyard.core.policy.validity.rules import Rule
+from tiltyard.core.policy.validity.rules import RULES, Rule
 from tiltyard.core.ratings import Finding
 from tiltyard.core.ratings.finding_templates import FINDINGS
 from tiltyard.core.ratings.sentences import Language, sentence, template_of

@@ -79,7 +79,7 @@ def headline_of(board: BoardDocument | FilteredBoard) -> Headline:
         more=max(len(leaders) - _NAMED_MODEL_COUNT, 0),
         below=len(ranked) - len(leaders) - len(unplaced),
         unplaced=unplaced,
-        error=board.method.policy.proven_alpha,
+        error=board.method.policy.settled_alpha,
     )
 
 

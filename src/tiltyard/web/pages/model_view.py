@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from tiltyard.arena.boards.model_profiles import ModelProfile, Opponent, PromptRecord
 from tiltyard.arena.boards.response_history import ResponseHistory
-from tiltyard.core.policy.validity.order_marks import LIKE_THESE
+from tiltyard.core.board.settled_order import LIKE_THESE
 from tiltyard.report.board_charts import Spec, charts_available
 from tiltyard.report.chart_theme import ChartTheme, Translate
 from tiltyard.report.model_charts import (

@@ -10,13 +10,15 @@ from scipy import stats
 
 from support.staged_arenas import ASLEEP, arena, believed, drawn, lived, matchup, ranked, whole
 from tiltyard.core.battles import Kind
-from tiltyard.core.policy.matchmaking.contender_lane import draw_contender
 from tiltyard.core.policy.matchmaking.coverage_lane import draw_coverage
 from tiltyard.core.policy.matchmaking.eligible_pairs import EligiblePairs
-from tiltyard.core.policy.matchmaking.exploration_lane import draw_exploration
 from tiltyard.core.policy.matchmaking.matchmaker import choose
-from tiltyard.core.policy.matchmaking.uncertainty_lane import draw_uncertainty
-from tiltyard.core.policy.matchmaking.v1 import draw_v1
+from tiltyard.core.policy.matchmaking.random_lanes import (
+    draw_contender,
+    draw_exploration,
+    draw_uncertainty,
+    draw_v1,
+)
 from tiltyard.core.policy.state.session_memory import UNSEEN
 
 LANES = (draw_coverage, draw_contender, draw_uncertainty, draw_exploration, draw_v1)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.staged_arenas import Crowd, Diary, arena, beyond, capped, free_to_meet, lived, ranked
-from tiltyard.core.policy.matchmaking.fairness_controller import starved_models
+from tiltyard.core.policy.matchmaking.coverage_lane import starved_models
 from tiltyard.core.policy.matchmaking.matchmaker import choose
 from tiltyard.core.policy.state.policy import Lane
 

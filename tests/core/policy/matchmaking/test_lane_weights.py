@@ -8,12 +8,17 @@ from scipy import stats
 
 from support.staged_arenas import ASLEEP, arena, drawn, free_to_meet, lived, ranked, whole
 from tiltyard.core.battles import Kind
-from tiltyard.core.policy.matchmaking import contender_lane, coverage_lane, uncertainty_lane
-from tiltyard.core.policy.matchmaking.contender_lane import draw_contender, floor_deficit
+from tiltyard.core.policy.matchmaking import coverage_lane, random_lanes
 from tiltyard.core.policy.matchmaking.coverage_lane import draw_coverage, pair_novelty
-from tiltyard.core.policy.matchmaking.exploration_lane import draw_exploration, scarcity
 from tiltyard.core.policy.matchmaking.matchmaker import choose
-from tiltyard.core.policy.matchmaking.uncertainty_lane import closeness, novelty
+from tiltyard.core.policy.matchmaking.random_lanes import (
+    closeness,
+    draw_contender,
+    draw_exploration,
+    floor_deficit,
+    novelty,
+    scarcity,
+)
 from tiltyard.core.policy.state.policy import Lane
 
 
@@ -71,7 +76,7 @@ class TestLanes:
 class TestContender:
     @pytest.mark.parametrize("anchor", [0, 3, 7])
     def test_a_neighbour_70_a_rival_20_a_challenger_10(self, anchor):
-        weights = contender_lane.opponent_weights(whole(settled(20)), anchor)
+        weights = random_lanes.contender_opponents(whole(settled(20)), anchor)
         neighbours = [k for k in (anchor - 1, anchor + 1) if k >= 0]
         assert weights[neighbours].sum() == pytest.approx(0.7)
         rest = np.setdiff1d(np.arange(8), [*neighbours, anchor])
@@ -85,7 +90,7 @@ class TestContender:
         rating = [2000, 1990, 1980, 1900, 1890, 1880, 1870, 1860, 1000]
         standing = settled(9)
         ranked(standing, rating)
-        weights = contender_lane.opponent_weights(whole(standing), 3)
+        weights = random_lanes.contender_opponents(whole(standing), 3)
         assert weights[[2, 4]].tolist() == pytest.approx([0.35, 0.35])
         assert weights[5] == pytest.approx(0.2)  # 20 away; the next is 30
         assert weights[8] == pytest.approx(0.1)
@@ -102,7 +107,7 @@ class TestContender:
         for model, prompt in zip(*np.nonzero(~np.pad(answered, ((0, 0), (0, 3)))), strict=True):
             standing.respond(int(model), int(prompt), present=False)
         anchor = data.draw(st.integers(0, min(4, models) - 1))
-        weights = contender_lane.opponent_weights(whole(standing), anchor)
+        weights = random_lanes.contender_opponents(whole(standing), anchor)
         assert weights == pytest.approx(by_hand(standing, anchor))
 
     def test_half_the_draws_go_to_the_adjacent_pair_furthest_from_its_floor(self):
@@ -129,7 +134,7 @@ class TestContender:
     @given(misorder=st.lists(st.floats(0, 0.5), min_size=12, max_size=12))
     def test_anchors_half_even_half_by_the_chance_of_a_wrong_place(self, misorder):
         standing = ranked(arena(12, 3), misorder=misorder)
-        weights = contender_lane.anchor_weights(whole(standing))
+        weights = random_lanes.contender_anchors(whole(standing))
         assert not weights[8:].any()
         wrong = np.array(misorder[:8])
         if wrong.sum() > 0:
@@ -142,7 +147,7 @@ class TestContender:
         standing = ranked(arena(4, 3, contenders=2, window=20, settling=0))
         for _ in range(10):
             standing.serve(0, 1, 0)
-        assert not contender_lane.anchor_weights(whole(standing)).any()
+        assert not random_lanes.contender_anchors(whole(standing)).any()
         assert draw_contender(whole(standing), np.random.default_rng(0)) is None
 
     def test_the_floor_deficit_is_what_its_table_says(self):
@@ -180,20 +185,20 @@ class TestUncertainty:
             standing.vote(a, b, int(rng.integers(4)), Kind.WIN_A)
         decisive = standing.cells.tally[:, :, :2].sum(axis=2)
         covered = (decisive >= 2).mean(axis=1)
-        assert uncertainty_lane.anchor_weights(whole(standing)) == pytest.approx(np.array(se) * (2 - covered))
+        assert random_lanes.uncertain_anchors(whole(standing)) == pytest.approx(np.array(se) * (2 - covered))
 
     def test_a_model_without_prompts_counts_as_uncovered(self):
         answered = np.ones((3, 2), dtype=bool)
         answered[2] = False
         standing = ranked(arena(3, 2, answered=answered))
-        assert uncertainty_lane.anchor_weights(whole(standing))[2] == pytest.approx(100.0)
+        assert random_lanes.uncertain_anchors(whole(standing))[2] == pytest.approx(100.0)
 
     def test_the_opponent_is_the_one_that_tells_most(self):
         standing = ranked(arena(4, 3), [1500, 1490, 1200, 1470])
-        assert np.argmax(uncertainty_lane.opponent_weights(whole(standing), 0)) == 1
+        assert np.argmax(random_lanes.informative_opponents(whole(standing), 0)) == 1
         for _ in range(6):
             standing.vote(0, 1, 0, Kind.TIE)
-        assert np.argmax(uncertainty_lane.opponent_weights(whole(standing), 0)) == 3
+        assert np.argmax(random_lanes.informative_opponents(whole(standing), 0)) == 3
 
     @given(gap=st.floats(-3000, 3000))
     def test_closeness_is_1_between_equals_and_falls_both_ways(self, gap):
@@ -212,14 +217,14 @@ class TestUncertainty:
     def test_nobody_to_meet_is_no_weight_at_all(self):
         standing = ranked(arena(2, 2))
         standing.retire(1)
-        assert not uncertainty_lane.opponent_weights(whole(standing), 0).any()
-        assert uncertainty_lane.draw_uncertainty(whole(standing), np.random.default_rng(0)) is None
+        assert not random_lanes.informative_opponents(whole(standing), 0).any()
+        assert random_lanes.draw_uncertainty(whole(standing), np.random.default_rng(0)) is None
 
     def test_the_prompt_is_the_one_that_both_need_most(self):
         standing = ranked(arena(2, 3, **ASLEEP))
         for prompt in (0, 2):
             meet(standing, 0, 1, times=4, on=prompt)
-        draws = drawn(uncertainty_lane.draw_uncertainty, whole(standing), 20, seed=6)
+        draws = drawn(random_lanes.draw_uncertainty, whole(standing), 20, seed=6)
         assert {draw.prompt for draw in draws} == {1}
 
 
@@ -330,5 +335,5 @@ def test_a_floor_is_not_met_by_prompts_that_are_gone():
         standing.vote(0, 1, 0, Kind.WIN_A)
     for prompt in range(7):
         standing.respond(0, prompt, present=False)
-    deficit = contender_lane.floor_deficit(standing, np.array([0]), np.array([1]))
+    deficit = random_lanes.floor_deficit(standing, np.array([0]), np.array([1]))
     assert deficit.tolist() == [pytest.approx(1 / 6)]

@@ -7,9 +7,9 @@ import pytest
 
 from support.staged_arenas import arena, beyond, whole
 from tiltyard.core.policy.matchmaking.matchmaker import choose
-from tiltyard.core.policy.state.checkpoint import save
 from tiltyard.core.policy.state.policy import Lane
 from tiltyard.core.policy.state.session_memory import UNSEEN
+from tiltyard.core.policy.validity.fold_state import save
 
 FAIRNESS = pytest.mark.parametrize("fairness", ["strict", "scoped"])
 

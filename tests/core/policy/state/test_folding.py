@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.arena_logs import Log, assert_same, caches, happen, in_bulk, logs, one_by_one
-from tiltyard.core.policy.state.checkpoint import StateCheckpoint, restore, save
 from tiltyard.core.policy.state.events import Event, Events
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.standing import Standing
+from tiltyard.core.policy.validity.fold_state import StateCheckpoint, restore, save
 
 
 @given(logs())

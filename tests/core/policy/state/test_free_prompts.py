@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from tiltyard.core.battles import Kind
-from tiltyard.core.policy.state.checkpoint import restore, save
 from tiltyard.core.policy.state.events import NO_FREE_PROMPT, Event, Events
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.standing import Standing
+from tiltyard.core.policy.validity.fold_state import restore, save
 from tiltyard.errors import BadOption
 
 FREE = Policy(free_prompts=True)

@@ -6,14 +6,14 @@ import pytest
 from support.arena_logs import assert_same
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state import standing
-from tiltyard.core.policy.state.checkpoint import restore, save
 from tiltyard.core.policy.state.events import NO_SESSION, Event, Events
 from tiltyard.core.policy.state.pair_counts import PairCells, pair_key, unpack_pair_key
 from tiltyard.core.policy.state.policy import Lane, Policy
-from tiltyard.core.policy.state.recent_votes import RecentVotes
 from tiltyard.core.policy.state.session_memory import UNSEEN
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.state.strengths import Strengths
+from tiltyard.core.policy.state.vote_log import RecentVotes
+from tiltyard.core.policy.validity.fold_state import restore, save
 from tiltyard.errors import BadOption
 
 
@@ -258,7 +258,7 @@ def test_prompts_needed_of_two_are_those_they_share_or_have_decided():
 
 
 @pytest.mark.parametrize(
-    "nonsense", [{"proven_alpha": 0.0}, {"proven_alpha": 1.0}, {"published_rd": 0.0}, {"stable_rd": 0.0}]
+    "nonsense", [{"settled_alpha": 0.0}, {"settled_alpha": 1.0}, {"published_rd": 0.0}, {"stable_rd": 0.0}]
 )
 def test_bars_that_no_rule_can_use_are_refused(nonsense):
     with pytest.raises(BadOption):

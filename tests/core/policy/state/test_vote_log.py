@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from tiltyard.core.battles import Kind
-from tiltyard.core.policy.state.checkpoint import restore, save
 from tiltyard.core.policy.state.events import NO_SESSION, Event, Events
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.standing import NEVER_ARRIVED_VOTES, Standing
 from tiltyard.core.policy.state.vote_log import VoteLog
+from tiltyard.core.policy.validity.fold_state import restore, save
 
 
 def some(n, seed=0):

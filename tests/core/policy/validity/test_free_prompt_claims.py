@@ -1,7 +1,5 @@
 """What is said where voters write their own prompts: rules speak of categories, claims of what was written."""
 
-from dataclasses import replace
-
 import numpy as np
 
 from tiltyard.core.battles import Kind
@@ -12,11 +10,8 @@ from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.core.policy.validity.badges import badge_of
 from tiltyard.core.policy.validity.consistency import consistency_scores
-from tiltyard.core.policy.validity.heatmap import coverage_heatmap
-from tiltyard.core.policy.validity.model_votes import VoteColumns, build_standing
-from tiltyard.core.policy.validity.order_marks import LIKE_THESE, THESE
+from tiltyard.core.policy.validity.model_votes import VoteColumns, build_standing, coverage_heatmap
 from tiltyard.core.policy.validity.pair_floors import floor_of
-from tiltyard.core.policy.validity.proven_orders import proven_orders
 from tiltyard.core.policy.validity.publication import publication_rules
 from tiltyard.core.policy.validity.quality_floor import quality_findings
 from tiltyard.core.policy.validity.report.report_builder import validity_report
@@ -79,7 +74,6 @@ def test_a_thousand_votes_on_one_prompt_are_one_prompt():
     floor = floor_of(standing, 0, 1)
     assert (floor.votes, floor.prompts, floor.prompts_needed, floor.met) == (1000, 1, 6, False)
     assert floor.lacking == 5
-    assert not proven_orders(standing)[LIKE_THESE].any()
 
 
 def test_where_no_category_is_shared_the_rules_say_so():
@@ -91,13 +85,6 @@ def test_where_no_category_is_shared_the_rules_say_so():
         pairs.detail == "2 of 2 adjacent pairs are short: ada–bob share no category, bob–cy share no category"
     )
     assert coverage.detail == "no category to be compared in: ada, bob, cy"
-
-
-def test_direct_votes_prove_orders_of_prompts_like_these_only():
-    proven = proven_orders(fold(rows(votes=1500, prompts=1000)).standing)
-    assert list(proven) == [LIKE_THESE]
-    assert proven[LIKE_THESE][0, 2]
-    assert set(proven_orders(fold(policy=replace(FREE, free_prompts=False)).standing)) == {THESE, LIKE_THESE}
 
 
 def test_a_category_in_which_everything_is_bad_is_named():

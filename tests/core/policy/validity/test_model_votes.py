@@ -14,7 +14,7 @@ from tiltyard.core.policy.validity.model_votes import (
     prompt_records,
     score_of,
 )
-from tiltyard.core.policy.validity.neighbours import challenges_of
+from tiltyard.core.policy.validity.pair_floors import challenges_of
 
 
 def test_a_standing_of_one_models_votes_knows_that_model_as_one_of_all_votes_does():

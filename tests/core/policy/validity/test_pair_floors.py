@@ -9,13 +9,16 @@ from hypothesis import strategies as st
 
 from support.told_arenas import BAD, TIE, A, B, arena, arenas, cast, strengthen, votes_of
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.core.policy.validity.neighbours import (
+from tiltyard.core.policy.validity.pair_floors import (
+    adjacent_floors,
     challenge_record,
     challenges_of,
+    floor_of,
     neighbours_of,
+    pair_coverage,
     pair_coverage_score,
+    votes_to_floor,
 )
-from tiltyard.core.policy.validity.pair_floors import adjacent_floors, floor_of, pair_coverage, votes_to_floor
 
 
 def spread_votes(n, prompts, kind=A):

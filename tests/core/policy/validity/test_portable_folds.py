@@ -111,7 +111,6 @@ FOLDING = (
     "policy/state/pair_counts.py",
     "policy/state/prompt_cells.py",
     "policy/state/rating_fold.py",
-    "policy/state/recent_votes.py",
     "policy/state/session_memory.py",
     "policy/state/standing.py",
     "policy/state/vote_log.py",

@@ -17,16 +17,15 @@ from tiltyard.core.policy.state.policy import Lane, Policy
 from tiltyard.core.policy.state.rating_fold import Rater, RaterSettings
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.evaluation import Evaluation, evaluate
-from tiltyard.core.policy.validity.lane_mix import contender_ceiling
-from tiltyard.core.policy.validity.report.churn import churn
-from tiltyard.core.policy.validity.report.exploration_board import votes_of_lane
-from tiltyard.core.policy.validity.report.report_findings import (
+from tiltyard.core.policy.validity.report.report_builder import (
     churn_finding,
     contradiction_finding,
     lost_status_finding,
 )
 from tiltyard.core.policy.validity.report.report_records import EvaluationRecord, ReversedPair
+from tiltyard.core.policy.validity.report.report_sections import churn, votes_of_lane
 from tiltyard.core.policy.validity.report.span_replay import find_span
+from tiltyard.core.policy.validity.serving_fairness import contender_ceiling
 from tiltyard.core.ratings.bradley_terry import BradleyTerry
 from tiltyard.errors import BadOption
 

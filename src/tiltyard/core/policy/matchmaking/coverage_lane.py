@@ -1,16 +1,20 @@
-"""The coverage lane: serves the model with the largest deficit, against the opponent and on the prompt it lacks most."""
+"""The coverage lane: serves the model with the largest deficit, against the opponent and on the prompt it lacks most.
+
+It also serves the models whose exposures are below their guarded tolerance, before any lane is drawn. The upper bound
+is part of `EligiblePairs`: a model that has had its share is not eligible. Serving models that are behind would not
+be sufficient on its own.
+"""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.core.policy.matchmaking.choice import DrawnPair
 from tiltyard.core.policy.matchmaking.eligible_pairs import EligiblePairs, draw_largest
-from tiltyard.core.policy.matchmaking.prompt_choice import REPEAT_WEIGHT
+from tiltyard.core.policy.matchmaking.pair_draws import REPEAT_WEIGHT, DrawnPair
 from tiltyard.core.policy.state.standing import Standing
-
-__all__ = ["anchor_score", "draw_coverage", "missing_opponents", "missing_prompts", "pair_novelty"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -21,6 +25,8 @@ LAG_WEIGHT = 2.0
 _BLOCK_CELLS = 1 << 15
 #: The number of equally good cells that is sufficient to draw from.
 _TIED_CELL_LIMIT = 1 << 14
+#: Needs are in single precision: a bound may be smaller than a score by this much.
+_SCORE_TOLERANCE = 1e-6
 
 
 def missing_prompts(standing: Standing) -> Floats:
@@ -133,10 +139,6 @@ def _best_cells(
     return int(against[nth]), int(on[nth]), equals
 
 
-#: Needs are in single precision: a bound may be smaller than a score by this much.
-_SCORE_TOLERANCE = 1e-6
-
-
 def _scores(field: EligiblePairs, anchor: int, opponents: Ints, appeal: Floats) -> npt.NDArray[np.float32]:
     """Scores of every prompt with each of these opponents; −∞ if they may not meet."""
     meetings = field.standing.meetings
@@ -159,3 +161,33 @@ def _scores(field: EligiblePairs, anchor: int, opponents: Ints, appeal: Floats) 
         if withheld:
             scores[row, withheld] = -np.inf
     return scores
+
+
+def starved_models(field: EligiblePairs) -> list[int]:
+    """Models below their guarded tolerance, worst first."""
+    if not field.standing.window.active():
+        return []
+    below = np.where(field.free, field.due.starved(field.exposures), 0.0)
+    found = (below > 0.0).nonzero()[0]
+    return [int(model) for model in found[np.argsort(-below[found], kind="stable")]]
+
+
+def draw_starved(field: EligiblePairs, rng: np.random.Generator) -> DrawnPair | None:
+    """The worst of them meets another of them, if possible; else the opponent with the most coverage."""
+    waiting = starved_models(field)
+    if len(waiting) > 1:
+        # If they were served one at a time, the last of them would leave its tolerance in the meantime.
+        among = np.zeros_like(field.free)
+        among[waiting] = True
+        draw = _first(replace(field, free=among), waiting, rng)
+        if draw is not None:
+            return draw
+    return _first(field, waiting, rng)
+
+
+def _first(field: EligiblePairs, anchors: list[int], rng: np.random.Generator) -> DrawnPair | None:
+    for anchor in anchors:
+        draw = draw_coverage(field, rng, anchor=anchor)
+        if draw is not None:
+            return draw
+    return None

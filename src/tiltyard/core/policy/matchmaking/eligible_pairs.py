@@ -17,8 +17,6 @@ from tiltyard.core.policy.state.pair_counts import pair_key, unpack_pair_key
 from tiltyard.core.policy.state.session_memory import SessionMemory
 from tiltyard.core.policy.state.standing import Standing
 
-__all__ = ["EligiblePairs", "draw_index", "draw_largest", "has_servable_pair", "voter_need"]
-
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

@@ -6,36 +6,59 @@ A rule is relaxed only if no pair is left otherwise, and the choice records it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.core.policy.matchmaking.choice import Choice, DrawnPair
-from tiltyard.core.policy.matchmaking.contender_lane import draw_contender
-from tiltyard.core.policy.matchmaking.coverage_lane import draw_coverage
-from tiltyard.core.policy.matchmaking.eligible_pairs import EligiblePairs, has_servable_pair, voter_need
-from tiltyard.core.policy.matchmaking.exploration_lane import draw_exploration
-from tiltyard.core.policy.matchmaking.fairness_controller import draw_starved
-from tiltyard.core.policy.matchmaking.uncertainty_lane import draw_uncertainty
-from tiltyard.core.policy.matchmaking.v1 import draw_v1
+from tiltyard.core.policy.matchmaking.coverage_lane import draw_coverage, draw_starved
+from tiltyard.core.policy.matchmaking.eligible_pairs import (
+    EligiblePairs,
+    has_servable_pair,
+    voter_need,
+)
+from tiltyard.core.policy.matchmaking.pair_draws import DrawnPair
+from tiltyard.core.policy.matchmaking.random_lanes import (
+    draw_contender,
+    draw_exploration,
+    draw_uncertainty,
+    draw_v1,
+)
 from tiltyard.core.policy.state.events import NO_SESSION
 from tiltyard.core.policy.state.policy import Lane
 from tiltyard.core.policy.state.session_memory import SessionMemory
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.errors import NoMatchup
 
-__all__ = ["choose", "fallback_fields"]
-
 Floats = npt.NDArray[np.float32]
 Bools = npt.NDArray[np.bool_]
-LaneDraw = Callable[[EligiblePairs, np.random.Generator], DrawnPair | None]
 
+LaneDraw = Callable[[EligiblePairs, np.random.Generator], DrawnPair | None]
 _RANDOM_LANES: dict[Lane, LaneDraw] = {
     Lane.CONTENDER: draw_contender,
     Lane.UNCERTAINTY: draw_uncertainty,
     Lane.EXPLORATION: draw_exploration,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A matchup to serve. Codes index the standing's models and prompts."""
+
+    left: int
+    right: int
+    prompt: int
+    #: The lane that was drawn, and the lane that chose: they differ if the fairness controller intervened.
+    nominal: Lane
+    lane: Lane
+    #: Why these two were chosen, in a few words.
+    reason: str
+    #: Probability of the lane times that of this choice in one draw; sides are equally likely. If a draw
+    #: fails (few shared prompts, a session that has seen much) it is repeated, and the actual probability
+    #: is higher by that.
+    propensity: float
+    #: Rules that were relaxed because no other pair was left: ``exposure``, ``session``.
+    given_up: tuple[str, ...] = ()
 
 
 def choose(

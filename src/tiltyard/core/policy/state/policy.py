@@ -94,8 +94,8 @@ class Policy:
     #: Votes between evaluations, and how many consecutive ones must pass.
     evaluated_every: int = 250
     evaluations: int = 3
-    #: The significance level of the family of "order proven" marks.
-    proven_alpha: float = 0.05
+    #: The probability that anything a board ever calls settled is false.
+    settled_alpha: float = 0.05
     #: A both-bad rate above this over the last ``both_bad_over`` votes raises a finding.
     both_bad_bar: float = 0.25
     both_bad_over: int = 200
@@ -183,7 +183,7 @@ BOUNDS = (
     (("phase",), 1, 4, "1, 2, 3 or 4"),
     (_COUNTS, 1, math.inf, "1 or more"),
     (_SHARES, 0.0, 1.0, "a share between 0 and 1"),
-    (("proven_alpha",), 1e-12, 1.0 - 1e-12, "a probability above 0 and below 1"),
+    (("settled_alpha",), 1e-12, 1.0 - 1e-12, "a probability above 0 and below 1"),
     (("established_rd", "stable_rd", "published_rd"), 1e-9, math.inf, "an RD above 0"),
     (_AMOUNTS, 0, math.inf, "0 or more"),
 )

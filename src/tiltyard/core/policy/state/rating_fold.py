@@ -7,21 +7,21 @@ the matchmaker its uncertainty; Elo is the legacy rating that boards showed befo
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import TypedDict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypedDict, final
 
 import numpy as np
 import numpy.typing as npt
 
 from tiltyard.core.battles import CodedBattles
+from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.core.ratings.glicko2 import GLICKO_POINTS, Glicko2, Glicko2State
 from tiltyard.core.ratings.kernels.glicko2 import fold_votes
 from tiltyard.core.ratings.online_bradley_terry import OnlineBradleyTerry, OnlineState, OnlineValues
 from tiltyard.core.ratings.portable_functions import LN_10, exp
 from tiltyard.errors import BadOption
-
-__all__ = ["Rater", "RaterSettings", "RaterValues"]
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -183,3 +183,31 @@ class Rater:
         rater._elo, rater.votes = list(saved["elo"]), int(saved["votes"])
         rater.online = OnlineState.from_dict(saved["online"])
         return rater
+
+
+@final
+class MethodValues(TypedDict):
+    """A policy and its ratings as JSON."""
+
+    policy: dict[str, object]
+    rater: dict[str, object]
+
+
+def method_to_dict(policy: Policy, settings: RaterSettings | None = None) -> MethodValues:
+    """What an arena's log says of its policy and ratings, as plain values."""
+    return {"policy": policy.to_dict(), "rater": asdict(RaterSettings() if settings is None else settings)}
+
+
+def method_from_dict(said: Mapping[str, Any]) -> tuple[Policy, RaterSettings]:
+    """The policy and ratings of `method_to_dict`; what is not named has its default."""
+    policy, rater = dict(said["policy"]), dict(said.get("rater") or {})
+    if "lane_weights" in policy:
+        policy["lane_weights"] = tuple(policy["lane_weights"])
+    if "glicko2" in rater:
+        rater["glicko2"] = Glicko2(**{"kernel": "plain", **rater["glicko2"]})
+    if "online" in rater:
+        rater["online"] = OnlineBradleyTerry(**rater["online"])
+    try:
+        return Policy(**policy), RaterSettings(**rater)
+    except TypeError as error:
+        raise BadOption(f"a policy or its ratings cannot be read: {error}") from None

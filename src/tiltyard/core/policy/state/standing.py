@@ -21,10 +21,9 @@ from tiltyard.core.policy.state.prompt_cells import (
     WIN,
     PromptCells,
 )
-from tiltyard.core.policy.state.recent_votes import RecentVotes
 from tiltyard.core.policy.state.session_memory import SessionMemories
 from tiltyard.core.policy.state.strengths import Strengths
-from tiltyard.core.policy.state.vote_log import VoteLog
+from tiltyard.core.policy.state.vote_log import RecentVotes, VoteLog
 from tiltyard.errors import BadOption
 
 __all__ = ["NEVER_ARRIVED_VOTES", "Standing"]

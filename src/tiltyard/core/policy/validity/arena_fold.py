@@ -19,11 +19,8 @@ from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.rating_fold import Rater, RaterSettings
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.evaluation import Evaluation, EvaluationHistory, evaluate
-from tiltyard.core.policy.validity.fold_state import decode_fold, encode_fold
-from tiltyard.core.policy.validity.state_encoding import state_digest
+from tiltyard.core.policy.validity.fold_state import decode_fold, encode_fold, state_digest
 from tiltyard.errors import BadOption
-
-__all__ = ["ArenaFold"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

@@ -15,8 +15,7 @@ import numpy as np
 
 from tiltyard.core.policy.state.prompt_cells import LOSS
 from tiltyard.core.policy.state.standing import Standing
-from tiltyard.core.policy.validity.neighbours import neighbours_of
-from tiltyard.core.policy.validity.pair_floors import floor_of, votes_to_floor
+from tiltyard.core.policy.validity.pair_floors import floor_of, neighbours_of, votes_to_floor
 from tiltyard.core.policy.validity.prompt_coverage import votes_to_coverage
 from tiltyard.core.policy.validity.rules import FREE_PROMPTS_CASE, Rule, check_rule
 from tiltyard.core.policy.validity.vote_forecast import (

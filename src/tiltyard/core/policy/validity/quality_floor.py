@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tiltyard.core.policy.state.prompt_cells import BOTH_BAD
-from tiltyard.core.policy.state.recent_votes import RecentVotes, is_both_bad
 from tiltyard.core.policy.state.standing import Standing
+from tiltyard.core.policy.state.vote_log import RecentVotes, is_both_bad
 from tiltyard.core.policy.validity.prompt_coverage import servable_prompts
 from tiltyard.core.policy.validity.rules import FREE_PROMPTS_CASE
 from tiltyard.core.ratings.findings import Finding

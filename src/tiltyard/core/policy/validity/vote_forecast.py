@@ -7,6 +7,7 @@ shows as "no number can be given".
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -15,17 +16,6 @@ from tiltyard.core.policy.state.policy import Lane
 from tiltyard.core.policy.state.prompt_cells import LOSS, TIE
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.ratings.portable_functions import log
-
-__all__ = [
-    "INITIAL_RD_POINTS",
-    "adjacent_rate",
-    "decisive_share",
-    "exposure_rate",
-    "pair_decisive_share",
-    "short_prompt_rate",
-    "votes_to_gain",
-    "votes_to_rd",
-]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -133,3 +123,30 @@ def adjacent_rate(standing: Standing, top: Ints) -> float:
     adjacent = np.abs(place[window.a] - place[window.b]) == 1
     met = np.count_nonzero(adjacent & (window.state > 0) & np.isin(window.epoch_of, epochs))
     return max(float(met) / matchups, _ADJACENT_DRAW_SHARE * contender / matchups, even)
+
+
+def blind_votes_of_one(responses: Sequence[int], told_after: int | None) -> int | None:
+    """Blind votes that one voter has at least, or ``None`` where no names are told: any number.
+
+    ``responses`` are the enabled models that have answered each prompt, ``told_after`` the votes after which the
+    names of all of them are told.
+
+    A vote makes at most two responses known, and a prompt with m responses gives a blind matchup while two of them
+    are unknown. So a prompt has at least ⌊m/2⌋ blind votes, whenever names are told, and exactly so many where they
+    are told after each vote. Before the first telling everything is blind, whatever is repeated: a voter who does
+    not ask for names earlier has as many different matchups as a session has votes, or as there are.
+
+    =======================================  ============  =========
+    prompts × models                         after 1 vote  after 20
+    =======================================  ============  =========
+    1 × 2                                    1             1
+    3 × 5                                    6             20
+    10 × 4                                   20            20
+    50 × 9                                   200           200
+    =======================================  ============  =========
+    """
+    if told_after is None:
+        return None
+    apart = sum(count // 2 for count in responses)
+    different = sum(count * (count - 1) // 2 for count in responses)
+    return max(apart, min(told_after, different))

@@ -205,7 +205,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "published_coverage",
             "evaluated_every",
             "evaluations",
-            "proven_alpha",
+            "settled_alpha",
             "both_bad_bar",
             "both_bad_over",
             "form_votes",
@@ -249,7 +249,7 @@ LABELS: Mapping[str, str] = {
     "published_coverage": "Publication: coverage",
     "evaluated_every": "Votes between evaluations",
     "evaluations": "Consecutive evaluations",
-    "proven_alpha": "Error of “order proven”",
+    "settled_alpha": "Error of settled orders",
     "both_bad_bar": "Both-bad threshold",
     "both_bad_over": "Both-bad window",
     "form_votes": "Recent form",
@@ -265,7 +265,7 @@ LABELS: Mapping[str, str] = {
     "snapshot_seconds": "Time between boards",
     "timezone": "Time zone",
     "order": "Order of the board",
-    "proven_family": "Pairs of “order proven”",
+    "settled_family": "Planned pairs of models",
     "reveal": "When names are shown",
     "session_votes": "Votes in a session",
     "shown_check": "Votes before a look",
@@ -331,7 +331,7 @@ MEANINGS: Mapping[str, str] = {
     "published_coverage": "their mean prompt coverage, at least",
     "evaluated_every": "votes between evaluations",
     "evaluations": "consecutive evaluations at which the rules must hold",
-    "proven_alpha": "maximum probability that anything a board ever calls settled is false; the same for its “order proven” marks",
+    "settled_alpha": "maximum probability that anything a board ever calls settled is false",
     "both_bad_bar": "both-bad rate above which a finding is raised",
     "both_bad_over": "number of votes for that rate",
     "form_votes": "number of votes in a model's recent form",
@@ -406,10 +406,11 @@ SETTINGS: Mapping[str, tuple[str, str]] = {
         "how the board is ordered from phase 3 on. Applies from the next vote or change",
         "conservative or bradley-terry",
     ),
-    "proven_family": (
+    "settled_family": (
         (
-            "number of pairs among which the error of the “order proven” marks is divided: the pairs of the "
-            "largest planned set of models. Empty: the current pairs"
+            "number of pairs among which the error of settled orders is divided: the pairs of the largest "
+            "planned set of models. Empty: four fifths for the models that are there before the first vote, the "
+            "rest for those that arrive later"
         ),
         "a number of pairs, or empty",
     ),

@@ -15,8 +15,8 @@ from tiltyard.arena.operators.job_status import FIRST_REPORTED_PHASE
 from tiltyard.arena.operators.moderation import read_arena_overview
 from tiltyard.arena.operators.opening_checklist import read_checklist
 from tiltyard.core.board.document import BoardDocument
-from tiltyard.core.board.serving_fairness import ServingFairness
 from tiltyard.core.board.settled_order import claims_nothing
+from tiltyard.core.policy.validity.serving_fairness import ServingFairness
 from tiltyard.errors import NotFound
 from tiltyard.web.pages.board_view import digits_to_show
 from tiltyard.web.pages.operator.labels import JOBS, LANES, PHASES

@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse, Response
 from tiltyard.arena.content.answer_rows import validate_name
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.operators.arena_changes import change_settings
-from tiltyard.core.policy.validity.blind_votes import blind_votes_of_one
+from tiltyard.core.policy.validity.vote_forecast import blind_votes_of_one
 from tiltyard.errors import BadOption, InputError
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.access import registry_of
@@ -45,7 +45,7 @@ SETTING_CHOICES = {
     "live_votes": ("whole", "turn"),
     "erased_votes": ("anonymous", "removed"),
 }
-_NUMBERS = {"proven_family": "a number of pairs, or nothing", "session_votes": "a number of votes"} | {
+_NUMBERS = {"settled_family": "a number of pairs, or nothing", "session_votes": "a number of votes"} | {
     "live_prompt_characters": "a number of characters",
     "live_turns": "a number of turns",
     "live_answer_tokens": "a number of tokens",
@@ -55,7 +55,7 @@ _NUMBERS = {"proven_family": "a number of pairs, or nothing", "session_votes": "
 }
 #: Settings that may have no value.
 _OPTIONAL = frozenset(
-    {"proven_family", "embed_sites", "ageing_hours", "minute_limits"}
+    {"settled_family", "embed_sites", "ageing_hours", "minute_limits"}
     | {"live_retention_days", "remark_retention_days", "session_retention_days"}
     | {"live_budget_dollars", "live_day_dollars", "live_voter_day_dollars"}
 )

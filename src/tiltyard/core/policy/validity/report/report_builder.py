@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,17 +16,7 @@ from tiltyard.core.policy.state.rating_fold import RaterSettings
 from tiltyard.core.policy.state.vote_log import VoteLog
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.core.policy.validity.evaluation import evaluate
-from tiltyard.core.policy.validity.lane_mix import LaneMix, infeasible_mix_finding
 from tiltyard.core.policy.validity.quality_floor import quality_findings
-from tiltyard.core.policy.validity.report.churn import churn
-from tiltyard.core.policy.validity.report.exploration_board import exploration_board, votes_of_lane
-from tiltyard.core.policy.validity.report.report_findings import (
-    churn_finding,
-    contradiction_finding,
-    lost_status_finding,
-    tolerance_finding,
-    uneven_sides_finding,
-)
 from tiltyard.core.policy.validity.report.report_records import (
     Churn,
     ExplorationBoard,
@@ -40,7 +31,9 @@ from tiltyard.core.policy.validity.report.report_records import (
     SpanUnit,
 )
 from tiltyard.core.policy.validity.report.report_sections import (
+    churn,
     confidence,
+    exploration_board,
     exposure_fairness,
     matchups,
     pair_completeness,
@@ -48,12 +41,13 @@ from tiltyard.core.policy.validity.report.report_sections import (
     publication,
     sides,
     span_lanes,
+    votes_of_lane,
 )
 from tiltyard.core.policy.validity.report.span_replay import find_span, is_timed, replay_span
+from tiltyard.core.policy.validity.serving_fairness import LaneMix, infeasible_mix_finding
 from tiltyard.core.ratings.bradley_terry import BradleyTerry
 from tiltyard.core.ratings.findings import Finding
-
-__all__ = ["ValidityReport", "report_on_span", "validity_report"]
+from tiltyard.core.ratings.sentences import first_of
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -186,3 +180,42 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_plain(one) for one in value]
     return value
+
+
+def lost_status_finding(publication: PublicationStatus) -> Finding | None:
+    """The board was official within the span, and then no longer."""
+    lost = [new.votes for old, new in pairwise(publication.history) if old.official and not new.official]
+    if not lost:
+        return None
+    return Finding("official-lost", first_of("lost", [{"votes": votes} for votes in lost]))
+
+
+def tolerance_finding(fairness: ExposureFairness) -> Finding | None:
+    """A promise was broken: a settled window with a model outside tolerance."""
+    if not fairness.settled_outside:
+        return None
+    counts = {"outside": fairness.settled_outside, "windows": fairness.settled}
+    return Finding("outside-tolerance", {"case": "windows", **counts})
+
+
+def uneven_sides_finding(sides: SideBalance) -> Finding | None:
+    """Sides that no fair coin explains."""
+    if not sides.uneven:
+        return None
+    return Finding("sides-uneven", first_of("models", sides.uneven))
+
+
+def churn_finding(churn: Churn) -> Finding | None:
+    """Models changed places at the top although even their bands of two RD did not overlap."""
+    torn = [{"model": pair.model, "other": pair.other} for pair in churn.pairs if pair.far_beyond]
+    if not torn:
+        return None
+    return Finding("churn-beyond-bands", first_of("pairs", torn))
+
+
+def contradiction_finding(exploration: ExplorationBoard) -> Finding | None:
+    """The exploration lane proves another order than the official one."""
+    if not exploration.reversed:
+        return None
+    pairs = [{"above": pair.below, "below": pair.above} for pair in exploration.reversed]
+    return Finding("order-contradicted", first_of("pairs", pairs))

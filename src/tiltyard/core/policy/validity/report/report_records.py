@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tiltyard.core.policy.state.policy import Fairness
-from tiltyard.core.policy.validity.exposure_deviation import ExposureDeviation
 from tiltyard.core.policy.validity.rules import Rule
+from tiltyard.core.policy.validity.serving_fairness import ExposureDeviation
 
 __all__ = [
     "AdjacentPair",

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import combinations, pairwise
+
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
@@ -10,15 +14,18 @@ from tiltyard.core.policy.state.events import Event, Events
 from tiltyard.core.policy.state.policy import Lane
 from tiltyard.core.policy.state.prompt_cells import LEFT_RESULTS, LOSS, WIN
 from tiltyard.core.policy.state.standing import Standing
+from tiltyard.core.policy.state.vote_log import VoteLog
 from tiltyard.core.policy.validity.evaluation import Evaluation
-from tiltyard.core.policy.validity.exposure_deviation import largest_exposure_deviation
-from tiltyard.core.policy.validity.lane_mix import LaneMix, lane_mix
 from tiltyard.core.policy.validity.pair_floors import PairFloor, adjacent_floors
 from tiltyard.core.policy.validity.prompt_coverage import band_top_coverage, coverage_of
 from tiltyard.core.policy.validity.publication import pairs_needed
 from tiltyard.core.policy.validity.report.report_records import (
     AdjacentPair,
+    Churn,
+    ChurnStep,
     EvaluationRecord,
+    ExplorationBoard,
+    ExplorationPlace,
     ExposureFairness,
     MatchupCounts,
     ModelConfidence,
@@ -29,21 +36,21 @@ from tiltyard.core.policy.validity.report.report_records import (
     PromptCoverage,
     PublicationStatus,
     RatingConfidence,
+    ReversedPair,
     SideBalance,
+    SwappedPair,
 )
 from tiltyard.core.policy.validity.report.span_replay import SpanReplay, count_pairs_met
 from tiltyard.core.policy.validity.rules import float_or_none
-
-__all__ = [
-    "confidence",
-    "exposure_fairness",
-    "matchups",
-    "pair_completeness",
-    "prompt_coverage",
-    "publication",
-    "sides",
-    "span_lanes",
-]
+from tiltyard.core.policy.validity.serving_fairness import (
+    LaneMix,
+    lane_mix,
+    largest_exposure_deviation,
+)
+from tiltyard.core.ratings.bradley_terry import BradleyTerry
+from tiltyard.core.ratings.ranks import Ranks, rank_models
+from tiltyard.core.ratings.result import Ratings
+from tiltyard.errors import BadOption
 
 Ints = npt.NDArray[np.int64]
 
@@ -258,4 +265,141 @@ def publication(replay: SpanReplay, now: Evaluation) -> PublicationStatus:
         history.official_since(),
         history.first_official(),
         tuple(looks),
+    )
+
+
+def votes_of_lane(events: Events, lane: Lane) -> Events:
+    """Votes on matchups that this lane chose. The log must begin with the first matchup."""
+    served = events[events.event == Event.SERVED]
+    rows = np.flatnonzero(events.event == Event.VOTE)
+    votes = events[rows]
+    by_serial = np.argsort(served.serial, kind="stable")
+    place = np.searchsorted(served.serial[by_serial], votes.serial)
+    known = place < len(served)
+    ended = served[by_serial[np.where(known, place, 0)]] if len(served) else votes
+    known &= ended.serial == votes.serial
+    same = known & (votes.a == ended.a) & (votes.b == ended.b) & (votes.prompt == ended.prompt)
+    if not same.all():
+        wrong = int(np.flatnonzero(~same)[0])
+        raise BadOption(
+            f"the vote in row {rows[wrong]} of the log ends matchup {votes.serial[wrong]}, which was not "
+            "served with these models, sides and prompt; give votes the serial of their matchup"
+        )
+    return votes[ended.lane == lane]
+
+
+def exploration_board(standing: Standing, votes: VoteLog, method: BradleyTerry) -> ExplorationBoard:
+    """Rate the lane's votes and lay the order of enabled models beside the official one."""
+    official = standing.order.tolist()
+    if not len(votes):
+        unplaced = tuple(standing.models[model] for model in official)
+        return ExplorationBoard(0, 0, method.level, (), unplaced, 0, 0, ())
+    ratings, code_of = _rated(standing, votes, method)
+    mine = [k for k in ratings.order().tolist() if ratings.group[k] == 0]
+    place_of = {code_of[k]: k for k in mine}
+    placed = [model for model in official if model in place_of]
+    order = [code_of[k] for k in mine if standing.enabled[code_of[k]]]
+    ranks = rank_models(ratings, level=method.level) if len(placed) > 1 else None
+    same, reversed_ = _compared(standing.models, placed, place_of, ratings, ranks)
+    return ExplorationBoard(
+        len(votes),
+        len(np.unique(votes.columns()["prompt"])),
+        method.level,
+        tuple(
+            _placed(place, 1 + official.index(model), standing.models[model], ratings, place_of[model])
+            for place, model in enumerate(order, start=1)
+        ),
+        tuple(standing.models[model] for model in official if model not in place_of),
+        len(placed) * (len(placed) - 1) // 2,
+        same,
+        reversed_,
+    )
+
+
+def _rated(standing: Standing, votes: VoteLog, method: BradleyTerry) -> tuple[Ratings, list[int]]:
+    """Ratings of the models that have a vote, and the code of each."""
+    models, columns = standing.models, votes.columns()
+    code_of = sorted({*columns["a"].tolist(), *columns["b"].tolist()}, key=lambda code: models[code])
+    place = np.zeros(len(models), dtype=np.int64)
+    place[code_of] = np.arange(len(code_of))
+    log = VoteLog.of({**columns, "a": place[columns["a"]], "b": place[columns["b"]]})
+    return method(log.table([models[code] for code in code_of], standing.compared_prompts)), code_of
+
+
+def _placed(place: int, official: int, model: str, ratings: Ratings, k: int) -> ExplorationPlace:
+    interval = ratings.interval
+    low, high = (
+        (None, None)
+        if interval is None
+        else (float_or_none(interval.low[k]), float_or_none(interval.high[k]))
+    )
+    return ExplorationPlace(place, official, model, float(ratings.rating[k]), low, high)
+
+
+def _compared(
+    models: tuple[str, ...],
+    official: list[int],
+    place_of: dict[int, int],
+    ratings: Ratings,
+    ranks: Ranks | None,
+) -> tuple[int, tuple[ReversedPair, ...]]:
+    """Pairs in the same order on both boards; and those the lane proves to stand the other way."""
+    if ranks is None:
+        return 0, ()
+    at = np.array([place_of[model] for model in official])
+    gap = ratings.rating[at][None, :] - ratings.rating[at][:, None]
+    upper = np.triu(np.ones_like(gap, dtype=bool), 1)
+    wrong = np.argwhere(ranks.above[np.ix_(at, at)].T & upper)
+    worst = sorted(wrong.tolist(), key=lambda pair: -gap[pair[0], pair[1]])
+    return int(np.count_nonzero((gap < 0.0) & upper)), tuple(
+        ReversedPair(models[official[i]], models[official[j]], float(gap[i, j])) for i, j in worst
+    )
+
+
+def churn(evaluations: Sequence[Evaluation], models: Sequence[str], top: int) -> Churn:
+    """Every step from one of these evaluations to the next, and the pairs that changed order."""
+    steps: list[ChurnStep] = []
+    times: Counter[tuple[int, int]] = Counter()
+    beyond: Counter[tuple[int, int]] = Counter()
+    far: Counter[tuple[int, int]] = Counter()
+    for old, new in pairwise(evaluations):
+        swapped = list(_swaps(old, new, top))
+        torn = [pair for pair in swapped if _apart(old, new, *pair) > 1.0]
+        times.update(swapped)
+        beyond.update(torn)
+        far.update(pair for pair in torn if _apart(old, new, *pair) > 2.0)
+        places = _places_changed(old.order[:top], new.order[:top])
+        first = old.order[:1].tolist() != new.order[:1].tolist()
+        steps.append(ChurnStep(new.votes, new.time, places, first, len(swapped), len(torn)))
+    pairs = sorted(times, key=lambda pair: (-far[pair], -beyond[pair], -times[pair], pair))
+    return Churn(
+        top,
+        tuple(steps),
+        tuple(SwappedPair(models[i], models[j], times[i, j], beyond[i, j], far[i, j]) for i, j in pairs),
+    )
+
+
+def _places_changed(old: Ints, new: Ints) -> int:
+    """Places held by another model, or by one where there was none (and the other way round)."""
+    shared = min(len(old), len(new))
+    return int(np.count_nonzero(old[:shared] != new[:shared])) + max(len(old), len(new)) - shared
+
+
+def _swaps(old: Evaluation, new: Evaluation, top: int) -> Iterator[tuple[int, int]]:
+    """Pairs among the models of either top, enabled both times, that changed order."""
+    before = {model: place for place, model in enumerate(old.order.tolist())}
+    after = {model: place for place, model in enumerate(new.order.tolist())}
+    either = {*old.order[:top].tolist(), *new.order[:top].tolist()} & before.keys() & after.keys()
+    for i, j in combinations(sorted(either), 2):
+        if (before[i] < before[j]) != (after[i] < after[j]):
+            yield i, j
+
+
+def _apart(old: Evaluation, new: Evaluation, i: int, j: int) -> float:
+    """The gap of the two ratings over the sum of their RD, before or after, whichever is wider.
+
+    The bands rating ± RD overlap up to 1, the bands rating ± 2·RD up to 2.
+    """
+    return max(
+        float(abs(known.rating[i] - known.rating[j]) / (known.rd[i] + known.rd[j])) for known in (old, new)
     )

@@ -14,8 +14,8 @@ from tiltyard.core.policy.state.policy import Lane
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.core.policy.validity.evaluation import Evaluation, EvaluationHistory, evaluate
-from tiltyard.core.policy.validity.exposure_deviation import ExposureDeviation, largest_exposure_deviation
 from tiltyard.core.policy.validity.pair_floors import adjacent_floors
+from tiltyard.core.policy.validity.serving_fairness import ExposureDeviation, largest_exposure_deviation
 from tiltyard.errors import BadOption
 
 __all__ = [

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from tiltyard.core.ratings.confidence_sequence import ConfidenceSequence
+from tiltyard.core.board.settled_order import ConfidenceSequence
 from tiltyard.core.ratings.uncertainty import Uncertainty
 from tiltyard.errors import BadOption
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from tiltyard.core.battles import Kind
+from tiltyard.core.board.settled_order import pair_levels
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.standing import Standing
-from tiltyard.core.policy.validity.pair_levels import pair_levels
 
 
 def grown(founders, later, *, unused=0):

@@ -1,0 +1,233 @@
+"""Lanes that draw a pair at random by weight: contender, uncertainty, exploration and, in phase 1 of a rollout, version 1.
+
+- *Contender*: close rivals at the top meet often, so that their order becomes certain.
+- *Uncertainty*: uncertain models in close matches, which are the most informative.
+- *Exploration*: independent of the policy's estimates. Its choices have known, positive probabilities: a board from this
+  lane alone validates the others.
+- *Version 1*: a random prompt, then models weighted by how rarely they have been shown.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+from tiltyard.core.policy.matchmaking.eligible_pairs import EligiblePairs
+from tiltyard.core.policy.matchmaking.pair_draws import (
+    DrawnPair,
+    draw_least_met_prompt,
+    draw_most_needed_prompt,
+    draw_pair,
+    draw_under_covered_prompt,
+    pair_chance,
+)
+from tiltyard.core.policy.state.standing import Standing
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+#: The share of the contender lane's draws for adjacent pairs short of their floor, if there are any.
+SHORT_PAIR_PROBABILITY = 0.5
+#: The shares of the other draws: nearest neighbour, nearest rating, challenger.
+OPPONENT_BUCKET_SHARES = (0.7, 0.2, 0.1)
+#: What a pair that has never met adds to an opponent's score.
+NOVELTY_WEIGHT = 0.25
+
+
+def draw_contender(field: EligiblePairs, rng: np.random.Generator) -> DrawnPair | None:
+    """A pair short of its floor, or an anchor of the band and a rival; on the prompt on which it met least."""
+    short, anchors = _short_pairs(field), contender_anchors(field)
+
+    @cache
+    def opponents(model: int) -> Floats:
+        return contender_opponents(field, model)
+
+    if short and rng.random() < SHORT_PAIR_PROBABILITY:
+        pair: tuple[int, int] | None = short[int(rng.random() * len(short))]
+        reason = "adjacent pair short of its floor"
+    else:
+        pair = draw_pair(anchors, opponents, rng)
+        reason = "rivals at the top"
+    on = None if pair is None else draw_least_met_prompt(field, *pair, rng)
+    if pair is None or on is None:
+        return None
+    chance = pair_chance(anchors, opponents, *pair)
+    if short:
+        floor_chance = (pair in short or pair[::-1] in short) / len(short)
+        chance = SHORT_PAIR_PROBABILITY * floor_chance + (1.0 - SHORT_PAIR_PROBABILITY) * chance
+    return DrawnPair(*pair, on[0], reason, chance / on[1])
+
+
+def floor_deficit(standing: Standing, above: Ints, below: Ints) -> Floats:
+    """How far these adjacent pairs are from their floor, 0 to 2: the missing votes plus the missing prompts.
+
+    A pair that has used all its attempts has no deficit: it is indistinguishable so far.
+
+    ==================================  =====
+    never met                           2
+    6 votes of 12 on 3 prompts of 6     1
+    12 votes on 4 prompts               1/3
+    12 votes on 6 prompts               0
+    36 attempts, 5 of them decisive     0
+    ==================================  =====
+    """
+    policy, meetings = standing.policy, standing.meetings
+    shared = standing.cells.shared[above, below]
+    # Of free prompts there is always one more.
+    most = policy.adjacent_prompts * (shared > 0) if policy.free_prompts else shared
+    prompts = np.minimum(policy.adjacent_prompts, most)
+    for few in (prompts < policy.adjacent_prompts).nonzero()[0].tolist():
+        prompts[few] = standing.prompts_needed(int(above[few]), int(below[few]))
+    votes_missing = policy.adjacent_votes - meetings.decisive[above, below]
+    prompts_missing = prompts - standing.prompt_meetings.prompts[above, below]
+    deficit = np.maximum(votes_missing, 0) / policy.adjacent_votes
+    deficit += np.maximum(prompts_missing, 0) / policy.adjacent_prompts
+    return np.where(meetings.attempts[above, below] >= policy.adjacent_attempts, 0.0, deficit)
+
+
+def _short_pairs(field: EligiblePairs) -> list[tuple[int, int]]:
+    """Adjacent eligible pairs of the top with the largest floor deficit."""
+    standing = field.standing
+    top = standing.order[: max(standing.policy.contenders, standing.policy.published_top)]
+    deficit = floor_deficit(standing, top[:-1], top[1:]).tolist()
+    pairs = [
+        (missing, (above, below))
+        for missing, above, below in zip(deficit, top[:-1].tolist(), top[1:].tolist(), strict=True)
+        if missing > 0.0 and field.meets(above, below)
+    ]
+    largest = max((missing for missing, _ in pairs), default=0.0)
+    return [pair for missing, pair in pairs if missing == largest]
+
+
+def contender_anchors(field: EligiblePairs) -> Floats:
+    """Half uniform over the band, half by the probability of being on the wrong side of a neighbour."""
+    standing = field.standing
+    band = standing.in_band & field.free
+    weights = np.zeros(len(standing.models))
+    if not band.any():
+        return weights
+    weights[band] = 0.5 / band.sum()
+    misorder = np.where(band, standing.strengths.misorder, 0.0)
+    if misorder.sum() > 0.0:
+        weights += 0.5 * misorder / misorder.sum()
+    return weights
+
+
+def contender_opponents(field: EligiblePairs, anchor: int) -> Floats:
+    """70 % a neighbour in rank, 20 % the contender of nearest rating, 10 % a challenger from below.
+
+    The share of an empty bucket goes to the next one; that of the last, to those that are not empty.
+    """
+    standing, weights = field.standing, np.zeros(len(field.standing.models))
+    allowed = field.opponents(anchor)
+    left = 0.0
+    for share, bucket in zip(OPPONENT_BUCKET_SHARES, _buckets(standing, anchor, allowed), strict=True):
+        if bucket:
+            weights[bucket] += (share + left) / len(bucket)
+            left = 0.0
+        else:
+            left += share
+    return weights
+
+
+def _buckets(standing: Standing, anchor: int, allowed: Bools) -> tuple[list[int], list[int], list[int]]:
+    size = standing.policy.contenders
+    order: list[int] = standing.order[: size + standing.policy.challengers].tolist()
+    place = order.index(anchor)
+    around = order[max(place - 1, 0) : place + 2]
+    neighbours = [model for model in around if allowed[model]]
+    others = [model for model in order[:size] if allowed[model] and model not in around]
+    rating = standing.strengths.rating
+    gaps = [abs(rating[model] - rating[anchor]) for model in others]
+    nearest = [model for model, gap in zip(others, gaps, strict=True) if gap == min(gaps)]
+    challengers = [model for model in order[size:] if allowed[model] and model not in around]
+    return neighbours, nearest, challengers
+
+
+def draw_uncertainty(field: EligiblePairs, rng: np.random.Generator) -> DrawnPair | None:
+    """An anchor by uncertainty, the most informative opponent, the prompt that both need most."""
+    anchors = uncertain_anchors(field)
+
+    @cache
+    def opponents(model: int) -> Floats:
+        return informative_opponents(field, model)
+
+    pair = draw_pair(anchors, opponents, rng)
+    on = None if pair is None else draw_most_needed_prompt(field, *pair, rng)
+    if pair is None or on is None:
+        return None
+    return DrawnPair(*pair, on[0], "most to learn", pair_chance(anchors, opponents, *pair) / on[1])
+
+
+def uncertain_anchors(field: EligiblePairs) -> Floats:
+    """Standard error of online Bradley–Terry, up to doubled for prompts that are not covered.
+
+    Glicko-2's RDs become nearly equal over time, so they could not distinguish models.
+    """
+    standing = field.standing
+    covered = np.nan_to_num(standing.cells.coverage())
+    return np.asarray(np.where(field.free, standing.strengths.se * (2.0 - covered), 0.0))
+
+
+def informative_opponents(field: EligiblePairs, anchor: int) -> Floats:
+    """Uniform over the opponents with the largest sum of closeness and novelty, 0 for all others."""
+    standing = field.standing
+    score = np.where(
+        field.opponents(anchor), closeness(standing, anchor) + novelty(standing, anchor), -np.inf
+    )
+    largest = score.max()
+    return (score == largest).astype(np.float64) if largest > -np.inf else np.zeros(len(score))
+
+
+def closeness(standing: Standing, model: int) -> Floats:
+    """4p(1 − p) for each opponent: 1 for an even match, 0.36 at 9 to 1, near 0 for a certain result."""
+    p = standing.strengths.expected(model)
+    return np.asarray(4.0 * p * (1.0 - p))
+
+
+def novelty(standing: Standing, model: int) -> Floats:
+    """0.25/(1 + attempts): a small bonus for pairs that have met rarely."""
+    return np.asarray(NOVELTY_WEIGHT / (1.0 + standing.meetings.attempts[model]))
+
+
+def draw_exploration(field: EligiblePairs, rng: np.random.Generator) -> DrawnPair | None:
+    """Two models by scarcity, and a random prompt among those in deficit for either, else among all."""
+    weights = scarcity(field)
+
+    @cache
+    def opponents(model: int) -> Floats:
+        return np.where(field.opponents(model), weights, 0.0)
+
+    pair = draw_pair(weights, opponents, rng)
+    on = None if pair is None else draw_under_covered_prompt(field, *pair, rng)
+    if pair is None or on is None:
+        return None
+    return DrawnPair(*pair, on[0], "chance", pair_chance(weights, opponents, *pair) / on[1])
+
+
+def scarcity(field: EligiblePairs) -> Floats:
+    """1/(1 + exposures in the window). With lifetime counts a new model would get nearly all matchups."""
+    return np.where(field.free, 1.0 / (1.0 + field.exposures), 0.0)
+
+
+def draw_v1(field: EligiblePairs, rng: np.random.Generator) -> DrawnPair | None:
+    """A uniform prompt, and two models that answered it, weighted by 1/(1 + times shown)."""
+    standing = field.standing
+    prompts = (standing.cells.n_playing >= 2).nonzero()[0]
+    if not len(prompts):
+        return None
+    prompt = int(prompts[int(rng.random() * len(prompts))])
+    servable = field.free & (field.need[:, prompt] > 0.0)
+    weights = np.where(servable, 1.0 / (1.0 + standing.shown[:, 0]), 0.0)
+
+    @cache
+    def opponents(model: int) -> Floats:
+        return np.where(field.opponents(model), weights, 0.0)
+
+    pair = draw_pair(weights, opponents, rng)
+    if pair is None or not field.prompts(*pair)[prompt]:
+        return None
+    return DrawnPair(*pair, prompt, "v1", pair_chance(weights, opponents, *pair) / len(prompts))

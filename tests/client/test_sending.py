@@ -10,10 +10,10 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
-from support.answering import ENDED, MATCHUP, Answer, answering, problem
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
+from support.answering import ENDED, MATCHUP, Answer, answering, problem
 from tiltyard import errors
 from tiltyard.client import AsyncClient, Client
 from tiltyard.client.admin_calls import import_answers

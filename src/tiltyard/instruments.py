@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 __all__ = [
+    "FOLDER_VARIABLE",
     "INSTRUMENTS",
     "OTHER",
     "Instrument",
@@ -20,6 +21,8 @@ __all__ = [
     "recording",
 ]
 
+#: The folder in which the processes of one server keep their metrics. Prometheus's library reads it when it is imported.
+FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 #: The label value for everything beyond a bound. No arena can have this name.
 OTHER = "_other"
 

@@ -33,13 +33,12 @@ from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.settings.environment import read_environment
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web import supervisor
-from tiltyard.web.startup import arena_name_from_file, prepare_server
-from tiltyard.web.supervisor import listening_socket
+from tiltyard.web.startup import arena_name_from_file, listening_socket, prepare_server
 
 
 def gone(numbers):
     end = time.monotonic() + 40
-    while any("tiltyard" in commandline(one) for one in numbers):
+    while any("multiprocessing.spawn" in commandline(one) for one in numbers):
         assert time.monotonic() < end, [commandline(one) for one in numbers]
         time.sleep(0.05)
 
@@ -234,11 +233,8 @@ def test_what_cannot_be_served_is_told_before_anything_starts(server, tmp_path, 
     monkeypatch.setenv("TILTYARD_HOME", str(tmp_path / "home"))
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with (
-            pytest.raises(BadOption, match=f"port {port}.*--port"),
-            listening_socket(ServingSettings(port=port)),
-        ):
-            pass
+        with pytest.raises(BadOption, match=f"port {port}.*--port"):
+            listening_socket(ServingSettings(port=port))
     with pytest.raises(BadOption, match="--base-url"):
         serve(host="0.0.0.0")
     with pytest.raises(BadOption, match="file not found"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import socket
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -210,19 +210,6 @@ class ServingSettings:
             return self.base_url
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'https' if self.has_tls else 'http'}://{host}:{self.port}"
-
-    def to_dict(self) -> dict[str, object]:
-        """As plain values, for another process."""
-        return asdict(self) | {
-            "trusted_proxies": list(self.trusted_proxies),
-            "second_factor": list(self.second_factor),
-        }
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> ServingSettings:
-        """The inverse of `to_dict`."""
-        lists = {name: tuple(values[name]) for name in ("trusted_proxies", "second_factor")}
-        return cls(**{**values, **lists})
 
 
 def _check_host(host: str) -> None:

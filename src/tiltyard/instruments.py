@@ -145,12 +145,6 @@ LOCK_WAIT_SECONDS = Instrument(
     (),
     _BATCH_BUCKET_SECONDS,
 )
-FORWARDED_REQUESTS = Instrument(
-    "tiltyard_forwarded_requests",
-    "counter",
-    "Requests of voters that were sent to the process that owns their arena: answered, or without an answer.",
-    ("result",),
-)
 
 # Live battles
 

@@ -99,8 +99,6 @@ class ServingSettings:
     connections_per_address: int = 1000
     #: Turns of live battles that run in one web process at once; further voters wait in line.
     live_turns: int = 100
-    #: Address at which the web processes of this machine listen to those of other machines.
-    internal_host: str = "127.0.0.1"
     #: Timeout in seconds for receiving the request line and headers.
     header_seconds: int = 15
     #: Timeout in seconds between two parts of a request's body.
@@ -304,7 +302,6 @@ SERVING_VARIABLES: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "connections": ("TILTYARD_CONNECTIONS", _whole),
     "connections_per_address": ("TILTYARD_CONNECTIONS_PER_ADDRESS", _whole),
     "live_turns": ("TILTYARD_LIVE_TURNS", _whole),
-    "internal_host": ("TILTYARD_INTERNAL_HOST", str),
     "header_seconds": ("TILTYARD_HEADER_SECONDS", _whole),
     "body_seconds": ("TILTYARD_BODY_SECONDS", _whole),
     "second_factor": ("TILTYARD_SECOND_FACTOR", _list),

@@ -109,7 +109,7 @@ async def _serve(config: ChildConfig, environment: Environment, beat: Callable[[
     settings = config.settings
     keys = open_keys(environment.home, environment.variables.get(KEY_VARIABLE))
     assert config.listening is not None
-    async with open_registry(config.url, environment, settings, keys) as registry:
+    async with open_registry(config.url, environment, settings) as registry:
         sign_in = read_sign_in(environment.variables)
         app = make_app(registry, keys, home=environment.home, sign_in=sign_in)
 

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tiltyard.cli.exit_codes import (
+from tiltyard.cli.options import (
     INCOMPLETE_EXIT_CODE,
     JUDGE_UNUSABLE_EXIT_CODE,
     UNDECIDED_EXIT_CODE,
     WORSE_EXIT_CODE,
-)
-from tiltyard.cli.options import (
     JudgeAddress,
     JudgeKey,
     JudgeProvider,
@@ -27,7 +25,7 @@ from tiltyard.errors import BadOption
 from tiltyard.report.terminal_escape import escape_controls
 
 if TYPE_CHECKING:
-    from tiltyard.cli.judging_progress import QuietProgress
+    from tiltyard.cli.progress import QuietProgress
     from tiltyard.report.ab_report import ABReport
     from tiltyard.tournaments.ab_run import JudgedComparison
 
@@ -68,7 +66,7 @@ def ab(
     judged until it is decided. Exit code 0: better or the same; 1: worse; 3: stopped; 4: the judge cannot be used;
     5: undecided.
     """
-    from tiltyard.cli.judging_progress import QuietProgress
+    from tiltyard.cli.progress import QuietProgress
     from tiltyard.settings.quick_tournament import QuickJudge
     from tiltyard.tournaments.ab_comparison import ABSettings, compare_ab
 

@@ -22,8 +22,8 @@ from tiltyard.cli.options import (
     joined_conditions,
     read_options,
 )
+from tiltyard.cli.progress import show_read_progress
 from tiltyard.cli.rate_output import print_notes
-from tiltyard.cli.read_progress import show_read_progress
 from tiltyard.errors import BadOption, CannotRate
 from tiltyard.report.terminal_escape import escape_controls
 

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tiltyard.cli.database_options import serving_environment
-from tiltyard.cli.serve import AsUser
+from tiltyard.cli.database_options import AsUser, serving_environment
 from tiltyard.errors import BadOption, MissingExtra
 
 if TYPE_CHECKING:

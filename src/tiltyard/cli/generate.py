@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from tiltyard.cli.exit_codes import INCOMPLETE_EXIT_CODE
-from tiltyard.cli.options import PriceOption, stated_prices
+from tiltyard.cli.options import INCOMPLETE_EXIT_CODE, PriceOption, stated_prices
 from tiltyard.cli.run import Budget, Config, ConfigOption, config_path
 from tiltyard.report.terminal_escape import escape_controls
 
@@ -28,7 +27,7 @@ def generate(
     Answers are appended, never changed. Exit code 3 means that answers are missing or cut off; the
     output says what to do.
     """
-    from tiltyard.cli.judging_progress import JudgingProgress
+    from tiltyard.cli.progress import JudgingProgress
     from tiltyard.settings.tournament_config import load_config
     from tiltyard.tournaments.answer_generation import generate_answers
 

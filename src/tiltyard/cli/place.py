@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from tiltyard.cli.exit_codes import INCOMPLETE_EXIT_CODE
 from tiltyard.cli.generate import tell_incomplete
-from tiltyard.cli.options import PriceOption, stated_prices
+from tiltyard.cli.options import INCOMPLETE_EXIT_CODE, PriceOption, stated_prices
 from tiltyard.cli.run import Budget, show_summary, tell_missing
 from tiltyard.report.terminal_escape import escape_controls
 
@@ -51,7 +50,7 @@ def place(
     that answers are missing or cut off, that calls to a provider failed, or that no judged battle was
     rated; 4 means that the judge gives no verdicts. The output says what to do.
     """
-    from tiltyard.cli.judging_progress import JudgingProgress
+    from tiltyard.cli.progress import JudgingProgress
     from tiltyard.tournaments.placement import (
         MODE,
         PlacementJudge,

@@ -1,4 +1,4 @@
-"""``tiltyard publish``: a static site of run folders that readers can verify."""
+"""``tiltyard publish`` and ``tiltyard verify``: a static site of run folders, and whether a folder's numbers follow from its battles."""
 
 from __future__ import annotations
 
@@ -65,3 +65,25 @@ def _tell(published: PublishedRun) -> None:
             "instead of an exact export.",
             err=True,
         )
+
+
+def verify(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            help="Folder written by `tiltyard rate --out`, `run` or `place`, or an arena's release."
+        ),
+    ],
+) -> None:
+    """Check a run folder and recompute its numbers.
+
+    Checks the hash of every file, then recomputes every number from the battles.
+    """
+    from tiltyard.runs.run_verification import verify_run
+
+    result = verify_run(folder)
+    for check in result.checks:
+        typer.echo(escape_controls(f"{'ok  ' if check.passed else 'FAIL'} {check.name}: {check.detail}"))
+    typer.echo(result.summary)
+    if not result.passed:
+        raise typer.Exit(1)

@@ -1,19 +1,25 @@
-"""Progress of judge calls: a bar on a terminal, plain lines in a log."""
+"""Progress on standard error: of judging, of downloads, of reading battles and of simulations."""
 
 from __future__ import annotations
 
+import os
 import sys
 import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import typer
 
+from tiltyard.fetch_listener import listen_to_fetches
 from tiltyard.report.terminal_escape import escape_controls
 from tiltyard.settings.prices import format_dollars
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from tiltyard.judges.judging_run import RunProgress
 
 
@@ -133,3 +139,91 @@ def _duration(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+class FetchProgress:
+    """A bar for each file of the web; huggingface_hub shows its own."""
+
+    def __init__(self) -> None:
+        self._bar: Progress | None = None
+
+    def receive(self, _name: str, size: int, total: int | None, /) -> None:
+        if not sys.stderr.isatty():
+            return
+        if self._bar is None:
+            from rich.console import Console
+            from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+            columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+            self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._bar.add_task("fetching", total=total)
+            self._bar.start()
+        self._bar.update(self._bar.task_ids[0], completed=size, total=total)
+
+    def finish(self, note: str, /) -> None:
+        self.stop()
+        typer.echo(escape_controls(note), err=True)
+
+    def stop(self) -> None:
+        """Remove the bar."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+
+@contextmanager
+def show_fetches() -> Iterator[None]:
+    """Show the downloads of a command. The hub's client asks for nothing else than these."""
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    if not sys.stderr.isatty():
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    shown = FetchProgress()
+    try:
+        with listen_to_fetches(shown):
+            yield
+    finally:
+        shown.stop()
+
+
+@contextmanager
+def show_read_progress(rows: Sequence[int | None]) -> Iterator[Callable[[int], None] | None]:
+    """Show how many battles have been read, then that they are being rated; only on a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    total = None if any(count is None for count in rows) else sum(count or 0 for count in rows)
+    with _counting_bar() as bar:
+        task = bar.add_task("reading battles", total=total)
+
+        def read(count: int) -> None:
+            if count:
+                bar.advance(task, count)
+            else:
+                bar.update(task, description="rating", total=None)
+
+        yield read
+
+
+@contextmanager
+def simulation_progress() -> Iterator[Callable[[str, int, int], None]]:
+    """Show a progress bar on a terminal. On Ctrl-C, say that finished worlds are kept."""
+    try:
+        if not sys.stderr.isatty():
+            yield lambda _what, _done, _total: None
+            return
+        with _counting_bar() as bar:
+            task = bar.add_task("simulating", total=None)
+            yield lambda what, done, total: bar.update(
+                task, description=f"simulating {what}", completed=done, total=total
+            )
+    except KeyboardInterrupt:
+        typer.echo("Finished results are kept: run the same command to resume.", err=True)
+        raise
+
+
+def _counting_bar() -> Progress:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=Console(stderr=True), transient=True)

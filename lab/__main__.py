@@ -17,7 +17,7 @@ from tiltyard.cli.progress import simulation_progress
 from tiltyard.cli.simulate import document_json, prepare_folder, write_files
 from tiltyard.errors import TiltyardError
 from tiltyard.report.terminal import Terminal
-from tiltyard.simulation.result_cache import lab_folder
+from tiltyard.simulation.studies import lab_folder
 
 __all__ = ["main"]
 

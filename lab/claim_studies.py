@@ -18,7 +18,7 @@ from tiltyard.core.battles import CodedBattles, Kind, Table
 from tiltyard.core.ratings.bradley_terry import BradleyTerry
 from tiltyard.core.ratings.glicko2 import Glicko2
 from tiltyard.simulation.studies import Study
-from tiltyard.simulation.world_settings import WorldSettings, draw_world_of
+from tiltyard.simulation.worlds import WorldSettings, draw_world_of
 
 __all__ = [
     "COVERED",
@@ -106,7 +106,6 @@ _MARKS = (
     "tiltyard.core.battles",
     "lab.claim_studies",
     "lab.mark_trials",
-    "tiltyard.simulation.world_settings",
     "tiltyard.simulation.worlds",
     "tiltyard.core.ratings.newton",
     "tiltyard.core.ratings.pairs",
@@ -128,7 +127,6 @@ COVERED: Study[CoveredSettings, CoveredShares] = Study(
         "tiltyard.core.ratings",
         "lab.claim_studies",
         "lab.interval_coverage",
-        "tiltyard.simulation.world_settings",
         "tiltyard.simulation.worlds",
     ),
 )

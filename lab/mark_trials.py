@@ -15,8 +15,7 @@ from tiltyard.core.policy.validity.order_marks import LIKE_THESE, THESE, PairVot
 from tiltyard.core.policy.validity.order_test import OrderTest
 from tiltyard.errors import BadOption
 from tiltyard.simulation.studies import Median, Proportion, median_figure, proportion
-from tiltyard.simulation.world_settings import WorldSettings, draw_world_of
-from tiltyard.simulation.worlds import POINTS_PER_LOGIT, World
+from tiltyard.simulation.worlds import POINTS_PER_LOGIT, World, WorldSettings, draw_world_of
 
 __all__ = [
     "FalseMarkRates",

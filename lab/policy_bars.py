@@ -24,10 +24,10 @@ from lab.claim_studies import (
 from lab.mark_trials import FalseMarksSettings, MarkVotesSettings, false_mark_rates
 from tiltyard.core.policy.state.policy import Fairness, Lane, Policy
 from tiltyard.core.policy.validity.order_marks import LIKE_THESE, THESE, Scope
-from tiltyard.simulation.matchmakers import MATCHMAKERS
 from tiltyard.simulation.simulated_arena import (
     ARENA,
     FIRST_PLACE_SPAN_VOTES,
+    MATCHMAKERS,
     SimulatedArenaResult,
     SimulationSettings,
     first_changes,
@@ -40,7 +40,7 @@ from tiltyard.simulation.studies import (
     paired_difference,
     summarise,
 )
-from tiltyard.simulation.world_settings import WorldSettings
+from tiltyard.simulation.worlds import WorldSettings
 
 __all__ = ["ROWS"]
 

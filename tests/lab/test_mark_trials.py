@@ -19,7 +19,7 @@ from lab.mark_trials import (
 from tiltyard.core.policy.validity.order_marks import LIKE_THESE, THESE
 from tiltyard.core.policy.validity.order_test import OrderTest
 from tiltyard.errors import BadOption
-from tiltyard.simulation.world_settings import draw_world
+from tiltyard.simulation.worlds import draw_world
 
 
 @pytest.mark.parametrize("chosen", ["uniform", "round-robin", "skewed"])

@@ -192,7 +192,7 @@ def show_read_progress(rows: Sequence[int | None]) -> Iterator[Callable[[int], N
         yield None
         return
     total = None if any(count is None for count in rows) else sum(count or 0 for count in rows)
-    with _counting_bar() as bar:
+    with counting_bar() as bar:
         task = bar.add_task("reading battles", total=total)
 
         def read(count: int) -> None:
@@ -211,7 +211,7 @@ def simulation_progress() -> Iterator[Callable[[str, int, int], None]]:
         if not sys.stderr.isatty():
             yield lambda _what, _done, _total: None
             return
-        with _counting_bar() as bar:
+        with counting_bar() as bar:
             task = bar.add_task("simulating", total=None)
             yield lambda what, done, total: bar.update(
                 task, description=f"simulating {what}", completed=done, total=total
@@ -221,7 +221,8 @@ def simulation_progress() -> Iterator[Callable[[str, int, int], None]]:
         raise
 
 
-def _counting_bar() -> Progress:
+def counting_bar() -> Progress:
+    """A bar on standard error, which goes when it is done."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

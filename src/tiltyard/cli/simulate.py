@@ -19,11 +19,10 @@ from tiltyard.report.terminal_escape import escape_controls
 
 if TYPE_CHECKING:
     from tiltyard.core.battles import Table
-    from tiltyard.simulation.arena_simulation import SimulateOptions
-    from tiltyard.simulation.fitted_log import ClusterProfile, LogProfile
-    from tiltyard.simulation.log_forecast import Backtest, LogForecast
+    from tiltyard.simulation.arena_forecast import SimulateOptions
+    from tiltyard.simulation.log_forecast import Backtest, ClusterProfile, LogForecast, LogProfile
     from tiltyard.simulation.simulated_arena import SimulationSettings
-    from tiltyard.simulation.world_settings import WorldSettings
+    from tiltyard.simulation.worlds import WorldSettings
 
 #: Above this many battles a person is told to wait.
 _LONG_BATTLES = 20_000
@@ -123,7 +122,7 @@ def simulate(
 ) -> None:
     """Forecast when an arena's board will be official."""
     from tiltyard.report.terminal import Terminal
-    from tiltyard.simulation.arena_simulation import forecast, forecast_settings, stated_world
+    from tiltyard.simulation.arena_forecast import forecast, forecast_settings, stated_world
 
     given = _given(context)
     options = cast("SimulateOptions", given)

@@ -211,7 +211,7 @@ def test_the_command_shows_a_few_and_says_that_there_are_more(folder):
 def test_pages_are_turned_where_somebody_can(folder, monkeypatch):
     shown = []
     monkeypatch.setattr("pydoc.pager", shown.append)
-    monkeypatch.setattr("tiltyard.cli.read.sys", Terminals())
+    monkeypatch.setattr("tiltyard.cli.run_folders.sys", Terminals())
     command("read", folder, "--limit", "1")
     assert shown[0].startswith("1. p00000 · factuality · ")
 

@@ -18,19 +18,16 @@ from tiltyard._version import __version__
 from tiltyard.cli import (
     ab,
     arena,
-    compare,
     demo,
-    generate,
     judge,
     maintenance,
     operator,
     panel,
     place,
     plan,
-    publish,
     rate,
-    read,
     run,
+    run_folders,
     serve,
     simulate,
 )
@@ -69,16 +66,16 @@ app = typer.Typer(
 )
 app.command("ab")(ab.ab)
 app.command("rate")(rate.rate)
-app.command("compare")(compare.compare)
-app.command("read")(read.read)
-app.command("verify")(publish.verify)
-app.command("publish")(publish.publish)
+app.command("compare")(rate.compare)
+app.command("read")(run_folders.read)
+app.command("verify")(run_folders.verify)
+app.command("publish")(run_folders.publish)
 app.command("init")(plan.init)
 app.command("models")(plan.models)
 app.command("plan", cls=plan.PlanCommand)(plan.plan)
 app.command("run")(run.run)
 app.command("work")(run.work)
-app.command("generate")(generate.generate)
+app.command("generate")(place.generate)
 app.command("place")(place.place)
 app.command("simulate")(simulate.simulate)
 app.command("serve")(serve.serve)

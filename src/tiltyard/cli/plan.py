@@ -98,9 +98,8 @@ def plan(
     from tiltyard.judges.ledger import Ledger
     from tiltyard.report.plan_tables import plan_tables
     from tiltyard.report.terminal import Terminal
-    from tiltyard.tournaments.cost_estimate import estimate_plan, measure_bytes_per_token
+    from tiltyard.tournaments.cost_estimate import estimate_plan, measure_bytes_per_token, pilot_expectation
     from tiltyard.tournaments.tournament_run import RunRequest, prepare_run
-    from tiltyard.tournaments.width_forecast import pilot_expectation
 
     request = RunRequest(
         config_path=config_path(config, config_option),

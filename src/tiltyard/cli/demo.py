@@ -164,12 +164,12 @@ async def _filled(
 def demo_script() -> DemoScript:
     """What happens in the demo's arena."""
     from tiltyard.arena.demo_arena import DemoScript
-    from tiltyard.simulation.demo import demo_roster, demo_voters
+    from tiltyard.simulation.demo import demo_roster, demo_voters, model_answers
 
     return DemoScript(
         arena=_ARENA,
         title="Invented models",
-        answers=tuple(demo_roster.demo_answers()),
+        answers=tuple(model_answers.demo_answers()),
         people=demo_voters.human_preference(),
         judges=demo_voters.judge_preference(),
         retired=demo_roster.RETIRED,

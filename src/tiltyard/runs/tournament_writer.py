@@ -22,7 +22,6 @@ from tiltyard.report.run_documents import CostsDocument, DiagnosticsDocument
 from tiltyard.report.verdict_browser import REPORT_DATA
 from tiltyard.report.verdict_parts import VerdictParts
 from tiltyard.runs.dimension_ratings import rate_dimensions
-from tiltyard.runs.json_files import json_bytes, json_line, parse_document, write_bytes, write_lines
 from tiltyard.runs.judged_run import ATTEMPT_COLUMNS, JudgedRun
 from tiltyard.runs.manifest import (
     BATTLE_LINES,
@@ -34,9 +33,12 @@ from tiltyard.runs.manifest import (
     WINRATES,
     bytes_hash_line,
     file_hash,
+    json_bytes,
+    json_line,
+    parse_document,
+    write_bytes,
+    write_lines,
 )
-from tiltyard.runs.report_data import ReportDataWriter
-from tiltyard.runs.response_index import ResponseIndex, answers_of
 from tiltyard.runs.run_costs import costs_document, read_attempts
 from tiltyard.runs.run_folder import evaluated_models
 from tiltyard.runs.tournament_files import (
@@ -48,14 +50,18 @@ from tiltyard.runs.tournament_files import (
     MATCHES,
     PER_PERM,
     ComputedFiles,
+    ReportDataWriter,
     expected_files,
     rubric_file,
     verdict_file,
 )
 from tiltyard.runs.tournament_manifest import TournamentManifest, draft_manifest
-from tiltyard.runs.verdict_pass import HumanVotes, VerdictPass, as_anchor_battles
+from tiltyard.runs.verdict_pass import HumanVotes, ResponseIndex, VerdictPass, answers_of, as_anchor_battles
 from tiltyard.settings.regular_files import read_regular
 from tiltyard.settings.yaml_file import write_yaml
+
+_DRAFT_TEXTS = ("run_id", "started_at", "mode", "config_path")
+_Thing = TypeVar("_Thing", Answer, JudgedQuestion)
 
 
 class RunDraft(TypedDict):
@@ -68,11 +74,6 @@ class RunDraft(TypedDict):
     finished_at: str | None
     limit_pairs: int | None
     model: str | None
-
-
-_DRAFT_TEXTS = ("run_id", "started_at", "mode", "config_path")
-
-_Thing = TypeVar("_Thing", Answer, JudgedQuestion)
 
 
 def begin_folder(out: Path, run: JudgedRun) -> None:

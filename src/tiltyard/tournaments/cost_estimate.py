@@ -40,7 +40,7 @@ from tiltyard.report.run_documents import (
     EstimateLineDocument,
     PilotForecast,
 )
-from tiltyard.runs.money import dollars_text
+from tiltyard.runs.run_costs import dollars_text
 from tiltyard.settings.prices import ModelRetirement, price_option
 from tiltyard.settings.regular_files import read_regular
 from tiltyard.tournaments.tournament_plan import PlanDimension, TournamentPlan

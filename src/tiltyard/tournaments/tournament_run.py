@@ -21,7 +21,7 @@ from tiltyard.judges.judging_run import JudgingDatabases, JudgingOutcome, RunPro
 from tiltyard.judges.ledger import Attempt, Ledger
 from tiltyard.judges.question_results import QuestionResults
 from tiltyard.runs.judged_run import AttemptRow, JudgedRun
-from tiltyard.runs.money import dollars_text
+from tiltyard.runs.run_costs import dollars_text
 from tiltyard.runs.tournament_files import CONFIG
 from tiltyard.runs.tournament_writer import begin_folder, read_draft, read_run_documents, write_judged_run
 from tiltyard.settings.environment import Environment, read_environment

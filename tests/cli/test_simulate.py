@@ -9,7 +9,7 @@ import pytest
 from support.command import run
 from tiltyard.core.battles import Kind
 from tiltyard.core.battles.outcome import SPELLED
-from tiltyard.report.simulation import simulation_page
+from tiltyard.report.forecast_report import simulation_page
 from tiltyard.simulation import arena_forecast
 from tiltyard.simulation.arena_forecast import Simulation
 from tiltyard.simulation.studies import from_plain

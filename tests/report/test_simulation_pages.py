@@ -12,8 +12,8 @@ from support.arena_results import SETTINGS, moment, official, result
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.errors import MissingExtra
 from tiltyard.report import board_charts
-from tiltyard.report.simulation import simulation_markdown, simulation_page, simulation_tables
-from tiltyard.report.simulation.simulation_charts import LANES, OFFICIAL, RULES, simulation_charts
+from tiltyard.report.forecast_report import simulation_markdown, simulation_page, simulation_tables
+from tiltyard.report.simulation_charts import LANES, OFFICIAL, RULES, simulation_charts
 from tiltyard.simulation.arena_forecast import Simulation, summarise_worlds
 from tiltyard.simulation.worlds import WorldSettings
 

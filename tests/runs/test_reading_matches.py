@@ -13,8 +13,7 @@ from tiltyard.core.judging.judged_question import reparse
 from tiltyard.core.judging.question import QuestionPurpose
 from tiltyard.core.judging.verdict_groups import group_verdicts
 from tiltyard.errors import BadOption, BrokenArtifact, UnreadableFile
-from tiltyard.report.answer_context import context_of
-from tiltyard.report.match_text import match_document, match_lines
+from tiltyard.report.match_text import context_of, match_document, match_lines
 from tiltyard.runs.match_reader import MatchFilter, read_matches
 from tiltyard.runs.run_verification import verify_run
 from tiltyard.runs.tournament_writer import write_draft_manifest

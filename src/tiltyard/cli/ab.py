@@ -22,7 +22,7 @@ from tiltyard.cli.options import (
     stated_prices,
 )
 from tiltyard.errors import BadOption
-from tiltyard.report.terminal_escape import escape_controls
+from tiltyard.report.escapes import escape_controls
 
 if TYPE_CHECKING:
     from tiltyard.cli.progress import QuietProgress

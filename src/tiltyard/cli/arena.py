@@ -22,7 +22,7 @@ from tiltyard.cli.database_options import (
     serving_environment,
 )
 from tiltyard.errors import BadOption, Conflict
-from tiltyard.report.terminal_escape import escape_controls
+from tiltyard.report.escapes import escape_controls
 
 if TYPE_CHECKING:
     from tiltyard.arena.live.conversation_release import ReleaseCounts

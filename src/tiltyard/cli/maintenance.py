@@ -12,7 +12,7 @@ import typer
 
 from tiltyard.cli.database_options import AsUser, Home, WaitNotice, database, serving_environment
 from tiltyard.errors import BadOption
-from tiltyard.report.terminal_escape import escape_controls
+from tiltyard.report.escapes import escape_controls
 
 if TYPE_CHECKING:
     from tiltyard.arena.maintenance.doctor import HealthCheck

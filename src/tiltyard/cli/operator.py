@@ -20,7 +20,7 @@ from tiltyard.cli.database_options import (
     run_with_pool,
     serving_environment,
 )
-from tiltyard.report.terminal_escape import escape_controls
+from tiltyard.report.escapes import escape_controls
 
 if TYPE_CHECKING:
     from tiltyard.arena.accounts import Accounts

@@ -18,7 +18,7 @@ from tiltyard.cli.database_options import (
     serving_environment,
 )
 from tiltyard.errors import BadOption
-from tiltyard.report.terminal_escape import escape_controls
+from tiltyard.report.escapes import escape_controls
 
 if TYPE_CHECKING:
     from tiltyard.arena.operators.panel_records import PanelRecord

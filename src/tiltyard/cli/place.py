@@ -11,7 +11,7 @@ import typer
 
 from tiltyard.cli.options import INCOMPLETE_EXIT_CODE, PriceOption, stated_prices
 from tiltyard.cli.run import Budget, Config, ConfigOption, config_path, show_summary, tell_missing
-from tiltyard.report.terminal_escape import escape_controls
+from tiltyard.report.escapes import escape_controls
 
 if TYPE_CHECKING:
     from tiltyard.tournaments.answer_generation import GenerationResult

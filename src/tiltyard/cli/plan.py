@@ -33,7 +33,7 @@ from tiltyard.cli.run import (
     tell_missing,
 )
 from tiltyard.errors import BadOption
-from tiltyard.report.terminal_escape import escape_controls
+from tiltyard.report.escapes import escape_controls
 
 if TYPE_CHECKING:
     from tiltyard.judges.ledger import Ledger
@@ -96,8 +96,8 @@ def plan(
         else Path(questions)
     )
     from tiltyard.judges.ledger import Ledger
-    from tiltyard.report.plan_tables import plan_tables
     from tiltyard.report.terminal import Terminal
+    from tiltyard.report.tournament_tables import plan_tables
     from tiltyard.tournaments.cost_estimate import estimate_plan, measure_bytes_per_token, pilot_expectation
     from tiltyard.tournaments.tournament_run import RunRequest, prepare_run
 
@@ -133,7 +133,7 @@ def _is_config(name: str) -> bool:
 
 def _print_questions(wanted: str, planned: TournamentPlan) -> None:
     """Print the first questions, or the first of each dimension, as they would be sent."""
-    from tiltyard.report.question_text import SentQuestion, question_lines
+    from tiltyard.report.tournament_tables import SentQuestion, question_lines
 
     if wanted == _EACH_DIMENSION:
         first = (next(planned.dimension(part.rubric.dimension), None) for part in planned.sections)
@@ -228,8 +228,8 @@ def models(
 
     Nothing is fetched: it is a dated file, and a configuration's prices: override it.
     """
-    from tiltyard.report.model_tables import model_details, models_table
     from tiltyard.report.terminal import Terminal
+    from tiltyard.report.tournament_tables import model_details, models_table
 
     book = _book(config)
     found = _found(book, name)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import typer
 
 from tiltyard.fetch_listener import listen_to_fetches
-from tiltyard.report.terminal_escape import escape_controls
+from tiltyard.report.escapes import escape_controls
 from tiltyard.settings.prices import format_dollars
 
 if TYPE_CHECKING:

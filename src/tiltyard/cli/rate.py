@@ -28,7 +28,7 @@ from tiltyard.cli.options import (
 )
 from tiltyard.cli.progress import show_read_progress
 from tiltyard.errors import BadOption, CannotRate
-from tiltyard.report.terminal_escape import escape_controls
+from tiltyard.report.escapes import escape_controls
 
 if TYPE_CHECKING:
     from tiltyard.core.battles import Table
@@ -231,7 +231,7 @@ class BoardOutput:
             console.print(rated_lines(rated, width=console.width, top=self.top))
 
     def _print_notes(self, groups: Sequence[RatedGroup]) -> None:
-        from tiltyard.report.board_cells import left_out_sentence
+        from tiltyard.report.board_formats import left_out_sentence
         from tiltyard.report.terminal import Terminal, findings_list
 
         console = Terminal(stderr=True)

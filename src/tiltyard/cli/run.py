@@ -22,7 +22,7 @@ from tiltyard.cli.options import (
     stated_prices,
 )
 from tiltyard.errors import BadOption
-from tiltyard.report.terminal_escape import escape_controls
+from tiltyard.report.escapes import escape_controls
 
 if TYPE_CHECKING:
     from tiltyard.core.judging.judged_question import JudgedQuestion
@@ -199,7 +199,7 @@ def tell_missing(plan: TournamentPlan, *, retired: bool = True) -> None:
 def show_summary(finished: FinishedRun) -> None:
     """Print the summary of a run; exit with a nonzero code if something is missing."""
     from tiltyard.report.terminal import Terminal
-    from tiltyard.report.tournament_summary import tournament_summary
+    from tiltyard.report.tournament_tables import tournament_summary
     from tiltyard.runs.tournament_writer import read_run_documents
 
     Terminal().print(tournament_summary(finished.groups, *read_run_documents(finished.out)))

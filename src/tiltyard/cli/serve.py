@@ -13,7 +13,7 @@ import typer
 
 from tiltyard.cli.database_options import AsUser, Home, serving_environment
 from tiltyard.errors import BadOption, MissingExtra
-from tiltyard.report.terminal_escape import escape_controls
+from tiltyard.report.escapes import escape_controls
 
 if TYPE_CHECKING:
     from tiltyard.arena.content.answer_import import ImportResult

@@ -15,7 +15,7 @@ import typer
 
 from tiltyard.cli.progress import show_read_progress, simulation_progress
 from tiltyard.errors import BadOption
-from tiltyard.report.terminal_escape import escape_controls
+from tiltyard.report.escapes import escape_controls
 
 if TYPE_CHECKING:
     from tiltyard.core.battles import Table
@@ -155,14 +155,14 @@ def _given(context: typer.Context) -> dict[str, object]:
 
 
 def _show(document: Mapping[str, Any]) -> None:
-    from tiltyard.report.simulation import simulation_tables
+    from tiltyard.report.forecast_report import simulation_tables
     from tiltyard.report.terminal import Terminal
 
     Terminal().print(simulation_tables(document))
 
 
 def _write(out: Path, settings: SimulationSettings, document: Mapping[str, Any]) -> None:
-    from tiltyard.report.simulation import simulation_markdown, simulation_page, simulation_svgs
+    from tiltyard.report.forecast_report import simulation_markdown, simulation_page, simulation_svgs
 
     files = {"simulation.md": simulation_markdown(document), "simulation.html": simulation_page(document)}
     if settings.matchmaker == "policy":
@@ -175,7 +175,7 @@ def _validity_files(settings: SimulationSettings, seed: int, votes_per_day: int)
     from tiltyard.core.policy.state.rating_fold import RaterSettings
     from tiltyard.core.policy.validity.report import validity_report
     from tiltyard.core.ratings.glicko2 import Glicko2
-    from tiltyard.report.validity import validity_markdown, validity_page
+    from tiltyard.report.validity_report import validity_markdown, validity_page
     from tiltyard.simulation.simulated_arena import arena_log
 
     log = arena_log(settings, seed, votes_per_day=votes_per_day)

@@ -10,13 +10,11 @@ from collections.abc import Sequence
 
 from tiltyard.core.board import Board, RatedGroup, Row
 from tiltyard.core.board.baseline_win_rates import BaselineWinRates
-from tiltyard.report.baseline_table import (
+from tiltyard.report.board_formats import (
     baseline_cells,
     baseline_heads,
     baseline_notes,
     baseline_title,
-)
-from tiltyard.report.board_cells import (
     flip_sentence,
     interval_text,
     model_text,

@@ -13,8 +13,8 @@ from rich.text import Text
 
 from tiltyard.core.board import Board, RatedGroup, Row
 from tiltyard.core.ratings import Finding
-from tiltyard.report.baseline_table import baseline_lines
-from tiltyard.report.board_cells import (
+from tiltyard.report.board_formats import (
+    baseline_lines,
     flip_sentence,
     interval_text,
     left_out_sentence,
@@ -23,7 +23,7 @@ from tiltyard.report.board_cells import (
     rating_text,
     title_parts,
 )
-from tiltyard.report.terminal_escape import escape_controls
+from tiltyard.report.escapes import escape_controls
 
 #: The bar uses the width left by the other columns, within these limits.
 _MAX_BAR_CHARACTERS, _MIN_BAR_CHARACTERS = 32, 8

@@ -11,8 +11,7 @@ from tiltyard.core.judging.judged_question import JudgedQuestion
 from tiltyard.core.judging.question import QuestionPurpose, QuestionTexts
 from tiltyard.core.judging.verdict_groups import VerdictGroup, group_verdicts
 from tiltyard.errors import BadOption, BrokenArtifact, UnreadableFile
-from tiltyard.report.answer_context import context_of
-from tiltyard.report.match_text import ReadMatch
+from tiltyard.report.match_text import ReadMatch, context_of
 from tiltyard.runs.manifest import MANIFEST, locate_run, manifest_kind, read_lines, read_manifest_as
 from tiltyard.runs.tournament_files import ANSWERS, verdict_file
 from tiltyard.runs.tournament_manifest import TournamentManifest

@@ -19,7 +19,7 @@ from tiltyard.core.ratings import Ratings
 from tiltyard.core.ratings.judge_placement import JudgePlacement
 from tiltyard.core.ratings.variance import these_prompts_interval
 from tiltyard.report.board_formats import boards_csv, boards_latex, boards_markdown
-from tiltyard.report.interval_chart import interval_chart
+from tiltyard.report.board_page import interval_chart
 from tiltyard.runs.battle_rating import RateSettings
 
 #: The board for spreadsheets, and for documents.

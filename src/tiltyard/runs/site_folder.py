@@ -20,10 +20,8 @@ from tiltyard.errors import BadOption, BrokenArtifact
 from tiltyard.files import BattleSource, open_battles
 from tiltyard.files.canonical_columns import EXTRA_JSON
 from tiltyard.report.ab_report import ABReport
-from tiltyard.report.site_boards import SiteBoard, SiteRow, SiteRun
+from tiltyard.report.site_boards import SiteBoard, SiteRow, SiteRun, card_png, render_badge, render_card
 from tiltyard.report.site_page import SitePage, render_site_page
-from tiltyard.report.svg_badge import render_badge
-from tiltyard.report.svg_card import card_png, render_card
 from tiltyard.runs.ab_lead import AB_MODE, DEFAULT_MARGIN_POINTS, ab_difference, points, slot_preference
 from tiltyard.runs.judged_run import OVERALL
 from tiltyard.runs.manifest import (

@@ -18,25 +18,27 @@ from tiltyard.core.board.win_rates import scoring_of
 from tiltyard.core.ratings import Ratings
 from tiltyard.report.board_charts import charts_available
 from tiltyard.report.board_page import PAGE_FOOTER, boards_html
-from tiltyard.report.costs_section import costs_section
+from tiltyard.report.html_parts import charts_note, charts_script, offline_page
 from tiltyard.report.judging_sections import (
     choices_section,
+    costs_section,
     judges_section,
     questions_section,
     tournament_lede,
 )
-from tiltyard.report.page_shell import charts_note, charts_script, offline_page
 from tiltyard.report.run_documents import ChoiceDocument, CostsDocument, DiagnosticsDocument
-from tiltyard.report.verdict_browser import (
+from tiltyard.report.verdict_parts import (
     CHARTS_NAME,
+    PART_KINDS,
     REPORT_DATA,
     BrowserHead,
+    VerdictParts,
     browser_address,
     browser_head,
     browser_scripts,
     browser_section,
+    part_name,
 )
-from tiltyard.report.verdict_parts import PART_KINDS, VerdictParts, part_name
 from tiltyard.runs.dimension_ratings import EloRatings, elo_ratings, scoring_choices
 from tiltyard.runs.manifest import (
     BATTLE_LINES,

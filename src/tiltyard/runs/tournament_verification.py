@@ -14,7 +14,7 @@ import numpy as np
 from tiltyard.core.board.board_rows import parameters_of
 from tiltyard.errors import TiltyardError
 from tiltyard.files import open_battles
-from tiltyard.report.verdict_browser import REPORT_DATA
+from tiltyard.report.verdict_parts import REPORT_DATA
 from tiltyard.runs.dimension_ratings import rate_dimensions
 from tiltyard.runs.manifest import (
     BATTLE_LINES,

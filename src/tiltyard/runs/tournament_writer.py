@@ -19,8 +19,7 @@ from tiltyard.files.battle_copy import copy_battles
 from tiltyard.files.column_parquet import write_columns
 from tiltyard.files.row_parquet import write_row_table
 from tiltyard.report.run_documents import CostsDocument, DiagnosticsDocument
-from tiltyard.report.verdict_browser import REPORT_DATA
-from tiltyard.report.verdict_parts import VerdictParts
+from tiltyard.report.verdict_parts import REPORT_DATA, VerdictParts
 from tiltyard.runs.dimension_ratings import rate_dimensions
 from tiltyard.runs.judged_run import ATTEMPT_COLUMNS, JudgedRun
 from tiltyard.runs.manifest import (

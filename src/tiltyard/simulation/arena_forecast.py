@@ -22,7 +22,7 @@ from tiltyard.core.policy.validity.lane_mix import is_mix_feasible
 from tiltyard.core.policy.validity.publication import pairs_needed
 from tiltyard.errors import BadOption
 from tiltyard.option_names import option_name, refuse_unknown
-from tiltyard.report.simulation import simulation_markdown, simulation_sentence
+from tiltyard.report.forecast_report import simulation_markdown, simulation_sentence
 from tiltyard.simulation.simulated_arena import (
     ARENA,
     MATCHMAKERS,

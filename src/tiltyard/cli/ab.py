@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tiltyard.atomic_files import refuse_unwritable
 from tiltyard.cli.options import (
     INCOMPLETE_EXIT_CODE,
     JUDGE_UNUSABLE_EXIT_CODE,
@@ -90,7 +91,8 @@ def ab(
     for finding in report.findings:
         typer.echo(escape_controls(str(finding)), err=True)
     if comment is not None:
-        _write(comment, report.to_markdown())
+        with refuse_unwritable(comment):
+            comment.write_text(report.to_markdown(), encoding="utf-8")
     if as_json:
         typer.echo(json.dumps(report.to_dict(), indent=1))
     else:
@@ -118,10 +120,3 @@ def _exit_code(report: ABReport) -> int:
     if report.unusable is not None:
         return JUDGE_UNUSABLE_EXIT_CODE
     return INCOMPLETE_EXIT_CODE if report.stopped else UNDECIDED_EXIT_CODE
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise BadOption(f"cannot write {path}: {error.strerror or error}") from None

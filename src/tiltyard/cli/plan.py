@@ -36,10 +36,8 @@ from tiltyard.errors import BadOption
 from tiltyard.report.escapes import escape_controls
 
 if TYPE_CHECKING:
-    from tiltyard.judges.ledger import Ledger
     from tiltyard.settings.prices import PriceBook
     from tiltyard.tournaments.tournament_plan import TournamentPlan
-    from tiltyard.tournaments.tournament_run import PreparedRun
 
 
 #: The value of ``--questions`` without one.
@@ -95,10 +93,16 @@ def plan(
         if questions is None or questions == _EACH_DIMENSION or questions.isdecimal()
         else Path(questions)
     )
+    from tiltyard.files.battle_writer import write_rows
     from tiltyard.judges.ledger import Ledger
     from tiltyard.report.terminal import Terminal
     from tiltyard.report.tournament_tables import plan_tables
-    from tiltyard.tournaments.cost_estimate import estimate_plan, measure_bytes_per_token, pilot_expectation
+    from tiltyard.tournaments.cost_estimate import (
+        estimate_plan,
+        measure_bytes_per_token,
+        pilot_expectation,
+        planned_questions,
+    )
     from tiltyard.tournaments.tournament_run import RunRequest, prepare_run
 
     request = RunRequest(
@@ -117,7 +121,7 @@ def plan(
     with closing(Ledger(prepared.databases.ledger)) as ledger:
         estimate = estimate_plan(prepared.plan, ledger, bytes_per_token=measured)
         if file is not None:
-            _write_questions(file, prepared, ledger)
+            write_rows(file, (one.to_dict() for one in planned_questions(prepared.plan, ledger)))
     carried = None if earlier is None else pilot_expectation(earlier, estimate.expectation)
     Terminal().print(plan_tables(estimate.to_dict(), carried, prepared.cap, estimate.notes))
     if file is not None:
@@ -148,13 +152,6 @@ def _print_questions(wanted: str, planned: TournamentPlan) -> None:
         for line in question_lines(sent, number):
             typer.echo(line)
     typer.echo(f"{len(chosen):,} of {len(planned):,} questions are shown. Nothing was sent.", err=True)
-
-
-def _write_questions(path: Path, prepared: PreparedRun, ledger: Ledger) -> None:
-    from tiltyard.files.battle_writer import write_rows
-    from tiltyard.tournaments.cost_estimate import planned_questions
-
-    write_rows(path, (question.to_dict() for question in planned_questions(prepared.plan, ledger)))
 
 
 def init(

@@ -121,23 +121,23 @@ def simulate(
     ] = None,
 ) -> None:
     """Forecast when an arena's board will be official."""
+    from tiltyard.report.forecast_report import simulation_tables
     from tiltyard.report.terminal import Terminal
     from tiltyard.simulation.arena_forecast import forecast, forecast_settings, stated_world
 
-    given = _given(context)
+    console, given = Terminal(), _given(context)
     options = cast("SimulateOptions", given)
     world, log = stated_world(options), None
     if like is not None:
         log = read_like(like, seed)
         world = world_like(log.profile, world, given)
-        console = Terminal()
         for line in log.lines():
             console.print(line)
     settings = forecast_settings(world, options)
     prepare_folder(out)
     with simulation_progress() as on_progress:
         document = forecast(settings, options, partial(on_progress, "worlds")).to_dict()
-    _show(document)
+    console.print(simulation_tables(document))
     if out is not None:
         _write(out, settings, document)
         if log is not None:
@@ -152,13 +152,6 @@ def _given(context: typer.Context) -> dict[str, object]:
         if source is not None and source.name == "COMMANDLINE" and name not in ("out", "like"):
             given[name] = value.value if isinstance(value, StrEnum) else value
     return given
-
-
-def _show(document: Mapping[str, Any]) -> None:
-    from tiltyard.report.forecast_report import simulation_tables
-    from tiltyard.report.terminal import Terminal
-
-    Terminal().print(simulation_tables(document))
 
 
 def _write(out: Path, settings: SimulationSettings, document: Mapping[str, Any]) -> None:

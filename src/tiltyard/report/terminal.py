@@ -100,7 +100,8 @@ def board_table(
     for group, rows in groupby(range(len(board.rows)), key=lambda k: board.rows[k].group):
         if group != 0:
             indent = " " * (widths["#"] + _COLUMN_GAP_CHARACTERS)
-            parts.append(Text(f"{indent}{_group_heading(group)}", style="dim italic"))
+            heading = "no rating" if group is None else "not comparable with those above:"
+            parts.append(Text(f"{indent}{heading}", style="dim italic"))
         chosen = list(rows)
         parts.append(_rows({head: [cells[k] for k in chosen] for head, cells in columns.items()}, widths))
     if left_out:
@@ -219,10 +220,6 @@ def _title(board: Board, name: str | None) -> str:
         parts.append(f"{level}intervals for {board.scope}{basis}")
     title = " · ".join(parts)
     return title if name is None else f"{escape_controls(name)}: {title}"
-
-
-def _group_heading(group: int | None) -> str:
-    return "no rating" if group is None else "not comparable with those above:"
 
 
 def interval_bar(row: Row, lowest: float, highest: float, width: int) -> str:

@@ -13,7 +13,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from tiltyard.atomic_files import replace_folder
+from tiltyard.atomic_files import refuse_unwritable, replace_folder
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.core.ratings.paired_difference import ABDecision, decide
 from tiltyard.errors import BadOption, BrokenArtifact
@@ -100,7 +100,7 @@ def publish_site(
     address = None if url is None else _checked_url(url)
     sources = [_run_folder(folder) for folder in folders]
     names = plain_names([named for named, _folder in sources], otherwise="run", taken=(_BADGES, _CARDS))
-    try:
+    with refuse_unwritable(out):
         _refuse_foreign(out, [folder for _named, folder in sources])
         with replace_folder(out) as draft:
             runs = []
@@ -110,8 +110,6 @@ def publish_site(
             _write_pages(draft, [one.run for one in runs], title, address)
             files = sorted(path for path in draft.rglob("*") if path.is_file())
             return PublishedSite(tuple(runs), len(files), sum(path.stat().st_size for path in files))
-    except OSError as error:
-        raise BadOption(f"cannot write {out}: {error.strerror or error}") from None
 
 
 def _checked_url(url: str) -> str:

@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, TypedDict, TypeVar
 
-from tiltyard.atomic_files import atomic_write, remove_drafts
+from tiltyard.atomic_files import atomic_write, refuse_unwritable, remove_drafts
 from tiltyard.core.battles import Battle
 from tiltyard.core.board import RatedGroup
 from tiltyard.core.judging.judged_question import JudgedQuestion
@@ -80,13 +80,11 @@ def begin_folder(out: Path, run: JudgedRun) -> None:
 
     The manifest is written first, because it identifies the folder's run.
     """
-    try:
+    with refuse_unwritable(out):
         write_draft_manifest(out, run)
         _prepare(out, "matches", "verdicts")
         write_matches(out, run.matches)
         write_bytes(out / CONFIG, write_yaml(dict(run.config)).encode())
-    except OSError as error:
-        raise BadOption(f"cannot write {out}: {error.strerror or error}") from None
 
 
 def read_draft(folder: Path) -> RunDraft | None:
@@ -145,12 +143,10 @@ def write_judged_run(out: Path, run: JudgedRun) -> list[RatedGroup]:
         raise BadOption(
             "the run has no finished_at; the folder can be written only after judging has finished"
         )
-    try:
+    with refuse_unwritable(out):
         _prepare(out, "matches", "verdicts", "rubrics", REPORT_DATA)
         manifest, computed = _write_files(out, run)
         files = {name: file_hash(out / name) for name in expected_files(manifest)}
-    except OSError as error:
-        raise BadOption(f"cannot write {out}: {error.strerror or error}") from None
     _write_manifest(out, manifest.model_copy(update={"finished_at": run.finished_at, "files": files}))
     return list(computed.groups)
 

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
+from tiltyard.atomic_files import refuse_unwritable
 from tiltyard.core.board import RatedGroup
 from tiltyard.core.judging.judged_question import JudgedQuestion
 from tiltyard.errors import BadOption, BrokenArtifact
@@ -417,7 +418,7 @@ def _stated_place(prepared: PreparedRun, output_dir: Path, ledger: Ledger) -> tu
 
 def _foreign(folder: Path) -> bool:
     """Whether a folder contains anything but temporary files of a killed run."""
-    with _writing(folder):
+    with refuse_unwritable(folder):
         return folder.exists() and (
             not folder.is_dir() or any(not path.name.endswith(".part") for path in folder.iterdir())
         )
@@ -432,14 +433,6 @@ def _new_folder(mode: str) -> Path:
 
 def _run_id() -> str:
     return uuid.uuid4().hex[:16]
-
-
-@contextmanager
-def _writing(out: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise BadOption(f"cannot write {out}: {error.strerror or error}") from None
 
 
 def _judged_run(

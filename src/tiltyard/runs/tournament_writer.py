@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, TypedDict, TypeVar
+from typing import BinaryIO, TypedDict, TypeVar, cast
 
 from tiltyard.atomic_files import atomic_write, refuse_unwritable, remove_drafts
 from tiltyard.core.battles import Battle
@@ -101,15 +101,7 @@ def read_draft(folder: Path) -> RunDraft | None:
         return None
     if not all(isinstance(found[name], str) for name in _DRAFT_TEXTS):
         return None
-    return RunDraft(
-        run_id=found["run_id"],
-        started_at=found["started_at"],
-        mode=found["mode"],
-        config_path=found["config_path"],
-        finished_at=found["finished_at"],
-        limit_pairs=found["limit_pairs"],
-        model=found["model"],
-    )
+    return cast("RunDraft", {name: found[name] for name in RunDraft.__required_keys__})
 
 
 def write_draft_manifest(out: Path, run: JudgedRun) -> None:

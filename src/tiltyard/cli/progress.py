@@ -15,7 +15,6 @@ import typer
 
 from tiltyard.fetch_listener import listen_to_fetches
 from tiltyard.report.escapes import escape_controls
-from tiltyard.settings.prices import format_dollars
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -69,7 +68,7 @@ class JudgingProgress:
     def _limit(self) -> str:
         if self._cap is None:
             return ""
-        return f", {format_dollars(self._spent)} of {format_dollars(self._cap)} spent"
+        return f", {_dollars(self._spent)} of {_dollars(self._cap)} spent"
 
     def _open_bar(self, calls: int) -> None:
         from rich.console import Console
@@ -102,11 +101,7 @@ class JudgingProgress:
     def _line(self, progress: RunProgress) -> str:
         states = ", ".join(f"{name} {progress.states[name]:,}" for name in _SHOWN if progress.states[name])
         spent = None if progress.spent is None else self._spent + progress.spent
-        money = (
-            format_dollars(spent)
-            if self._cap is None
-            else f"{format_dollars(spent)} of {format_dollars(self._cap)}"
-        )
+        money = _dollars(spent) if self._cap is None else f"{_dollars(spent)} of {_dollars(self._cap)}"
         return f"{states or 'none yet'}; {money}"
 
     def note(self, sentence: str) -> None:
@@ -133,6 +128,13 @@ class QuietProgress(JudgingProgress):
         if not self._told:
             self._told = True
             super()._tell_begin(out, resumed)
+
+
+def _dollars(amount: int | None) -> str:
+    # Prices load pydantic, and every command loads this module.
+    from tiltyard.settings.prices import format_dollars
+
+    return format_dollars(amount)
 
 
 def _duration(seconds: float) -> str:

@@ -137,7 +137,7 @@ def _columns(board: Board, escaped: Callable[[str], str]) -> dict[str, list[str]
         columns[f"{100 * board.level:g}% interval"] = [interval_text(row) for row in rows]
         columns["Ranks"] = [rank_range(row.rank_low, row.rank_high) for row in rows]
         columns["Tier"] = ["" if row.tier is None else str(row.tier) for row in rows]
-    if any(row.rd is not None for row in rows):
+    if has_rd(board):
         columns["RD"] = [rating_text(row.rd) for row in rows]
     if len({row.group for row in rows if row.group is not None}) > 1:
         columns["Group"] = ["" if row.group is None else str(row.group + 1) for row in rows]
@@ -158,6 +158,11 @@ def title_parts(board: Board) -> list[str]:
     """Method, battles and models."""
     rated = sum(row.group is not None for row in board.rows)
     return [method_title(board.method.name), _counted(board.n_battles, "battle"), _counted(rated, "model")]
+
+
+def has_rd(board: Board) -> bool:
+    """Whether ratings have a deviation, as those of Glicko-2."""
+    return any(row.rd is not None for row in board.rows)
 
 
 def _counted(number: int, noun: str) -> str:

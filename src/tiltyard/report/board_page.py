@@ -12,6 +12,7 @@ from tiltyard.report.board_charts import HEATMAP_MODELS, chart_specs, charts_ava
 from tiltyard.report.board_formats import (
     baseline_html,
     flip_sentence,
+    has_rd,
     interval_text,
     method_title,
     model_text,
@@ -190,13 +191,9 @@ def _heads(board: Board) -> list[tuple[str, str]]:
     heads = [("", "n"), ("Model", "m"), ("Rating", "n")]
     if board.level is not None:
         heads += [(f"{100 * board.level:g}% interval", "n"), ("Ranks", "n"), ("Tier", "n more")]
-    if _has_rd(board):
+    if has_rd(board):
         heads.append(("RD", "n"))
     return heads + [(name, "n more") for name in ("Won", "Lost", "Tied", "Both bad")]
-
-
-def _has_rd(board: Board) -> bool:
-    return any(row.rd is not None for row in board.rows)
 
 
 def _class_of(kind: str) -> str:
@@ -208,7 +205,7 @@ def _cells(row: Row, board: Board) -> list[str]:
     cells = [_number(row.rank), f"{text_html(row.model)}{label}", _number(row.rating, "{:.0f}")]
     if board.level is not None:
         cells += [interval_text(row), rank_range(row.rank_low, row.rank_high), _number(row.tier)]
-    if _has_rd(board):
+    if has_rd(board):
         cells.append(_number(row.rd, "{:.0f}"))
     rate = "" if row.both_bad_rate is None else f"{row.both_bad_rate:.0%}"
     return [

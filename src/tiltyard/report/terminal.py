@@ -16,6 +16,7 @@ from tiltyard.core.ratings import Finding
 from tiltyard.report.board_formats import (
     baseline_lines,
     flip_sentence,
+    has_rd,
     interval_text,
     left_out_sentence,
     model_text,
@@ -137,7 +138,7 @@ def _columns(board: Board) -> dict[str, list[str]]:
     if board.level is not None:
         columns["interval"] = [interval_text(row) for row in rows]
         columns["ranks"] = [rank_range(row.rank_low, row.rank_high) for row in rows]
-    if any(row.rd is not None for row in rows):
+    if has_rd(board):
         columns["RD"] = [rating_text(row.rd) for row in rows]
     columns[_RECORD] = [f"{row.wins}/{row.losses}/{row.ties}" for row in rows]
     columns["bad"] = ["–" if row.both_bad_rate is None else f"{row.both_bad_rate:.0%}" for row in rows]

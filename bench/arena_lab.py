@@ -23,7 +23,7 @@ sys.path[:0] = [str(HERE.parent / "tests"), str(HERE.parent / "tests" / "lab")]
 from arena_servers import database  # noqa: E402
 from support.driven import compared, driven  # noqa: E402
 from tiltyard.simulation.simulated_arena import SimulationSettings, simulate  # noqa: E402
-from tiltyard.simulation.world_settings import WorldSettings  # noqa: E402
+from tiltyard.simulation.worlds import WorldSettings  # noqa: E402
 
 #: Votes between looks at the ratings in `tiltyard simulate`.
 OFTEN = 10

@@ -33,7 +33,7 @@ from tiltyard.postgres.connections import connect, connect_async, open_pool
 from tiltyard.postgres.schema_migrations import migrate
 from tiltyard.postgres.statements import bucket_table
 from tiltyard.settings.arena_settings import ArenaSettings
-from tiltyard.simulation.world_settings import WorldSettings, draw_world_of
+from tiltyard.simulation.worlds import WorldSettings, draw_world_of
 
 __all__ = ["Drawn", "Seeded", "make_arena", "seed_log"]
 

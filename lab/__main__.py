@@ -13,10 +13,11 @@ import typer
 
 from lab.policy_suite import run_suite
 from lab.suite_report import suite_markdown, suite_page, suite_svgs, suite_tables
-from tiltyard.cli.simulation_output import document_json, prepare_folder, simulation_progress, write_files
+from tiltyard.cli.progress import simulation_progress
+from tiltyard.cli.simulate import document_json, prepare_folder, write_files
 from tiltyard.errors import TiltyardError
 from tiltyard.report.terminal import Terminal
-from tiltyard.simulation.result_cache import lab_folder
+from tiltyard.simulation.studies import lab_folder
 
 __all__ = ["main"]
 

@@ -18,9 +18,8 @@ import numpy as np
 from tiltyard._version import __version__
 from tiltyard.errors import CannotRate
 from tiltyard.simulation.log_forecast import backtest
-from tiltyard.simulation.result_cache import lab_folder
-from tiltyard.simulation.studies import Study, run_study, summarise
-from tiltyard.simulation.world_settings import WorldSettings, draw_world_of, hostile_world
+from tiltyard.simulation.studies import Study, lab_folder, run_study, summarise
+from tiltyard.simulation.worlds import WorldSettings, draw_world_of, hostile_world
 
 __all__ = ["BACKTESTS", "SHAPES", "BacktestCounts", "BacktestSettings", "backtests_page", "count_backtest"]
 

@@ -11,7 +11,7 @@ from tiltyard.core.battles import CodedBattles, Kind, Table
 from tiltyard.core.ratings.bradley_terry import BradleyTerry
 from tiltyard.core.ratings.glicko2 import Glicko2
 from tiltyard.simulation.studies import Study
-from tiltyard.simulation.world_settings import WorldSettings, draw_world_of
+from tiltyard.simulation.worlds import WorldSettings, draw_world_of
 
 __all__ = [
     "COVERED",
@@ -90,7 +90,6 @@ COVERED: Study[CoveredSettings, CoveredShares] = Study(
         "tiltyard.core.ratings",
         "lab.claim_studies",
         "lab.interval_coverage",
-        "tiltyard.simulation.world_settings",
         "tiltyard.simulation.worlds",
     ),
 )

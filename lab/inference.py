@@ -18,9 +18,8 @@ from lab.bars import SIZES, StudyRuns
 from lab.inference_studies import INFERENCE, InferenceResult, InferenceSettings
 from tiltyard._version import __version__
 from tiltyard.core.ratings import BradleyTerry
-from tiltyard.simulation.result_cache import lab_folder
-from tiltyard.simulation.studies import summarise
-from tiltyard.simulation.world_settings import WorldSettings, hostile_world
+from tiltyard.simulation.studies import lab_folder, summarise
+from tiltyard.simulation.worlds import WorldSettings, hostile_world
 
 __all__ = ["CLAIMS", "COVERAGE", "Cell", "claim_cells", "coverage_cells", "inference_page", "unlimited_cells"]
 

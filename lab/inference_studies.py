@@ -25,8 +25,7 @@ from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.core.ratings.variance import critical_value
 from tiltyard.simulation.simulated_arena import SimulatedArena, SimulationSettings
 from tiltyard.simulation.studies import Study
-from tiltyard.simulation.world_settings import WorldSettings, draw_world_of
-from tiltyard.simulation.worlds import POINTS_PER_LOGIT, World
+from tiltyard.simulation.worlds import POINTS_PER_LOGIT, World, WorldSettings, draw_world_of
 
 __all__ = ["INFERENCE", "InferenceResult", "InferenceSettings", "study_inference"]
 
@@ -193,8 +192,6 @@ INFERENCE: Study[InferenceSettings, InferenceResult] = Study(
         "tiltyard.core",
         "lab.inference_studies",
         "tiltyard.simulation.simulated_arena",
-        "tiltyard.simulation.matchmakers",
-        "tiltyard.simulation.world_settings",
         "tiltyard.simulation.worlds",
     ),
 )

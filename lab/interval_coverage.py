@@ -11,8 +11,7 @@ from scipy.special import expit
 
 from tiltyard.core.battles import CodedBattles, Kind, Table
 from tiltyard.core.ratings import BradleyTerry, Elo, Ratings
-from tiltyard.simulation.world_settings import draw_world
-from tiltyard.simulation.worlds import POINTS_PER_LOGIT
+from tiltyard.simulation.worlds import POINTS_PER_LOGIT, draw_world
 
 __all__ = [
     "IntervalCoverage",

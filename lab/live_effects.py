@@ -16,8 +16,7 @@ from lab.effect_studies import EFFECTS, EffectResult, EffectSettings
 from lab.live_prompts import HOSTILE_LIVE
 from tiltyard.arena.boards.battle_effects import EFFECT_VOTES
 from tiltyard.simulation.live_worlds import LiveWorldSettings
-from tiltyard.simulation.result_cache import lab_folder
-from tiltyard.simulation.studies import summarise
+from tiltyard.simulation.studies import lab_folder, summarise
 
 __all__ = ["EFFECT_HEADER", "effect_cells", "effect_row"]
 

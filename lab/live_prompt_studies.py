@@ -184,7 +184,6 @@ LIVE_PROMPTS: Study[LivePromptSettings, LivePromptResult] = Study(
         "tiltyard.core",
         "lab.live_prompt_studies",
         "tiltyard.simulation.live_worlds",
-        "tiltyard.simulation.live_worlds",
         "tiltyard.simulation.arena_observers",
         "tiltyard.simulation.worlds",
     ),

@@ -18,8 +18,7 @@ from lab.bars import SIZES, StudyRuns
 from lab.live_prompt_studies import LIVE_PROMPTS, LivePromptLook, LivePromptResult, LivePromptSettings
 from tiltyard._version import __version__
 from tiltyard.simulation.live_worlds import LiveWorldSettings
-from tiltyard.simulation.result_cache import lab_folder
-from tiltyard.simulation.studies import summarise
+from tiltyard.simulation.studies import lab_folder, summarise
 
 __all__ = [
     "HOSTILE_LIVE",

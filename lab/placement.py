@@ -17,9 +17,8 @@ from pathlib import Path
 from lab.bars import SIZES, StudyRuns
 from lab.placement_studies import PLACEMENT, PlacementResult, PlacementSettings, SimulatedJudge
 from tiltyard._version import __version__
-from tiltyard.simulation.result_cache import lab_folder
-from tiltyard.simulation.studies import summarise
-from tiltyard.simulation.world_settings import WorldSettings
+from tiltyard.simulation.studies import lab_folder, summarise
+from tiltyard.simulation.worlds import WorldSettings
 
 __all__ = ["PlacementCell", "placement_cells", "placement_page"]
 

@@ -18,8 +18,7 @@ from tiltyard.core.ratings import BradleyTerry, Ratings
 from tiltyard.core.ratings.judge_placement import JudgePlacement, place_by_judge
 from tiltyard.core.ratings.variance import critical_value
 from tiltyard.simulation.studies import Study
-from tiltyard.simulation.world_settings import WorldSettings, draw_world_of
-from tiltyard.simulation.worlds import World
+from tiltyard.simulation.worlds import World, WorldSettings, draw_world_of
 
 __all__ = ["PLACEMENT", "PlacementResult", "PlacementSettings", "SimulatedJudge", "study_placement"]
 
@@ -219,7 +218,6 @@ PLACEMENT: Study[PlacementSettings, PlacementResult] = Study(
         "tiltyard.core.ratings",
         "tiltyard.core.battles",
         "lab.placement_studies",
-        "tiltyard.simulation.world_settings",
         "tiltyard.simulation.worlds",
     ),
 )

@@ -15,10 +15,10 @@ from types import MappingProxyType
 from lab.bars import BarThreshold, PolicyBar, StudyRuns, make_bar
 from lab.claim_studies import COVERED, RD, CoveredSettings, RdSettings
 from tiltyard.core.policy.state.policy import Fairness, Lane, Policy
-from tiltyard.simulation.matchmakers import MATCHMAKERS
 from tiltyard.simulation.simulated_arena import (
     ARENA,
     FIRST_PLACE_SPAN_VOTES,
+    MATCHMAKERS,
     SimulatedArenaResult,
     SimulationSettings,
     first_changes,
@@ -30,7 +30,7 @@ from tiltyard.simulation.studies import (
     paired_difference,
     summarise,
 )
-from tiltyard.simulation.world_settings import WorldSettings
+from tiltyard.simulation.worlds import WorldSettings
 
 __all__ = ["ROWS"]
 

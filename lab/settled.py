@@ -16,9 +16,8 @@ from pathlib import Path
 from lab.bars import SIZES, StudyRuns
 from lab.settled_studies import SETTLED, SettledResult, SettledSettings
 from tiltyard._version import __version__
-from tiltyard.simulation.result_cache import lab_folder
-from tiltyard.simulation.studies import summarise
-from tiltyard.simulation.world_settings import WorldSettings, hostile_world
+from tiltyard.simulation.studies import lab_folder, summarise
+from tiltyard.simulation.worlds import WorldSettings, hostile_world
 
 __all__ = ["FALSE_CLAIMS", "POWER", "SettledCell", "settled_page"]
 

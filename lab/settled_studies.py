@@ -28,8 +28,7 @@ from tiltyard.core.ratings.pairs import PairScores
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.simulation.simulated_arena import SimulatedArena, SimulationSettings
 from tiltyard.simulation.studies import Study
-from tiltyard.simulation.world_settings import WorldSettings
-from tiltyard.simulation.worlds import POINTS_PER_LOGIT, World
+from tiltyard.simulation.worlds import POINTS_PER_LOGIT, World, WorldSettings
 
 __all__ = ["SETTLED", "SettledLook", "SettledResult", "SettledSettings", "study_settled"]
 
@@ -179,8 +178,6 @@ SETTLED: Study[SettledSettings, SettledResult] = Study(
         "tiltyard.core",
         "lab.settled_studies",
         "tiltyard.simulation.simulated_arena",
-        "tiltyard.simulation.matchmakers",
-        "tiltyard.simulation.world_settings",
         "tiltyard.simulation.worlds",
     ),
 )

@@ -8,8 +8,8 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.simulation.demo import RETIRED, demo_answers, demo_prompts
-from tiltyard.simulation.demo.demo_roster import demo_world
+from tiltyard.simulation.demo.demo_roster import RETIRED, demo_prompts, demo_world
+from tiltyard.simulation.demo.model_answers import demo_answers
 
 __all__ = ["ArenaContent", "demo_content"]
 

@@ -45,7 +45,7 @@ from tiltyard.core.policy.state.vote_marks import least_look_seconds
 from tiltyard.errors import Busy, Crowded, Expired, TiltyardError
 from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
 from tiltyard.postgres.connections import connect, open_pool
-from tiltyard.simulation.demo import demo_prompts
+from tiltyard.simulation.demo.demo_roster import demo_prompts
 
 __all__ = ["LoggedVote", "ServedArena", "ToldChange"]
 

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from tiltyard.runs.rated_board import RatedBoard, rate
     from tiltyard.runs.run_verification import verify
     from tiltyard.runs.verification_checks import Verification
-    from tiltyard.simulation.arena_simulation import simulate
+    from tiltyard.simulation.arena_forecast import simulate
     from tiltyard.tournaments.ab_comparison import ab, ab_async
     from tiltyard.tournaments.python_tournament import TournamentResult, tournament, tournament_async
 
@@ -148,7 +148,7 @@ _HOMES = {
     "rate": "tiltyard.runs.rated_board",
     "read_answers": "tiltyard.files.answers",
     "read_battles": "tiltyard.files",
-    "simulate": "tiltyard.simulation.arena_simulation",
+    "simulate": "tiltyard.simulation.arena_forecast",
     "tournament": "tiltyard.tournaments.python_tournament",
     "tournament_async": "tiltyard.tournaments.python_tournament",
     "validity_report": "tiltyard.core.policy.validity.report",

@@ -19,6 +19,7 @@ from tiltyard.errors import BadOption
 __all__ = [
     "atomic_write",
     "create_private_file",
+    "refuse_unwritable",
     "remove_drafts",
     "remove_folder_drafts",
     "replace_file",
@@ -31,9 +32,15 @@ _PRIVATE = partial(os.open, mode=0o600)
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Write an output file that the user named: `replace_file` with `BadOption` if it cannot be written."""
+    with refuse_unwritable(path), replace_file(Path(path)) as file:
+        yield file
+
+
+@contextmanager
+def refuse_unwritable(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Raise `BadOption` if a file or folder that the user named cannot be written in this block."""
     try:
-        with replace_file(Path(path)) as file:
-            yield file
+        yield
     except OSError as error:
         raise BadOption(f"cannot write {os.fspath(path)}: {error.strerror or error}") from None
 

@@ -11,10 +11,8 @@ from support.bare_arenas import append, make_arena
 from support.postgres_servers import account, fresh_database, new_home
 from tiltyard.arena.maintenance import major_upgrade
 from tiltyard.arena.maintenance.major_upgrade import UpgradeResult
-from tiltyard.cli.backup import backup, restore
 from tiltyard.cli.database_options import WaitNotice
-from tiltyard.cli.doctor import doctor
-from tiltyard.cli.migrate import migrate, upgrade_database
+from tiltyard.cli.maintenance import backup, doctor, migrate, restore, upgrade_database
 from tiltyard.errors import BadOption, StoreFault
 from tiltyard.postgres.connections import connect
 from tiltyard.postgres.server_config import Postmaster

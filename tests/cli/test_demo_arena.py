@@ -35,7 +35,7 @@ from tiltyard.errors import Conflict
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.environment import Environment
 from tiltyard.settings.serving_settings import ServingSettings
-from tiltyard.simulation.demo import NEWCOMER, RETIRED
+from tiltyard.simulation.demo.demo_roster import NEWCOMER, RETIRED
 
 PATIENCE = 120.0
 

@@ -12,7 +12,7 @@ from support.arranged import Arranged
 from support.command import run
 from tiltyard.core.judging.question import ChatPrompt, Question, QuestionPurpose
 from tiltyard.judges.requests import request_key
-from tiltyard.report.question_text import SentQuestion, question_lines
+from tiltyard.report.tournament_tables import SentQuestion, question_lines
 
 HEADS = re.compile(r"^Question \d+: recorded-judge, (\w+), prompt ", re.MULTILINE)
 

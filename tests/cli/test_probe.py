@@ -68,12 +68,12 @@ def test_nobody_there_is_a_failure():
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"nonsense", json.dumps({"problems": 3}).encode()])
 def test_strange_answers_are_survived(body):
-    from tiltyard.cli.probe import _problems
+    from tiltyard.cli.maintenance import _problems
 
     assert _problems(body) == "no details"
 
 
 def test_a_problem_document_gives_its_detail():
-    from tiltyard.cli.probe import _problems
+    from tiltyard.cli.maintenance import _problems
 
     assert _problems(b'{"detail": "The database is not available."}') == "The database is not available."

@@ -9,11 +9,11 @@ import pytest
 from support.command import run
 from tiltyard.core.battles import Kind
 from tiltyard.core.battles.outcome import SPELLED
-from tiltyard.report.simulation import simulation_page
+from tiltyard.report.forecast_report import simulation_page
 from tiltyard.simulation import arena_forecast
 from tiltyard.simulation.arena_forecast import Simulation
-from tiltyard.simulation.result_cache import from_plain
-from tiltyard.simulation.world_settings import WorldSettings, draw_world_of
+from tiltyard.simulation.studies import from_plain
+from tiltyard.simulation.worlds import WorldSettings, draw_world_of
 
 SMALL = ("--models", 4, "--prompts", 6, "--votes", 1000, "--processes", 0)
 

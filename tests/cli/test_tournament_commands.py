@@ -13,7 +13,7 @@ import yaml
 from support.arranged import Arranged, arrange
 from support.command import Watched, run
 from support.servers.paid_llm import paid_llm
-from tiltyard.cli.judging_progress import JudgingProgress, QuietProgress
+from tiltyard.cli.progress import JudgingProgress, QuietProgress
 from tiltyard.judges.judging_run import RunProgress
 
 NOWHERE = {"provider": "openai", "base_url": "http://127.0.0.1:9/v1"}
@@ -204,7 +204,7 @@ def test_a_bar_on_a_terminal_and_lines_in_a_log(tmp_path, monkeypatch):
 def test_nothing_heard_yet_and_prices_nobody_knows(monkeypatch):
     ran = []
     monkeypatch.setattr("typer.echo", lambda text, **_: ran.append(text))
-    monkeypatch.setattr("tiltyard.cli.judging_progress._LOG_LINE_SECONDS", 0.0)
+    monkeypatch.setattr("tiltyard.cli.progress._LOG_LINE_SECONDS", 0.0)
     with JudgingProgress() as watcher:
         watcher.begun(Path("out"), 5, 0, None, resumed=True)
         watcher.tick(RunProgress())
@@ -253,7 +253,7 @@ def test_a_line_stands_above_the_bar_and_not_in_it(monkeypatch):
     ("seconds", "text"), [(3, "3 s"), (89, "89 s"), (90, "2 min"), (5399, "90 min"), (7200, "2.0 h")]
 )
 def test_durations_for_people(seconds, text):
-    from tiltyard.cli.judging_progress import _duration
+    from tiltyard.cli.progress import _duration
 
     assert _duration(seconds) == text
 

@@ -7,7 +7,7 @@ import pytest
 from lab.api_voters import ApiVoting, answers_of, cast_votes
 from support.driven import compared, driven, world_of
 from tiltyard.errors import BadOption
-from tiltyard.simulation.world_settings import WorldSettings
+from tiltyard.simulation.worlds import WorldSettings
 
 SMALL = WorldSettings(models=6, prompts=12)
 

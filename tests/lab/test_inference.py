@@ -8,7 +8,7 @@ import pytest
 from lab.inference import CLAIMS, COVERAGE, Cell, claim_cells, coverage_cells, inference_page
 from lab.inference_studies import InferenceSettings, _oracle_covariance, study_inference
 from tiltyard.core.ratings import BradleyTerry
-from tiltyard.simulation.world_settings import WorldSettings, draw_world_of, hostile_world
+from tiltyard.simulation.worlds import WorldSettings, draw_world_of, hostile_world
 
 KIND = WorldSettings(10, 100, close_top=False, lazy=0.0)
 

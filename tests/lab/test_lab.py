@@ -9,9 +9,8 @@ import pytest
 from lab.interval_coverage import MADE_BY, coverage
 from tiltyard.core.battles import Kind
 from tiltyard.core.ratings import BradleyTerry
-from tiltyard.simulation.demo import demo_battles
-from tiltyard.simulation.world_settings import draw_world
-from tiltyard.simulation.worlds import POINTS_PER_LOGIT
+from tiltyard.simulation.demo.demo_voters import demo_battles
+from tiltyard.simulation.worlds import POINTS_PER_LOGIT, draw_world
 
 
 def world(models=4, prompts=30, seed=3, **options):

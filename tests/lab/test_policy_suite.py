@@ -11,10 +11,9 @@ from lab.claim_studies import RD, CoveredSettings, RdSettings, measure_coverage
 from lab.policy_suite import ROWS, SuiteResult, bar_names, run_suite
 from support.arena_results import result
 from tiltyard.errors import BadOption
-from tiltyard.simulation.result_cache import from_plain, to_plain
 from tiltyard.simulation.simulated_arena import ARENA
-from tiltyard.simulation.studies import MeanFigure, Median, Study, proportion
-from tiltyard.simulation.world_settings import WorldSettings
+from tiltyard.simulation.studies import MeanFigure, Median, Study, from_plain, proportion, to_plain
+from tiltyard.simulation.worlds import WorldSettings
 
 TINY = replace(SIZES["small"], seeds=1, others=1, paired=1, worlds=1, votes=600)
 

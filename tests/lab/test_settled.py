@@ -6,7 +6,7 @@ import pytest
 
 from lab.settled import FALSE_CLAIMS, POWER, SettledCell, settled_page
 from lab.settled_studies import SettledLook, SettledResult, SettledSettings, study_settled
-from tiltyard.simulation.world_settings import WorldSettings, hostile_world
+from tiltyard.simulation.worlds import WorldSettings, hostile_world
 
 
 @pytest.mark.parametrize("name", ["equal", "equal+voters"])

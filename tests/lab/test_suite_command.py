@@ -8,7 +8,7 @@ import pytest
 from lab import __main__ as command
 from lab.bars import PolicyBar
 from lab.policy_suite import SuiteResult
-from tiltyard.simulation.result_cache import from_plain
+from tiltyard.simulation.studies import from_plain
 
 
 @pytest.fixture(autouse=True)

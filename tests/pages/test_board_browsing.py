@@ -9,7 +9,7 @@ from support.browsing import DESKTOP, PHONE, SIZES, follow
 from support.served import make_token
 from support.shown_boards import NAMES, served_board
 from support.voted_arenas import rate
-from tiltyard.report.chart_theme import COLOURS
+from tiltyard.report.board_charts import COLOURS
 from tiltyard.web.assets import load_assets
 
 needs_bundle = pytest.mark.skipif(

@@ -17,7 +17,7 @@ from tiltyard.arena.registry import ArenaRegistry
 from tiltyard.cli.demo import demo_script
 from tiltyard.postgres.connections import open_pool
 from tiltyard.settings.serving_settings import ServingSettings
-from tiltyard.simulation.demo import MODELS, NEWCOMER, RETIRED
+from tiltyard.simulation.demo.demo_roster import MODELS, NEWCOMER, RETIRED
 
 ARENA = "/arenas/demo"
 DOCS = Path(__file__).parents[2] / "docs"

@@ -3,7 +3,7 @@
 import pytest
 
 import tiltyard
-from tiltyard.simulation.demo import demo_battles
+from tiltyard.simulation.demo.demo_voters import demo_battles
 
 #: What JupyterLab says of tables in a cell, and its colours.
 STYLE = """

@@ -15,7 +15,7 @@ from tiltyard.report.arena_charts import (
     arena_chart,
     page_spec,
 )
-from tiltyard.report.chart_theme import COLOURS, fit_to_phone, render_svg
+from tiltyard.report.board_charts import COLOURS, fit_to_phone, render_svg
 
 NAMES = (
     "plum",

@@ -11,13 +11,14 @@ import pytest
 from support.rated_boards import HOSTILE, hostile, small
 from support.worlds import told
 from tiltyard.core.ratings import Glicko2
-from tiltyard.report.board_cells import settled_sentence, title_parts
 from tiltyard.report.board_formats import (
     board_latex,
     board_markdown,
     boards_csv,
     boards_latex,
     boards_markdown,
+    settled_sentence,
+    title_parts,
 )
 from tiltyard.report.notebook_board import board_fragment, groups_fragment
 from tiltyard.report.terminal import rated_text

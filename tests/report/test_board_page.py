@@ -17,7 +17,7 @@ from tiltyard.core.ratings.ranks import rank_models
 from tiltyard.errors import MissingExtra
 from tiltyard.report import board_charts
 from tiltyard.report.board_page import render_page
-from tiltyard.report.terminal_escape import escape_controls
+from tiltyard.report.escapes import escape_controls
 
 TAGS = {
     *("html", "head", "meta", "title", "style", "body", "main", "h1", "h2", "p", "div", "footer", "code"),

@@ -7,7 +7,7 @@ from test_board_page import Page
 from support.rated_boards import HOSTILE, hostile, rated, small
 from support.worlds import told
 from tiltyard.core.ratings import BradleyTerry
-from tiltyard.report.group_matrix import matrix_html
+from tiltyard.report.board_page import matrix_html
 
 
 def rows_of(html):

@@ -7,8 +7,8 @@ import pytest
 
 from support.rated_boards import HOSTILE, hostile, small
 from tiltyard.core.ratings import BradleyTerry, Glicko2
-from tiltyard.report.interval_chart import NARROW, WIDE, drawn_rows, interval_chart
-from tiltyard.report.terminal_escape import escape_controls
+from tiltyard.report.board_page import NARROW, WIDE, drawn_rows, interval_chart
+from tiltyard.report.escapes import escape_controls
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -6,14 +6,14 @@ import pytest
 
 from tiltyard.core.policy.validity.evaluation import ConfidencePoint
 from tiltyard.core.policy.validity.model_votes import Heatmap
-from tiltyard.report.chart_theme import COLOURS, chart_labels, render_svg
-from tiltyard.report.model_charts import (
+from tiltyard.report.arena_charts import (
     OpponentScore,
     both_bad_chart,
     confidence_chart,
     coverage_chart,
     expected_chart,
 )
+from tiltyard.report.board_charts import COLOURS, chart_labels, render_svg
 
 HOSTILE = [
     "<script>alert(1)</script>",

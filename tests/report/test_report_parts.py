@@ -9,7 +9,7 @@ from test_board_page import TAGS, Page
 from support.rated_boards import HOSTILE
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.report import board_charts
-from tiltyard.report.markdown_escape import markdown_text
+from tiltyard.report.escapes import escape_controls, markdown_text
 from tiltyard.report.report_parts import (
     Report,
     ReportSection,
@@ -18,7 +18,6 @@ from tiltyard.report.report_parts import (
     report_page,
     report_terminal,
 )
-from tiltyard.report.terminal_escape import escape_controls
 
 OPEN = ReportTable(("tree", "height"), (("oak", "30"), ("elm", "25")), title="Heights", more=1200)
 FOLDED = ReportTable(("tree", "age"), (("yew", "900"),), title="Ages", folded=True)

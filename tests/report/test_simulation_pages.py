@@ -12,10 +12,10 @@ from support.arena_results import SETTINGS, moment, official, result
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.errors import MissingExtra
 from tiltyard.report import board_charts
-from tiltyard.report.simulation import simulation_markdown, simulation_page, simulation_tables
-from tiltyard.report.simulation.simulation_charts import LANES, OFFICIAL, RULES, simulation_charts
+from tiltyard.report.forecast_report import simulation_markdown, simulation_page, simulation_tables
+from tiltyard.report.simulation_charts import LANES, OFFICIAL, RULES, simulation_charts
 from tiltyard.simulation.arena_forecast import Simulation, summarise_worlds
-from tiltyard.simulation.world_settings import WorldSettings
+from tiltyard.simulation.worlds import WorldSettings
 
 TEN = [official(1500 + 250 * (k % 3), last="pairs" if k == 9 else "coverage") for k in range(10)]
 NEVER = [result(moment(250), moment(3000, coverage=0.5 + 0.01 * k)) for k in range(10)]

@@ -10,11 +10,19 @@ import pytest
 from support.hostile_text import PAYLOADS
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.report.ab_report import ABReport
-from tiltyard.report.site_boards import SiteBoard, SiteRow, SiteRun, first_place_sentence, result_sentence
+from tiltyard.report.html_parts import cut_text, text_width, wrap_text
+from tiltyard.report.site_boards import (
+    SiteBoard,
+    SiteRow,
+    SiteRun,
+    badge_text,
+    card_png,
+    first_place_sentence,
+    render_badge,
+    render_card,
+    result_sentence,
+)
 from tiltyard.report.site_page import SitePage, format_bytes, render_site_page, verify_commands
-from tiltyard.report.svg_badge import badge_text, render_badge
-from tiltyard.report.svg_card import card_png, render_card
-from tiltyard.report.svg_text import cut_text, text_width, wrap_text
 
 SHA256 = "ab" * 32
 
@@ -207,7 +215,7 @@ def test_a_card_can_be_drawn_as_png():
 
 
 def test_without_the_extra_there_is_no_png(monkeypatch):
-    monkeypatch.setattr("tiltyard.report.svg_card.charts_available", lambda: False)
+    monkeypatch.setattr("tiltyard.report.site_boards.charts_available", lambda: False)
     assert card_png("<svg/>") is None
 
 

@@ -15,9 +15,9 @@ from tiltyard.core.battles import Battle, Table
 from tiltyard.core.board import make_board
 from tiltyard.core.ratings import BradleyTerry, Elo, Glicko2
 from tiltyard.core.ratings.flips import Flip
-from tiltyard.report.board_cells import flip_sentence, method_title
+from tiltyard.report.board_formats import flip_sentence, method_title
+from tiltyard.report.escapes import escape_controls
 from tiltyard.report.terminal import Terminal, interval_bar, short_names
-from tiltyard.report.terminal_escape import escape_controls
 
 GOLDEN = """\
 Bradley–Terry · 25 battles · 5 models · battle-level intervals for these prompts

@@ -15,11 +15,14 @@ from tiltyard.core.policy.validity.report.report_records import ExplorationPlace
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.errors import MissingExtra
 from tiltyard.report import board_charts
-from tiltyard.report.terminal_escape import escape_controls
-from tiltyard.report.validity import validity_markdown, validity_page
-from tiltyard.report.validity.validity_charts import validity_charts
-from tiltyard.report.validity.validity_sections import span_sentence, status_sentence, validity_sections
-from tiltyard.report.validity.validity_text import MAX_TABLE_ROWS
+from tiltyard.report.escapes import escape_controls
+from tiltyard.report.validity_report import validity_charts, validity_markdown, validity_page
+from tiltyard.report.validity_sections import (
+    MAX_TABLE_ROWS,
+    span_sentence,
+    status_sentence,
+    validity_sections,
+)
 
 EVIL = [*HOSTILE[:9], "a|b", "*_`[x](https://evil.example)`_*"]
 TITLES = (

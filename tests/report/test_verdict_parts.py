@@ -11,9 +11,14 @@ from tiltyard.core.judging.question import QuestionPurpose
 from tiltyard.core.judging.verdict import QuestionState, Reply, Verdict, VerdictForm, VerdictStep
 from tiltyard.core.judging.verdict_groups import group_verdicts
 from tiltyard.report import verdict_parts
-from tiltyard.report.verdict_browser import BrowserHead, browser_address, browser_section
-from tiltyard.report.verdict_parts import PartCounts, VerdictParts
-from tiltyard.runs.response_index import answers_of
+from tiltyard.report.verdict_parts import (
+    BrowserHead,
+    PartCounts,
+    VerdictParts,
+    browser_address,
+    browser_section,
+)
+from tiltyard.runs.verdict_pass import answers_of
 
 JUDGES = ("judge-one", "judge-two")
 

@@ -11,7 +11,7 @@ from tiltyard.core.battles import Table
 from tiltyard.core.ratings import BradleyTerry, Elo
 from tiltyard.core.ratings.fit_check import check_fit, predict_ahead
 from tiltyard.runs.battle_rating import K_SWEEP, RateSettings, open_all, rate_files, rate_table, with_checks
-from tiltyard.simulation.world_settings import WorldSettings, draw_world_of
+from tiltyard.simulation.worlds import WorldSettings, draw_world_of
 
 
 def test_votes_to_flip_are_not_counted_where_some_battles_weigh_less():

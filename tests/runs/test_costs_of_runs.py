@@ -12,10 +12,15 @@ from hypothesis import strategies as st
 from support.judged_runs import attempts_of, made_run, written
 from tiltyard.errors import UnreadableFile
 from tiltyard.files.row_parquet import read_rows
-from tiltyard.report.costs_section import costs_section
+from tiltyard.report.judging_sections import costs_section
 from tiltyard.runs.judged_run import ATTEMPT_COLUMNS
-from tiltyard.runs.money import dollars_text, picodollars_of
-from tiltyard.runs.run_costs import QuestionIndex, attempt_problem, costs_document
+from tiltyard.runs.run_costs import (
+    QuestionIndex,
+    attempt_problem,
+    costs_document,
+    dollars_text,
+    picodollars_of,
+)
 from tiltyard.runs.run_verification import verify_run
 from tiltyard.runs.tournament_manifest import draft_manifest
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from tiltyard.runs.judged_run import ATTEMPT_COLUMNS
-from tiltyard.runs.tournament_documents import PAIR_COLUMNS
-from tiltyard.runs.tournament_files import expected_files
+from tiltyard.runs.tournament_files import PAIR_COLUMNS, expected_files
 from tiltyard.runs.tournament_manifest import ReportDataEntry, RubricEntry, TournamentManifest
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "artifacts.md"

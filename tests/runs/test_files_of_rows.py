@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tiltyard.errors import BadOption, UnreadableFile
 from tiltyard.files.row_parquet import read_rows, write_row_table
-from tiltyard.runs.json_files import json_line, parse_document, read_lines, write_lines
+from tiltyard.runs.manifest import json_line, parse_document, read_lines, write_lines
 
 COLUMNS = {"name": str, "n": int, "x": float}
 values = st.recursive(

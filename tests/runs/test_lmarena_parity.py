@@ -14,8 +14,7 @@ from tiltyard.core.ratings import BradleyTerry
 from tiltyard.errors import BadOption
 from tiltyard.files import open_battles
 from tiltyard.runs.battle_rating import RateSettings, rate_files
-from tiltyard.runs.presets import preset_parameters
-from tiltyard.runs.rate_options import rate_settings
+from tiltyard.runs.rate_options import preset_parameters, rate_settings
 
 #: Written by bench/peers/rate_lmarena.py with arena-rank 0.1.1, from the files of `lmarena_worlds`.
 THEIRS = json.loads((Path(__file__).parent / "lmarena_ratings.json").read_text(encoding="utf-8"))

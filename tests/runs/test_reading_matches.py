@@ -13,8 +13,7 @@ from tiltyard.core.judging.judged_question import reparse
 from tiltyard.core.judging.question import QuestionPurpose
 from tiltyard.core.judging.verdict_groups import group_verdicts
 from tiltyard.errors import BadOption, BrokenArtifact, UnreadableFile
-from tiltyard.report.answer_context import context_of
-from tiltyard.report.match_text import match_document, match_lines
+from tiltyard.report.match_text import context_of, match_document, match_lines
 from tiltyard.runs.match_reader import MatchFilter, read_matches
 from tiltyard.runs.run_verification import verify_run
 from tiltyard.runs.tournament_writer import write_draft_manifest
@@ -211,7 +210,7 @@ def test_the_command_shows_a_few_and_says_that_there_are_more(folder):
 def test_pages_are_turned_where_somebody_can(folder, monkeypatch):
     shown = []
     monkeypatch.setattr("pydoc.pager", shown.append)
-    monkeypatch.setattr("tiltyard.cli.read.sys", Terminals())
+    monkeypatch.setattr("tiltyard.cli.run_folders.sys", Terminals())
     command("read", folder, "--limit", "1")
     assert shown[0].startswith("1. p00000 · factuality · ")
 

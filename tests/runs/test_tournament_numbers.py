@@ -27,7 +27,7 @@ from tiltyard.core.ratings import BradleyTerry, Elo
 from tiltyard.files import open_battles, read_battles
 from tiltyard.runs.battle_rating import RateSettings, rate_table
 from tiltyard.runs.run_verification import verify_run
-from tiltyard.runs.tournament_documents import dimension_winrates
+from tiltyard.runs.tournament_files import dimension_winrates
 
 
 def document(run: Path, name: str):

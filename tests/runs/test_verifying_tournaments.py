@@ -17,9 +17,9 @@ from support.tournament_forgeries import FORGERIES, UNUSABLE, edit, trace
 from tiltyard.core.judging.verdict import PARSER_VERSION
 from tiltyard.errors import BrokenArtifact
 from tiltyard.runs import tournament_verification
-from tiltyard.runs.expected_questions import ResponseTexts
 from tiltyard.runs.manifest import MANIFEST, MANIFEST_HASH, Platform, hash_line, manifest_kind
 from tiltyard.runs.run_verification import verify_run
+from tiltyard.runs.tournament_replay import ResponseTexts
 from tiltyard.settings.tournament_config import load_config, resolve_config
 from tiltyard.settings.yaml_file import write_yaml
 
@@ -276,12 +276,12 @@ def test_too_many_parts_are_not_looked_for(run):
 
 
 def test_the_script_of_the_charts_is_compared(tmp_path, monkeypatch):
-    monkeypatch.setattr("tiltyard.runs.report_data.charts_available", lambda: True)
-    monkeypatch.setattr("tiltyard.runs.report_data.charts_script", lambda: "draw()")
+    monkeypatch.setattr("tiltyard.runs.tournament_files.charts_available", lambda: True)
+    monkeypatch.setattr("tiltyard.runs.tournament_files.charts_script", lambda: "draw()")
     run = written(tmp_path, made_run(prompts=3))
     assert (run / "report_data" / "charts.js").read_text() == "draw()"
     assert failed(verify_run(run)) == []
-    monkeypatch.setattr("tiltyard.runs.report_data.charts_script", lambda: "draw(1)")
+    monkeypatch.setattr("tiltyard.runs.tournament_files.charts_script", lambda: "draw(1)")
     assert failed(verify_run(run)) == [
         "report_data: report_data/charts.js differs from the answers and verdicts"
     ]

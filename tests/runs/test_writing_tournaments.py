@@ -26,7 +26,6 @@ from tiltyard.files.column_parquet import read_columns
 from tiltyard.files.row_parquet import read_rows
 from tiltyard.runs.judged_run import ATTEMPT_COLUMNS, JudgedRun
 from tiltyard.runs.manifest import file_hash, hash_line
-from tiltyard.runs.response_index import ResponseIndex, answers_of
 from tiltyard.runs.run_verification import verify_run
 from tiltyard.runs.tournament_files import expected_files
 from tiltyard.runs.tournament_manifest import TournamentManifest, draft_manifest
@@ -38,6 +37,7 @@ from tiltyard.runs.tournament_writer import (
     write_judged_run,
     write_matches,
 )
+from tiltyard.runs.verdict_pass import ResponseIndex, answers_of
 from tiltyard.settings.yaml_file import parse_yaml
 
 SEED_FIELDS = [

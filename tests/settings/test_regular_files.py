@@ -13,7 +13,7 @@ from tiltyard.judges.providers.replay import _recorded
 from tiltyard.settings import regular_files
 from tiltyard.settings.regular_files import OversizedFile, open_regular, read_regular, read_regular_text
 from tiltyard.settings.yaml_file import read_yaml
-from tiltyard.tournaments.width_forecast import _groups
+from tiltyard.tournaments.cost_estimate import _groups
 
 
 @pytest.mark.parametrize("kind", SPECIAL)

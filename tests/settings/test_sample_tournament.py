@@ -10,7 +10,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from tiltyard.cli.init import init
+from tiltyard.cli.plan import init
 from tiltyard.core.battles.outcome import JUDGE_LABELS
 from tiltyard.core.judging.matches import Prompt, pilot_subset
 from tiltyard.core.judging.question import QuestionTexts, build_chat_prompt, question_nonce

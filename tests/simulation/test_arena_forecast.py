@@ -21,9 +21,9 @@ from tiltyard.simulation.arena_forecast import (
     mix_feasible,
     summarise_worlds,
 )
-from tiltyard.simulation.result_cache import from_plain
 from tiltyard.simulation.simulated_arena import ARENA
-from tiltyard.simulation.world_settings import WorldSettings
+from tiltyard.simulation.studies import from_plain
+from tiltyard.simulation.worlds import WorldSettings
 
 SMALL = replace(SETTINGS, world=WorldSettings(models=4, prompts=6), votes=1000)
 

@@ -13,20 +13,17 @@ import pytest
 from tiltyard.arena.content.answer_rows import read_checked_answers
 from tiltyard.core.battles import Kind
 from tiltyard.files.answers import write_answers
-from tiltyard.simulation.demo import (
+from tiltyard.simulation.demo.demo_roster import (
     MODELS,
     NEWCOMER,
     PUSHED,
-    REMARKS,
     RETIRED,
     AnswerLevel,
-    demo_answers,
     demo_prompts,
-    human_preference,
-    judge_preference,
+    level_of,
 )
-from tiltyard.simulation.demo.demo_media import Canvas, draw_picture, synthesise_tune
-from tiltyard.simulation.demo.demo_roster import level_of
+from tiltyard.simulation.demo.demo_voters import REMARKS, human_preference, judge_preference
+from tiltyard.simulation.demo.model_answers import Canvas, demo_answers, draw_picture, synthesise_tune
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,7 @@ from tiltyard.core.battles import Kind
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.errors import BadOption
 from tiltyard.simulation.simulated_arena import SimulatedArena, SimulationSettings
-from tiltyard.simulation.world_settings import HOSTILE, WorldSettings, draw_world_of, hostile_world
-from tiltyard.simulation.worlds import POINTS_PER_LOGIT
+from tiltyard.simulation.worlds import HOSTILE, POINTS_PER_LOGIT, WorldSettings, draw_world_of, hostile_world
 
 KIND = WorldSettings(6, 40, close_top=False, lazy=0.0)
 

@@ -8,7 +8,7 @@ import pytest
 from tiltyard.core.battles import CodedBattles, Kind, Table
 from tiltyard.errors import CannotRate
 from tiltyard.simulation.log_forecast import backtest, current_figures, forecast_log, profile_log
-from tiltyard.simulation.world_settings import WorldSettings, draw_world_of, hostile_world
+from tiltyard.simulation.worlds import WorldSettings, draw_world_of, hostile_world
 
 KIND = WorldSettings(8, 60, close_top=False, lazy=0.0)
 

@@ -14,7 +14,7 @@ from tiltyard.core.policy.state.policy import Lane, Policy
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.errors import BadOption, NoMatchup
-from tiltyard.simulation.matchmakers import MATCHMAKERS, matchmaker_of
+from tiltyard.simulation.simulated_arena import MATCHMAKERS, matchmaker_of
 
 EVERY = pytest.mark.parametrize("name", list(MATCHMAKERS))
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tiltyard.core.ratings import BradleyTerry, Elo
 from tiltyard.errors import BadOption
-from tiltyard.simulation import result_cache as kept_module
-from tiltyard.simulation.result_cache import (
+from tiltyard.simulation import studies as kept_module
+from tiltyard.simulation.studies import (
     DEPENDENCY_PACKAGES,
     ResultCache,
     canonical_text,
@@ -22,7 +22,7 @@ from tiltyard.simulation.result_cache import (
     to_plain,
     versions,
 )
-from tiltyard.simulation.world_settings import WorldSettings
+from tiltyard.simulation.worlds import WorldSettings
 
 
 class Colour(enum.Enum):

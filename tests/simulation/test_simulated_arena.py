@@ -13,10 +13,9 @@ from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.errors import BadOption
 from tiltyard.simulation.arena_observers import batch_strengths, share_in_order
-from tiltyard.simulation.matchmakers import MATCHMAKERS
-from tiltyard.simulation.result_cache import canonical_text, from_plain, to_plain
 from tiltyard.simulation.simulated_arena import (
     ARENA,
+    MATCHMAKERS,
     EvaluationOutcome,
     SimulatedArena,
     SimulatedArenaResult,
@@ -24,8 +23,8 @@ from tiltyard.simulation.simulated_arena import (
     first_changes,
     simulate,
 )
-from tiltyard.simulation.studies import run_study
-from tiltyard.simulation.world_settings import WorldSettings
+from tiltyard.simulation.studies import canonical_text, from_plain, run_study, to_plain
+from tiltyard.simulation.worlds import WorldSettings
 
 SMALL = SimulationSettings(
     world=WorldSettings(models=6, prompts=5),

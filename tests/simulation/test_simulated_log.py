@@ -10,7 +10,7 @@ from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.report import validity_report
 from tiltyard.simulation.simulated_arena import SimulationSettings, arena_log, simulate
-from tiltyard.simulation.world_settings import WorldSettings
+from tiltyard.simulation.worlds import WorldSettings
 
 SETTINGS = SimulationSettings(
     world=WorldSettings(models=6, prompts=5, newcomers=1, newcomers_after=300, retired=1, retired_after=400),

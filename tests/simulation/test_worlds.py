@@ -14,9 +14,8 @@ from tiltyard.core.battles import Kind
 from tiltyard.core.battles.cluster_keys import hash_texts
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.errors import BadOption
-from tiltyard.simulation.result_cache import canonical_text, to_plain
-from tiltyard.simulation.world_settings import WorldSettings, draw_world, draw_world_of
-from tiltyard.simulation.worlds import POINTS_PER_LOGIT
+from tiltyard.simulation.studies import canonical_text, to_plain
+from tiltyard.simulation.worlds import POINTS_PER_LOGIT, WorldSettings, draw_world, draw_world_of
 
 
 def drawn(seed=3, **settings):

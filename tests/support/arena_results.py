@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tiltyard.simulation.simulated_arena import EvaluationOutcome, SimulatedArenaResult, SimulationSettings
-from tiltyard.simulation.world_settings import WorldSettings
+from tiltyard.simulation.worlds import WorldSettings
 
 SETTINGS = SimulationSettings(world=WorldSettings(models=20, prompts=50), votes=3000, until_official=True)
 

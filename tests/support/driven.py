@@ -33,8 +33,7 @@ from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.core.policy.validity.fold_state import save
 from tiltyard.errors import TiltyardError
 from tiltyard.postgres.connections import connect, open_pool
-from tiltyard.simulation.world_settings import WorldSettings, draw_world_of
-from tiltyard.simulation.worlds import World
+from tiltyard.simulation.worlds import World, WorldSettings, draw_world_of
 
 __all__ = ["Driven", "Same", "compared", "driven", "serve"]
 

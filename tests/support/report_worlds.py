@@ -14,7 +14,7 @@ from tiltyard.core.ratings import BradleyTerry, Elo
 from tiltyard.files import open_battles, write_battles
 from tiltyard.runs.battle_rating import RateSettings
 from tiltyard.runs.run_folder import write_run
-from tiltyard.simulation.demo import demo_battles
+from tiltyard.simulation.demo.demo_voters import demo_battles
 
 __all__ = ["REPORTS", "drawn_battles", "write_report"]
 

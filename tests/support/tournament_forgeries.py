@@ -13,8 +13,8 @@ from tiltyard.files import open_battles, read_battles, write_battles
 from tiltyard.files.battle_copy import copy_battles
 from tiltyard.files.column_parquet import read_columns, write_columns
 from tiltyard.files.row_parquet import read_rows, write_row_table
-from tiltyard.runs.json_files import json_line
 from tiltyard.runs.judged_run import ATTEMPT_COLUMNS
+from tiltyard.runs.manifest import json_line
 
 
 def edit(name, change):

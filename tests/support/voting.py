@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from tiltyard.simulation.studies import Study
-from tiltyard.simulation.world_settings import WorldSettings, draw_world_of
+from tiltyard.simulation.worlds import WorldSettings, draw_world_of
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from support.served import make_token
 from support.serving_process import PATIENCE, commandline, environment, running
 from tiltyard.arena.rating.checkpoints import STATE_VERSION, list_checkpoints, read_checkpoint
 from tiltyard.arena.rating.log_replay import replay_log
-from tiltyard.cli import token
+from tiltyard.cli import operator as token
 from tiltyard.cli.serve import serve
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.errors import BadOption, StoreFault

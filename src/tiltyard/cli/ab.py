@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tiltyard.cli.exit_codes import (
+from tiltyard.atomic_files import refuse_unwritable
+from tiltyard.cli.options import (
     INCOMPLETE_EXIT_CODE,
     JUDGE_UNUSABLE_EXIT_CODE,
     UNDECIDED_EXIT_CODE,
     WORSE_EXIT_CODE,
-)
-from tiltyard.cli.options import (
     JudgeAddress,
     JudgeKey,
     JudgeProvider,
@@ -24,10 +23,10 @@ from tiltyard.cli.options import (
     stated_prices,
 )
 from tiltyard.errors import BadOption
-from tiltyard.report.terminal_escape import escape_controls
+from tiltyard.report.escapes import escape_controls
 
 if TYPE_CHECKING:
-    from tiltyard.cli.judging_progress import QuietProgress
+    from tiltyard.cli.progress import QuietProgress
     from tiltyard.report.ab_report import ABReport
     from tiltyard.tournaments.ab_run import JudgedComparison
 
@@ -68,7 +67,7 @@ def ab(
     judged until it is decided. Exit code 0: better or the same; 1: worse; 3: stopped; 4: the judge cannot be used;
     5: undecided.
     """
-    from tiltyard.cli.judging_progress import QuietProgress
+    from tiltyard.cli.progress import QuietProgress
     from tiltyard.settings.quick_tournament import QuickJudge
     from tiltyard.tournaments.ab_comparison import ABSettings, compare_ab
 
@@ -92,7 +91,8 @@ def ab(
     for finding in report.findings:
         typer.echo(escape_controls(str(finding)), err=True)
     if comment is not None:
-        _write(comment, report.to_markdown())
+        with refuse_unwritable(comment):
+            comment.write_text(report.to_markdown(), encoding="utf-8")
     if as_json:
         typer.echo(json.dumps(report.to_dict(), indent=1))
     else:
@@ -120,10 +120,3 @@ def _exit_code(report: ABReport) -> int:
     if report.unusable is not None:
         return JUDGE_UNUSABLE_EXIT_CODE
     return INCOMPLETE_EXIT_CODE if report.stopped else UNDECIDED_EXIT_CODE
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise BadOption(f"cannot write {path}: {error.strerror or error}") from None

@@ -18,34 +18,24 @@ from tiltyard._version import __version__
 from tiltyard.cli import (
     ab,
     arena,
-    backup,
-    compare,
     demo,
-    doctor,
-    generate,
-    init,
     judge,
-    migrate,
-    models,
+    maintenance,
     operator,
     panel,
     place,
     plan,
-    probe,
-    publish,
     rate,
-    read,
     run,
+    run_folders,
     serve,
     simulate,
-    token,
-    verify,
 )
-from tiltyard.cli.exit_codes import JUDGE_UNUSABLE_EXIT_CODE
-from tiltyard.cli.fetch_progress import show_fetches
+from tiltyard.cli.options import JUDGE_UNUSABLE_EXIT_CODE
+from tiltyard.cli.progress import show_fetches
 from tiltyard.errors import JudgeUnusable, TiltyardError
 from tiltyard.option_names import command_line_spelling
-from tiltyard.report.terminal_escape import escape_controls
+from tiltyard.report.escapes import escape_controls
 
 _BUG_EXIT_CODE = 70
 
@@ -76,30 +66,30 @@ app = typer.Typer(
 )
 app.command("ab")(ab.ab)
 app.command("rate")(rate.rate)
-app.command("compare")(compare.compare)
-app.command("read")(read.read)
-app.command("verify")(verify.verify)
-app.command("publish")(publish.publish)
-app.command("init")(init.init)
-app.command("models")(models.models)
+app.command("compare")(rate.compare)
+app.command("read")(run_folders.read)
+app.command("verify")(run_folders.verify)
+app.command("publish")(run_folders.publish)
+app.command("init")(plan.init)
+app.command("models")(plan.models)
 app.command("plan", cls=plan.PlanCommand)(plan.plan)
 app.command("run")(run.run)
 app.command("work")(run.work)
-app.command("generate")(generate.generate)
+app.command("generate")(place.generate)
 app.command("place")(place.place)
 app.command("simulate")(simulate.simulate)
 app.command("serve")(serve.serve)
 app.command("judge")(judge.judge)
-app.command("backup")(backup.backup)
-app.command("restore")(backup.restore)
-app.command("migrate")(migrate.migrate)
-app.command("upgrade-database")(migrate.upgrade_database)
-app.command("doctor")(doctor.doctor)
-app.command("probe")(probe.probe)
+app.command("backup")(maintenance.backup)
+app.command("restore")(maintenance.restore)
+app.command("migrate")(maintenance.migrate)
+app.command("upgrade-database")(maintenance.upgrade_database)
+app.command("doctor")(maintenance.doctor)
+app.command("probe")(maintenance.probe)
 app.add_typer(arena.app, name="arena")
 app.add_typer(operator.app, name="operator")
 app.add_typer(panel.app, name="panel")
-app.add_typer(token.app, name="token")
+app.add_typer(operator.token_app, name="token")
 app.add_typer(demo.app, name="demo")
 
 

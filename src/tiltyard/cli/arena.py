@@ -1,26 +1,332 @@
-"""``tiltyard arena``: operate on one arena of a database."""
+"""``tiltyard arena``: who may come in, live models, releases; move, archive, erase."""
 
 from __future__ import annotations
 
+import os
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from tiltyard.cli.arena_entry import Name, add_entry_commands
-from tiltyard.cli.arena_release import add_release_commands
-from tiltyard.cli.database_options import AsUser, Home, database, serving_environment
-from tiltyard.cli.live_models import live
-from tiltyard.errors import Conflict
+from tiltyard.cli.database_options import (
+    AsUser,
+    BaseUrl,
+    Home,
+    database,
+    link_address,
+    moment_text,
+    parse_duration,
+    read_secret,
+    run_with_pool,
+    serving_environment,
+)
+from tiltyard.errors import BadOption, Conflict
+from tiltyard.report.escapes import escape_controls
+
+if TYPE_CHECKING:
+    from tiltyard.arena.live.conversation_release import ReleaseCounts
+    from tiltyard.arena.live.live_arena import NewEntrant
+    from tiltyard.arena.operators.invitations import Invitation
+    from tiltyard.arena.operators.live_setup import LiveSetup
+    from tiltyard.postgres.connection_pool import ConnectionPool
+    from tiltyard.settings.arena_settings import ArenaSettings
+    from tiltyard.settings.environment import Environment
+
 
 app = typer.Typer(
     help="Live models, invitations; move or archive; erase voters.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-add_entry_commands(app)
-add_release_commands(app)
-app.command("live")(live)
+
+Name = Annotated[str, typer.Argument(help="Name of the arena.")]
+
+
+@app.command("entry")
+def entry(
+    name: Name,
+    who: Annotated[str, typer.Argument(metavar="WHO", help="open, invitation, passcode or sign-in.")],
+    group: Annotated[
+        list[str] | None,
+        typer.Option(help="With sign-in: only members of this group. Repeat it for several groups."),
+    ] = None,
+    home: Home = None,
+    as_user: AsUser = None,
+) -> None:
+    """Say who may come in to an arena."""
+    from tiltyard.arena.operators.arena_changes import change_settings
+
+    changed = {"entry": who, "entry_groups": ", ".join(group or ())}
+    if group and who != "sign-in":
+        raise BadOption(f"--group is for sign-in; people come in to the arena {name} by {who}")
+    if any("," in one or not one.strip() for one in group or ()):
+        raise BadOption("--group must be the name of a group, without commas; repeat it for several groups")
+    arena = run_with_pool(
+        home,
+        as_user,
+        lambda pool: change_settings(pool, name, changed, actor="cli"),
+    )
+    typer.echo(_entry_sentence(name, arena.settings) + " Running servers follow within five seconds.")
+
+
+@app.command("invite")
+def invite(
+    name: Name,
+    batch: Annotated[str, typer.Option(help="Whom the link is for; only operators see it.")],
+    uses: Annotated[int, typer.Option(min=1, help="How many people it lets in.")] = 1,
+    expires: Annotated[str, typer.Option(metavar="TIME", help="How long: 14d, 12h or 30m.")] = "14d",
+    base_url: BaseUrl = None,
+    home: Home = None,
+    as_user: AsUser = None,
+) -> None:
+    """Make an invitation link and print it. It is not shown again."""
+    from tiltyard.arena.content.catalog import read_arena
+    from tiltyard.arena.operators.invitations import InvitationTerms
+    from tiltyard.arena.operators.invitations import invite as make_invitation
+    from tiltyard.settings.serving_settings import read_serving
+
+    environment = serving_environment(home)
+    settings = read_serving(environment.variables, base_url=base_url)
+    terms = InvitationTerms(batch, uses, parse_duration(expires))
+
+    async def making(pool: ConnectionPool) -> tuple[str, Invitation, ArenaSettings]:
+        code, made = await make_invitation(pool, name, terms, shard=settings.shard, actor="cli")
+        return code, made, (await read_arena(pool, name)).settings
+
+    code, made, now = run_with_pool(home, as_user, making)
+    typer.echo(f"{link_address(environment, base_url)}/join/{code}")
+    people = "1 person" if uses == 1 else f"{uses:,} people"
+    typer.echo(
+        f"Invitation {made.invitation} lets in {people} until {moment_text(made.expires_at)} UTC.", err=True
+    )
+    if now.visibility == "closed":
+        typer.echo(_entry_sentence(name, now), err=True)
+    elif now.entry != "invitation":
+        typer.echo(
+            f"{_entry_sentence(name, now)} To let in only people with a link: tiltyard arena entry {name} invitation",
+            err=True,
+        )
+
+
+@app.command("invitations")
+def invitations(name: Name, home: Home = None, as_user: AsUser = None) -> None:
+    """List all invitations, including revoked ones."""
+    from tiltyard.arena.operators.invitations import list_invitations
+
+    found = run_with_pool(home, as_user, lambda pool: list_invitations(pool, name))
+    for one in found:
+        most = "" if one.uses_allowed is None else f" of {one.uses_allowed:,}"
+        typer.echo(
+            f"{one.invitation:>4}  {escape_controls(one.batch)}  {one.uses:,}{most} came in  {_state(one)}"
+        )
+
+
+@app.command("revoke-invitation")
+def revoke_invitation(
+    name: Name,
+    invitation: Annotated[
+        int,
+        typer.Argument(metavar="NUMBER", help="Number of the invitation in `tiltyard arena invitations`."),
+    ],
+    home: Home = None,
+    as_user: AsUser = None,
+) -> None:
+    """Revoke an invitation. Whoever came in by it is out; their votes stay."""
+    from tiltyard.arena.operators.invitations import revoke_invitation as revoke
+
+    revoked = run_with_pool(home, as_user, lambda pool: revoke(pool, name, invitation, actor="cli"))
+    people = "1 person" if revoked.uses == 1 else f"{revoked.uses:,} people"
+    typer.echo(
+        f"Invitation {invitation} ({escape_controls(revoked.batch)}) is revoked; {people} came in by it. "
+        "Running servers reject them within five seconds."
+    )
+
+
+@app.command("passcode")
+def passcode(
+    name: Name,
+    choose: Annotated[
+        bool, typer.Option("--choose", help="Read one from standard input instead of a random one.")
+    ] = False,
+    home: Home = None,
+    as_user: AsUser = None,
+) -> None:
+    """Set a new passcode and print it. Whoever came in with the old one is out."""
+    from tiltyard.arena.operators.invitations import set_passcode
+
+    typed = read_secret("Passcode") if choose else None
+    shown, _ = run_with_pool(home, as_user, lambda pool: set_passcode(pool, name, typed, actor="cli"))
+    typer.echo("The passcode is set." if choose else shown)
+
+
+def _entry_sentence(name: str, settings: ArenaSettings) -> str:
+    if settings.visibility == "closed":
+        return f"The arena {name} is closed: nobody may come in before its visibility is open."
+    return {
+        "open": f"Everybody may come in to the arena {name}.",
+        "invitation": f"Only people with an invitation link may come in to the arena {name}.",
+        "passcode": f"Only people with the passcode may come in to the arena {name}.",
+        "sign-in": f"Only people who sign in may come in to the arena {name}{_groups(settings)}.",
+    }[settings.entry]
+
+
+def _groups(settings: ArenaSettings) -> str:
+    return f", members of {escape_controls(settings.entry_groups)}" if settings.entry_groups else ""
+
+
+def _state(one: Invitation) -> str:
+    if one.revoked_at is not None:
+        return f"revoked {moment_text(one.revoked_at)}"
+    if one.used_up:
+        return "used up"
+    if one.expires_at is None:
+        return "valid until replaced or revoked"
+    return (
+        f"{'expired' if one.expires_at <= datetime.now(UTC) else 'valid until'} {moment_text(one.expires_at)}"
+    )
+
+
+@app.command("conversations")
+def conversations(
+    name: Name,
+    out: Annotated[Path, typer.Option(help="The Parquet file to write.")],
+    with_flagged: Annotated[
+        bool, typer.Option("--with-flagged", help="Also battles in which private data was found.")
+    ] = False,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="With voters, times and positions: not to be published.")
+    ] = False,
+    release: Annotated[
+        str | None,
+        typer.Option(help="With --exact: the same name gives voters the same pseudonyms."),
+    ] = None,
+    home: Home = None,
+    as_user: AsUser = None,
+) -> None:
+    """Write live conversations and votes as Parquet.
+
+    Shuffled and without voters. Only of voters who agreed to the arena's consent, if it has one. Erased texts and void battles are left out.
+    """
+    from tiltyard.arena.live.conversation_release import write_conversations
+    from tiltyard.arena.secret_keys import KEY_VARIABLE, open_keys
+
+    environment = serving_environment(home)
+    keys = open_keys(environment.home, environment.variables.get(KEY_VARIABLE))
+    with database(home, as_user) as url:
+        counts = write_conversations(
+            url,
+            keys,
+            name,
+            out,
+            release=release,
+            with_flagged=with_flagged,
+            exact_for="cli" if exact else None,
+        )
+    typer.echo(f"Wrote {counts.turns:,} turns of {counts.battles:,} battles to {out}.{_left_out(counts)}")
+
+
+@app.command("promote-prompts")
+def promote_prompts(
+    name: Name,
+    out: Annotated[Path, typer.Option(help="The JSON Lines file to write.")],
+    home: Home = None,
+    as_user: AsUser = None,
+) -> None:
+    """Write the distinct prompts of a live arena.
+
+    `tiltyard generate` and tournaments read it. Prompts with private data or flags are left out.
+    """
+    from tiltyard.arena.live.prompt_promotion import promote_prompts as promote
+
+    with database(home, as_user) as url:
+        counts = promote(url, name, out)
+    typer.echo(f"Wrote {counts.battles:,} prompts to {out}.{_left_out(counts)}")
+
+
+def _left_out(counts: ReleaseCounts) -> str:
+    if not counts.left_out:
+        return ""
+    parts = ", ".join(f"{count:,} {reason}" for reason, count in sorted(counts.left_out.items()))
+    return f" Battles left out: {parts}."
+
+
+def load_entrants(path: Path, environment: Environment) -> list[NewEntrant]:
+    """Read a models file and check that every key is there; the processes of the server will need them.
+
+    Keys from a ``.env`` beside the file are passed on to them.
+    """
+    from tiltyard.arena.live.live_arena import read_entrants
+    from tiltyard.arena.live.safety import MODERATION_VARIABLE
+    from tiltyard.settings.environment import read_environment
+    from tiltyard.settings.live_models import load_live_models
+
+    if not path.is_file():
+        raise BadOption(f"{path}: file not found")
+    models = load_live_models(path)
+    known = read_environment(path.absolute().parent, variables=environment.variables)
+    moderation = models.moderation
+    checks = () if moderation is None else (moderation.endpoint, moderation.guard)
+    if moderation is not None:
+        moderation.read_rules(path.parent)
+        os.environ[MODERATION_VARIABLE] = str(path.absolute())
+    for entrant in (*models.entrants(), *(check for check in checks if check is not None)):
+        known.api_key(entrant)
+        known.route(entrant, asking=True)
+        named = (entrant.api_key_env, *entrant.headers_env.values(), *entrant.query_env.values())
+        for variable in named:
+            if variable is not None and variable in known.variables:
+                os.environ.setdefault(variable, known.variables[variable])
+    return read_entrants(models)
+
+
+@app.command("live")
+def live(
+    name: Name,
+    models: Annotated[Path, typer.Option(metavar="FILE", help="Models that answer, as YAML.")],
+    category: Annotated[
+        list[str] | None, typer.Option(help="A category of prompts, for a new arena; may be repeated.")
+    ] = None,
+    budget: Annotated[
+        float | None, typer.Option(min=0, help="Never spend more dollars than this in the arena.")
+    ] = None,
+    base_url: BaseUrl = None,
+    home: Home = None,
+    as_user: AsUser = None,
+) -> None:
+    """Make a live arena, or change its models."""
+    from tiltyard.arena.content.blob_store import BlobStore
+    from tiltyard.arena.content.object_storage import open_configured_storage
+    from tiltyard.arena.operators.live_setup import LiveArenaRequest, set_up_live_arena
+    from tiltyard.settings.serving_settings import read_serving
+
+    environment = serving_environment(home)
+    settings = read_serving(environment.variables, base_url=base_url)
+    asked = LiveArenaRequest(name, load_entrants(models, environment), tuple(category or ()), budget)
+
+    async def working(pool: ConnectionPool) -> LiveSetup:
+        blobs = BlobStore(pool, open_configured_storage(environment))
+        return await set_up_live_arena(pool, blobs, asked, shard=settings.shard)
+
+    done = run_with_pool(home, as_user, working)
+    print_live_setup(done, link_address(environment, base_url))
+
+
+def print_live_setup(done: LiveSetup, address: str) -> None:
+    """Say what was done, and the link that lets people in."""
+    arena, changes = escape_controls(done.arena), done.changes
+    if changes is None:
+        typer.echo(f"Live arena {arena} is made. Let people in: {address}/join/{done.code}")
+        return
+    parts = {
+        "new": changes.added,
+        "new version": changes.changed,
+        "served again": changes.enabled,
+        "retired": changes.retired,
+    }
+    said = "; ".join(f"{what}: {', '.join(names)}" for what, names in parts.items() if names)
+    typer.echo(f"Live arena {arena}: {escape_controls(said) if said else 'no model has changed'}.")
+    typer.echo(f"Let people in: tiltyard arena invite {arena} --batch NAME --uses 10")
 
 
 @app.command("move")
@@ -29,10 +335,7 @@ def move(name: Name, home: Home = None, as_user: AsUser = None) -> None:
 
     Takes at least 72 seconds. If it is interrupted, run it again.
     """
-    import asyncio
-
-    with database(serving_environment(home), as_user, migrating=False) as url:
-        asyncio.run(_move(url, name))
+    run_with_pool(home, as_user, lambda pool: _move(pool, name), connections=2)
 
 
 @app.command("erase")
@@ -48,10 +351,22 @@ def erase(
     Remarks, complaints, live prompts, the answers to them and the session's number are erased. The votes stay as
     nobody's, or are removed, as the arena's setting erased_votes says. The audit log keeps the reason.
     """
-    import asyncio
+    from tiltyard.arena.operators.session_erasure import erase_session
 
-    with database(serving_environment(home), as_user, migrating=False) as url:
-        asyncio.run(_erase(url, name, session, reason))
+    done = run_with_pool(
+        home,
+        as_user,
+        lambda pool: erase_session(pool, name, session, reason=reason, actor="cli"),
+        connections=2,
+    )
+    typer.echo(
+        f"Erased {done.remarks} remarks, {done.complaints} notes of complaints, the details of"
+        f" {done.details} matchups and the texts of {done.live_turns} live turns."
+    )
+    if done.votes:
+        typer.echo(f"{done.votes} votes left the boards, which are computed again.")
+    else:
+        typer.echo("Votes, if there were any, stay as those of nobody.")
 
 
 @app.command("archive")
@@ -79,7 +394,7 @@ def archive(
 
     environment = serving_environment(home)
     numbers = voters or environment.home / "voters" / f"{name}.parquet"
-    with database(environment, as_user, migrating=False) as url:
+    with database(home, as_user) as url:
         made = archive_log(url, name, SegmentArchive(to, numbers), supersede=supersede)
     for segment in made:
         stated = segment.manifest
@@ -87,40 +402,21 @@ def archive(
     typer.echo(f"{len(made)} segments were {'written' if supersede is None else 'replaced'}.")
 
 
-async def _move(url: str, name: str) -> None:
+async def _move(pool: ConnectionPool, name: str) -> None:
     from tiltyard.arena.maintenance import arena_moves
-    from tiltyard.postgres.connections import open_pool
 
     times = arena_moves.DEFAULT_TIMES
-
-    async with open_pool(url, most=2, name="tiltyard move") as pool:
-        try:
-            made = await arena_moves.move_arena(pool, name, actor="cli", times=times)
-        except Conflict as error:
-            # After an interruption the arena may be moved, and its old copy still there.
-            deleted = await arena_moves.delete_old_copy(pool, name, actor="cli", times=times)
-            if deleted is None:
-                raise error from None
-        else:
-            typer.echo(
-                f"Moved {made.events:,} events from bucket {made.source} to {made.target}; votes waited"
-                f" {made.locked_seconds:.3f} s. The old copy is deleted in a minute."
-            )
-            deleted = await arena_moves.delete_old_copy(pool, name, actor="cli", times=times)
-    typer.echo(f"The old copy of {deleted or 0:,} events is deleted.")
-
-
-async def _erase(url: str, name: str, session: int, reason: str) -> None:
-    from tiltyard.arena.operators.session_erasure import erase_session
-    from tiltyard.postgres.connections import open_pool
-
-    async with open_pool(url, most=2, name="tiltyard erase") as pool:
-        done = await erase_session(pool, name, session, reason=reason, actor="cli")
-    typer.echo(
-        f"Erased {done.remarks} remarks, {done.complaints} notes of complaints, the details of"
-        f" {done.details} matchups and the texts of {done.live_turns} live turns."
-    )
-    if done.votes:
-        typer.echo(f"{done.votes} votes left the boards, which are computed again.")
+    try:
+        made = await arena_moves.move_arena(pool, name, actor="cli", times=times)
+    except Conflict as error:
+        # After an interruption the arena may be moved, and its old copy still there.
+        deleted = await arena_moves.delete_old_copy(pool, name, actor="cli", times=times)
+        if deleted is None:
+            raise error from None
     else:
-        typer.echo("Votes, if there were any, stay as those of nobody.")
+        typer.echo(
+            f"Moved {made.events:,} events from bucket {made.source} to {made.target}; votes waited"
+            f" {made.locked_seconds:.3f} s. The old copy is deleted in a minute."
+        )
+        deleted = await arena_moves.delete_old_copy(pool, name, actor="cli", times=times)
+    typer.echo(f"The old copy of {deleted or 0:,} events is deleted.")

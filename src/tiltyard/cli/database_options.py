@@ -57,27 +57,33 @@ class WaitNotice:
 
 
 @contextmanager
-def database(environment: Environment, as_user: str | None, *, migrating: bool = True) -> Iterator[str]:
-    """Open the database of this environment and yield its URL."""
+def database(home: Path | None, as_user: str | None, *, migrating: bool = False) -> Iterator[str]:
+    """Open the database of this home and yield its URL."""
     from tiltyard.postgres.database_url import open_database
 
+    environment = serving_environment(home)
     with open_database(environment, as_user=as_user, on_wait=WaitNotice(), migrating=migrating) as url:
         yield url
 
 
 def run_with_pool(
-    environment: Environment, as_user: str | None, work: Callable[[ConnectionPool], Awaitable[T]]
+    home: Path | None,
+    as_user: str | None,
+    work: Callable[[ConnectionPool], Awaitable[T]],
+    *,
+    connections: int = 1,
+    migrating: bool = False,
 ) -> T:
-    """Run something on a pool with one connection to the database of this environment."""
+    """Run something on a pool of connections to the database of this home."""
     import asyncio
 
     from tiltyard.postgres.connections import open_pool
 
     async def working(url: str) -> T:
-        async with open_pool(url, most=1, name="tiltyard arena") as pool:
+        async with open_pool(url, most=connections, name="tiltyard command") as pool:
             return await work(pool)
 
-    with database(environment, as_user, migrating=False) as url:
+    with database(home, as_user, migrating=migrating) as url:
         return asyncio.run(working(url))
 
 

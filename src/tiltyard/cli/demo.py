@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tiltyard.cli.database_options import serving_environment
-from tiltyard.cli.serve import AsUser
+from tiltyard.cli.database_options import AsUser, serving_environment
+from tiltyard.cli.progress import counting_bar
 from tiltyard.errors import BadOption, MissingExtra
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def battles(
 ) -> None:
     """Write a sample file of battles between invented models."""
     from tiltyard.files import write_battles
-    from tiltyard.simulation.demo import demo_battles
+    from tiltyard.simulation.demo.demo_voters import demo_battles
 
     write_battles(file, demo_battles(n, seed))
     typer.echo(f"Wrote {n:,} battles to {file}. Next: tiltyard rate {file}", err=True)
@@ -146,19 +146,19 @@ async def _filled(
 def demo_script() -> DemoScript:
     """What happens in the demo's arena."""
     from tiltyard.arena.demo_arena import DemoScript
-    from tiltyard.simulation import demo as content
+    from tiltyard.simulation.demo import demo_roster, demo_voters, model_answers
 
     return DemoScript(
         arena=_ARENA,
         title="Invented models",
-        answers=tuple(content.demo_answers()),
-        people=content.human_preference(),
-        judges=content.judge_preference(),
-        retired=content.RETIRED,
-        newcomer=content.NEWCOMER,
-        pushed=content.PUSHED,
-        remarks=content.REMARKS,
-        complaint=content.COMPLAINT,
+        answers=tuple(model_answers.demo_answers()),
+        people=demo_voters.human_preference(),
+        judges=demo_voters.judge_preference(),
+        retired=demo_roster.RETIRED,
+        newcomer=demo_roster.NEWCOMER,
+        pushed=demo_roster.PUSHED,
+        remarks=demo_voters.REMARKS,
+        complaint=demo_voters.COMPLAINT,
     )
 
 
@@ -178,11 +178,7 @@ def _counting(votes: int) -> Iterator[Callable[[int], None]]:
     if not sys.stderr.isatty():
         yield lambda _done: None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with counting_bar() as bar:
         task = bar.add_task("simulating votes", total=votes)
         yield lambda done: bar.update(task, completed=done)
 

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tiltyard.cli.exit_codes import INCOMPLETE_EXIT_CODE, JUDGE_UNUSABLE_EXIT_CODE
-from tiltyard.cli.options import PriceOption, stated_prices
+from tiltyard.cli.options import INCOMPLETE_EXIT_CODE, JUDGE_UNUSABLE_EXIT_CODE, PriceOption, stated_prices
 from tiltyard.errors import BadOption
-from tiltyard.report.terminal_escape import escape_controls
+from tiltyard.report.escapes import escape_controls
 
 if TYPE_CHECKING:
     from tiltyard.arena.judging.judge_panel import ArenaPanel

@@ -1,8 +1,11 @@
-"""``tiltyard operator``: who runs the arenas, with which roles."""
+"""``tiltyard operator`` and ``tiltyard token``: who runs the arenas, with which roles, and what programs may do."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -17,9 +20,10 @@ from tiltyard.cli.database_options import (
     run_with_pool,
     serving_environment,
 )
-from tiltyard.report.terminal_escape import escape_controls
+from tiltyard.report.escapes import escape_controls
 
 if TYPE_CHECKING:
+    from tiltyard.arena.accounts import Accounts
     from tiltyard.arena.operator_roles import OperatorGrants
     from tiltyard.arena.operators.operator_people import OperatorInvitation, OperatorRecord
     from tiltyard.postgres.connection_pool import ConnectionPool
@@ -31,6 +35,11 @@ OperatorName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the o
 Role = Annotated[str, typer.Argument(metavar="ROLE", help="owner, operator, moderator or analyst.")]
 Arena = Annotated[str | None, typer.Option(help="In this arena; default: for the installation.")]
 
+T = TypeVar("T")
+token_app = typer.Typer(
+    help="Manage API tokens and operator links.", no_args_is_help=True, rich_markup_mode=None
+)
+
 
 @app.command("list")
 def list_(home: Home = None, as_user: AsUser = None) -> None:
@@ -40,7 +49,7 @@ def list_(home: Home = None, as_user: AsUser = None) -> None:
     async def reading(pool: ConnectionPool) -> tuple[list[OperatorRecord], list[OperatorInvitation]]:
         return await list_operators(pool), await list_operator_invitations(pool)
 
-    people, invitations = run_with_pool(serving_environment(home), as_user, reading)
+    people, invitations = run_with_pool(home, as_user, reading)
     for one in people:
         factor = "second factor" if one.second_factor else "no second factor"
         seen = "never signed in" if one.last_seen_at is None else f"last seen {moment_text(one.last_seen_at)}"
@@ -70,7 +79,7 @@ def invite(
     environment = serving_environment(home)
     address = link_address(environment, base_url)
     code, made = run_with_pool(
-        environment, as_user, lambda pool: invite_operator(pool, terms, role, arena=arena, actor="cli")
+        home, as_user, lambda pool: invite_operator(pool, terms, role, arena=arena, actor="cli")
     )
     typer.echo(f"{address}/claim/{code}")
     typer.echo(f"Invitation {made.link} works once, until {moment_text(made.expires_at)} UTC.", err=True)
@@ -88,7 +97,7 @@ def revoke_invitation(
     from tiltyard.arena.operators.operator_people import revoke_operator_invitation
 
     run_with_pool(
-        serving_environment(home),
+        home,
         as_user,
         lambda pool: revoke_operator_invitation(pool, link, actor="cli"),
     )
@@ -108,7 +117,7 @@ def role(
 
     granted = None if role == "none" else role
     run_with_pool(
-        serving_environment(home),
+        home,
         as_user,
         lambda pool: set_operator_role(pool, name, granted, arena=arena, actor="cli"),
     )
@@ -123,7 +132,7 @@ def remove(name: OperatorName, home: Home = None, as_user: AsUser = None) -> Non
     """Remove an operator. Its sessions and tokens end at once."""
     from tiltyard.arena.operators.operator_people import remove_operator
 
-    run_with_pool(serving_environment(home), as_user, lambda pool: remove_operator(pool, name, actor="cli"))
+    run_with_pool(home, as_user, lambda pool: remove_operator(pool, name, actor="cli"))
     typer.echo(f"{escape_controls(name)} is removed; its sessions and tokens have ended.")
 
 
@@ -146,13 +155,11 @@ def reset_password(
     environment = serving_environment(home)
     if choose:
         password = read_secret("Password").rstrip("\r\n")
-        run_with_pool(
-            environment, as_user, lambda pool: set_operator_password(pool, name, password, actor="cli")
-        )
+        run_with_pool(home, as_user, lambda pool: set_operator_password(pool, name, password, actor="cli"))
         typer.echo(f"The password of {escape_controls(name)} is set; its sessions have ended.")
         return
     address = link_address(environment, base_url)
-    code = run_with_pool(environment, as_user, lambda pool: make_password_link(pool, name, actor="cli"))
+    code = run_with_pool(home, as_user, lambda pool: make_password_link(pool, name, actor="cli"))
     typer.echo(f"{address}/claim/{code}")
 
 
@@ -161,9 +168,7 @@ def reset_factor(name: OperatorName, home: Home = None, as_user: AsUser = None) 
     """Turn an operator's second factor off, and sign it out everywhere."""
     from tiltyard.arena.operators.second_factor import reset_second_factor
 
-    run_with_pool(
-        serving_environment(home), as_user, lambda pool: reset_second_factor(pool, name, actor="cli")
-    )
+    run_with_pool(home, as_user, lambda pool: reset_second_factor(pool, name, actor="cli"))
     typer.echo(f"The second factor of {escape_controls(name)} is off; its sessions have ended.")
 
 
@@ -176,7 +181,7 @@ def sign_out(name: OperatorName, home: Home = None, as_user: AsUser = None) -> N
     async def ending(pool: ConnectionPool) -> int:
         return await end_sessions(pool, await find_operator_number(pool, name), actor="cli")
 
-    ended = run_with_pool(serving_environment(home), as_user, ending)
+    ended = run_with_pool(home, as_user, ending)
     sessions = "1 session" if ended == 1 else f"{ended:,} sessions"
     typer.echo(f"{escape_controls(name)} is signed out of {sessions}.")
 
@@ -185,3 +190,89 @@ def _roles(grants: OperatorGrants) -> str:
     parts: list[str] = [] if grants.installation is None else [grants.installation]
     parts += [f"{role} in {arena}" for arena, role in sorted(grants.arenas.items())]
     return ", ".join(parts) or "no role"
+
+
+@token_app.command("create")
+def create(
+    name: Annotated[str, typer.Argument(help="Name of the token, shown in the audit log.")],
+    scope: Annotated[list[str], typer.Option(help="read, judge, import, admin or metrics; may be repeated.")],
+    arena: Annotated[
+        str | None, typer.Option(help="Restrict the token to this arena; default: all arenas.")
+    ] = None,
+    days: Annotated[
+        int | None, typer.Option(min=1, max=3650, help="Days until it expires; default: never.")
+    ] = None,
+    home: Home = None,
+    as_user: AsUser = None,
+) -> None:
+    """Create a token and print it. It is not shown again."""
+    life = None if days is None else timedelta(days=days)
+    token, _ = _with_accounts(
+        home,
+        as_user,
+        lambda accounts: accounts.make_token("cli", name, scope, arena=arena, life=life),
+    )
+    typer.echo(token)
+
+
+@token_app.command("list")
+def list_tokens(home: Home = None, as_user: AsUser = None) -> None:
+    """List all tokens, including revoked ones."""
+    for token in _with_accounts(home, as_user, lambda accounts: accounts.list_tokens()):
+        state = (
+            "valid until revoked" if token.expires_at is None else f"valid until {token.expires_at:%Y-%m-%d}"
+        )
+        if token.revoked_at is not None:
+            state = f"revoked {token.revoked_at:%Y-%m-%d}"
+        where = "every arena" if token.arena is None else f"arena {token.arena}"
+        typer.echo(
+            f"{token.api_token:>4}  {escape_controls(token.name)}  {','.join(token.scopes)}  {where}  {state}"
+        )
+
+
+@token_app.command("revoke")
+def revoke_token(
+    api_token: Annotated[
+        int, typer.Argument(metavar="NUMBER", help="Number of the token in `tiltyard token list`.")
+    ],
+    home: Home = None,
+    as_user: AsUser = None,
+) -> None:
+    """Revoke a token."""
+    _with_accounts(home, as_user, lambda accounts: accounts.revoke_token("cli", api_token))
+    typer.echo(f"Token {api_token} is revoked; running servers reject it within five seconds.")
+
+
+@token_app.command("revoke-session")
+def revoke_session(
+    session: Annotated[
+        int, typer.Argument(metavar="NUMBER", help="Number of the session of a voter or judge.")
+    ],
+    home: Home = None,
+    as_user: AsUser = None,
+) -> None:
+    """Revoke the session of a voter or a judge. Its votes stay; exclude them if they must not count."""
+    _with_accounts(home, as_user, lambda accounts: accounts.revoke_session("cli", session))
+    typer.echo(f"Session {session} is revoked; running servers reject it within five seconds.")
+
+
+@token_app.command("operator")
+def operator(
+    base_url: BaseUrl = None,
+    home: Home = None,
+    as_user: AsUser = None,
+) -> None:
+    """Print a link for the operator to set a password.
+
+    It sets name and password, works once, and expires after an hour.
+    """
+    environment = serving_environment(home)
+    address = link_address(environment, base_url)
+    token = _with_accounts(home, as_user, lambda accounts: accounts.make_operator_link())
+    typer.echo(f"{address}/claim/{token}")
+
+
+def _with_accounts(home: Path | None, as_user: str | None, work: Callable[[Accounts], Awaitable[T]]) -> T:
+    from tiltyard.arena.accounts import Accounts
+
+    return run_with_pool(home, as_user, lambda pool: work(Accounts(pool)), migrating=True)

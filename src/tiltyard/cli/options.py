@@ -78,6 +78,15 @@ MaxShare = Annotated[
 ]
 Format = Annotated[str | None, typer.Option(help="Format of the files; default: detect it.")]
 
+#: `ab`: the second is worse than the first.
+WORSE_EXIT_CODE = 1
+#: Results were written but are incomplete: run the command again, or follow its message.
+INCOMPLETE_EXIT_CODE = 3
+#: Stopped because a judge gives no usable verdicts.
+JUDGE_UNUSABLE_EXIT_CODE = 4
+#: `ab`: neither better, nor the same, nor worse can be said yet.
+UNDECIDED_EXIT_CODE = 5
+
 
 def _pairs(text: str | None, option: str, form: str) -> dict[str, str]:
     pairs: dict[str, str] = {}

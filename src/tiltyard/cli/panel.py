@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tiltyard.cli.arena_entry import Name
+from tiltyard.cli.arena import Name
 from tiltyard.cli.database_options import (
     AsUser,
     BaseUrl,
@@ -18,7 +18,7 @@ from tiltyard.cli.database_options import (
     serving_environment,
 )
 from tiltyard.errors import BadOption
-from tiltyard.report.terminal_escape import escape_controls
+from tiltyard.report.escapes import escape_controls
 
 if TYPE_CHECKING:
     from tiltyard.arena.operators.panel_records import PanelRecord
@@ -59,7 +59,7 @@ def open_(
     settings = read_serving(environment.variables, base_url=base_url)
     terms = PanelTerms(panel, tuple(rater), overlap, tuple(prompt or ()), tuple(category or ()), pairs, seed)
     opened = run_with_pool(
-        environment,
+        home,
         as_user,
         lambda pool: open_panel(pool, name, terms, shard=settings.shard, actor="cli"),
     )
@@ -79,7 +79,7 @@ def list_(name: Name, home: Home = None, as_user: AsUser = None) -> None:
     """List the panels of an arena."""
     from tiltyard.arena.operators.expert_panels import list_panels
 
-    found = run_with_pool(serving_environment(home), as_user, lambda pool: list_panels(pool, name))
+    found = run_with_pool(home, as_user, lambda pool: list_panels(pool, name))
     for one in found:
         state = "open" if one.closed_at is None else f"closed {one.closed_at:%Y-%m-%d}"
         typer.echo(
@@ -163,7 +163,7 @@ def adjudicate(
     if verdict not in values:
         raise BadOption(f"the verdict is {verdict[:100]!r}; expected {_WORDS}")
     run_with_pool(
-        serving_environment(home),
+        home,
         as_user,
         lambda pool: record_verdict(pool, name, panel, item, values[verdict], note, actor="cli"),
     )
@@ -175,9 +175,7 @@ def close(name: Name, panel: Panel, home: Home = None, as_user: AsUser = None) -
     """Close a panel for good; then it has a board, and raters see the names."""
     from tiltyard.arena.operators.expert_panels import close_panel
 
-    run_with_pool(
-        serving_environment(home), as_user, lambda pool: close_panel(pool, name, panel, actor="cli")
-    )
+    run_with_pool(home, as_user, lambda pool: close_panel(pool, name, panel, actor="cli"))
     typer.echo(f"The panel {escape_controls(panel)} is closed.")
 
 
@@ -223,7 +221,7 @@ def export(
 def _read(name: str, panel: str, home: Path | None, as_user: str | None) -> PanelRecord:
     from tiltyard.arena.operators.panel_records import read_panel
 
-    return run_with_pool(serving_environment(home), as_user, lambda pool: read_panel(pool, name, panel))
+    return run_with_pool(home, as_user, lambda pool: read_panel(pool, name, panel))
 
 
 def _figure(figure: AgreementFigure) -> str:

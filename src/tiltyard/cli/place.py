@@ -1,17 +1,29 @@
-"""``tiltyard place``: rank a new model among models that people have ranked."""
+"""``tiltyard generate`` and ``tiltyard place``: generate answers, and place a model on a board by a judge."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tiltyard.cli.exit_codes import INCOMPLETE_EXIT_CODE
-from tiltyard.cli.generate import tell_incomplete
-from tiltyard.cli.options import PriceOption, stated_prices
-from tiltyard.cli.run import Budget, show_summary, tell_missing
-from tiltyard.report.terminal_escape import escape_controls
+from tiltyard.cli.options import INCOMPLETE_EXIT_CODE, PriceOption, stated_prices
+from tiltyard.cli.run import Budget, Config, ConfigOption, config_path, show_summary, tell_missing
+from tiltyard.report.escapes import escape_controls
+
+if TYPE_CHECKING:
+    from tiltyard.tournaments.answer_generation import GenerationResult
+
+#: Why a reply is not an answer, and what to do.
+_NO_TEXT = {
+    "truncated": "the reply was cut off before any text: raise max_tokens ({limits} now) under generate: and run "
+    "the command again.",
+    "unparseable": "the reply contained no text: check the model, or change its options under generate:, and run the "
+    "command again.",
+    "refused": "the model refused without any text: write an answer by hand, or remove the prompts.",
+}
 
 
 def place(
@@ -51,7 +63,7 @@ def place(
     that answers are missing or cut off, that calls to a provider failed, or that no judged battle was
     rated; 4 means that the judge gives no verdicts. The output says what to do.
     """
-    from tiltyard.cli.judging_progress import JudgingProgress
+    from tiltyard.cli.progress import JudgingProgress
     from tiltyard.tournaments.placement import (
         MODE,
         PlacementJudge,
@@ -103,3 +115,75 @@ def place(
     show_summary(finished)
     if answered is not None and not answered.complete:
         raise typer.Exit(INCOMPLETE_EXIT_CODE)
+
+
+def generate(
+    config: Config = None,
+    config_option: ConfigOption = None,
+    budget_usd: Budget = None,
+    price: PriceOption = None,
+) -> None:
+    """Generate the answers that entrants still lack.
+
+    Answers are appended, never changed. Exit code 3 means that answers are missing or cut off; the
+    output says what to do.
+    """
+    from tiltyard.cli.progress import JudgingProgress
+    from tiltyard.settings.tournament_config import load_config
+    from tiltyard.tournaments.answer_generation import generate_answers
+
+    path = config_path(config, config_option)
+    loaded = load_config(path, {"budget_usd": budget_usd}, stated_prices(price))
+    with JudgingProgress() as watcher:
+        generated = generate_answers(loaded, watcher)
+    _show(generated)
+    tell_incomplete(generated)
+    if not generated.complete:
+        raise typer.Exit(INCOMPLETE_EXIT_CODE)
+
+
+def _show(generated: GenerationResult) -> None:
+    """Print the number of answers of each entrant."""
+    from tiltyard.settings.prices import format_dollars
+
+    for name, had in generated.had.items():
+        why = ", ".join(f"{state} {n:,}" for state, n in generated.missing[name].items())
+        cut = generated.truncated[name]
+        left = [f"{cut:,} truncated"] if cut else []
+        left += [f"{generated.missing[name].total():,} missing ({why})"] if why else []
+        lacks = f"; {', '.join(left)}" if left else ""
+        typer.echo(f"{escape_controls(name)}: {had:,} existing, {generated.written[name]:,} written{lacks}.")
+    typer.echo(f"Paid: {format_dollars(generated.spent)}.")
+
+
+def tell_incomplete(generated: GenerationResult) -> None:
+    """Report answers that are missing or cut off, and what to do."""
+    missing = sum(generated.missing.values(), Counter[str]())
+    if generated.problems:
+        typer.echo("Some prompts have no answer. Run the command again to resume. Errors:", err=True)
+        for problem in generated.problems[:3]:
+            typer.echo(f"  {escape_controls(problem)}", err=True)
+    elif missing["unasked"]:
+        typer.echo(
+            "Some prompts were not sent: the budget does not cover them. Run again with a higher budget.",
+            err=True,
+        )
+    cut = sum(generated.truncated.values())
+    if cut:
+        typer.echo(
+            f"{cut:,} answers were cut off at max_tokens ({_limits(generated, generated.truncated)} now). They are "
+            "kept, marked as truncated. To replace them, raise max_tokens under generate: and run the command "
+            "again.",
+            err=True,
+        )
+    for state, why in _NO_TEXT.items():
+        if missing[state]:
+            lacking = {name: states[state] for name, states in generated.missing.items()}
+            advice = why.format(limits=_limits(generated, lacking))
+            typer.echo(f"{missing[state]:,} prompts have no answer, because {advice}", err=True)
+
+
+def _limits(generated: GenerationResult, counts: Mapping[str, int]) -> str:
+    """The token limits of the entrants with a nonzero count."""
+    limits = {generated.max_tokens[name] for name, count in counts.items() if count}
+    return " or ".join(f"{limit:,}" for limit in sorted(limits))

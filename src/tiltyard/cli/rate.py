@@ -1,8 +1,10 @@
-"""``tiltyard rate``: rate models from battles."""
+"""``tiltyard rate`` and ``tiltyard compare``: rate models from files of battles, and compare two of them."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
@@ -24,13 +26,25 @@ from tiltyard.cli.options import (
     joined_conditions,
     read_options,
 )
-from tiltyard.cli.rate_output import BoardOutput, chosen_form, print_notes
-from tiltyard.cli.read_progress import show_read_progress
-from tiltyard.errors import BadOption
-from tiltyard.report.terminal_escape import escape_controls
+from tiltyard.cli.progress import show_read_progress
+from tiltyard.errors import BadOption, CannotRate
+from tiltyard.report.escapes import escape_controls
 
 if TYPE_CHECKING:
+    from tiltyard.core.battles import Table
+    from tiltyard.core.board import RatedGroup
+    from tiltyard.core.ratings import RatingMethod
+    from tiltyard.core.ratings.comparison import Comparison
+    from tiltyard.files import BattleSource
+    from tiltyard.report.terminal import Terminal
+    from tiltyard.runs.battle_rating import RateSettings
     from tiltyard.runs.rate_options import RateOptions
+
+#: Options that say how battles are rated; the others say where they come from and what is written.
+_RATING = (
+    "method", "preset", "by", "overlapping", "style", "where", "ties", "both_bad", "intervals", "bootstrap", "n_bootstraps", "level", "seed", "soft",
+    "prior_sd", "max_share", "anchor", "baseline", "scale", "k", "n_perms",
+)  # fmt: skip
 
 
 class MethodName(StrEnum):
@@ -54,13 +68,6 @@ class IntervalMethod(StrEnum):
     PROMPTS = "prompts"
     BATTLES = "battles"
     NONE = "none"
-
-
-#: Options that say how battles are rated; the others say where they come from and what is written.
-_RATING = (
-    "method", "preset", "by", "overlapping", "style", "where", "ties", "both_bad", "intervals", "bootstrap", "n_bootstraps", "level", "seed", "soft",
-    "prior_sd", "max_share", "anchor", "baseline", "scale", "k", "n_perms",
-)  # fmt: skip
 
 
 def _given(context: typer.Context) -> RateOptions:
@@ -169,3 +176,184 @@ def rate(
         if run.without_lines:
             typer.echo(escape_controls(f"\nbattles.jsonl was not written: {run.without_lines}"), err=True)
         output.print_message(f"\nWritten to {out}: tiltyard verify {out}")
+
+
+def chosen_form(flags: Mapping[str, bool]) -> str | None:
+    """The only form that is asked for, or none; two are an error."""
+    chosen = [name for name, asked in flags.items() if asked]
+    if len(chosen) > 1:
+        raise BadOption(f"{' and '.join(f'--{name}' for name in chosen)}: choose one of them")
+    return chosen[0] if chosen else None
+
+
+@dataclass(frozen=True)
+class BoardOutput:
+    """What is printed of the boards: a table, or a document; all models, or the first ``top`` of each board."""
+
+    form: str | None
+    top: int | None
+
+    def print_boards(
+        self, groups: Sequence[RatedGroup], settings: RateSettings, evaluated: frozenset[str] | None
+    ) -> None:
+        """Print to standard output; beside a document without findings, these go to standard error."""
+        if self.form is None:
+            self._print_tables(groups)
+            return
+        if self.form == "json":
+            from tiltyard.runs.rating_documents import ratings_json
+
+            text = ratings_json(groups, settings, evaluated, top=self.top) + "\n"
+        else:
+            text = self._text(groups)
+            self._print_notes(groups)
+        typer.echo(text, nl=False)
+
+    def print_message(self, text: str) -> None:
+        """Print to standard output, or beside a document to standard error."""
+        typer.echo(text, err=self.form is not None)
+
+    def _text(self, groups: Sequence[RatedGroup]) -> str:
+        from tiltyard.report.board_formats import boards_csv, boards_latex, boards_markdown
+
+        forms = {"csv": boards_csv, "markdown": boards_markdown, "latex": boards_latex}
+        shown = [
+            replace(rated, board=replace(rated.board, rows=rated.board.rows[: self.top])) for rated in groups
+        ]
+        return forms[self.form or ""](shown)
+
+    def _print_tables(self, groups: Sequence[RatedGroup]) -> None:
+        from tiltyard.report.terminal import Terminal, rated_lines
+
+        console = Terminal()
+        for rated in groups:
+            console.print()
+            console.print(rated_lines(rated, width=console.width, top=self.top))
+
+    def _print_notes(self, groups: Sequence[RatedGroup]) -> None:
+        from tiltyard.report.board_formats import left_out_sentence
+        from tiltyard.report.terminal import Terminal, findings_list
+
+        console = Terminal(stderr=True)
+        for rated in groups:
+            left_out = left_out_sentence(rated.board, self.top)
+            if rated.name is not None and (left_out or rated.board.findings):
+                console.print(f"{escape_controls(rated.name)}:")
+            if left_out:
+                console.print(left_out)
+            if rated.board.findings:
+                console.print(findings_list(rated.board.findings))
+
+
+def print_notes(sources: Sequence[BattleSource]) -> None:
+    """Say on standard error what was left out of the input."""
+    for source in sources:
+        for reason, count in source.notes:
+            typer.echo(escape_controls(f"{source.path}: {count} left out: {reason}"), err=True)
+
+
+def compare(
+    model_a: Annotated[str, typer.Argument(metavar="A", help="First model.")],
+    model_b: Annotated[str, typer.Argument(metavar="B", help="Second model.")],
+    files: Files,
+    level: Level = 0.95,
+    by: By = None,
+    style: Style = None,
+    where: Where = None,
+    prior_sd: PriorSd = None,
+    max_share: MaxShare = 0.1,
+    columns: Columns = None,
+    outcomes: Outcomes = None,
+    skip_invalid: SkipInvalid = False,
+    format: Format = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Compare two models: difference, interval, verdict."""
+    from tiltyard.files.battle_tables import count_table
+    from tiltyard.report.terminal import Terminal
+    from tiltyard.runs.battle_rating import chosen_battles, count_named, open_all
+    from tiltyard.runs.rate_options import rate_settings
+
+    settings = rate_settings(
+        {
+            "by": by,
+            "style": style,
+            "where": joined_conditions(where),
+            "level": level,
+            "prior_sd": prior_sd,
+            "max_share": max_share,
+        }
+    )
+    opened = open_all(files, read_options(format, columns, outcomes, skip_invalid=skip_invalid))
+    sources = chosen_battles(opened, settings)
+    with show_read_progress([source.rows for source in sources]) as progress:
+        if settings.by is None:
+            tables = {"": count_table(sources, style=settings.style, progress=progress)}
+        else:
+            tables = count_named(sources, settings, progress=progress)
+    found = _comparisons(tables, (model_a, model_b), settings.method)
+    if as_json:
+        typer.echo(
+            json.dumps(_document(found, grouped=settings.by is not None), indent=2, ensure_ascii=False)
+        )
+    else:
+        console = Terminal()
+        for name, comparison in found.items():
+            _show(console, name, comparison)
+    print_notes(sources)
+
+
+def _comparisons(
+    tables: dict[str, Table], models: tuple[str, str], method: RatingMethod
+) -> dict[str, Comparison | str]:
+    """The comparison in each group, or the reason why there is none; raises if there is none at all."""
+    from tiltyard.core.ratings import BradleyTerry
+    from tiltyard.core.ratings.comparison import compare_models
+
+    assert isinstance(method, BradleyTerry)
+    found: dict[str, Comparison | str] = {}
+    errors: list[BadOption | CannotRate] = []
+    for name, table in tables.items():
+        try:
+            found[name] = compare_models(table, *models, method)
+        except (BadOption, CannotRate) as error:
+            errors.append(error)
+            found[name] = str(error)
+    if len(errors) == len(tables):
+        raise errors[0] if errors else CannotRate("no battles to compare models by")
+    return found
+
+
+def _document(found: dict[str, Comparison | str], *, grouped: bool) -> dict[str, object]:
+    shown: dict[str, object] = {
+        name: {"problem": result} if isinstance(result, str) else result.to_dict()
+        for name, result in found.items()
+    }
+    return {"groups": shown} if grouped else dict(found[""].to_dict())  # type: ignore[union-attr]
+
+
+def _show(console: Terminal, name: str, comparison: Comparison | str) -> None:
+    from tiltyard.report.terminal import findings_list
+
+    if name:
+        console.print(f"{escape_controls(name)}:", style="bold")
+    if isinstance(comparison, str):
+        console.print(escape_controls(comparison))
+        return
+    a, b = escape_controls(comparison.model_a), escape_controls(comparison.model_b)
+    console.print(escape_controls(comparison.sentence))
+    console.print(
+        f"Difference {comparison.difference:+.0f} ({100 * comparison.level:g}% interval {comparison.low:+.0f} to {comparison.high:+.0f}); "
+        f"expected score of {a} against {b}: {comparison.expected_score:.2f}."
+    )
+    direct = comparison.wins + comparison.losses + comparison.ties
+    console.print(
+        f"Direct battles: {direct:,} ({comparison.wins} won, {comparison.losses} lost, {comparison.ties} tied; "
+        f"{comparison.both_bad} more where both were bad)."
+    )
+    if direct and comparison.prompts_ahead is not None:
+        console.print(
+            f"Prompts on which {a} did better: {comparison.prompts_ahead}; worse: {comparison.prompts_behind}."
+        )
+    if comparison.findings:
+        console.print(findings_list(comparison.findings))

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tiltyard.cli.exit_codes import INCOMPLETE_EXIT_CODE, JUDGE_UNUSABLE_EXIT_CODE
 from tiltyard.cli.options import (
+    INCOMPLETE_EXIT_CODE,
+    JUDGE_UNUSABLE_EXIT_CODE,
     JudgeAddress,
     JudgeKey,
     JudgeProvider,
@@ -21,7 +22,7 @@ from tiltyard.cli.options import (
     stated_prices,
 )
 from tiltyard.errors import BadOption
-from tiltyard.report.terminal_escape import escape_controls
+from tiltyard.report.escapes import escape_controls
 
 if TYPE_CHECKING:
     from tiltyard.core.judging.judged_question import JudgedQuestion
@@ -96,7 +97,7 @@ def run(
     Without a configuration, --answers and --judge are enough: the configuration is written beside the run. Writes a run folder that `tiltyard verify` can check. Exit code 3 means that calls to a provider failed or
     that no battle was rated; 4 means that a judge gives no verdicts. The output says what to do.
     """
-    from tiltyard.cli.judging_progress import JudgingProgress
+    from tiltyard.cli.progress import JudgingProgress
     from tiltyard.tournaments.tournament_run import RunRequest, prepare_run, run_tournament
 
     if answers:
@@ -159,7 +160,7 @@ def work(
 
     Stops when everything is judged.
     """
-    from tiltyard.cli.judging_progress import JudgingProgress
+    from tiltyard.cli.progress import JudgingProgress
     from tiltyard.tournaments.tournament_run import join_run
 
     with JudgingProgress() as watcher:
@@ -198,7 +199,7 @@ def tell_missing(plan: TournamentPlan, *, retired: bool = True) -> None:
 def show_summary(finished: FinishedRun) -> None:
     """Print the summary of a run; exit with a nonzero code if something is missing."""
     from tiltyard.report.terminal import Terminal
-    from tiltyard.report.tournament_summary import tournament_summary
+    from tiltyard.report.tournament_tables import tournament_summary
     from tiltyard.runs.tournament_writer import read_run_documents
 
     Terminal().print(tournament_summary(finished.groups, *read_run_documents(finished.out)))

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tiltyard.cli.database_options import Home, serving_environment
+from tiltyard.cli.database_options import AsUser, Home, serving_environment
 from tiltyard.errors import BadOption, MissingExtra
-from tiltyard.report.terminal_escape import escape_controls
+from tiltyard.report.escapes import escape_controls
 
 if TYPE_CHECKING:
     from tiltyard.arena.content.answer_import import ImportResult
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from tiltyard.settings.environment import Environment
     from tiltyard.settings.serving_settings import ServingSettings
     from tiltyard.web.startup import StartupResult
-
-
-AsUser = Annotated[str | None, typer.Option(help="User that runs the embedded PostgreSQL if you are root.")]
 
 
 def serve(
@@ -115,7 +112,7 @@ def _live_request(
     environment: Environment, name: str, models: Path, budget: float | None
 ) -> LiveArenaRequest:
     from tiltyard.arena.operators.live_setup import LiveArenaRequest
-    from tiltyard.cli.live_models import load_entrants
+    from tiltyard.cli.arena import load_entrants
 
     return LiveArenaRequest(name, load_entrants(models, environment), budget=budget)
 
@@ -134,7 +131,7 @@ def _greet(settings: ServingSettings, prepared: StartupResult) -> None:
         )
         _warn(imported)
     elif prepared.live is not None:
-        from tiltyard.cli.live_models import print_live_setup
+        from tiltyard.cli.arena import print_live_setup
 
         print_live_setup(prepared.live, address.rstrip("/"))
     elif prepared.arenas:

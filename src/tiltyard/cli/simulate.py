@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from tiltyard.cli.simulate_like import read_like, world_like
-from tiltyard.cli.simulation_output import document_json, prepare_folder, simulation_progress, write_files
+from tiltyard.cli.progress import show_read_progress, simulation_progress
+from tiltyard.errors import BadOption
+from tiltyard.report.escapes import escape_controls
 
 if TYPE_CHECKING:
-    from tiltyard.simulation.arena_simulation import SimulateOptions
+    from tiltyard.core.battles import Table
+    from tiltyard.simulation.arena_forecast import SimulateOptions
+    from tiltyard.simulation.log_forecast import Backtest, ClusterProfile, LogForecast, LogProfile
     from tiltyard.simulation.simulated_arena import SimulationSettings
+    from tiltyard.simulation.worlds import WorldSettings
+
+#: Above this many battles a person is told to wait.
+_LONG_BATTLES = 20_000
+#: The log is continued to these multiples of its length.
+_CONTINUED_RATIOS = (2, 3)
 
 
 class Fairness(StrEnum):
@@ -109,23 +121,23 @@ def simulate(
     ] = None,
 ) -> None:
     """Forecast when an arena's board will be official."""
+    from tiltyard.report.forecast_report import simulation_tables
     from tiltyard.report.terminal import Terminal
-    from tiltyard.simulation.arena_simulation import forecast, forecast_settings, stated_world
+    from tiltyard.simulation.arena_forecast import forecast, forecast_settings, stated_world
 
-    given = _given(context)
+    console, given = Terminal(), _given(context)
     options = cast("SimulateOptions", given)
     world, log = stated_world(options), None
     if like is not None:
         log = read_like(like, seed)
         world = world_like(log.profile, world, given)
-        console = Terminal()
         for line in log.lines():
             console.print(line)
     settings = forecast_settings(world, options)
     prepare_folder(out)
     with simulation_progress() as on_progress:
         document = forecast(settings, options, partial(on_progress, "worlds")).to_dict()
-    _show(document)
+    console.print(simulation_tables(document))
     if out is not None:
         _write(out, settings, document)
         if log is not None:
@@ -142,15 +154,8 @@ def _given(context: typer.Context) -> dict[str, object]:
     return given
 
 
-def _show(document: Mapping[str, Any]) -> None:
-    from tiltyard.report.simulation import simulation_tables
-    from tiltyard.report.terminal import Terminal
-
-    Terminal().print(simulation_tables(document))
-
-
 def _write(out: Path, settings: SimulationSettings, document: Mapping[str, Any]) -> None:
-    from tiltyard.report.simulation import simulation_markdown, simulation_page, simulation_svgs
+    from tiltyard.report.forecast_report import simulation_markdown, simulation_page, simulation_svgs
 
     files = {"simulation.md": simulation_markdown(document), "simulation.html": simulation_page(document)}
     if settings.matchmaker == "policy":
@@ -163,7 +168,7 @@ def _validity_files(settings: SimulationSettings, seed: int, votes_per_day: int)
     from tiltyard.core.policy.state.rating_fold import RaterSettings
     from tiltyard.core.policy.validity.report import validity_report
     from tiltyard.core.ratings.glicko2 import Glicko2
-    from tiltyard.report.validity import validity_markdown, validity_page
+    from tiltyard.report.validity_report import validity_markdown, validity_page
     from tiltyard.simulation.simulated_arena import arena_log
 
     log = arena_log(settings, seed, votes_per_day=votes_per_day)
@@ -181,3 +186,180 @@ def _validity_files(settings: SimulationSettings, seed: int, votes_per_day: int)
         "validity.md": validity_markdown(report, title=title),
         "validity.html": validity_page(report, title=title),
     }
+
+
+def prepare_folder(out: Path | None) -> None:
+    """Create the folder before the work starts, so that a wrong path fails early."""
+    if out is None:
+        return
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadOption(f"cannot write to {out}: {error.strerror or error}; name another folder") from None
+
+
+def write_files(out: Path, files: Mapping[str, str]) -> None:
+    from tiltyard.atomic_files import atomic_write
+
+    for name, text in files.items():
+        with atomic_write(str(out / name)) as file:
+            file.write(text.encode())
+    typer.echo(f"Written to {escape_controls(str(out))}: {', '.join(files)}", err=True)
+
+
+def document_json(document: Mapping[str, object]) -> str:
+    return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class LikeLog:
+    """What a log says of its world, what it would say after more battles, and how well that was foretold at a third."""
+
+    profile: LogProfile
+    now: tuple[float, float]
+    forecasts: tuple[LogForecast, ...]
+    #: ``None`` if a third of the log is too short to forecast from.
+    backtest: Backtest | None
+
+    def lines(self) -> Iterator[str]:
+        """What the terminal shows."""
+        profile = self.profile
+        yield f"{profile.models} models, {profile.battles:,} battles; ties {profile.ties:.0%}, both bad {profile.both_bad:.0%}."
+        for name, clusters in (("prompts", profile.prompts), ("voters", profile.voters)):
+            yield _clusters_line(name, clusters)
+        yield ""
+        yield f"{'battles':>12}  {'median half-width':>17}  {'pairs in a settled order':>24}"
+        yield f"{profile.battles:>12,}  {self.now[0]:>17.0f}  {self.now[1]:>24.0%}"
+        for found in self.forecasts:
+            half, claimed = found.range_of(found.half_width), found.range_of(found.claimed)
+            shown = (f"{half[0]:.0f} to {half[1]:.0f}", f"{claimed[0]:.0%} to {claimed[1]:.0%}")
+            yield f"{found.battles:>12,}  {shown[0]:>17}  {shown[1]:>24}"
+        yield "Ranges hold four futures in five, if battles go on as they did."
+        tested = self.backtest
+        yield (
+            "Back-test: none; a third of the log is too short to forecast from."
+            if tested is None
+            else f"Back-test: of {len(tested.figures)} ranges forecast after {tested.made_at:,} battles, {tested.held} hold "
+            f"what came at {tested.battles:,}; four in five should."
+        )
+        yield ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "profile": asdict(self.profile),
+            "forecasts": [
+                {
+                    "battles": found.battles,
+                    "half_width": found.range_of(found.half_width),
+                    "claimed": found.range_of(found.claimed),
+                }
+                for found in self.forecasts
+            ],
+            "backtest": None
+            if self.backtest is None
+            else asdict(self.backtest) | {"held": self.backtest.held},
+        }
+
+
+def read_like(log: str, seed: int) -> LikeLog:
+    """Read a log, a file of battles or the name of an arena, and forecast from it."""
+    if Path(log).exists() or not _is_arena_name(log):
+        return _like(_read_table(Path(log)), seed)
+    with TemporaryDirectory(prefix="tiltyard-") as folder:
+        path = Path(folder) / "battles.parquet"
+        _export(log, path)
+        return _like(_read_table(path), seed)
+
+
+def _is_arena_name(text: str) -> bool:
+    """Whether it looks like an arena's name and not like a path."""
+    return not Path(text).suffix and Path(text).name == text
+
+
+def _read_table(path: Path) -> Table:
+    from tiltyard.files.battle_tables import count_table
+    from tiltyard.runs.battle_rating import open_all
+
+    sources = open_all([path])
+    with show_read_progress([source.rows for source in sources]) as progress:
+        return count_table(sources, progress=progress)
+
+
+def _export(arena: str, path: Path) -> None:
+    """Write the final votes of an arena, under pseudonyms that are used only here."""
+    import asyncio
+    import secrets
+
+    from tiltyard.arena.content.arenas import find_arena
+    from tiltyard.arena.log.battle_export import export_battles, open_export
+    from tiltyard.arena.secret_keys import SecretKeys
+    from tiltyard.postgres.connections import connect_async
+    from tiltyard.postgres.database_url import open_database
+    from tiltyard.settings.environment import read_environment
+
+    async def number(url: str) -> int:
+        async with await connect_async(url) as connection:
+            return (await find_arena(connection, arena)).arena
+
+    environment = read_environment()
+    if environment.database_url is None and not (environment.home / "postgres").exists():
+        raise BadOption(
+            f"there is no file {arena}, and no database in {environment.home} that could have such an arena"
+        )
+    with open_database(environment) as url:
+        export = open_export(url, asyncio.run(number(url)))
+        keys = SecretKeys([secrets.token_urlsafe(32)])
+        with path.open("wb") as out:
+            out.writelines(export_battles(url, keys, export, "parquet"))
+
+
+def _like(table: Table, seed: int) -> LikeLog:
+    from tiltyard.simulation.log_forecast import backtest, current_figures, forecast_log, profile_log
+
+    n = len(table.log())
+    if n > _LONG_BATTLES:
+        typer.echo(f"Forecasting from {n:,} battles; this takes minutes.", err=True)
+    forecasts = tuple(forecast_log(table, times * n, seed=seed) for times in _CONTINUED_RATIOS)
+    return LikeLog(profile_log(table), current_figures(table), forecasts, backtest(table, seed=seed))
+
+
+def world_like(profile: LogProfile, world: WorldSettings, given: Collection[str]) -> WorldSettings:
+    """The settings of a world like the log's, but for those that were ``given``.
+
+    Ties make ratings, and the effects seen in them, smaller than in the world.
+    """
+    decided = max(1.0 - profile.ties, 0.1)
+    prompts, voters = profile.prompts, profile.voters
+    taken: dict[str, Any] = {
+        "models": profile.models,
+        "ties": profile.ties,
+        "both_bad": profile.both_bad,
+        "strength_sd": profile.strength_sd / decided,
+        "close_top": False,
+    }
+    if prompts is not None:
+        taken |= {
+            "prompts": prompts.activity.size or prompts.activity.seen,
+            "effect_sd": prompts.effect_sd / decided,
+        }
+    if voters is not None:
+        taken |= {
+            "voters": voters.activity.size or voters.activity.seen,
+            "voter_sd": voters.effect_sd / decided,
+        }
+    stated = set(given) | ({"close_top"} if "even_top" in given else set())
+    return replace(world, **{name: value for name, value in taken.items() if name not in stated})
+
+
+def _clusters_line(name: str, clusters: ClusterProfile | None) -> str:
+    if clusters is None:
+        return (
+            f"The battles name no {name}." if name == "voters" else f"Not every battle names its {name[:-1]}."
+        )
+    size = clusters.activity.size
+    more = "more keep coming" if size is None else f"about {size:,} in all"
+    return (
+        f"{clusters.activity.seen:,} {name} ({more}), the largest with {clusters.largest_share:.0%} of the battles; "
+        f"models differ between {name} by {clusters.effect_sd:.2f} logits."
+    )

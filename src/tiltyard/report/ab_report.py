@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tiltyard.core.ratings.findings import Finding
-from tiltyard.report.markdown_escape import markdown_text
+from tiltyard.report.escapes import markdown_text
 
 
 @dataclass(frozen=True)

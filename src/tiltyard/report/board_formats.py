@@ -1,4 +1,4 @@
-"""Boards as Markdown, LaTeX and CSV."""
+"""Boards as Markdown, LaTeX and CSV: the cells of their rows, and the table against a baseline."""
 
 from __future__ import annotations
 
@@ -9,10 +9,16 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from tiltyard.core.board import Board, RatedGroup
-from tiltyard.report.board_cells import interval_text, model_text, rank_range, rating_text
-from tiltyard.report.markdown_escape import markdown_text
-from tiltyard.report.terminal_escape import escape_controls
+import numpy as np
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from tiltyard.core.board import Board, RatedGroup, Row
+from tiltyard.core.board.baseline_win_rates import BaselineRow, BaselineRule, BaselineWinRates
+from tiltyard.core.ratings.flips import Flip
+from tiltyard.report.escapes import escape_controls, markdown_text
+from tiltyard.report.html_parts import section_html, table_html, text_html
 
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -31,6 +37,19 @@ _LATEX = {
     '"': "''",
     "–": "--",
 }
+
+_TITLES = {"bradley-terry": "Bradley–Terry", "elo": "Elo", "glicko-2": "Glicko-2"}
+#: How many of the models that may be first a sentence names.
+_NAMED_MODELS = 3
+_COLUMN_GAP_CHARACTERS = 2
+#: How many of the models with one note are named.
+_LISTED_MODELS = 10
+_RULES: dict[BaselineRule, str] = {
+    "battles": "a tie counts half",
+    "arena-hard": "each game counts, A>>B three times, as arena-hard counts",
+    "alpaca-eval": "mean preference, as alpaca_eval counts",
+}
+_LENGTH_CONTROLLED = "LC: length-controlled, what the win rate would be if both answers were equally long."
 
 
 def board_markdown(board: Board) -> str:
@@ -118,7 +137,7 @@ def _columns(board: Board, escaped: Callable[[str], str]) -> dict[str, list[str]
         columns[f"{100 * board.level:g}% interval"] = [interval_text(row) for row in rows]
         columns["Ranks"] = [rank_range(row.rank_low, row.rank_high) for row in rows]
         columns["Tier"] = ["" if row.tier is None else str(row.tier) for row in rows]
-    if any(row.rd is not None for row in rows):
+    if has_rd(board):
         columns["RD"] = [rating_text(row.rd) for row in rows]
     if len({row.group for row in rows if row.group is not None}) > 1:
         columns["Group"] = ["" if row.group is None else str(row.group + 1) for row in rows]
@@ -129,3 +148,164 @@ def _columns(board: Board, escaped: Callable[[str], str]) -> dict[str, list[str]
 def latex_text(text: str) -> str:
     """Escape text for LaTeX."""
     return "".join(_LATEX.get(letter, letter) for letter in escape_controls(text))
+
+
+def method_title(name: str) -> str:
+    return _TITLES.get(name, name)
+
+
+def title_parts(board: Board) -> list[str]:
+    """Method, battles and models."""
+    rated = sum(row.group is not None for row in board.rows)
+    return [method_title(board.method.name), _counted(board.n_battles, "battle"), _counted(rated, "model")]
+
+
+def has_rd(board: Board) -> bool:
+    """Whether ratings have a deviation, as those of Glicko-2."""
+    return any(row.rd is not None for row in board.rows)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def model_text(row: Row) -> str:
+    return row.model if row.placed is None else f"{row.model} ({row.placed})"
+
+
+def rating_text(value: float | None) -> str:
+    return "–" if value is None else f"{value:.0f}"
+
+
+def interval_text(row: Row) -> str:
+    if row.low is None or row.high is None:
+        return ""
+    return f"{row.low:.0f} – {row.high:.0f}"
+
+
+def rank_range(low: int | None, high: int | None) -> str:
+    """The ranks that are not ruled out: ``1–3``, or ``2`` if there is only one."""
+    if low is None:
+        return ""
+    return str(low) if low == high else f"{low}–{high}"
+
+
+def flip_sentence(flip: Flip) -> str:
+    """How many battles the first place depends on."""
+    share = flip.votes / flip.of
+    return (
+        f"First place: leaving out {flip.votes:,} of {flip.of:,} battles ({share:.2%}) "
+        f"would put {escape_controls(flip.rival)} above {escape_controls(flip.first)}."
+    )
+
+
+def left_out_sentence(board: Board, top: int | None) -> str:
+    """How many models are below the first ``top`` that are shown; empty if none is."""
+    below = 0 if top is None else max(len(board.rows) - top, 0)
+    return (
+        f"{below:,} more model{'s' if below > 1 else ''} of {len(board.rows):,} not shown." if below else ""
+    )
+
+
+def settled_sentence(rated: RatedGroup) -> str:
+    """How much of the order is settled, and who may be first; empty where nothing can be said."""
+    ranks, rows = rated.ranks, [row for row in rated.board.rows if row.group == 0]
+    if ranks is None or len(rows) < 2:
+        return ""
+    together = rated.ratings.group == 0
+    settled = int(np.asarray(ranks.above)[np.ix_(together, together)].sum())
+    orders = int(together.sum() * (together.sum() - 1)) // 2
+    said = f"{settled:,} of {orders:,} orders of two models are settled at {100 * ranks.level:g}%."
+    return f"{said} {_first_place([row.model for row in rows if row.rank_low == 1])}"
+
+
+def _first_place(models: list[str]) -> str:
+    if len(models) == 1:
+        return f"First: {models[0]}."
+    named, more = models[:_NAMED_MODELS], len(models) - _NAMED_MODELS
+    if more > 0:
+        return f"First place is open between {', '.join(named)} and {more} more."
+    return f"First place is open between {', '.join(named[:-1])} and {named[-1]}."
+
+
+def baseline_title(rates: BaselineWinRates) -> str:
+    """What the numbers are, how battles count, and what the intervals speak of."""
+    parts = [f"Win rate against {rates.baseline}, in %", _RULES[rates.rule]]
+    if rates.level is not None:
+        parts.append(f"{100 * rates.level:g}% intervals for {rates.scope}")
+    return " · ".join(parts)
+
+
+def baseline_heads(rates: BaselineWinRates) -> list[str]:
+    interval = [] if rates.level is None else ["interval"]
+    controlled = ["LC win rate", *interval] if rates.has_lengths else []
+    return ["model", "win rate", *interval, *controlled, "battles", "prompts"]
+
+
+def baseline_cells(rates: BaselineWinRates) -> list[list[str]]:
+    """The texts of each row; a dash is a number that the battles do not give."""
+    return [_cells(row, rates) for row in rates.rows]
+
+
+def _cells(row: BaselineRow, rates: BaselineWinRates) -> list[str]:
+    cells = [row.model, _percent(row.win_rate)]
+    if rates.level is not None:
+        cells.append(_range(row.win_rate_low, row.win_rate_high))
+    if rates.has_lengths:
+        cells.append(_percent(row.length_controlled))
+        if rates.level is not None:
+            cells.append(_range(row.length_controlled_low, row.length_controlled_high))
+    return [*cells, f"{row.battles:,}", "–" if row.prompts is None else f"{row.prompts:,}"]
+
+
+def baseline_notes(rates: BaselineWinRates) -> list[str]:
+    """Why numbers are missing, each reason with its models, and what a heading means."""
+    models: dict[str, list[str]] = {}
+    for row in rates.rows:
+        for note in row.notes:
+            models.setdefault(note, []).append(row.model)
+    notes = [f"{_named(names)}: {note}." for note, names in models.items()]
+    return [*notes, _LENGTH_CONTROLLED] if rates.has_lengths else notes
+
+
+def _named(names: list[str]) -> str:
+    more = len(names) - _LISTED_MODELS
+    return ", ".join(names[:_LISTED_MODELS]) + (f" and {more} more" if more > 0 else "")
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:.1f}"
+
+
+def _range(low: float | None, high: float | None) -> str:
+    return "–" if low is None or high is None else f"{100 * low:.1f} – {100 * high:.1f}"
+
+
+def baseline_lines(rates: BaselineWinRates, top: int | None = None) -> RenderableType:
+    """The table under a board in a terminal, or its first ``top`` rows."""
+    rates = replace(rates, rows=rates.rows[:top])
+    gap = (0, _COLUMN_GAP_CHARACTERS, 0, 0)
+    table = Table(box=None, pad_edge=False, padding=gap, header_style="bold")
+    for head in baseline_heads(rates):
+        table.add_column(head, justify="left" if head == "model" else "right", overflow="fold")
+    for cells in baseline_cells(rates):
+        table.add_row(*(Text(escape_controls(cell)) for cell in cells))
+    notes = [escape_controls(note) for note in baseline_notes(rates)]
+    return Group(
+        Text(escape_controls(baseline_title(rates)), style="bold"),
+        "",
+        table,
+        *(["", *notes] if notes else []),
+    )
+
+
+def baseline_html(rates: BaselineWinRates | None, name: str) -> str:
+    """The section of a report; nothing where there is no baseline."""
+    if rates is None:
+        return ""
+    heads = [head[0].upper() + head[1:] for head in baseline_heads(rates)]
+    notes = "".join(f"<p><small>{text_html(note)}</small></p>\n" for note in baseline_notes(rates))
+    lede = f"<p>{text_html(baseline_title(rates))}</p>\n"
+    return section_html(
+        name, "Win rate against a baseline", lede, table_html(heads, baseline_cells(rates)), notes
+    )

@@ -1,25 +1,39 @@
-"""The report: one self-contained HTML file, light or dark, with or without JavaScript."""
+"""The report: one self-contained HTML file, light or dark, with or without JavaScript; its matrix of groups and its chart of intervals."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
 
 from tiltyard.core.board import Board, RatedGroup, Row, pair_rows
-from tiltyard.report.baseline_table import baseline_html
-from tiltyard.report.board_cells import (
+from tiltyard.report.board_charts import HEATMAP_MODELS, chart_specs, charts_available
+from tiltyard.report.board_formats import (
+    baseline_html,
     flip_sentence,
+    has_rd,
     interval_text,
     method_title,
+    model_text,
     rank_range,
+    rating_text,
     settled_sentence,
     title_parts,
 )
-from tiltyard.report.board_charts import HEATMAP_MODELS, chart_specs, charts_available
-from tiltyard.report.group_matrix import matrix_html, section_mark
-from tiltyard.report.html_parts import findings_html, section_html, sentence_html, text_html
-from tiltyard.report.interval_chart import NARROW, WIDE, chart_title, interval_chart
+from tiltyard.report.html_parts import (
+    FONT_FAMILY,
+    charts_note,
+    figure_html,
+    findings_html,
+    offline_page,
+    section_html,
+    sentence_html,
+    text_html,
+    text_width,
+    wrap_text,
+)
 from tiltyard.report.methods_text import RunFacts, bibtex_entry, methods_text
-from tiltyard.report.page_shell import charts_note, figure_html, offline_page
 
 PairAddress = Callable[[str | None, str, str], str | None]
 
@@ -28,6 +42,19 @@ _PAIR_LIMIT = 200
 PAGE_FOOTER = (
     "Every number follows from the files beside this file: <code>tiltyard verify</code> recomputes them."
 )
+
+#: Shades from first to last.
+_SHADE_STEPS = 7
+_Cells = Mapping[str, Mapping[int, Row]]
+_INK, _SOFT, _LINE, _ACCENT = "#1d2328", "#5d6870", "#d9dee2", "#2f6f8f"
+_FONT_PIXELS, _SMALL_FONT_PIXELS = 13.0, 12.0
+_LINE_PIXELS = 15.0
+_DOT_PIXELS = 4.5
+#: Empty space around the picture, and between the names and the intervals.
+_MARGIN_PIXELS, _GAP_PIXELS = 8.0, 16.0
+#: The height of the axis with its numbers and its title.
+_AXIS_PIXELS = 42.0
+_NAME_LINES = 2
 
 
 def render_page(title: str, groups: Sequence[RatedGroup], facts: RunFacts | None = None) -> str:
@@ -164,13 +191,9 @@ def _heads(board: Board) -> list[tuple[str, str]]:
     heads = [("", "n"), ("Model", "m"), ("Rating", "n")]
     if board.level is not None:
         heads += [(f"{100 * board.level:g}% interval", "n"), ("Ranks", "n"), ("Tier", "n more")]
-    if _has_rd(board):
+    if has_rd(board):
         heads.append(("RD", "n"))
     return heads + [(name, "n more") for name in ("Won", "Lost", "Tied", "Both bad")]
-
-
-def _has_rd(board: Board) -> bool:
-    return any(row.rd is not None for row in board.rows)
 
 
 def _class_of(kind: str) -> str:
@@ -182,7 +205,7 @@ def _cells(row: Row, board: Board) -> list[str]:
     cells = [_number(row.rank), f"{text_html(row.model)}{label}", _number(row.rating, "{:.0f}")]
     if board.level is not None:
         cells += [interval_text(row), rank_range(row.rank_low, row.rank_high), _number(row.tier)]
-    if _has_rd(board):
+    if has_rd(board):
         cells.append(_number(row.rd, "{:.0f}"))
     rate = "" if row.both_bad_rate is None else f"{row.both_bad_rate:.0%}"
     return [
@@ -278,3 +301,230 @@ def _method(rated: RatedGroup) -> str:
         for name, value in rated.board.parameters().items()
     )
     return _details(f"Method: {method_title(rated.board.method.name)}", ("Parameter", "Value"), lines)
+
+
+def section_mark(index: int) -> str:
+    """The anchor of a group's section."""
+    return f"board-{index}"
+
+
+def matrix_html(groups: Sequence[RatedGroup], by: str) -> str:
+    """The table with its explanation: a row for each model, a column for each group."""
+    cells: dict[str, dict[int, Row]] = {}
+    for index, rated in enumerate(groups):
+        for row in rated.board.rows:
+            cells.setdefault(row.model, {})[index] = row
+    counts = [sum(row.group == 0 for row in rated.board.rows) for rated in groups]
+    heads = "".join(
+        f'<th scope="col" class="n"><a href="#{section_mark(index)}">{text_html(rated.name or "")}</a> '
+        f"<small>{rated.board.n_battles:,}</small></th>"
+        for index, rated in enumerate(groups)
+    )
+    body = "".join(
+        f'<tr><th scope="row">{text_html(model)}</th>'
+        + "".join(_cell(cells[model].get(index), counts[index], rated) for index, rated in enumerate(groups))
+        + "</tr>\n"
+        for model in _sorted_models(cells)
+    )
+    return (
+        f'<section class="matrix" aria-label="Models by {text_html(by)}">\n'
+        f'<div class="wide box" role="group" aria-label="Ratings by {text_html(by)}" tabindex="0"><table>\n'
+        f'<thead><tr><th scope="col">Model</th>{heads}</tr></thead>\n<tbody>\n{body}</tbody>\n</table></div>\n'
+        f"{_explanation(groups, by)}</section>\n"
+    )
+
+
+def _sorted_models(cells: _Cells) -> list[str]:
+    """By the mean of their ratings that can be compared in their groups; those without any last."""
+
+    def key(model: str) -> tuple[bool, float, str]:
+        known = [row.rating for row in cells[model].values() if row.group == 0 and row.rating is not None]
+        return (not known, -fmean(known) if known else 0.0, model)
+
+    return sorted(cells, key=key)
+
+
+def _cell(row: Row | None, count: int, rated: RatedGroup) -> str:
+    if row is None or row.rating is None:
+        return '<td class="n">–</td>'
+    parts = []
+    level = rated.board.level
+    if level is not None and (interval := interval_text(row)):
+        parts.append(f"{100 * level:g}% interval {interval}")
+    parts.append(f"{row.battles:,} battles")
+    ranks = rank_range(row.rank_low, row.rank_high) or str(row.rank)
+    shade = "" if row.group else f" q{_shade(row, count)}"
+    apart = "†" if row.group else ""
+    return f'<td class="n{shade}" title="{", ".join(parts)}">{rating_text(row.rating)}{apart} <small>{ranks}</small></td>'
+
+
+def _shade(row: Row, count: int) -> int:
+    """0 for the first rank, up to the last: by the middle of the range, so that an open order looks open."""
+    low, high = row.rank_low or row.rank or 1, row.rank_high or row.rank or 1
+    return round(((low + high) / 2.0 - 1.0) / max(count - 1, 1) * (_SHADE_STEPS - 1))
+
+
+def _explanation(groups: Sequence[RatedGroup], by: str) -> str:
+    ranges = any(rated.board.level is not None for rated in groups)
+    rank = "range of ranks" if ranges else "rank"
+    colour = "the middle of that range" if ranges else "that rank"
+    sentences = [
+        f"A cell is a model's rating in one {by} and, small, its {rank} there, from the battles of that {by} alone;",
+        f"below the name of each {by} is its number of battles.",
+        "Ratings of two columns have no common zero: compare models within a column.",
+        "Nothing here tests a difference between columns.",
+        f"The colour is {colour}: blue is first, orange last.",
+        "Rows are in the order of their mean rating, which serves to sort and is no rating.",
+    ]
+    if any(row.group for rated in groups for row in rated.board.rows):
+        sentences.append(f"† not comparable with the other models of its {by}.")
+    if ranges:
+        sentences.append(
+            "The interval of a cell shows where the pointer rests on it, and in the section below."
+        )
+    return f"<p><small>{text_html(' '.join(sentences))}</small></p>\n"
+
+
+@dataclass(frozen=True, slots=True)
+class ChartLayout:
+    """The size of a chart."""
+
+    width: float
+    #: The largest width of the names; ``None`` writes each name above its interval.
+    names: float | None
+    #: Space above and below each row.
+    space: float
+    ticks: int
+
+
+#: For papers and screens, and for phones.
+WIDE = ChartLayout(width=640.0, names=250.0, space=9.0, ticks=6)
+NARROW = ChartLayout(width=350.0, names=None, space=7.0, ticks=4)
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """Where numbers lie in the picture."""
+
+    low: float
+    high: float
+    left: float
+    right: float
+
+    def at(self, value: float) -> float:
+        return self.left + (value - self.low) / (self.high - self.low) * (self.right - self.left)
+
+    def ticks(self, most: int) -> list[float]:
+        """Round numbers, at most so many."""
+        rough = (self.high - self.low) / most
+        power = 10.0 ** math.floor(math.log10(rough))
+        step = next(factor * power for factor in (1.0, 2.0, 5.0, 10.0) if factor * power >= rough)
+        first = math.ceil(self.low / step)
+        return [k * step for k in range(first, math.floor(self.high / step) + 1)]
+
+
+def drawn_rows(board: Board) -> list[Row]:
+    """The rows that one axis can show: rated, and comparable with each other."""
+    return [row for row in board.rows if row.group == 0 and row.rating is not None]
+
+
+def chart_title(board: Board) -> str:
+    return "Ratings" if board.level is None else f"Ratings with {100 * board.level:g}% intervals"
+
+
+def interval_chart(board: Board, layout: ChartLayout = WIDE) -> str:
+    """The chart as SVG; empty if there is nothing to draw."""
+    rows = drawn_rows(board)
+    if not rows:
+        return ""
+    ranks = max(text_width(str(row.rank), _FONT_PIXELS) for row in rows)
+    start = _MARGIN_PIXELS + ranks + 8.0
+    names = [
+        wrap_text(model_text(row), _FONT_PIXELS, _name_width(layout, start), _NAME_LINES) for row in rows
+    ]
+    left = _MARGIN_PIXELS + _DOT_PIXELS
+    if layout.names is not None:
+        left = start + max(text_width(line, _FONT_PIXELS) for lines in names for line in lines) + _GAP_PIXELS
+    axis = _axis(rows, left, layout.width - _MARGIN_PIXELS - _DOT_PIXELS)
+    body, y = "", _MARGIN_PIXELS
+    for row, lines in zip(rows, names, strict=True):
+        height = len(lines) * _LINE_PIXELS + layout.space + (0.0 if layout.names else _LINE_PIXELS)
+        body += _row(row, lines, axis, _Place(start, y, height, beside=layout.names is not None))
+        y += height
+    parts = "".join(_axis_parts(axis, layout, y))
+    height = y + _AXIS_PIXELS
+    label = text_html(f"{chart_title(board)} of {len(rows)} models")
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {layout.width:g} {height:g}" width="{layout.width:g}" '
+        f'height="{height:g}" role="img" aria-label="{label}" font-family="{text_html(FONT_FAMILY)}" '
+        f'font-size="{_FONT_PIXELS:g}">\n<rect class="paper" width="100%" height="100%" fill="#fff"/>\n{parts}'
+        f'<g class="rows" fill="{_INK}" stroke-width="2">\n{body}</g>\n</svg>\n'
+    )
+
+
+def _name_width(layout: ChartLayout, start: float) -> float:
+    return layout.width - start - _MARGIN_PIXELS if layout.names is None else layout.names
+
+
+def _axis(rows: Sequence[Row], left: float, right: float) -> _Axis:
+    ends = [end for row in rows for end in (row.low, row.rating, row.high) if end is not None]
+    low, high = min(ends), max(ends)
+    if high - low < 1.0:
+        low, high = low - 10.0, high + 10.0
+    return _Axis(low, high, left, right)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a row is drawn; its interval ``beside`` the name, or below it."""
+
+    start: float
+    top: float
+    height: float
+    beside: bool
+
+
+def _row(row: Row, lines: Sequence[str], axis: _Axis, place: _Place) -> str:
+    inside = place.height - (0.0 if place.beside else _LINE_PIXELS)
+    first = place.top + (inside - len(lines) * _LINE_PIXELS) / 2.0 + 11.5
+    y = place.top + (place.height / 2.0 if place.beside else place.height - _LINE_PIXELS / 2.0 - 3.0)
+    texts = "".join(
+        f'<text x="{place.start:.1f}" y="{first + k * _LINE_PIXELS:.1f}">{text_html(line)}</text>'
+        for k, line in enumerate(lines)
+    )
+    assert row.rating is not None
+    bar = ""
+    if row.low is not None and row.high is not None:
+        bar = f'<path d="M{axis.at(row.low):.1f} {y:.1f}H{axis.at(row.high):.1f}" stroke="{_ACCENT}"/>'
+    # A phone has nothing that hovers.
+    title = f"<title>{text_html(_row_title(row))}</title>" if place.beside else ""
+    return (
+        f'<g>{title}<text class="soft" x="{place.start - 8.0:.1f}" y="{first:.1f}" fill="{_SOFT}" '
+        f'text-anchor="end">{row.rank}</text>{texts}{bar}<circle cx="{axis.at(row.rating):.1f}" cy="{y:.1f}" '
+        f'r="{_DOT_PIXELS:g}" fill="{_ACCENT}"/></g>\n'
+    )
+
+
+def _row_title(row: Row) -> str:
+    interval, ranks = interval_text(row), rank_range(row.rank_low, row.rank_high)
+    parts = [
+        f"{row.rating:.0f}",
+        f"interval {interval}" if interval else "",
+        f"ranks {ranks}" if ranks else "",
+    ]
+    return f"{model_text(row)}: {', '.join(part for part in parts if part)}"
+
+
+def _axis_parts(axis: _Axis, layout: ChartLayout, bottom: float) -> Iterator[str]:
+    ticks = axis.ticks(layout.ticks)
+    lines = "".join(f'<path d="M{axis.at(tick):.1f} {_MARGIN_PIXELS:g}V{bottom:.1f}"/>' for tick in ticks)
+    yield f'<g class="grid" stroke="{_LINE}">{lines}</g>\n'
+    numbers = "".join(
+        f'<text x="{min(axis.at(tick), layout.width - 18.0):.1f}" y="{bottom + 15.0:.1f}">{tick:g}</text>'
+        for tick in ticks
+    )
+    middle = (axis.left + axis.right) / 2.0
+    yield (
+        f'<g class="soft" fill="{_SOFT}" font-size="{_SMALL_FONT_PIXELS:g}" text-anchor="middle">{numbers}'
+        f'<text x="{middle:.1f}" y="{bottom + 33.0:.1f}">rating</text></g>\n'
+    )

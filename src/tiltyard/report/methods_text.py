@@ -11,8 +11,7 @@ from tiltyard._version import __version__
 from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys
 from tiltyard.core.board import RatedGroup
 from tiltyard.core.ratings import BradleyTerry, Elo, Glicko2, RatingMethod
-from tiltyard.report.board_cells import method_title
-from tiltyard.report.board_formats import latex_text
+from tiltyard.report.board_formats import latex_text, method_title
 
 _TIES = {
     "half": "A tie counts as half a win for each side",

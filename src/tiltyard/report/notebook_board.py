@@ -10,14 +10,13 @@ from collections.abc import Sequence
 
 from tiltyard.core.board import Board, RatedGroup, Row
 from tiltyard.core.board.baseline_win_rates import BaselineWinRates
-from tiltyard.report.baseline_table import (
+from tiltyard.report.board_formats import (
     baseline_cells,
     baseline_heads,
     baseline_notes,
     baseline_title,
-)
-from tiltyard.report.board_cells import (
     flip_sentence,
+    has_rd,
     interval_text,
     model_text,
     rank_range,
@@ -95,13 +94,9 @@ def _heads(board: Board) -> list[tuple[str, str]]:
     heads = [("", "right"), ("Model", "left"), ("Rating", "right")]
     if board.level is not None:
         heads += [("Interval", "right"), ("", "left"), ("Ranks", "right"), ("Tier", "right")]
-    if _has_rd(board):
+    if has_rd(board):
         heads.append(("RD", "right"))
     return [*heads, ("Won", "right"), ("Lost", "right"), ("Tied", "right"), ("Both bad", "right")]
-
-
-def _has_rd(board: Board) -> bool:
-    return any(row.rd is not None for row in board.rows)
 
 
 def _row(row: Row, board: Board, span: tuple[float, float], sides: list[str], *, line: bool) -> str:
@@ -114,7 +109,7 @@ def _row(row: Row, board: Board, span: tuple[float, float], sides: list[str], *,
             rank_range(row.rank_low, row.rank_high),
             "" if row.tier is None else str(row.tier),
         ]
-    if _has_rd(board):
+    if has_rd(board):
         cells.append(rating_text(row.rd))
     rate = "" if row.both_bad_rate is None else f"{row.both_bad_rate:.0%}"
     cells += [f"{row.wins:,}", f"{row.losses:,}", f"{row.ties:,}", rate]

@@ -11,11 +11,17 @@ from rich.text import Text
 
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.report.board_charts import Spec
-from tiltyard.report.html_parts import findings_html, section_html, table_html, text_html
-from tiltyard.report.markdown_escape import markdown_text
-from tiltyard.report.page_shell import charts_note, figure_html, offline_page
+from tiltyard.report.escapes import escape_controls, markdown_text
+from tiltyard.report.html_parts import (
+    charts_note,
+    figure_html,
+    findings_html,
+    offline_page,
+    section_html,
+    table_html,
+    text_html,
+)
 from tiltyard.report.terminal import findings_list
-from tiltyard.report.terminal_escape import escape_controls
 
 #: Readable names of the publication rules, in a sentence and in a column heading.
 RULE_NAMES = {

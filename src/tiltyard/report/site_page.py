@@ -7,10 +7,18 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tiltyard.report.board_cells import method_title, rank_range
-from tiltyard.report.html_parts import findings_html, interval_svg, sentence_html, text_html
-from tiltyard.report.page_shell import offline_page, page_asset
+from tiltyard.report.board_formats import method_title, rank_range
+from tiltyard.report.html_parts import (
+    findings_html,
+    interval_svg,
+    offline_page,
+    page_asset,
+    sentence_html,
+    text_html,
+)
 from tiltyard.report.site_boards import (
+    CARD_HEIGHT_PIXELS,
+    CARD_WIDTH_PIXELS,
     SiteBoard,
     SiteRow,
     SiteRun,
@@ -18,7 +26,6 @@ from tiltyard.report.site_boards import (
     headline_board,
     result_sentence,
 )
-from tiltyard.report.svg_card import CARD_HEIGHT_PIXELS, CARD_WIDTH_PIXELS
 
 _FOOTER = (
     "Every number follows from the files of its run: <code>tiltyard verify</code> recomputes them. Whoever can "

@@ -13,9 +13,10 @@ from rich.text import Text
 
 from tiltyard.core.board import Board, RatedGroup, Row
 from tiltyard.core.ratings import Finding
-from tiltyard.report.baseline_table import baseline_lines
-from tiltyard.report.board_cells import (
+from tiltyard.report.board_formats import (
+    baseline_lines,
     flip_sentence,
+    has_rd,
     interval_text,
     left_out_sentence,
     model_text,
@@ -23,7 +24,7 @@ from tiltyard.report.board_cells import (
     rating_text,
     title_parts,
 )
-from tiltyard.report.terminal_escape import escape_controls
+from tiltyard.report.escapes import escape_controls
 
 #: The bar uses the width left by the other columns, within these limits.
 _MAX_BAR_CHARACTERS, _MIN_BAR_CHARACTERS = 32, 8
@@ -100,7 +101,8 @@ def board_table(
     for group, rows in groupby(range(len(board.rows)), key=lambda k: board.rows[k].group):
         if group != 0:
             indent = " " * (widths["#"] + _COLUMN_GAP_CHARACTERS)
-            parts.append(Text(f"{indent}{_group_heading(group)}", style="dim italic"))
+            heading = "no rating" if group is None else "not comparable with those above:"
+            parts.append(Text(f"{indent}{heading}", style="dim italic"))
         chosen = list(rows)
         parts.append(_rows({head: [cells[k] for k in chosen] for head, cells in columns.items()}, widths))
     if left_out:
@@ -136,7 +138,7 @@ def _columns(board: Board) -> dict[str, list[str]]:
     if board.level is not None:
         columns["interval"] = [interval_text(row) for row in rows]
         columns["ranks"] = [rank_range(row.rank_low, row.rank_high) for row in rows]
-    if any(row.rd is not None for row in rows):
+    if has_rd(board):
         columns["RD"] = [rating_text(row.rd) for row in rows]
     columns[_RECORD] = [f"{row.wins}/{row.losses}/{row.ties}" for row in rows]
     columns["bad"] = ["–" if row.both_bad_rate is None else f"{row.both_bad_rate:.0%}" for row in rows]
@@ -219,10 +221,6 @@ def _title(board: Board, name: str | None) -> str:
         parts.append(f"{level}intervals for {board.scope}{basis}")
     title = " · ".join(parts)
     return title if name is None else f"{escape_controls(name)}: {title}"
-
-
-def _group_heading(group: int | None) -> str:
-    return "no rating" if group is None else "not comparable with those above:"
 
 
 def interval_bar(row: Row, lowest: float, highest: float, width: int) -> str:

@@ -46,6 +46,9 @@ _SWEEP_BATTLES = 200_000
 #: The largest number of orders over which such a comparison takes the mean.
 _SWEEP_ORDER_COUNT = 20
 
+#: Formats whose programs publish win rates against a baseline, and the rule of each.
+_PUBLISHED: Mapping[str, BaselineRule] = {"arena-hard": "arena-hard", "alpaca-eval": "alpaca-eval"}
+
 
 @dataclass(frozen=True)
 class RateSettings:
@@ -202,10 +205,6 @@ def rate_files(
     _refuse_empty(list(tables.values()), sources, settings)
     rated = [rate_table(table, settings, name=name, checks=checks) for name, table in tables.items()]
     return _with_win_rates(rated, sources, settings)
-
-
-#: Formats whose programs publish win rates against a baseline, and the rule of each.
-_PUBLISHED: Mapping[str, BaselineRule] = {"arena-hard": "arena-hard", "alpaca-eval": "alpaca-eval"}
 
 
 def choose_baseline(settings: RateSettings, sources: Sequence[BattleSource]) -> RateSettings:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypedDict
+from typing import TypedDict, get_args, get_type_hints
 
 from tiltyard.core.battles import Battle
 from tiltyard.core.judging.judged_question import JudgedQuestion
@@ -18,32 +18,12 @@ from tiltyard.files.answers import Answer
 #: The group of pooled dimensions, and the dimension of human battles without one.
 OVERALL = "overall"
 
-#: Columns of `attempts.parquet` and their types. Amounts are decimal text; null means unknown.
-ATTEMPT_COLUMNS: Mapping[str, type] = {
-    "attempt_id": str,
-    "question_id": str,
-    "request_key": str,
-    "ask": int,
-    "judge_model": str,
-    "dimension": str,
-    "mode": str,
-    "batch_id": str,
-    "state": str,
-    "input_tokens": int,
-    "output_tokens": int,
-    "cache_write_tokens": int,
-    "cache_read_tokens": int,
-    "usd": str,
-    "reserved_usd": str,
-    "error": str,
-    "worker": str,
-    "started_at": str,
-    "finished_at": str,
-}
-
 
 class AttemptRow(TypedDict):
-    """A row of `attempts.parquet`. The columns without ``None`` are checked by `attempt_problem`."""
+    """A row of `attempts.parquet`. Amounts are decimal text; ``None`` means unknown.
+
+    The columns without ``None`` are checked by `attempt_problem`.
+    """
 
     attempt_id: str
     question_id: str | None
@@ -64,6 +44,12 @@ class AttemptRow(TypedDict):
     worker: str | None
     started_at: str | None
     finished_at: str | None
+
+
+#: Columns of `attempts.parquet` and their types.
+ATTEMPT_COLUMNS: Mapping[str, type] = {
+    name: next(iter(get_args(kind)), kind) for name, kind in get_type_hints(AttemptRow).items()
+}
 
 
 @dataclass(frozen=True, kw_only=True)

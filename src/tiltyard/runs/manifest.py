@@ -1,4 +1,7 @@
-"""The manifest: the contents of a run folder, and how and on which platform it was made."""
+"""Manifests: what a run folder or an arena's release contains, and how and on which platform it was made.
+
+The JSON of manifests and of the files beside them is written and read here too: the same value gives the same bytes.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +9,22 @@ import hashlib
 import json
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from tiltyard.atomic_files import atomic_write
 from tiltyard.core.board.baseline_win_rates import BaselineChoice, BaselineRule
 from tiltyard.core.board.board_rows import parameters_of
 from tiltyard.errors import BrokenArtifact, InputError, UnreadableFile
 from tiltyard.files.battle_source import BattleSource
+from tiltyard.files.json_values import FINITE_DECODER, parse_json_text
+from tiltyard.files.read_limits import bounded_lines
 from tiltyard.runs.battle_rating import RateSettings, method_of
-from tiltyard.runs.json_files import parse_document
 from tiltyard.settings.regular_files import open_regular, read_regular
 
 MANIFEST = "manifest.json"
@@ -31,6 +36,26 @@ BOOTSTRAP = "bootstrap_ratings.parquet"
 WINRATES = "pairwise_winrates.csv"
 REPORT = "report.html"
 _LIBRARIES = ("tiltyard", "numpy", "scipy", "pyarrow", "numba", "altair", "vl-convert-python")
+
+_Model = TypeVar("_Model", bound="ManifestDocument")
+_STATED_NAMES = (
+    "method",
+    "parameters",
+    "by",
+    "overlapping",
+    "style",
+    "where",
+    "n_bootstraps",
+    "arena",
+    "model",
+    "baseline",
+)
+#: The kind that the manifest names.
+RELEASE = "release"
+#: The board that the battles give, if it was published.
+BOARD = "board.json"
+ReleaseTable = Literal["ordered", "voters"]
+_CONTAINERS = ("parquet", "jsonl", "csv")
 
 
 class ManifestModel(BaseModel):
@@ -44,9 +69,6 @@ class ManifestDocument(ManifestModel):
 
     def settings(self) -> RateSettings:
         raise NotImplementedError
-
-
-_Model = TypeVar("_Model", bound="ManifestDocument")
 
 
 class ManifestInput(ManifestModel):
@@ -167,20 +189,6 @@ class RunManifest(ManifestDocument):
         )
 
 
-_STATED_NAMES = (
-    "method",
-    "parameters",
-    "by",
-    "overlapping",
-    "style",
-    "where",
-    "n_bootstraps",
-    "arena",
-    "model",
-    "baseline",
-)
-
-
 def _stated(settings: RateSettings) -> dict[str, Any]:
     """The settings as a manifest states them."""
     special = {
@@ -268,3 +276,108 @@ def hash_line(folder: Path) -> bytes:
 def bytes_hash_line(data: bytes) -> bytes:
     """The same, for a manifest that is not written yet."""
     return f"{hashlib.sha256(data).hexdigest()}  {MANIFEST}\n".encode()
+
+
+def json_bytes(document: Mapping[str, object]) -> bytes:
+    """Serialize a document, indented; raises for numbers that JSON cannot represent."""
+    return _encoded(document, indent=2)
+
+
+def json_line(row: Mapping[str, object]) -> bytes:
+    """Serialize a row on one line."""
+    return _encoded(row, indent=None)
+
+
+def _encoded(value: Mapping[str, object], *, indent: int | None) -> bytes:
+    try:
+        text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
+        return text.encode() + b"\n"
+    except UnicodeEncodeError:
+        # A model may emit a lone surrogate, which UTF-8 cannot encode; JSON escapes preserve it.
+        return json.dumps(value, indent=indent, ensure_ascii=True, allow_nan=False).encode() + b"\n"
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file atomically."""
+    with atomic_write(str(path)) as file:
+        file.write(data)
+
+
+def write_lines(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
+    """Write one row per line; the folder is created if missing."""
+    path.parent.mkdir(exist_ok=True)
+    with atomic_write(str(path)) as file:
+        file.writelines(map(json_line, rows))
+
+
+def read_lines(path: Path) -> Iterator[tuple[str, dict[str, object]]]:
+    """Each line's location and row; raises if a line is not a JSON object."""
+    try:
+        with open_regular(path) as file:
+            for number, line in enumerate(bounded_lines(path.name, file), start=1):
+                where = f"{path.name}, line {number}"
+                row = parse_document(where, line)
+                if not isinstance(row, dict):
+                    raise UnreadableFile(f"{where}: not a JSON object")
+                yield where, row
+    except OSError as error:
+        raise UnreadableFile(f"{path}: {error.strerror}") from None
+
+
+def parse_document(where: str, data: bytes) -> Any:
+    """Parse JSON; duplicate keys, about which readers disagree, and NaN are errors."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise UnreadableFile(f"{where}: not JSON (not UTF-8 text)") from None
+    return parse_json_text(where, text, FINITE_DECODER)
+
+
+class ReleaseManifest(ManifestModel):
+    """What a release holds, and the hash of each file."""
+
+    kind: Literal["release"] = "release"
+    release_schema: Literal[1] = 1
+    arena: str
+    source: str
+    #: The last position of the log that was released.
+    position: int = Field(ge=0)
+    #: Counts the exclusions and restorations of votes behind it.
+    generation: int = Field(ge=0)
+    #: The hash of the board's document; ``None`` if none had been published.
+    snapshot: str | None
+    votes: int = Field(ge=0)
+    #: Votes that were not rated, and are in neither table, by reason.
+    left_out: dict[str, int]
+    files: dict[str, str]
+
+    def table_name(self, table: ReleaseTable) -> str:
+        """The file of a table; `BrokenArtifact` unless exactly one is listed."""
+        names = [name for one in _CONTAINERS if (name := table_file(table, one)) in self.files]
+        if len(names) != 1:
+            listed = f"lists {' and '.join(names)}" if names else f"lists no table {table}"
+            raise BrokenArtifact(f"{MANIFEST}: {listed}; expected one file")
+        return names[0]
+
+    def expected_files(self) -> Sequence[str]:
+        """The files that belong to it, apart from the manifest."""
+        board = [] if self.snapshot is None else [BOARD]
+        return [self.table_name("ordered"), self.table_name("voters"), *board]
+
+
+def table_file(table: ReleaseTable, container: str) -> str:
+    """The name of a table's file."""
+    return f"{table}.{container}"
+
+
+def read_release_manifest(folder: Path) -> ReleaseManifest:
+    """Read the manifest of a release; raises `BrokenArtifact` if it is invalid."""
+    path = folder / MANIFEST
+    try:
+        return ReleaseManifest.model_validate_json(read_regular(path))
+    except OSError as error:
+        raise BrokenArtifact(f"{path}: {error.strerror}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the document"
+        raise BrokenArtifact(f"{path}: {where}: {first['msg']}") from None

@@ -11,13 +11,11 @@ from tiltyard.core.judging.judged_question import JudgedQuestion
 from tiltyard.core.judging.question import QuestionPurpose, QuestionTexts
 from tiltyard.core.judging.verdict_groups import VerdictGroup, group_verdicts
 from tiltyard.errors import BadOption, BrokenArtifact, UnreadableFile
-from tiltyard.report.answer_context import context_of
-from tiltyard.report.match_text import ReadMatch
-from tiltyard.runs.expected_questions import ResponseTexts
-from tiltyard.runs.json_files import read_lines
-from tiltyard.runs.manifest import MANIFEST, locate_run, manifest_kind, read_manifest_as
+from tiltyard.report.match_text import ReadMatch, context_of
+from tiltyard.runs.manifest import MANIFEST, locate_run, manifest_kind, read_lines, read_manifest_as
 from tiltyard.runs.tournament_files import ANSWERS, verdict_file
 from tiltyard.runs.tournament_manifest import TournamentManifest
+from tiltyard.runs.tournament_replay import ResponseTexts
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

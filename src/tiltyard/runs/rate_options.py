@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import TypedDict, cast
+from typing import Any, TypedDict, cast
 
 from tiltyard.core.board.baseline_win_rates import BaselineChoice
 from tiltyard.core.ratings import BradleyTerry, RatingMethod
@@ -15,45 +15,6 @@ from tiltyard.errors import BadOption
 from tiltyard.files.conditions import parse_condition
 from tiltyard.option_names import option_name, require_flag
 from tiltyard.runs.battle_rating import METHODS, RateSettings, method_of
-from tiltyard.runs.presets import preset_parameters
-
-
-class RateOptions(TypedDict, total=False):
-    """Options of `rate`; those left out have the defaults of the command line."""
-
-    #: ``bradley-terry``, ``elo`` or ``glicko-2``; or a method with its own parameters.
-    method: str | RatingMethod
-    #: Count as a published board does: ``lmarena``. Options given beside it win.
-    preset: str | None
-    #: A column, such as ``category`` or ``language``, or several: also rate each group of battles separately.
-    by: str | Sequence[str] | None
-    #: Let a battle count in every group that its value joins by ``+``.
-    overlapping: bool
-    #: Style to control for: ``length``, ``markdown``, ``position`` or numeric columns.
-    style: str | Sequence[str] | None
-    #: Rate only battles that meet a condition: ``language = "en" and turn > 2``.
-    where: str | None
-    #: ``half``, ``davidson`` or ``drop``.
-    ties: str
-    #: The outcome both_bad: ``drop`` or ``tie``.
-    both_bad: str
-    #: The uncertainty to cover: ``prompts`` (new prompts like these), ``battles`` (new battles on these) or ``none``.
-    intervals: str
-    bootstrap: bool
-    n_bootstraps: int
-    level: float
-    seed: int
-    soft: bool
-    prior_sd: float | None
-    max_share: float
-    #: A model, or ``MODEL=RATING``.
-    anchor: str | None
-    #: A model: also give win rates against it. Files of arena-hard and alpaca_eval name it themselves.
-    baseline: str | None
-    scale: float
-    k: float
-    n_perms: int
-
 
 _BRADLEY_TERRY, _ELO = "bradley-terry", "elo"
 _INTERVALS = ("prompts", "battles", "none")
@@ -93,6 +54,50 @@ _WHOLE = ("n_bootstraps", "seed", "n_perms")
 #: Numbers for which ``None`` means that there is no prior or no limit.
 _MAY_BE_NONE = ("prior_sd", "max_share")
 _FLAGS = ("overlapping", "bootstrap", "soft")
+#: For each preset: its parameters of Bradley–Terry, and those that it adds where style is controlled for.
+PRESETS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "lmarena": (
+        {"both_bad": "tie", "max_share": None, "base": 1000.0},
+        {"even_pairs": 50, "style_penalty": 1.0, "style_centred": True},
+    ),
+}
+
+
+class RateOptions(TypedDict, total=False):
+    """Options of `rate`; those left out have the defaults of the command line."""
+
+    #: ``bradley-terry``, ``elo`` or ``glicko-2``; or a method with its own parameters.
+    method: str | RatingMethod
+    #: Count as a published board does: ``lmarena``. Options given beside it win.
+    preset: str | None
+    #: A column, such as ``category`` or ``language``, or several: also rate each group of battles separately.
+    by: str | Sequence[str] | None
+    #: Let a battle count in every group that its value joins by ``+``.
+    overlapping: bool
+    #: Style to control for: ``length``, ``markdown``, ``position`` or numeric columns.
+    style: str | Sequence[str] | None
+    #: Rate only battles that meet a condition: ``language = "en" and turn > 2``.
+    where: str | None
+    #: ``half``, ``davidson`` or ``drop``.
+    ties: str
+    #: The outcome both_bad: ``drop`` or ``tie``.
+    both_bad: str
+    #: The uncertainty to cover: ``prompts`` (new prompts like these), ``battles`` (new battles on these) or ``none``.
+    intervals: str
+    bootstrap: bool
+    n_bootstraps: int
+    level: float
+    seed: int
+    soft: bool
+    prior_sd: float | None
+    max_share: float
+    #: A model, or ``MODEL=RATING``.
+    anchor: str | None
+    #: A model: also give win rates against it. Files of arena-hard and alpaca_eval name it themselves.
+    baseline: str | None
+    scale: float
+    k: float
+    n_perms: int
 
 
 def rate_settings(options: RateOptions) -> RateSettings:
@@ -210,3 +215,11 @@ def _anchor_fields(text: str | None, option: str) -> dict[str, object]:
     if not -_MAX_ANCHOR_POINTS <= anchor_rating <= _MAX_ANCHOR_POINTS:
         raise BadOption(f"{option} {text}: the rating must lie between -1e6 and 1e6")
     return {"anchor": name, "anchor_rating": anchor_rating}
+
+
+def preset_parameters(name: str, *, style: bool) -> dict[str, Any]:
+    """The parameters of Bradley–Terry that a preset sets."""
+    if name not in PRESETS:
+        raise BadOption(f"preset is {name!r}; expected {', '.join(PRESETS)}")
+    plain, styled = PRESETS[name]
+    return plain | styled if style else dict(plain)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -17,9 +19,8 @@ from tiltyard.core.ratings import Ratings
 from tiltyard.core.ratings.judge_placement import JudgePlacement
 from tiltyard.core.ratings.variance import these_prompts_interval
 from tiltyard.report.board_formats import boards_csv, boards_latex, boards_markdown
-from tiltyard.report.interval_chart import interval_chart
+from tiltyard.report.board_page import interval_chart
 from tiltyard.runs.battle_rating import RateSettings
-from tiltyard.runs.plain_names import plain_names
 
 #: The board for spreadsheets, and for documents.
 BOARD_CSV = "board.csv"
@@ -27,6 +28,8 @@ BOARD_TEXTS = ("board.md", "board.tex")
 #: The folder of the figures.
 FIGURES = "figures"
 BOOTSTRAP_COLUMNS = ("group", "replicate", "model", "rating")
+
+_NAME_CHARACTERS = 60
 
 
 def ratings_document(
@@ -117,7 +120,7 @@ def _group(rated: RatedGroup, evaluated: frozenset[str] | None) -> dict[str, obj
             "of": rated.flip.of,
         }
     if rated.fit is not None:
-        document["dispersion"] = _finite(rated.fit.dispersion)
+        document["dispersion"] = finite(rated.fit.dispersion)
     return document
 
 
@@ -137,7 +140,7 @@ def _placement(found: JudgePlacement, ratings: Ratings) -> dict[str, object]:
         "n_opponents": found.opponents,
         "n_battles": found.battles,
         "differences": [
-            {"model": model, "difference": difference, "half_width": _finite(half_width)}
+            {"model": model, "difference": difference, "half_width": finite(half_width)}
             for model, difference, half_width in differences
             if np.isfinite(difference)
         ],
@@ -170,18 +173,19 @@ def _entry(row: Row, rated: RatedGroup, evaluated: frozenset[str] | None) -> dic
         return entry
     k = rated.ratings.models.index(row.model)
     if "order_noise" in rated.ratings.extras:
-        entry["order_noise"] = _finite(float(rated.ratings.extras["order_noise"][k]))
+        entry["order_noise"] = finite(float(rated.ratings.extras["order_noise"][k]))
     these = these_prompts_interval(rated.ratings)
     if these is not None:
-        entry["these_prompts_low"], entry["these_prompts_high"] = (_finite(float(end[k])) for end in these)
+        entry["these_prompts_low"], entry["these_prompts_high"] = (finite(float(end[k])) for end in these)
     if rated.bootstrap is not None and rated.bootstrap.interval is not None:
-        entry["bootstrap_low"] = _finite(float(rated.bootstrap.interval.low[k]))
-        entry["bootstrap_high"] = _finite(float(rated.bootstrap.interval.high[k]))
+        entry["bootstrap_low"] = finite(float(rated.bootstrap.interval.low[k]))
+        entry["bootstrap_high"] = finite(float(rated.bootstrap.interval.high[k]))
     return entry
 
 
-def _finite(value: float) -> float | None:
-    return value if np.isfinite(value) else None
+def finite(value: float) -> float | None:
+    """A number for JSON, which has no infinity."""
+    return float(value) if np.isfinite(value) else None
 
 
 def bootstrap_columns(groups: Sequence[RatedGroup]) -> dict[str, list[Any]]:
@@ -232,3 +236,19 @@ def figure_documents(groups: Sequence[RatedGroup]) -> dict[str, str]:
         for name, rated in zip(names, groups, strict=True)
     }
     return {f"{FIGURES}/{name}.svg": chart for name, chart in charts.items() if chart}
+
+
+def plain_names(names: Sequence[str], *, otherwise: str, taken: Iterable[str] = ()) -> list[str]:
+    """Small letters, digits and hyphens; equal ones are numbered, and ``otherwise`` stands where none is left."""
+    used = set(taken)
+    found = []
+    for name in names:
+        plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+        base = re.sub(r"[^a-z0-9]+", "-", plain)[:_NAME_CHARACTERS].strip("-") or otherwise
+        number, chosen = 1, base
+        while chosen in used:
+            number += 1
+            chosen = f"{base}-{number}"
+        used.add(chosen)
+        found.append(chosen)
+    return found

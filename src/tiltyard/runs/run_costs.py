@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -10,10 +11,10 @@ from typing import Literal, NamedTuple, cast
 
 from tiltyard.core.judging.judged_question import JudgedQuestion
 from tiltyard.core.judging.verdict import QuestionState
+from tiltyard.errors import UnreadableFile
 from tiltyard.files.row_parquet import read_rows
 from tiltyard.report.run_documents import ActualCosts, CostsDocument, PromptCacheUse
 from tiltyard.runs.judged_run import ATTEMPT_COLUMNS, AttemptRow
-from tiltyard.runs.money import dollars_text, picodollars_of
 from tiltyard.runs.tournament_manifest import TournamentManifest
 
 _TokenCount = Literal["input_tokens", "output_tokens", "cache_write_tokens", "cache_read_tokens"]
@@ -32,6 +33,9 @@ IN_FLIGHT = "in_flight"
 
 #: Judge and dimension.
 Place = tuple[str, str]
+
+_DECIMAL_DIGIT_COUNT = 12
+_DECIMAL = re.compile(r"([0-9]{1,15})(?:\.([0-9]{1,12}))?")
 
 
 class QuestionStatus(NamedTuple):
@@ -235,3 +239,17 @@ def _prompt_cache(total: _Sums, *, asked: bool) -> PromptCacheUse:
         "written_tokens": total.counted_tokens("cache_write_tokens"),
         "did_nothing": asked and total.counted_tokens("cache_read_tokens") == 0,
     }
+
+
+def picodollars_of(text: str, where: str) -> int:
+    """Parse decimal text as integer picodollars; more than twelve decimals are rejected."""
+    found = _DECIMAL.fullmatch(text)
+    if found is None:
+        raise UnreadableFile(f"{where} is {text!r}; expected dollars as decimal text, such as 0.0125")
+    return int(found[1] + (found[2] or "").ljust(_DECIMAL_DIGIT_COUNT, "0"))
+
+
+def dollars_text(picodollars: int) -> str:
+    """The amount as decimal text, without trailing zeros."""
+    whole, rest = divmod(picodollars, 10**_DECIMAL_DIGIT_COUNT)
+    return f"{whole}.{rest:0{_DECIMAL_DIGIT_COUNT}d}".rstrip("0").rstrip(".")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tiltyard.atomic_files import replace_folder
+from tiltyard.atomic_files import refuse_unwritable, replace_folder
 from tiltyard.core.board import RatedGroup
 from tiltyard.errors import BadBattle, BadOption
 from tiltyard.files import BattleSource, write_battles
@@ -67,12 +67,10 @@ def write_run(
     An earlier run in ``out`` is replaced; a folder with any other content is rejected. The
     battles are also written as JSON Lines if they are at most a million or ``lines`` is set.
     """
-    try:
+    with refuse_unwritable(out):
         _refuse_foreign(out)
         with replace_folder(out) as draft:
             run = _write_draft(draft, sources, settings, lines, progress)
-    except OSError as error:
-        raise BadOption(f"cannot write {out}: {error.strerror or error}") from None
     return run
 
 

@@ -1,4 +1,4 @@
-"""Verifies a run folder: checks hashes first, then recomputes every number from its battles."""
+"""Verifies a run folder or an arena's release: checks hashes first, then recomputes every number from its battles."""
 
 from __future__ import annotations
 
@@ -8,23 +8,37 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from tiltyard.errors import TiltyardError, UnreadableFile
+import numpy as np
+import numpy.typing as npt
+
+from tiltyard.core.battles import Kind, Table
+from tiltyard.core.battles.outcome import SPELLED, Outcome
+from tiltyard.core.board.document import BoardDocument, document_hash
+from tiltyard.core.board.published_numbers import published_number
+from tiltyard.core.policy.state.rating_fold import Rater
+from tiltyard.core.policy.validity.rules import float_or_none
+from tiltyard.errors import BrokenArtifact, TiltyardError, UnreadableFile
 from tiltyard.files import BattleSource, open_battles
-from tiltyard.runs.battle_lines import first_difference
+from tiltyard.files.battle_tables import count_table
 from tiltyard.runs.battle_rating import rate_files
 from tiltyard.runs.manifest import (
     BATTLE_LINES,
     BATTLES,
+    BOARD,
     BOOTSTRAP,
     MANIFEST,
     MANIFEST_HASH,
     RATINGS,
+    RELEASE,
     REPORT,
     WINRATES,
+    ReleaseManifest,
+    ReleaseTable,
     RunManifest,
     locate_run,
     manifest_kind,
     read_manifest,
+    read_release_manifest,
 )
 from tiltyard.runs.rating_documents import (
     BOARD_CSV,
@@ -36,24 +50,37 @@ from tiltyard.runs.rating_documents import (
     ratings_document,
     winrates_csv,
 )
-from tiltyard.runs.release_manifest import RELEASE
-from tiltyard.runs.release_verification import verify_release
 from tiltyard.runs.run_folder import evaluated_models, render_report, written_files
 from tiltyard.runs.tournament_verification import verify_tournament
 from tiltyard.runs.verification_checks import (
     RunCheck,
     Verification,
     comparison_check,
+    first_difference,
     hash_check,
     json_round_trip,
     manifest_check,
     page_check,
+    read_bytes,
     read_json,
     read_parquet,
     read_table,
     read_text_lines,
     table_values,
 )
+
+Ints = npt.NDArray[np.int64]
+#: All that a battle of any table may have, and what one with voters may have besides.
+_PLAIN_FIELDS = frozenset({"model_a", "model_b", "winner", "label", "both_bad", "source", "dimension"})
+_VOTER_FIELDS = frozenset({"question_id", "voter"})
+_COUNTS = ("wins", "losses", "ties", "both_bad")
+#: Which of the counts an outcome adds to, for the model on the left and for that on the right.
+_RESULTS = {
+    Outcome.MODEL_A: (0, 1),
+    Outcome.MODEL_B: (1, 0),
+    Outcome.TIE: (2, 2),
+    Outcome.BOTH_BAD: (3, 3),
+}
 
 
 def verify(folder: str | os.PathLike[str]) -> Verification:
@@ -154,3 +181,170 @@ def _lines_check(path: Path, source: BattleSource) -> RunCheck:
     if number is not None:
         return RunCheck(path.name, passed=False, detail=f"line {number} is not battle {number} of {BATTLES}")
     return RunCheck(path.name, passed=True, detail=f"the same battles as {BATTLES}")
+
+
+def verify_release(folder: Path, *, recompute: bool = True) -> Verification:
+    """Check a release: hashes, that the two tables hold the same battles, and the numbers of the board.
+
+    Without ``recompute`` only the hashes are checked, and that no file is missing or foreign.
+    """
+    manifest = read_release_manifest(folder)
+    checks = list(_release_hashes(folder, manifest))
+    if recompute and all(check.passed for check in checks):
+        try:
+            checks += _recomputed_release(folder, manifest)
+        except (TiltyardError, ValueError, ArithmeticError, MemoryError) as error:
+            # A forged board can request more than any machine can compute.
+            checks.append(RunCheck("recompute", passed=False, detail=str(error)))
+    return Verification(tuple(checks))
+
+
+def _release_hashes(folder: Path, manifest: ReleaseManifest) -> Iterator[RunCheck]:
+    yield manifest_check(folder)
+    expected = manifest.expected_files()
+    for name in expected:
+        yield hash_check(folder, name, manifest.files.get(name))
+    folders = {path.name for path in folder.iterdir() if path.is_dir()}
+    present = set(written_files(folder)) | set(manifest.files) | folders
+    for name in sorted(present - {MANIFEST, MANIFEST_HASH, *expected}):
+        yield RunCheck(name, passed=False, detail="is not a file of this release")
+
+
+def _recomputed_release(folder: Path, manifest: ReleaseManifest) -> Iterator[RunCheck]:
+    paths = [folder / manifest.table_name(table) for table in ("ordered", "voters")]
+    if not manifest.votes and not any(path.stat().st_size for path in paths):
+        # JSON Lines without a line; the other formats have a header.
+        yield RunCheck("battles", passed=True, detail="none")
+        return
+    sources = [open_battles(path) for path in paths]
+    yield _fields_check("ordered", sources[0])
+    yield _fields_check("voters", sources[1])
+    ordered, voters = (count_table([source]) for source in sources)
+    yield _same_battles(ordered, voters, manifest.votes)
+    if manifest.snapshot is None:
+        yield RunCheck(BOARD, passed=True, detail="none: no board had been published")
+        return
+    written = read_bytes(folder / BOARD)
+    board = BoardDocument.from_json(written)
+    yield _board_check(board, document_hash(written), manifest)
+    if manifest.votes:
+        yield _ratings_check(board, ordered)
+        yield _intervals_check(board, voters)
+
+
+def _fields_check(table: ReleaseTable, source: BattleSource) -> RunCheck:
+    """Whether a table has nothing else by which its rows could be found in other files."""
+    allowed = _PLAIN_FIELDS if table == "ordered" else _PLAIN_FIELDS | _VOTER_FIELDS
+    told = {
+        name
+        for battle in source.battles()
+        for name, value in battle.to_dict().items()
+        if value is not None and name not in allowed
+    }
+    detail = "models and outcomes only" if table == "ordered" else "models, outcomes, prompts and voters only"
+    if told:
+        detail = f"has {', '.join(sorted(told))}, by which battles can be found in other files"
+    return RunCheck(f"{table} table", not told, detail)
+
+
+def _same_battles(ordered: Table, voters: Table, votes: int) -> RunCheck:
+    """Whether two tables are the same battles, whatever their order."""
+    first, second = (_sorted_codes(table) for table in (ordered, voters))
+    same = ordered.models == voters.models and np.array_equal(first, second) and len(first) == votes
+    detail = f"{votes:,}, the same in both tables"
+    if not same:
+        detail = (
+            f"{len(first):,} ordered, {len(second):,} with voters, {votes:,} stated: not the same battles"
+        )
+    return RunCheck("battles", same, detail)
+
+
+def _sorted_codes(table: Table) -> Ints:
+    log = table.log()
+    pair = log.a.astype(np.int64) * len(table.models) + log.b
+    return np.sort(pair * len(Kind) + log.kind)
+
+
+def _board_check(board: BoardDocument, sha256: str, manifest: ReleaseManifest) -> RunCheck:
+    stated = (manifest.snapshot, manifest.arena, manifest.source, manifest.position, manifest.generation)
+    found = (sha256, board.arena, board.source, board.position, board.generation)
+    same = stated == found and board.votes == manifest.votes
+    return RunCheck(BOARD, same, "of these battles" if same else f"is not the board that {MANIFEST} names")
+
+
+def _ratings_check(board: BoardDocument, ordered: Table) -> RunCheck:
+    """Records and the ratings that take votes one by one, from the ordered table."""
+    place = _places(ordered)
+    if missing := set(place) - {row.model for row in board.rows}:
+        raise BrokenArtifact(f"{BOARD}: has no row of {', '.join(sorted(missing))}, which the tables have")
+    rater = Rater(board.method.rater, len(ordered.models))
+    rater.fold(ordered.log())
+    state = rater.glicko2(ordered.models)
+    numbers = {"rating": state.rating, "rd": state.rd, "legacy_elo": rater.elo}
+    counts = dict(zip(_COUNTS, _records(ordered).T, strict=True))
+    written: list[Mapping[str, object]] = []
+    again: list[Mapping[str, object]] = []
+    for row in board.rows:
+        k = place.get(row.model)
+        if k is None and row.record.votes:
+            raise BrokenArtifact(f"{BOARD}: {row.model} has votes, and no battle in the tables")
+        if k is None:
+            # What a model without votes starts with is a parameter.
+            continue
+        shown = {name: getattr(row, name) for name in numbers if getattr(row, name) is not None}
+        tally = {name: getattr(row.record, name) for name in counts}
+        written.append(shown | tally)
+        again.append(
+            {name: _like(value, float(numbers[name][k])) for name, value in shown.items()}
+            | {name: int(counts[name][k]) for name in tally}
+        )
+    return comparison_check("online ratings", written, again)
+
+
+def _records(table: Table) -> Ints:
+    """Wins, losses, ties and both-bad votes of each model."""
+    log = table.log()
+    found = np.zeros((len(table.models), len(_COUNTS)), dtype=np.int64)
+    for kind in Kind:
+        rows = log.kind == kind
+        left, right = _RESULTS[SPELLED[kind][0]]
+        np.add.at(found[:, left], log.a[rows], 1)
+        np.add.at(found[:, right], log.b[rows], 1)
+    return found
+
+
+def _intervals_check(board: BoardDocument, voters: Table) -> RunCheck:
+    """Batch ratings with their clustered intervals, from the table with voters."""
+    name = "clustered intervals"
+    if board.cross_check is None:
+        return RunCheck(name, passed=True, detail="the board has none")
+    place = _places(voters)
+    ratings = board.method.cross_check(voters)
+    written: list[Mapping[str, object]] = []
+    again: list[Mapping[str, object]] = []
+    for row in board.cross_check.rows:
+        k = place.get(row.model)
+        if k is None:
+            continue
+        shown = {"rating": row.rating, "low": row.low, "high": row.high}
+        interval = ratings.interval
+        computed = {
+            "rating": float_or_none(ratings.rating[k]),
+            "low": None if interval is None else float_or_none(interval.low[k]),
+            "high": None if interval is None else float_or_none(interval.high[k]),
+        }
+        written.append({**shown})
+        again.append({key: _like(shown[key], value) for key, value in computed.items()})
+    return comparison_check(name, written, again)
+
+
+def _places(table: Table) -> dict[str, int]:
+    return {name: k for k, name in enumerate(table.models)}
+
+
+def _like(written: object, computed: float | None) -> float | None:
+    """A number as it is published if that is what was written; else as it was computed, to be compared within the tolerance."""
+    if computed is None:
+        return None
+    rounded = published_number(computed)
+    return rounded if rounded == written else computed

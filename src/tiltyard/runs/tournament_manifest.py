@@ -23,6 +23,9 @@ from tiltyard.runs.manifest import ManifestDocument, ManifestInput, ManifestMode
 
 _FILE_NAME = re.compile(r"\w[\w .+-]{0,99}(?<![ .])")
 
+#: Bounded, because the files are looked for one by one.
+PartCount = Annotated[int, Field(ge=0, le=1_000_000)]
+
 
 def safe_dimension(name: str) -> str:
     """Check a dimension's name, which is also used as a file name."""
@@ -34,8 +37,6 @@ def safe_dimension(name: str) -> str:
 
 
 Dimension = Annotated[str, AfterValidator(safe_dimension)]
-#: Bounded, because the files are looked for one by one.
-PartCount = Annotated[int, Field(ge=0, le=1_000_000)]
 
 
 class RubricEntry(ManifestModel):

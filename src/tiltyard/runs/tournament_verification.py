@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from tiltyard.core.board.board_rows import parameters_of
 from tiltyard.errors import TiltyardError
 from tiltyard.files import open_battles
-from tiltyard.report.verdict_browser import REPORT_DATA
-from tiltyard.runs.config_check import configured_check
+from tiltyard.report.verdict_parts import REPORT_DATA
 from tiltyard.runs.dimension_ratings import rate_dimensions
-from tiltyard.runs.expected_questions import ResponseTexts
 from tiltyard.runs.manifest import (
     BATTLE_LINES,
     BATTLES,
@@ -27,7 +27,6 @@ from tiltyard.runs.manifest import (
     WINRATES,
     read_manifest_as,
 )
-from tiltyard.runs.report_data import ReportDataCheck
 from tiltyard.runs.run_costs import costs_document, read_attempts
 from tiltyard.runs.run_folder import evaluated_models
 from tiltyard.runs.tournament_files import (
@@ -39,10 +38,12 @@ from tiltyard.runs.tournament_files import (
     ELO,
     PER_PERM,
     ComputedFiles,
+    ReportDataCheck,
     expected_files,
 )
-from tiltyard.runs.tournament_manifest import TournamentManifest
+from tiltyard.runs.tournament_manifest import RatingParameters, TournamentManifest, rating_methods
 from tiltyard.runs.tournament_replay import (
+    ResponseTexts,
     attempts_check,
     battles_check,
     config_file_check,
@@ -69,6 +70,10 @@ from tiltyard.runs.verification_checks import (
 
 #: Files that are computed from the others.
 _COMPUTED = (COSTS, ELO, PER_PERM, RATINGS, BOOTSTRAP, WINRATES, DIAGNOSTICS, REPORT)
+
+_NAME = "configuration"
+#: What is compared, the configured value, and the value in the manifest.
+_Compared = tuple[str, object, object]
 
 
 def verify_tournament(folder: Path, *, recompute: bool = True) -> Verification:
@@ -169,3 +174,93 @@ def _arrays(data: bytes) -> dict[str, object] | None:
             return {name: [str(archive[name].dtype.kind), archive[name].tolist()] for name in archive.files}
     except (OSError, ValueError, KeyError, EOFError, AttributeError, zipfile.BadZipFile):
         return None
+
+
+def configured_check(manifest: TournamentManifest) -> RunCheck:
+    """Compare the manifest with the resolved configuration in it; missing sections are not compared."""
+    config = manifest.config
+    unsaid = [name for name in dict.fromkeys(sum(_PARTS, ())) if name not in config]
+    for sections, part in _PARTS.items():
+        if not set(sections).isdisjoint(unsaid):
+            continue
+        try:
+            found = next((one for one in part(config, manifest) if one[1] != one[2]), None)
+        except (TiltyardError, LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            detail = f"{', '.join(sections)} cannot be compared with the manifest: {error!r}"
+            return RunCheck(_NAME, passed=False, detail=detail)
+        if found is not None:
+            name, stated, used = found
+            return RunCheck(_NAME, passed=False, detail=f"{name}: it has {stated}, but the manifest {used}")
+    if not unsaid:
+        return RunCheck(_NAME, passed=True, detail="the manifest agrees with it")
+    missing = ", ".join(unsaid)
+    detail = f"the manifest agrees with it; not compared, because it does not contain them: {missing}"
+    unchecked = f"whether the run used the configured {missing}"
+    return RunCheck(_NAME, passed=True, detail=detail, exact=False, unchecked=unchecked)
+
+
+def _entrants(config: Mapping[str, Any], manifest: TournamentManifest) -> Iterator[_Compared]:
+    stated = config["entrants"]
+    yield "entrants", [one["entrant_id"] for one in stated], manifest.entrants
+    yield "families", {one["entrant_id"]: one.get("family") for one in stated}, manifest.families
+
+
+def _rubrics(config: Mapping[str, Any], manifest: TournamentManifest) -> Iterator[_Compared]:
+    yield "rubrics", list(config["rubrics"]), list(manifest.rubrics)
+
+
+def _mode(config: Mapping[str, Any], manifest: TournamentManifest) -> Iterator[_Compared]:
+    mode = config["modes"][manifest.mode]
+    judges = mode["judges"]
+    yield "judges", [one["name"] for one in judges], manifest.judges
+    yield "models of the judges", [one["model"] for one in judges], manifest.judge_models
+    families = {one["name"]: one.get("family") for one in judges}
+    yield "families of the judges", families, manifest.judge_families
+    yield "quorum", mode["quorum"], manifest.quorum
+    yield "seed of the mode", mode["seed"], manifest.pilot_seed
+    yield "limit_pairs", mode.get("limit_pairs", manifest.limit_pairs), manifest.limit_pairs
+    yield "sample_pairs", mode.get("sample_pairs"), manifest.sample_pairs
+
+
+def _methods(config: Mapping[str, Any], manifest: TournamentManifest) -> Iterator[_Compared]:
+    elo, ratings = config["elo"], config["ratings"]
+    yield "elo.n_perms", elo["n_perms"], manifest.n_perms
+    yield "elo.shuffle_seed", elo["shuffle_seed"], manifest.shuffle_seed
+    yield "elo.k_factor_sweep", list(elo["k_factor_sweep"]), manifest.k_sweep
+    yield "ratings.n_bootstraps", ratings["n_bootstraps"], manifest.n_bootstraps
+    inconsistent = ratings["inconsistent"]
+    parameters = RatingParameters(
+        lean=ratings["lean"],
+        inconsistent={"half": 0.5, "drop": None}.get(inconsistent, inconsistent),
+        n_bootstraps=ratings["n_bootstraps"],
+        seed=ratings["seed"],
+        initial_rating=elo["initial_rating"],
+        default_k=elo["default_k"],
+        n_perms=elo["n_perms"],
+        shuffle_seed=elo["shuffle_seed"],
+    )
+    bradley_terry, elo_method = rating_methods(parameters)
+    yield from _parameters("Bradley–Terry", parameters_of(bradley_terry), manifest.bradley_terry)
+    yield from _parameters("Elo", parameters_of(elo_method), manifest.elo)
+
+
+def _parameters(title: str, stated: Mapping[str, Any], used: Mapping[str, Any]) -> Iterator[_Compared]:
+    for name in dict.fromkeys((*stated, *used)):
+        yield f"{title}'s {name}", stated.get(name), used.get(name)
+
+
+def _overall(config: Mapping[str, Any], manifest: TournamentManifest) -> Iterator[_Compared]:
+    yield "anchors", len(config["anchors"]), len(manifest.anchors)
+    weights = dict.fromkeys(manifest.rubrics, 1.0) if manifest.anchors else {}
+    stated = config["overall"]
+    yield "overall", weights if stated is None else stated, manifest.overall
+
+
+#: Sections of the configuration, and the functions that compare them.
+_PARTS: Mapping[tuple[str, ...], Callable[[Mapping[str, Any], TournamentManifest], Iterator[_Compared]]] = {
+    ("entrants",): _entrants,
+    ("rubrics",): _rubrics,
+    ("modes",): _mode,
+    ("elo", "ratings"): _methods,
+    ("overall", "anchors"): _overall,
+}

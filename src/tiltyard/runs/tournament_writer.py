@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, TypedDict, TypeVar
+from typing import BinaryIO, TypedDict, TypeVar, cast
 
-from tiltyard.atomic_files import atomic_write, remove_drafts
+from tiltyard.atomic_files import atomic_write, refuse_unwritable, remove_drafts
 from tiltyard.core.battles import Battle
 from tiltyard.core.board import RatedGroup
 from tiltyard.core.judging.judged_question import JudgedQuestion
@@ -19,10 +19,8 @@ from tiltyard.files.battle_copy import copy_battles
 from tiltyard.files.column_parquet import write_columns
 from tiltyard.files.row_parquet import write_row_table
 from tiltyard.report.run_documents import CostsDocument, DiagnosticsDocument
-from tiltyard.report.verdict_browser import REPORT_DATA
-from tiltyard.report.verdict_parts import VerdictParts
+from tiltyard.report.verdict_parts import REPORT_DATA, VerdictParts
 from tiltyard.runs.dimension_ratings import rate_dimensions
-from tiltyard.runs.json_files import json_bytes, json_line, parse_document, write_bytes, write_lines
 from tiltyard.runs.judged_run import ATTEMPT_COLUMNS, JudgedRun
 from tiltyard.runs.manifest import (
     BATTLE_LINES,
@@ -34,9 +32,12 @@ from tiltyard.runs.manifest import (
     WINRATES,
     bytes_hash_line,
     file_hash,
+    json_bytes,
+    json_line,
+    parse_document,
+    write_bytes,
+    write_lines,
 )
-from tiltyard.runs.report_data import ReportDataWriter
-from tiltyard.runs.response_index import ResponseIndex, answers_of
 from tiltyard.runs.run_costs import costs_document, read_attempts
 from tiltyard.runs.run_folder import evaluated_models
 from tiltyard.runs.tournament_files import (
@@ -48,14 +49,18 @@ from tiltyard.runs.tournament_files import (
     MATCHES,
     PER_PERM,
     ComputedFiles,
+    ReportDataWriter,
     expected_files,
     rubric_file,
     verdict_file,
 )
 from tiltyard.runs.tournament_manifest import TournamentManifest, draft_manifest
-from tiltyard.runs.verdict_pass import HumanVotes, VerdictPass, as_anchor_battles
+from tiltyard.runs.verdict_pass import HumanVotes, ResponseIndex, VerdictPass, answers_of, as_anchor_battles
 from tiltyard.settings.regular_files import read_regular
 from tiltyard.settings.yaml_file import write_yaml
+
+_DRAFT_TEXTS = ("run_id", "started_at", "mode", "config_path")
+_Thing = TypeVar("_Thing", Answer, JudgedQuestion)
 
 
 class RunDraft(TypedDict):
@@ -70,23 +75,16 @@ class RunDraft(TypedDict):
     model: str | None
 
 
-_DRAFT_TEXTS = ("run_id", "started_at", "mode", "config_path")
-
-_Thing = TypeVar("_Thing", Answer, JudgedQuestion)
-
-
 def begin_folder(out: Path, run: JudgedRun) -> None:
     """Write the files that exist while judging is in progress: an unfinished manifest, matches, configuration.
 
     The manifest is written first, because it identifies the folder's run.
     """
-    try:
+    with refuse_unwritable(out):
         write_draft_manifest(out, run)
         _prepare(out, "matches", "verdicts")
         write_matches(out, run.matches)
         write_bytes(out / CONFIG, write_yaml(dict(run.config)).encode())
-    except OSError as error:
-        raise BadOption(f"cannot write {out}: {error.strerror or error}") from None
 
 
 def read_draft(folder: Path) -> RunDraft | None:
@@ -103,15 +101,7 @@ def read_draft(folder: Path) -> RunDraft | None:
         return None
     if not all(isinstance(found[name], str) for name in _DRAFT_TEXTS):
         return None
-    return RunDraft(
-        run_id=found["run_id"],
-        started_at=found["started_at"],
-        mode=found["mode"],
-        config_path=found["config_path"],
-        finished_at=found["finished_at"],
-        limit_pairs=found["limit_pairs"],
-        model=found["model"],
-    )
+    return cast("RunDraft", {name: found[name] for name in RunDraft.__required_keys__})
 
 
 def write_draft_manifest(out: Path, run: JudgedRun) -> None:
@@ -145,12 +135,10 @@ def write_judged_run(out: Path, run: JudgedRun) -> list[RatedGroup]:
         raise BadOption(
             "the run has no finished_at; the folder can be written only after judging has finished"
         )
-    try:
+    with refuse_unwritable(out):
         _prepare(out, "matches", "verdicts", "rubrics", REPORT_DATA)
         manifest, computed = _write_files(out, run)
         files = {name: file_hash(out / name) for name in expected_files(manifest)}
-    except OSError as error:
-        raise BadOption(f"cannot write {out}: {error.strerror or error}") from None
     _write_manifest(out, manifest.model_copy(update={"finished_at": run.finished_at, "files": files}))
     return list(computed.groups)
 

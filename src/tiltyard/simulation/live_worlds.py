@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -205,7 +206,7 @@ def draw_live_world(settings: LiveWorldSettings, rng: np.random.Generator) -> Li
         strength, by_category = (np.repeat(each[::2], 2, axis=0)[:m] for each in (strength, by_category))
     taste, apart = rng.normal(0.0, 1.0, (2, m, v))
     own = settings.own_taste * taste + math.sqrt(1.0 - settings.own_taste**2) * apart
-    shares = _falling(k, _CATEGORY_RATIO)
+    shares = _shares(_CATEGORY_RATIO ** np.arange(k))
     world = LiveWorld(
         settings=settings,
         models=tuple(f"model-{model:0{len(str(m - 1))}}" for model in range(m)),
@@ -216,7 +217,7 @@ def draw_live_world(settings: LiveWorldSettings, rng: np.random.Generator) -> Li
         own=settings.own_sd * own,
         voter_shares=_voter_shares(settings),
         habits=rng.dirichlet(_HABIT_WEIGHT * shares, v) if k > 1 else np.ones((v, 1)),
-        popular_shares=_zipf_shares(settings.popular, settings.zipf),
+        popular_shares=_shares(np.arange(1, settings.popular + 1) ** -settings.zipf),
     )
     return _levelled(world) if settings.equal else world
 
@@ -234,14 +235,8 @@ def _drawn(summed_shares: Floats, rng: np.random.Generator) -> int:
     return min(int(summed_shares.searchsorted(rng.random(), side="right")), len(summed_shares) - 1)
 
 
-def _falling(n: int, ratio: float) -> Floats:
-    shares = ratio ** np.arange(n)
-    return np.asarray(shares / shares.sum())
-
-
-def _zipf_shares(n: int, exponent: float) -> Floats:
-    shares = np.arange(1, n + 1) ** -exponent
-    return np.asarray(shares / shares.sum())
+def _shares(weights: npt.NDArray[np.floating[Any]]) -> Floats:
+    return np.asarray(weights / weights.sum())
 
 
 def _voter_shares(settings: LiveWorldSettings) -> Floats:

@@ -6,22 +6,25 @@ What an arena would show and do is compared with what is true in its world.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
 
 from tiltyard.core.board.cross_check import batch_ratings
 from tiltyard.core.board.settled_order import LIKE_THESE, settled_orders
-from tiltyard.core.policy.matchmaking.matchmaker import Choice
+from tiltyard.core.policy.matchmaking.eligible_pairs import draw_index
+from tiltyard.core.policy.matchmaking.matchmaker import Choice, choose
 from tiltyard.core.policy.state.events import NO_SESSION, Event, Events
-from tiltyard.core.policy.state.policy import Policy
+from tiltyard.core.policy.state.policy import Lane, Policy
 from tiltyard.core.policy.state.rating_fold import Rater, RaterSettings
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.evaluation import Evaluation, EvaluationHistory, evaluate
 from tiltyard.core.ratings.glicko2 import Glicko2
-from tiltyard.errors import BadOption
+from tiltyard.errors import BadOption, NoMatchup
 from tiltyard.simulation.arena_observers import (
     TOP_MODEL_COUNT,
     ExposureObserver,
@@ -30,9 +33,8 @@ from tiltyard.simulation.arena_observers import (
     batch_strengths,
     share_in_order,
 )
-from tiltyard.simulation.matchmakers import matchmaker_of
 from tiltyard.simulation.studies import Study
-from tiltyard.simulation.world_settings import WorldSettings, draw_world_of
+from tiltyard.simulation.worlds import WorldSettings, draw_world_of
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -43,6 +45,9 @@ FIRST_PLACE_SPAN_VOTES = (20_000, 25_000)
 _DAY_SECONDS = 86_400
 #: When simulated arenas open: the first of January 2024, a Monday, at midnight.
 _OPENING_SECONDS = 1_704_067_200
+
+#: Chooses the next matchup from a standing, a random generator and a voter's session.
+Matchmaker = Callable[[Standing, np.random.Generator, int], Choice]
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,9 +354,7 @@ ARENA: Study[SimulationSettings, SimulatedArenaResult] = Study(
     depends=(
         "tiltyard.core.battles",
         "tiltyard.simulation.simulated_arena",
-        "tiltyard.simulation.matchmakers",
         "tiltyard.simulation.arena_observers",
-        "tiltyard.simulation.world_settings",
         "tiltyard.simulation.worlds",
         "tiltyard.core.policy.matchmaking",
         "tiltyard.core.board.cross_check",
@@ -401,3 +404,92 @@ class _LoggedArena(SimulatedArena):
 
     def note(self, event: Event, **fields: int) -> None:
         self.rows.append({"event": event, **fields, "time": self.votes})
+
+
+def by_policy(standing: Standing, rng: np.random.Generator, session: int) -> Choice:
+    """The lanes and the fairness controller of the ranking policy."""
+    return choose(standing, rng, session=session)
+
+
+def by_v1(standing: Standing, rng: np.random.Generator, _session: int) -> Choice:
+    """A random prompt, and models weighted by how rarely they were shown."""
+    order = _at_least_two(standing)
+    weights = 1.0 / (1.0 + standing.shown[order, 0])
+    first = draw_index(weights, rng)
+    others = weights.copy()
+    others[first] = 0.0
+    second = draw_index(others, rng)
+    total, one, other = weights.sum(), weights[first], weights[second]
+    chance = one * other / total * (1.0 / (total - one) + 1.0 / (total - other))
+    prompt = _any_prompt(standing, rng)
+    return _chosen(
+        int(order[first]), int(order[second]), prompt, "v1", float(chance) / len(standing.prompts), rng
+    )
+
+
+def by_chance(standing: Standing, rng: np.random.Generator, _session: int) -> Choice:
+    """Any two models on any prompt."""
+    order = _at_least_two(standing)
+    one, other = rng.choice(order, 2, replace=False).tolist()
+    pairs = len(order) * (len(order) - 1) / 2
+    return _chosen(
+        one, other, _any_prompt(standing, rng), "uniform", 1.0 / pairs / len(standing.prompts), rng
+    )
+
+
+def by_nearest(standing: Standing, rng: np.random.Generator, _session: int) -> Choice:
+    """Any model, and one of its neighbours in the published order, on any prompt."""
+    order = _at_least_two(standing)
+    last = len(order) - 1
+    anchor = int(rng.integers(len(order)))
+    beside = [place for place in (anchor - 1, anchor + 1) if 0 <= place <= last]
+    place = beside[int(rng.integers(len(beside)))]
+    # The first and the last model have only one neighbour and always meet it.
+    ends = sum(2.0 if at in (0, last) else 1.0 for at in (anchor, place))
+    chance = ends / (2.0 * len(order)) / len(standing.prompts)
+    return _chosen(int(order[anchor]), int(order[place]), _any_prompt(standing, rng), "nearest", chance, rng)
+
+
+def by_thompson(standing: Standing, rng: np.random.Generator, _session: int) -> Choice:
+    """Thompson sampling: neighbours in an order drawn from the posterior of each model, on any prompt.
+
+    Each strength is drawn independently, normal with the standard error of online Bradley–Terry. The
+    propensity of a pair would need an integral that is not used here; it is NaN.
+    """
+    order = _at_least_two(standing)
+    strengths = standing.strengths
+    drawn = strengths.rating[order] + strengths.se[order] * rng.standard_normal(len(order))
+    place = int(rng.integers(len(order) - 1))
+    one, other = order[np.argsort(-drawn)[place : place + 2]].tolist()
+    return _chosen(one, other, _any_prompt(standing, rng), "thompson", math.nan, rng)
+
+
+#: Matchmakers by name.
+MATCHMAKERS: Mapping[str, Matchmaker] = MappingProxyType(
+    {"policy": by_policy, "v1": by_v1, "uniform": by_chance, "nearest": by_nearest, "thompson": by_thompson}
+)
+
+
+def matchmaker_of(name: str) -> Matchmaker:
+    """The matchmaker of this name."""
+    if name not in MATCHMAKERS:
+        raise BadOption(f"matchmaker is {name!r}; expected one of {', '.join(MATCHMAKERS)}")
+    return MATCHMAKERS[name]
+
+
+def _chosen(
+    one: int, other: int, prompt: int, reason: str, propensity: float, rng: np.random.Generator
+) -> Choice:
+    left, right = (one, other) if rng.random() < 0.5 else (other, one)
+    return Choice(left, right, prompt, Lane.EXPLORATION, Lane.EXPLORATION, reason, propensity)
+
+
+def _any_prompt(standing: Standing, rng: np.random.Generator) -> int:
+    return int(rng.integers(len(standing.prompts)))
+
+
+def _at_least_two(standing: Standing) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Enabled models in the published order."""
+    if standing.n_enabled < 2:
+        raise NoMatchup(f"{standing.n_enabled} models are enabled, and a matchup needs two: enable more")
+    return standing.order

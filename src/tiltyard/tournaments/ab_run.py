@@ -38,8 +38,8 @@ from tiltyard.runs.tournament_writer import read_run_documents
 from tiltyard.settings.prices import PriceEntry, format_dollars
 from tiltyard.settings.quick_tournament import QuickJudge, quick_document
 from tiltyard.settings.tournament_sections import PromptSelection
-from tiltyard.tournaments.plan_builder import make_plan
 from tiltyard.tournaments.quick_inputs import CONFIG_NAME, quick_folder, write_quick_inputs
+from tiltyard.tournaments.tournament_plan import make_plan
 from tiltyard.tournaments.tournament_run import (
     JudgedTournament,
     PreparedRun,

@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import ClassVar
 
+from tiltyard.atomic_files import refuse_unwritable
 from tiltyard.core.judging.matches import Prompt
 from tiltyard.core.judging.question import ChatPrompt
 from tiltyard.core.judging.verdict import QuestionState, VerdictForm
@@ -248,7 +249,7 @@ def _append(
     """Append the answers of one entrant to its file, in the order of the bank; yield the result of each prompt."""
     mine = (prompt for other, prompt in errands.open() if other is seat)
     kept = errands.kept[seat.name].truncated
-    try:
+    with refuse_unwritable(path):
         while together := list(islice(mine, _PROMPT_BATCH_COUNT)):
             keys = [errands.request(seat, prompt).key for prompt in together]
             replies = ledger.replies(keys)
@@ -270,8 +271,6 @@ def _append(
                 with path.open("a", encoding="utf-8", newline="\n") as file:
                     file.writelines(json.dumps(row) + "\n" for row in rows)
             yield from endings
-    except OSError as error:
-        raise BadOption(f"cannot write {path}: {error.strerror or error}") from None
 
 
 def _row(seat: EntrantSetup, prompt: Prompt, text: str, *, truncated: bool) -> dict[str, object]:

@@ -1,21 +1,29 @@
-"""Estimates the calls, cost and precision of a plan before anything is sent."""
+"""Estimates the calls, cost and precision of a plan before anything is sent; widths also from an earlier run."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from tiltyard.core.judging.power_analysis import ExpectedPrecision, expected_precision
+from tiltyard.core.judging.power_analysis import (
+    ExpectedPrecision,
+    detectable_difference,
+    expected_precision,
+    scale_pilot_width,
+)
 from tiltyard.core.judging.question import Question, build_chat_prompt
 from tiltyard.core.judging.verdict import QuestionState
-from tiltyard.errors import CannotRate, ProviderFault
+from tiltyard.errors import BrokenArtifact, CannotRate, ProviderFault
 from tiltyard.judges.judge_setup import JudgeSetup
 from tiltyard.judges.ledger import Ledger
 from tiltyard.judges.providers.provider import Usage
@@ -26,9 +34,15 @@ from tiltyard.judges.token_estimate import (
     expected_tokens,
     token_upper_bound,
 )
-from tiltyard.report.run_documents import CostRangeDocument, EstimateDocument, EstimateLineDocument
-from tiltyard.runs.money import dollars_text
+from tiltyard.report.run_documents import (
+    CostRangeDocument,
+    EstimateDocument,
+    EstimateLineDocument,
+    PilotForecast,
+)
+from tiltyard.runs.run_costs import dollars_text
 from tiltyard.settings.prices import ModelRetirement, price_option
+from tiltyard.settings.regular_files import read_regular
 from tiltyard.tournaments.tournament_plan import PlanDimension, TournamentPlan
 
 _QUESTION_BATCH_COUNT = 500
@@ -37,6 +51,8 @@ _QUESTION_BATCH_COUNT = 500
 _LOW_OUTPUT_TOKENS, _EXPECTED_OUTPUT_TOKENS, _EXPECTED_THINKING_TOKENS = 16, 250, 2000
 #: Requests per judge and dimension whose tokens the provider counts.
 _COUNTED_REQUESTS = 8
+
+WAYS = tuple((way, cache) for way in ("live", "batch") for cache in ("no cache hits", "cache hits"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +147,6 @@ class EstimateLine:
             "measured": self.measured,
             "usd": {f"{way}, {cache}": cost.to_dict() for (way, cache), cost in self.costs.items()},
         }
-
-
-WAYS = tuple((way, cache) for way in ("live", "batch") for cache in ("no cache hits", "cache hits"))
 
 
 @dataclass(frozen=True)
@@ -428,3 +441,49 @@ def _sample(plan: TournamentPlan, seat: JudgeSetup) -> Iterator[Question]:
         step = max(1, math.ceil(len(section.matches) / _COUNTED_REQUESTS))
         for match in section.matches[::step]:
             yield Question(seat.name, match.dimension, match.prompt_id, match.model_a, match.model_b)
+
+
+def pilot_expectation(folder: Path, planned: ExpectedPrecision | None) -> dict[str, PilotForecast]:
+    """By dimension: the pilot's mean half-width, scaled to the planned number of prompts.
+
+    ``detectable_difference`` assumes that the errors of two models are equal and independent: √2 times one
+    half-width.
+    """
+    if planned is None:
+        return {}
+    forecast: dict[str, PilotForecast] = {}
+    path = folder / "elo_ratings.json"
+    try:
+        for name, group in _groups(path).items():
+            interval = group["interval"]
+            widths = [
+                (entry["ci_high"] - entry["ci_low"]) / 2.0
+                for entry in group["ratings"]
+                if entry["ci_low"] is not None and entry["ci_high"] is not None
+            ]
+            if interval is None or not widths:
+                continue
+            if interval["clusters"] == "prompt" and interval["n_clusters"] > 1:
+                forecast[name] = _carried(sum(widths) / len(widths), interval["n_clusters"], planned.prompts)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise BrokenArtifact(f"{path}: not the ratings of a tournament") from None
+    return forecast
+
+
+def _carried(width: float, then: int, now: int) -> PilotForecast:
+    half_width = scale_pilot_width(width, then, now)
+    return {
+        "pilot_prompts": then,
+        "half_width": half_width,
+        "detectable": detectable_difference(2.0**0.5 * half_width, now),
+    }
+
+
+def _groups(path: Path) -> dict[str, Any]:
+    """The groups of an earlier run's ratings, as they stand in the file."""
+    try:
+        return dict(json.loads(read_regular(path))["groups"])
+    except FileNotFoundError:
+        raise BrokenArtifact(f"{path.parent} has no {path.name}: name the folder of a finished run") from None
+    except OSError as error:
+        raise BrokenArtifact(f"{path}: cannot be read: {error.strerror or error}") from None

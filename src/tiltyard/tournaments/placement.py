@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tiltyard.atomic_files import atomic_write
+from tiltyard.atomic_files import atomic_write, refuse_unwritable
 from tiltyard.core.judging.stable_ids import stable_id
 from tiltyard.errors import BadOption
 from tiltyard.files.answers import Answer, drop_replaced_answers, read_answers, write_answers
@@ -155,14 +155,12 @@ def _write_inputs(
         for one in opponents
     ]
     path = folder / "tournament.yaml"
-    try:
+    with refuse_unwritable(folder):
         folder.mkdir(parents=True, exist_ok=True)
         write_rows(folder / "prompts.jsonl", bank)
         write_answers(folder / "answers.jsonl", [*opponents, *mine])
         with atomic_write(str(path)) as file:
             file.write(write_yaml(dict(document)).encode())
-    except OSError as error:
-        raise BadOption(f"cannot write {folder}: {error.strerror or error}") from None
     return path
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tiltyard.atomic_files import refuse_unwritable
 from tiltyard.errors import BadOption
 from tiltyard.files.answers import SCORES_ONLY, Answer, drop_replaced_answers, open_answers, write_answers
 from tiltyard.files.battle_writer import write_rows
@@ -135,11 +136,9 @@ def write_quick_inputs(folder: Path, document: Mapping[str, Any], answers: Seque
 
 
 def _write_configuration(folder: Path, document: Mapping[str, Any], answers: Iterable[Answer]) -> None:
-    try:
+    with refuse_unwritable(folder):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / CONFIG_NAME).write_text(quick_yaml(document), encoding="utf-8")
-    except OSError as error:
-        raise BadOption(f"cannot write {folder}: {error.strerror or error}") from None
     write_rows(folder / _BANK_NAME, _bank(answers))
 
 

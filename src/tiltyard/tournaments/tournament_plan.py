@@ -1,4 +1,4 @@
-"""The plan of a run: all questions in canonical order, their requests, and the order of asking."""
+"""The plan of a run, and how it is built from a configuration: all questions in canonical order, their requests, and the order of asking."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
-from tiltyard.core.judging.canaries import match_questions, question_texts
-from tiltyard.core.judging.matches import Match, MatchList, Prompt
+import numpy as np
+
+from tiltyard.core.judging.canaries import CheckCounts, check_questions, match_questions, question_texts
+from tiltyard.core.judging.matches import Match, MatchList, Prompt, all_pairs, pilot_subset
+from tiltyard.core.judging.pair_spread import sample_pairs, spread_order
 from tiltyard.core.judging.question import (
     ChatPrompt,
     Question,
@@ -19,19 +22,66 @@ from tiltyard.core.judging.question import (
     QuestionTexts,
     build_chat_prompt,
 )
-from tiltyard.core.judging.question_context import context_texts, shared_context
+from tiltyard.core.judging.question_context import context_texts, image_urls, shared_context
 from tiltyard.core.judging.rubric import Rubric
+from tiltyard.errors import BadConfig
 from tiltyard.files.answers import Answer
 from tiltyard.jobs import Shard
 from tiltyard.judges.judge_setup import JudgeSetup
 from tiltyard.judges.requests import JudgeRequest, request_key
 from tiltyard.judges.token_estimate import IMAGE_TOKENS
-from tiltyard.tournaments.asking_order import AskingOrder
+from tiltyard.settings.tournament_config import RunMode, TournamentConfig
+from tiltyard.tournaments.inputs import TournamentInputs
 
 #: Length of a key.
 _KEY_BYTES = 32
 #: Matches that each judge is asked first, in both orders, as a trial.
 _TRIAL_MATCH_COUNT = 5
+
+
+class AskingOrder:
+    """Numbers the questions of all dimensions so that every beginning is spread evenly.
+
+    Each dimension, pair of models and prompt has about the same share of any first part. The questions of one match,
+    in both orders, are next to each other, so that an end leaves few matches half judged.
+    """
+
+    def __init__(self, matches: Sequence[Sequence[Match]], checks: Sequence[int], each: int) -> None:
+        """``matches`` and the number of ``checks`` by dimension; ``each`` is the number of questions of a match."""
+        #: Places of the matches of a dimension, in the order in which they are asked.
+        self.spread = [
+            spread_order([(one.prompt_id, one.model_a, one.model_b) for one in some]) for some in matches
+        ]
+        places, shares, sections, sizes = [], [], [], []
+        for section, (order, count) in enumerate(zip(self.spread, checks, strict=True)):
+            # Checks have places after the matches of their dimension.
+            for part, size in ((order, each), (len(order) + np.arange(count), 1)):
+                places.append(part)
+                shares.append((np.arange(len(part)) + 0.5) / max(len(part), 1))
+                sections.append(np.full(len(part), section))
+                sizes.append(np.full(len(part), size))
+        owners = np.concatenate(sections)
+        line = np.lexsort((owners, np.concatenate(shares)))
+        self._sections = owners[line].astype(np.int32)
+        self._places = np.concatenate(places)[line].astype(np.int32)
+        self._ends = np.cumsum(np.concatenate(sizes)[line])
+
+    def units(self, first: int, last: int) -> Iterator[tuple[int, int, int, int]]:
+        """The matches and checks that have the questions ``first`` (included) to ``last`` (excluded).
+
+        Of each, the dimension and place, and which of its own questions are in the range.
+        """
+        unit = int(np.searchsorted(self._ends, first, side="right"))
+        start = int(self._ends[unit - 1]) if unit else 0
+        while unit < len(self._ends) and start < last:
+            end = int(self._ends[unit])
+            yield (
+                int(self._sections[unit]),
+                int(self._places[unit]),
+                max(first - start, 0),
+                min(last, end) - start,
+            )
+            unit, start = unit + 1, end
 
 
 def cut_into_shards(length: int, run: str, generation: int, size: int) -> Iterator[Shard]:
@@ -254,3 +304,72 @@ class TournamentPlan:
             for match in section.matches:
                 yield [match.dimension, match.prompt_id, match.model_a, match.model_b]
             yield [question.id for question in section.checks]
+
+
+def select_prompts(bank: Sequence[Prompt], mode: RunMode) -> Sequence[Prompt]:
+    """The prompts of a mode: all, or a stratified sample; the whole bank if it is smaller than the sample."""
+    if mode.prompts.all:
+        return bank
+    if mode.prompts.sizes is not None:
+        return pilot_subset(bank, mode.prompts.sizes, mode.seed)
+    assert mode.prompts.n is not None
+    return pilot_subset(bank, min(mode.prompts.n, len(bank)), mode.seed)
+
+
+def make_plan(
+    config: TournamentConfig,
+    mode: RunMode,
+    inputs: TournamentInputs,
+    seats: Sequence[JudgeSetup],
+    around: str | None = None,
+) -> TournamentPlan:
+    """All pairs of entrants on all selected prompts in all dimensions, or a sample; or only the pairs of one model."""
+    prompts = select_prompts(inputs.bank, mode)
+    entrants = [one.entrant_id for one in config.entrants]
+    matches = all_pairs(prompts, entrants, config.dimensions, inputs.answers.keys(), mode.limit_pairs, around)
+    matches = sample_pairs(matches, mode.sample_pairs, mode.seed)
+    if not matches.matches:
+        raise BadConfig(
+            f"{config.path}: no two entrants have answered the same prompt; "
+            f"missing answers: {', '.join(f'{name} {n}' for name, n in matches.missing.items())}"
+        )
+    checks = CheckCounts(**config.checks.model_dump())
+    return plan_of_matches(prompts, inputs.answers, inputs.rubrics, matches, seats, checks)
+
+
+def plan_of_matches(
+    prompts: Sequence[Prompt],
+    answers: Mapping[tuple[str, str], Answer],
+    rubrics: Mapping[str, Rubric],
+    matches: MatchList,
+    seats: Sequence[JudgeSetup],
+    checks: CheckCounts,
+) -> TournamentPlan:
+    """A plan for exactly the given matches."""
+    names = [seat.name for seat in seats]
+    by_dimension: dict[str, list[Match]] = {name: [] for name in rubrics}
+    for match in matches.matches:
+        by_dimension[match.dimension].append(match)
+    shown = {
+        (model, match.prompt_id) for match in matches.matches for model in (match.model_a, match.model_b)
+    }
+    _check_images([answers[place] for place in sorted(shown)], seats)
+    responses = {place: answers[place].response for place in shown}
+    sections = [
+        PlanDimension(
+            rubric, by_dimension[name], check_questions(by_dimension[name], responses, names, checks)
+        )
+        for name, rubric in rubrics.items()
+    ]
+    return TournamentPlan(seats, prompts, {place: answers[place] for place in shown}, sections, matches)
+
+
+def _check_images(answers: Sequence[Answer], seats: Sequence[JudgeSetup]) -> None:
+    """Reject conversations with images for a judge that does not see them."""
+    blind = [seat.name for seat in seats if not seat.settings.images]
+    for answer in answers if blind else ():
+        if any(image_urls(message) for message in answer.messages):
+            raise BadConfig(
+                f"the conversation of prompt {answer.prompt_id} has an image, but the judge {blind[0]} is not said to see "
+                "images; set images: true for judges that do, or leave the prompt out of the bank"
+            )

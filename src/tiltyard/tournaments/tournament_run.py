@@ -5,22 +5,24 @@ from __future__ import annotations
 import json
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
+from tiltyard.atomic_files import refuse_unwritable
 from tiltyard.core.board import RatedGroup
 from tiltyard.core.judging.judged_question import JudgedQuestion
 from tiltyard.errors import BadOption, BrokenArtifact
 from tiltyard.files import open_battles
 from tiltyard.judges.judge_setup import JudgeSetup, judge_price, open_judges
 from tiltyard.judges.judging_run import JudgingDatabases, JudgingOutcome, RunProgress, run_judging
-from tiltyard.judges.ledger import Ledger
+from tiltyard.judges.ledger import Attempt, Ledger
 from tiltyard.judges.question_results import QuestionResults
-from tiltyard.runs.judged_run import JudgedRun
+from tiltyard.runs.judged_run import AttemptRow, JudgedRun
+from tiltyard.runs.run_costs import dollars_text
 from tiltyard.runs.tournament_files import CONFIG
 from tiltyard.runs.tournament_writer import begin_folder, read_draft, read_run_documents, write_judged_run
 from tiltyard.settings.environment import Environment, read_environment
@@ -33,12 +35,10 @@ from tiltyard.settings.prices import (
     to_picodollars,
 )
 from tiltyard.settings.tournament_config import RunMode, TournamentConfig, load_config, resolve_config
-from tiltyard.tournaments.attempt_rows import attempt_rows
 from tiltyard.tournaments.cost_estimate import PlanEstimate, estimate_plan
 from tiltyard.tournaments.inputs import TournamentInputs, load_inputs
-from tiltyard.tournaments.plan_builder import make_plan
 from tiltyard.tournaments.preflight import cached_forms, run_preflight
-from tiltyard.tournaments.tournament_plan import TournamentPlan
+from tiltyard.tournaments.tournament_plan import TournamentPlan, make_plan
 
 
 class RunObserver(Protocol):
@@ -418,7 +418,7 @@ def _stated_place(prepared: PreparedRun, output_dir: Path, ledger: Ledger) -> tu
 
 def _foreign(folder: Path) -> bool:
     """Whether a folder contains anything but temporary files of a killed run."""
-    with _writing(folder):
+    with refuse_unwritable(folder):
         return folder.exists() and (
             not folder.is_dir() or any(not path.name.endswith(".part") for path in folder.iterdir())
         )
@@ -433,14 +433,6 @@ def _new_folder(mode: str) -> Path:
 
 def _run_id() -> str:
     return uuid.uuid4().hex[:16]
-
-
-@contextmanager
-def _writing(out: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise BadOption(f"cannot write {out}: {error.strerror or error}") from None
 
 
 def _judged_run(
@@ -495,3 +487,34 @@ def _judged_run(
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def attempt_rows(attempts: Iterable[Attempt]) -> Iterator[AttemptRow]:
+    """The published form of the ledger's attempts."""
+    for one in attempts:
+        yield {
+            "attempt_id": one.attempt_id,
+            "question_id": one.question_id,
+            "request_key": one.request_key,
+            "ask": one.ask,
+            "judge_model": one.judge,
+            "dimension": one.dimension,
+            "mode": "live" if one.batch is None else "batch",
+            "batch_id": one.batch or None,
+            # Another worker is still waiting for it, or its batch was not collected.
+            "state": "in_flight" if one.state == "intent" else one.state,
+            "input_tokens": one.input_tokens,
+            "output_tokens": one.output_tokens,
+            "cache_write_tokens": one.cache_write_tokens,
+            "cache_read_tokens": one.cache_read_tokens,
+            "usd": None if one.cost is None else dollars_text(one.cost),
+            "reserved_usd": dollars_text(one.reserved),
+            "error": one.error,
+            "worker": one.worker,
+            "started_at": _moment(one.started_at),
+            "finished_at": None if one.finished_at is None else _moment(one.finished_at),
+        }
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, tz=UTC).isoformat(timespec="milliseconds")

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from tiltyard.arena.secret_keys import KEY_VARIABLE, open_keys
 from tiltyard.errors import TiltyardError
-from tiltyard.report.terminal_escape import escape_controls
+from tiltyard.report.escapes import escape_controls
 from tiltyard.settings.environment import Environment, read_environment
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.settings.sign_in_settings import read_sign_in

@@ -32,10 +32,17 @@ from tiltyard.core.battles.battle import Battle
 from tiltyard.core.battles.outcome import SPELLED, kind_of
 from tiltyard.files.battle_stream import Container, stream_battles
 from tiltyard.postgres.connections import connect
-from tiltyard.runs.json_files import json_bytes
-from tiltyard.runs.manifest import MANIFEST, MANIFEST_HASH, bytes_hash_line
-from tiltyard.runs.release_manifest import BOARD, ReleaseManifest, ReleaseTable, table_file
-from tiltyard.runs.tournament_documents import ZIP_EPOCH
+from tiltyard.runs.manifest import (
+    BOARD,
+    MANIFEST,
+    MANIFEST_HASH,
+    ReleaseManifest,
+    ReleaseTable,
+    bytes_hash_line,
+    json_bytes,
+    table_file,
+)
+from tiltyard.runs.tournament_files import ZIP_EPOCH
 
 __all__ = [
     "BattleRelease",

@@ -32,7 +32,7 @@ from tiltyard.files.read_limits import ARCHIVE_READ_BYTES
 from tiltyard.postgres.binaries import Binaries, find_pg_dump_folder, without_password
 from tiltyard.postgres.connections import connect, translate_errors
 from tiltyard.postgres.statements import bucket_statement, statement
-from tiltyard.runs.json_files import parse_document
+from tiltyard.runs.manifest import parse_document
 from tiltyard.settings.regular_files import open_regular, read_regular
 
 if TYPE_CHECKING:

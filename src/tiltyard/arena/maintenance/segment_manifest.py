@@ -17,8 +17,7 @@ from pydantic import AwareDatetime, Field, ValidationError
 
 from tiltyard.errors import BrokenArtifact, UnreadableFile
 from tiltyard.files.array_parquet import ArrayKind
-from tiltyard.runs.json_files import parse_document
-from tiltyard.runs.manifest import MANIFEST, ManifestModel, file_hash
+from tiltyard.runs.manifest import MANIFEST, ManifestModel, file_hash, parse_document
 from tiltyard.settings.regular_files import read_regular
 
 __all__ = [

@@ -35,8 +35,7 @@ from tiltyard.file_locks import lock_file
 from tiltyard.files.array_parquet import write_arrays
 from tiltyard.postgres.connections import connect, translate_errors
 from tiltyard.postgres.statements import statement
-from tiltyard.runs.json_files import json_bytes
-from tiltyard.runs.manifest import MANIFEST
+from tiltyard.runs.manifest import MANIFEST, json_bytes
 
 __all__ = ["MAX_SEGMENT_EVENTS", "SegmentArchive", "archive_log", "supersede_segments", "write_segment"]
 

@@ -25,8 +25,13 @@ from tiltyard.report.arena_charts import (
     drawing_version,
     page_spec,
 )
-from tiltyard.report.board_charts import HEATMAP_MODELS, charts_available
-from tiltyard.report.chart_theme import fit_to_phone, localise_spec, render_svg
+from tiltyard.report.board_charts import (
+    HEATMAP_MODELS,
+    charts_available,
+    fit_to_phone,
+    localise_spec,
+    render_svg,
+)
 from tiltyard.web.logs import log_failure
 from tiltyard.web.pages.board_data import (
     BoardPageData,

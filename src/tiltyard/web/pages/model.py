@@ -16,7 +16,7 @@ from tiltyard.arena.content.model_details import ModelDetails
 from tiltyard.caches import BoundedCache
 from tiltyard.compute_once import BoundedQueue, SingleFlight
 from tiltyard.errors import NotFound
-from tiltyard.report.chart_theme import ChartTheme, fit_to_phone, localise_spec, render_svg
+from tiltyard.report.board_charts import ChartTheme, fit_to_phone, localise_spec, render_svg
 from tiltyard.web.context import context_of
 from tiltyard.web.pages.board_data import model_details_of
 from tiltyard.web.pages.layout import localization_of, pages_of, send_page, theme_of

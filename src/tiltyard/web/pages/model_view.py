@@ -10,15 +10,14 @@ from typing import Any, Literal
 from tiltyard.arena.boards.model_profiles import ModelProfile, Opponent, PromptRecord
 from tiltyard.arena.boards.response_history import ResponseHistory
 from tiltyard.core.board.settled_order import LIKE_THESE
-from tiltyard.report.board_charts import Spec, charts_available
-from tiltyard.report.chart_theme import ChartTheme, Translate
-from tiltyard.report.model_charts import (
+from tiltyard.report.arena_charts import (
     OpponentScore,
     both_bad_chart,
     confidence_chart,
     coverage_chart,
     expected_chart,
 )
+from tiltyard.report.board_charts import ChartTheme, Spec, Translate, charts_available
 from tiltyard.web.pages import paths
 
 __all__ = [

@@ -1,14 +1,22 @@
-"""Charts of the validity report, by section, as Vega-Lite specs."""
+"""The validity report as Markdown, and as a self-contained page with its charts."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from tiltyard.core.policy.validity.report import ValidityReport
-from tiltyard.report.board_charts import ACCENT, Spec, chart_data, need_charts, spec_of, thin_evenly
-from tiltyard.report.report_parts import RULE_HEADS
-from tiltyard.report.terminal_escape import escape_controls
-from tiltyard.report.validity.serving_sections import by_deviation
+from tiltyard.report.board_charts import (
+    ACCENT,
+    Spec,
+    chart_data,
+    charts_available,
+    need_charts,
+    spec_of,
+    thin_evenly,
+)
+from tiltyard.report.escapes import escape_controls
+from tiltyard.report.report_parts import RULE_HEADS, Report, report_markdown, report_page
+from tiltyard.report.validity_sections import by_deviation, span_sentence, status_sentence, validity_sections
 
 _SOFT = "#9fb8c4"
 _WARN = "#c9822b"
@@ -17,6 +25,8 @@ _WIDTH_PIXELS = 620
 #: The largest number of models, or evaluations, that is readable.
 _MODEL_LIMIT = 40
 _EVALUATION_LIMIT = 160
+
+_FOOTER = "Every number here follows from the arena's log."
 
 
 def validity_charts(report: ValidityReport) -> dict[str, dict[str, Spec]]:
@@ -207,3 +217,19 @@ def _tight() -> Any:
     import altair as alt
 
     return alt.Scale(zero=False, nice=False)
+
+
+def validity_markdown(report: ValidityReport, *, title: str = "Validity report") -> str:
+    """The report as Markdown: the status first, then the findings, the rules, and everything else."""
+    return report_markdown(_told(report, title))
+
+
+def validity_page(report: ValidityReport, *, title: str = "Validity report") -> str:
+    """The report as a page with charts next to their tables."""
+    charts = validity_charts(report) if charts_available() else {}
+    return report_page(_told(report, title), charts, footer=_FOOTER)
+
+
+def _told(report: ValidityReport, title: str) -> Report:
+    lede = (status_sentence(report), span_sentence(report))
+    return Report(title, lede, validity_sections(report), report.findings)

@@ -19,7 +19,7 @@ from tiltyard.report.report_parts import (
     report_page,
     report_terminal,
 )
-from tiltyard.report.simulation.simulation_charts import (
+from tiltyard.report.simulation_charts import (
     DEVIATIONS,
     IN_ORDER,
     LANE_NAMES,

@@ -1,15 +1,20 @@
-"""Escapes text for Markdown."""
+"""Text from others, made safe for a terminal and for Markdown."""
 
 from __future__ import annotations
 
 import re
 
-from tiltyard.report.terminal_escape import escape_controls
-
 #: Characters with a meaning in Markdown. Those that a backslash does not escape in some dialects,
 #: and those that turn bare text into links, become entities.
 _ACTIVE = re.compile(r"[\\`*_{}\[\]#!]")
 _ENTITIES = re.compile(r"[<>&|~@$]|:(?=//)|(?<=www)\.", re.IGNORECASE)
+
+
+def escape_controls(text: str) -> str:
+    """Escape characters that control a terminal or change the text direction."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def markdown_text(value: str) -> str:

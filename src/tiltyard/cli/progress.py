@@ -1,19 +1,24 @@
-"""Progress of judge calls: a bar on a terminal, plain lines in a log."""
+"""Progress on standard error: of judging, of downloads, of reading battles and of simulations."""
 
 from __future__ import annotations
 
+import os
 import sys
 import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import typer
 
-from tiltyard.report.terminal_escape import escape_controls
-from tiltyard.settings.prices import format_dollars
+from tiltyard.fetch_listener import listen_to_fetches
+from tiltyard.report.escapes import escape_controls
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from tiltyard.judges.judging_run import RunProgress
 
 
@@ -63,7 +68,7 @@ class JudgingProgress:
     def _limit(self) -> str:
         if self._cap is None:
             return ""
-        return f", {format_dollars(self._spent)} of {format_dollars(self._cap)} spent"
+        return f", {_dollars(self._spent)} of {_dollars(self._cap)} spent"
 
     def _open_bar(self, calls: int) -> None:
         from rich.console import Console
@@ -96,11 +101,7 @@ class JudgingProgress:
     def _line(self, progress: RunProgress) -> str:
         states = ", ".join(f"{name} {progress.states[name]:,}" for name in _SHOWN if progress.states[name])
         spent = None if progress.spent is None else self._spent + progress.spent
-        money = (
-            format_dollars(spent)
-            if self._cap is None
-            else f"{format_dollars(spent)} of {format_dollars(self._cap)}"
-        )
+        money = _dollars(spent) if self._cap is None else f"{_dollars(spent)} of {_dollars(self._cap)}"
         return f"{states or 'none yet'}; {money}"
 
     def note(self, sentence: str) -> None:
@@ -129,7 +130,103 @@ class QuietProgress(JudgingProgress):
             super()._tell_begin(out, resumed)
 
 
+def _dollars(amount: int | None) -> str:
+    # Prices load pydantic, and every command loads this module.
+    from tiltyard.settings.prices import format_dollars
+
+    return format_dollars(amount)
+
+
 def _duration(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+class FetchProgress:
+    """A bar for each file of the web; huggingface_hub shows its own."""
+
+    def __init__(self) -> None:
+        self._bar: Progress | None = None
+
+    def receive(self, _name: str, size: int, total: int | None, /) -> None:
+        if not sys.stderr.isatty():
+            return
+        if self._bar is None:
+            from rich.console import Console
+            from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+            columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+            self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._bar.add_task("fetching", total=total)
+            self._bar.start()
+        self._bar.update(self._bar.task_ids[0], completed=size, total=total)
+
+    def finish(self, note: str, /) -> None:
+        self.stop()
+        typer.echo(escape_controls(note), err=True)
+
+    def stop(self) -> None:
+        """Remove the bar."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+
+@contextmanager
+def show_fetches() -> Iterator[None]:
+    """Show the downloads of a command. The hub's client asks for nothing else than these."""
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    if not sys.stderr.isatty():
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    shown = FetchProgress()
+    try:
+        with listen_to_fetches(shown):
+            yield
+    finally:
+        shown.stop()
+
+
+@contextmanager
+def show_read_progress(rows: Sequence[int | None]) -> Iterator[Callable[[int], None] | None]:
+    """Show how many battles have been read, then that they are being rated; only on a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    total = None if any(count is None for count in rows) else sum(count or 0 for count in rows)
+    with counting_bar() as bar:
+        task = bar.add_task("reading battles", total=total)
+
+        def read(count: int) -> None:
+            if count:
+                bar.advance(task, count)
+            else:
+                bar.update(task, description="rating", total=None)
+
+        yield read
+
+
+@contextmanager
+def simulation_progress() -> Iterator[Callable[[str, int, int], None]]:
+    """Show a progress bar on a terminal. On Ctrl-C, say that finished worlds are kept."""
+    try:
+        if not sys.stderr.isatty():
+            yield lambda _what, _done, _total: None
+            return
+        with counting_bar() as bar:
+            task = bar.add_task("simulating", total=None)
+            yield lambda what, done, total: bar.update(
+                task, description=f"simulating {what}", completed=done, total=total
+            )
+    except KeyboardInterrupt:
+        typer.echo("Finished results are kept: run the same command to resume.", err=True)
+        raise
+
+
+def counting_bar() -> Progress:
+    """A bar on standard error, which goes when it is done."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=Console(stderr=True), transient=True)

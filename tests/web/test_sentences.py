@@ -11,7 +11,7 @@ from babel import Locale
 from babel.messages.pofile import read_po
 
 from tiltyard.core.battles import Kind
-from tiltyard.core.board.arena_advice import ARENA_ADVICE
+from tiltyard.core.board.cross_check import ARENA_ADVICE
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.state.strengths import Strengths

@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tiltyard.core.board.baseline_win_rates import BaselineRow, BaselineRule, BaselineWinRates
+from tiltyard.core.board.win_rates import BaselineRow, BaselineRule, BaselineWinRates
 from tiltyard.report.html_parts import section_html, table_html, text_html
 from tiltyard.report.terminal_escape import escape_controls
 

@@ -12,7 +12,7 @@ from typing import Any
 from tiltyard.core.battles import BattleBatch, Table, TableBuilder
 from tiltyard.core.battles.battle import JUDGMENT_WEIGHT
 from tiltyard.core.board import RatedGroup, make_board
-from tiltyard.core.board.baseline_win_rates import (
+from tiltyard.core.board.win_rates import (
     LENGTHS,
     BaselineChoice,
     BaselineRule,

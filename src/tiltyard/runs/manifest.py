@@ -14,8 +14,8 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from tiltyard.core.board.baseline_win_rates import BaselineChoice, BaselineRule
 from tiltyard.core.board.board_rows import parameters_of
+from tiltyard.core.board.win_rates import BaselineChoice, BaselineRule
 from tiltyard.errors import BrokenArtifact, InputError, UnreadableFile
 from tiltyard.files.battle_source import BattleSource
 from tiltyard.runs.battle_rating import RateSettings, method_of

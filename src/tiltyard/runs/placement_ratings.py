@@ -8,7 +8,7 @@ from dataclasses import replace
 from tiltyard.core.battles import Battle, Table
 from tiltyard.core.board import RatedGroup, Row, make_board
 from tiltyard.core.board.board_rows import PlacedModel, placed_board
-from tiltyard.core.judging.match_battles import panel_name
+from tiltyard.core.judging.reconciliation import panel_name
 from tiltyard.core.ratings import BradleyTerry, Finding
 from tiltyard.core.ratings.judge_placement import place_by_judge
 from tiltyard.files import BattleSource

@@ -11,7 +11,7 @@ from tiltyard.core.battles import Battle
 from tiltyard.core.judging.diagnostics import ResponseTraits
 from tiltyard.core.judging.matches import Prompt
 from tiltyard.core.judging.question import Question
-from tiltyard.core.judging.steering_attempts import SteeringKind, find_steering
+from tiltyard.core.judging.untrusted_text import SteeringKind, find_steering
 from tiltyard.errors import UnreadableFile
 from tiltyard.files.answers import Answer
 from tiltyard.files.canonical_columns import STYLE

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from tiltyard.core.judging.matches import Match
-from tiltyard.core.judging.pair_spread import spread_order
+from tiltyard.core.judging.matches import Match, spread_order
 
 __all__ = ["AskingOrder"]
 

@@ -17,10 +17,10 @@ from tiltyard.core.judging.question import (
     Question,
     QuestionPurpose,
     QuestionTexts,
+    Rubric,
     build_chat_prompt,
 )
 from tiltyard.core.judging.question_context import context_texts, shared_context
-from tiltyard.core.judging.rubric import Rubric
 from tiltyard.files.answers import Answer
 from tiltyard.jobs import Shard
 from tiltyard.judges.judge_setup import JudgeSetup

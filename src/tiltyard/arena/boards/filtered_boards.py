@@ -26,7 +26,7 @@ from tiltyard.core.board.document import (
     with_published_numbers,
 )
 from tiltyard.core.board.win_rates import PairScore
-from tiltyard.core.live.free_prompts import free_prompt_name
+from tiltyard.core.live.prompt_texts import free_prompt_name
 from tiltyard.core.policy.state.events import NO_FREE_PROMPT, NO_SESSION, Event, Events
 from tiltyard.core.policy.state.rating_fold import Rater
 from tiltyard.core.policy.state.standing import Standing

@@ -21,8 +21,8 @@ from tiltyard.core.policy.validity.rules import float_or_none
 from tiltyard.core.ratings import BradleyTerry, Interval
 from tiltyard.core.ratings.findings import MIN_DOF, Finding
 from tiltyard.core.ratings.ranks import rank_models, tiers_of
+from tiltyard.core.ratings.result import Uncertainty
 from tiltyard.core.ratings.sentences import first_of
-from tiltyard.core.ratings.uncertainty import Uncertainty
 from tiltyard.errors import BadOption
 
 Floats = npt.NDArray[np.float64]

@@ -22,6 +22,7 @@ from scipy.special import expit
 from tiltyard.core.battles import CodedBattles, Kind, Table
 from tiltyard.core.battles.battle import JUDGMENT_WEIGHT
 from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys
+from tiltyard.core.judging.proportions import wilson_interval
 from tiltyard.core.ratings import BradleyTerry, RatingMethod
 from tiltyard.core.ratings.findings import MIN_DOF, Finding
 from tiltyard.core.ratings.group_fit import fit_groups, fit_with_style
@@ -39,7 +40,6 @@ from tiltyard.core.ratings.variance import (
     critical_value,
 )
 from tiltyard.core.ratings.weight_limits import limit_shares
-from tiltyard.core.ratings.wilson_interval import wilson_interval
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -13,8 +13,7 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.core.judging.pair_spread import spread_order
-from tiltyard.core.judging.stable_ids import stable_id
+from tiltyard.core.judging.matches import spread_order, stable_id
 from tiltyard.errors import BadOption
 
 __all__ = [

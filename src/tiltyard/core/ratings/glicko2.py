@@ -17,9 +17,8 @@ from tiltyard.core.ratings.groups import data_findings, disconnected_finding, nu
 from tiltyard.core.ratings.kernels.exponential import exp
 from tiltyard.core.ratings.kernels.glicko2 import fold_votes
 from tiltyard.core.ratings.pairs import count_records, score_pairs
-from tiltyard.core.ratings.parameter_checks import require_above_zero, require_at_least
 from tiltyard.core.ratings.result import Ratings
-from tiltyard.core.ratings.scoring import Scoring
+from tiltyard.core.ratings.scoring import Scoring, require_above_zero, require_at_least
 from tiltyard.errors import CannotRate
 
 __all__ = ["GLICKO_POINTS", "Glicko2", "Glicko2State", "Glicko2Values", "rate_period"]

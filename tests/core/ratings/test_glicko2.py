@@ -1,4 +1,5 @@
 import json
+import math
 from datetime import datetime
 from itertools import pairwise
 
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from support.worlds import drawn, names, rows, table, told
 from tiltyard.core.battles import Kind
-from tiltyard.core.ratings import Glicko2, Glicko2State, rate_period
+from tiltyard.core.ratings import Glicko2, Glicko2State
 from tiltyard.core.ratings.kernels.glicko2 import fold_votes
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.errors import BadOption, CannotRate
@@ -17,6 +18,65 @@ from tiltyard.errors import BadOption, CannotRate
 POINTS = 173.7178
 PLAIN = Glicko2(kernel="plain")
 TEXTBOOK = Glicko2(initial_volatility=0.06, kernel="plain")
+
+
+def rate_period(
+    rating,
+    rd,
+    volatility,
+    opponents,
+    *,
+    tau=0.5,
+    start=1500.0,
+):
+    """One model's rating period with any number of games, as described in the paper.
+
+    ``opponents`` are (rating, RD, score). Returns rating, RD and volatility. Steps are those of
+    Glickman (2013); step 5 is his Illinois iteration. `Glicko2` is the case of one game per period.
+    """
+    mu, phi = (rating - start) / POINTS, rd / POINTS
+    precision = gain = 0.0
+    for other, other_rd, score in opponents:
+        phi_j = other_rd / POINTS
+        g = 1.0 / math.sqrt(1.0 + 3.0 * phi_j**2 / math.pi**2)
+        e = 1.0 / (1.0 + math.exp(-g * (mu - (other - start) / POINTS)))
+        precision += g * g * e * (1.0 - e)
+        gain += g * (score - e)
+    if not opponents:
+        return rating, math.sqrt(phi**2 + volatility**2) * POINTS, volatility
+    v = 1.0 / precision
+    sigma = root_of_volatility(v * gain, phi, v, volatility, tau)
+    phi_new = 1.0 / math.sqrt(1.0 / (phi**2 + sigma**2) + 1.0 / v)
+    return (mu + phi_new**2 * gain) * POINTS + start, phi_new * POINTS, sigma
+
+
+def root_of_volatility(delta, phi, v, sigma, tau):
+    """Step 5: the root of f by the Illinois form of false position."""
+    anchor = math.log(sigma**2)
+
+    def f(x):
+        ex = math.exp(x)
+        d = phi**2 + v + ex
+        return ex * (delta**2 - d) / (2.0 * d**2) - (x - anchor) / tau**2
+
+    low = anchor
+    if delta**2 > phi**2 + v:
+        high = math.log(delta**2 - phi**2 - v)
+    else:
+        steps = 1
+        while f(anchor - steps * tau) < 0:
+            steps += 1
+        high = anchor - steps * tau
+    f_low, f_high = f(low), f(high)
+    while abs(high - low) > 1e-9:
+        middle = low + (low - high) * f_low / (f_high - f_low)
+        f_middle = f(middle)
+        if f_middle * f_high <= 0:
+            low, f_low = high, f_high
+        else:
+            f_low /= 2.0
+        high, f_high = middle, f_middle
+    return math.exp(low / 2.0)
 
 
 def test_the_example_of_the_paper():

@@ -2,101 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypedDict
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.compiled_kernels import Kernel, KernelChoice, choose_kernel, compile_kernel
+from tiltyard.compiled_kernels import KernelChoice, choose_kernel, compile_kernel
 from tiltyard.core.battles import CodedBattles, Table
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.core.ratings.groups import data_findings, disconnected_finding, numbered_groups
 from tiltyard.core.ratings.kernels.exponential import exp
-from tiltyard.core.ratings.kernels.glicko2 import fold_votes
+from tiltyard.core.ratings.kernels.glicko2 import GLICKO_POINTS, Glicko2State, fold_votes
 from tiltyard.core.ratings.pairs import count_records, score_pairs
 from tiltyard.core.ratings.result import Ratings
 from tiltyard.core.ratings.scoring import Scoring, require_above_zero, require_at_least
 from tiltyard.errors import CannotRate
 
-__all__ = ["GLICKO_POINTS", "Glicko2", "Glicko2State", "Glicko2Values", "rate_period"]
-
 Floats = npt.NDArray[np.float64]
-
-#: Rating points per unit of the Glicko-2 scale (step 2 of the paper).
-GLICKO_POINTS = 173.7178
-
-
-class Glicko2Values(TypedDict):
-    """A state as JSON has it."""
-
-    models: list[str]
-    mu: list[float]
-    phi2: list[float]
-    sigma2: list[float]
-    start: float
-    votes: int
-    kernel: Kernel
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Glicko2State:
-    """A checkpoint: everything needed to resume.
-
-    μ, φ² and σ² are stored unrounded, so that a fold that is saved and resumed gives bit for bit the
-    same result as an uninterrupted one. Ratings in points are derived.
-    """
-
-    models: tuple[str, ...]
-    mu: Floats
-    phi2: Floats
-    sigma2: Floats
-    #: The rating at μ = 0.
-    start: float
-    votes: int
-    kernel: Kernel
-
-    @property
-    def rating(self) -> Floats:
-        return self.start + GLICKO_POINTS * self.mu
-
-    @property
-    def rd(self) -> Floats:
-        return GLICKO_POINTS * np.sqrt(self.phi2)
-
-    @property
-    def volatility(self) -> Floats:
-        return np.sqrt(self.sigma2)
-
-    def conservative(self) -> Floats:
-        """Rating minus two RD, by which the ranking policy sorts."""
-        return self.rating - 2.0 * self.rd
-
-    def to_dict(self) -> Glicko2Values:
-        """Plain values that JSON preserves exactly."""
-        return {
-            "models": list(self.models),
-            "mu": self.mu.tolist(),
-            "phi2": self.phi2.tolist(),
-            "sigma2": self.sigma2.tolist(),
-            "start": self.start,
-            "votes": self.votes,
-            "kernel": self.kernel,
-        }
-
-    @classmethod
-    def from_dict(cls, saved: Glicko2Values) -> Glicko2State:
-        return cls(
-            models=tuple(saved["models"]),
-            mu=np.array(saved["mu"], dtype=np.float64),
-            phi2=np.array(saved["phi2"], dtype=np.float64),
-            sigma2=np.array(saved["sigma2"], dtype=np.float64),
-            start=float(saved["start"]),
-            votes=int(saved["votes"]),
-            kernel=saved["kernel"],
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,62 +112,3 @@ class Glicko2:
 def _square(x: float) -> float:
     """A product, which is rounded alike everywhere; the last bit of a power is the library's."""
     return x * x
-
-
-def rate_period(
-    rating: float,
-    rd: float,
-    volatility: float,
-    opponents: Sequence[tuple[float, float, float]],
-    *,
-    tau: float = 0.5,
-    start: float = 1500.0,
-) -> tuple[float, float, float]:
-    """One model's rating period with any number of games, as described in the paper.
-
-    ``opponents`` are (rating, RD, score). Returns rating, RD and volatility. Steps are those of
-    Glickman (2013); step 5 is his Illinois iteration. `Glicko2` is the case of one game per period.
-    """
-    mu, phi = (rating - start) / GLICKO_POINTS, rd / GLICKO_POINTS
-    precision = gain = 0.0
-    for other, other_rd, score in opponents:
-        phi_j = other_rd / GLICKO_POINTS
-        g = 1.0 / math.sqrt(1.0 + 3.0 * phi_j**2 / math.pi**2)
-        e = 1.0 / (1.0 + math.exp(-g * (mu - (other - start) / GLICKO_POINTS)))
-        precision += g * g * e * (1.0 - e)
-        gain += g * (score - e)
-    if not opponents:
-        return rating, math.sqrt(phi**2 + volatility**2) * GLICKO_POINTS, volatility
-    v = 1.0 / precision
-    sigma = _volatility(v * gain, phi, v, volatility, tau)
-    phi_new = 1.0 / math.sqrt(1.0 / (phi**2 + sigma**2) + 1.0 / v)
-    return (mu + phi_new**2 * gain) * GLICKO_POINTS + start, phi_new * GLICKO_POINTS, sigma
-
-
-def _volatility(delta: float, phi: float, v: float, sigma: float, tau: float) -> float:
-    """Step 5: the root of f by the Illinois form of false position."""
-    anchor = math.log(sigma**2)
-
-    def f(x: float) -> float:
-        ex = math.exp(x)
-        d = phi**2 + v + ex
-        return ex * (delta**2 - d) / (2.0 * d**2) - (x - anchor) / tau**2
-
-    low = anchor
-    if delta**2 > phi**2 + v:
-        high = math.log(delta**2 - phi**2 - v)
-    else:
-        steps = 1
-        while f(anchor - steps * tau) < 0:
-            steps += 1
-        high = anchor - steps * tau
-    f_low, f_high = f(low), f(high)
-    while abs(high - low) > 1e-9:
-        middle = low + (low - high) * f_low / (f_high - f_low)
-        f_middle = f(middle)
-        if f_middle * f_high <= 0:
-            low, f_low = high, f_high
-        else:
-            f_low /= 2.0
-        high, f_high = middle, f_middle
-    return math.exp(low / 2.0)

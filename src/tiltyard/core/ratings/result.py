@@ -5,17 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict
+from typing import Any, Protocol, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
 from tiltyard.core.battles import Table
 from tiltyard.core.ratings.findings import Finding
+from tiltyard.core.ratings.kernels.glicko2 import Glicko2State
 from tiltyard.core.ratings.pairs import BattleRecord
-
-if TYPE_CHECKING:
-    from tiltyard.core.ratings.glicko2 import Glicko2State
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 from tiltyard.core.judging.matches import Match, stable_id
 from tiltyard.core.judging.question import Question, QuestionPurpose, QuestionTexts
 
-__all__ = ["CheckCounts", "check_questions", "match_questions", "question_texts"]
-
 #: A response this short is neither truncated nor shuffled.
 _MIN_RESPONSE_CHARACTERS = 40
 #: Fewer words than this are not worth shuffling.

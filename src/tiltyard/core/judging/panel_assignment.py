@@ -16,15 +16,6 @@ import numpy.typing as npt
 from tiltyard.core.judging.matches import spread_order, stable_id
 from tiltyard.errors import BadOption
 
-__all__ = [
-    "PANEL_ITEM_LIMIT",
-    "PANEL_RATER_LIMIT",
-    "PanelItem",
-    "PanelTask",
-    "assign_items",
-    "list_panel_items",
-]
-
 Ints = npt.NDArray[np.int64]
 
 PANEL_RATER_LIMIT = 100

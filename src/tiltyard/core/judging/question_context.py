@@ -9,17 +9,6 @@ from dataclasses import dataclass
 
 from tiltyard.core.judging.conversation import Message
 
-__all__ = [
-    "TRACE_CHARACTERS",
-    "AnswerContext",
-    "ContextBlock",
-    "QuestionContext",
-    "context_texts",
-    "folded_steps",
-    "image_urls",
-    "shared_context",
-]
-
 #: The characters of the steps of one response that are shown.
 TRACE_CHARACTERS = 20_000
 #: A step is not cut shorter than this; if that is too much, steps in the middle are left out.

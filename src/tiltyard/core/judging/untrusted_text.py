@@ -17,17 +17,6 @@ import string
 import unicodedata
 from dataclasses import dataclass
 
-__all__ = [
-    "QUOTED",
-    "SteeringKind",
-    "find_steering",
-    "mark_context_imitations",
-    "mark_imitations",
-    "replace_surrogates",
-    "reveal_disguises",
-]
-
-
 #: The mark of an imitation inside a quoted text.
 QUOTED = "(quoted)"
 

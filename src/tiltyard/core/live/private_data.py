@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator
 from types import MappingProxyType
 from typing import Literal, get_args
 
-__all__ = ["PRIVATE_DATA_KINDS", "PrivateDataKind", "find_private_data"]
-
 PrivateDataKind = Literal["e-mail", "phone", "card", "key", "iban", "ip-address"]
 PRIVATE_DATA_KINDS: tuple[PrivateDataKind, ...] = get_args(PrivateDataKind)
 

@@ -20,9 +20,6 @@ from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.core.ratings.variance import ZERO_VARIANCE_TOLERANCE, critical_value
 from tiltyard.errors import BadOption, CannotRate
 
-__all__ = ["Comparison", "compare_models"]
-
-
 #: Findings that explain why two models cannot be compared.
 _REASONS = frozenset(
     {"disconnected", "interval-withheld", "only-wins", "only-loses", "one-sided", "unrated", "no-spread"}

@@ -35,8 +35,6 @@ from tiltyard.core.ratings.variance import (
 )
 from tiltyard.errors import BadOption
 
-__all__ = ["Elo"]
-
 #: If a prompt or voter has more than this share of the battles, replicates do not show how uncertain ratings are.
 _LARGEST_SHARE = 0.1
 #: Bootstrap replicates that are played in parallel in NumPy.

@@ -20,8 +20,6 @@ from tiltyard.core.ratings.groups import comparable_groups
 from tiltyard.core.ratings.pairs import PairScores, score_pairs
 from tiltyard.core.ratings.scoring import Scoring
 
-__all__ = ["Flip", "votes_to_flip"]
-
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 

@@ -15,8 +15,6 @@ from scipy.special import stdtrit
 
 from tiltyard.errors import BadOption
 
-__all__ = ["ABDecision", "PairedDifference", "decide", "paired_difference", "prompts_needed"]
-
 Floats = npt.NDArray[np.float64]
 
 #: A sequence says nothing before so many prompts.

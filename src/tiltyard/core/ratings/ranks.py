@@ -12,8 +12,6 @@ from tiltyard.core.ratings.findings import MIN_DOF
 from tiltyard.core.ratings.result import Ratings
 from tiltyard.core.ratings.variance import ZERO_VARIANCE_TOLERANCE
 
-__all__ = ["Ranks", "close_order", "rank_models", "tier_numbers", "tiers_of"]
-
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]

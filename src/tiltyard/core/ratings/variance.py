@@ -31,21 +31,6 @@ from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.core.ratings.sentences import first_of
 from tiltyard.errors import BadOption, CannotRate
 
-__all__ = [
-    "ZERO_VARIANCE_TOLERANCE",
-    "ClusterChoice",
-    "Clustering",
-    "VarianceEstimate",
-    "choose_clusters",
-    "clustered_variance",
-    "critical_value",
-    "dof_findings",
-    "prompt_findings",
-    "rating_variance",
-    "these_prompts_interval",
-    "unknown_variance",
-]
-
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 

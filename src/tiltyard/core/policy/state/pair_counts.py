@@ -17,8 +17,6 @@ import numpy.typing as npt
 
 from tiltyard.core.policy.state.policy import Policy
 
-__all__ = ["FREE_PROMPT_LIMIT", "PairCells", "PairCounts", "pair_key", "unpack_pair_key"]
-
 Ints = npt.NDArray[np.int64]
 Counts = npt.NDArray[np.uint32]
 

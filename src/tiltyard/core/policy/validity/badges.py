@@ -25,8 +25,6 @@ from tiltyard.core.policy.validity.vote_forecast import (
     votes_to_rd,
 )
 
-__all__ = ["Badge", "BadgeCard", "badge_from_rules", "badge_of", "established_rules", "stable_rules"]
-
 
 class Badge(enum.StrEnum):
     """From least to most settled."""

@@ -16,8 +16,6 @@ from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.publication import publication_rules
 from tiltyard.core.policy.validity.rules import Rule
 
-__all__ = ["ConfidencePoint", "Evaluation", "EvaluationHistory", "evaluate"]
-
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 

@@ -26,8 +26,6 @@ from tiltyard.core.policy.validity.vote_forecast import (
 )
 from tiltyard.core.ratings.sentences import Values, first_of
 
-__all__ = ["pairs_needed", "publication_rules", "top_coverage_rule", "top_pairs_rule", "top_rd_rule"]
-
 Ints = npt.NDArray[np.int64]
 
 

@@ -20,15 +20,6 @@ from tiltyard.core.policy.validity.rules import FREE_PROMPTS_CASE
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.core.ratings.sentences import first_of
 
-__all__ = [
-    "MIN_RECENT_VOTES",
-    "BothBadQuality",
-    "flagged_models",
-    "flagged_prompts",
-    "model_quality",
-    "quality_findings",
-]
-
 Ints = npt.NDArray[np.int64]
 
 #: Fewer recent votes than this raise no finding. Where one vote in 14 is both_bad, a quarter of

@@ -14,17 +14,6 @@ import numpy.typing as npt
 from tiltyard.core.policy.state.prompt_cells import BOTH_BAD, BOTH_BAD_FLAG_OFFSET, LOSS, TIE, WIN
 from tiltyard.core.policy.state.standing import Standing
 
-__all__ = [
-    "RecentForm",
-    "VoteRecord",
-    "average_score",
-    "expected_scores",
-    "prompt_result_spread",
-    "prompt_results",
-    "recent_form",
-    "vote_record",
-]
-
 Floats = npt.NDArray[np.float64]
 
 #: Votes on a prompt from which a mean result there counts.

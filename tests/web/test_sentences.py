@@ -15,8 +15,7 @@ from tiltyard.core.board.cross_check import ARENA_ADVICE
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.state.strengths import Strengths
-from tiltyard.core.policy.validity.badges import established_rules, stable_rules
-from tiltyard.core.policy.validity.publication import publication_rules
+from tiltyard.core.policy.validity.publication import established_rules, publication_rules, stable_rules
 from tiltyard.core.policy.validity.rules import RULES
 from tiltyard.core.ratings import Finding
 from tiltyard.core.ratings.finding_templates import FINDINGS

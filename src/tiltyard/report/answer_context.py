@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import NamedTuple
 
-from tiltyard.core.judging.question_context import ContextBlock, shared_context
+from tiltyard.core.judging.conversation import ContextBlock, shared_context
 from tiltyard.files.answers import Answer
 
 __all__ = ["ContextText", "context_of", "split_shared"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tiltyard.core.board import Board, RatedGroup, Row
-from tiltyard.core.ratings.flips import Flip
+from tiltyard.core.ratings.ranks import Flip
 from tiltyard.report.terminal_escape import escape_controls
 
 __all__ = [

@@ -23,8 +23,7 @@ from tiltyard.core.board.win_rates import (
 )
 from tiltyard.core.ratings import BradleyTerry, Elo, Glicko2, RatingMethod, Ratings
 from tiltyard.core.ratings.fit_check import check_fit, predict_ahead
-from tiltyard.core.ratings.flips import votes_to_flip
-from tiltyard.core.ratings.ranks import rank_models
+from tiltyard.core.ratings.ranks import rank_models, votes_to_flip
 from tiltyard.errors import BadOption, CannotRate
 from tiltyard.files import BattleSource
 from tiltyard.files.battle_source import open_path, require_column

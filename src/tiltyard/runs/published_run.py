@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from tiltyard.core.ratings.comparison import ABDecision, decide
 from tiltyard.core.ratings.findings import Finding
-from tiltyard.core.ratings.paired_difference import ABDecision, decide
 from tiltyard.errors import BrokenArtifact
 from tiltyard.files import BattleSource, open_battles
 from tiltyard.files.canonical_columns import EXTRA_JSON

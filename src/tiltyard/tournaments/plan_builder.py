@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tiltyard.core.judging.canaries import CheckCounts, check_questions
+from tiltyard.core.judging.conversation import image_urls
 from tiltyard.core.judging.matches import Match, MatchList, Prompt, all_pairs, pilot_subset, sample_pairs
 from tiltyard.core.judging.question import Rubric
-from tiltyard.core.judging.question_context import image_urls
 from tiltyard.errors import BadConfig
 from tiltyard.files.answers import Answer
 from tiltyard.judges.judge_setup import JudgeSetup

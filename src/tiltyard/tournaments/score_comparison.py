@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tiltyard.core.ratings.paired_difference import (
+from tiltyard.core.ratings.comparison import (
     ABDecision,
     PairedDifference,
     decide,

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any
 
 from tiltyard.core.judging.canaries import match_questions, question_texts
+from tiltyard.core.judging.conversation import context_texts, shared_context
 from tiltyard.core.judging.matches import Match, MatchList, Prompt
 from tiltyard.core.judging.question import (
     ChatPrompt,
@@ -20,7 +21,6 @@ from tiltyard.core.judging.question import (
     Rubric,
     build_chat_prompt,
 )
-from tiltyard.core.judging.question_context import context_texts, shared_context
 from tiltyard.files.answers import Answer
 from tiltyard.jobs import Shard
 from tiltyard.judges.judge_setup import JudgeSetup

@@ -11,10 +11,9 @@ from tiltyard.core.battles import Table
 from tiltyard.core.board.win_rates import BASELINE_COLUMNS, BaselineWinRates, scoring_of
 from tiltyard.core.ratings import Finding, RatingMethod, Ratings
 from tiltyard.core.ratings.fit_check import FitCheck, Prediction
-from tiltyard.core.ratings.flips import Flip
 from tiltyard.core.ratings.judge_placement import JudgePlacement, PlacementLabel
 from tiltyard.core.ratings.pairs import count_records
-from tiltyard.core.ratings.ranks import Ranks
+from tiltyard.core.ratings.ranks import Flip, Ranks
 from tiltyard.core.ratings.scoring import Scoring
 
 #: The columns of a board as `Ratings.to_columns` and the artifacts name them, and the field of each.

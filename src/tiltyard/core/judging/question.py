@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from tiltyard.core.judging.conversation import ContextBlock, QuestionContext
 from tiltyard.core.judging.matches import stable_id
-from tiltyard.core.judging.question_context import ContextBlock, QuestionContext
 from tiltyard.core.judging.untrusted_text import (
     QUOTED,
     mark_context_imitations,

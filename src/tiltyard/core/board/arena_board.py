@@ -220,7 +220,7 @@ def make_arena_board(
         settled=None,
         first_place=None,
     )
-    claims = _claims(given, ranked)
+    claims = claims_of(ranked, settled, standing.votes, standing.models) if settled and given.seen else None
     board = _with_policy(board, given, ranked, claims) if given.seen else board
     return replace(board, rows=_rows(given, ranked, score, claims, official=board.status == "official"))
 
@@ -230,13 +230,6 @@ def _family_findings(models: int, planned: int | None) -> tuple[Finding, ...]:
     if planned is None or planned >= pairs:
         return ()
     return (Finding("family-outgrown", {"planned": planned, "pairs": pairs}),)
-
-
-def _claims(given: _Given, ranked: Ints) -> Claims | None:
-    """What may be claimed about the ranked models; ``None`` without batch ratings, or where the policy is not seen."""
-    if not given.settled or not given.seen:
-        return None
-    return claims_of(ranked, given.settled, given.standing.votes, given.standing.models)
 
 
 def _withdrawn(given: _Given) -> Finding | None:
@@ -286,7 +279,11 @@ def _with_policy(board: ArenaBoard, given: _Given, ranked: Ints, claims: Claims 
     rules, serving = publication_rules(standing), measure_serving(standing)
     check = None
     if given.batch is not None:
-        check = cross_check(standing, _as_shown(given.batch, board.order, ranked), ranked)
+        batch = given.batch
+        if board.order != "conservative":
+            # Evaluations keep the conservative order only: the one that is shown is compared with their ratings.
+            batch = replace(batch, evaluated=tuple(replace(one, order=ranked) for one in batch.evaluated))
+        check = cross_check(standing, batch, ranked)
     official = history.official and standing.n_enabled >= 2 and all(rule.holds for rule in rules)
     alarm = None if check is None else check.alarm
     withheld = _withheld(standing, ranked) if official else None
@@ -309,13 +306,6 @@ def _with_policy(board: ArenaBoard, given: _Given, ranked: Ints, claims: Claims 
         ),
         settled=None if claims is None else claims.sentence,
     )
-
-
-def _as_shown(batch: BatchRatings, order: ShownOrder, ranked: Ints) -> BatchRatings:
-    """Evaluations keep the conservative order only. If the board shows another, that one is compared with their ratings."""
-    if order == "conservative":
-        return batch
-    return replace(batch, evaluated=tuple(replace(one, order=ranked) for one in batch.evaluated))
 
 
 def _withheld(standing: Standing, ranked: Ints) -> Finding | None:

@@ -96,7 +96,9 @@ def batch_ratings(
         method=method,
         rating=ratings.rating[place],
         group=ratings.group[place],
-        interval=None if ratings.interval is None else _by_code(ratings.interval, place),
+        interval=None
+        if (found := ratings.interval) is None
+        else replace(found, low=found.low[place], high=found.high[place]),
         above=np.zeros((m, m), dtype=bool) if ranks is None else ranks.above[square],
         confidence=np.full((m, m), np.nan) if ranks is None else ranks.confidence[square],
         # Without votes there is nothing to say of prompts and voters.
@@ -127,10 +129,6 @@ def _permuted(uncertainty: Uncertainty | None, place: Ints) -> Uncertainty | Non
         return None
     square = np.ix_(place, place)
     return Uncertainty(tuple(one[square] for one in uncertainty.covariances), uncertainty.dof[place])
-
-
-def _by_code(interval: Interval, place: Ints) -> Interval:
-    return replace(interval, low=interval.low[place], high=interval.high[place])
 
 
 class BatchHistory:

@@ -23,7 +23,6 @@ from tiltyard.core.board.plain_values import from_plain, to_plain
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.rating_fold import RaterSettings, method_from_dict, method_to_dict
 from tiltyard.core.policy.validity.rules import float_or_none
-from tiltyard.core.policy.validity.serving_fairness import ServingFairness
 from tiltyard.core.ratings import BradleyTerry, Finding
 from tiltyard.errors import BadOption, InputError
 
@@ -160,7 +159,13 @@ class BoardDocument(ArenaBoard):
             "at": self.at_text,
             "method": to_plain(self.method.to_dict()),
             "rows": [row_to_dict(row) for row in self.rows],
-            "serving": None if self.serving is None else _serving(self.serving),
+            "serving": None
+            if self.serving is None
+            else {
+                **to_plain(self.serving),
+                "deviation": float_or_none(self.serving.deviation),
+                "within": self.serving.within,
+            },
         }
 
     def to_json(self) -> bytes:
@@ -191,11 +196,6 @@ def row_to_dict(row: ArenaRow) -> dict[str, object]:
     record = {"votes": row.votes, "rated": row.record.rated, "win_rate": row.record.win_rate}
     plain = to_plain(row)
     return {**plain, "votes": row.votes, "record": {**plain["record"], **record}}
-
-
-def _serving(serving: ServingFairness) -> dict[str, object]:
-    deviation = float_or_none(serving.deviation)
-    return {**to_plain(serving), "deviation": deviation, "within": serving.within}
 
 
 def batch_to_dict(method: BradleyTerry) -> dict[str, object]:

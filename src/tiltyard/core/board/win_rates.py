@@ -206,8 +206,11 @@ def baseline_win_rates(
     """
     others = [name for name in table.models if name != baseline]
     number = table.models.index(baseline) if baseline in table.models else -1
-    played = _battles_of(table, number, _scoring(method, rule), rule)
-    clustering, level = _clustering(played, method), _level(method)
+    played = _battles_of(table, number, scoring_of(method) if rule == "battles" else _STATED, rule)
+    level = None if getattr(method, "interval", "sandwich") == "none" else getattr(method, "level", 0.95)
+    # What is resampled, by all battles with the baseline: the same for every model.
+    choice: ClusterChoice = getattr(method, "clusters", "auto")
+    clustering = choose_clusters(played.table(), _STATED, choice, [])
     most = getattr(method, "max_share", None) if rule == "battles" else None
     rows = [
         _row(name, baseline, played.take(played.model == table.models.index(name)), clustering, level, most)
@@ -217,14 +220,6 @@ def baseline_win_rates(
     scope = None if level is None else clustering.scope
     lengths = set(LENGTHS) <= set(table.covariates)
     return BaselineWinRates(baseline, rule, level, scope, lengths, tuple(rows))
-
-
-def _scoring(method: RatingMethod, rule: BaselineRule) -> Scoring:
-    return scoring_of(method) if rule == "battles" else _STATED
-
-
-def _level(method: RatingMethod) -> float | None:
-    return None if getattr(method, "interval", "sandwich") == "none" else getattr(method, "level", 0.95)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -307,12 +302,6 @@ def _one_side(
         np.where(on_a, longer, -longer),
     )
     return played.take((on_a | (a == baseline)) & ~np.isnan(score) & (weight > 0.0))
-
-
-def _clustering(played: _Played, method: RatingMethod) -> Clustering:
-    """What is resampled, by all battles with the baseline: the same for every model."""
-    choice: ClusterChoice = getattr(method, "clusters", "auto")
-    return choose_clusters(played.table(), _STATED, choice, [])
 
 
 def _row(

@@ -181,23 +181,20 @@ def shared_context(first: AnswerContext, second: AnswerContext) -> QuestionConte
     shared = 0
     while shared < min(len(one), len(other)) and one[shared] == other[shared]:
         shared += 1
+    prompted = first.messages and first.messages[-1].role == "user"
     return QuestionContext(
         system=first.system if same else None,
         systems_differ=not same,
         earlier=one[:shared],
         first=one[shared:] + first.trace,
         second=other[shared:] + second.trace,
-        prompt_images=_prompt_images(first.messages),
+        prompt_images=image_urls(first.messages[-1]) if prompted else (),
     )
 
 
 def image_urls(message: Message) -> tuple[str, ...]:
     """The addresses of a message's images."""
     return tuple(part.url for part in message.parts if part.kind == "image" and part.url is not None)
-
-
-def _prompt_images(messages: tuple[Message, ...]) -> tuple[str, ...]:
-    return image_urls(messages[-1]) if messages and messages[-1].role == "user" else ()
 
 
 def context_texts(context: AnswerContext) -> Iterator[str]:

@@ -216,7 +216,10 @@ def build_chat_prompt(shown: QuestionTexts, rubric: Rubric, form: VerdictForm, m
     """Build the request: rubric first, then the texts between delimiters with the nonce."""
     nonce = question_nonce(shown, rubric)
     if shown.context is None:
-        texts = (_between(name, nonce, text) for name, text in _texts(shown, rubric))
+        texts = (
+            f"<<<BEGIN {name} {nonce}>>>\n{_quoted(text)}\n<<<END {name} {nonce}>>>"
+            for name, text in _texts(shown, rubric)
+        )
         user = "\n\n".join((f"Nonce: {nonce}", *texts, _CLOSING))
     else:
         texts = (_block(one, nonce) for one in _blocks(shown, shown.context, rubric))
@@ -252,10 +255,6 @@ def _block(block: ContextBlock | str, nonce: str) -> str:
     if block.left_out:
         text += f"\n[{block.left_out} characters are left out here; nonce {nonce}]\n{_quoted_in_context(block.end)}"
     return f"<<<BEGIN {block.name} {nonce}>>>\n{text}\n<<<END {block.name} {nonce}>>>"
-
-
-def _between(name: str, nonce: str, text: str) -> str:
-    return f"<<<BEGIN {name} {nonce}>>>\n{_quoted(text)}\n<<<END {name} {nonce}>>>"
 
 
 @functools.lru_cache(maxsize=128)

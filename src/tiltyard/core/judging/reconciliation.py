@@ -82,7 +82,7 @@ def _preferred(pref: float) -> Outcome:
 
 
 def _agreed(results: Sequence[MatchResult]) -> tuple[Outcome, Label]:
-    votes = Counter(_vote(result) for result in results)
+    votes = Counter(result.outcome if result.outcome in DECISIVE else result.label for result in results)
     vote, n = votes.most_common(1)[0]
     if 2 * n > len(results):
         if isinstance(vote, Label):
@@ -93,11 +93,6 @@ def _agreed(results: Sequence[MatchResult]) -> tuple[Outcome, Label]:
     if ahead == 0:
         return Outcome.TIE, Label.INCONSISTENT
     return (Outcome.MODEL_A if ahead > 0 else Outcome.MODEL_B), Label.LEAN
-
-
-def _vote(result: MatchResult) -> Outcome | Label:
-    """The winner if there is one, else the label."""
-    return result.outcome if result.outcome in DECISIVE else result.label
 
 
 def _bounds(outcome: Outcome, label: Label) -> tuple[float, float]:

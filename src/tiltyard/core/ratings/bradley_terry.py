@@ -274,17 +274,13 @@ class BradleyTerry:
         replicates = rating + self._unit * (theta - fitted.theta)
         failed = int(np.isnan(theta[:, fitted.group >= 0]).any(axis=1).sum())
         if failed:
-            findings.append(_failed_replicates(failed, self.n_bootstraps))
+            findings.append(Finding("failed-replicates", {"failed": failed, "replicates": self.n_bootstraps}))
         tails = [(1.0 - self.level) / 2.0, (1.0 + self.level) / 2.0]
         low, high = _quantiles(replicates, tails)
         if fitted.prior_precision:
             below, above = self._ends(pairs, fitted, spread.uncertainty)
             low, high = np.fmin(low, rating + below), np.fmax(high, rating + above)
         return resampled.interval(low, high, self.level, "bootstrap"), {"replicates": replicates}
-
-
-def _failed_replicates(failed: int, of: int) -> Finding:
-    return Finding("failed-replicates", {"failed": failed, "replicates": of})
 
 
 def _quantiles(replicates: Floats, tails: list[float]) -> tuple[Floats, Floats]:

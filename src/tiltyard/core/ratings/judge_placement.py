@@ -121,16 +121,14 @@ def place_by_judge(human: Ratings, judged: Table, model: str) -> JudgePlacement:
         placed = _with_ranks(placed, fit.bias, dof, points_per_logit(method))
     else:
         placed = replace(placed, findings=(Finding("judge-only", {"model": model, **(unknown or {})}),))
-    return _with_withheld(placed) if np.isnan(placed.low) else placed
+    if np.isnan(placed.low):
+        withheld = Finding("interval-withheld", first_of("models", [model]))
+        placed = replace(placed, findings=(*placed.findings, withheld))
+    return placed
 
 
 def _unplaced(model: str, level: float, case: str) -> JudgePlacement:
     return JudgePlacement(model, level, findings=(Finding("not-placed", {"case": case, "model": model}),))
-
-
-def _with_withheld(placed: JudgePlacement) -> JudgePlacement:
-    withheld = Finding("interval-withheld", first_of("models", [placed.model]))
-    return replace(placed, findings=(*placed.findings, withheld))
 
 
 def _no_overlap(battles: JudgedBattles) -> Mapping[str, object] | None:

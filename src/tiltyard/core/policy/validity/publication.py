@@ -241,7 +241,11 @@ def top_coverage_rule(standing: Standing) -> Rule:
         detail = {"case": _nothing_shared(standing), **first_of("models", unseen)}
         return check_rule("top-coverage", values, None, bar, missing=None, detail=detail)
     mean = _mean(coverage)
-    short = [{"model": standing.models[k], "coverage": share} for k, share in _below(top, coverage, bar)]
+    short = [
+        {"model": standing.models[k], "coverage": share}
+        for k, share in zip(top.tolist(), coverage.tolist(), strict=True)
+        if share < bar
+    ]
     below = {"short": len(short), "all": len(top), **first_of("models", short)}
     return check_rule(
         "top-coverage",
@@ -267,10 +271,6 @@ def _nothing_shared(standing: Standing) -> str:
 
 def _nobody(name: str, values: Values, bar: float, *, at_most: bool = False) -> Rule:
     return check_rule(name, values, None, bar, at_most=at_most, missing=None, detail={"case": "too-few"})
-
-
-def _below(top: Ints, coverage: npt.NDArray[np.float64], bar: float) -> list[tuple[int, float]]:
-    return [(k, share) for k, share in zip(top.tolist(), coverage.tolist(), strict=True) if share < bar]
 
 
 def _votes_to_mean_coverage(standing: Standing, top: Ints, coverage: npt.NDArray[np.float64]) -> float:

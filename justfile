@@ -201,13 +201,13 @@ record:
     uv run --no-project bench/record_ab.py docs/images/ab.svg
     python bench/live_recording.py docs/images/live-battle.webp
 
-# Mutation testing of the core and of access checks, or of the paths given; see decision 44. An hour; it resumes.
+# Mutation testing of the core and of access checks, or of the paths given. An hour; it resumes.
 mutants *args:
     OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python tools/mutants {{args}}
 
-# Gather the words of the pages into the English catalogue.
-words:
-    pybabel --quiet extract --mapping babel.cfg --keyword say --no-location --sort-output --no-wrap --omit-header --output src/tiltyard/web/locale/en.po .
+# Gather the words of voters' and readers' pages into a template for translators.
+words file:
+    pybabel --quiet extract --mapping babel.cfg --keyword say --no-location --sort-output --no-wrap --omit-header --output {{file}} .
 
 # Reformat and mend what can be mended.
 fix:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import cProfile
+import multiprocessing
 import os
 import pwd
 import socket
-import subprocess
-import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from ctypes import c_double
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from tiltyard.postgres.embedded_server import EmbeddedServer
 from tiltyard.postgres.schema_migrations import migrate
 from tiltyard.postgres.server_config import Postmaster
 from tiltyard.settings.serving_settings import ServingSettings
-from tiltyard.web.child_process import READY, ChildConfig
+from tiltyard.web.child_process import ChildConfig, run_child
 
 __all__ = ["House", "database", "serving"]
 
@@ -69,47 +71,47 @@ def serving(
         house.port = listening.getsockname()[1]
         settings = settings or ServingSettings(new_sessions_per_minute=0, live_turns=1_000)
         settings = replace(settings, port=house.port, workers=max(web, 1))
-        parts = ["web"] * web + ["rater"] * rater
+        configs = [ChildConfig("web", house.url, settings, listening) for _ in range(web)]
+        configs += [ChildConfig("rater", house.url, settings)] * rater
         started = [
-            stack.enter_context(
-                _child(house, part, settings, listening.fileno(), profiles and profiles / f"{number}-{part}")
-            )
-            for number, part in enumerate(parts)
+            stack.enter_context(_child(house, config, profiles and profiles / f"{number}-{config.part}"))
+            for number, config in enumerate(configs)
         ]
-        for child in started:
-            assert child.stdout is not None
-            told = child.stdout.readline().decode().strip()
-            if told != READY:
-                raise RuntimeError(f"a child of the house did not start: {told}")
-        house.web, house.rater = (
-            [child.pid for child in started[:web]],
-            [child.pid for child in started[web:]],
-        )
+        house.web, house.rater = started[:web], started[web:]
         yield house
         house.web, house.rater = [], []
 
 
 @contextmanager
-def _child(
-    house: House, part: str, settings: ServingSettings, descriptor: int, profile: Path | None
-) -> Iterator[subprocess.Popen[bytes]]:
-    own = {"TILTYARD_HOME": str(house.home), "DATABASE_URL": house.url}
-    own |= {} if profile is None else {"BENCH_PROFILE": str(profile)}
-    started = (
-        [Path(__file__).parent / "arena_profile.py"] if profile else ["-m", "tiltyard.web.child_process"]
-    )
-    with subprocess.Popen(
-        [sys.executable, *started],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        pass_fds=[descriptor],
-        env={**os.environ, **own, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
-    ) as child:
-        assert child.stdin is not None
-        orders = ChildConfig(part, house.url, settings, descriptor if part == "web" else None)
-        child.stdin.write(orders.to_line())
-        child.stdin.flush()
-        yield child
+def _child(house: House, config: ChildConfig, profile: Path | None) -> Iterator[int]:
+    """A child that is ready; yields its process number."""
+    context = multiprocessing.get_context("spawn")
+    beat_at = context.RawValue(c_double, 0.0)
+    child = context.Process(target=_run, args=(config, beat_at, profile))
+    os.environ |= {"TILTYARD_HOME": str(house.home), "DATABASE_URL": house.url}
+    os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    child.start()
+    try:
+        while not beat_at.value:
+            if not child.is_alive():
+                raise RuntimeError(f"a {config.part} process did not start")
+            time.sleep(0.01)
+        assert child.pid is not None
+        yield child.pid
+    finally:
+        child.terminate()
+        child.join()
+
+
+def _run(config: ChildConfig, beat_at: c_double, profile: Path | None) -> None:
+    if profile is None:
+        run_child(config, beat_at)
+        return
+    profiler = cProfile.Profile(time.process_time)
+    try:
+        profiler.runcall(run_child, config, beat_at)
+    finally:
+        profiler.dump_stats(profile)
 
 
 def _user() -> str | None:

@@ -1,8 +1,8 @@
 """Pictures of every page, for the documentation or to look at.
 
 `python bench/screenshots.py` makes those of the documentation: desktop and phone, some also dark.
-`python bench/screenshots.py --every --out pictures` takes each page whole, at five widths, light and dark;
-`--language en-XA` or `ar-XB` in a pseudo-language. `tiltyard demo` is started, and a Chromium walks through its
+`python bench/screenshots.py --every --out pictures` takes each page whole, at five widths, light and dark.
+`tiltyard demo` is started, and a Chromium walks through its
 pages as a voter, a reader and the operator. Needs playwright and Debian's chromium.
 """
 
@@ -25,7 +25,6 @@ from pathlib import Path
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from small_png import small_png
-from tiltyard.web.pages.localization import localization_for
 
 SIZES = {"": (1280, 800), "-phone": (390, 844)}
 #: Those to look at.
@@ -35,8 +34,6 @@ EVERY = {
 }
 CHROMIUM = "/usr/bin/chromium"
 FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-gpu", "--hide-scrollbars"]
-#: In which the pages are asked for.
-LANGUAGE = "en-GB"
 NAME, PASSWORD = "Ada", "correct horse battery"
 #: Bytes that the smaller and the larger of two responses have at least: others make dull pictures.
 TELLING = {"text": (60, 320), "image": (2000, 3000), "audio": (0, 0), "app": (300, 1000)}
@@ -53,11 +50,6 @@ _DRAWN = """() => [...document.images].every(one => {
 HOUSE = "/operator/arenas/demo"
 #: Arenas that `--every` makes: one that was never opened, one by invitation with a panel, and one that is archived.
 DRAFT, PRIVATE, PAST = "first-draft", "pilot", "last-year"
-
-
-def said(text: str) -> str:
-    """A text of the pages in the language of the pictures."""
-    return localization_for(LANGUAGE).texts.gettext(text)
 
 
 @dataclass(frozen=True)
@@ -126,7 +118,7 @@ READER = [
     Shot(
         "permalink",
         ARENA,
-        act=lambda page: page.get_by_role("link", name=said("Permalink to this board")).click(),
+        act=lambda page: page.get_by_role("link", name="Permalink to this board").click(),
     ),
     Shot("model", f"{ARENA}/models/argent-70b", dark=True),
     Shot("vote-welcome", f"{ARENA}/vote"),
@@ -146,7 +138,7 @@ MORE_READER = [
 
 def _first_voter(page: Page) -> None:
     """The person with most votes that count."""
-    rows = page.get_by_role("row").filter(has_text=said("human")).filter(has_not=page.locator(".badge"))
+    rows = page.get_by_role("row").filter(has_text="human").filter(has_not=page.locator(".badge"))
     rows.locator("th a").first.click()
 
 
@@ -165,10 +157,10 @@ def _uploading(page: Page) -> None:
         {"prompt_id": "sketch-2", "prompt": "Draw a tree.", "model": "kestrel-2", "kind": "image", "response": "tree.png"},
     ]  # fmt: skip
     data = "\n".join(json.dumps(row) for row in rows).encode()
-    page.get_by_label(said("File")).set_input_files(
+    page.get_by_label("File").set_input_files(
         [{"name": "kestrel.jsonl", "mimeType": "application/jsonl", "buffer": data}]
     )
-    page.get_by_role("button", name=said("Check file")).click()
+    page.get_by_role("button", name="Check file").click()
 
 
 def _fewer_votes(page: Page) -> None:
@@ -201,7 +193,7 @@ OPERATOR = [
 
 def _second_factor(page: Page) -> None:
     page.goto(page.url.partition("?")[0])
-    page.get_by_role("button", name=said("Set up a second factor")).click()
+    page.get_by_role("button", name="Set up a second factor").click()
 
 
 def _first_prompt(page: Page) -> None:
@@ -270,7 +262,7 @@ def served_to(context: BrowserContext, url: str, words: str, kind: str) -> str:
 def visitor(browser: Browser) -> BrowserContext:
     """A new visitor."""
     context = browser.new_context(
-        color_scheme="light", timezone_id="UTC", extra_http_headers={"Accept-Language": LANGUAGE}
+        color_scheme="light", timezone_id="UTC", extra_http_headers={"Accept-Language": "en-GB"}
     )
     context.set_default_timeout(30_000)
     return context
@@ -285,10 +277,10 @@ def stages(browser: Browser, camera: Camera) -> None:
             camera.shoot(page, Shot(name, f"{ARENA}/vote", dark=name == "vote-maths"))
             if name == "vote-code":
                 page.locator(f"[data-act=vote][value={better}]:visible").click()
-                page.get_by_text(said("Vote counted:")).wait_for()
+                page.get_by_text("Vote counted:").wait_for()
                 camera.take(page, "vote-session")
-                page.get_by_role("button", name=said("Finish")).click()
-                page.get_by_role("heading", name=said("The names")).wait_for()
+                page.get_by_role("button", name="Finish").click()
+                page.get_by_role("heading", name="The names").wait_for()
                 camera.take(page, "session-names")
 
 
@@ -334,14 +326,14 @@ def operator(context: BrowserContext, camera: Camera, link: str | None) -> None:
     page = context.new_page()
     if link is not None:
         camera.shoot(page, Shot("operator-claim", link))
-        page.get_by_label(said("Name")).fill(NAME)
-        page.get_by_label(said("Password")).fill(PASSWORD)
-        page.get_by_role("button", name=said("Create your operator account")).click()
+        page.get_by_label("Name").fill(NAME)
+        page.get_by_label("Password").fill(PASSWORD)
+        page.get_by_role("button", name="Create your operator account").click()
         context.clear_cookies()
     camera.shoot(page, Shot("operator-sign-in", "/operator/sign-in"))
-    page.get_by_label(said("Name")).fill(NAME)
-    page.get_by_label(said("Password")).fill(PASSWORD)
-    page.get_by_role("button", name=said("Sign in")).click()
+    page.get_by_label("Name").fill(NAME)
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
     page.wait_for_load_state()
     for shot in OPERATOR:
         camera.shoot(page, shot)
@@ -428,17 +420,14 @@ def _said(out: object) -> str:
 
 
 def main() -> None:
-    global LANGUAGE  # noqa: PLW0603 (every act on a page reads it)
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("docs/images/pages"))
     parser.add_argument("--only", default="", help="voter, reader or operator")
     parser.add_argument("--every", action="store_true", help="five widths, light and dark, whole pages")
-    parser.add_argument("--language", default=LANGUAGE, help="such as en-XA or ar-XB")
     parser.add_argument("--url", help="of a demo that runs already, whose operator these pictures have made")
     parser.add_argument("--widths", default="", help="with --every: only these, such as 390,1280")
     parser.add_argument("rest", nargs="*", help="options of tiltyard demo, after --")
     given = parser.parse_args()
-    LANGUAGE = given.language
     given.out.mkdir(parents=True, exist_ok=True)
     if given.widths:
         wanted = {f"-{width}" for width in given.widths.split(",")}

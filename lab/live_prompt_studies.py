@@ -16,8 +16,7 @@ from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.core.ratings.variance import critical_value
-from tiltyard.simulation.live_arena import SimulatedLiveArena
-from tiltyard.simulation.live_worlds import LiveWorld, LiveWorldSettings, draw_live_world
+from tiltyard.simulation.live_worlds import LiveWorld, LiveWorldSettings, SimulatedLiveArena, draw_live_world
 from tiltyard.simulation.studies import Study
 
 __all__ = ["LIVE_PROMPTS", "LivePromptLook", "LivePromptResult", "LivePromptSettings", "study_live_prompts"]
@@ -184,7 +183,7 @@ LIVE_PROMPTS: Study[LivePromptSettings, LivePromptResult] = Study(
     depends=(
         "tiltyard.core",
         "lab.live_prompt_studies",
-        "tiltyard.simulation.live_arena",
+        "tiltyard.simulation.live_worlds",
         "tiltyard.simulation.live_worlds",
         "tiltyard.simulation.arena_observers",
         "tiltyard.simulation.worlds",

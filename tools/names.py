@@ -37,7 +37,7 @@ NOUNS_IN_ING = {
     "voting",
 }
 
-#: What a mechanism is made of, and where it is allowed (decision 0048).
+#: What a mechanism is made of, and where it is allowed.
 ONE_OF_EACH = {
     r"\bOrderedDict\b": {"caches.py"},
     r"del self\.\w+\[next\(iter\(": {"arena/voting/revealed_names.py", "core/policy/state/session_memory.py"},
@@ -153,13 +153,9 @@ NOT_QUANTITIES = {
 MAX_PARAMETERS = 7
 #: Functions with more parameters, each with the reason.
 LONG_SIGNATURES = {
-    "src/tiltyard/client/sync_client.py:vote": "public API",
-    "src/tiltyard/client/sync_client.py:exclude": "public API",
-    "src/tiltyard/client/async_client.py:vote": "public API",
-    "src/tiltyard/client/sync_client.py:board": "public API",
-    "src/tiltyard/client/reader_calls.py:board": "the same parameters as Client.board",
-    "src/tiltyard/client/voter_calls.py:vote": "the same parameters as Client.vote",
-    "src/tiltyard/client/admin_calls.py:exclude": "the same parameters as Client.exclude",
+    "src/tiltyard/client/operator_calls.py:exclude": "public API",
+    "src/tiltyard/client/reader_calls.py:board": "public API",
+    "src/tiltyard/client/voter_calls.py:vote": "public API",
     "src/tiltyard/core/policy/validity/report/report_builder.py:validity_report": "public API",
     "src/tiltyard/errors.py:__init__": "ProviderFault, public API: each says something else of the fault",
     "src/tiltyard/web/pages/board_query.py:_read_query": "the parameters are the query string",

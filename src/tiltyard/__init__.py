@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     from tiltyard.files.answers import Answer, open_answers, read_answers, write_answers
     from tiltyard.report.ab_report import ABReport
     from tiltyard.runs.rated_board import RatedBoard, rate
-    from tiltyard.runs.run_verification import Verification, verify
+    from tiltyard.runs.run_verification import verify
+    from tiltyard.runs.verification_checks import Verification
     from tiltyard.simulation.arena_simulation import simulate
     from tiltyard.tournaments.ab_comparison import ab, ab_async
     from tiltyard.tournaments.python_tournament import TournamentResult, tournament, tournament_async
@@ -131,7 +132,7 @@ _HOMES = {
     "Table": "tiltyard.core.battles",
     "TiltyardError": "tiltyard.errors",
     "TournamentResult": "tiltyard.tournaments.python_tournament",
-    "Verification": "tiltyard.runs.run_verification",
+    "Verification": "tiltyard.runs.verification_checks",
     "ab": "tiltyard.tournaments.ab_comparison",
     "ab_async": "tiltyard.tournaments.ab_comparison",
     "check_fit": "tiltyard.core.ratings.fit_check",

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 __all__ = [
+    "FOLDER_VARIABLE",
     "INSTRUMENTS",
     "OTHER",
     "Instrument",
@@ -20,6 +21,8 @@ __all__ = [
     "recording",
 ]
 
+#: The folder in which the processes of one server keep their metrics. Prometheus's library reads it when it is imported.
+FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 #: The label value for everything beyond a bound. No arena can have this name.
 OTHER = "_other"
 
@@ -141,12 +144,6 @@ LOCK_WAIT_SECONDS = Instrument(
     "How long a batch waited for the lock of its arena's log.",
     (),
     _BATCH_BUCKET_SECONDS,
-)
-FORWARDED_REQUESTS = Instrument(
-    "tiltyard_forwarded_requests",
-    "counter",
-    "Requests of voters that were sent to the process that owns their arena: answered, or without an answer.",
-    ("result",),
 )
 
 # Live battles

@@ -223,7 +223,7 @@ def test_an_arena_that_cannot_be_opened_is_logged_once_whoever_asks(database, tm
 
 
 def test_a_rater_without_a_database_backs_off(monkeypatch, caplog):
-    monkeypatch.setattr(rater_process, "connect", fail)
+    monkeypatch.setattr("tiltyard.arena.rating.rater_leadership.connect", fail)
     stops = [Stop(6), Stop(6)]
     for stop in stops:
         rater_process.RaterProcess(NOWHERE).run(stop)

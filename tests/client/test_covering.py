@@ -15,9 +15,9 @@ import pytest
 
 from tiltyard.client import AsyncClient, Client
 from tiltyard.client.api_call import Call
-from tiltyard.client.reader_calls import SnapshotInfo
 from tiltyard.web.app import make_app
 from tiltyard.wire import arenas, live, operators, oversight, voting
+from tiltyard.wire.boards import SnapshotInfo
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
 SNAPSHOT = SnapshotInfo("0" * 64, 1, 2, 3, evaluated=True, citable=True, made_at=NOW)
@@ -218,20 +218,18 @@ def _fields(operation: dict[str, Any]) -> Iterator[str]:
         yield from (field.name for field in fields(found[0]))
 
 
-def test_every_method_is_tried_here():
-    methods = {
-        name
-        for name, member in inspect.getmembers(Client, inspect.isfunction)
-        if not name.startswith("_") and name not in {"call", "stream", "close"}
-    }
-    assert methods == set(USES)
+def test_every_method_is_tried_here_and_both_clients_have_it():
+    for kind in (Client, AsyncClient):
+        methods = {
+            name for name, _ in inspect.getmembers(kind, inspect.isfunction) if not name.startswith("_")
+        }
+        assert methods - {"call", "stream", "stream_lines", "close", "aclose"} == set(USES)
 
 
-def test_the_asynchronous_client_says_the_same():
-    own = {name for name in vars(AsyncClient) if not name.startswith("_")}
-    assert own <= set(USES)
-    for name in own:
-        assert inspect.signature(getattr(AsyncClient, name)) == inspect.signature(getattr(Client, name))
+def test_help_shows_what_a_caller_says_and_gets():
+    for method, returned in ((Client.vote, "Ended"), (Client.live_frames, "Iterator[ShownFrame]")):
+        assert inspect.signature(method).return_annotation == returned
+    assert all(inspect.getdoc(getattr(Client, name)) for name in USES)
 
 
 def test_what_is_never_sent_twice_is_known():

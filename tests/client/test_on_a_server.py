@@ -20,7 +20,6 @@ from tiltyard import read_battles
 from tiltyard.arena.accounts import Accounts
 from tiltyard.arena.rating.rater_process import rate_arenas
 from tiltyard.client import AsyncClient, Client
-from tiltyard.client.voter_calls import next_matchup, vote
 from tiltyard.errors import (
     Closed,
     Conflict,
@@ -289,8 +288,8 @@ def test_the_asynchronous_client_votes_too(site: Served, arena: str):
             await voter.vote(matchup.matchup, "model_b")
             undone = await voter.undo(matchup.matchup)
             await voter.vote(matchup.matchup, "model_a", ballot=undone.ballot)
-            other = await voter.call(next_matchup(arena))
-            await voter.call(vote(other.matchup, "tie", reveal=True))
+            other = await voter.next_matchup(arena)
+            await voter.vote(other.matchup, "tie", reveal=True)
             assert (await voter.reveal(other.matchup)).winner == "tie"
             await voter.skip((await voter.next_matchup(arena)).matchup)
 

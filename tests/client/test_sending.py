@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from urllib.parse import unquote
 
+import httpx2
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
@@ -16,15 +17,14 @@ from hypothesis import strategies as st
 from support.answering import ENDED, MATCHUP, Answer, answering, problem
 from tiltyard import errors
 from tiltyard.client import AsyncClient, Client
-from tiltyard.client.admin_calls import import_answers
-from tiltyard.client.api_call import load_http_library
-from tiltyard.client.operator_calls import sign_out
-from tiltyard.client.reader_calls import battles
-from tiltyard.client.voter_calls import next_matchup
+from tiltyard.client.api_call import api_path
+from tiltyard.wire.arenas import Imported
+from tiltyard.wire.records import json_bytes
 
 VOTED = Answer(200, ENDED)
 CUT = Answer(None)
-SENDER = load_http_library().Client(base_url="http://host")
+IMPORTED = Imported(1, 1, 1, 0, 9, 0, (), 0, ())
+BROUGHT = Answer(200, json_bytes(IMPORTED))
 BUSY = problem(503, "unavailable", retry_after="0")
 
 
@@ -40,7 +40,9 @@ def test_a_vote_is_sent_again_until_it_is_answered(failures):
     assert ended.position == 7
     sent = {(method, path, body) for method, path, _, body in server.requests}
     assert len(server.requests) == len(failures) + 1
-    assert sent == {("POST", "/api/v1/matchups/m/vote", b'{"winner":"tie","reveal":false}')}
+    assert sent == {
+        ("POST", "/api/v1/matchups/m/vote", b'{"winner":"tie","ballot":0,"reveal":false,"recognized":false}')
+    }
 
 
 @pytest.mark.parametrize("failure", [BUSY, CUT])
@@ -97,7 +99,7 @@ def test_a_server_that_comes_up_late_is_reached():
             writer.close()
 
         async with AsyncClient(f"http://127.0.0.1:{port}", patience=10) as voter:
-            asking = asyncio.create_task(voter.call(sign_out()))
+            asking = asyncio.create_task(voter.sign_out())
             await asyncio.sleep(0.5)
             server = await asyncio.start_server(answer, "127.0.0.1", port)
             async with server:
@@ -201,7 +203,7 @@ def test_a_token_goes_to_its_own_server_only():
 @example("%2e%2e")
 def test_no_name_leads_to_another_path(name):
     assume(name.strip("."))
-    parts = next_matchup(name).request(SENDER).url.raw_path.decode().split("/")
+    parts = httpx2.URL("http://host" + api_path("arenas", name, "matchups")).raw_path.decode().split("/")
     assert parts[:4] == ["", "api", "v1", "arenas"]
     assert parts[5:] == ["matchups"]
     assert unquote(parts[4]) == name
@@ -209,8 +211,8 @@ def test_no_name_leads_to_another_path(name):
 
 @pytest.mark.parametrize("name", ["", ".", ".."])
 def test_names_that_are_no_names_are_not_found(name):
-    with pytest.raises(errors.NotFound, match="nothing is called"):
-        next_matchup(name)
+    with client("http://127.0.0.1:1") as voter, pytest.raises(errors.NotFound):
+        voter.next_matchup(name)
 
 
 @pytest.mark.parametrize(
@@ -265,28 +267,29 @@ def test_lines_are_lines_however_they_are_cut():
             assert list(reader.battles("demo")) == rows
 
 
-def test_the_asynchronous_client_sends_again_streams_and_uploads(tmp_path: Path):
+def test_the_asynchronous_client_sends_again_streams_saves_and_uploads(tmp_path: Path):
     answers = tmp_path / "answers.jsonl"
     answers.write_bytes(b'{"model": "a"}\n' * 40_000)
-    brought = Answer(200, {"models": 1, "prompts": 1, "responses": 1, "unchanged": 0, "position": 9})
+    rows = [{"model_a": "a" * 70_000, "n": number} for number in range(5)]
+    lines = "\n".join(json.dumps(row) for row in rows).encode()
 
     async def scene() -> None:
-        with answering(BUSY, CUT, brought) as server:
+        with answering(BUSY, CUT, BROUGHT) as server:
             async with AsyncClient(server.url, patience=5) as admin:
-                done = await admin.call(import_answers("demo", answers))
-            assert done.position == 9
-            assert len(server.requests) == 3
-        with answering(Answer(200, b"many bytes")) as server:
-            async with AsyncClient(server.url) as reader, reader.stream(battles("demo")) as pieces:
-                assert b"".join([piece async for piece in pieces]) == b"many bytes"
+                assert (await admin.import_answers("demo", answers)).position == 9
+            assert [body for *_, body in server.requests] == [answers.read_bytes()] * 3
+        with answering(Answer(200, lines)) as server:
+            async with AsyncClient(server.url) as reader:
+                assert [row async for row in reader.battles("demo")] == rows
+                saved = await reader.save_battles("demo", tmp_path / "battles.jsonl")
+                assert saved.read_bytes() == lines
         for answer, error in ((problem(404, "not-found"), errors.NotFound), (CUT, errors.StoreFault)):
             with answering(answer) as server:
                 async with AsyncClient(server.url, patience=0) as reader:
                     with pytest.raises(error):
                         await reader.me()
                     with pytest.raises(error):
-                        async with reader.stream(battles("demo")):
-                            pass
+                        [row async for row in reader.battles("demo")]
 
     asyncio.run(scene())
 
@@ -294,7 +297,6 @@ def test_the_asynchronous_client_sends_again_streams_and_uploads(tmp_path: Path)
 def test_an_upload_is_sent_whole_each_time(tmp_path: Path):
     answers = tmp_path / "answers.jsonl"
     answers.write_bytes(bytes(range(256)) * 4_000)
-    brought = Answer(200, {"models": 1, "prompts": 1, "responses": 1, "unchanged": 0, "position": 9})
-    with answering(BUSY, brought) as server, client(server.url) as admin:
+    with answering(BUSY, BROUGHT) as server, client(server.url) as admin:
         admin.import_answers("demo", answers)
     assert [body for *_, body in server.requests] == [answers.read_bytes()] * 2

@@ -22,12 +22,16 @@ from tiltyard.files.answers import Answer, AnswerUsage, open_answers, read_answe
 from tiltyard.files.prompt_id import prompt_id
 
 ANSWERS = FIXTURES / "answers"
-WORKBOOK = (
-    '<workbook xmlns:r="r"><sheets><sheet name="A" r:id="r2"/><sheet name="B" r:id="r1"/></sheets></workbook>'
+RELATION = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+PACKAGE = f'<Relationships><Relationship Id="r1" Type="{RELATION}/officeDocument" Target="xl/workbook.xml"/></Relationships>'
+WORKBOOK = f'<workbook xmlns:r="{RELATION}"><sheets><sheet name="A" r:id="r2"/><sheet name="B" r:id="r1"/></sheets></workbook>'
+RELATIONS = (
+    f'<Relationships><Relationship Id="r2" Type="{RELATION}/worksheet" Target="worksheets/first.xml"/>'
+    f'<Relationship Id="r1" Type="{RELATION}/worksheet" Target="worksheets/other.xml"/></Relationships>'
 )
-RELATIONS = '<Relationships><Relationship Id="r2" Target="worksheets/first.xml"/></Relationships>'
+STYLES = '<styleSheet><cellXfs><xf numFmtId="0"/><xf numFmtId="14"/></cellXfs></styleSheet>'
 STRINGS = (
-    "<sst><si><t>Prompt</t></si><si><t>oak</t></si><si><r><t>Name </t></r><r><t>a tree.</t></r>"
+    "<sst><si><t>Prompt</t></si><si><t>oak</t></si><si><r><t xml:space='preserve'>Name </t></r><r><t>a tree.</t></r>"
     "<rPh><t>reading</t></rPh></si><si><t>An_x000D_\noak &amp; more</t></si></sst>"
 )
 SHEET = (
@@ -38,15 +42,17 @@ SHEET = (
     '<x:c r="C3"><x:v>unnamed</x:v></x:c><x:c r="D3" t="str"><x:f>A1</x:f><x:v>An elm.</x:v></x:c></x:row>'
     '<x:row><x:c r="A4" t="str"><x:v>Add.</x:v></x:c><x:c r="B4"><x:v>42</x:v></x:c>'
     '<x:c r="D4" t="e"><x:v>#N/A</x:v></x:c></x:row>'
-    '<x:row r="5"><x:c r="A5"><x:v>1.5</x:v></x:c><x:c r="B5" t="b"><x:v>1</x:v></x:c><x:c r="D5"/></x:row>'
+    '<x:row r="5"><x:c r="A5"><x:v>1.5</x:v></x:c><x:c r="B5" t="b"><x:v>1</x:v></x:c><x:c r="D5" s="1"><x:v>45296</x:v></x:c></x:row>'
     '<x:row r="6"/></x:sheetData></x:worksheet>'
 )
 
 
 def workbook(path: Path, **changes: str) -> Path:
     members = {
+        "_rels/.rels": PACKAGE,
         "xl/workbook.xml": WORKBOOK,
         "xl/_rels/workbook.xml.rels": RELATIONS,
+        "xl/styles.xml": STYLES,
         "xl/sharedStrings.xml": STRINGS,
         "xl/worksheets/first.xml": SHEET,
     }
@@ -90,30 +96,59 @@ def test_a_workbook(tmp_path) -> None:
         ("Name a tree.", "elm", "An elm."),
         ("Add.", "oak", "42"),
         ("1.5", "oak", "true"),
+        ("1.5", "elm", "2024-01-05"),
     ]
-    assert (source.format, source.notes) == ("model-columns", (("has neither a response nor a score", 2),))
+    assert (source.format, source.notes) == ("model-columns", (("has neither a response nor a score", 1),))
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    "change",
     [
-        ({"first": "<a><b></a>"}, r"first\.xml: broken XML"),
-        ({"first": '<!DOCTYPE x [<!ENTITY a "b">]><x>&a;</x>'}, r"first\.xml: has a document type"),
-        ({"first": SHEET.replace("<x:v>3<", "<x:v>33<")}, "a cell names a text that the workbook lacks"),
-        ({"first": SHEET.replace("D3", "XFE3")}, "more than 16384 columns"),
-        ({"first": SHEET.replace(">elm<", ">oak<")}, "row 1: duplicate column 'oak'"),
-        ({"rels": RELATIONS.replace("first", "second")}, "the workbook has no first sheet"),
+        {"first": "<a><b></a>"},
+        {"first": '<!DOCTYPE x [<!ENTITY a "b">]><x>&a;</x>'},
+        {"first": SHEET.replace("<x:v>3<", "<x:v>33<")},
+        {"first": SHEET.replace(">elm<", ">oak<")},
+        {"workbook.xml.rels": RELATIONS.replace("first", "second")},
+        {"_rels/.rels": ""},
     ],
 )
-def test_broken_workbooks(change: dict, message: str, tmp_path) -> None:
-    with pytest.raises(UnreadableFile, match=message):
+def test_broken_workbooks(change: dict, tmp_path) -> None:
+    with pytest.raises(InputError) as refused:
         list(read_answers(workbook(tmp_path / "answers.xlsx", **change)))
+    assert "answers.xlsx" in str(refused.value)
 
 
 def test_a_sheet_with_too_many_cells(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(xlsx_records, "SHEET_CELLS", 6)
-    with pytest.raises(UnreadableFile, match="more than 6 cells"):
+    monkeypatch.setattr(xlsx_records, "SHEET_CELLS", 19)
+    with pytest.raises(UnreadableFile):
         list(read_answers(workbook(tmp_path / "answers.xlsx")))
+    monkeypatch.setattr(xlsx_records, "SHEET_CELLS", 20)
+    assert len(list(read_answers(workbook(tmp_path / "answers.xlsx")))) == 5
+
+
+@pytest.mark.parametrize("place", ["XFD1048576", "A1048576", "A4294967290", "ZZZ9999999"])
+def test_a_cell_far_away_is_not_made_room_for(place: str, tmp_path) -> None:
+    far = SHEET.replace("</x:sheetData>", f'<x:row><x:c r="{place}"><x:v>1</x:v></x:c></x:row></x:sheetData>')
+    path = workbook(tmp_path / "answers.xlsx", first=far)
+    # Its columns are four.
+    if place == "A1048576":
+        assert len(list(read_answers(path))) == 5
+    else:
+        with pytest.raises(UnreadableFile):
+            list(read_answers(path))
+
+
+def test_a_number_of_texts_is_not_believed(tmp_path) -> None:
+    for count in ("999999999999", "99999999999999999999"):
+        with pytest.raises(UnreadableFile):
+            list(
+                read_answers(
+                    workbook(
+                        tmp_path / "answers.xlsx",
+                        sharedStrings=STRINGS.replace("<sst", f'<sst uniqueCount="{count}"'),
+                    )
+                )
+            )
 
 
 def test_outputs_of_alpaca_eval() -> None:

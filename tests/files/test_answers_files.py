@@ -17,8 +17,7 @@ from tiltyard.files.answers import (
     read_answers,
     write_answers,
 )
-from tiltyard.files.foreign_answers import arena_hard_answers, autoarena_answers, entrant_answers
-from tiltyard.files.prompt_id import prompt_id
+from tiltyard.files.foreign_answers import arena_hard_answers, entrant_answers
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
@@ -169,27 +168,6 @@ def test_older_arena_hard_answers(tmp_path) -> None:
         UnreadableFile, match=r"oak.jsonl, line 1: only the answer is in this file; put question"
     ):
         list(arena_hard_answers([path]))
-
-
-def test_autoarena() -> None:
-    path = FIXTURES / "autoarena_responses.csv"
-    first, second = autoarena_answers(path)
-    assert first == Answer(
-        prompt_id=prompt_id("Name a tree."),
-        prompt="Name a tree.",
-        model="autoarena_responses",
-        response="An oak.",
-        source="autoarena",
-    )
-    assert second.prompt == "Name, slowly, a river."
-    assert {answer.model for answer in autoarena_answers(path, model="oak")} == {"oak"}
-
-
-def test_a_prompt_that_is_missing(tmp_path) -> None:
-    path = tmp_path / "oak.csv"
-    path.write_text("prompt,response\n,x\n")
-    with pytest.raises(UnreadableFile, match=r"oak.csv, line 2: prompt_id is missing"):
-        list(autoarena_answers(path))
 
 
 def test_a_conversation_is_read_from_its_messages(tmp_path) -> None:

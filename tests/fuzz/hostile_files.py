@@ -38,10 +38,19 @@ def zipped(members: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> byt
     return stream.getvalue()
 
 
+RELATION = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+
+
+def _relations(kind: str, target: str) -> bytes:
+    return f'<Relationships><Relationship Id="r1" Type="{RELATION}/{kind}" Target="{target}"/></Relationships>'.encode()
+
+
 def workbook(sheet: str, strings: str = "<sst/>") -> bytes:
     return zipped(
         {
-            "xl/workbook.xml": b'<workbook><sheets><sheet name="A" id="r1"/></sheets></workbook>',
+            "_rels/.rels": _relations("officeDocument", "xl/workbook.xml"),
+            "xl/workbook.xml": f'<workbook xmlns:r="{RELATION}"><sheets><sheet name="A" r:id="r1"/></sheets></workbook>'.encode(),
+            "xl/_rels/workbook.xml.rels": _relations("worksheet", "worksheets/sheet1.xml"),
             "xl/worksheets/sheet1.xml": sheet.encode(),
             "xl/sharedStrings.xml": strings.encode(),
         }
@@ -226,6 +235,8 @@ HOSTILE_FILES: dict[str, tuple[tuple[str, ...], Callable[[], bytes] | Callable[[
         lambda: workbook('<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><worksheet>&a;</worksheet>'),
     ),
     "xlsx with a number of many digits": (ZIPPED, lambda: workbook(f'<worksheet><row r="{"9" * 100_000}"><c><v>{"9" * 100_000}</v></c></row></worksheet>')),
+    "xlsx with a cell far away": (ZIPPED, lambda: workbook('<worksheet><sheetData><row r="1"><c r="A1"><v>1</v></c><c r="XFD1048576"><v>1</v></c></row></sheetData></worksheet>')),
+    "xlsx that states many texts": (ZIPPED, lambda: workbook("<worksheet><sheetData/></worksheet>", '<sst uniqueCount="999999999999"/>')),
     "json nested in a line": (TEXTUAL, lambda: battle(b'"prompt_id": "p", "prompt": "?", "model": "m", "response": "r", "x": ' + deep(100_000))),
     "json nested a little": (TEXTUAL, lambda: battle(b'"prompt_id": "p", "prompt": "?", "model": "m", "response": "r", "x": ' + deep(900))),
     "json nested in messages": (TEXTUAL, lambda: b'{"prompt_id": "p", "model": "m", "messages": [{"role": "user", "content": ' + deep(950) + b"}]}\n"),

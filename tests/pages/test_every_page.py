@@ -8,16 +8,15 @@ from collections import Counter
 
 import pytest
 
-from support.browsing import DESKTOP, PHONE, SIZES, Visit, axe, follow, sign_in
+from support.browsing import DESKTOP, PHONE, SIZES, Visit, axe, sign_in
 from support.live_arenas import made_arena
 from support.page_layout import WIDE, check_layout, resize
 from support.page_routes import ASKED, page_routes
 from support.postgres_servers import fresh_database
-from support.served import PASSWORD, make_operator, served
+from support.served import make_operator, served
 from support.voted_arenas import close_window, rate, voted
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
-from tiltyard.web.pages.pseudo_languages import PSEUDO_LANGUAGES
 
 #: Pages for everybody.
 PUBLIC = (
@@ -170,29 +169,6 @@ def test_wide_screens_are_filled_and_cut_nothing_off(tours, site, operators):
             resize(page, size)
             check_layout(page, path)
     resize(page, DESKTOP)
-
-
-@pytest.mark.slow(but="ar-XB")
-@pytest.mark.parametrize("language", PSEUDO_LANGUAGES)
-def test_longer_words_and_those_from_right_to_left_fit(browser, site, operators, language):
-    context = browser.new_context(
-        viewport={"width": PHONE[0], "height": PHONE[1]}, extra_http_headers={"Accept-Language": language}
-    )
-    context.set_default_timeout(60_000)
-    page = context.new_page()
-    page.goto(f"{site.url}/operator/sign-in")
-    page.locator("input[name=name]").fill("Ada")
-    page.locator("input[name=password]").fill(PASSWORD)
-    follow(page.locator("main form button"))
-    first = [next((one for one in operators if leads(route, one)), None) for route in getting()]
-    asked = [f"/operator/arenas/arena{path}" for path in ASKED]
-    for path in dict.fromkeys((*PUBLIC, *filter(None, first), *asked)):
-        answer = page.goto(site.url + path.format(snapshot=snapshot_of(site)))
-        if "text/html" in answer.headers["content-type"]:
-            for size in (DESKTOP, PHONE):
-                resize(page, size)
-                check_layout(page, f"{path} in {language}")
-    context.close()
 
 
 def test_no_page_is_forgotten(operators):

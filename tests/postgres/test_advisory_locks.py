@@ -12,7 +12,6 @@ KEYS = {
     "arena/log/buckets.sql": {"7208, %(bucket)s"},
     "arena/live/live_store.sql": {"7209, %(arena)s"},
     "arena/log/event_log.sql": {"7205, %(arena)s"},
-    "arena/rating/rater_leadership.sql": {"7207, %(arena)s"},
     # A hash of the worker's name, of 64 bits.
     "jobs/worker_locks.py": {"%s"},
     "judges/ledger_database.py": {"7404017"},

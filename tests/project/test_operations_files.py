@@ -230,7 +230,7 @@ def direct_dependencies():
 
 
 def test_every_direct_dependency_is_reviewed():
-    page = (ROOT / "docs/decisions/0089-dependencies.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/decisions/dependencies.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `([\w-]+)` \| ([^|]+) \|(.+)\|$", page, re.MULTILINE)
     reviewed = {name: sorted(extras.partition("(")[0].strip().split(", ")) for name, extras, _ in rows}
     assert reviewed == {name: sorted(extras) for name, extras in direct_dependencies().items()}

@@ -1,7 +1,4 @@
-"""The code of the previous release serves under load on tables that the current code has migrated.
-
-It begins to bite with the first migration after 0010: see decision 0063.
-"""
+"""The code of the previous release serves under load on tables that the current code has migrated."""
 
 import os
 import shutil

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tiltyard.errors import BadConfig
-from tiltyard.settings.environment import Environment
-from tiltyard.settings.live_models import load_live_models, sample_live_models
+from tiltyard.settings.live_models import load_live_models
 from tiltyard.settings.yaml_file import write_yaml
 
 LOCAL = {"name": "Heron", "provider": "openai", "base_url": "http://127.0.0.1:8081/v1", "model": "heron"}
@@ -21,45 +20,6 @@ def load(folder, *models, **more):
 
 def first(folder, more=None, **rest):
     return load(folder, {**LOCAL, **(more or {})}, OTHER, **rest).entrants()[0]
-
-
-def test_the_sample_is_valid_and_its_prices_are_stated(tmp_path):
-    path = tmp_path / "models.yaml"
-    path.write_text(sample_live_models())
-    heron, plover = load_live_models(path).entrants()
-    assert (heron.name, plover.name) == ("Heron", "Plover")
-    assert heron.price is not None
-    assert heron.price.input == heron.price.output == 0
-    assert heron.version != plover.version
-    assert Environment(tmp_path, None, {}).api_key(heron) is None
-
-
-def test_every_commented_line_of_the_sample_is_valid(tmp_path):
-    path = tmp_path / "models.yaml"
-    lines = sample_live_models().splitlines()
-    words = (
-        "system",
-        "temperature",
-        "max_tokens",
-        "maker",
-        "licence",
-        "link",
-        "- name",
-        "  provider",
-        "  model",
-    )
-    shown = [
-        line.replace("# ", "", 1)
-        if line.strip().removeprefix("# ").startswith((*words, "  thinking"))
-        else line
-        for line in lines
-    ]
-    path.write_text("\n".join(shown))
-    _, plover, haiku = load_live_models(path).entrants()
-    assert (plover.maker, plover.max_tokens, plover.options) == ("Example Labs", 2048, {"temperature": 0.7})
-    assert haiku.api_key_env == "ANTHROPIC_API_KEY"
-    assert haiku.price is not None
-    assert haiku.price.output > 0
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tiltyard.simulation.cluster_activity import ClusterActivity, fit_activity
+from tiltyard.simulation.fitted_log import ClusterActivity, fit_activity
 
 
 def test_a_closed_set_is_found_closed_though_not_all_of_it_was_seen():

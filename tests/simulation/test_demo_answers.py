@@ -25,10 +25,8 @@ from tiltyard.simulation.demo import (
     human_preference,
     judge_preference,
 )
-from tiltyard.simulation.demo.canvas import Canvas
-from tiltyard.simulation.demo.demo_pictures import draw_picture
+from tiltyard.simulation.demo.demo_media import Canvas, draw_picture, synthesise_tune
 from tiltyard.simulation.demo.demo_roster import level_of
-from tiltyard.simulation.demo.demo_tunes import synthesise_tune
 
 
 @pytest.fixture(scope="module")

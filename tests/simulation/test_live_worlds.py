@@ -9,8 +9,7 @@ from tiltyard.core.battles import CodedBattles, Table
 from tiltyard.core.policy.state.events import Event
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.errors import BadOption
-from tiltyard.simulation.live_arena import SimulatedLiveArena
-from tiltyard.simulation.live_worlds import LiveWorldSettings, draw_live_world
+from tiltyard.simulation.live_worlds import LiveWorldSettings, SimulatedLiveArena, draw_live_world
 
 
 def world_of(seed=0, **settings):

@@ -9,8 +9,7 @@ from tiltyard.core.policy.state.events import Event
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.report import validity_report
-from tiltyard.simulation.simulated_arena import SimulationSettings, simulate
-from tiltyard.simulation.simulated_log import arena_log
+from tiltyard.simulation.simulated_arena import SimulationSettings, arena_log, simulate
 from tiltyard.simulation.world_settings import WorldSettings
 
 SETTINGS = SimulationSettings(

@@ -30,6 +30,8 @@ ENDED = {
     "undo_until": None,
     "revealed": False,
     "ballot": 0,
+    "blind": True,
+    "unrated": None,
 }
 
 
@@ -47,7 +49,13 @@ class Answer:
 
 def problem(status: int, name: str, **headers: str) -> Answer:
     """A problem document."""
-    document = {"type": f"urn:tiltyard:problem:{name}", "title": "no", "status": status, "detail": "why not"}
+    document = {
+        "type": f"urn:tiltyard:problem:{name}",
+        "title": "no",
+        "status": status,
+        "detail": "why not",
+        "instance": "urn:tiltyard:occurrence:1",
+    }
     sent = {key.replace("_", "-"): value for key, value in headers.items()}
     return Answer(status, document, sent, "application/problem+json")
 

@@ -4,6 +4,7 @@ import numpy as np
 
 from support.rated_arenas import Yard, rated_arena, tell_all
 from tiltyard.arena.maintenance.segment_writer import SegmentArchive, write_segment
+from tiltyard.arena.processes.process_leases import new_process
 from tiltyard.arena.rating.arena_rater import ArenaRater
 from tiltyard.arena.rating.rater_leadership import Leadership
 
@@ -64,7 +65,7 @@ def write_texts(yard):
 
 def rate_all(yard, connection):
     """Let a rater fold everything and publish its boards."""
-    leadership = Leadership(yard.url)
+    leadership = Leadership(yard.url, new_process())
     try:
         term = leadership.lead(yard.arena)
     finally:

@@ -18,13 +18,11 @@ from tiltyard.arena.live.generation import TurnEntrant
 from tiltyard.arena.live.live_battles import LiveBattles
 from tiltyard.arena.live.live_records import FrameMark, LiveFrame, StoredEntrant
 from tiltyard.arena.registry import ArenaRegistry
-from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.settings.serving_settings import ServingSettings
 
-KEYS = SecretKeys(["k" * 40])
 RUNNING = {"waiting", "streaming"}
 
 
@@ -71,24 +69,19 @@ class ScriptedModels:
 
 @contextlib.asynccontextmanager
 async def live_registries(
-    url: str, models: ScriptedModels, count: int = 1, *, alone: bool = False
+    url: str, models: ScriptedModels, count: int = 1
 ) -> AsyncIterator[list[ArenaRegistry]]:
-    """So many web processes of one service, all of which know each other; ``alone``: one that knows of no others."""
+    """So many web processes of one service."""
     async with contextlib.AsyncExitStack() as stack:
         registries = []
         for _ in range(count):
             pool = await stack.enter_async_context(open_pool(url, most=6))
             blobs = BlobStore(pool, FolderStorage(Path("/nonexistent")))
-            registry = ArenaRegistry(ServingSettings(port=0), url, pool, blobs, None if alone else KEYS)
+            registry = ArenaRegistry(ServingSettings(port=0), url, pool, blobs)
             registry.open_entrant = models.open
             await registry.start()
             stack.push_async_callback(registry.stop)
             registries.append(registry)
-        async with asyncio.timeout(30):
-            while not alone and any(  # noqa: ASYNC110
-                one.ownership is None or len(one.ownership.ring.members) < count for one in registries
-            ):
-                await asyncio.sleep(0.01)
         yield registries
 
 

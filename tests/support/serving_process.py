@@ -49,7 +49,7 @@ class Running:
     def children(self):
         """Process numbers of web processes and rater."""
         found = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        return [int(one) for one in found if "tiltyard.web.child_process" in commandline(one)]
+        return [int(one) for one in found if "multiprocessing.spawn" in commandline(one)]
 
     def stop(self, number=signal.SIGTERM):
         self.process.send_signal(number)

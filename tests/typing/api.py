@@ -1,6 +1,6 @@
 """Typed examples of the public names: checked by the type checker, never run."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from typing import Any, assert_type
 
@@ -31,6 +31,8 @@ from tiltyard import (
     Table,
     TiltyardError,
 )
+from tiltyard.wire.live import ShownFrame
+from tiltyard.wire.voting import Ended, Matchup
 
 assert_type(tiltyard.__version__, str)
 
@@ -122,3 +124,20 @@ assert_type(rated_board.to_json(), str)
 assert_type(rated_board.compare("x", "y").sentence, str)
 assert_type(tiltyard.rate("battles.jsonl", method=Elo(k=8), columns={"model_a": "left"}), RatedBoard)
 assert_type(tiltyard.verify("run").passed, bool)
+
+with tiltyard.Client("http://127.0.0.1:8420", patience=5) as voter:
+    assert_type(voter.next_matchup("demo", ahead=True), Matchup)
+    assert_type(voter.open_matchups("demo"), list[Matchup])
+    assert_type(voter.vote("m", "tie", pref=0.5), Ended)
+    assert_type(voter.live_frames("m"), Iterator[ShownFrame])
+    assert_type(voter.save_battles("demo", "battles.csv", format="csv"), Path)
+    voter.vote("m")  # type: ignore[call-arg]
+    voter.vote("m", "tie", winner_of="x")  # type: ignore[call-arg]
+
+
+async def vote() -> None:
+    async with tiltyard.AsyncClient("http://127.0.0.1:8420") as voter:
+        assert_type(await voter.next_matchup("demo"), Matchup)
+        assert_type(voter.live_frames("m"), AsyncIterator[ShownFrame])
+        assert_type(await voter.save_battles("demo", "battles.csv"), Path)
+        await voter.vote("m", 1)  # type: ignore[arg-type]

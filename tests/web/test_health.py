@@ -15,7 +15,6 @@ from tiltyard.postgres.connections import connect
 from tiltyard.web.monitoring_port import serve_monitoring
 from tiltyard.web.routes import health
 from tiltyard.web.routes.health import Readiness, count_loaded_arenas
-from tiltyard.web.supervisor_health import SupervisorHealth
 
 ASK = "/api/v1/arenas/arena/matchups"
 
@@ -137,7 +136,7 @@ def test_figures_tell_that_the_database_is_gone(database, server, monkeypatch, t
     for url, up in ((database, 1), (database + "_not", 0)):
         reader = ServiceStatusReader(url, tmp_path)
         with (
-            serve_monitoring("127.0.0.1", 0, reader, SupervisorHealth()) as port,
+            serve_monitoring("127.0.0.1", 0, reader, list, list) as port,
             urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer,
         ):
             figures = figures_in(answer.read().decode())

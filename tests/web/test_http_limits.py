@@ -3,11 +3,9 @@
 import asyncio
 import contextlib
 import json
-import os
 import select
+import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -17,10 +15,11 @@ import httpx2
 import pytest
 import uvicorn
 
+from support.child_processes import ChildProcess
 from support.live_arenas import made_arena
 from support.postgres_servers import fresh_database
 from tiltyard.settings.serving_settings import ServingSettings
-from tiltyard.web.child_process import READY, ChildConfig
+from tiltyard.web.child_process import ChildConfig
 from tiltyard.web.http_limits import HttpLimits, limited_protocol
 
 #: Of the process in these tests: short, and larger than the pauses of a crowded machine.
@@ -44,20 +43,15 @@ class WebProcess:
     def __init__(self, database, home, settings):
         self.listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
         self.port = self.listening.getsockname()[1]
-        self.log = (home / "log").open("w+b")
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tiltyard.web.child_process"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self.log,
-            pass_fds=[self.listening.fileno()],
-            env=os.environ
-            | {"TILTYARD_HOME": str(home), "TILTYARD_SECRET_KEY": "a secret for tests that is long enough"},
+        self.log = home / "log"
+        variables = {
+            "TILTYARD_HOME": str(home),
+            "TILTYARD_SECRET_KEY": "a secret for tests that is long enough",
+        }
+        self._process = ChildProcess(
+            ChildConfig("web", database, settings, self.listening), self.log, variables
         )
-        self._process.stdin.write(ChildConfig("web", database, settings, self.listening.fileno()).to_line())
-        self._process.stdin.flush()
-        said = self._process.stdout.readline().decode().strip()
-        assert said == READY, self.said()
+        self._process.wait_until_ready()
 
     def connect(self, source="127.0.0.2"):
         return socket.create_connection(("127.0.0.1", self.port), timeout=30, source_address=(source, 0))
@@ -76,14 +70,12 @@ class WebProcess:
         return peak
 
     def said(self):
-        self.log.flush()
-        return Path(self.log.name).read_text()
+        return self.log.read_text()
 
     def close(self):
-        self._process.kill()
-        self._process.wait()
-        for opened in (self._process.stdin, self._process.stdout, self.log, self.listening):
-            opened.close()
+        self._process.send_signal(signal.SIGKILL)
+        self._process.join()
+        self.listening.close()
 
 
 @contextlib.contextmanager

@@ -1,32 +1,22 @@
 """Sentences of rules and findings in other languages: names and numbers come through unharmed."""
 
 import gettext
-import io
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 from babel import Locale
-from babel.messages.pofile import read_po
 
 from tiltyard.core.battles import Kind
-from tiltyard.core.board.cross_check import ARENA_ADVICE
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.core.policy.validity.publication import established_rules, publication_rules, stable_rules
-from tiltyard.core.policy.validity.rules import RULES
 from tiltyard.core.ratings import Finding
-from tiltyard.core.ratings.finding_templates import FINDINGS
 from tiltyard.core.ratings.sentences import first_of
-from tiltyard.web import problem_details
 from tiltyard.web.pages.finding_sentences import translate_exactly, translate_sentence
 from tiltyard.web.pages.localization import Localization
-from tiltyard.web.pages.message_patterns import PROBLEMS
 from tiltyard.web.texts import plain_text
-
-CATALOGUE = Path(__file__).parents[2] / "src/tiltyard/web/locale/en.po"
 
 
 class Bracketed(gettext.NullTranslations):
@@ -115,17 +105,3 @@ def test_what_cannot_be_translated_is_marked_as_english(finding):
     assert translate_sentence(STRANGE, finding) == '<span lang="en" dir="ltr">Some &lt;b&gt;.</span>'
     assert translate_sentence(ENGLISH, finding) == "Some &lt;b&gt;."
     assert translate_sentence(ENGLISH, finding, "text", 5) == "Some…"
-
-
-def test_every_template_is_in_the_catalogue():
-    catalogue = {message.id for message in read_po(io.BytesIO(CATALOGUE.read_bytes())) if message.id}
-    assert set(ARENA_ADVICE.values()) <= catalogue
-    for template in (*FINDINGS.values(), *RULES.values()):
-        assert {template.text, *filter(None, [template.advice]), *template.items.values()} <= catalogue
-
-
-def test_every_title_of_a_problem_is_in_the_catalogue():
-    titles = {title for _, title in problem_details._TITLES.values()} | {
-        row[3] for row in problem_details._ERRORS if row[3]
-    }
-    assert titles | {"The request was refused"} == set(PROBLEMS)

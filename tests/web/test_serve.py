@@ -31,16 +31,14 @@ from tiltyard.errors import BadOption, StoreFault
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.settings.environment import read_environment
-from tiltyard.settings.live_models import sample_live_models
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web import supervisor
-from tiltyard.web.startup import arena_name_from_file, prepare_server
-from tiltyard.web.supervisor import listening_socket
+from tiltyard.web.startup import arena_name_from_file, listening_socket, prepare_server
 
 
 def gone(numbers):
     end = time.monotonic() + 40
-    while any("tiltyard" in commandline(one) for one in numbers):
+    while any("multiprocessing.spawn" in commandline(one) for one in numbers):
         assert time.monotonic() < end, [commandline(one) for one in numbers]
         time.sleep(0.05)
 
@@ -101,7 +99,9 @@ def test_it_serves_an_answers_file_and_stops_cleanly(database, tmp_path):
 
 def test_it_serves_a_live_arena_from_a_models_file(database, tmp_path):
     models = tmp_path / "models.yaml"
-    models.write_text(sample_live_models())
+    local = "provider: openai, base_url: 'http://127.0.0.1:8081/v1', price: {input: 0, output: 0}"
+    entries = [f"- {{name: {name}, model: {name}, {local}}}\n" for name in ("Heron", "Plover")]
+    models.write_text("models:\n" + "".join(entries))
     with running(tmp_path, "--models", models, "--port", 0, database=database) as serving:
         serving.wait_for("Ctrl-C")
         link = re.search(
@@ -233,11 +233,8 @@ def test_what_cannot_be_served_is_told_before_anything_starts(server, tmp_path, 
     monkeypatch.setenv("TILTYARD_HOME", str(tmp_path / "home"))
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with (
-            pytest.raises(BadOption, match=f"port {port}.*--port"),
-            listening_socket(ServingSettings(port=port)),
-        ):
-            pass
+        with pytest.raises(BadOption, match=f"port {port}.*--port"):
+            listening_socket(ServingSettings(port=port))
     with pytest.raises(BadOption, match="--base-url"):
         serve(host="0.0.0.0")
     with pytest.raises(BadOption, match="file not found"):

@@ -1,12 +1,10 @@
 """How the server listens: options, variables, defaults, and what is refused."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tiltyard.errors import BadOption
 from tiltyard.settings.serving_settings import SERVING_VARIABLES, ServingSettings, read_serving
-from tiltyard.web.supervisor import listening_socket
+from tiltyard.web.startup import listening_socket
 
 
 def test_nothing_said_is_this_machine_alone():
@@ -144,24 +142,6 @@ def test_an_origin_is_what_browsers_send():
     assert ServingSettings(host="::1").address() == "http://[::1]:8420"
 
 
-@given(
-    st.builds(
-        ServingSettings,
-        port=st.integers(0, 65535),
-        base_url=st.sampled_from([None, "https://a.example"]),
-        trusted_proxies=st.lists(st.sampled_from(["10.0.0.1", "10.0.0.0/8", "::1"])).map(tuple),
-        workers=st.integers(1, 64),
-        role=st.sampled_from(["all", "web", "rater"]),
-        metrics_port=st.none() | st.integers(0, 65535),
-        log_requests=st.booleans(),
-        new_sessions_per_minute=st.integers(0, 10**9),
-        connections=st.integers(4, 1000),
-    )
-)
-def test_settings_survive_the_way_to_another_process(settings):
-    assert ServingSettings.from_dict(settings.to_dict()) == settings
-
-
 @pytest.mark.parametrize(
     "host", ["999.1.1.1", "1.2.3.4.5", "127.0.0.1:8000", "http://localhost", "::g", "a b"]
 )
@@ -181,10 +161,5 @@ def test_addresses_and_names_are_left_to_the_machine(host):
 
 def test_an_address_of_another_machine_is_not_blamed_on_the_port():
     settings = ServingSettings(host="192.0.2.1", port=0, base_url="https://arena.example.org")
-    with (
-        pytest.raises(
-            BadOption, match=r"cannot listen on 192\.0\.2\.1 port 0: .*; this is no address of this machine"
-        ),
-        listening_socket(settings),
-    ):
-        pass
+    with pytest.raises(BadOption, match="no address of this machine"):
+        listening_socket(settings)

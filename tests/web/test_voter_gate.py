@@ -183,7 +183,7 @@ def test_our_client_solves_the_challenge_by_itself(gated, monkeypatch):
 
     asyncio.run(scene())
     assert gates(gated.database) == [1, 1]
-    monkeypatch.setattr("tiltyard.client.transport.solve_challenge", lambda _: None)
+    monkeypatch.setattr("tiltyard.client.api_call.solve_challenge", lambda _: None)
     with Client(gated.url) as client, pytest.raises(ProofNeeded, match="proof of work"):
         client.next_matchup("arena")
 

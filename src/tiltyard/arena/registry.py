@@ -20,9 +20,8 @@ from tiltyard.arena.live.live_recovery import arenas_with_running_turns
 from tiltyard.arena.live.safety import Safety, open_configured_safety
 from tiltyard.arena.live.turn_slots import TurnSlots
 from tiltyard.arena.log.event_announcer import EventAnnouncer
-from tiltyard.arena.processes.process_leases import living_processes, new_process
+from tiltyard.arena.processes.process_leases import ProcessLease
 from tiltyard.arena.tasks import cancel_and_wait
-from tiltyard.arena.voting.arena_ownership import ArenaOwnership
 from tiltyard.arena.voting.matchup_arenas import MatchupArenas
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.caches import BoundedCache
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from tiltyard.arena.live.entrant_pool import EntrantOpener
     from tiltyard.arena.live.generation import TurnEntrant
     from tiltyard.arena.live.live_records import StoredEntrant
-    from tiltyard.arena.secret_keys import SecretKeys
     from tiltyard.core.policy.state.strengths import Strengths
     from tiltyard.postgres.connection_pool import ConnectionPool
     from tiltyard.settings.environment import Environment
@@ -52,9 +50,8 @@ _LOG = logging.getLogger(__name__)
 _CACHED_PROMPT_LIMIT = 10_000
 #: Arenas that are loaded at the same time: a large one holds up few others, and many do not take all connections.
 _LOADED_AT_ONCE_LIMIT = 4
-#: Seconds without a request after which an arena is unloaded, and after which one that another process owns is.
+#: Seconds without a request after which an arena is unloaded.
 _UNLOAD_SECONDS = 600.0
-_UNLOAD_FOREIGN_SECONDS = 10.0
 #: Seconds between reads of the loaded arenas' settings, which another process may have changed.
 _SETTINGS_POLL_SECONDS = 5.0
 _MAX_SETTINGS_RETRY_SECONDS = 30.0
@@ -82,19 +79,18 @@ def check_database(url: str, pooler_url: str | None = None) -> None:
 
 @asynccontextmanager
 async def open_registry(
-    url: str, environment: Environment, settings: ServingSettings, keys: SecretKeys | None = None
+    url: str, environment: Environment, settings: ServingSettings
 ) -> AsyncIterator[ArenaRegistry]:
     """Open a registry with its own connection pool and blob storage; close the pool at the end.
 
     The pool may go through a pooler that shares sessions. ``url`` is the database itself, for what needs a session.
-    With keys, it shares the arenas with other processes: each arena is decided for by one of them.
     """
     pooler = environment.pooler_url
     pool = open_pool(pooler or url, most=settings.connections, name="tiltyard web", pooled=pooler is not None)
     await pool.open(within=_OPEN_SECONDS)
     try:
         blobs = BlobStore(pool, open_configured_storage(environment))
-        registry = ArenaRegistry(settings, url, pool, blobs, keys)
+        registry = ArenaRegistry(settings, url, pool, blobs)
         registry.open_entrant = partial(open_entrant, environment=environment)
         registry.live_checks = open_configured_safety(environment)
         try:
@@ -109,14 +105,7 @@ async def open_registry(
 class ArenaRegistry:
     """Voting queues by arena name, opened on first use, and the resources that they share."""
 
-    def __init__(
-        self,
-        settings: ServingSettings,
-        url: str,
-        pool: ConnectionPool,
-        blobs: BlobStore,
-        keys: SecretKeys | None = None,
-    ) -> None:
+    def __init__(self, settings: ServingSettings, url: str, pool: ConnectionPool, blobs: BlobStore) -> None:
         self.settings = settings
         self.url = url
         self.pool = pool
@@ -128,21 +117,13 @@ class ArenaRegistry:
         self._loading = asyncio.Semaphore(_LOADED_AT_ONCE_LIMIT)
         self._looking: asyncio.Task[None] | None = None
         self._announcer = EventAnnouncer(pool)
-        self.ownership = (
-            None if keys is None else ArenaOwnership(pool, keys, self._target, self._ring_changed)
-        )
+        self.lease = ProcessLease(pool, self._ring_changed)
         #: Opens the connections to a model of a live arena; ``None`` if this process asks none.
         self.open_entrant: EntrantOpener | None = None
         #: The moderation of live arenas; ``None`` if there is none.
         self.live_checks: Safety | None = None
         self._live: dict[str, LiveBattles] = {}
-        self._process = new_process()
-        self.live_process = LiveProcess(
-            pool=pool,
-            number=self._process_number,
-            living=partial(living_processes, pool),
-            slots=TurnSlots(settings.live_turns),
-        )
+        self.live_process = LiveProcess(pool=pool, ring=self.lease.ring, slots=TurnSlots(settings.live_turns))
         self._recovering: asyncio.Task[None] | None = None
         self._retries = Retries(
             _LOG, "reading the arenas' settings", Backoff(_SETTINGS_POLL_SECONDS, _MAX_SETTINGS_RETRY_SECONDS)
@@ -154,8 +135,7 @@ class ArenaRegistry:
     async def start(self) -> None:
         """Start to watch for new boards and changed settings."""
         await self.boards.start()
-        if self.ownership is not None:
-            await self.ownership.start(self.settings.internal_host)
+        await self.lease.start()
         self._announcer.start()
         self._ring_changed()
         self._looking = asyncio.create_task(self._follow(), name="settings")
@@ -167,8 +147,7 @@ class ArenaRegistry:
         await asyncio.gather(*(battles.close() for battles in self._live.values()))
         self._live.clear()
         await self._opening.stop()
-        if self.ownership is not None:
-            await self.ownership.stop()
+        await self.lease.stop()
         await self.boards.stop()
         voting_queues, self._queues = list(self._queues.values()), {}
         await asyncio.gather(*(queue.close() for queue in voting_queues))
@@ -198,9 +177,9 @@ class ArenaRegistry:
         if name not in self._live:
             entrants = EntrantPool(self.pool, queue.arena, self.open_entrant or _open_none)
             find_queue = partial(self.voting_queue, name)
-            battles = LiveBattles(queue.arena, self.live_process, find_queue, entrants, self.live_checks)
-            battles.owner_calls = None if self.ownership is None else self.ownership.calls
-            self._live[name] = battles
+            self._live[name] = LiveBattles(
+                queue.arena, self.live_process, find_queue, entrants, self.live_checks
+            )
         return self._live[name]
 
     async def live_battles_of(self, matchup: UUID) -> LiveBattles:
@@ -247,25 +226,15 @@ class ArenaRegistry:
                     self._retries.succeeded()
 
     async def _unload_idle(self) -> None:
-        """Free the memory of arenas without requests, and of those that another process owns now."""
+        """Free the memory of arenas without requests."""
         for queue in list(self._queues.values()):
-            owned = self.ownership is None or self.ownership.ring.owns(queue.arena)
-            if queue.idle_seconds() > (_UNLOAD_SECONDS if owned else _UNLOAD_FOREIGN_SECONDS):
+            if queue.idle_seconds() > _UNLOAD_SECONDS:
                 await queue.unload()
-                if queue.idle_seconds() > _UNLOAD_SECONDS:
-                    del self._queues[queue.name]
+                del self._queues[queue.name]
         for name, battles in list(self._live.items()):
             if battles.idle_seconds > _UNLOAD_SECONDS:
                 del self._live[name]
                 await battles.close()
-
-    async def _target(self, call: str, number: int) -> VotingQueue | LiveBattles:
-        """What runs a call of another process."""
-        name = await self._arenas.name_of(number)
-        return await (self.live_battles(name) if call.startswith("live_") else self.voting_queue(name))
-
-    def _process_number(self) -> int:
-        return self._process.process if self.ownership is None else self.ownership.ring.own.process
 
     def _ring_changed(self) -> None:
         """Another process has come or gone: look for turns that it left."""
@@ -273,13 +242,13 @@ class ArenaRegistry:
             self._recovering = asyncio.create_task(self._recover(), name="lost turns")
 
     async def _recover(self) -> None:
-        """End the turns that processes left which are gone, in the arenas that this process owns."""
+        """End the turns that processes left which are gone, in this process's share of the arenas."""
         while True:
             # A process that was just lost has a lease for some seconds.
             await asyncio.sleep(_RECOVERY_SECONDS)
             try:
                 for number in await arenas_with_running_turns(self.pool):
-                    if self.ownership is None or self.ownership.ring.owns(number):
+                    if self.lease.ring.owns(number):
                         battles = await self.live_battles(await self._arenas.name_of(number))
                         await battles.ensure_recovered(again=True)
             except TiltyardError as error:
@@ -294,15 +263,12 @@ class ArenaRegistry:
         queue.on_public_address = self.settings.has_public_address
         queue.before_loading = self._pass_ratings
         queue.on_events = partial(self._events_added, queue)
-        if self.ownership is not None:
-            queue.owner_calls = self.ownership.calls
-        if self.ownership is None or self.ownership.ring.owns(arena.arena):
-            try:
-                async with self._loading:
-                    await queue.ensure_open()
-            except Exception as error:
-                self._retries_of(name).report(error)
-                raise
+        try:
+            async with self._loading:
+                await queue.ensure_open()
+        except Exception as error:
+            self._retries_of(name).report(error)
+            raise
         self._unopened.pop(name, None)
         self._queues[name] = queue
         return queue

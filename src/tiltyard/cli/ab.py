@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from tiltyard.report.ab_report import ABReport
     from tiltyard.tournaments.ab_run import JudgedComparison
 
-__all__ = ["ab"]
 
 _EXIT_CODES = {"better": 0, "same": 0, "worse": WORSE_EXIT_CODE, "undecided": UNDECIDED_EXIT_CODE}
 

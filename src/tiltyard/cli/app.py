@@ -47,8 +47,6 @@ from tiltyard.errors import JudgeUnusable, TiltyardError
 from tiltyard.option_names import command_line_spelling
 from tiltyard.report.terminal_escape import escape_controls
 
-__all__ = ["app", "main"]
-
 _BUG_EXIT_CODE = 70
 
 

@@ -9,12 +9,9 @@ import typer
 
 from tiltyard.cli.arena_entry import Name, add_entry_commands
 from tiltyard.cli.arena_release import add_release_commands
-from tiltyard.cli.database_options import AsUser, database
+from tiltyard.cli.database_options import AsUser, Home, database, serving_environment
 from tiltyard.cli.live_models import live
-from tiltyard.cli.serve import Home, serving_environment
 from tiltyard.errors import Conflict
-
-__all__ = ["app"]
 
 app = typer.Typer(
     help="Live models, invitations; move or archive; erase voters.",

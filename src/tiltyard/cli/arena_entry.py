@@ -10,13 +10,14 @@ import typer
 from tiltyard.cli.database_options import (
     AsUser,
     BaseUrl,
+    Home,
     link_address,
     moment_text,
     parse_duration,
     read_secret,
     run_with_pool,
+    serving_environment,
 )
-from tiltyard.cli.serve import Home, serving_environment
 from tiltyard.errors import BadOption
 from tiltyard.report.terminal_escape import escape_controls
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from tiltyard.postgres.connection_pool import ConnectionPool
     from tiltyard.settings.arena_settings import ArenaSettings
 
-__all__ = ["Name", "add_entry_commands"]
 
 Name = Annotated[str, typer.Argument(help="Name of the arena.")]
 

@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tiltyard.cli.arena_entry import Name
-from tiltyard.cli.database_options import AsUser, database
-from tiltyard.cli.serve import Home, serving_environment
+from tiltyard.cli.database_options import AsUser, Home, database, serving_environment
 
 if TYPE_CHECKING:
     from tiltyard.arena.live.conversation_release import ReleaseCounts
-
-__all__ = ["add_release_commands"]
 
 
 def add_release_commands(app: typer.Typer) -> None:

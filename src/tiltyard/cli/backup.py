@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tiltyard.cli.database_options import AsUser, database
-from tiltyard.cli.serve import Home, serving_environment
+from tiltyard.cli.database_options import AsUser, Home, database, serving_environment
 from tiltyard.report.terminal_escape import escape_controls
 
 if TYPE_CHECKING:
     from tiltyard.arena.maintenance.restore import RestoreResult
-
-__all__ = ["backup", "restore"]
 
 
 def backup(

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from tiltyard.core.ratings.comparison import Comparison
     from tiltyard.report.terminal import Terminal
 
-__all__ = ["compare"]
-
 
 def compare(
     model_a: Annotated[str, typer.Argument(metavar="A", help="First model.")],

@@ -1,11 +1,13 @@
-"""Options, typed values and database access shared by the maintenance commands."""
+"""Options, typed values and database access shared by the commands that run a service."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
@@ -16,20 +18,12 @@ if TYPE_CHECKING:
     from tiltyard.postgres.connection_pool import ConnectionPool
     from tiltyard.settings.environment import Environment
 
-__all__ = [
-    "AsUser",
-    "BaseUrl",
-    "WaitNotice",
-    "database",
-    "link_address",
-    "moment_text",
-    "parse_duration",
-    "read_secret",
-    "run_with_pool",
-]
 
 T = TypeVar("T")
 
+Home = Annotated[
+    Path | None, typer.Option(help="Folder for database, responses and keys; default TILTYARD_HOME.")
+]
 AsUser = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="When run as root: the user that runs the embedded database."),
@@ -38,6 +32,15 @@ AsUser = Annotated[
 BaseUrl = Annotated[str | None, typer.Option(help="Public URL of the server.")]
 
 _UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
+
+
+def serving_environment(home: Path | None) -> Environment:
+    """Read the environment. ``--home`` overrides TILTYARD_HOME, for child processes too."""
+    from tiltyard.settings.environment import read_environment
+
+    if home is not None:
+        os.environ["TILTYARD_HOME"] = str(home.absolute())
+    return read_environment()
 
 
 class WaitNotice:

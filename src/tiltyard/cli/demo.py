@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -15,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tiltyard.cli.serve import AsUser, serving_environment
+from tiltyard.cli.database_options import serving_environment
+from tiltyard.cli.serve import AsUser
 from tiltyard.errors import BadOption, MissingExtra
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from tiltyard.settings.serving_settings import ServingSettings
     from tiltyard.web.startup import StartupResult
 
-__all__ = ["app", "demo_script"]
 
 _ARENA = "demo"
 #: Variables that point to external resources. The demo ignores them.
@@ -61,8 +60,6 @@ def demo(
 
     if any(find_spec(name) is None for name in ("fastapi", "uvicorn", "psycopg", "argon2")):
         raise MissingExtra("arena", "tiltyard demo")
-    # Before the supervisor handles SIGTERM, the signal must still stop the database.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with _home(home, open_to_others=as_user is not None) as folder:
         environment = _own_environment(folder)
         settings = read_serving(environment.variables, port=port, role="all")
@@ -117,32 +114,17 @@ def _home(given: Path | None, *, open_to_others: bool) -> Iterator[Path]:
 def _serve(
     environment: Environment, settings: ServingSettings, as_user: str | None, votes: int, seed: int
 ) -> None:
-    import asyncio
-    from contextlib import ExitStack
+    from tiltyard.web.startup import prepare_server, run_server
 
-    from tiltyard.postgres.database_url import open_long_lived_database
-    from tiltyard.web.logs import configure_logging
-    from tiltyard.web.server_address import publish_address
-    from tiltyard.web.startup import prepare_server
-    from tiltyard.web.supervisor import Supervisor, listening_socket
+    exists = (environment.home / "postgres").exists()
+    typer.echo("Opening the arena …" if exists else "Creating an arena of invented models …")
 
-    configure_logging()
-    with ExitStack() as stack:
-        listening = stack.enter_context(listening_socket(settings))
-        settings = replace(settings, port=listening.getsockname()[1])
-        exists = (environment.home / "postgres").exists()
-        typer.echo("Opening the arena …" if exists else "Creating an arena of invented models …")
-        database = stack.enter_context(open_long_lived_database(environment, as_user=as_user))
-        prepared = asyncio.run(prepare_server(database.url, environment, settings))
+    async def prepare(url: str, served: ServingSettings) -> tuple[StartupResult, int]:
+        prepared = await prepare_server(url, environment, served)
         with _counting(votes) as on_vote:
-            cast = asyncio.run(_filled(database.url, environment, settings, votes, seed, on_vote))
-        stack.enter_context(publish_address(environment.home, settings.address()))
+            return prepared, await _filled(url, environment, served, votes, seed, on_vote)
 
-        async def supervised() -> None:
-            supervisor = Supervisor(database, settings, listening)
-            await supervisor.run(lambda: _greet(settings.address(), prepared, cast))
-
-        asyncio.run(supervised())
+    run_server(environment, settings, prepare, _greet, as_user=as_user)
 
 
 async def _filled(
@@ -205,7 +187,8 @@ def _counting(votes: int) -> Iterator[Callable[[int], None]]:
         yield lambda done: bar.update(task, completed=done)
 
 
-def _greet(address: str, prepared: StartupResult, cast: int) -> None:
+def _greet(settings: ServingSettings, result: tuple[StartupResult, int]) -> None:
+    address, (prepared, cast) = settings.address(), result
     if cast:
         typer.echo(f"Simulated voters have cast {cast:,} votes.")
     typer.echo(f"Tiltyard is ready: {address}/arenas/{_ARENA}")

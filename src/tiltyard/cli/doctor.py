@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tiltyard.cli.database_options import AsUser, database
-from tiltyard.cli.serve import Home, serving_environment
+from tiltyard.cli.database_options import AsUser, Home, database, serving_environment
 from tiltyard.report.terminal_escape import escape_controls
 
 if TYPE_CHECKING:
     from tiltyard.arena.maintenance.doctor import HealthCheck
     from tiltyard.settings.environment import Environment
-
-__all__ = ["doctor"]
 
 
 def doctor(

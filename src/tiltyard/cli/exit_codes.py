@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["INCOMPLETE_EXIT_CODE", "JUDGE_UNUSABLE_EXIT_CODE", "UNDECIDED_EXIT_CODE", "WORSE_EXIT_CODE"]
-
 #: `ab`: the second is worse than the first.
 WORSE_EXIT_CODE = 1
 #: Results were written but are incomplete: run the command again, or follow its message.

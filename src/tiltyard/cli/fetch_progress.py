@@ -16,8 +16,6 @@ from tiltyard.report.terminal_escape import escape_controls
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-__all__ = ["FetchProgress", "show_fetches"]
-
 
 class FetchProgress:
     """A bar for each file of the web; huggingface_hub shows its own."""

@@ -16,8 +16,6 @@ from tiltyard.report.terminal_escape import escape_controls
 if TYPE_CHECKING:
     from tiltyard.tournaments.answer_generation import GenerationResult
 
-__all__ = ["generate", "tell_incomplete"]
-
 
 def generate(
     config: Config = None,

@@ -12,8 +12,6 @@ from tiltyard.cli.options import JudgeAddress, JudgeKey, JudgeProvider, Judges, 
 from tiltyard.errors import BadOption
 from tiltyard.report.terminal_escape import escape_controls
 
-__all__ = ["init"]
-
 
 def init(
     folder: Annotated[

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from tiltyard.arena.judging.judge_panel import ArenaPanel
     from tiltyard.arena.judging.judge_voters import JudgedVotes
 
-__all__ = ["judge"]
 
 #: Seconds between progress lines, in a log and on a terminal.
 _LOG_LINE_SECONDS, _TERMINAL_REFRESH_SECONDS = 10.0, 1.0

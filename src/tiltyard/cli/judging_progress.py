@@ -16,7 +16,6 @@ from tiltyard.settings.prices import format_dollars
 if TYPE_CHECKING:
     from tiltyard.judges.judging_run import RunProgress
 
-__all__ = ["JudgingProgress", "QuietProgress"]
 
 #: Seconds between progress lines in a log.
 _LOG_LINE_SECONDS = 10.0

@@ -9,8 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tiltyard.cli.arena_entry import Name
-from tiltyard.cli.database_options import AsUser, BaseUrl, link_address, run_with_pool
-from tiltyard.cli.serve import Home, serving_environment
+from tiltyard.cli.database_options import (
+    AsUser,
+    BaseUrl,
+    Home,
+    link_address,
+    run_with_pool,
+    serving_environment,
+)
 from tiltyard.errors import BadOption
 from tiltyard.report.terminal_escape import escape_controls
 
@@ -19,8 +25,6 @@ if TYPE_CHECKING:
     from tiltyard.arena.operators.live_setup import LiveSetup
     from tiltyard.postgres.connection_pool import ConnectionPool
     from tiltyard.settings.environment import Environment
-
-__all__ = ["live", "load_entrants", "print_live_setup"]
 
 
 def load_entrants(path: Path, environment: Environment) -> list[NewEntrant]:

@@ -7,12 +7,9 @@ from typing import Annotated
 
 import typer
 
-from tiltyard.cli.database_options import AsUser, WaitNotice, database
-from tiltyard.cli.serve import Home, serving_environment
+from tiltyard.cli.database_options import AsUser, Home, WaitNotice, database, serving_environment
 from tiltyard.errors import BadOption
 from tiltyard.report.terminal_escape import escape_controls
-
-__all__ = ["migrate", "upgrade_database"]
 
 
 def migrate(

@@ -13,8 +13,6 @@ from tiltyard.errors import BadOption
 if TYPE_CHECKING:
     from tiltyard.settings.prices import PriceBook
 
-__all__ = ["models"]
-
 
 def models(
     name: Annotated[

@@ -9,13 +9,14 @@ import typer
 from tiltyard.cli.database_options import (
     AsUser,
     BaseUrl,
+    Home,
     link_address,
     moment_text,
     parse_duration,
     read_secret,
     run_with_pool,
+    serving_environment,
 )
-from tiltyard.cli.serve import Home, serving_environment
 from tiltyard.report.terminal_escape import escape_controls
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from tiltyard.arena.operators.operator_people import OperatorInvitation, OperatorRecord
     from tiltyard.postgres.connection_pool import ConnectionPool
 
-__all__ = ["app"]
 
 app = typer.Typer(help="Invite and manage operators.", no_args_is_help=True, rich_markup_mode=None)
 

@@ -12,29 +12,6 @@ if TYPE_CHECKING:
     from tiltyard.files.read_options import ReadOptions
     from tiltyard.settings.prices import PriceEntry
 
-__all__ = [
-    "By",
-    "Columns",
-    "Files",
-    "Format",
-    "JudgeAddress",
-    "JudgeKey",
-    "JudgeProvider",
-    "Judges",
-    "Level",
-    "MaxShare",
-    "Outcomes",
-    "PriceOption",
-    "PriorSd",
-    "Rubrics",
-    "SkipInvalid",
-    "Style",
-    "Where",
-    "comma_list",
-    "joined_conditions",
-    "read_options",
-    "stated_prices",
-]
 
 Files = Annotated[
     list[str],

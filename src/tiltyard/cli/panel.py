@@ -9,8 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tiltyard.cli.arena_entry import Name
-from tiltyard.cli.database_options import AsUser, BaseUrl, link_address, run_with_pool
-from tiltyard.cli.serve import Home, serving_environment
+from tiltyard.cli.database_options import (
+    AsUser,
+    BaseUrl,
+    Home,
+    link_address,
+    run_with_pool,
+    serving_environment,
+)
 from tiltyard.errors import BadOption
 from tiltyard.report.terminal_escape import escape_controls
 
@@ -18,7 +24,6 @@ if TYPE_CHECKING:
     from tiltyard.arena.operators.panel_records import PanelRecord
     from tiltyard.core.judging.diagnostics.rater_agreement import AgreementFigure
 
-__all__ = ["app"]
 
 app = typer.Typer(
     help="Expert panels: named raters and how they agree.",

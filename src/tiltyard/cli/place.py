@@ -13,8 +13,6 @@ from tiltyard.cli.options import PriceOption, stated_prices
 from tiltyard.cli.run import Budget, show_summary, tell_missing
 from tiltyard.report.terminal_escape import escape_controls
 
-__all__ = ["place"]
-
 
 def place(
     battles: Annotated[

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from tiltyard.tournaments.tournament_plan import TournamentPlan
     from tiltyard.tournaments.tournament_run import PreparedRun
 
-__all__ = ["PlanCommand", "plan"]
 
 #: The value of ``--questions`` without one.
 _EACH_DIMENSION = "each"

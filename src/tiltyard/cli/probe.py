@@ -10,8 +10,6 @@ import typer
 from tiltyard.errors import BadOption
 from tiltyard.report.terminal_escape import escape_controls
 
-__all__ = ["probe"]
-
 _ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - read, not bound  # nosec B104
 _ANSWER_LIMIT_BYTES = 10_000
 _DEFAULT_SECONDS = 5.0

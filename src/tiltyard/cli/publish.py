@@ -12,8 +12,6 @@ from tiltyard.report.terminal_escape import escape_controls
 if TYPE_CHECKING:
     from tiltyard.runs.site_folder import PublishedRun
 
-__all__ = ["publish"]
-
 
 #: Fields by which a battle of one file is found in another.
 _ROW_KEYS = frozenset({"position", "time"})

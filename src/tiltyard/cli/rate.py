@@ -32,8 +32,6 @@ from tiltyard.report.terminal_escape import escape_controls
 if TYPE_CHECKING:
     from tiltyard.runs.rate_options import RateOptions
 
-__all__ = ["rate"]
-
 
 class MethodName(StrEnum):
     BRADLEY_TERRY = "bradley-terry"

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from tiltyard.files import BattleSource
     from tiltyard.runs.battle_rating import RateSettings
 
-__all__ = ["BoardOutput", "chosen_form", "print_notes"]
-
 
 def chosen_form(flags: Mapping[str, bool]) -> str | None:
     """The only form that is asked for, or none; two are an error."""

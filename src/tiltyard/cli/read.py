@@ -14,8 +14,6 @@ import typer
 if TYPE_CHECKING:
     from tiltyard.report.match_text import ReadMatch
 
-__all__ = ["read"]
-
 
 def read(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished tournament.")],

@@ -6,8 +6,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-__all__ = ["show_read_progress"]
-
 
 @contextmanager
 def show_read_progress(rows: Sequence[int | None]) -> Iterator[Callable[[int], None] | None]:

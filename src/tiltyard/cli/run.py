@@ -30,18 +30,6 @@ if TYPE_CHECKING:
     from tiltyard.tournaments.tournament_plan import TournamentPlan
     from tiltyard.tournaments.tournament_run import FinishedRun
 
-__all__ = [
-    "Budget",
-    "Config",
-    "ConfigOption",
-    "JudgeModel",
-    "LimitPairs",
-    "Mode",
-    "SamplePairs",
-    "config_path",
-    "run",
-    "work",
-]
 
 #: What to do about replies without a verdict.
 _WITHOUT_VERDICT = {

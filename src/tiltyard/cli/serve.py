@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tiltyard.cli.database_options import Home, serving_environment
 from tiltyard.errors import BadOption, MissingExtra
 from tiltyard.report.terminal_escape import escape_controls
 
@@ -21,11 +20,7 @@ if TYPE_CHECKING:
     from tiltyard.settings.serving_settings import ServingSettings
     from tiltyard.web.startup import StartupResult
 
-__all__ = ["AsUser", "Home", "serve", "serving_environment"]
 
-Home = Annotated[
-    Path | None, typer.Option(help="Folder for database, responses and keys; default TILTYARD_HOME.")
-]
 AsUser = Annotated[str | None, typer.Option(help="User that runs the embedded PostgreSQL if you are root.")]
 
 
@@ -76,9 +71,10 @@ def serve(
     as_user: AsUser = None,
 ) -> None:
     """Serve arenas: database, web processes and rater."""
-    from tiltyard.settings.serving_settings import read_serving
-
     _check_installed()
+    from tiltyard.settings.serving_settings import read_serving
+    from tiltyard.web.startup import prepare_server, run_server
+
     environment = serving_environment(home)
     proxies = None
     if trusted_proxies is not None:
@@ -105,7 +101,14 @@ def serve(
     if budget is not None and models is None:
         raise BadOption("--budget limits what live models cost; give --models too")
     live = None if models is None else _live_request(environment, arena or "live", models, budget)
-    _serve(environment, settings, answers, arena, as_user, live)
+
+    async def prepare(url: str, served: ServingSettings) -> StartupResult:
+        return await prepare_server(url, environment, served, answers=answers, arena=arena, live=live)
+
+    run_server(
+        environment, settings, prepare, _greet, as_user=as_user, on_wait=_waiting("starting PostgreSQL")
+    )
+    typer.echo("Stopped.")
 
 
 def _live_request(
@@ -115,59 +118,6 @@ def _live_request(
     from tiltyard.cli.live_models import load_entrants
 
     return LiveArenaRequest(name, load_entrants(models, environment), budget=budget)
-
-
-def serving_environment(home: Path | None) -> Environment:
-    """Read the environment. ``--home`` overrides TILTYARD_HOME, for child processes too."""
-    import os
-
-    from tiltyard.settings.environment import read_environment
-
-    if home is not None:
-        os.environ["TILTYARD_HOME"] = str(home.absolute())
-    return read_environment()
-
-
-def _serve(
-    environment: Environment,
-    settings: ServingSettings,
-    answers: Path | None,
-    arena: str | None,
-    as_user: str | None,
-    live: LiveArenaRequest | None,
-) -> None:
-    import asyncio
-    from contextlib import ExitStack
-
-    from tiltyard.postgres.database_url import open_long_lived_database
-    from tiltyard.web.logs import configure_logging
-    from tiltyard.web.server_address import publish_address
-    from tiltyard.web.startup import check_certificate, prepare_server
-    from tiltyard.web.supervisor import Supervisor, listening_socket
-
-    check_certificate(settings)
-    configure_logging()
-    # Before the supervisor handles SIGTERM, the signal must still stop the database.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    with ExitStack() as stack:
-        listening = None if settings.role == "rater" else stack.enter_context(listening_socket(settings))
-        if listening is not None:
-            # Links on the operator's pages need the port that port 0 became.
-            settings = replace(settings, port=listening.getsockname()[1])
-        database = stack.enter_context(
-            open_long_lived_database(environment, as_user=as_user, on_wait=_waiting("starting PostgreSQL"))
-        )
-        prepared = asyncio.run(
-            prepare_server(database.url, environment, settings, answers=answers, arena=arena, live=live)
-        )
-        if listening is not None:
-            stack.enter_context(publish_address(environment.home, settings.address()))
-
-        async def supervised() -> None:
-            await Supervisor(database, settings, listening).run(lambda: _greet(settings, prepared))
-
-        asyncio.run(supervised())
-    typer.echo("Stopped.")
 
 
 def _greet(settings: ServingSettings, prepared: StartupResult) -> None:

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from tiltyard.simulation.arena_simulation import SimulateOptions
     from tiltyard.simulation.simulated_arena import SimulationSettings
 
-__all__ = ["simulate"]
-
 
 class Fairness(StrEnum):
     STRICT = "strict"
@@ -166,7 +164,7 @@ def _validity_files(settings: SimulationSettings, seed: int, votes_per_day: int)
     from tiltyard.core.policy.validity.report import validity_report
     from tiltyard.core.ratings.glicko2 import Glicko2
     from tiltyard.report.validity import validity_markdown, validity_page
-    from tiltyard.simulation.simulated_log import arena_log
+    from tiltyard.simulation.simulated_arena import arena_log
 
     log = arena_log(settings, seed, votes_per_day=votes_per_day)
     glicko2 = Glicko2(kernel="plain", initial_volatility=settings.volatility)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from tiltyard.simulation.log_forecast import Backtest, LogForecast
     from tiltyard.simulation.world_settings import WorldSettings
 
-__all__ = ["LikeLog", "read_like", "world_like"]
 
 #: Above this many battles a person is told to wait.
 _LONG_BATTLES = 20_000

@@ -13,8 +13,6 @@ import typer
 from tiltyard.errors import BadOption
 from tiltyard.report.terminal_escape import escape_controls
 
-__all__ = ["document_json", "prepare_folder", "simulation_progress", "write_files"]
-
 
 @contextmanager
 def simulation_progress() -> Iterator[Callable[[str, int, int], None]]:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from tiltyard.cli.serve import AsUser, Home, serving_environment
+from tiltyard.cli.database_options import Home, serving_environment
+from tiltyard.cli.serve import AsUser
 from tiltyard.report.terminal_escape import escape_controls
 
 if TYPE_CHECKING:
     from tiltyard.arena.accounts import Accounts
     from tiltyard.settings.environment import Environment
 
-__all__ = ["app"]
 
 T = TypeVar("T")
 

@@ -9,8 +9,6 @@ import typer
 
 from tiltyard.report.terminal_escape import escape_controls
 
-__all__ = ["verify"]
-
 
 def verify(
     folder: Annotated[

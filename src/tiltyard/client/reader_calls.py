@@ -1,38 +1,23 @@
-"""Calls of readers: arenas, boards, models, reports, battles."""
+"""What readers do: arenas, boards, models, reports, battles."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tiltyard.client.api_call import Call, api_path
-from tiltyard.client.decoder import decode_list, decode_value
+from tiltyard.client.api_call import Call, LineStream, api_path, read_list, read_value
+from tiltyard.client.transport import sends, streams
 from tiltyard.errors import TiltyardError
 from tiltyard.wire.arenas import ArenaInfo
 from tiltyard.wire.boards import ReportInfo, SnapshotInfo
 
 if TYPE_CHECKING:
     from tiltyard.core.board.document import BoardDocument, FilteredBoard
-
-__all__ = [
-    "ArenaInfo",
-    "JsonDocument",
-    "ReportInfo",
-    "SnapshotInfo",
-    "arena",
-    "arenas",
-    "battles",
-    "board",
-    "effects",
-    "model",
-    "report",
-    "reports",
-    "snapshot",
-    "snapshots",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,107 +50,146 @@ class JsonDocument:
         return FilteredBoard.from_json(self.data)
 
 
-def arenas() -> Call[list[ArenaInfo]]:
-    return Call("GET", api_path("arenas"), decode_list(ArenaInfo, "arenas"))
+class ReaderCalls:
+    """The calls of readers."""
 
+    @sends
+    def arenas(self) -> Call[list[ArenaInfo]]:
+        """Open arenas, and closed ones that this client has a right to."""
+        return Call("GET", api_path("arenas"), read_list(ArenaInfo, "arenas"))
 
-def arena(name: str) -> Call[ArenaInfo]:
-    return Call("GET", api_path("arenas", name), decode_value(ArenaInfo))
+    @sends
+    def arena(self, name: str) -> Call[ArenaInfo]:
+        """What an arena is called and how it is run."""
+        return Call("GET", api_path("arenas", name), read_value(ArenaInfo))
 
+    @sends
+    def board(
+        self,
+        arena: str,
+        *,
+        source: str = "human",
+        category: str | None = None,
+        language: str | None = None,
+        retired: bool = True,
+        excluded: str = "left-out",
+        identity: str = "with",
+        lane: str = "all",
+    ) -> Call[JsonDocument]:
+        """The newest board; with a category or a language, that of those prompts alone.
 
-def board(
-    arena: str,
-    *,
-    source: str = "human",
-    category: str | None = None,
-    language: str | None = None,
-    retired: bool = True,
-    excluded: str = "left-out",
-    identity: str = "with",
-    lane: str = "all",
-) -> Call[JsonDocument]:
-    query = {
-        "source": source,
-        "category": category,
-        "language": language,
-        "retired": retired,
-        "excluded": excluded,
-        "identity": identity,
-        "lane": lane,
-    }
-    return Call("GET", api_path("arenas", arena, "board"), _document(), query, raw=True)
+        ``excluded="counted"`` counts excluded votes, too; ``identity="without"`` leaves out live battles that talk about
+        who answers; ``lane="exploration"`` counts only votes on pairs that were chosen at random.
+        """
+        query = {
+            "source": source,
+            "category": category,
+            "language": language,
+            "retired": retired,
+            "excluded": excluded,
+            "identity": identity,
+            "lane": lane,
+        }
+        return Call("GET", api_path("arenas", arena, "board"), _document(), query)
 
+    @sends
+    def effects(self, arena: str) -> Call[JsonDocument]:
+        """Whether longer answers, or slower models, win more often in a live arena."""
+        return Call("GET", api_path("arenas", arena, "effects"), _document())
 
-def effects(arena: str) -> Call[JsonDocument]:
-    return Call("GET", api_path("arenas", arena, "effects"), _document(), raw=True)
+    @sends
+    def snapshots(
+        self, arena: str, *, source: str = "human", before: SnapshotInfo | None = None, limit: int = 100
+    ) -> Call[list[SnapshotInfo]]:
+        """Published boards, newest first; ``before`` is the last one of the page before."""
+        query: dict[str, str | int] = {"source": source, "limit": limit}
+        if before is not None:
+            query |= {"generation": before.generation, "position": before.position}
+        read = read_list(SnapshotInfo, "snapshots")
+        return Call("GET", api_path("arenas", arena, "snapshots"), read, query)
 
+    @sends
+    def snapshot(
+        self,
+        arena: str,
+        sha256: str,
+        *,
+        category: str | None = None,
+        language: str | None = None,
+        excluded: str = "left-out",
+        identity: str = "with",
+        lane: str = "all",
+    ) -> Call[JsonDocument]:
+        """A published board by its hash, which is checked; or that of some of its votes, as `board` filters them."""
+        query = {
+            "category": category,
+            "language": language,
+            "excluded": excluded,
+            "identity": identity,
+            "lane": lane,
+        }
+        whole = (category, language, excluded, identity, lane) == (None, None, "left-out", "with", "all")
+        # The hash is that of the whole board.
+        read = _document(sha256) if whole else _document()
+        return Call("GET", api_path("arenas", arena, "snapshots", sha256), read, query)
 
-def snapshots(
-    arena: str, *, source: str = "human", before: SnapshotInfo | None = None, limit: int = 100
-) -> Call[list[SnapshotInfo]]:
-    query: dict[str, str | int] = {"source": source, "limit": limit}
-    if before is not None:
-        query |= {"generation": before.generation, "position": before.position}
-    return Call("GET", api_path("arenas", arena, "snapshots"), decode_list(SnapshotInfo, "snapshots"), query)
+    @sends
+    def model(self, arena: str, name: str, *, source: str = "human") -> Call[JsonDocument]:
+        """One model: its row and neighbours, head to head, results by prompt, history."""
+        path = api_path("arenas", arena, "models", name)
+        return Call("GET", path, _document(), {"source": source})
 
+    @sends
+    def reports(self, arena: str) -> Call[list[ReportInfo]]:
+        """Weekly validity reports, newest first."""
+        return Call("GET", api_path("arenas", arena, "reports"), read_list(ReportInfo, "reports"))
 
-def snapshot(
-    arena: str,
-    sha256: str,
-    *,
-    category: str | None = None,
-    language: str | None = None,
-    excluded: str = "left-out",
-    identity: str = "with",
-    lane: str = "all",
-) -> Call[JsonDocument]:
-    query = {
-        "category": category,
-        "language": language,
-        "excluded": excluded,
-        "identity": identity,
-        "lane": lane,
-    }
-    whole = (category, language, excluded, identity, lane) == (None, None, "left-out", "with", "all")
-    # The hash is that of the whole board.
-    found = _document(sha256) if whole else _document()
-    return Call("GET", api_path("arenas", arena, "snapshots", sha256), found, query, raw=True)
+    @sends
+    def validity_report(self, arena: str, sha256: str) -> Call[JsonDocument]:
+        """A weekly report by its hash, which is checked."""
+        return Call("GET", api_path("arenas", arena, "reports", sha256), _document(sha256))
 
+    @streams
+    def battles(
+        self, arena: str, *, source: str = "human", table: str = "voters", snapshot: str | None = None
+    ) -> LineStream[dict[str, Any]]:
+        """The battles of a release one by one, as they come; ``table`` is ``voters`` or ``ordered``."""
+        query = {"format": "jsonl", "source": source, "table": table, "snapshot": snapshot}
+        call = Call("GET", api_path("arenas", arena, "battles"), bytes, query)
+        return LineStream(call, lambda line: json.loads(line) if line else None)
 
-def model(arena: str, name: str, *, source: str = "human") -> Call[JsonDocument]:
-    return Call("GET", api_path("arenas", arena, "models", name), _document(), {"source": source}, raw=True)
+    @sends
+    def save_battles(
+        self,
+        arena: str,
+        path: str | os.PathLike[str],
+        *,
+        format: str = "jsonl",
+        source: str = "human",
+        table: str = "voters",
+        snapshot: str | None = None,
+    ) -> Call[Path]:
+        """The battles of a release as a file: ``jsonl``, ``csv`` or ``parquet``. It appears whole or not at all.
 
+        ``table`` is ``voters``, ``ordered`` or ``both``: a zip archive, which `tiltyard verify` checks once it is unpacked.
+        """
+        query = {"format": format, "source": source, "table": table, "snapshot": snapshot}
+        return Call("GET", api_path("arenas", arena, "battles"), Path, query, save_to=Path(path))
 
-def reports(arena: str) -> Call[list[ReportInfo]]:
-    return Call("GET", api_path("arenas", arena, "reports"), decode_list(ReportInfo, "reports"))
-
-
-def report(arena: str, sha256: str) -> Call[JsonDocument]:
-    return Call("GET", api_path("arenas", arena, "reports", sha256), _document(sha256), raw=True)
-
-
-def battles(
-    arena: str,
-    *,
-    format: str = "jsonl",
-    source: str = "human",
-    table: str = "voters",
-    snapshot: str | None = None,
-) -> Call[bytes]:
-    query = {"format": format, "source": source, "table": table, "snapshot": snapshot}
-    return Call("GET", api_path("arenas", arena, "battles"), bytes, query, raw=True)
-
-
-def exact_battles(
-    arena: str,
-    *,
-    format: str = "jsonl",
-    source: str | None = None,
-    upto: int | None = None,
-    release: str | None = None,
-) -> Call[bytes]:
-    query = {"format": format, "source": source, "upto": upto, "release": release}
-    return Call("GET", api_path("arenas", arena, "battles", "exact"), bytes, query, raw=True)
+    @sends
+    def save_exact_battles(
+        self,
+        arena: str,
+        path: str | os.PathLike[str],
+        *,
+        format: str = "jsonl",
+        source: str | None = None,
+        upto: int | None = None,
+        release: str | None = None,
+    ) -> Call[Path]:
+        """All final battles with positions and times, as an operator; the audit log has an entry of it."""
+        query = {"format": format, "source": source, "upto": upto, "release": release}
+        return Call("GET", api_path("arenas", arena, "battles", "exact"), Path, query, save_to=Path(path))
 
 
 def _document(sha256: str | None = None) -> Callable[[bytes], JsonDocument]:

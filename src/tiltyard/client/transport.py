@@ -1,38 +1,42 @@
-"""Sending calls: one connection pool, cookies kept, failures that pass waited out."""
+"""Sending calls, waiting or in asynchronous code: one connection pool, cookies kept, passing failures waited out."""
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, overload
 
-from tiltyard.client import voter_calls
+from tiltyard.atomic_files import atomic_write
 from tiltyard.client.api_call import (
     Call,
-    RetrySchedule,
+    Exchange,
+    LineStream,
     error_from_problem,
-    gate_ahead,
+    gate_call,
     http_options,
     load_http_library,
     unreachable_error,
 )
-from tiltyard.wire.gate import solve_challenge
 
 if TYPE_CHECKING:
     import httpx2
 
-__all__ = ["AsyncTransport", "Transport"]
-
+P = ParamSpec("P")
 T = TypeVar("T")
+Now_co = TypeVar("Now_co", covariant=True)
+Later_co = TypeVar("Later_co", covariant=True)
 
 
 class Transport:
     """Sends calls and waits for their answers."""
 
-    def __init__(self, base_url: str, token: str | None, timeout: float, patience: float) -> None:
+    def __init__(
+        self, base_url: str, *, token: str | None = None, timeout: float = 30.0, patience: float = 10.0
+    ) -> None:
         self._library = load_http_library()
         self._http: httpx2.Client = self._library.Client(**http_options(base_url, token, timeout))
         self._base_url = base_url
@@ -40,27 +44,22 @@ class Transport:
 
     def call(self, call: Call[T]) -> T:
         """What the server answers; a refusal is an error of the `Refused` tree."""
-        patience, tries, proof = RetrySchedule(self._patience), 0, None
+        if call.save_to is not None:
+            with self.stream(call) as pieces, atomic_write(call.save_to) as file:
+                file.writelines(pieces)
+            return call.read(call.save_to)
+        exchange = Exchange(call, self._base_url, self._patience)
         while True:
-            failed: Exception | httpx2.Response
             try:
-                answer = self._http.send(call.request(self._http, proof))
-                if answer.is_success:
-                    return call.value(answer)
-                gate = gate_ahead(answer) if proof is None else None
-                if gate is not None:
-                    asked = self.call(voter_calls.gate(gate)).challenge
-                    proof = None if asked is None else solve_challenge(asked)
-                    if proof is not None:
-                        continue
-                failed = answer
+                answer = self._http.send(exchange.request(self._http))
             except self._library.TransportError as error:
-                failed = error
-            wait = patience.wait(call, failed, tries)
-            if wait is None:
-                raise _fault(call, self._base_url, failed) from None
-            tries += 1
-            time.sleep(wait)
+                time.sleep(exchange.wait(error))
+                continue
+            if answer.is_success:
+                return call.value(answer)
+            gate = exchange.gate_ahead(answer)
+            if gate is None or not exchange.solve(self.call(gate_call(gate))):
+                time.sleep(exchange.wait(answer))
 
     @contextmanager
     def stream(self, call: Call[Any]) -> Iterator[Iterator[bytes]]:
@@ -77,6 +76,14 @@ class Transport:
         except self._library.TransportError as error:
             raise unreachable_error(call, self._base_url, error) from None
 
+    def stream_lines(self, lines: LineStream[T]) -> Iterator[T]:
+        """The values of an answer's lines as they come."""
+        read = lines.reader()
+        with self.stream(lines.call) as pieces:
+            for piece in pieces:
+                yield from read(piece)
+            yield from read(b"\n")
+
     def close(self) -> None:
         """Give the connections back."""
         self._http.close()
@@ -84,16 +91,16 @@ class Transport:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
 class AsyncTransport:
     """The same for asynchronous code."""
 
-    def __init__(self, base_url: str, token: str | None, timeout: float, patience: float) -> None:
+    def __init__(
+        self, base_url: str, *, token: str | None = None, timeout: float = 30.0, patience: float = 30.0
+    ) -> None:
         self._library = load_http_library()
         self._http: httpx2.AsyncClient = self._library.AsyncClient(**http_options(base_url, token, timeout))
         self._base_url = base_url
@@ -101,27 +108,24 @@ class AsyncTransport:
 
     async def call(self, call: Call[T]) -> T:
         """What the server answers; a refusal is an error of the `Refused` tree."""
-        patience, tries, proof = RetrySchedule(self._patience), 0, None
+        if call.save_to is not None:
+            async with self.stream(call) as pieces:
+                with atomic_write(call.save_to) as file:
+                    async for piece in pieces:
+                        file.write(piece)
+            return call.read(call.save_to)
+        exchange = Exchange(call, self._base_url, self._patience)
         while True:
-            failed: Exception | httpx2.Response
             try:
-                answer = await self._http.send(call.request(self._http, proof))
-                if answer.is_success:
-                    return call.value(answer)
-                gate = gate_ahead(answer) if proof is None else None
-                if gate is not None:
-                    asked = (await self.call(voter_calls.gate(gate))).challenge
-                    proof = None if asked is None else await asyncio.to_thread(solve_challenge, asked)
-                    if proof is not None:
-                        continue
-                failed = answer
+                answer = await self._http.send(exchange.request(self._http))
             except self._library.TransportError as error:
-                failed = error
-            wait = patience.wait(call, failed, tries)
-            if wait is None:
-                raise _fault(call, self._base_url, failed) from None
-            tries += 1
-            await asyncio.sleep(wait)
+                await asyncio.sleep(exchange.wait(error))
+                continue
+            if answer.is_success:
+                return call.value(answer)
+            gate = exchange.gate_ahead(answer)
+            if gate is None or not await asyncio.to_thread(exchange.solve, await self.call(gate_call(gate))):
+                await asyncio.sleep(exchange.wait(answer))
 
     @asynccontextmanager
     async def stream(self, call: Call[Any]) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -138,6 +142,16 @@ class AsyncTransport:
         except self._library.TransportError as error:
             raise unreachable_error(call, self._base_url, error) from None
 
+    async def stream_lines(self, lines: LineStream[T]) -> AsyncIterator[T]:
+        """The values of an answer's lines as they come."""
+        read = lines.reader()
+        async with self.stream(lines.call) as pieces:
+            async for piece in pieces:
+                for value in read(piece):
+                    yield value
+            for value in read(b"\n"):
+                yield value
+
     async def aclose(self) -> None:
         """Give the connections back."""
         await self._http.aclose()
@@ -145,15 +159,47 @@ class AsyncTransport:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
 
-def _fault(call: Call[Any], base_url: str, failed: Exception | httpx2.Response) -> Exception:
-    return (
-        unreachable_error(call, base_url, failed)
-        if isinstance(failed, Exception)
-        else error_from_problem(failed)
-    )
+class ClientMethod(Protocol[P, Now_co, Later_co]):
+    """A method of both clients, as the type checker sees it: what one returns, and what the asynchronous one does."""
+
+    @overload
+    def __get__(self, client: Transport, owner: object = None) -> Callable[P, Now_co]: ...
+    @overload
+    def __get__(self, client: AsyncTransport, owner: object = None) -> Callable[P, Later_co]: ...
+
+
+def sends(
+    build: Callable[Concatenate[Any, P], Call[T]],
+) -> ClientMethod[P, T, Coroutine[Any, Any, T]]:
+    """Make a method of both clients from one that builds a call."""
+
+    def send(client: Any, *args: P.args, **options: P.kwargs) -> Any:
+        return client.call(build(client, *args, **options))
+
+    method: ClientMethod[P, T, Coroutine[Any, Any, T]] = _shown_as(build, send, "{}")
+    return method
+
+
+def streams(
+    build: Callable[Concatenate[Any, P], LineStream[T]],
+) -> ClientMethod[P, Iterator[T], AsyncIterator[T]]:
+    """Make a method of both clients from one that builds a stream of lines."""
+
+    def send(client: Any, *args: P.args, **options: P.kwargs) -> Any:
+        return client.stream_lines(build(client, *args, **options))
+
+    method: ClientMethod[P, Iterator[T], AsyncIterator[T]] = _shown_as(build, send, "Iterator[{}]")
+    return method
+
+
+def _shown_as(build: Callable[..., Any], send: Callable[..., Any], returned: str) -> Any:
+    """Name, parameters and docstring of ``build`` for ``help``, with the value that a caller gets."""
+    signature = inspect.signature(build)
+    value = str(signature.return_annotation).partition("[")[2].removesuffix("]")
+    method: Any = wraps(build)(send)
+    method.__signature__ = signature.replace(return_annotation=returned.format(value))
+    return method

@@ -12,9 +12,8 @@ from tiltyard.errors import UnreadableFile
 from tiltyard.files.answer_formats.model_answers import model_answers, read_questions
 from tiltyard.files.answers import Answer, drop_replaced_answers
 from tiltyard.files.format_detection import open_records
-from tiltyard.files.prompt_id import prompt_id
 
-__all__ = ["arena_hard_answers", "autoarena_answers", "entrant_answers"]
+__all__ = ["arena_hard_answers", "entrant_answers"]
 
 Paths = Iterable[str | os.PathLike[str]]
 
@@ -54,15 +53,6 @@ def arena_hard_answers(answers: Paths, questions: str | os.PathLike[str] | None 
     asked = None if questions is None else read_questions(Path(questions))
     for path in answers:
         yield from model_answers(open_records(path), Counter(), asked)
-
-
-def autoarena_answers(path: str | os.PathLike[str], model: str | None = None) -> Iterator[Answer]:
-    """Read a CSV of ``prompt`` and ``response``; the model defaults to the file's name."""
-    named = model if model is not None else Path(path).name.split(".csv")[0]
-    for where, record in open_records(path).records():
-        prompt = record.get("prompt")
-        row = dict(record, model=named, prompt_id=prompt_id(prompt), source="autoarena")
-        yield Answer.from_dict(row, where)
 
 
 def _by_key(path: str | os.PathLike[str], key: str) -> dict[str, Mapping[str, object]]:

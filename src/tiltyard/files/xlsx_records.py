@@ -1,38 +1,36 @@
 """The first sheet of an Excel workbook (``.xlsx``) as records: text, numbers and truth values.
 
-An ``.xlsx`` file is a zip archive of XML. Only what a table needs is read, by the parser of the
-standard library; document types, and so entities, are refused.
+calamine reads it, from a copy whose members were unpacked within limits. It makes room for every cell up to the
+last row and column, and for as many texts as a workbook states, and ends the process where there is none: so
+the XML is looked through first.
 """
 
 from __future__ import annotations
 
+import io
 import re
+import zipfile
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from datetime import date, time, timedelta
+from typing import ClassVar
 from xml.parsers import expat
 
 from tiltyard.errors import UnreadableFile
 from tiltyard.files.input_file import InputFile
 from tiltyard.files.records import Record, reject_duplicate_columns
-from tiltyard.files.zip_members import ZipMembers, open_zip
-
-__all__ = ["WORKBOOK", "XlsxRecords"]
+from tiltyard.files.zip_members import open_zip
 
 #: The member that makes an archive a workbook.
 WORKBOOK = "xl/workbook.xml"
-
-_RELATIONS = "xl/_rels/workbook.xml.rels"
-_STRINGS = "xl/sharedStrings.xml"
-_LETTERS = re.compile(r"[A-Z]{1,3}")
-#: Excel's own limit.
-_SHEET_COLUMNS = 16_384
-#: The most cells of a sheet that are read.
+#: The cells of a sheet from the first to the last row and column, and the texts of a workbook.
 SHEET_CELLS = 5_000_000
 #: Levels of XML; a workbook has fewer than ten.
 _XML_DEPTH_LIMIT = 64
-#: Characters that XML cannot contain are written as ``_xHHHH_``.
-_ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")
+#: A cell's place, of Excel's 16,384 columns and 1,048,576 rows, or a number of as many digits.
+_PLACE = re.compile(r"([A-Za-z]{0,3})([0-9]{1,7})")
+#: Whole numbers from here on are not exact in a workbook.
+_EXACT_LIMIT = 1 << 53
 
 
 @dataclass(frozen=True)
@@ -66,202 +64,106 @@ class XlsxRecords:
 
 def _sheet_rows(file: InputFile) -> Iterator[tuple[int, Mapping[int, object]]]:
     """The rows of the first sheet that have cells: their number, and their cells by column."""
-    with open_zip(file) as archive:
+    from python_calamine import CalamineError, load_workbook
+
+    copy = _checked_copy(file)
+    try:
+        sheet = load_workbook(copy).get_sheet_by_index(0)
+    except CalamineError as error:
+        raise UnreadableFile(f"{file.name}: a broken workbook ({error}); save it again") from None
+    if sheet.start is None:
+        return
+    for number, row in enumerate(sheet.iter_rows(), 1):
+        cells = {k: _plain(value) for k, value in enumerate(row, sheet.start[1]) if value != ""}
+        if cells:
+            yield number, cells
+
+
+def _plain(value: object) -> object:
+    """A cell's value as the other containers have it: whole numbers as such, dates and times as text."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT_LIMIT:
+        return int(value)
+    if isinstance(value, date | time):
+        return value.isoformat()
+    return str(value) if isinstance(value, timedelta) else value
+
+
+def _checked_copy(file: InputFile) -> io.BytesIO:
+    """The XML of a workbook, each member unpacked and looked through."""
+    copy = io.BytesIO()
+    with open_zip(file) as archive, zipfile.ZipFile(copy, "w") as packed:
         if archive.repeated is not None:
             raise UnreadableFile(
                 f"{file.name}: has {archive.repeated[:100]!r} twice; save the workbook again"
             )
-        sheet = _first_sheet(archive)
-        strings = _parsed(archive, _STRINGS, _SharedStrings()).strings if _STRINGS in archive else []
-        rows = _parsed(archive, sheet, _SheetRows(archive.where(sheet), strings)).rows
-    yield from rows
+        for member in archive.names:
+            if member.lower().endswith((".xml", ".rels")):
+                data = archive.read(member)
+                _XmlCheck(archive.where(member)).parse(data)
+                packed.writestr(member, data)
+    copy.seek(0)
+    return copy
 
 
-def _first_sheet(archive: ZipMembers) -> str:
-    """The member of the first sheet, which the workbook names by a relation."""
-    relation = _parsed(archive, WORKBOOK, _FirstSheet()).relation
-    targets = _parsed(archive, _RELATIONS, _Relations()).targets if _RELATIONS in archive else {}
-    target = targets.get(relation, "worksheets/sheet1.xml")
-    member = target.removeprefix("/") if target.startswith("/") else f"xl/{target}"
-    if member not in archive:
-        raise UnreadableFile(f"{archive.name}: the workbook has no first sheet")
-    return member
+class _XmlCheck:
+    """Looks through XML as calamine does, and refuses what would take far more memory than it has bytes."""
 
-
-class _Handler:
-    """Gets the elements of a document; names come without their namespace."""
-
-    def start(self, name: str, attributes: Mapping[str, str]) -> None:
-        """An element begins."""
-
-    def end(self, name: str) -> None:
-        """An element ends."""
-
-    def data(self, text: str) -> None:
-        """Text, perhaps a part of it."""
-
-
-_Handled = TypeVar("_Handled", bound=_Handler)
-
-
-def _parsed(archive: ZipMembers, member: str, handler: _Handled) -> _Handled:
-    parser, where = expat.ParserCreate(), archive.where(member)
-
-    def refuse(*_: object) -> None:
-        raise UnreadableFile(f"{where}: has a document type, which no workbook needs")
-
-    depth = 0
-
-    def start(name: str, given: dict[str, str]) -> None:
-        nonlocal depth
-        depth += 1
-        if depth > _XML_DEPTH_LIMIT:
-            raise UnreadableFile(f"{where}: nested too deeply; the limit is {_XML_DEPTH_LIMIT} levels")
-        handler.start(_local(name), _local_names(given))
-
-    def end(name: str) -> None:
-        nonlocal depth
-        depth -= 1
-        handler.end(_local(name))
-
-    parser.buffer_text = True
-    parser.StartDoctypeDeclHandler = refuse
-    parser.StartElementHandler = start
-    parser.EndElementHandler = end
-    parser.CharacterDataHandler = handler.data
-    try:
-        parser.Parse(archive.read(member), True)
-    except expat.ExpatError as error:
-        raise UnreadableFile(f"{where}: broken XML ({error})") from None
-    return handler
-
-
-def _local(name: str) -> str:
-    return name.rpartition(":")[2]
-
-
-def _local_names(attributes: Mapping[str, str]) -> dict[str, str]:
-    return {_local(name): value for name, value in attributes.items()}
-
-
-class _FirstSheet(_Handler):
-    relation: str | None = None
-
-    def start(self, name: str, attributes: Mapping[str, str]) -> None:
-        if name == "sheet" and self.relation is None:
-            self.relation = attributes.get("id", "")
-
-
-class _Relations(_Handler):
-    def __init__(self) -> None:
-        self.targets: dict[str | None, str] = {}
-
-    def start(self, name: str, attributes: Mapping[str, str]) -> None:
-        if name == "Relationship":
-            self.targets[attributes.get("Id")] = attributes.get("Target", "")
-
-
-class _SharedStrings(_Handler):
-    """The texts of the workbook; the parts of a formatted one are joined, and readings left out."""
-
-    def __init__(self) -> None:
-        self.strings: list[str] = []
-        self._parts: list[str] = []
-        self._within: list[str] = []
-
-    def start(self, name: str, _attributes: Mapping[str, str]) -> None:
-        self._within.append(name)
-        if name == "si":
-            self._parts = []
-
-    def end(self, name: str) -> None:
-        self._within.pop()
-        if name == "si":
-            self.strings.append(_unescaped("".join(self._parts)))
-
-    def data(self, text: str) -> None:
-        if self._within[-1:] == ["t"] and "rPh" not in self._within:
-            self._parts.append(text)
-
-
-class _SheetRows(_Handler):
-    """The rows of a sheet. Cells may leave out their place; then they follow the last one."""
-
-    def __init__(self, where: str, strings: list[str]) -> None:
-        self.rows: list[tuple[int, dict[int, object]]] = []
+    def __init__(self, where: str) -> None:
         self._where = where
-        self._strings = strings
-        self._number = 0
-        self._column = -1
-        self._kind = "n"
-        self._cells: dict[int, object] = {}
-        self._left = SHEET_CELLS
-        self._parts: list[str] = []
-        self._within: list[str] = []
+        self._depth = 0
+        #: Where the next row is, and the last cell; from 1.
+        self._row = 1
+        self._cell = (1, 0)
+        self._last_row = self._last_column = 0
 
-    def start(self, name: str, attributes: Mapping[str, str]) -> None:
-        self._within.append(name)
-        if name == "row":
-            number = attributes.get("r", "")
-            self._number = int(number) if number.isascii() and number.isdigit() else self._number + 1
-            self._column, self._cells = -1, {}
-        elif name == "c":
-            self._column = self._place(attributes.get("r"))
-            self._kind, self._parts = attributes.get("t", "n"), []
-
-    def end(self, name: str) -> None:
-        self._within.pop()
-        if name == "c":
-            value = self._value("".join(self._parts))
-            if value is not None:
-                self._cells[self._column] = value
-                self._left -= 1
-                if self._left < 0:
-                    raise UnreadableFile(f"{self._where}: more than {SHEET_CELLS} cells; save it as CSV")
-        elif name == "row" and self._cells:
-            self.rows.append((self._number, self._cells))
-
-    def data(self, text: str) -> None:
-        if self._within[-1:] in (["v"], ["t"]) and "rPh" not in self._within:
-            self._parts.append(text)
-
-    def _place(self, reference: str | None) -> int:
-        letters = _LETTERS.match(reference or "")
-        if letters is None:
-            place = self._column + 1
-        else:
-            place = -1
-            for letter in letters[0]:
-                place = 26 * (place + 1) + ord(letter) - ord("A")
-        if place >= _SHEET_COLUMNS:
-            raise UnreadableFile(f"{self._where}: more than {_SHEET_COLUMNS} columns")
-        return place
-
-    def _value(self, text: str) -> Any:
-        if text == "" or self._kind == "e":
-            return None
-        if self._kind == "s":
-            number = int(text) if text.isascii() and text.isdigit() else len(self._strings)
-            if number >= len(self._strings):
-                raise UnreadableFile(f"{self._where}: a cell names a text that the workbook lacks")
-            return self._strings[number] or None
-        if self._kind == "b":
-            return text == "1"
-        return _number(text) if self._kind == "n" else _unescaped(text)
-
-
-def _number(text: str) -> int | float | str:
-    for kind in (int, float):
+    def parse(self, data: bytes) -> None:
+        # The only encoding that calamine reads, whatever the document states.
+        parser = expat.ParserCreate("utf-8")
+        parser.StartDoctypeDeclHandler = self._refuse_type
+        parser.StartElementHandler = self._start
+        parser.EndElementHandler = self._end
         try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
+            parser.Parse(data, True)
+        except expat.ExpatError as error:
+            raise UnreadableFile(f"{self._where}: broken XML ({error})") from None
 
+    def _refuse_type(self, *_: object) -> None:
+        raise UnreadableFile(f"{self._where}: has a document type, which no workbook needs")
 
-def _unescaped(text: str) -> str:
-    return _ESCAPED.sub(lambda found: _character(int(found[1], 16)), text) if "_x" in text else text
+    def _start(self, name: str, attributes: Mapping[str, str]) -> None:
+        self._depth += 1
+        if self._depth > _XML_DEPTH_LIMIT:
+            raise UnreadableFile(f"{self._where}: nested too deeply; the limit is {_XML_DEPTH_LIMIT} levels")
+        local = name.rpartition(":")[2]
+        if local == "row" and "r" in attributes:
+            self._row = self._place(attributes["r"])[0]
+        elif local == "c":
+            self._cell = self._place(attributes["r"]) if "r" in attributes else (self._row, self._cell[1] + 1)
+        elif local in ("v", "is"):
+            self._last_row = max(self._last_row, self._cell[0])
+            self._last_column = max(self._last_column, self._cell[1])
+            self._limit(self._last_row * self._last_column)
+        elif local == "sst" and "uniqueCount" in attributes:
+            self._limit(self._place(attributes["uniqueCount"])[0])
 
+    def _end(self, name: str) -> None:
+        self._depth -= 1
+        if name.rpartition(":")[2] == "row":
+            self._row += 1
+            self._cell = (self._row, 0)
 
-def _character(code: int) -> str:
-    return "\N{REPLACEMENT CHARACTER}" if 0xD800 <= code < 0xE000 else chr(code)
+    def _limit(self, cells: int) -> None:
+        if cells > SHEET_CELLS:
+            raise UnreadableFile(
+                f"{self._where}: more than {SHEET_CELLS} cells, empty ones between them included; save it as CSV"
+            )
+
+    def _place(self, text: str) -> tuple[int, int]:
+        """Row and column of a cell; a number alone is a row."""
+        place = _PLACE.fullmatch(text)
+        if place is None:
+            raise UnreadableFile(f"{self._where}: has no place {text[:20]!r}; save the workbook again")
+        column = 0
+        for letter in place[1].upper():
+            column = 26 * column + ord(letter) - ord("A") + 1
+        return int(place[2]), column

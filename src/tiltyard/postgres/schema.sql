@@ -684,8 +684,6 @@ CREATE TABLE public.person_sign_ins (
 CREATE UNLOGGED TABLE public.processes (
     process bigint NOT NULL,
     role text NOT NULL,
-    address text NOT NULL,
-    machine text NOT NULL,
     expires_at timestamp with time zone NOT NULL,
     CONSTRAINT processes_role_check CHECK ((role = ANY (ARRAY['web'::text, 'rater'::text])))
 );
@@ -711,7 +709,8 @@ CREATE TABLE public.raters (
     generation bigint DEFAULT 0 NOT NULL,
     term bigint DEFAULT 0 NOT NULL,
     leader text,
-    updated_at timestamp with time zone DEFAULT now() NOT NULL
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    process bigint
 );
 
 CREATE TABLE public.remarks (

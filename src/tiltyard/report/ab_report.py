@@ -10,8 +10,6 @@ from typing import Any
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.report.markdown_escape import markdown_text
 
-__all__ = ["ABReport", "difference_text", "interval_text"]
-
 
 @dataclass(frozen=True)
 class ABReport:

@@ -10,8 +10,6 @@ from typing import NamedTuple
 from tiltyard.core.judging.conversation import ContextBlock, shared_context
 from tiltyard.files.answers import Answer
 
-__all__ = ["ContextText", "context_of", "split_shared"]
-
 #: Longer messages are cut, and of more messages only the last are shown; steps are folded as for judges.
 _MESSAGE_CHARACTERS = 6_000
 _MESSAGE_LIMIT = 40

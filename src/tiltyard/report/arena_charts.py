@@ -22,20 +22,6 @@ from tiltyard.report.chart_theme import (
     tooltip_line,
 )
 
-__all__ = [
-    "CHARTS",
-    "FEW_BATTLES",
-    "ChartContent",
-    "HistoryPoint",
-    "RatingPoint",
-    "arena_chart",
-    "drawing_version",
-    "history_chart",
-    "page_spec",
-    "pairs_chart",
-    "ratings_chart",
-]
-
 CHARTS = ("ratings", "win-rates", "battle-counts", "history")
 #: Scores of fewer battles than this are drawn in a pale colour, because they are uncertain.
 FEW_BATTLES = 10

@@ -12,15 +12,6 @@ from tiltyard.core.board.win_rates import BaselineRow, BaselineRule, BaselineWin
 from tiltyard.report.html_parts import section_html, table_html, text_html
 from tiltyard.report.terminal_escape import escape_controls
 
-__all__ = [
-    "baseline_cells",
-    "baseline_heads",
-    "baseline_html",
-    "baseline_lines",
-    "baseline_notes",
-    "baseline_title",
-]
-
 _COLUMN_GAP_CHARACTERS = 2
 #: How many of the models with one note are named.
 _NAMED_MODELS = 10

@@ -8,18 +8,6 @@ from tiltyard.core.board import Board, RatedGroup, Row
 from tiltyard.core.ratings.ranks import Flip
 from tiltyard.report.terminal_escape import escape_controls
 
-__all__ = [
-    "flip_sentence",
-    "interval_text",
-    "left_out_sentence",
-    "method_title",
-    "model_text",
-    "rank_range",
-    "rating_text",
-    "settled_sentence",
-    "title_parts",
-]
-
 _TITLES = {"bradley-terry": "Bradley–Terry", "elo": "Elo", "glicko-2": "Glicko-2"}
 #: How many of the models that may be first a sentence names.
 _NAMED_MODELS = 3

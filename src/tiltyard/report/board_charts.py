@@ -11,21 +11,6 @@ from tiltyard.core.board import RatedGroup, pair_rows
 from tiltyard.core.board.board_rows import Row
 from tiltyard.errors import MissingExtra
 
-__all__ = [
-    "ACCENT",
-    "HEATMAP_MODELS",
-    "Spec",
-    "chart_data",
-    "chart_specs",
-    "chart_svg",
-    "charts_available",
-    "javascript",
-    "need_charts",
-    "ratings_chart",
-    "spec_of",
-    "thin_evenly",
-]
-
 #: A Vega-Lite specification: its keys are those of Vega-Lite.
 Spec = dict[str, Any]
 One = TypeVar("One")

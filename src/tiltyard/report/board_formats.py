@@ -14,16 +14,6 @@ from tiltyard.report.board_cells import interval_text, model_text, rank_range, r
 from tiltyard.report.markdown_escape import markdown_text
 from tiltyard.report.terminal_escape import escape_controls
 
-__all__ = [
-    "board_latex",
-    "board_markdown",
-    "boards_columns",
-    "boards_csv",
-    "boards_latex",
-    "boards_markdown",
-    "latex_text",
-]
-
 _LATEX = {
     "\\": r"\textbackslash{}",
     "{": r"\{",

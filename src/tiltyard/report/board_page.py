@@ -21,8 +21,6 @@ from tiltyard.report.interval_chart import NARROW, WIDE, chart_title, interval_c
 from tiltyard.report.methods_text import RunFacts, bibtex_entry, methods_text
 from tiltyard.report.page_shell import charts_note, figure_html, offline_page
 
-__all__ = ["PAGE_FOOTER", "boards_html", "render_page"]
-
 PairAddress = Callable[[str | None, str, str], str | None]
 
 _PAIR_LIMIT = 200

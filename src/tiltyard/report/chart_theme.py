@@ -11,19 +11,6 @@ from typing import Any, Literal
 from tiltyard.report.board_charts import Spec, spec_of
 from tiltyard.report.terminal_escape import escape_controls
 
-__all__ = [
-    "COLOURS",
-    "ChartTheme",
-    "ThemeColours",
-    "Translate",
-    "apply_theme",
-    "chart_labels",
-    "fit_to_phone",
-    "localise_spec",
-    "render_svg",
-    "tooltip_line",
-]
-
 #: ``any`` is for a page that may be light or dark: its colours are visible on both.
 ChartTheme = Literal["light", "dark", "any"]
 #: Translates a chart's text into the language of a page; `str` leaves it in English.

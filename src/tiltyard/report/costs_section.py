@@ -11,8 +11,6 @@ from tiltyard.report.run_documents import ActualCosts, CostsDocument, PlaceCosts
 from tiltyard.settings.prices import format_dollars as _dollars
 from tiltyard.settings.prices import to_picodollars
 
-__all__ = ["cache_warning", "costs_section", "format_dollar_text"]
-
 _TokenCount = Literal["input_tokens", "output_tokens", "cache_write_tokens", "cache_read_tokens"]
 _TOKENS: Mapping[_TokenCount, str] = {
     "input_tokens": "Tokens in",

@@ -9,8 +9,6 @@ from tiltyard.core.board import RatedGroup, Row
 from tiltyard.report.board_cells import interval_text, rank_range, rating_text
 from tiltyard.report.html_parts import text_html
 
-__all__ = ["matrix_html", "section_mark"]
-
 #: Shades from first to last.
 _SHADE_STEPS = 7
 

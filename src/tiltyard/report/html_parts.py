@@ -10,17 +10,6 @@ from typing import NamedTuple
 from tiltyard.core.ratings import Finding
 from tiltyard.report.terminal_escape import escape_controls
 
-__all__ = [
-    "Cell",
-    "LinkedText",
-    "findings_html",
-    "interval_svg",
-    "section_html",
-    "sentence_html",
-    "table_html",
-    "text_html",
-]
-
 _RIGHT_TO_LEFT = frozenset({"R", "AL", "AN"})
 _FIRST_STRONG_ISOLATE, _POP_ISOLATE = "\u2068", "\u2069"
 

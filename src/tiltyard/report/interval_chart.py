@@ -14,8 +14,6 @@ from tiltyard.report.board_cells import interval_text, model_text, rank_range
 from tiltyard.report.html_parts import text_html
 from tiltyard.report.svg_text import FONT_FAMILY, text_width, wrap_text
 
-__all__ = ["NARROW", "WIDE", "ChartLayout", "chart_title", "drawn_rows", "interval_chart"]
-
 _INK, _SOFT, _LINE, _ACCENT = "#1d2328", "#5d6870", "#d9dee2", "#2f6f8f"
 _FONT_PIXELS, _SMALL_FONT_PIXELS = 13.0, 12.0
 _LINE_PIXELS = 15.0

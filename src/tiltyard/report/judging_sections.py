@@ -14,8 +14,6 @@ from tiltyard.report.html_parts import Cell, LinkedText, findings_html, section_
 from tiltyard.report.run_documents import ChoiceDocument, ChoiceRating, DiagnosticsDocument, JudgeAgreement
 from tiltyard.report.verdict_browser import browser_address
 
-__all__ = ["choices_section", "judges_section", "questions_section", "tournament_lede"]
-
 ShareName = Literal[
     "flips",
     "inconsistent",

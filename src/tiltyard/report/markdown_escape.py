@@ -6,8 +6,6 @@ import re
 
 from tiltyard.report.terminal_escape import escape_controls
 
-__all__ = ["markdown_text"]
-
 #: Characters with a meaning in Markdown. Those that a backslash does not escape in some dialects,
 #: and those that turn bare text into links, become entities.
 _ACTIVE = re.compile(r"[\\`*_{}\[\]#!]")

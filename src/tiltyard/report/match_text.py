@@ -15,15 +15,6 @@ from tiltyard.core.judging.verdict_groups import VerdictGroup
 from tiltyard.report.answer_context import ContextText, split_shared
 from tiltyard.report.terminal_escape import escape_controls
 
-__all__ = [
-    "ContextDocument",
-    "ReadMatch",
-    "ReadMatchDocument",
-    "ReadVerdict",
-    "match_document",
-    "match_lines",
-]
-
 #: Longer texts are cut in a terminal.
 _SHOWN_CHARACTERS = 4_000
 _INDENT = "    "

@@ -14,8 +14,6 @@ from tiltyard.core.ratings import BradleyTerry, Elo, Glicko2, RatingMethod
 from tiltyard.report.board_cells import method_title
 from tiltyard.report.board_formats import latex_text
 
-__all__ = ["RunFacts", "bibtex_entry", "methods_text"]
-
 _TIES = {
     "half": "A tie counts as half a win for each side",
     "davidson": "Ties are modelled by Davidson's parameter",

@@ -18,14 +18,6 @@ from tiltyard.report.chart_theme import (
     tooltip_line,
 )
 
-__all__ = [
-    "OpponentScore",
-    "both_bad_chart",
-    "confidence_chart",
-    "coverage_chart",
-    "expected_chart",
-]
-
 _WIDTH_PIXELS = 620
 #: The largest number of opponents, or evaluations, that is readable.
 _OPPONENT_LIMIT = 40

@@ -11,8 +11,6 @@ from rich.text import Text
 
 from tiltyard.report.terminal_escape import escape_controls
 
-__all__ = ["model_details", "models_table"]
-
 #: Longer names are wrapped where the terminal is narrow.
 _MIN_NAME_CHARACTERS = 20
 _THINKS = {True: "yes", False: "no", None: "?"}

@@ -27,8 +27,6 @@ from tiltyard.report.board_cells import (
 )
 from tiltyard.report.html_parts import interval_svg, text_html
 
-__all__ = ["board_fragment", "groups_fragment"]
-
 #: More rows than this are counted, not shown.
 _MAX_ROWS = 100
 _CELL = "padding:2px 10px 2px 0;border:0;background:transparent;color:inherit;vertical-align:middle;white-space:nowrap"

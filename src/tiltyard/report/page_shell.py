@@ -10,8 +10,6 @@ from tiltyard._version import __version__
 from tiltyard.report.board_charts import Spec, charts_available, javascript
 from tiltyard.report.html_parts import text_html
 
-__all__ = ["charts_note", "charts_script", "figure_html", "offline_page", "page_asset", "script_json"]
-
 _NO_CHARTS = "<p>Charts need an extra: <code>pip install 'tiltyard[plots]'</code></p>\n"
 
 

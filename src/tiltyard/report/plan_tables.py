@@ -14,8 +14,6 @@ from tiltyard.report.run_documents import EstimateDocument, PilotForecast
 from tiltyard.report.terminal_escape import escape_controls
 from tiltyard.settings.prices import format_dollars, to_picodollars
 
-__all__ = ["plan_tables"]
-
 _LineCount = Literal["questions", "cached", "calls", "input_tokens", "output_tokens"]
 _LINE_COUNTS: Mapping[_LineCount, str] = {
     "questions": "questions",

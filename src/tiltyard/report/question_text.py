@@ -10,8 +10,6 @@ from typing import Any
 from tiltyard.core.judging.question import ChatPrompt, Question
 from tiltyard.report.terminal_escape import escape_controls
 
-__all__ = ["SentQuestion", "question_lines"]
-
 _INDENT = "    "
 #: Longer values of a request, such as images, are shown by their beginning.
 _LONG_CHARACTERS, _BEGINNING_CHARACTERS = 2_000, 60

@@ -17,18 +17,6 @@ from tiltyard.report.page_shell import charts_note, figure_html, offline_page
 from tiltyard.report.terminal import findings_list
 from tiltyard.report.terminal_escape import escape_controls
 
-__all__ = [
-    "RULE_HEADS",
-    "RULE_NAMES",
-    "Charts",
-    "Report",
-    "ReportSection",
-    "ReportTable",
-    "report_markdown",
-    "report_page",
-    "report_terminal",
-]
-
 #: Readable names of the publication rules, in a sentence and in a column heading.
 RULE_NAMES = {
     "top-rd": "median RD",

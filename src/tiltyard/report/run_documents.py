@@ -15,23 +15,6 @@ from tiltyard.core.judging.power_analysis import PrecisionDocument
 from tiltyard.core.judging.reconciliation import MatchCounts
 from tiltyard.core.ratings.findings import FindingDocument
 
-__all__ = [
-    "ActualCosts",
-    "ChoiceDocument",
-    "ChoiceRating",
-    "CostRangeDocument",
-    "CostsDocument",
-    "DiagnosticsDocument",
-    "EstimateDocument",
-    "EstimateLineDocument",
-    "InFlightCosts",
-    "JudgeAgreement",
-    "LostCosts",
-    "PilotForecast",
-    "PlaceCosts",
-    "PromptCacheUse",
-]
-
 
 class ChoiceRating(TypedDict):
     """The rating of a model under one scoring choice."""

@@ -9,17 +9,6 @@ from typing import Literal
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.report.ab_report import ABReport
 
-__all__ = [
-    "FirstPlace",
-    "SiteBoard",
-    "SiteRow",
-    "SiteRun",
-    "first_place",
-    "first_place_sentence",
-    "headline_board",
-    "result_sentence",
-]
-
 FirstPlaceCase = Literal["unclaimed", "too-few", "nothing", "first", "shared"]
 
 #: So many of the models that share first place are named in a sentence.

@@ -20,8 +20,6 @@ from tiltyard.report.site_boards import (
 )
 from tiltyard.report.svg_card import CARD_HEIGHT_PIXELS, CARD_WIDTH_PIXELS
 
-__all__ = ["SitePage", "format_bytes", "render_site_page", "verify_commands"]
-
 _FOOTER = (
     "Every number follows from the files of its run: <code>tiltyard verify</code> recomputes them. Whoever can "
     "change this page can change the hashes on it: compare them with a second place, if you know one."

@@ -7,8 +7,6 @@ from tiltyard.report.html_parts import sentence_html, text_html
 from tiltyard.report.site_boards import FirstPlace, SiteRun, first_place, headline_board, result_sentence
 from tiltyard.report.svg_text import FONT_FAMILY, cut_text, text_width
 
-__all__ = ["badge_text", "render_badge"]
-
 _LABEL = "tiltyard"
 _FONT_PIXELS = 11
 _HEIGHT_PIXELS = 20

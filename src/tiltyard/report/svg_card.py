@@ -10,8 +10,6 @@ from tiltyard.report.html_parts import sentence_html, text_html
 from tiltyard.report.site_boards import SiteRow, SiteRun, headline_board, result_sentence
 from tiltyard.report.svg_text import FONT_FAMILY, cut_text, wrap_text
 
-__all__ = ["CARD_HEIGHT_PIXELS", "CARD_WIDTH_PIXELS", "card_png", "render_board_card", "render_card"]
-
 CARD_WIDTH_PIXELS = 1200
 CARD_HEIGHT_PIXELS = 630
 _MARGIN_PIXELS = 64

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 
 from tiltyard.report.terminal_escape import escape_controls
 
-__all__ = ["FONT_FAMILY", "cut_text", "text_width", "wrap_text"]
-
 #: Fonts of the same widths.
 FONT_FAMILY = "Helvetica, Arial, 'Liberation Sans', sans-serif"
 #: Widths of Helvetica in thousandths of the font size, by the characters that have them.

@@ -25,16 +25,6 @@ from tiltyard.report.board_cells import (
 )
 from tiltyard.report.terminal_escape import escape_controls
 
-__all__ = [
-    "Terminal",
-    "board_table",
-    "findings_list",
-    "interval_bar",
-    "rated_lines",
-    "rated_text",
-    "short_names",
-]
-
 #: The bar uses the width left by the other columns, within these limits.
 _MAX_BAR_CHARACTERS, _MIN_BAR_CHARACTERS = 32, 8
 #: Columns too wide for the line are wrapped, but never narrower than this.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["escape_controls"]
-
 
 def escape_controls(text: str) -> str:
     """Escape characters that control a terminal or change the text direction."""

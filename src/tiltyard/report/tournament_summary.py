@@ -17,8 +17,6 @@ from tiltyard.report.run_documents import ActualCosts, CostsDocument, Diagnostic
 from tiltyard.report.terminal import findings_list
 from tiltyard.report.terminal_escape import escape_controls
 
-__all__ = ["tournament_summary"]
-
 _TokenCount = Literal["input_tokens", "output_tokens", "cache_write_tokens", "cache_read_tokens"]
 _Count = Literal["questions", "from_cache", "calls", _TokenCount]
 _MATCH_COUNTS: tuple[Literal["matches", "settled", "decisive", "incomplete"], ...] = (

@@ -15,16 +15,6 @@ from tiltyard.report.board_charts import charts_available
 from tiltyard.report.html_parts import section_html, text_html
 from tiltyard.report.page_shell import page_asset, script_json
 
-__all__ = [
-    "CHARTS_NAME",
-    "REPORT_DATA",
-    "BrowserHead",
-    "browser_address",
-    "browser_head",
-    "browser_scripts",
-    "browser_section",
-]
-
 #: The folder of the parts, beside the page.
 REPORT_DATA = "report_data"
 #: The name of the part that draws the charts.

@@ -27,8 +27,6 @@ from tiltyard.files.answers import Answer
 from tiltyard.report.answer_context import context_of
 from tiltyard.report.page_shell import script_json
 
-__all__ = ["PART_KINDS", "PartCounts", "VerdictParts", "part_name"]
-
 #: The kinds of parts.
 PART_KINDS = ("index", "texts", "verdicts")
 #: A part is closed when it is as large as this. Of a kind with many parts the later ones are larger, up to the

@@ -17,18 +17,6 @@ from tiltyard.core.ratings.comparison import (
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.runs.judged_run import JudgedRun
 
-__all__ = [
-    "AB_MODE",
-    "DEFAULT_MARGIN_POINTS",
-    "PLANNED_PROMPTS",
-    "SCALE_POINTS",
-    "ab_difference",
-    "planned_prompts",
-    "points",
-    "slot_findings",
-    "slot_preference",
-]
-
 #: The mode of a tournament that `tiltyard ab` runs.
 AB_MODE = "ab"
 #: How far apart two models may be, in points, and still count as the same.

@@ -14,8 +14,6 @@ from tiltyard.files.read_limits import bounded_lines
 from tiltyard.runs.json_files import parse_document
 from tiltyard.settings.regular_files import open_regular
 
-__all__ = ["first_difference"]
-
 
 def first_difference(lines: Path, source: BattleSource) -> int | None:
     """The number of the first line that differs from the battle of that number; ``None`` if all are equal.

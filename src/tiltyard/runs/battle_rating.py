@@ -32,22 +32,6 @@ from tiltyard.files.conditions import parse_condition
 from tiltyard.files.read_options import ReadOptions
 from tiltyard.option_names import option_name
 
-__all__ = [
-    "K_SWEEP",
-    "METHODS",
-    "RateSettings",
-    "baseline_columns",
-    "choose_baseline",
-    "chosen_battles",
-    "count_named",
-    "method_of",
-    "open_all",
-    "rate_files",
-    "rate_table",
-    "rate_whole_and_groups",
-    "with_checks",
-]
-
 METHODS: dict[str, type[BradleyTerry | Elo | Glicko2]] = {
     "bradley-terry": BradleyTerry,
     "elo": Elo,

@@ -10,8 +10,6 @@ from tiltyard.errors import TiltyardError
 from tiltyard.runs.tournament_manifest import RatingParameters, TournamentManifest, rating_methods
 from tiltyard.runs.verification_checks import RunCheck
 
-__all__ = ["configured_check"]
-
 _NAME = "configuration"
 
 #: What is compared, the configured value, and the value in the manifest.

@@ -20,15 +20,6 @@ from tiltyard.runs.judged_run import OVERALL
 from tiltyard.runs.placement_ratings import placement_rows, rate_placement
 from tiltyard.runs.tournament_manifest import TournamentManifest
 
-__all__ = [
-    "EloRatings",
-    "ScoringChoice",
-    "count_decisive",
-    "elo_ratings",
-    "rate_dimensions",
-    "scoring_choices",
-]
-
 #: The largest number of battles for which the K sweep has intervals: they take a hundred times the work.
 SWEEP_INTERVAL_BATTLES = 20_000
 

@@ -17,8 +17,6 @@ from tiltyard.runs.json_files import parse_document
 from tiltyard.runs.tournament_files import ANSWERS, CONFIG
 from tiltyard.runs.tournament_manifest import TournamentManifest
 
-__all__ = ["ExpectedQuestions", "ResponseTexts", "configured_checks"]
-
 
 def configured_checks(manifest: TournamentManifest) -> CheckCounts | None:
     """The numbers of control questions and repeats; ``None`` if the configuration does not contain them."""

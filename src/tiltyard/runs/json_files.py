@@ -13,8 +13,6 @@ from tiltyard.files.json_values import FINITE_DECODER, parse_json_text
 from tiltyard.files.read_limits import bounded_lines
 from tiltyard.settings.regular_files import open_regular
 
-__all__ = ["json_bytes", "json_line", "parse_document", "read_lines", "write_bytes", "write_lines"]
-
 
 def json_bytes(document: Mapping[str, object]) -> bytes:
     """Serialize a document, indented; raises for numbers that JSON cannot represent."""

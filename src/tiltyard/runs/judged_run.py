@@ -15,8 +15,6 @@ from tiltyard.errors import BadOption
 from tiltyard.files import BattleSource
 from tiltyard.files.answers import Answer
 
-__all__ = ["ATTEMPT_COLUMNS", "OVERALL", "AttemptRow", "JudgedRun"]
-
 #: The group of pooled dimensions, and the dimension of human battles without one.
 OVERALL = "overall"
 

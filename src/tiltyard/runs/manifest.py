@@ -22,28 +22,14 @@ from tiltyard.runs.battle_rating import RateSettings, method_of
 from tiltyard.runs.json_files import parse_document
 from tiltyard.settings.regular_files import open_regular, read_regular
 
-__all__ = [
-    "BATTLES",
-    "MANIFEST",
-    "MANIFEST_HASH",
-    "ManifestDocument",
-    "ManifestInput",
-    "ManifestModel",
-    "Platform",
-    "RunManifest",
-    "bytes_hash_line",
-    "file_hash",
-    "hash_line",
-    "locate_run",
-    "manifest_kind",
-    "read_manifest",
-    "read_manifest_as",
-    "run_identity",
-]
-
 MANIFEST = "manifest.json"
 MANIFEST_HASH = "manifest.sha256"
 BATTLES = "battles.parquet"
+BATTLE_LINES = "battles.jsonl"
+RATINGS = "elo_ratings.json"
+BOOTSTRAP = "bootstrap_ratings.parquet"
+WINRATES = "pairwise_winrates.csv"
+REPORT = "report.html"
 _LIBRARIES = ("tiltyard", "numpy", "scipy", "pyarrow", "numba", "altair", "vl-convert-python")
 
 

@@ -19,8 +19,6 @@ from tiltyard.runs.manifest import MANIFEST, locate_run, manifest_kind, read_man
 from tiltyard.runs.tournament_files import ANSWERS, verdict_file
 from tiltyard.runs.tournament_manifest import TournamentManifest
 
-__all__ = ["MatchFilter", "read_matches"]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MatchFilter:

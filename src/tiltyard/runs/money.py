@@ -6,8 +6,6 @@ import re
 
 from tiltyard.errors import UnreadableFile
 
-__all__ = ["dollars_text", "picodollars_of"]
-
 _DECIMAL_DIGIT_COUNT = 12
 _DECIMAL = re.compile(r"([0-9]{1,15})(?:\.([0-9]{1,12}))?")
 

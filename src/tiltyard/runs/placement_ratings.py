@@ -16,8 +16,6 @@ from tiltyard.runs.battle_rating import rate_table, with_checks
 from tiltyard.runs.judged_run import OVERALL
 from tiltyard.runs.tournament_manifest import TournamentManifest
 
-__all__ = ["placement_rows", "rate_placement"]
-
 _JUDGE = "llm-judge"
 
 

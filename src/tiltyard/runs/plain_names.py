@@ -6,8 +6,6 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 
-__all__ = ["plain_names"]
-
 _NAME_CHARACTERS = 60
 
 

@@ -6,8 +6,6 @@ from typing import Any
 
 from tiltyard.errors import BadOption
 
-__all__ = ["PRESETS", "preset_parameters"]
-
 #: For each preset: its parameters of Bradley–Terry, and those that it adds where style is controlled for.
 PRESETS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "lmarena": (

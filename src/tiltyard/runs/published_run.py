@@ -18,13 +18,17 @@ from tiltyard.report.ab_report import ABReport
 from tiltyard.report.site_boards import SiteBoard, SiteRow
 from tiltyard.runs.ab_lead import AB_MODE, DEFAULT_MARGIN_POINTS, ab_difference, points, slot_preference
 from tiltyard.runs.judged_run import OVERALL
-from tiltyard.runs.manifest import RunManifest, manifest_kind, read_manifest, read_manifest_as
-from tiltyard.runs.run_folder import BATTLES, RATINGS
+from tiltyard.runs.manifest import (
+    BATTLES,
+    RATINGS,
+    RunManifest,
+    manifest_kind,
+    read_manifest,
+    read_manifest_as,
+)
 from tiltyard.runs.tournament_manifest import TournamentManifest
 from tiltyard.runs.tournament_writer import read_run_documents
 from tiltyard.settings.regular_files import read_regular
-
-__all__ = ["RunContent", "RunFields", "read_run_content", "run_files"]
 
 #: Fields that say nothing about persons or texts.
 _PLAIN_FIELDS = frozenset(

@@ -17,8 +17,6 @@ from tiltyard.option_names import option_name, require_flag
 from tiltyard.runs.battle_rating import METHODS, RateSettings, method_of
 from tiltyard.runs.presets import preset_parameters
 
-__all__ = ["RANGES", "RateOptions", "rate_settings"]
-
 
 class RateOptions(TypedDict, total=False):
     """Options of `rate`; those left out have the defaults of the command line."""

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
-__all__ = ["RateDataOptions", "RatedBoard", "rate"]
-
 
 class RateDataOptions(RateOptions, total=False):
     """Options of `rate` for any data: how battles are rated, and how they are read."""

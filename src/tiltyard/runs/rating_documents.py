@@ -21,19 +21,6 @@ from tiltyard.report.interval_chart import interval_chart
 from tiltyard.runs.battle_rating import RateSettings
 from tiltyard.runs.plain_names import plain_names
 
-__all__ = [
-    "BOARD_CSV",
-    "BOARD_TEXTS",
-    "BOOTSTRAP_COLUMNS",
-    "FIGURES",
-    "board_documents",
-    "bootstrap_columns",
-    "figure_documents",
-    "ratings_document",
-    "ratings_json",
-    "winrates_csv",
-]
-
 #: The board for spreadsheets, and for documents.
 BOARD_CSV = "board.csv"
 BOARD_TEXTS = ("board.md", "board.tex")

@@ -12,8 +12,6 @@ from tiltyard.errors import BrokenArtifact
 from tiltyard.runs.manifest import MANIFEST, ManifestModel
 from tiltyard.settings.regular_files import read_regular
 
-__all__ = ["BOARD", "RELEASE", "ReleaseManifest", "ReleaseTable", "read_release_manifest", "table_file"]
-
 #: The kind that the manifest names.
 RELEASE = "release"
 #: The board that the battles give, if it was published.

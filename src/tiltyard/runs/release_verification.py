@@ -28,8 +28,6 @@ from tiltyard.runs.verification_checks import (
     read_bytes,
 )
 
-__all__ = ["verify_release"]
-
 Ints = npt.NDArray[np.int64]
 
 #: All that a battle of any table may have, and what one with voters may have besides.

@@ -15,8 +15,6 @@ from tiltyard.runs.tournament_files import report_data_file
 from tiltyard.runs.tournament_manifest import ReportDataEntry, TournamentManifest
 from tiltyard.runs.verification_checks import RunCheck, drawn_alike, read_bytes
 
-__all__ = ["ReportDataCheck", "ReportDataWriter"]
-
 _Responses = Mapping[tuple[str, str], str]
 
 

@@ -19,8 +19,6 @@ from tiltyard.files.style_text import TextStyle, measure_style
 from tiltyard.runs.judged_run import JudgedRun
 from tiltyard.runs.tournament_manifest import prompt_of, prompt_set_hash
 
-__all__ = ["ResponseIndex", "answers_of"]
-
 #: The number of style counts per response.
 _STYLE_FIELD_COUNT = len(fields(TextStyle))
 

@@ -16,8 +16,6 @@ from tiltyard.runs.judged_run import ATTEMPT_COLUMNS, AttemptRow
 from tiltyard.runs.money import dollars_text, picodollars_of
 from tiltyard.runs.tournament_manifest import TournamentManifest
 
-__all__ = ["IN_FLIGHT", "QuestionIndex", "attempt_problem", "costs_document", "read_attempts"]
-
 _TokenCount = Literal["input_tokens", "output_tokens", "cache_write_tokens", "cache_read_tokens"]
 _TOKENS: tuple[_TokenCount, ...] = (
     "input_tokens",

@@ -19,9 +19,14 @@ from tiltyard.report.board_page import render_page
 from tiltyard.report.methods_text import RunFacts
 from tiltyard.runs.battle_rating import RateSettings, baseline_columns, rate_files
 from tiltyard.runs.manifest import (
+    BATTLE_LINES,
     BATTLES,
+    BOOTSTRAP,
     MANIFEST,
     MANIFEST_HASH,
+    RATINGS,
+    REPORT,
+    WINRATES,
     ManifestInput,
     RunManifest,
     file_hash,
@@ -36,26 +41,6 @@ from tiltyard.runs.rating_documents import (
     winrates_csv,
 )
 
-__all__ = [
-    "BATTLES",
-    "BATTLE_LINES",
-    "BOOTSTRAP",
-    "MAX_BATTLE_LINES",
-    "RATINGS",
-    "REPORT",
-    "WINRATES",
-    "WrittenRun",
-    "evaluated_models",
-    "render_report",
-    "write_run",
-    "written_files",
-]
-
-RATINGS = "elo_ratings.json"
-BOOTSTRAP = "bootstrap_ratings.parquet"
-WINRATES = "pairwise_winrates.csv"
-REPORT = "report.html"
-BATTLE_LINES = "battles.jsonl"
 #: The largest number of battles that are also written as JSON Lines by default.
 MAX_BATTLE_LINES = 1_000_000
 

@@ -13,8 +13,14 @@ from tiltyard.files import BattleSource, open_battles
 from tiltyard.runs.battle_lines import first_difference
 from tiltyard.runs.battle_rating import rate_files
 from tiltyard.runs.manifest import (
+    BATTLE_LINES,
+    BATTLES,
+    BOOTSTRAP,
     MANIFEST,
     MANIFEST_HASH,
+    RATINGS,
+    REPORT,
+    WINRATES,
     RunManifest,
     locate_run,
     manifest_kind,
@@ -32,20 +38,9 @@ from tiltyard.runs.rating_documents import (
 )
 from tiltyard.runs.release_manifest import RELEASE
 from tiltyard.runs.release_verification import verify_release
-from tiltyard.runs.run_folder import (
-    BATTLE_LINES,
-    BATTLES,
-    BOOTSTRAP,
-    RATINGS,
-    REPORT,
-    WINRATES,
-    evaluated_models,
-    render_report,
-    written_files,
-)
+from tiltyard.runs.run_folder import evaluated_models, render_report, written_files
 from tiltyard.runs.tournament_verification import verify_tournament
 from tiltyard.runs.verification_checks import (
-    TOLERANCE_POINTS,
     RunCheck,
     Verification,
     comparison_check,
@@ -59,8 +54,6 @@ from tiltyard.runs.verification_checks import (
     read_text_lines,
     table_values,
 )
-
-__all__ = ["TOLERANCE_POINTS", "RunCheck", "Verification", "verify", "verify_run"]
 
 
 def verify(folder: str | os.PathLike[str]) -> Verification:

@@ -20,15 +20,12 @@ from tiltyard.report.site_page import SitePage, render_site_page
 from tiltyard.report.svg_badge import render_badge
 from tiltyard.report.svg_card import card_png, render_card
 from tiltyard.runs.json_files import json_bytes
-from tiltyard.runs.manifest import MANIFEST, MANIFEST_HASH, file_hash, locate_run
+from tiltyard.runs.manifest import BATTLES, MANIFEST, MANIFEST_HASH, file_hash, locate_run
 from tiltyard.runs.plain_names import plain_names
 from tiltyard.runs.published_run import RunFields, read_run_content, run_files
-from tiltyard.runs.run_folder import BATTLES
 from tiltyard.runs.run_verification import verify_run
 from tiltyard.runs.tournament_documents import ZIP_EPOCH
 from tiltyard.settings.regular_files import open_regular, read_regular
-
-__all__ = ["MAX_RECOMPUTED_BATTLES", "SITE_INDEX", "PublishedRun", "PublishedSite", "publish_site"]
 
 SITE_INDEX = "site.json"
 _PAGE = "index.html"

@@ -19,16 +19,6 @@ from tiltyard.runs.dimension_ratings import EloRatings, scoring_choices
 from tiltyard.runs.rating_documents import ratings_document
 from tiltyard.runs.tournament_manifest import TournamentManifest
 
-__all__ = [
-    "PAIR_COLUMNS",
-    "ZIP_EPOCH",
-    "dimension_winrates",
-    "elo_archive",
-    "elo_document",
-    "group_choices",
-    "tournament_ratings",
-]
-
 PAIR_COLUMNS = (
     *("dimension", "entrant_a", "entrant_b", "a_wins", "b_wins", "ties", "inconsistent"),
     *("both_bad", "a_leans", "b_leans"),

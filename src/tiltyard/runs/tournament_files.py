@@ -28,6 +28,7 @@ from tiltyard.report.verdict_browser import (
 )
 from tiltyard.report.verdict_parts import PART_KINDS, part_name
 from tiltyard.runs.dimension_ratings import EloRatings, elo_ratings
+from tiltyard.runs.manifest import BATTLE_LINES, BATTLES, BOOTSTRAP, RATINGS, REPORT, WINRATES
 from tiltyard.runs.rating_documents import bootstrap_columns
 from tiltyard.runs.tournament_documents import (
     dimension_winrates,
@@ -38,42 +39,14 @@ from tiltyard.runs.tournament_documents import (
 )
 from tiltyard.runs.tournament_manifest import ReportDataEntry, TournamentManifest
 
-__all__ = [
-    "ANSWERS",
-    "ATTEMPTS",
-    "BATTLES",
-    "BATTLE_LINES",
-    "BOOTSTRAP",
-    "CONFIG",
-    "COSTS",
-    "DIAGNOSTICS",
-    "ELO",
-    "MATCHES",
-    "PER_PERM",
-    "RATINGS",
-    "REPORT",
-    "WINRATES",
-    "ComputedFiles",
-    "expected_files",
-    "report_data_file",
-    "rubric_file",
-    "verdict_file",
-]
-
 CONFIG = "config.yaml"
 ANSWERS = "answers.jsonl"
 MATCHES = "matches/matches.jsonl"
 ATTEMPTS = "attempts.parquet"
 COSTS = "costs.json"
-BATTLE_LINES = "battles.jsonl"
-BATTLES = "battles.parquet"
 ELO = "elo_results.json"
 PER_PERM = "elo_per_perm.npz"
-RATINGS = "elo_ratings.json"
-BOOTSTRAP = "bootstrap_ratings.parquet"
-WINRATES = "pairwise_winrates.csv"
 DIAGNOSTICS = "diagnostics.json"
-REPORT = "report.html"
 
 
 def rubric_file(dimension: str) -> str:

@@ -21,18 +21,6 @@ from tiltyard.runs.battle_rating import RateSettings, method_of
 from tiltyard.runs.judged_run import JudgedRun
 from tiltyard.runs.manifest import ManifestDocument, ManifestInput, ManifestModel, Platform
 
-__all__ = [
-    "RatingParameters",
-    "ReportDataEntry",
-    "RubricEntry",
-    "TournamentManifest",
-    "draft_manifest",
-    "prompt_of",
-    "prompt_set_hash",
-    "rating_methods",
-    "safe_dimension",
-]
-
 _FILE_NAME = re.compile(r"\w[\w .+-]{0,99}(?<![ .])")
 
 

@@ -19,25 +19,15 @@ from tiltyard.report.verdict_parts import VerdictParts
 from tiltyard.runs.battle_lines import first_difference
 from tiltyard.runs.expected_questions import ExpectedQuestions, ResponseTexts, configured_checks
 from tiltyard.runs.json_files import json_line, parse_document, read_lines
+from tiltyard.runs.manifest import BATTLE_LINES, BATTLES
 from tiltyard.runs.response_index import ResponseIndex
 from tiltyard.runs.run_costs import QuestionIndex, attempt_problem, read_attempts
-from tiltyard.runs.tournament_files import ANSWERS, BATTLE_LINES, BATTLES, MATCHES, rubric_file, verdict_file
+from tiltyard.runs.tournament_files import ANSWERS, MATCHES, rubric_file, verdict_file
 from tiltyard.runs.tournament_manifest import TournamentManifest
 from tiltyard.runs.tournament_writer import match_row
 from tiltyard.runs.verdict_pass import VerdictPass
 from tiltyard.runs.verification_checks import RunCheck, read_bytes
 from tiltyard.settings.yaml_file import parse_yaml, write_yaml
-
-__all__ = [
-    "attempts_check",
-    "battles_check",
-    "config_file_check",
-    "matches_check",
-    "prompts_check",
-    "read_responses",
-    "rubrics_check",
-    "same_battles_check",
-]
 
 
 def config_file_check(path: Path, manifest: TournamentManifest) -> RunCheck:

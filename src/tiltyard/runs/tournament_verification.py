@@ -16,24 +16,28 @@ from tiltyard.report.verdict_browser import REPORT_DATA
 from tiltyard.runs.config_check import configured_check
 from tiltyard.runs.dimension_ratings import rate_dimensions
 from tiltyard.runs.expected_questions import ResponseTexts
-from tiltyard.runs.manifest import MANIFEST, MANIFEST_HASH, read_manifest_as
+from tiltyard.runs.manifest import (
+    BATTLE_LINES,
+    BATTLES,
+    BOOTSTRAP,
+    MANIFEST,
+    MANIFEST_HASH,
+    RATINGS,
+    REPORT,
+    WINRATES,
+    read_manifest_as,
+)
 from tiltyard.runs.report_data import ReportDataCheck
 from tiltyard.runs.run_costs import costs_document, read_attempts
 from tiltyard.runs.run_folder import evaluated_models
 from tiltyard.runs.tournament_files import (
     ANSWERS,
     ATTEMPTS,
-    BATTLE_LINES,
-    BATTLES,
-    BOOTSTRAP,
     CONFIG,
     COSTS,
     DIAGNOSTICS,
     ELO,
     PER_PERM,
-    RATINGS,
-    REPORT,
-    WINRATES,
     ComputedFiles,
     expected_files,
 )
@@ -62,8 +66,6 @@ from tiltyard.runs.verification_checks import (
     read_parquet,
     read_text_lines,
 )
-
-__all__ = ["verify_tournament"]
 
 #: Files that are computed from the others.
 _COMPUTED = (COSTS, ELO, PER_PERM, RATINGS, BOOTSTRAP, WINRATES, DIAGNOSTICS, REPORT)

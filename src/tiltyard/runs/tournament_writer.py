@@ -24,7 +24,17 @@ from tiltyard.report.verdict_parts import VerdictParts
 from tiltyard.runs.dimension_ratings import rate_dimensions
 from tiltyard.runs.json_files import json_bytes, json_line, parse_document, write_bytes, write_lines
 from tiltyard.runs.judged_run import ATTEMPT_COLUMNS, JudgedRun
-from tiltyard.runs.manifest import MANIFEST, MANIFEST_HASH, bytes_hash_line, file_hash
+from tiltyard.runs.manifest import (
+    BATTLE_LINES,
+    BATTLES,
+    BOOTSTRAP,
+    MANIFEST,
+    MANIFEST_HASH,
+    REPORT,
+    WINRATES,
+    bytes_hash_line,
+    file_hash,
+)
 from tiltyard.runs.report_data import ReportDataWriter
 from tiltyard.runs.response_index import ResponseIndex, answers_of
 from tiltyard.runs.run_costs import costs_document, read_attempts
@@ -32,16 +42,11 @@ from tiltyard.runs.run_folder import evaluated_models
 from tiltyard.runs.tournament_files import (
     ANSWERS,
     ATTEMPTS,
-    BATTLE_LINES,
-    BATTLES,
-    BOOTSTRAP,
     CONFIG,
     COSTS,
     DIAGNOSTICS,
     MATCHES,
     PER_PERM,
-    REPORT,
-    WINRATES,
     ComputedFiles,
     expected_files,
     rubric_file,
@@ -51,17 +56,6 @@ from tiltyard.runs.tournament_manifest import TournamentManifest, draft_manifest
 from tiltyard.runs.verdict_pass import HumanVotes, VerdictPass, as_anchor_battles
 from tiltyard.settings.regular_files import read_regular
 from tiltyard.settings.yaml_file import write_yaml
-
-__all__ = [
-    "RunDraft",
-    "begin_folder",
-    "match_row",
-    "read_draft",
-    "read_run_documents",
-    "write_draft_manifest",
-    "write_judged_run",
-    "write_matches",
-]
 
 
 class RunDraft(TypedDict):

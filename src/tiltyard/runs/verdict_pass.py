@@ -28,8 +28,6 @@ from tiltyard.runs.response_index import ResponseIndex
 from tiltyard.runs.run_costs import QuestionIndex
 from tiltyard.runs.tournament_manifest import TournamentManifest
 
-__all__ = ["HumanVotes", "VerdictPass", "as_anchor_battles"]
-
 
 def as_anchor_battles(battles: Iterable[Battle]) -> Iterator[Battle]:
     """Human battles as written to the folder: those without a dimension are overall."""

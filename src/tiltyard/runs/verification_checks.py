@@ -19,24 +19,6 @@ from tiltyard.runs.json_files import parse_document
 from tiltyard.runs.manifest import MANIFEST, MANIFEST_HASH, Platform, file_hash, hash_line
 from tiltyard.settings.regular_files import read_regular
 
-__all__ = [
-    "TOLERANCE_POINTS",
-    "RunCheck",
-    "Verification",
-    "comparison_check",
-    "drawn_alike",
-    "hash_check",
-    "json_round_trip",
-    "manifest_check",
-    "page_check",
-    "read_bytes",
-    "read_json",
-    "read_parquet",
-    "read_table",
-    "read_text_lines",
-    "table_values",
-]
-
 #: The tolerance in rating points of a recomputed number: processors, numbers of threads and
 #: library versions round differently.
 TOLERANCE_POINTS = 1e-6

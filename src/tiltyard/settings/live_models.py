@@ -7,7 +7,6 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -35,7 +34,6 @@ __all__ = [
     "LiveModels",
     "LivePrice",
     "load_live_models",
-    "sample_live_models",
 ]
 
 #: Changes when the same settings are sent as another request.
@@ -213,11 +211,6 @@ def load_live_models(path: Path) -> LiveModels:
     models = validate_section(LiveModels, file, {})
     models._file = file  # noqa: SLF001
     return models
-
-
-def sample_live_models() -> str:
-    """A file of two local models, to be changed."""
-    return files("tiltyard.settings").joinpath("sample/models.yaml").read_text(encoding="utf-8")
 
 
 def _price(model: LiveModel, prices: PriceBook) -> Price | None:

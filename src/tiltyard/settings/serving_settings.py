@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import socket
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -99,8 +99,6 @@ class ServingSettings:
     connections_per_address: int = 1000
     #: Turns of live battles that run in one web process at once; further voters wait in line.
     live_turns: int = 100
-    #: Address at which the web processes of this machine listen to those of other machines.
-    internal_host: str = "127.0.0.1"
     #: Timeout in seconds for receiving the request line and headers.
     header_seconds: int = 15
     #: Timeout in seconds between two parts of a request's body.
@@ -211,19 +209,6 @@ class ServingSettings:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'https' if self.has_tls else 'http'}://{host}:{self.port}"
 
-    def to_dict(self) -> dict[str, object]:
-        """As plain values, for another process."""
-        return asdict(self) | {
-            "trusted_proxies": list(self.trusted_proxies),
-            "second_factor": list(self.second_factor),
-        }
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> ServingSettings:
-        """The inverse of `to_dict`."""
-        lists = {name: tuple(values[name]) for name in ("trusted_proxies", "second_factor")}
-        return cls(**{**values, **lists})
-
 
 def _check_host(host: str) -> None:
     """Refuse what is neither an IP address nor a name: whether a name leads to this machine is seen when it is bound."""
@@ -317,7 +302,6 @@ SERVING_VARIABLES: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "connections": ("TILTYARD_CONNECTIONS", _whole),
     "connections_per_address": ("TILTYARD_CONNECTIONS_PER_ADDRESS", _whole),
     "live_turns": ("TILTYARD_LIVE_TURNS", _whole),
-    "internal_host": ("TILTYARD_INTERNAL_HOST", str),
     "header_seconds": ("TILTYARD_HEADER_SECONDS", _whole),
     "body_seconds": ("TILTYARD_BODY_SECONDS", _whole),
     "second_factor": ("TILTYARD_SECOND_FACTOR", _list),

@@ -29,19 +29,6 @@ from tiltyard.simulation.simulated_arena import (
 )
 from tiltyard.simulation.studies import Progress, median_figure, run_study
 
-__all__ = [
-    "Forecast",
-    "ForecastPoint",
-    "ForecastsBeside",
-    "RuleForecast",
-    "Simulation",
-    "WorldRange",
-    "default_votes",
-    "make_simulation",
-    "mix_feasible",
-    "summarise_worlds",
-]
-
 #: Tail probability of the shown range: it contains four worlds in five.
 _TAIL_PROBABILITY = 0.1
 

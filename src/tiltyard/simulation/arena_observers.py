@@ -11,16 +11,6 @@ from tiltyard.core.ratings import newton
 from tiltyard.core.ratings.pairs import pairs_from_points
 from tiltyard.simulation.worlds import World
 
-__all__ = [
-    "NEWCOMER_MATCHUPS",
-    "TOP_MODEL_COUNT",
-    "ExposureObserver",
-    "NewcomerObserver",
-    "TrueOrder",
-    "batch_strengths",
-    "share_in_order",
-]
-
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 

@@ -22,15 +22,6 @@ from tiltyard.simulation.simulated_arena import SimulationSettings
 from tiltyard.simulation.studies import Progress
 from tiltyard.simulation.world_settings import WorldSettings
 
-__all__ = [
-    "DEFAULT_WORLD_COUNT",
-    "SimulateOptions",
-    "forecast",
-    "forecast_settings",
-    "simulate",
-    "stated_world",
-]
-
 #: Simulated worlds in a forecast.
 DEFAULT_WORLD_COUNT = 16
 #: Limit of models × prompts; beyond it a simulation takes too long.

@@ -1,7 +1,7 @@
 """A log with its fit: what it says of its world, and battles as they might go on.
 
-Scores come from the fitted strengths, with effects of prompts and voters of the size that the log shows. Effects of
-those already seen are drawn given their battles.
+Prompts and voters come again by `ClusterActivity`. Scores come from the fitted strengths, with effects of prompts
+and voters of the size that the log shows. Effects of those already seen are drawn given their battles.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
+from scipy.optimize import minimize, minimize_scalar
+from scipy.special import expit, gammaln
 
 from tiltyard.core.battles import CodedBattles, Kind, Table
 from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys
@@ -23,14 +24,13 @@ from tiltyard.core.ratings.index_sums import laplacians
 from tiltyard.core.ratings.pairs import score_pairs
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.errors import CannotRate
-from tiltyard.simulation.cluster_activity import ClusterActivity, fit_activity
 from tiltyard.simulation.worlds import POINTS_PER_LOGIT
 
-__all__ = ["MIN_LOG_BATTLES", "ClusterProfile", "FittedLog", "LogProfile"]
+#: Closed sets are tried with this many times the clusters that were seen.
+_CLOSED_SET_RATIOS = (1.0, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0)
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-
 #: Fewer battles than this say too little to forecast from.
 MIN_LOG_BATTLES = 200
 #: A weak prior (600 points), so that a model which only won can be drawn too.
@@ -44,6 +44,84 @@ _EFFECT_PRIOR_LOGITS = 0.5
 _EFFECT_GRID_COUNT = 301
 #: Clusters × models² of effects that are drawn given their battles, at once.
 _EFFECT_NUMBER_LIMIT = 1 << 24
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterActivity:
+    """The parameters of the process, for ``seen`` clusters in ``n`` battles."""
+
+    n: int
+    seen: int
+    discount: float
+    concentration: float
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether there is a last prompt: no more than `size` ever come."""
+        return self.discount < 0.0
+
+    @property
+    def size(self) -> int | None:
+        """The number of clusters of a closed set."""
+        return round(self.concentration / -self.discount) if self.is_closed else None
+
+    def go_on(self, known: Ints, more: int, rng: np.random.Generator) -> Ints:
+        """The clusters of ``more`` battles after those of ``known`` (numbers from 0 up); new ones get the next numbers."""
+        labels = np.concatenate([known, np.zeros(more, dtype=np.int64)])
+        counts = np.bincount(known, minlength=self.seen).tolist()
+        copied, kept = rng.random((2, more)).tolist()
+        earlier = (rng.random(more) * (len(known) + np.arange(more))).astype(np.int64).tolist()
+        size = self.size
+        fresh = rng.integers(0, size or 1, more).tolist()
+        for k in range(more):
+            n = len(known) + k
+            label = int(labels[earlier[k]]) if n and copied[k] * (n + self.concentration) < n else -1
+            if label >= 0 and size is None and kept[k] * counts[label] >= counts[label] - self.discount:
+                label = -1
+            if label < 0:
+                label = len(counts) if size is None else min(fresh[k], len(counts))
+            if label == len(counts):
+                counts.append(0)
+            counts[label] += 1
+            labels[n] = label
+        return labels[len(known) :]
+
+
+def fit_activity(counts: Ints) -> ClusterActivity:
+    """The parameters under which these numbers of battles per cluster are most likely."""
+    counts = counts[counts > 0]
+    n, seen = int(counts.sum()), len(counts)
+    if n < 2 or seen < 2:
+        return ClusterActivity(n, seen, -1.0, float(max(seen, 1)))
+
+    def open_loss(x: Floats) -> float:
+        return -_log_likelihood(counts, _discount(x[0]), math.exp(x[1]))
+
+    found = minimize(open_loss, np.array([-1.0, math.log(max(seen / 5.0, 1.0))]), method="Nelder-Mead")
+    best = (float(found.fun), _discount(found.x[0]), math.exp(found.x[1]))
+    for ratio in _CLOSED_SET_RATIOS:
+        size = max(round(ratio * seen), seen)
+
+        def closed_loss(x: float, size: int = size) -> float:
+            return -_log_likelihood(counts, -math.exp(x), size * math.exp(x))
+
+        one = minimize_scalar(closed_loss, bounds=(-7.0, 7.0), method="bounded")
+        kappa = math.exp(one.x)
+        best = min(best, (float(one.fun), -kappa, size * kappa))
+    return ClusterActivity(n, seen, best[1], best[2])
+
+
+def _discount(x: float) -> float:
+    """A discount from 0 to 0.95."""
+    return 0.95 / (1.0 + math.exp(-x))
+
+
+def _log_likelihood(counts: Ints, discount: float, concentration: float) -> float:
+    n, k = int(counts.sum()), len(counts)
+    arrivals = np.log(np.maximum(concentration + discount * np.arange(1, k), 1e-300)).sum()
+    total = gammaln(concentration + n) - gammaln(concentration + 1.0)
+    within = (gammaln(counts - discount) - gammaln(1.0 - discount)).sum()
+    return float(arrivals - total + within)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Simulated worlds in which voters write their own prompts.
+"""Simulated worlds in which voters write their own prompts, and an arena in such a world.
 
 Some prompts are popular and typed by many, others are a voter's own. A model's success depends on the prompt, on its
 category, on the voter's taste and on the kind of prompts that this voter writes. How active a voter is, and how popular
@@ -14,13 +14,16 @@ import numpy as np
 import numpy.typing as npt
 
 from tiltyard.core.battles import Kind
+from tiltyard.core.policy.matchmaking.matchmaker import choose
 from tiltyard.core.policy.state.events import Event, Events
+from tiltyard.core.policy.state.policy import Policy
+from tiltyard.core.policy.state.rating_fold import Rater, RaterSettings
+from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.ratings import newton
 from tiltyard.core.ratings.pairs import PairScores
 from tiltyard.errors import BadOption
+from tiltyard.simulation.arena_observers import ExposureObserver
 from tiltyard.simulation.worlds import POINTS_PER_LOGIT, average_win
-
-__all__ = ["LiveWorld", "LiveWorldSettings", "TypedPrompt", "draw_live_world"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -30,6 +33,9 @@ _CATEGORY_RATIO = 0.6
 #: How closely a voter keeps to some categories: the smaller, the closer.
 _HABIT_WEIGHT = 2.0
 _LEVELLING_ROUND_COUNT = 30
+
+#: Votes between updates of the ratings, as between the snapshots of an arena.
+_RANK_INTERVAL_VOTES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,3 +251,37 @@ def _voter_shares(settings: LiveWorldSettings) -> Floats:
     shares = np.full(settings.voters, (1.0 - settings.heavy_share) / (settings.voters - heavy))
     shares[:heavy] = settings.heavy_share / heavy
     return shares
+
+
+class SimulatedLiveArena:
+    """One arena: its world, and the standing that a rater would have."""
+
+    def __init__(self, settings: LiveWorldSettings, seed: int) -> None:
+        self.world = draw_live_world(settings, np.random.default_rng([seed, 0]))
+        self._voters = np.random.default_rng([seed, 1])
+        self._chance = np.random.default_rng([seed, 2])
+        policy = Policy(free_prompts=True)
+        categories = [f"category-{k}" for k in range(settings.categories)]
+        self.standing = Standing(policy, self.world.models, categories)
+        self.rater = Rater(RaterSettings(), settings.models)
+        self.exposures = ExposureObserver(policy)
+        #: Matchups for which a rule was relaxed.
+        self.given_up = 0
+        for model in range(settings.models):
+            self.standing.enable(model)
+        self.exposures.roster_changed(self.standing)
+
+    def step(self) -> None:
+        """One voter types a prompt, is shown two answers, and votes."""
+        standing, prompt = self.standing, self.world.type(self._voters)
+        asked = np.arange(len(standing.prompts)) == prompt.category
+        choice = choose(standing, self._chance, session=prompt.voter, judgeable=asked)
+        a, b = choice.left, choice.right
+        self.given_up += bool(choice.given_up)
+        standing.serve(a, b, choice.prompt, lane=choice.lane, nominal=choice.nominal, session=prompt.voter)
+        kind = self.world.vote(a, b, prompt, self._voters)
+        standing.vote(a, b, choice.prompt, kind, prompt.voter, prompt.number)
+        self.rater.vote(a, b, kind)
+        if standing.votes % _RANK_INTERVAL_VOTES == 0:
+            standing.rank(self.rater.strengths(standing.enabled))
+        self.exposures.watch(standing)

@@ -21,18 +21,7 @@ from tiltyard.core.ratings.ranks import rank_models
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.simulation.fitted_log import MIN_LOG_BATTLES, FittedLog, LogProfile
 
-__all__ = [
-    "Backtest",
-    "BacktestFigure",
-    "LogForecast",
-    "backtest",
-    "current_figures",
-    "forecast_log",
-    "profile_log",
-]
-
 Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 #: The range that is stated holds four futures in five.
 _LOW_PROBABILITY, _HIGH_PROBABILITY = 0.1, 0.9

@@ -18,8 +18,6 @@ from tiltyard.core.policy.state.policy import Lane
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.errors import BadOption, NoMatchup
 
-__all__ = ["MATCHMAKERS", "Matchmaker", "matchmaker_of"]
-
 #: Chooses the next matchup from a standing, a random generator and a voter's session.
 Matchmaker = Callable[[Standing, np.random.Generator, int], Choice]
 

@@ -26,17 +26,6 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from tiltyard.errors import BadOption
 from tiltyard.settings.environment import read_environment
 
-__all__ = [
-    "DEPENDENCY_PACKAGES",
-    "ResultCache",
-    "canonical_text",
-    "code_hash",
-    "from_plain",
-    "lab_folder",
-    "to_plain",
-    "versions",
-]
-
 #: The packages that a result may depend on.
 DEPENDENCY_PACKAGES = (
     "tiltyard.core.battles",

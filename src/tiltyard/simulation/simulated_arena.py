@@ -1,4 +1,4 @@
-"""Simulated arenas: a world's voters, a matchmaker, the ratings and the rules, vote by vote.
+"""Simulated arenas: a world's voters, a matchmaker, the ratings and the rules, vote by vote; and their event logs.
 
 What an arena would show and do is compared with what is true in its world.
 """
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from tiltyard.core.board.cross_check import batch_ratings
 from tiltyard.core.board.settled_order import LIKE_THESE, settled_orders
 from tiltyard.core.policy.matchmaking.matchmaker import Choice
-from tiltyard.core.policy.state.events import NO_SESSION, Event
+from tiltyard.core.policy.state.events import NO_SESSION, Event, Events
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.rating_fold import Rater, RaterSettings
 from tiltyard.core.policy.state.standing import Standing
@@ -34,21 +34,15 @@ from tiltyard.simulation.matchmakers import matchmaker_of
 from tiltyard.simulation.studies import Study
 from tiltyard.simulation.world_settings import WorldSettings, draw_world_of
 
-__all__ = [
-    "ARENA",
-    "EvaluationOutcome",
-    "SimulatedArena",
-    "SimulatedArenaResult",
-    "SimulationSettings",
-    "first_changes",
-    "simulate",
-]
-
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 #: Range of votes in which changes of the first place are counted.
 FIRST_PLACE_SPAN_VOTES = (20_000, 25_000)
+
+_DAY_SECONDS = 86_400
+#: When simulated arenas open: the first of January 2024, a Monday, at midnight.
+_OPENING_SECONDS = 1_704_067_200
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,3 +366,37 @@ ARENA: Study[SimulationSettings, SimulatedArenaResult] = Study(
         "tiltyard.core.policy.validity.rules",
     ),
 )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ArenaLog:
+    """The input of a validity report."""
+
+    events: Events
+    models: tuple[str, ...]
+    prompts: tuple[str, ...]
+    #: Serials of matchups for which a rule was relaxed.
+    given_up: npt.NDArray[np.int64]
+
+
+def arena_log(settings: SimulationSettings, seed: int, *, votes_per_day: int) -> ArenaLog:
+    """The events of the arena that `simulate` runs with this seed; votes are spread evenly over the day."""
+    arena = _LoggedArena(settings, seed)
+    arena.run()
+    rows = [
+        row | {"time": _OPENING_SECONDS + row["time"] * _DAY_SECONDS // votes_per_day} for row in arena.rows
+    ]
+    standing = arena.standing
+    relaxed = np.array([row["serial"] for row in rows if row.get("given_up")], dtype=np.int64)
+    return ArenaLog(Events.of(rows), standing.models, standing.prompts, relaxed)
+
+
+class _LoggedArena(SimulatedArena):
+    """Records the events. Times are counted in votes here and converted later."""
+
+    def __init__(self, settings: SimulationSettings, seed: int) -> None:
+        self.rows: list[dict[str, int]] = []
+        super().__init__(settings, seed)
+
+    def note(self, event: Event, **fields: int) -> None:
+        self.rows.append({"event": event, **fields, "time": self.votes})

@@ -34,19 +34,6 @@ from tiltyard.simulation.result_cache import (
     versions,
 )
 
-__all__ = [
-    "MeanFigure",
-    "Median",
-    "Progress",
-    "Proportion",
-    "Study",
-    "median_figure",
-    "paired_difference",
-    "proportion",
-    "run_study",
-    "summarise",
-]
-
 SettingsT = TypeVar("SettingsT")
 ResultT = TypeVar("ResultT")
 

@@ -17,8 +17,6 @@ from scipy.optimize import brentq
 from tiltyard.errors import BadOption
 from tiltyard.simulation.worlds import POINTS_PER_LOGIT, Crowd, Drift, Rigging, World, average_win
 
-__all__ = ["HOSTILE", "WorldSettings", "draw_world", "draw_world_of", "hostile_world"]
-
 Floats = npt.NDArray[np.float64]
 
 #: Number of models with small gaps at the top of a world with ``close_top``, and the range of the gaps.

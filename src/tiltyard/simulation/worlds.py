@@ -16,8 +16,6 @@ from tiltyard.core.battles.cluster_keys import hash_texts
 from tiltyard.core.ratings import newton
 from tiltyard.core.ratings.pairs import PairScores
 
-__all__ = ["POINTS_PER_LOGIT", "Crowd", "Drift", "Rigging", "World", "average_win"]
-
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer[Any]]
 Kinds = npt.NDArray[np.uint8]

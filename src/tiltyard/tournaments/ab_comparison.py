@@ -42,8 +42,6 @@ from tiltyard.tournaments.score_comparison import (
 )
 from tiltyard.tournaments.tournament_run import RunObserver
 
-__all__ = ["ABSettings", "ab", "ab_async", "compare_ab"]
-
 #: How many scores or columns a message lists.
 _LISTED_COUNT = 12
 #: A file in any known format, or answers, as values or as mappings with their fields.

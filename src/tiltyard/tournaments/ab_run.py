@@ -49,14 +49,6 @@ from tiltyard.tournaments.tournament_run import (
     prepare_run,
 )
 
-__all__ = [
-    "ABInputs",
-    "JudgedComparison",
-    "compare_judged",
-    "look_sizes",
-    "write_ab_inputs",
-]
-
 #: The share of prompts that is added after each look.
 _STEP_RATIO = 0.1
 

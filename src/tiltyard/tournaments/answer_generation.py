@@ -33,8 +33,6 @@ from tiltyard.tournaments.inputs import read_bank, responses_path
 from tiltyard.tournaments.tournament_plan import cut_into_shards
 from tiltyard.tournaments.tournament_run import RunObserver, check_budget, judging_databases
 
-__all__ = ["GenerationResult", "generate_answers"]
-
 _DIMENSION = "generate"
 _PROMPT_BATCH_COUNT = 200
 _FAILED = (QuestionState.PROVIDER_ERROR, QuestionState.EXPIRED, QuestionState.LOST)

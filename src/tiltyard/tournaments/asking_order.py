@@ -8,8 +8,6 @@ import numpy as np
 
 from tiltyard.core.judging.matches import Match, spread_order
 
-__all__ = ["AskingOrder"]
-
 
 class AskingOrder:
     """Numbers the questions of all dimensions so that every beginning is spread evenly.

@@ -9,8 +9,6 @@ from tiltyard.judges.ledger import Attempt
 from tiltyard.runs.judged_run import AttemptRow
 from tiltyard.runs.money import dollars_text
 
-__all__ = ["attempt_rows"]
-
 
 def attempt_rows(attempts: Iterable[Attempt]) -> Iterator[AttemptRow]:
     """The published form of the ledger's attempts."""

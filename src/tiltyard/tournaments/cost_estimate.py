@@ -31,17 +31,6 @@ from tiltyard.runs.money import dollars_text
 from tiltyard.settings.prices import ModelRetirement, price_option
 from tiltyard.tournaments.tournament_plan import PlanDimension, TournamentPlan
 
-__all__ = [
-    "CostRange",
-    "EstimateLine",
-    "PlanEstimate",
-    "PlannedQuestion",
-    "estimate_plan",
-    "measure_bytes_per_token",
-    "planned_questions",
-    "retirement_note",
-]
-
 _QUESTION_BATCH_COUNT = 500
 #: Output tokens of a verdict: with almost no reasoning, with typical written reasoning, and with typical
 #: thinking before it.

@@ -23,8 +23,6 @@ from tiltyard.files.format_detection import open_records
 from tiltyard.settings.rubric_files import load_rubric
 from tiltyard.settings.tournament_config import TournamentConfig
 
-__all__ = ["TournamentInputs", "load_inputs", "read_bank", "responses_path"]
-
 #: An image that can be sent to a judge, and the most characters of one.
 _IMAGE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]")
 _IMAGE_CHARACTERS = 5_000_000

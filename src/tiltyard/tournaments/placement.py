@@ -23,18 +23,6 @@ from tiltyard.settings.yaml_file import write_yaml
 from tiltyard.tournaments.answer_generation import GenerationResult, generate_answers
 from tiltyard.tournaments.tournament_run import RunObserver
 
-__all__ = [
-    "DIMENSION",
-    "MODE",
-    "Placement",
-    "PlacementJudge",
-    "PlacementRequest",
-    "draw_opponents",
-    "new_folder",
-    "prepare_placement",
-    "remaining_budget",
-]
-
 #: The judged dimension: overall preference, as in human votes.
 DIMENSION = "preference"
 MODE = "place"

@@ -15,8 +15,6 @@ from tiltyard.settings.tournament_config import RunMode, TournamentConfig
 from tiltyard.tournaments.inputs import TournamentInputs
 from tiltyard.tournaments.tournament_plan import PlanDimension, TournamentPlan
 
-__all__ = ["make_plan", "plan_of_matches", "select_prompts"]
-
 
 def select_prompts(bank: Sequence[Prompt], mode: RunMode) -> Sequence[Prompt]:
     """The prompts of a mode: all, or a stratified sample; the whole bank if it is smaller than the sample."""

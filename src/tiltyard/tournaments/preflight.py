@@ -27,8 +27,6 @@ from tiltyard.judges.requests import JudgeCaller, JudgeRequest
 from tiltyard.judges.unusable_judges import FIRST_UNUSABLE_REPLY_COUNT, UNUSABLE, UnusableReplies
 from tiltyard.tournaments.tournament_plan import TournamentPlan
 
-__all__ = ["PreflightResult", "cached_forms", "run_preflight"]
-
 #: Statuses of a request that the endpoint does not accept as it is; in another form it may.
 _REJECTED = frozenset({400, 422})
 #: Pairs of each dimension among which one of middling length is chosen.

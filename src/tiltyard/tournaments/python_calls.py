@@ -13,15 +13,6 @@ from tiltyard.errors import BadOption
 from tiltyard.judges.judging_run import RunProgress
 from tiltyard.settings.quick_tournament import QuickJudge
 
-__all__ = [
-    "Judge",
-    "JudgingOptions",
-    "UnwatchedRun",
-    "named_judges",
-    "off_the_loop",
-    "several",
-]
-
 T = TypeVar("T")
 
 #: The name of a model, or the fields of a judge as in a configuration.

@@ -27,8 +27,6 @@ from tiltyard.tournaments.python_calls import (
 from tiltyard.tournaments.quick_inputs import CONFIG_NAME, QUICK_MODE, AnswerInputs, quick_run_inputs
 from tiltyard.tournaments.tournament_run import FinishedRun, RunRequest, prepare_run, run_tournament
 
-__all__ = ["TournamentOptions", "TournamentResult", "tournament", "tournament_async"]
-
 #: States of questions that were asked and answered, or need not be.
 _ANSWERED = frozenset({"ok", "refused", "truncated", "unparseable"})
 

@@ -17,19 +17,6 @@ from tiltyard.settings.prices import PriceEntry
 from tiltyard.settings.quick_tournament import QuickJudge, quick_document, quick_yaml
 from tiltyard.settings.tournament_config import load_config
 
-__all__ = [
-    "CONFIG_NAME",
-    "QUICK_MODE",
-    "AnswerInputs",
-    "StartedTournament",
-    "answer_of",
-    "quick_folder",
-    "quick_run_inputs",
-    "read_sources",
-    "start_tournament",
-    "write_quick_inputs",
-]
-
 #: A file of answers in any known format, an answer, or the fields of one; or several of them.
 AnswerInput = str | os.PathLike[str] | Answer | Mapping[str, Any]
 AnswerInputs = AnswerInput | Iterable[AnswerInput]

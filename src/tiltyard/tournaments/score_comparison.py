@@ -19,17 +19,6 @@ from tiltyard.errors import BadOption
 from tiltyard.files.answers import Answer
 from tiltyard.option_names import option_name
 
-__all__ = [
-    "ScoreComparison",
-    "ScoreTable",
-    "choose_score",
-    "compare_scores",
-    "drop_other_prompts",
-    "lower_is_better",
-    "score_table",
-    "shared_scores",
-]
-
 #: Scores of one model: metric → prompt → values of its repeats.
 ScoreTable = Mapping[str, Mapping[str, list[float]]]
 

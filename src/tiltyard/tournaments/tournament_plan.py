@@ -28,8 +28,6 @@ from tiltyard.judges.requests import JudgeRequest, request_key
 from tiltyard.judges.token_estimate import IMAGE_TOKENS
 from tiltyard.tournaments.asking_order import AskingOrder
 
-__all__ = ["PlanDimension", "TournamentPlan", "cut_into_shards"]
-
 #: Length of a key.
 _KEY_BYTES = 32
 #: Matches that each judge is asked first, in both orders, as a trial.

@@ -40,19 +40,6 @@ from tiltyard.tournaments.plan_builder import make_plan
 from tiltyard.tournaments.preflight import cached_forms, run_preflight
 from tiltyard.tournaments.tournament_plan import TournamentPlan
 
-__all__ = [
-    "FinishedRun",
-    "JudgedTournament",
-    "PreparedRun",
-    "RunObserver",
-    "RunRequest",
-    "check_budget",
-    "join_run",
-    "judge_tournament",
-    "prepare_run",
-    "run_tournament",
-]
-
 
 class RunObserver(Protocol):
     """Receives the progress of a run."""

@@ -11,8 +11,6 @@ from tiltyard.errors import BrokenArtifact
 from tiltyard.report.run_documents import PilotForecast
 from tiltyard.settings.regular_files import read_regular
 
-__all__ = ["pilot_expectation"]
-
 
 def pilot_expectation(folder: Path, planned: ExpectedPrecision | None) -> dict[str, PilotForecast]:
     """By dimension: the pilot's mean half-width, scaled to the planned number of prompts.

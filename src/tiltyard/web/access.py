@@ -371,7 +371,7 @@ class Access:
     async def challenge(self, request: Request, queue: VotingQueue, voter: Voter | None) -> GateAnswer:
         """What a voter must do before the next matchup."""
         if not await self.needs_proof(request, queue, voter):
-            return GateAnswer("none")
+            return GateAnswer("none", None)
         hard = self.limits is not None and await self.limits.is_crowded(request)
         session = None if voter is None else voter.session
         return GateAnswer("proof", self._proofs.challenge(time.time(), session, hard=hard))

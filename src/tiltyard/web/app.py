@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -23,7 +22,6 @@ from tiltyard.arena.operators.service_status import ServiceStatusReader
 from tiltyard.arena.processes.shared_limits import SharedLimits
 from tiltyard.arena.rating.rater_lag import check_reachable
 from tiltyard.arena.secret_keys import SecretKeys
-from tiltyard.arena.tasks import cancel_and_wait
 from tiltyard.arena.voting.matchup_ids import MatchupIds
 from tiltyard.arena.voting.personal_boards import PersonalBoards
 from tiltyard.arena.voting.response_kinds import ResponseKinds
@@ -48,7 +46,6 @@ from tiltyard.web.pages.matchup_view import RenderCache
 from tiltyard.web.pages.model import ModelPageCache
 from tiltyard.web.pages.operator.operator_access import OperatorRoute
 from tiltyard.web.problem_details import PROBLEM_TYPE, OpenApi, add_problem_handlers
-from tiltyard.web.process_monitor import watch_process
 from tiltyard.web.rate_limits import VoterLimits
 from tiltyard.web.route_roles import check_route_table
 from tiltyard.web.routes import admin, arenas, battles, boards, health, live, matchups, moderation, operators
@@ -111,11 +108,9 @@ def make_app(
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         with recording(context.metrics):
             await registry.start()
-            watching = asyncio.create_task(watch_process(registry), name="process monitor")
             try:
                 yield
             finally:
-                await cancel_and_wait(watching)
                 await limits.stop()
                 await registry.stop()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily
@@ -19,17 +20,10 @@ from prometheus_client.registry import Collector
 from tiltyard import instruments
 from tiltyard.arena.operators.service_status import ServiceStatus
 from tiltyard.arena.rating.rater_lag import RaterLag
-from tiltyard.instruments import INSTRUMENTS, OTHER, Instrument
-from tiltyard.web.heartbeats import FOLDER_VARIABLE
+from tiltyard.instruments import FOLDER_VARIABLE, INSTRUMENTS, OTHER, Instrument
 
-__all__ = [
-    "METRICS_TYPE",
-    "ProcessMetrics",
-    "ServiceStatusCollector",
-    "all_metrics",
-    "forget_process",
-    "metrics_page",
-]
+if TYPE_CHECKING:
+    from tiltyard.arena.registry import ArenaRegistry
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -109,6 +103,19 @@ def _metric(instrument: Instrument, registry: CollectorRegistry) -> _Series:
     if instrument.kind == "gauge":
         return Gauge(name, text, labels, registry=registry, multiprocess_mode="livesum")
     return Histogram(name, text, labels, registry=registry, buckets=instrument.buckets)
+
+
+def record_gauges(registry: ArenaRegistry) -> None:
+    """Record how full queues, pool and places for live turns are now."""
+    queues = registry.voting_queues
+    instruments.LOADED_ARENAS.record(sum(queue.ready for queue in queues))
+    instruments.QUEUE_LENGTH.record(sum(queue.waiting for queue in queues))
+    instruments.POOL_LIMIT.record(registry.pool.most)
+    instruments.POOL_IN_USE.record(registry.pool.in_use)
+    instruments.POOL_WAITING.record(registry.pool.waiting)
+    slots = registry.live_process.slots
+    instruments.LIVE_RUNNING_TURNS.record(slots.running)
+    instruments.LIVE_WAITING_VOTERS.record(slots.waiting)
 
 
 class ServiceStatusCollector(Collector):

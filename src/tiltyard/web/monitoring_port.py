@@ -10,33 +10,34 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from tiltyard.arena.operators.service_status import ServiceStatusReader
 from tiltyard.web.metrics import METRICS_TYPE, metrics_page
-from tiltyard.web.supervisor_health import SupervisorHealth
-
-__all__ = ["serve_monitoring"]
 
 _REQUEST_TIMEOUT_SECONDS = 10
-
-#: Status, content type and body.
-_Answer = tuple[int, str, bytes]
+#: Returns what is wrong.
+FindProblems = Callable[[], list[str]]
 
 
 @contextmanager
 def serve_monitoring(
-    host: str, port: int, reader: ServiceStatusReader, health: SupervisorHealth
+    host: str, port: int, reader: ServiceStatusReader, health: FindProblems, readiness: FindProblems
 ) -> Iterator[int]:
     """Serve ``/metrics``, ``/healthz`` and ``/readyz`` within this block; yields the port."""
-    pages: dict[str, Callable[[], _Answer]] = {
-        "/metrics": lambda: (200, METRICS_TYPE, metrics_page(None, reader.read)),
-        "/healthz": lambda: _answer(health.problems()),
-        "/readyz": lambda: _answer([] if health.ready else health.problems() or ["not ready yet"]),
-    }
+    probes = {"/healthz": health, "/readyz": readiness}
 
     class Handler(BaseHTTPRequestHandler):
         timeout = _REQUEST_TIMEOUT_SECONDS
 
         def do_GET(self) -> None:
-            page = pages.get(self.path.partition("?")[0])
-            status, kind, body = (404, "text/plain", b"Not found\n") if page is None else page()
+            path = self.path.partition("?")[0]
+            if path == "/metrics":
+                self._answer(200, METRICS_TYPE, metrics_page(None, reader.read))
+            elif path in probes:
+                problems = probes[path]()
+                body = {"status": "failing", "problems": problems} if problems else {"status": "ok"}
+                self._answer(503 if problems else 200, "application/json", json.dumps(body).encode() + b"\n")
+            else:
+                self._answer(404, "text/plain", b"Not found\n")
+
+        def _answer(self, status: int, kind: str, body: bytes) -> None:
             self.send_response(status)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
@@ -46,18 +47,9 @@ def serve_monitoring(
         def log_message(self, format: str, *args: object) -> None:
             """Log nothing: probes come every few seconds."""
 
-    server = ThreadingHTTPServer((host, port), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, name="monitoring", daemon=True)
-    thread.start()
-    try:
-        yield server.server_address[1]
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
-def _answer(problems: list[str]) -> _Answer:
-    body = {"status": "failing", "problems": problems} if problems else {"status": "ok"}
-    return (503 if problems else 200), "application/json", json.dumps(body).encode() + b"\n"
+    with ThreadingHTTPServer((host, port), Handler) as server:
+        threading.Thread(target=server.serve_forever, name="monitoring", daemon=True).start()
+        try:
+            yield server.server_address[1]
+        finally:
+            server.shutdown()

@@ -68,40 +68,47 @@ _REPLACED_MESSAGES = {
     "unexpected_keyword_argument": "Extra inputs are not permitted",
     "dataclass_type": "Input should be an object",
 }
+
+
+def _(text: str) -> str:
+    """Mark a title for translation; the page of a problem translates it."""
+    return text
+
+
 #: Default name and title by status.
 _TITLES = {
-    400: ("malformed", "Bad request"),
-    401: ("not-allowed", "Not signed in"),
-    403: ("forbidden", "This is not allowed"),
-    404: ("not-found", "Page not found"),
-    405: ("method-not-allowed", "Method not allowed"),
-    408: ("too-slow", "Request timeout"),
-    409: ("conflict", "Conflict with existing data"),
-    410: ("expired", "The matchup has expired"),
-    413: ("too-large", "The request is too large"),
-    415: ("unsupported-media-type", "Unsupported media type"),
-    422: ("invalid", "Invalid request"),
-    429: ("too-many", "Too many requests"),
-    431: ("headers-too-large", "Request headers are too large"),
-    500: ("internal", "Internal server error"),
-    503: ("unavailable", "The service is temporarily unavailable"),
+    400: ("malformed", _("Bad request")),
+    401: ("not-allowed", _("Not signed in")),
+    403: ("forbidden", _("This is not allowed")),
+    404: ("not-found", _("Page not found")),
+    405: ("method-not-allowed", _("Method not allowed")),
+    408: ("too-slow", _("Request timeout")),
+    409: ("conflict", _("Conflict with existing data")),
+    410: ("expired", _("The matchup has expired")),
+    413: ("too-large", _("The request is too large")),
+    415: ("unsupported-media-type", _("Unsupported media type")),
+    422: ("invalid", _("Invalid request")),
+    429: ("too-many", _("Too many requests")),
+    431: ("headers-too-large", _("Request headers are too large")),
+    500: ("internal", _("Internal server error")),
+    503: ("unavailable", _("The service is temporarily unavailable")),
 }
 #: Our own errors: status, and name and title if the defaults do not fit.
 _ERRORS: tuple[tuple[type[TiltyardError], int, str | None, str | None], ...] = (
-    (CodeNeeded, 401, "code-needed", "A code is needed"),
-    (ProofNeeded, 403, "proof-needed", "A proof is needed"),
-    (RoleMissing, 403, "role-needed", "Your role does not allow this"),
+    (CodeNeeded, 401, "code-needed", _("A code is needed")),
+    (ProofNeeded, 403, "proof-needed", _("A proof is needed")),
+    (RoleMissing, 403, "role-needed", _("Your role does not allow this")),
     (NotAllowed, 401, None, None),
     (NotFound, 404, None, None),
-    (Closed, 409, "closed", "No longer open"),
+    (Closed, 409, "closed", _("No longer open")),
     (Expired, 410, None, None),
-    (Paused, 409, "paused", "Voting is paused"),
-    (OpenBattle, 409, "open-battle", "A battle is still open"),
-    (OutOfBudget, 409, "out-of-budget", "The budget is spent"),
+    (Paused, 409, "paused", _("Voting is paused")),
+    (OpenBattle, 409, "open-battle", _("A battle is still open")),
+    (OutOfBudget, 409, "out-of-budget", _("The budget is spent")),
     (Conflict, 409, None, None),
     (Busy, 429, None, None),
-    (Crowded, 503, "crowded", "Server too busy"),
-    (NoMatchup, 409, "no-matchup", "There is nothing to vote on"),
+    (Crowded, 503, "crowded", _("Server too busy")),
+    (NoMatchup, 409, "no-matchup", _("There is nothing to vote on")),
     (InputError, 422, None, None),
 )
 
@@ -122,7 +129,7 @@ def problem(
     about: Mapping[str, str] | None = None,
 ) -> Response:
     """A problem document as a response."""
-    usual = _TITLES.get(status, ("other", "The request was refused"))
+    usual = _TITLES.get(status, ("other", _("The request was refused")))
     document = Problem(
         type=_PREFIX + (name or usual[0]),
         title=title or usual[1],

@@ -1,27 +1,97 @@
-"""Prepares the server before it starts: checks the schema, creates keys, an operator link and an arena."""
+"""Starts the server: opens port and database, checks the schema, creates keys, an operator link and an arena."""
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import re
+import signal
+import socket
 import ssl
-from dataclasses import dataclass
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from tiltyard.arena.secret_keys import KEY_VARIABLE, open_keys
 from tiltyard.errors import BadOption, NotFound
+from tiltyard.postgres.database_url import open_long_lived_database
 from tiltyard.settings.environment import Environment
-from tiltyard.settings.serving_settings import ServingSettings
+from tiltyard.settings.serving_settings import HOST_ADVICE, ServingSettings
 from tiltyard.settings.sign_in_settings import read_sign_in
+from tiltyard.web.logs import configure_logging
+from tiltyard.web.server_address import publish_address
+from tiltyard.web.supervisor import Supervisor
 
 if TYPE_CHECKING:
     from tiltyard.arena.content.answer_import import ImportResult
     from tiltyard.arena.operators.live_setup import LiveArenaRequest, LiveSetup
+    from tiltyard.postgres.binaries import OnWait
 
-__all__ = ["StartupResult", "arena_name_from_file", "check_certificate", "prepare_server"]
+Prepared = TypeVar("Prepared")
+
+_LISTEN_BACKLOG_COUNT = 2048
 
 
-def check_certificate(settings: ServingSettings) -> None:
+def run_server(
+    environment: Environment,
+    settings: ServingSettings,
+    prepare: Callable[[str, ServingSettings], Awaitable[Prepared]],
+    greet: Callable[[ServingSettings, Prepared], None],
+    *,
+    as_user: str | None = None,
+    on_wait: OnWait | None = None,
+) -> None:
+    """Run the server until SIGTERM or Ctrl-C.
+
+    ``prepare`` is given the database's URL before the processes start; ``greet`` is called with its result when all
+    are ready. Settings given to them have the port that port 0 became.
+    """
+    _check_certificate(settings)
+    configure_logging()
+    # Before the supervisor handles SIGTERM, the signal must still stop the database.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    with ExitStack() as stack:
+        listening = None
+        if settings.role != "rater":
+            listening = stack.enter_context(listening_socket(settings))
+            settings = replace(settings, port=listening.getsockname()[1])
+        database = stack.enter_context(
+            open_long_lived_database(environment, as_user=as_user, on_wait=on_wait)
+        )
+
+        async def preparing() -> Prepared:
+            return await prepare(database.url, settings)
+
+        prepared = asyncio.run(preparing())
+        if listening is not None:
+            stack.enter_context(publish_address(environment.home, settings.address()))
+        Supervisor(database, settings, listening).run(lambda: greet(settings, prepared))
+
+
+def listening_socket(settings: ServingSettings) -> socket.socket:
+    """The socket that all web processes share."""
+    try:
+        found = socket.getaddrinfo(
+            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        family, _, _, _, address = found[0]
+        return socket.create_server(address[:2], family=family, backlog=_LISTEN_BACKLOG_COUNT)
+    except OSError as error:
+        if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+            advice = f"this is no address of this machine; {HOST_ADVICE}"
+        elif error.errno == errno.EACCES:
+            advice = "ports below 1024 need a right that this user does not have: choose another with --port"
+        else:
+            advice = "another server may be using it: choose another with --port"
+        raise BadOption(
+            f"cannot listen on {settings.host} port {settings.port}: {error.strerror or error}; {advice}"
+        ) from None
+
+
+def _check_certificate(settings: ServingSettings) -> None:
     """Raise `BadOption` if the files of the certificate cannot be used."""
     if settings.tls_certificate is None:
         return

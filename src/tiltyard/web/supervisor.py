@@ -1,79 +1,105 @@
-"""The supervisor, the main process of `tiltyard serve`: starts and restarts web processes and the rater."""
+"""The supervisor, the main process of `tiltyard serve`: starts web processes and the rater, restarts what dies or hangs."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import errno
+import multiprocessing
 import os
-import shutil
 import signal
 import socket
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from ctypes import c_double
+from multiprocessing.connection import wait
 
 from tiltyard.errors import BadOption, StoreFault, TiltyardError
-from tiltyard.instruments import CHILD_RESTARTS, recording
+from tiltyard.instruments import CHILD_RESTARTS, FOLDER_VARIABLE, recording
 from tiltyard.postgres.database_url import OpenedDatabase
 from tiltyard.retries import Backoff
 from tiltyard.settings.environment import ONE_THREAD, read_environment
-from tiltyard.settings.serving_settings import HOST_ADVICE, ServingSettings
-from tiltyard.web.child_process import FAILED, READY, ChildConfig
-from tiltyard.web.heartbeats import FOLDER_VARIABLE
+from tiltyard.settings.serving_settings import ServingSettings
+from tiltyard.web.child_process import ChildConfig, run_child
 from tiltyard.web.logs import log_event, log_failure
-from tiltyard.web.supervisor_health import SupervisorHealth
-from tiltyard.web.systemd_notify import notify_systemd, watchdog_seconds
 
-__all__ = ["Supervisor", "listening_socket"]
-
-#: Seconds before a child that died is restarted: the first time, and at most.
+#: Seconds before what died is restarted: the first time, and at most.
 _FIRST_RESTART_SECONDS, _MAX_RESTART_SECONDS = 0.5, 30.0
 #: Seconds after which a running child counts as healthy.
 _HEALTHY_SECONDS = 60.0
-#: Failed starts before the first success after which the supervisor gives up.
-_START_ATTEMPT_LIMIT = 3
+#: Seconds without a sign of life after which a child is killed: while it starts, and then by part. A rater gives one
+#: between steps, of which one with many boards can take minutes.
+_START_SECONDS = 300.0
+_SILENT_SECONDS = {"web": 30.0, "rater": 300.0}
 #: Seconds that children have to stop before they are killed.
 _STOP_GRACE_SECONDS = 20.0
-#: Seconds between checks of the embedded database server.
-_DATABASE_CHECK_SECONDS = 1.0
-_LISTEN_BACKLOG_COUNT = 2048
-#: Seconds between signs of life of the supervisor.
-_BEAT_SECONDS = 2.0
+#: Seconds between looks at the children, and without one after which the supervisor counts as hung.
+_LOOK_SECONDS = 0.25
+_HUNG_SECONDS = 15.0
 
 
-@contextmanager
-def listening_socket(settings: ServingSettings) -> Iterator[socket.socket]:
-    """The socket that all web processes share."""
-    try:
-        found = socket.getaddrinfo(
-            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        family, _, _, _, address = found[0]
-        made = socket.create_server(
-            (str(address[0]), int(address[1])),
-            family=socket.AddressFamily(family),
-            backlog=_LISTEN_BACKLOG_COUNT,
-        )
-    except OSError as error:
-        raise BadOption(
-            f"cannot listen on {settings.host} port {settings.port}: {error.strerror or error}; {_advice(error)}"
-        ) from None
-    with made:
-        made.set_inheritable(True)
-        yield made
+class _Child:
+    """A web process or the rater, and its successors."""
 
+    def __init__(self, config: ChildConfig) -> None:
+        self.part = config.part
+        self._config = config
+        self._was_ready = False
+        self._backoff = Backoff(_FIRST_RESTART_SECONDS, _MAX_RESTART_SECONDS)
+        self._start()
 
-def _advice(error: OSError) -> str:
-    """What to do if an address cannot be listened on."""
-    if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
-        return f"this is no address of this machine; {HOST_ADVICE}"
-    if error.errno == errno.EACCES:
-        return "ports below 1024 need a right that this user does not have: choose another with --port"
-    return "another server may be using it: choose another with --port"
+    def _start(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._started_at = time.monotonic()
+        self._restart_at: float | None = None
+        self._beat_at: c_double = context.RawValue(c_double, 0.0)
+        self._seen_beat_at = 0.0
+        self._silent_looks = 0
+        self.process = context.Process(target=run_child, args=(self._config, self._beat_at))
+        # Inherited by the child, so that Ctrl-C in the terminal reaches the supervisor only.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        self.process.start()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+    @property
+    def ready(self) -> bool:
+        return self._beat_at.value > 0 and self.process.is_alive()
+
+    def look(self) -> None:
+        """Kill the process if it hangs; start a new one some time after it ended."""
+        now, beat_at = time.monotonic(), self._beat_at.value
+        self._was_ready |= beat_at > 0
+        if self.process.is_alive():
+            # Looks are counted and not seconds: if this process was suspended, so were its children.
+            self._silent_looks = self._silent_looks + 1 if beat_at == self._seen_beat_at else 0
+            self._seen_beat_at = beat_at
+            silent = self._silent_looks * _LOOK_SECONDS
+            if silent > (_SILENT_SECONDS[self.part] if beat_at else _START_SECONDS):
+                log_event("child hangs", part=self.part, seconds=round(silent))
+                self.process.kill()
+        elif self._restart_at is None:
+            self._restart_at = now + self._note_end(now)
+        elif now >= self._restart_at:
+            self._start()
+
+    def _note_end(self, now: float) -> float:
+        """Return the seconds before a restart; raise `TiltyardError` if no process of this part ever became ready."""
+        from tiltyard.web.metrics import forget_process
+
+        if not self._was_ready:
+            raise TiltyardError(f"the {self.part} process does not start; the messages above say why")
+        forget_process(self.process.pid or 0)
+        if now - self._started_at > _HEALTHY_SECONDS:
+            self._backoff.reset()
+        delay = self._backoff.next()
+        CHILD_RESTARTS.record(1, self.part)
+        log_event("child ended", part=self.part, code=self.process.exitcode, again_in=round(delay, 2))
+        return delay
+
+    def send_signal(self, number: signal.Signals) -> None:
+        if self.process.exitcode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.process.pid or 0, number)
 
 
 class Supervisor:
@@ -83,216 +109,119 @@ class Supervisor:
         self, database: OpenedDatabase, settings: ServingSettings, listening: socket.socket | None
     ) -> None:
         self._database = database
+        self._database_backoff = Backoff(_FIRST_RESTART_SECONDS, _MAX_RESTART_SECONDS)
+        self._database_check_at = 0.0
         self._settings = settings
         self._listening = listening
-        self._stopping = asyncio.Event()
-        self._children: set[asyncio.subprocess.Process] = set()
+        self._children: list[_Child] = []
         self._signals = 0
-        self.health = SupervisorHealth()
+        self._looked_at = time.monotonic()
 
-    async def run(self, on_ready: Callable[[], None]) -> None:
+    def run(self, on_ready: Callable[[], None]) -> None:
         """Start the children, call ``on_ready`` when all are ready, and stop at SIGTERM or SIGINT.
 
         A second signal kills the children.
         """
-        loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop)
-        with _metrics_folder() as folder, self._monitored(folder):
-            ready = [asyncio.Event() for _ in self._parts()]
-            tasks = [
-                asyncio.create_task(self._keep_child_running(part, event))
-                for part, event in zip(self._parts(), ready, strict=True)
-            ]
-            tasks.append(asyncio.create_task(self._keep_database_running()))
-            tasks.append(asyncio.create_task(self._beat()))
-            said = asyncio.create_task(self._say_ready(ready, on_ready))
+            signal.signal(number, self._stop)
+        # Children read it before NumPy is loaded.
+        os.environ.update(ONE_THREAD)
+        with self._monitored():
             try:
-                await asyncio.gather(*tasks)
+                self._supervise(on_ready)
             finally:
                 notify_systemd("STOPPING=1")
-                said.cancel()
-                self._stopping.set()
-                self._signal_all(signal.SIGTERM)
-                await asyncio.gather(*tasks, return_exceptions=True)
+                self._stop_children()
 
-    def _parts(self) -> Sequence[str]:
-        web = ["web"] * self._settings.workers
-        return {"all": [*web, "rater"], "web": web, "rater": ["rater"]}[self._settings.role]
-
-    def _stop(self) -> None:
+    def _stop(self, *_: object) -> None:
+        """Handle a signal, without locks, which the interrupted code might hold."""
         self._signals += 1
-        self._stopping.set()
-        self._signal_all(signal.SIGTERM if self._signals == 1 else signal.SIGKILL)
+        for child in self._children:
+            child.send_signal(signal.SIGTERM if self._signals == 1 else signal.SIGKILL)
 
-    def _signal_all(self, number: signal.Signals) -> None:
-        for child in list(self._children):
-            with contextlib.suppress(ProcessLookupError):
-                child.send_signal(number)
+    def _supervise(self, on_ready: Callable[[], None]) -> None:
+        web = ["web"] * self._settings.workers
+        for part in {"all": [*web, "rater"], "web": web, "rater": ["rater"]}[self._settings.role]:
+            listening = self._listening if part == "web" else None
+            self._children.append(_Child(ChildConfig(part, self._database.url, self._settings, listening)))
+        greeted = False
+        while not self._signals:
+            wait(
+                [child.process.sentinel for child in self._children if child.process.is_alive()],
+                _LOOK_SECONDS,
+            )
+            for child in self._children:
+                child.look()
+            self._restart_dead_database()
+            self._looked_at = time.monotonic()
+            notify_systemd("WATCHDOG=1")
+            if not greeted and not self.unready():
+                greeted = True
+                notify_systemd("READY=1")
+                on_ready()
 
-    async def _keep_database_running(self) -> None:
-        """Restart the embedded database server when it has died; retry if it does not start."""
-        delay, backoff = _DATABASE_CHECK_SECONDS, Backoff(_DATABASE_CHECK_SECONDS * 2, _MAX_RESTART_SECONDS)
-        while self._database.restart_if_dead is not None and not await self._stops_within(delay):
-            try:
-                if await asyncio.to_thread(self._database.restart_if_dead):
-                    log_event("database started again")
-                delay = _DATABASE_CHECK_SECONDS
-                backoff.reset()
-            except StoreFault as fault:
-                delay = backoff.next()
-                log_failure("database does not start", fault)
-
-    async def _stops_within(self, seconds: float) -> bool:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._stopping.wait(), seconds)
-        return self._stopping.is_set()
-
-    async def _keep_child_running(self, part: str, ready: asyncio.Event) -> None:
-        """Run a child, and restart it when it ends."""
-        backoff, failures = Backoff(_FIRST_RESTART_SECONDS, _MAX_RESTART_SECONDS), 0
-        while not self._stopping.is_set():
-            born = time.monotonic()
-            child = await self._spawn(part)
-            reading = asyncio.create_task(self._read_message(child, ready))
-            code = await self._ended(child)
-            message = await reading
-            self.health.child_ended(child.pid, was_ready=message == READY)
-            _forget(child.pid)
-            if self._stopping.is_set():
-                return
-            failures += 1
-            if not ready.is_set() and (message.startswith(FAILED) or failures == _START_ATTEMPT_LIMIT):
-                problem = f"the {part} process does not start; the log above says why"
-                raise TiltyardError(message.removeprefix(FAILED) or problem)
-            if time.monotonic() - born > _HEALTHY_SECONDS:
-                backoff.reset()
-            delay = backoff.next()
-            CHILD_RESTARTS.record(1, part)
-            log_event("child ended", part=part, code=code, again_in=round(delay, 2))
-            await self._stops_within(delay)
-
-    async def _spawn(self, part: str) -> asyncio.subprocess.Process:
-        descriptors = () if self._listening is None or part != "web" else (self._listening.fileno(),)
-        child = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "tiltyard.web.child_process",
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            pass_fds=descriptors,
-            env={**os.environ, **ONE_THREAD},
-            # Ctrl-C in the terminal signals this process only; it stops the children.
-            start_new_session=True,
-        )
-        self._children.add(child)
-        self.health.child_started(part, child.pid)
-        config = ChildConfig(
-            part, self._database.url, self._settings, descriptors[0] if descriptors else None
-        )
-        assert child.stdin is not None
-        child.stdin.write(config.to_line())
-        with contextlib.suppress(ConnectionError):
-            await child.stdin.drain()
-        return child
-
-    async def _read_message(self, child: asyncio.subprocess.Process, ready: asyncio.Event) -> str:
-        """The one line that a child writes to standard output."""
-        assert child.stdout is not None
+    def _restart_dead_database(self) -> None:
+        """Restart the embedded database server if it has died; retry if it does not start."""
+        if self._database.restart_if_dead is None or time.monotonic() < self._database_check_at:
+            return
         try:
-            message = (await child.stdout.readline()).decode("utf-8", "replace").rstrip("\n")
-        except ValueError:
-            return ""
-        if message == READY:
-            self.health.child_ready()
-            ready.set()
-        return message
+            if self._database.restart_if_dead():
+                log_event("database started again")
+            self._database_backoff.reset()
+        except StoreFault as fault:
+            log_failure("database does not start", fault)
+        self._database_check_at = time.monotonic() + self._database_backoff.next()
 
-    async def _say_ready(self, ready: Sequence[asyncio.Event], on_ready: Callable[[], None]) -> None:
-        for event in ready:
-            await event.wait()
-        notify_systemd("READY=1")
-        on_ready()
+    def _stop_children(self) -> None:
+        """Stop the children; kill those that take too long."""
+        for child in self._children:
+            child.send_signal(signal.SIGTERM)
+        until = time.monotonic() + _STOP_GRACE_SECONDS
+        for child in self._children:
+            child.process.join(max(0.0, until - time.monotonic()))
+            child.process.kill()
+            child.process.join()
 
-    async def _beat(self) -> None:
-        """Tell probes that this event loop runs, and systemd that everything works."""
-        seconds = min(_BEAT_SECONDS, (watchdog_seconds() or _BEAT_SECONDS) / 2)
-        while not await self._stops_within(seconds):
-            self.health.beat()
-            if not self.health.problems():
-                notify_systemd("WATCHDOG=1")
+    def problems(self) -> list[str]:
+        """What does not work. A child that ended or hangs is restarted, and no problem."""
+        silent = time.monotonic() - self._looked_at
+        return [f"the supervisor has not responded for {silent:.0f} s"] if silent > _HUNG_SECONDS else []
+
+    def unready(self) -> list[str]:
+        """Why the server is not ready."""
+        unready = [f"the {child.part} process is not ready" for child in self._children if not child.ready]
+        return self.problems() or unready or ([] if self._children else ["not ready yet"])
 
     @contextmanager
-    def _monitored(self, folder: Path) -> Iterator[None]:
-        """Metrics, heartbeats and probes of the child processes."""
-        from tiltyard.web.metrics import ProcessMetrics
+    def _monitored(self) -> Iterator[None]:
+        """A folder in which all processes keep metrics, so that any can report them, and the port for monitoring."""
+        with ExitStack() as stack:
+            os.environ[FOLDER_VARIABLE] = stack.enter_context(
+                tempfile.TemporaryDirectory(prefix="tiltyard-metrics-", ignore_cleanup_errors=True)
+            )
+            stack.callback(os.environ.pop, FOLDER_VARIABLE)
+            # They import Prometheus's library.
+            from tiltyard.arena.operators.service_status import ServiceStatusReader
+            from tiltyard.web.metrics import ProcessMetrics
+            from tiltyard.web.monitoring_port import serve_monitoring
 
-        self.health.watch(folder, len(self._parts()))
-        with recording(ProcessMetrics()), _monitoring_port(self._database, self._settings, self.health):
+            stack.enter_context(recording(ProcessMetrics()))
+            host, port = self._settings.metrics_host, self._settings.metrics_port
+            if port is not None:
+                reader = ServiceStatusReader(self._database.url, read_environment().home)
+                try:
+                    stack.enter_context(serve_monitoring(host, port, reader, self.problems, self.unready))
+                except OSError as error:
+                    raise BadOption(
+                        f"cannot listen on {host} port {port}: {error.strerror or error}; choose another with "
+                        "--metrics-port"
+                    ) from None
             yield
 
-    async def _ended(self, child: asyncio.subprocess.Process) -> int:
-        """Wait for a child and return its exit code; when stopping, kill it after the grace period."""
-        waiting = asyncio.create_task(child.wait())
-        stopping = asyncio.create_task(self._stopping.wait())
-        try:
-            await asyncio.wait({waiting, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            if not waiting.done():
-                with contextlib.suppress(ProcessLookupError):
-                    child.terminate()
-                done, _ = await asyncio.wait({waiting}, timeout=_STOP_GRACE_SECONDS)
-                if not done:
-                    child.kill()
-            return await waiting
-        finally:
-            stopping.cancel()
-            self._children.discard(child)
-            if child.stdin is not None:
-                child.stdin.close()
 
-
-def _forget(pid: int) -> None:
-    """Remove the gauges of a process that has ended."""
-    from tiltyard.web.metrics import forget_process
-
-    forget_process(pid)
-
-
-@contextmanager
-def _metrics_folder() -> Iterator[Path]:
-    """A folder in which the processes keep their metrics and heartbeats, so that any of them can report all."""
-    folder = Path(tempfile.mkdtemp(prefix="tiltyard-metrics-"))
-    before = os.environ.get(FOLDER_VARIABLE)
-    os.environ[FOLDER_VARIABLE] = str(folder)
-    try:
-        yield folder
-    finally:
-        if before is None:
-            del os.environ[FOLDER_VARIABLE]
-        else:
-            os.environ[FOLDER_VARIABLE] = before
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def _monitoring_port(
-    database: OpenedDatabase, settings: ServingSettings, health: SupervisorHealth
-) -> Iterator[None]:
-    """Metrics and probes on a port of their own, if one is set."""
-    if settings.metrics_port is None:
-        yield
-        return
-    from tiltyard.arena.operators.service_status import ServiceStatusReader
-    from tiltyard.web.monitoring_port import serve_monitoring
-
-    reader = ServiceStatusReader(database.url, read_environment().home)
-    try:
-        serving = ExitStack()
-        serving.enter_context(serve_monitoring(settings.metrics_host, settings.metrics_port, reader, health))
-    except OSError as error:
-        raise BadOption(
-            f"cannot listen on {settings.metrics_host} port {settings.metrics_port}: {error.strerror or error}; "
-            "choose another with --metrics-port"
-        ) from None
-    with serving:
-        yield
+def notify_systemd(state: str) -> None:
+    """Send a state such as ``READY=1`` (``sd_notify(3)``); does nothing if systemd does not ask for it."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if address.startswith(("/", "@")):
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sending:
+            sending.sendto(state.encode(), "\0" + address[1:] if address[0] == "@" else address)

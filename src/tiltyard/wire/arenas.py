@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
-from tiltyard.wire.records import answer, request
+from tiltyard.wire.records import request
 from tiltyard.wire.vocabulary import Plain
 
 __all__ = [
@@ -36,7 +36,6 @@ Reason = Annotated[str, StringConstraints(pattern=r"^[^\x00]*\S[^\x00]*$", min_l
 Values = Mapping[str, Any]
 
 
-@answer
 @dataclass(frozen=True, slots=True)
 class ArenaInfo:
     """An arena as everybody who may see it does."""
@@ -49,13 +48,10 @@ class ArenaInfo:
     ]
     categories: Annotated[
         tuple[str, ...] | None, Field(description="Categories of its prompts, where one is asked for.")
-    ] = None
-    languages: Annotated[tuple[str, ...] | None, Field(description="Languages of its prompts, likewise.")] = (
-        None
-    )
+    ]
+    languages: Annotated[tuple[str, ...] | None, Field(description="Languages of its prompts, likewise.")]
 
 
-@answer
 @dataclass(frozen=True, slots=True)
 class ArenaList:
     """The arenas that whoever asks may see."""
@@ -89,7 +85,6 @@ class ChangeArenaRequest:
     )
 
 
-@answer
 @dataclass(frozen=True, slots=True)
 class Imported:
     """What an import brought."""
@@ -104,23 +99,22 @@ class Imported:
         Field(
             description="Answers whose responses name a model, their family or maker, or claim another: voters will read it."
         ),
-    ] = 0
+    ]
     mentions: Annotated[
         tuple[str, ...],
         Field(description="The first of them: where it is, which name it says, and whose that is."),
-    ] = ()
+    ]
     suspect: Annotated[
         int,
         Field(
             description="Answers whose responses are empty, look cut off, or had files that are not shown."
         ),
-    ] = 0
+    ]
     suspects: Annotated[
         tuple[str, ...], Field(description="The first of them: where it is, and what is wrong with it.")
-    ] = ()
+    ]
 
 
-@answer
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
     """A model with what there is of it now."""
@@ -131,7 +125,6 @@ class ModelInfo:
     added_at: datetime
 
 
-@answer
 @dataclass(frozen=True, slots=True)
 class ModelList:
     """Every model that was ever added."""
@@ -139,7 +132,6 @@ class ModelList:
     models: Sequence[ModelInfo]
 
 
-@answer
 @dataclass(frozen=True, slots=True)
 class Enabled:
     """A model that may be served, or is no more."""
@@ -149,7 +141,6 @@ class Enabled:
     position: Annotated[int, Field(description="Where the log says so; 0 if it was so already.")]
 
 
-@answer
 @dataclass(frozen=True, slots=True)
 class PromptInfo:
     """A prompt with what there is of it now."""
@@ -164,7 +155,6 @@ class PromptInfo:
     withdrawn_at: datetime | None
 
 
-@answer
 @dataclass(frozen=True, slots=True)
 class PromptList:
     """A page of prompts; ``after`` of the next page is the last number."""
@@ -182,7 +172,6 @@ class WithdrawRequest:
     reason: Reason
 
 
-@answer
 @dataclass(frozen=True, slots=True)
 class Withdrawn:
     """What was taken down."""
@@ -200,7 +189,6 @@ class PhaseRequest:
     phase: Literal[1, 2, 3, 4]
 
 
-@answer
 @dataclass(frozen=True, slots=True)
 class PolicyInForce:
     """The ranking policy in force."""

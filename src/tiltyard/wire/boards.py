@@ -9,12 +9,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tiltyard.wire.records import answer
-
 __all__ = ["ReportInfo", "ReportList", "SnapshotInfo", "SnapshotList"]
 
 
-@answer
 @dataclass(frozen=True, slots=True)
 class SnapshotInfo:
     """A published board, without its contents."""
@@ -35,7 +32,6 @@ class SnapshotInfo:
     made_at: datetime
 
 
-@answer
 @dataclass(frozen=True, slots=True)
 class SnapshotList:
     """A page of boards, newest first."""
@@ -43,7 +39,6 @@ class SnapshotList:
     snapshots: Sequence[SnapshotInfo]
 
 
-@answer
 @dataclass(frozen=True, slots=True)
 class ReportInfo:
     """A weekly validity report, without its contents."""
@@ -55,7 +50,6 @@ class ReportInfo:
     made_at: datetime
 
 
-@answer
 @dataclass(frozen=True, slots=True)
 class ReportList:
     """Every weekly report, newest first."""

@@ -13,8 +13,6 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from tiltyard.wire.records import answer
-
 __all__ = ["ALGORITHM", "GateAnswer", "GateChallenge", "solve_challenge"]
 
 ALGORITHM: Final = "SHA-256"
@@ -22,7 +20,6 @@ ALGORITHM: Final = "SHA-256"
 _NUMBER_LIMIT = 50_000_000
 
 
-@answer
 @dataclass(frozen=True, slots=True)
 class GateChallenge:
     """A challenge: the number from 0 to maxnumber is wanted for which SHA-256(salt + number) is the challenge."""
@@ -36,13 +33,12 @@ class GateChallenge:
     signature: Annotated[str, Field(description="The server's signature, to be sent back.")]
 
 
-@answer
 @dataclass(frozen=True, slots=True)
 class GateAnswer:
     """What this voter must do before the first matchup."""
 
     gate: Annotated[str, Field(description="proof, or none if nothing is to be done.")]
-    challenge: Annotated[GateChallenge | None, Field(description="For proof: what is to be solved.")] = None
+    challenge: Annotated[GateChallenge | None, Field(description="For proof: what is to be solved.")]
 
 
 def solve_challenge(challenge: GateChallenge) -> str | None:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field, StringConstraints, WithJsonSchema
 
-from tiltyard.wire.records import answer, strict_request
+from tiltyard.wire.records import strict_request
 from tiltyard.wire.vocabulary import Moment, Plain, Text
 
 __all__ = [
@@ -64,7 +64,6 @@ class TurnVoteRequest:
     winner: TurnWinner
 
 
-@answer
 @dataclass(frozen=True, slots=True)
 class ShownTurn:
     """One prompt and both answers, as far as they may be shown."""
@@ -80,12 +79,9 @@ class ShownTurn:
             "the voter. void: an answer failed, and nothing is rated."
         ),
     ]
-    winner: Annotated[
-        SaidTurnWinner | None, Field(description="The verdict on this turn, if there is one.")
-    ] = None
+    winner: Annotated[SaidTurnWinner | None, Field(description="The verdict on this turn, if there is one.")]
 
 
-@answer
 @dataclass(frozen=True, slots=True)
 class ShownBattle:
     """A live battle as its voter sees it. Its matchup is voted on, skipped and revealed like any other."""
@@ -96,14 +92,11 @@ class ShownBattle:
     state: SaidBattleState
     turns: Sequence[ShownTurn]
     began_at: Moment
-    ballot: int = 0
-    can_continue: Annotated[bool, Field(description="Whether a further prompt may be sent now.")] = False
-    frames: Annotated[
-        str, Field(description="The address at which both answers arrive as they are written.")
-    ] = ""
+    ballot: int
+    can_continue: Annotated[bool, Field(description="Whether a further prompt may be sent now.")]
+    frames: Annotated[str, Field(description="The address at which both answers arrive as they are written.")]
 
 
-@answer
 @dataclass(frozen=True, slots=True)
 class ShownFrame:
     """What is added to both answers: the data of one event of a stream, whose id is turn and lengths."""
@@ -112,5 +105,5 @@ class ShownFrame:
     a: str
     b: str
     state: SaidTurnState
-    ended_a: bool = False
-    ended_b: bool = False
+    ended_a: bool
+    ended_b: bool

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from tiltyard.wire.records import answer, request
+from tiltyard.wire.records import request
 from tiltyard.wire.vocabulary import SaidScope, Scope, Text
 
 __all__ = [
@@ -48,7 +48,6 @@ class SignInRequest:
     ] = field(default=None, repr=False)
 
 
-@answer
 @dataclass(frozen=True, slots=True)
 class Me:
     """Who is asking."""
@@ -72,7 +71,6 @@ class TokenRequest:
     ] = None
 
 
-@answer
 @dataclass(frozen=True, slots=True)
 class Token:
     """What is known of a token."""
@@ -86,10 +84,9 @@ class Token:
     revoked_at: datetime | None
     operator: Annotated[
         str | None, Field(description="The operator whose rights it has; null: made on the command line.")
-    ] = None
+    ]
 
 
-@answer
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewToken(Token):
     """The same with the token itself, which is never shown again."""
@@ -97,7 +94,6 @@ class NewToken(Token):
     token: str = field(repr=False)
 
 
-@answer
 @dataclass(frozen=True, slots=True)
 class TokenList:
     """Every token there ever was."""
@@ -105,7 +101,6 @@ class TokenList:
     tokens: Sequence[Token]
 
 
-@answer
 @dataclass(frozen=True, slots=True)
 class Health:
     """Whether the process lives."""
@@ -113,7 +108,6 @@ class Health:
     status: Literal["ok"]
 
 
-@answer
 @dataclass(frozen=True, slots=True)
 class Ready:
     """Whether the process can serve voters."""

@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import AwareDatetime, Field
 
 from tiltyard.wire.arenas import Reason, Values
-from tiltyard.wire.records import answer, request
+from tiltyard.wire.records import request
 from tiltyard.wire.vocabulary import Plain, SourceName
 
 __all__ = [
@@ -47,7 +47,6 @@ class ExcludeRequest:
     source: SourceName | None = None
 
 
-@answer
 @dataclass(frozen=True, slots=True)
 class Excluded:
     """An exclusion that was made."""
@@ -57,7 +56,6 @@ class Excluded:
     position: int
 
 
-@answer
 @dataclass(frozen=True, slots=True)
 class Restored:
     """An exclusion that was taken back."""
@@ -66,7 +64,6 @@ class Restored:
     position: int
 
 
-@answer
 @dataclass(frozen=True, slots=True)
 class Exclusion:
     """Votes that were excluded together."""
@@ -79,7 +76,6 @@ class Exclusion:
     made_at: datetime
 
 
-@answer
 @dataclass(frozen=True, slots=True)
 class ExclusionList:
     """Every exclusion, newest first."""
@@ -87,7 +83,6 @@ class ExclusionList:
     exclusions: Sequence[Exclusion]
 
 
-@answer
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
     """One change and who made it."""
@@ -99,7 +94,6 @@ class AuditEntry:
     detail: Values
 
 
-@answer
 @dataclass(frozen=True, slots=True)
 class AuditPage:
     """A page of changes, newest first; ``before`` of the next page is the last entry."""
@@ -107,7 +101,6 @@ class AuditPage:
     entries: Sequence[AuditEntry]
 
 
-@answer
 @dataclass(frozen=True, slots=True)
 class Complaint:
     """What a voter said is wrong with a matchup."""
@@ -122,7 +115,6 @@ class Complaint:
     prompt: str | None
 
 
-@answer
 @dataclass(frozen=True, slots=True)
 class ComplaintList:
     """A page of complaints, oldest first; ``after`` of the next page is the last one."""
@@ -130,7 +122,6 @@ class ComplaintList:
     complaints: Sequence[Complaint]
 
 
-@answer
 @dataclass(frozen=True, slots=True)
 class ComplaintSettled:
     """A complaint that was looked at."""

@@ -1,4 +1,4 @@
-"""How records are checked, and how they become JSON."""
+"""How records are checked, and how they become JSON. An answer has every field: it has no defaults."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 
 from pydantic import ConfigDict, TypeAdapter, with_config
 
-__all__ = ["answer", "body_of", "json_bytes", "reader_of", "request", "strict_request"]
+__all__ = ["body_of", "json_bytes", "reader_of", "request", "strict_request"]
 
 Record = TypeVar("Record")
 
@@ -18,8 +18,6 @@ Record = TypeVar("Record")
 request = with_config(ConfigDict(extra="forbid"))
 #: The same, and no value is converted. For routes that read JSON directly.
 strict_request = with_config(ConfigDict(extra="forbid", strict=True))
-#: An answer: the server sends every field. Defaults are for answers of older servers.
-answer = with_config(ConfigDict(json_schema_serialization_defaults_required=True))
 
 
 def reader_of(record: type[Record]) -> TypeAdapter[Record]:

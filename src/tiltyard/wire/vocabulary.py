@@ -8,7 +8,6 @@ from typing import Annotated, Final, Literal, get_args
 from pydantic import PlainSerializer, StringConstraints, WithJsonSchema
 
 __all__ = [
-    "COMPLAINT_REASONS",
     "MAX_COMMENT_CHARACTERS",
     "REMARK_TAG_LIMIT",
     "SKIP_REASONS",
@@ -42,7 +41,6 @@ Label = Literal["win", "lean", "tie", "both_bad", "inconsistent"]
 Ending = Literal["vote", "skip", "expire", "undo"]
 ResponseKind = Literal["text", "image", "audio", "app"]
 ComplaintReason = Literal["broken", "identifies-model", "harmful", "personal-data", "copyright", "other"]
-COMPLAINT_REASONS: Final[tuple[ComplaintReason, ...]] = get_args(ComplaintReason)
 #: Why somebody skipped a matchup.
 SkipReason = Literal["cannot-judge", "language", "unclear-prompt", "too-long", "broken", "other"]
 SKIP_REASONS: Final[tuple[SkipReason, ...]] = get_args(SkipReason)

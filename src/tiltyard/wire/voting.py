@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from tiltyard.wire.records import answer, strict_request
+from tiltyard.wire.records import strict_request
 from tiltyard.wire.vocabulary import (
     MAX_COMMENT_CHARACTERS,
     REMARK_TAG_LIMIT,
@@ -157,7 +157,6 @@ class RemarkRequest:
     comment: Annotated[Text, StringConstraints(max_length=MAX_COMMENT_CHARACTERS)] | None = None
 
 
-@answer
 @dataclass(frozen=True, slots=True)
 class ShownPrompt:
     """What was asked."""
@@ -165,7 +164,6 @@ class ShownPrompt:
     text: str
 
 
-@answer
 @dataclass(frozen=True, slots=True)
 class ShownResponse:
     """Where one side's response is, and whether it is ``text``, ``image``, ``audio`` or ``app``."""
@@ -174,7 +172,6 @@ class ShownResponse:
     kind: SaidResponseKind
 
 
-@answer
 @dataclass(frozen=True, slots=True)
 class MatchupResponses:
     """The two responses."""
@@ -183,7 +180,6 @@ class MatchupResponses:
     b: ShownResponse
 
 
-@answer
 @dataclass(frozen=True, slots=True)
 class Matchup:
     """Two responses to one prompt, blind: nothing here tells the models apart."""
@@ -196,10 +192,9 @@ class Matchup:
     expires_at: Moment
     ballot: Annotated[
         int, Field(description="How often its vote was undone; the next vote names this number.")
-    ] = 0
+    ]
 
 
-@answer
 @dataclass(frozen=True, slots=True)
 class MatchupList:
     """Open matchups of whoever asks, the one served first first."""
@@ -207,7 +202,6 @@ class MatchupList:
     matchups: Sequence[Matchup]
 
 
-@answer
 @dataclass(frozen=True, slots=True)
 class Ended:
     """How a matchup ended, or that its vote was undone; ``winner`` stands where there was a vote."""
@@ -225,17 +219,16 @@ class Ended:
     revealed: bool
     ballot: Annotated[
         int, Field(description="Which ballot it concerns; of an undo, the one that is open now.")
-    ] = 0
+    ]
     blind: Annotated[
         bool,
         Field(
             description="Of a vote: whether the voter had been told neither name; if not, no rating moves by it."
         ),
-    ] = True
-    unrated: WhyUnrated = None
+    ]
+    unrated: WhyUnrated
 
 
-@answer
 @dataclass(frozen=True, slots=True)
 class BoardPlace:
     """Where a model stands on the newest board; null where the votes do not support a number."""
@@ -249,7 +242,6 @@ class BoardPlace:
     badge: str | None
 
 
-@answer
 @dataclass(frozen=True, slots=True)
 class BoardPlaces:
     """The places of both sides; null for a model that is not on the board yet."""
@@ -258,7 +250,6 @@ class BoardPlaces:
     b: BoardPlace | None
 
 
-@answer
 @dataclass(frozen=True, slots=True)
 class PairProgress:
     """How much is known of these two against each other."""
@@ -267,7 +258,6 @@ class PairProgress:
     floor: Annotated[int, Field(description="How many the ranking policy asks for.")]
 
 
-@answer
 @dataclass(frozen=True, slots=True)
 class Revealed:
     """The names, and why these two met."""
@@ -281,15 +271,14 @@ class Revealed:
     lane: str
     reason: str
     position: int
-    standing: Annotated[BoardPlaces | None, Field(description="Null before there is a board.")] = None
-    pair: PairProgress | None = None
+    standing: Annotated[BoardPlaces | None, Field(description="Null before there is a board.")]
+    pair: PairProgress | None
     blind: Annotated[
         bool, Field(description="Whether the voter had been told neither name when the vote was cast.")
-    ] = True
-    unrated: WhyUnrated = None
+    ]
+    unrated: WhyUnrated
 
 
-@answer
 @dataclass(frozen=True, slots=True)
 class RevealedVote:
     """A vote whose names were told."""
@@ -303,10 +292,9 @@ class RevealedVote:
     blind: Annotated[
         bool, Field(description="Whether the voter had been told neither name when the vote was cast.")
     ]
-    unrated: WhyUnrated = None
+    unrated: WhyUnrated
 
 
-@answer
 @dataclass(frozen=True, slots=True)
 class RevealedVoteList:
     """The votes of a session whose names are told now, oldest first."""

@@ -41,7 +41,7 @@ def in_a_live_arena(database: str, scene: Any, models: ScriptedModels | None = N
     async def run() -> None:
         settings.setdefault("live_pace", "as-it-comes")
         await make_live_arena(database, **settings)
-        async with live_registries(database, models or ScriptedModels(), alone=True) as (registry,):
+        async with live_registries(database, models or ScriptedModels()) as (registry,):
             await scene(registry, await registry.live_battles("arena"))
 
     asyncio.run(run())
@@ -294,7 +294,7 @@ def test_what_a_lost_process_left_is_void(database: str) -> None:
 
     async def scene() -> None:
         await make_live_arena(database)
-        async with live_registries(database, models, alone=True) as (registry,):
+        async with live_registries(database, models) as (registry,):
             battles = await registry.live_battles("arena")
             battle = await battles.ask(ANN, "Why?")
             # As if killed: what it stored at its end is taken back.
@@ -306,7 +306,7 @@ def test_what_a_lost_process_left_is_void(database: str) -> None:
             with connect(database) as connection:
                 connection.execute("UPDATE live_turns SET state = 'waiting', ended_at = NULL, process = 5")
                 connection.execute("UPDATE live_calls SET state = 'running'")
-        async with live_registries(database, models, alone=True) as (registry,):
+        async with live_registries(database, models) as (registry,):
             battles = await registry.live_battles("arena")
             frames = await read_frames(battles, ANN, battle.matchup)
             assert frames[-1].state == "void"

@@ -22,7 +22,7 @@ def fought(database, prompt, *, refused=(), texts="answers", action="refuse"):
 
     async def run():
         await make_live_arena(database, live_pace="as-it-comes")
-        async with live_registries(database, ScriptedModels(), alone=True) as (registry,):
+        async with live_registries(database, ScriptedModels()) as (registry,):
             if refused:
                 rule = ModerationRule(name="words", phrases=refused, texts=texts, action=action)
                 registry.live_checks = Safety(None, RuleMatcher(ModerationRules(rules=(rule,))))
@@ -65,7 +65,7 @@ def test_names_are_masked_in_what_is_shown_and_stored_and_still_noted(database):
 
     async def run():
         await make_live_arena(database, live_pace="as-it-comes", live_identity="mask")
-        async with live_registries(database, models, alone=True) as (registry,):
+        async with live_registries(database, models) as (registry,):
             battles = await registry.live_battles("arena")
             battle = await battles.ask(ANN, "Who are you?")
             return await read_frames(battles, ANN, battle.matchup)

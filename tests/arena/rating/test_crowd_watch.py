@@ -13,6 +13,7 @@ from support.rated_arenas import Yard, rated_arena
 from tiltyard.arena.log.crowd_changes import append_change, list_changes, read_open_changes
 from tiltyard.arena.log.event_log import HUMAN, LogKind
 from tiltyard.arena.operators.crowd_review import explain_crowd_change, read_crowd_changes
+from tiltyard.arena.processes.process_leases import new_process
 from tiltyard.arena.rating.arena_rater import ArenaRater
 from tiltyard.arena.rating.rater_leadership import Leadership
 from tiltyard.core.integrity.vote_groups import VOTE_GROUPS
@@ -61,11 +62,11 @@ def rater_of(yard, connection):
     def tell(arena, model, group, detail):
         async def telling():
             async with await connect_async(yard.url) as writer:
-                told.append(await append_change(writer, arena, model, group, detail))
+                told.append(await append_change(writer, arena, term, model, group, detail))
 
         asyncio.run(telling())
 
-    leadership = Leadership(yard.url)
+    leadership = Leadership(yard.url, new_process())
     try:
         term = leadership.lead(yard.arena)
         arena = rated_arena(connection, yard.arena)
@@ -174,11 +175,12 @@ def test_one_change_of_a_model_is_told_once(make_yard, connection):
 
     async def telling():
         async with await connect_async(yard.url) as writer:
-            found = [await append_change(writer, yard.arena, 1, 0, detail) for _ in range(2)]
+            found = [await append_change(writer, yard.arena, term, 1, 0, detail) for term in (6, 7, 7)]
             return found, await list_changes(writer, yard.arena)
 
+    yard.sql("UPDATE raters SET term = 7")
     found, listed = asyncio.run(telling())
-    assert found == [yard.head + 1, None]
+    assert found == [None, yard.head + 1, None], "a rater of an earlier term tells nothing"
     assert [(change.name, change.group_name) for change in listed] == [("m1", "all")]
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from support.rated_arenas import Yard, naive, rated_arena, tell, tell_all
 from tiltyard.arena.log.event_log import HUMAN, JUDGE, LogKind
+from tiltyard.arena.processes.process_leases import new_process
 from tiltyard.arena.rating import arena_rater as rater_module
 from tiltyard.arena.rating.arena_rater import ArenaRater, RaterPace
 from tiltyard.arena.rating.board_publisher import BoardMoment, TimeBudget, make_snapshot, open_matchups_at
@@ -74,7 +75,7 @@ class Clock:
 
 def led(yard, connection, *, pace=BUSY, clock=None, leadership=None):
     """A rater with a term of its own."""
-    leadership = leadership or Leadership(yard.url)
+    leadership = leadership or Leadership(yard.url, new_process())
     term = leadership.lead(yard.arena)
     try:
         return ArenaRater(
@@ -730,7 +731,7 @@ def test_a_rater_process_that_is_disconnected_reconnects_and_leads_again(quick, 
     rater_processes(yard.url, "alone")
     rng = np.random.default_rng(2)
     until(caught_up(yard))
-    for name in ("tiltyard rater", "tiltyard leader", "tiltyard%"):
+    for name in ("tiltyard rater", "tiltyard lease", "tiltyard%"):
         yard.sql(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
             "WHERE application_name LIKE %s AND application_name <> 'tiltyard test' "
@@ -748,7 +749,7 @@ def test_a_connection_that_is_stuck_in_a_statement_is_given_up(quick):
     yard = quick
     stop, rater_process = threading.Event(), RaterProcess(yard.url)
     rater_process.turn()
-    rater_process._connection.pgconn.send_query(b"SELECT pg_sleep(60)")
+    rater_process._connected().connection.pgconn.send_query(b"SELECT pg_sleep(60)")
     with pytest.raises(StoreFault):
         rater_process.search()
     thread = threading.Thread(target=rater_process.run, args=(stop,))

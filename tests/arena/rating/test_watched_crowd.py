@@ -10,6 +10,7 @@ from support.postgres_servers import fresh_database
 from support.rated_arenas import Yard, rated_arena
 from support.voted_arenas import close_window
 from tiltyard.arena.log.event_log import HUMAN, LogKind
+from tiltyard.arena.processes.process_leases import new_process
 from tiltyard.arena.rating import watched_crowd
 from tiltyard.arena.rating.arena_rater import ArenaRater
 from tiltyard.arena.rating.rater_leadership import Leadership
@@ -164,7 +165,7 @@ def test_a_change_that_was_told_and_explained_is_not_told_again(yard, connection
 
 def test_a_rater_stores_its_watch_with_a_checkpoint(yard, monkeypatch):
     monkeypatch.setattr(watched_crowd, "_STORE_EVENTS", 100)
-    told, leadership = [], Leadership(yard.url)
+    told, leadership = [], Leadership(yard.url, new_process())
     with connect(yard.url) as connection, closing(leadership):
         term = leadership.lead(yard.arena)
         arena = rated_arena(connection, yard.arena)

@@ -20,37 +20,28 @@ PLAIN = Glicko2(kernel="plain")
 TEXTBOOK = Glicko2(initial_volatility=0.06, kernel="plain")
 
 
-def rate_period(
-    rating,
-    rd,
-    volatility,
-    opponents,
-    *,
-    tau=0.5,
-    start=1500.0,
-):
-    """One model's rating period with any number of games, as described in the paper.
+def rate_period(rating, rd, volatility, opponents, *, tau=0.5):
+    """One model's rating period with any number of games, in the steps of Glickman (2013).
 
-    ``opponents`` are (rating, RD, score). Returns rating, RD and volatility. Steps are those of
-    Glickman (2013); step 5 is his Illinois iteration. `Glicko2` is the case of one game per period.
+    ``opponents`` are (rating, RD, score). `Glicko2` is the case of one game per period.
     """
-    mu, phi = (rating - start) / POINTS, rd / POINTS
+    mu, phi = (rating - 1500.0) / POINTS, rd / POINTS
     precision = gain = 0.0
     for other, other_rd, score in opponents:
         phi_j = other_rd / POINTS
         g = 1.0 / math.sqrt(1.0 + 3.0 * phi_j**2 / math.pi**2)
-        e = 1.0 / (1.0 + math.exp(-g * (mu - (other - start) / POINTS)))
+        e = 1.0 / (1.0 + math.exp(-g * (mu - (other - 1500.0) / POINTS)))
         precision += g * g * e * (1.0 - e)
         gain += g * (score - e)
     if not opponents:
         return rating, math.sqrt(phi**2 + volatility**2) * POINTS, volatility
     v = 1.0 / precision
-    sigma = root_of_volatility(v * gain, phi, v, volatility, tau)
+    sigma = _volatility(v * gain, phi, v, volatility, tau)
     phi_new = 1.0 / math.sqrt(1.0 / (phi**2 + sigma**2) + 1.0 / v)
-    return (mu + phi_new**2 * gain) * POINTS + start, phi_new * POINTS, sigma
+    return (mu + phi_new**2 * gain) * POINTS + 1500.0, phi_new * POINTS, sigma
 
 
-def root_of_volatility(delta, phi, v, sigma, tau):
+def _volatility(delta, phi, v, sigma, tau):
     """Step 5: the root of f by the Illinois form of false position."""
     anchor = math.log(sigma**2)
 

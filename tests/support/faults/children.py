@@ -1,11 +1,7 @@
 """The service's processes, each to be killed by itself: what `tiltyard serve` starts, started by hand."""
 
-import contextlib
-import os
 import signal
 import socket
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,14 +9,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from support.child_processes import ChildProcess, run_quick_rater
 from tiltyard.settings.serving_settings import ServingSettings
-from tiltyard.web.child_process import READY, ChildConfig
+from tiltyard.web.child_process import ChildConfig, run_child
 
 __all__ = ["Child", "Service", "service", "wait_until"]
 
 _SECRET = "a secret for tests that is long enough"
-_QUICK = Path(__file__).with_name("rating_process.py")
-_STARTED = 60.0
 
 
 @dataclass(eq=False)
@@ -34,7 +29,7 @@ class Child:
     settings: ServingSettings = field(default_factory=lambda: ServingSettings(port=0))
     #: What its environment has besides.
     variables: Mapping[str, str] = field(default_factory=dict)
-    process: subprocess.Popen[bytes] | None = None
+    process: ChildProcess | None = None
     log: Path = field(init=False)
 
     def __post_init__(self) -> None:
@@ -47,44 +42,22 @@ class Child:
 
     def start(self, *, wait: bool = True) -> None:
         """Start it; its socket is kept here, so that whoever comes while it is dead waits in line."""
-        descriptors = () if self.listening is None else (self.listening.fileno(),)
-        environment = os.environ | {
+        environment = {
             "TILTYARD_HOME": str(self.home),
             "TILTYARD_SECRET_KEY": _SECRET,
             "OPENBLAS_NUM_THREADS": "1",
             **self.variables,
         }
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, *self._program()],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                pass_fds=descriptors,
-                env=environment,
-            )
-        assert self.process.stdin is not None
-        self.process.stdin.write(self._orders(descriptors[0] if descriptors else None))
-        self.process.stdin.flush()
+        config = ChildConfig(self.part, self.url, self.settings, self.listening)
+        run = run_quick_rater if self.part == "quick rater" else run_child
+        self.process = ChildProcess(config, self.log, environment, run)
         if wait:
             self.ready()
-
-    def _program(self) -> list[str]:
-        if self.part == "quick rater":
-            return [str(_QUICK), self.url, "200"]
-        return ["-m", "tiltyard.web.child_process"]
-
-    def _orders(self, descriptor: int | None) -> bytes:
-        if self.part == "quick rater":
-            return b""
-        return ChildConfig(self.part, self.url, self.settings, descriptor).to_line()
 
     def ready(self) -> None:
         """Wait until it says so."""
         assert self.process is not None
-        assert self.process.stdout is not None
-        said = self.process.stdout.readline().decode().strip()
-        assert said == READY, f"{self.part} said {said!r}: {self.log.read_text()[-2000:]}"
+        self.process.wait_until_ready()
 
     def kill(self) -> None:
         """kill -9."""
@@ -99,31 +72,23 @@ class Child:
 
     def stop(self) -> None:
         """Ask it to end, as an operator does."""
-        if self.process is not None and self.process.poll() is None:
+        if self.process is not None and self.process.alive():
             self.thaw()
             self._signal(signal.SIGTERM)
-            try:
-                self.process.wait(30)
-            except subprocess.TimeoutExpired:
+            if not self.process.join(30):
                 self._signal(signal.SIGKILL)
         self._gone()
 
     def alive(self) -> bool:
-        return self.process is not None and self.process.poll() is None
+        return self.process is not None and self.process.alive()
 
     def _signal(self, number: signal.Signals) -> None:
         assert self.process is not None
-        with contextlib.suppress(ProcessLookupError):
-            self.process.send_signal(number)
+        self.process.send_signal(number)
 
     def _gone(self) -> None:
-        if self.process is None:
-            return
-        self.process.wait(_STARTED)
-        for pipe in (self.process.stdin, self.process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(OSError):
-                    pipe.close()
+        if self.process is not None:
+            assert self.process.join(60)
 
 
 @dataclass(eq=False)

@@ -1,6 +1,5 @@
 """A whole service under load: server, wire, web processes, raters, voters; and what may befall it."""
 
-import contextlib
 import random
 import shutil
 import time
@@ -8,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -19,14 +17,12 @@ from support.faults.crowd import Crowd
 from support.faults.cutting_proxy import CuttingProxy, cutting_proxy
 from support.faults.mortal_server import MortalServer, mortal_server, new_folder
 from support.live_arenas import made_arena
-from tiltyard.arena.processes.rendezvous import ProcessRing, ServingProcess
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.errors import StoreFault
 from tiltyard.postgres.connections import connect
 from tiltyard.postgres.schema_migrations import migrate
 from tiltyard.settings.arena_settings import ArenaSettings
 
-__all__ = ["FAULTS", "OWNER_FAULTS", "SETTINGS", "Scene", "scene"]
+__all__ = ["FAULTS", "SETTINGS", "Scene", "scene"]
 
 #: Everything that takes its time in life, quickly.
 SETTINGS = ArenaSettings(undo_seconds=1.0, expiry_seconds=5.0, snapshot_seconds=0.25, reveal="vote")
@@ -72,43 +68,6 @@ class Scene:
         said = self._one("SELECT leader FROM raters WHERE arena = 1")
         pids = {str(child.process.pid): child for child in self.service.raters if child.process is not None}
         return pids.get(str(said).rpartition(" ")[2])
-
-    def owner(self) -> Child:
-        """The web process that decides for the arena, as the leases say; any, while there is no lease of one of ours."""
-        ports = {
-            port: child
-            for child in self.service.webs
-            if child.process is not None
-            for port in _listening_ports(child.process.pid)
-        }
-        living = [one for one in self._processes() if _port(one) in ports]
-        if not living:
-            return self.service.webs[0]
-        ring = ProcessRing(living[0])
-        ring.update(living)
-        return ports[_port(ring.owner_of(1))]
-
-    def take_lease(self, web: Child) -> None:
-        """Remove a web process's lease; it takes another a second later."""
-        ports = set() if web.process is None else _listening_ports(web.process.pid)
-        with (
-            contextlib.suppress(psycopg.OperationalError),
-            connect(self.server.url, name="scene") as connection,
-        ):
-            for one in self._processes():
-                if _port(one) in ports:
-                    connection.execute("DELETE FROM processes WHERE process = %s", (one.process,))
-
-    def _processes(self) -> list[ServingProcess]:
-        with (
-            contextlib.suppress(StoreFault, psycopg.OperationalError),
-            connect(self.server.url, name="scene") as asked,
-        ):
-            rows = asked.execute(
-                "SELECT process, address, machine FROM processes WHERE role = 'web' AND expires_at > clock_timestamp()"
-            )
-            return [ServingProcess(*row) for row in rows.fetchall()]
-        return []
 
     def rated_all(self) -> bool:
         """Whether every vote is final, rated and on a board."""
@@ -171,27 +130,16 @@ class Scene:
         return moment - began
 
 
-def _port(process: ServingProcess) -> int:
-    return int(process.address.rpartition(":")[2])
-
-
-def _listening_ports(pid: int) -> set[int]:
-    """The TCP ports at which a process listens."""
-    inodes = set()
-    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
-        with contextlib.suppress(OSError):
-            inodes.add(str(descriptor.readlink()))
-    lines = [line.split() for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]]
-    listening = "0A"
-    return {
-        int(line[1].rpartition(":")[2], 16)
-        for line in lines
-        if line[3] == listening and f"socket:[{line[9]}]" in inodes
-    }
-
-
 def _kill_one_web(scene: Scene, rng: random.Random) -> None:
     rng.choice(scene.service.webs).kill()
+
+
+def _pause_one_web(scene: Scene, rng: random.Random) -> None:
+    """For less than a lease lasts, or for longer."""
+    web = rng.choice(scene.service.webs)
+    web.freeze()
+    time.sleep(rng.uniform(0.2, 10.0))
+    web.thaw()
 
 
 def _kill_both_webs(scene: Scene, _: random.Random) -> None:
@@ -216,6 +164,7 @@ def _kill_all(scene: Scene, rng: random.Random) -> None:
 
 FAULTS: dict[str, Callable[[Scene, random.Random], object]] = {
     "web killed": _kill_one_web,
+    "web paused": _pause_one_web,
     "server stopped immediately": lambda scene, _: scene.server.stop_immediately(),
     "leading rater killed": _kill_rater,
     "postmaster killed": lambda scene, _: scene.server.kill_postmaster(),
@@ -226,33 +175,6 @@ FAULTS: dict[str, Callable[[Scene, random.Random], object]] = {
     "both raters killed": _kill_both_raters,
     "everything killed": _kill_all,
 }
-
-
-def _kill_owner(scene: Scene, _: random.Random) -> None:
-    scene.owner().kill()
-
-
-def _pause_owner(scene: Scene, rng: random.Random) -> None:
-    """For less than a lease lasts, or for longer."""
-    owner = scene.owner()
-    owner.freeze()
-    time.sleep(rng.uniform(0.2, 8.0))
-    owner.thaw()
-
-
-def _cut_owner_off(scene: Scene, _: random.Random) -> None:
-    """Its lease is taken away and its connections to the database are cut: another process owns the arena now."""
-    scene.take_lease(scene.owner())
-    scene.wire.cut()
-
-
-#: Faults of the process that decides for the arena.
-OWNER_FAULTS: dict[str, Callable[[Scene, random.Random], object]] = {
-    "owner killed": _kill_owner,
-    "owner paused": _pause_owner,
-    "owner cut off": _cut_owner_off,
-}
-FAULTS |= OWNER_FAULTS
 
 
 @contextmanager

@@ -20,7 +20,6 @@ from tiltyard.arena.judging.judge_panel import (
     settle_dead_workers,
 )
 from tiltyard.client import AsyncClient
-from tiltyard.client.voter_calls import Matchup
 from tiltyard.core.judging.matches import stable_id
 from tiltyard.core.judging.question import QuestionTexts
 from tiltyard.core.judging.reconciliation import MatchResult
@@ -38,6 +37,7 @@ from tiltyard.errors import (
 )
 from tiltyard.jobs.worker_locks import WorkerLocks
 from tiltyard.judges.judging_run import RunProgress
+from tiltyard.wire.voting import Matchup
 
 __all__ = ["JudgedVotes", "judge_arena"]
 

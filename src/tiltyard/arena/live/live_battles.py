@@ -1,7 +1,6 @@
 """The live battles of one arena: from a voter's prompt to two answers that can be voted on.
 
-Turns run in the process that owns the arena; requests of other processes go there. What is complete is read from the
-database, by whichever process is asked.
+What is complete is read from the database, by whichever process is asked.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 from uuid import UUID
 
 from tiltyard.arena.live.generation import (
@@ -35,7 +34,6 @@ from tiltyard.arena.live.live_records import (
     TurnOutcome,
     TurnPlan,
 )
-from tiltyard.arena.live.live_recovery import running_process
 from tiltyard.arena.live.live_store import (
     begin_battle,
     begin_turn,
@@ -55,8 +53,7 @@ from tiltyard.arena.live.stream_text import TextMask
 from tiltyard.arena.live.turn_notes import TurnNotes, note_turn
 from tiltyard.arena.live.turn_slots import TurnSlots
 from tiltyard.arena.log.event_log import HUMAN, matchup_not_found_error
-from tiltyard.arena.processes.process_links import LinkFault
-from tiltyard.arena.voting.owner_calls import OwnerCalls, run_by_owner
+from tiltyard.arena.processes.process_leases import ProcessRing
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.errors import (
@@ -130,9 +127,7 @@ class LiveProcess:
     """What all live arenas of one process share."""
 
     pool: ConnectionPool
-    #: The number of this process, and those of all that are alive.
-    number: Callable[[], int]
-    living: Callable[[], Awaitable[Collection[int]]]
+    ring: ProcessRing
     slots: TurnSlots
 
 
@@ -155,8 +150,6 @@ class LiveBattles:
         checks: LiveChecks | None = None,
     ) -> None:
         self.arena = arena
-        #: Sends requests to the process that owns the arena; ``None`` if this process runs everything.
-        self.owner_calls: OwnerCalls | None = None
         self._shared = shared
         self._pool = shared.pool
         self._find_queue = find_queue
@@ -251,9 +244,6 @@ class LiveBattles:
         """What is new to a reader. Waits for it a moment; without news, a frame without text at the same mark."""
         return await self.next_frame(voter, matchup, after, min(wait_seconds, MAX_WAIT_SECONDS))
 
-    # What the process that owns the arena does
-
-    @run_by_owner("live_begin", tuple[Voter, str, str | None], UUID)
     async def begin(self, voter: Voter, text: str, category: str | None) -> UUID:
         """Begin a battle; return its matchup's id."""
         if voter.source != HUMAN:
@@ -273,7 +263,6 @@ class LiveBattles:
                 raise
         return matchup
 
-    @run_by_owner("live_go_on", tuple[Voter, UUID, str], None)
     async def go_on(self, voter: Voter, matchup: UUID, text: str) -> None:
         """Begin the next turn of a battle."""
         queue = await self._open_queue()
@@ -284,31 +273,23 @@ class LiveBattles:
         with self._slot(voter):
             await self._begin_turn(queue, voter, matchup, battle.turns, text, rules)
 
-    @run_by_owner("live_interrupt", tuple[Voter, UUID], None)
     async def interrupt(self, voter: Voter, matchup: UUID) -> None:
         """Stop the turn that runs, if any, and wait for its end."""
         running = self._running_of(voter, matchup)
         if running is None:
             await self._mine(voter, matchup)
-            with contextlib.suppress(LinkFault):
-                await self._run_elsewhere("live_interrupt", voter, matchup)
             return
         running.generation.stop()
         await asyncio.wait([running.task], timeout=_STOP_SECONDS)
 
-    @run_by_owner("live_running_turn", tuple[Voter, UUID], LiveTurn | None)
     async def running_turn(self, voter: Voter, matchup: UUID) -> LiveTurn | None:
         """The turn that runs, as far as it may be shown."""
         running = self._running_of(voter, matchup)
         if running is None:
-            with contextlib.suppress(LinkFault):
-                elsewhere: LiveTurn | None = await self._run_elsewhere("live_running_turn", voter, matchup)
-                return elsewhere
             return None
         generation = running.generation
         return LiveTurn(generation.turn, generation.prompt, *generation.texts, generation.state)
 
-    @run_by_owner("live_next_frame", tuple[Voter, UUID, FrameMark, float], LiveFrame)
     async def next_frame(
         self, voter: Voter, matchup: UUID, after: FrameMark, wait_seconds: float
     ) -> LiveFrame:
@@ -325,11 +306,6 @@ class LiveBattles:
         if not battle.turns:
             raise matchup_not_found_error()
         if _runs(battle.turns[-1]):
-            with contextlib.suppress(LinkFault):
-                elsewhere: LiveFrame = await self._run_elsewhere(
-                    "live_next_frame", voter, matchup, after, wait_seconds
-                )
-                return elsewhere
             # The process that ran it is gone.
             await self.ensure_recovered()
             await asyncio.sleep(wait_seconds)
@@ -340,8 +316,7 @@ class LiveBattles:
         async with self._recovery:
             if self._is_recovered and not again:
                 return
-            living = {*await self._shared.living(), self._shared.number()}
-            await void_lost_turns(self._pool, self.arena, living)
+            await void_lost_turns(self._pool, self.arena, self._shared.ring.own)
             for matchup, problem in (await list_open_void_battles(self._pool, self.arena)).items():
                 await self._void(matchup, problem)
             self._is_recovered = True
@@ -376,16 +351,6 @@ class LiveBattles:
     def _running_of(self, voter: Voter, matchup: UUID) -> _RunningTurn | None:
         running = self._running.get(matchup)
         return None if running is None or running.session != voter.session else running
-
-    async def _run_elsewhere(self, call: str, voter: Voter, matchup: UUID, *arguments: object) -> Any:
-        """Let the process decide in which a turn runs, if it is not this one: it owned the arena when the turn began.
-
-        Raises `LinkFault` if no other process runs it.
-        """
-        process = await running_process(self._pool, self.arena, matchup)
-        if process is None or process == self._shared.number() or self.owner_calls is None:
-            raise LinkFault("no other process runs this turn")
-        return await self.owner_calls.call_process(process, self.arena, call, voter, matchup, *arguments)
 
     async def _end_unbegun(self, voter: Voter) -> None:
         """Raise if the voter has an open battle. One whose first turn never began is void."""
@@ -468,7 +433,7 @@ class LiveBattles:
         entrants = [self.entrants.of(model) for model in models]
         requests = [_request(one, side, turns, text, settings) for side, one in enumerate(entrants)]
         left, right = (one.plan(request) for one, request in zip(entrants, requests, strict=True))
-        plan = TurnPlan(turn, text, (left, right), self._shared.number())
+        plan = TurnPlan(turn, text, (left, right), self._shared.ring.own)
         limits = _budget_limits(settings)
         async with self._spending:
             numbers = await begin_turn(self._pool, self.arena, matchup, plan, limits)

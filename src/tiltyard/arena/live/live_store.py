@@ -6,7 +6,7 @@ a process that dies leaves a turn that the next one finds (`void_lost_turns`).
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
@@ -179,13 +179,13 @@ async def finish_turn(pool: ConnectionPool, arena: int, matchup: UUID, turn: int
             await _execute(connection, "live_end_battle_turn", key | about)
 
 
-async def void_lost_turns(pool: ConnectionPool, arena: int, processes: Collection[int]) -> list[UUID]:
-    """Declare void the turns that run in none of these processes; return the matchups of their battles.
+async def void_lost_turns(pool: ConnectionPool, arena: int, process: int) -> list[UUID]:
+    """Declare void the turns that run neither here nor in a living process; return the matchups of their battles.
 
     What their calls cost is unknown: the reserves stay counted. The caller ends the matchups; see
     `list_open_void_battles` for those whose caller died before.
     """
-    values = {"arena": arena, "processes": list(processes), "problem": LOST_PROBLEM}
+    values = {"arena": arena, "process": process, "problem": LOST_PROBLEM}
     async with connect_from_pool(pool) as connection, _locked(connection, arena):
         found = await _execute(connection, "live_void_lost", values)
         return [matchup for (matchup,) in await found.fetchall()]

@@ -113,7 +113,9 @@ WHERE arena = %(arena)s AND matchup = %(matchup)s;
 -- Turns whose process is gone are void, and so are their battles; what their calls cost is unknown.
 WITH lost AS (
     UPDATE live_turns SET state = 'void', process = NULL, ended_at = clock_timestamp()
-    WHERE arena = %(arena)s AND ended_at IS NULL AND process IS NOT NULL AND process <> ALL(%(processes)s::bigint[])
+    WHERE arena = %(arena)s AND ended_at IS NULL AND process <> %(process)s AND NOT EXISTS (
+        SELECT FROM processes p WHERE p.process = live_turns.process AND p.expires_at > clock_timestamp()
+    )
     RETURNING matchup, turn
 ), calls AS (
     UPDATE live_calls c SET state = 'unknown', problem = %(problem)s, ended_at = clock_timestamp()

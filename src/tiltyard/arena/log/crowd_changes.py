@@ -69,12 +69,16 @@ def read_changes_unexplained_at(connection: Connection, arena: int, position: in
 
 
 async def append_change(
-    connection: AsyncConnection, arena: int, model: int, group: int, detail: CrowdChangedDetail
+    connection: AsyncConnection, arena: int, term: int, model: int, group: int, detail: CrowdChangedDetail
 ) -> int | None:
-    """Append a change to the log; return its position, or ``None`` if one of this model is still to be explained."""
+    """Append a change to the log; return its position.
+
+    ``None`` if one of this model is still to be explained, or if the term of the rater that found it has ended.
+    """
     async with append_batch(connection, arena) as batch:
         values = {
             "arena": arena,
+            "term": term,
             "position": batch.head + 1,
             "at": batch.now,
             "model": model,

@@ -5,9 +5,10 @@ WHERE arena = %(arena)s AND (explained IS NULL OR explained > %(position)s)
 ORDER BY position;
 
 -- name: crowd_add
--- A change was found, unless one of its model is still to be explained.
+-- A change was found, unless one of its model is still to be explained or another process rates the arena by now.
 INSERT INTO crowd_changes (arena, position, found_at, model, vote_group, detail)
-VALUES (%(arena)s, %(position)s, %(at)s, %(model)s, %(group)s, %(detail)s)
+SELECT arena, %(position)s::bigint, %(at)s::timestamptz, %(model)s::integer, %(group)s::smallint, %(detail)s::jsonb
+FROM raters WHERE arena = %(arena)s AND term = %(term)s FOR SHARE
 ON CONFLICT DO NOTHING RETURNING position;
 
 -- name: crowd_list

@@ -178,7 +178,7 @@ class _JobProcesses:
         with self._turn:
             self._stopped = True
             for process in self._running:
-                process.terminate()
+                process.kill()
 
 
 def _round(one: JudgeRound, environment: Environment, job_processes: _JobProcesses) -> Schedule:

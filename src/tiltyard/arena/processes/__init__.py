@@ -1,1 +1,1 @@
-"""The processes that serve one database: which of them are alive, which decides for an arena, and links between them."""
+"""The processes that serve one database: which of them are alive, how they divide arenas, and what limits they share."""

@@ -1,21 +1,22 @@
 """Leases of processes: a row that each process renews every second, and that expires soon after its process has died.
 
 A process that hangs does not renew its lease either. All times are those of the database.
+
+Living processes of one role divide work among arenas by rendezvous hashing: the process with the highest hash of its
+number and the arena's has the arena, and all compute the same from the same list. Two may disagree for a moment, while
+a lease expires. That costs time only: whoever writes holds the lock of the arena's log, or a term as its rater.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import logging
 import secrets
-import socket
-from collections.abc import Callable, Sequence
-from functools import cache
-from pathlib import Path
+from collections.abc import Callable, Iterable
 from typing import Any, Final, Literal
 
-from tiltyard.arena.processes.rendezvous import ProcessRing, ServingProcess
 from tiltyard.arena.tasks import cancel_and_wait
 from tiltyard.errors import TiltyardError
 from tiltyard.postgres.connection_pool import ConnectionPool
@@ -23,70 +24,65 @@ from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
 from tiltyard.retries import Backoff, Retries
 
-__all__ = [
-    "LEASE_SECONDS",
-    "RENEWAL_SECONDS",
-    "ProcessLease",
-    "lease_values",
-    "living_processes",
-    "new_process",
-    "read_processes",
-]
-
 _LOG = logging.getLogger(__name__)
 
 Role = Literal["web", "rater"]
-#: How long a lease lasts, and how often it is renewed. A rater whose lease lapses while it works keeps the lock of
-#: its arenas, so that a short one costs little; a web process hands its arenas over.
+#: How long a lease lasts, and how often it is renewed.
 LEASE_SECONDS: Final[dict[Role, float]] = {"web": 5.0, "rater": 3.0}
 RENEWAL_SECONDS: Final = 1.0
 _MAX_RETRY_SECONDS = 5.0
+#: Arenas of which is remembered whose they are.
+_REMEMBERED_ARENA_LIMIT = 100_000
 
 
-def new_process(address: str = "") -> ServingProcess:
-    """This process, with a new number."""
-    return ServingProcess(secrets.randbits(63), address, _machine())
+def new_process() -> int:
+    """A number for this process."""
+    return secrets.randbits(63)
 
 
-def lease_values(process: ServingProcess, role: Role) -> dict[str, Any]:
+def lease_values(process: int, role: Role) -> dict[str, Any]:
     """The values of the statements that renew and remove a lease."""
-    return {
-        "process": process.process,
-        "role": role,
-        "address": process.address,
-        "machine": process.machine,
-        "lease_seconds": LEASE_SECONDS[role],
-    }
+    return {"process": process, "role": role, "lease_seconds": LEASE_SECONDS[role]}
 
 
-def read_processes(rows: Sequence[Sequence[Any]]) -> list[ServingProcess]:
-    """The rows of ``processes_renew``."""
-    return [ServingProcess(*row) for row in rows]
+class ProcessRing:
+    """The living processes of one role, as one of them sees them, and which arenas are its own."""
 
+    def __init__(self, own: int) -> None:
+        self.own = own
+        self.members = frozenset({own})
+        self._owned: dict[int, bool] = {}
 
-async def living_processes(pool: ConnectionPool, role: Role = "web") -> list[int]:
-    """The numbers of all processes of a role that are alive, on this machine and on others."""
-    async with pool.connection() as connection:
-        with translate_errors("list the processes of this service"):
-            found = await connection.execute(statement("processes_living"), {"role": role})
-            return [process for (process,) in await found.fetchall()]
+    def update(self, others: Iterable[int]) -> bool:
+        """Take the list of the other processes with a valid lease; return whether it has changed."""
+        members = frozenset({self.own, *others})
+        if members == self.members:
+            return False
+        self.members = members
+        self._owned.clear()
+        return True
+
+    def owns(self, arena: int) -> bool:
+        """Whether an arena is this process's share."""
+        if arena not in self._owned:
+            if len(self._owned) >= _REMEMBERED_ARENA_LIMIT:
+                self._owned.clear()
+            owner = max(self.members, key=lambda process: (_weight(process, arena), process))
+            self._owned[arena] = owner == self.own
+        return self._owned[arena]
 
 
 class ProcessLease:
-    """Renews the lease of a web process, and keeps its `ProcessRing` up to date."""
+    """Renews the lease of a web process, and keeps its `ProcessRing` up to date.
 
-    def __init__(
-        self,
-        pool: ConnectionPool,
-        process: ServingProcess,
-        role: Role = "web",
-        *,
-        on_change: Callable[[frozenset[ServingProcess]], None] | None = None,
-    ) -> None:
-        self.ring = ProcessRing(process)
-        self._on_change = on_change
+    ``on_change`` is called when another process has come or gone.
+    """
+
+    def __init__(self, pool: ConnectionPool, on_change: Callable[[], None] = lambda: None) -> None:
+        self.ring = ProcessRing(new_process())
         self._pool = pool
-        self._values = lease_values(process, role)
+        self._on_change = on_change
+        self._values = lease_values(self.ring.own, "web")
         self._task: asyncio.Task[None] | None = None
         self._retries = Retries(
             _LOG, "renewing this process's lease", Backoff(RENEWAL_SECONDS, _MAX_RETRY_SECONDS)
@@ -121,14 +117,10 @@ class ProcessLease:
         async with self._pool.connection() as connection:
             with translate_errors("renew a process's lease"):
                 found = await connection.execute(statement("processes_renew"), self._values)
-                changed = self.ring.update(read_processes(await found.fetchall()))
-        if changed and self._on_change is not None:
-            self._on_change(self.ring.members)
+                changed = self.ring.update(process for (process,) in await found.fetchall())
+        if changed:
+            self._on_change()
 
 
-@cache
-def _machine() -> str:
-    """Identifies this machine, or this container: its host name, and the id of the last boot where there is one."""
-    boot = Path("/proc/sys/kernel/random/boot_id")
-    started = boot.read_text(encoding="ascii").strip() if boot.exists() else ""
-    return f"{socket.gethostname()} {started}".strip()
+def _weight(process: int, arena: int) -> bytes:
+    return hashlib.blake2b(f"{process} {arena}".encode(), digest_size=8).digest()

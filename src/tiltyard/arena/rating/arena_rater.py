@@ -7,7 +7,6 @@ starts from a checkpoint and reaches the same bits.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections import deque
 from collections.abc import Callable
@@ -48,7 +47,6 @@ from tiltyard.instruments import BOARD_LAG_SECONDS, BOARDS, RATED_EVENTS
 
 __all__ = ["ArenaRater", "RaterPace"]
 
-_LOG = logging.getLogger(__name__)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: Seconds after the undo deadline at which a vote becomes final by this process's clock, whatever the log's
 #: time: a clock that was set back must not stop an arena.

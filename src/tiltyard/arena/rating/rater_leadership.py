@@ -1,7 +1,7 @@
-"""Leader election for raters: one process per arena, held by a lock that is released with its connection.
+"""Leader election for raters: one process per arena, by its lease and a term number.
 
-A lock alone is not enough. A leader that lost its connection may not know it yet, so each leader has
-a term number, and its writes succeed only while the arena has that term.
+An arena has a new leader when the lease of the last one is over. A leader that was stopped for a while may not know
+that, so its writes succeed only while the arena has its term.
 """
 
 from __future__ import annotations
@@ -9,85 +9,107 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import threading
 from typing import Any
 
 import psycopg
 
+from tiltyard.arena.processes.process_leases import (
+    LEASE_SECONDS,
+    RENEWAL_SECONDS,
+    ProcessRing,
+    lease_values,
+)
 from tiltyard.errors import StoreFault
 from tiltyard.postgres.connections import connect, is_broken, translate_errors
 from tiltyard.postgres.statements import statement
 
-__all__ = ["Leadership"]
-
 
 class Leadership:
-    """The arenas that this process leads, on a connection of its own.
+    """The lease of a rater process, the arenas that it leads, and the connection on which it rates them.
 
-    ``name`` is shown to operators. A leader whose process dies is replaced at once, one whose machine
-    disappears within a few seconds.
+    A thread renews the lease on a connection of its own, so that it does not lapse during a long step. ``name`` is shown
+    to operators.
     """
 
-    def __init__(self, url: str, *, name: str | None = None) -> None:
+    def __init__(self, url: str, process: int, *, name: str | None = None) -> None:
         self.name = f"{socket.gethostname()} {os.getpid()}" if name is None else name
+        self.ring = ProcessRing(process)
         #: Terms by arena.
         self.terms: dict[int, int] = {}
-        self._connection = connect(url, name="tiltyard leader")
-        with translate_errors("lead an arena"):
-            self._connection.execute(statement("leading_alive"))
-            self._connection.execute(statement("log_listen"))
+        self._lease = lease_values(process, "rater")
+        self._others: frozenset[int] = frozenset()
+        with contextlib.ExitStack() as opened, translate_errors("lead an arena"):
+            self._renewing = opened.enter_context(connect(url, name="tiltyard lease"))
+            self.connection = opened.enter_context(connect(url, name="tiltyard rater"))
+            self.connection.execute(statement("log_listen"))
+            self._renew()
+            opened.pop_all()
+        self.ring.update(self._others)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._keep_renewing, name="rater lease", daemon=True)
+        self._thread.start()
 
     @property
     def lost(self) -> bool:
-        """Whether the connection, and with it all locks, is lost."""
-        return is_broken(self._connection)
+        """Whether a connection is lost."""
+        return is_broken(self.connection) or not self._thread.is_alive()
 
     def lead(self, arena: int) -> int | None:
         """Try to lead an arena; return the term, or ``None`` while another process leads it."""
-        if arena in self.terms:
-            return self.terms[arena]
-        with translate_errors("lead an arena"):
-            (free,) = self._one("leading_try", arena=arena)
-            if not free:
+        if arena not in self.terms:
+            values = {"arena": arena, "leader": self.name, "process": self.ring.own}
+            with translate_errors("lead an arena"):
+                row = self.connection.execute(statement("leading_term"), values).fetchone()
+            if row is None:
                 return None
-            try:
-                (self.terms[arena],) = self._one("leading_term", arena=arena, leader=self.name)
-            except psycopg.Error:
-                if not is_broken(self._connection):
-                    self._one("leading_release", arena=arena)
-                raise
+            self.terms[arena] = int(row[0])
         return self.terms[arena]
 
-    def still_leading(self) -> set[int]:
-        """The arenas that this process still leads; raises if the connection, and with it all locks, is lost."""
+    def look_around(self) -> bool:
+        """Find out which arenas this process still leads, and which processes there are; return whether these changed.
+
+        Raises if a connection is lost, and with it perhaps the lease.
+        """
+        if self.lost:
+            raise StoreFault("the rater has lost a connection to its database")
         with translate_errors("keep the lead of an arena"):
-            held = {int(arena) for (arena,) in self._connection.execute(statement("leading_held"))}
-        self.terms = {arena: term for arena, term in self.terms.items() if arena in held}
-        return set(self.terms)
+            held: set[Any] = set(
+                self.connection.execute(statement("leading_held"), {"process": self.ring.own}).fetchall()
+            )
+        self.terms = {arena: term for arena, term in self.terms.items() if (arena, term) in held}
+        return self.ring.update(self._others)
 
     def resign(self, arena: int) -> None:
         """Release the leadership of an arena."""
         term = self.terms.pop(arena, None)
         if term is not None:
-            with translate_errors("resign the lead of an arena"), self._connection.transaction():
-                self._connection.execute(statement("leading_resign"), {"arena": arena, "term": term})
-                self._connection.execute(statement("leading_release"), {"arena": arena})
+            with translate_errors("resign the lead of an arena"):
+                self.connection.execute(statement("leading_resign"), {"arena": arena, "term": term})
 
     def wait_for_events(self, seconds: float) -> set[int]:
         """Wait until an arena has new events, at most so many seconds; return the arenas that were announced."""
         with translate_errors("wait for new events"):
-            heard = list(self._connection.notifies(timeout=seconds, stop_after=1))
-            heard += self._connection.notifies(timeout=0)
+            heard = list(self.connection.notifies(timeout=seconds, stop_after=1))
+            heard += self.connection.notifies(timeout=0)
         return {int(arena) for one in heard for arena in one.payload.split()}
 
     def close(self) -> None:
-        """Release the leadership of all arenas and disconnect."""
-        with contextlib.suppress(StoreFault):
+        """Release the leadership of all arenas and the lease, and disconnect."""
+        self._stop.set()
+        self._thread.join(LEASE_SECONDS["rater"])
+        with contextlib.suppress(StoreFault, psycopg.Error):
             for arena in list(self.terms):
                 self.resign(arena)
-        with contextlib.suppress(psycopg.Error):
-            self._connection.close()
+            self.connection.execute(statement("processes_remove"), self._lease)
+        self.connection.close()
 
-    def _one(self, name: str, **values: object) -> tuple[Any, ...]:
-        row = self._connection.execute(statement(name), values).fetchone()
-        assert row is not None
-        return tuple(row)
+    def _keep_renewing(self) -> None:
+        """Renew the lease until the end, or until the connection is lost: then everything starts anew."""
+        with contextlib.closing(self._renewing), contextlib.suppress(psycopg.Error):
+            while not self._stop.wait(RENEWAL_SECONDS):
+                self._renew()
+
+    def _renew(self) -> None:
+        rows = self._renewing.execute(statement("processes_renew"), self._lease).fetchall()
+        self._others = frozenset(process for (process,) in rows)

@@ -17,13 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from tiltyard.arena.log.crowd_changes import append_change
 from tiltyard.arena.log.event_details import CrowdChangedDetail
-from tiltyard.arena.processes.process_leases import (
-    RENEWAL_SECONDS,
-    lease_values,
-    new_process,
-    read_processes,
-)
-from tiltyard.arena.processes.rendezvous import ProcessRing
+from tiltyard.arena.processes.process_leases import RENEWAL_SECONDS, new_process
 from tiltyard.arena.rating.arena_rater import ArenaRater, RaterPace
 from tiltyard.arena.rating.log_replay import replay_log
 from tiltyard.arena.rating.rater_leadership import Leadership
@@ -31,8 +25,7 @@ from tiltyard.arena.rating.rater_progress import Connection, RatedArena, find_un
 from tiltyard.core.integrity.vote_groups import VOTE_GROUPS
 from tiltyard.errors import StoreFault, TiltyardError
 from tiltyard.instruments import LED_ARENAS
-from tiltyard.postgres.connections import connect, connect_async, is_broken, translate_errors
-from tiltyard.postgres.statements import statement
+from tiltyard.postgres.connections import connect_async
 from tiltyard.retries import Backoff, Retries
 
 __all__ = ["ArenaRater", "RaterPace", "RaterProcess", "rate_arenas", "replay_log"]
@@ -79,11 +72,9 @@ class RaterProcess:
         self._name = name
         self._pace = pace
         self._clock = clock
-        self._connection: Connection | None = None
-        self._leadership: Leadership | None = None
         self._process = new_process()
-        self._ring = ProcessRing(self._process, linked=False, clock=clock)
-        self._renewed_at = self._searched_at = -math.inf
+        self._leadership: Leadership | None = None
+        self._looked_at = self._searched_at = -math.inf
         #: Arenas with events that are not rated yet, and when they were last announced or had something to do.
         self._busy: dict[int, float] = {}
         self._next_step: dict[int, float] = {}
@@ -106,7 +97,7 @@ class RaterProcess:
                     busy = self.turn()
                     self._retries.succeeded()
                     if not busy:
-                        self._hear(self._connected()[1].wait_for_events(_WAIT_SECONDS))
+                        self._hear(self._connected().wait_for_events(_WAIT_SECONDS))
                 except TiltyardError as error:
                     self._disconnect()
                     stop.wait(self._retries.failed(error))
@@ -115,30 +106,31 @@ class RaterProcess:
 
     def turn(self) -> bool:
         """Do one step for every arena that is due; return whether there is more to do. Raises if the connection is lost."""
-        connection, leadership = self._connected()
+        leadership = self._connected()
         now = self._clock()
-        if now - self._renewed_at >= RENEWAL_SECONDS:
-            self._renew(connection, leadership)
+        if now - self._looked_at >= RENEWAL_SECONDS:
+            self._look_around(leadership)
         self._hear(leadership.wait_for_events(0.0))
         if now - self._searched_at >= _SEARCH_SECONDS:
             self.search()
         due = self._due(now)
         busy = False
         LED_ARENAS.record(len(self.raters))
-        for arena in self._read_arenas(connection, due):
+        for arena in self._read_arenas(leadership.connection, due):
             self._on_step()
-            busy |= self._step(connection, leadership, arena)
+            busy |= self._step(leadership, arena)
             if self._clock() - now >= _TURN_SECONDS:
                 return True
         return busy or len(due) > _TURN_ARENA_LIMIT
 
     def _tell_change(self, arena: int, model: int, group: int, detail: CrowdChangedDetail) -> None:
         """Append a change of the crowd to the log, on a connection of its own: it is rare."""
+        term = self._connected().terms[arena]
 
         async def telling() -> None:
             connection = await connect_async(self._url, name="tiltyard crowd")
             async with connection:
-                await append_change(connection, arena, model, group, detail)
+                await append_change(connection, arena, term, model, group, detail)
 
         asyncio.run(telling())
         _LOG.warning("the crowd of arena %s changed: model %s, votes of %s", arena, model, VOTE_GROUPS[group])
@@ -156,8 +148,7 @@ class RaterProcess:
 
         Their announcement may have been lost.
         """
-        connection, _ = self._connected()
-        found = find_unrated(connection)
+        found = find_unrated(self._connected().connection)
         self._announced(found)
         for arena in found:
             self._next_step.pop(arena, None)
@@ -170,9 +161,9 @@ class RaterProcess:
 
     def _announced(self, arenas: Iterable[int]) -> None:
         """These arenas have new events. Where votes wait to become final, most events change nothing before that."""
-        now = self._clock()
+        now, ring = self._clock(), self._connected().ring
         for arena in arenas:
-            if self._ring.owns(arena):
+            if ring.owns(arena):
                 self._busy[arena] = now
                 rater = self.raters.get(arena)
                 if rater is not None and rater.waits_for_finality and arena in self._next_step:
@@ -199,19 +190,16 @@ class RaterProcess:
             due.insert(0, due.pop(others))
         return due
 
-    def _renew(self, connection: Connection, leadership: Leadership) -> None:
-        """Renew the lease of this process; drop the raters of arenas that it does not lead, or another should."""
-        with translate_errors("renew a process's lease"):
-            rows = connection.execute(statement("processes_renew"), lease_values(self._process, "rater"))
-            if self._ring.update(read_processes(rows.fetchall())):
-                self._searched_at = -math.inf
-        led = leadership.still_leading()
+    def _look_around(self, leadership: Leadership) -> None:
+        """Drop the raters of arenas that this process does not lead any more, or that are another's share."""
+        if leadership.look_around():
+            self._searched_at = -math.inf
         for arena in list(self.raters):
-            if arena not in led:
+            if arena not in leadership.terms:
                 del self.raters[arena]
-            elif not self._ring.owns(arena):
+            elif not leadership.ring.owns(arena):
                 self._release(leadership, arena)
-        self._renewed_at = self._clock()
+        self._looked_at = self._clock()
 
     def _release(self, leadership: Leadership, arena: int) -> None:
         """Write a checkpoint, free the memory of an arena and let another process lead it."""
@@ -231,11 +219,9 @@ class RaterProcess:
         with contextlib.suppress(StoreFault):
             for rater in self.raters.values():
                 rater.finish()
-            if self._connection is not None:
-                self._connection.execute(statement("processes_remove"), lease_values(self._process, "rater"))
         self._disconnect()
 
-    def _step(self, connection: Connection, leadership: Leadership, arena: RatedArena) -> bool:
+    def _step(self, leadership: Leadership, arena: RatedArena) -> bool:
         try:
             rater = self.raters.get(arena.arena)
             if rater is None:
@@ -244,7 +230,12 @@ class RaterProcess:
                     self._next_step[arena.arena] = self._clock() + _LEAD_RETRY_SECONDS
                     return False
                 rater = ArenaRater(
-                    connection, arena, term, pace=self._pace, clock=self._clock, tell_change=self._tell_change
+                    leadership.connection,
+                    arena,
+                    term,
+                    pace=self._pace,
+                    clock=self._clock,
+                    tell_change=self._tell_change,
                 )
                 self.raters[arena.arena] = rater
                 _LOG.info("rating arena %s from position %s", arena.name, rater.position)
@@ -252,7 +243,7 @@ class RaterProcess:
             busy = rater.step()
             self._plan_next_step(leadership, rater, busy=busy)
         except Exception as error:
-            if is_broken(connection) or leadership.lost:
+            if leadership.lost:
                 raise
             self._drop(leadership, arena, error)
             return False
@@ -286,13 +277,11 @@ class RaterProcess:
         self._not_before[arena.arena] = self._clock() + wait
         leadership.resign(arena.arena)
 
-    def _connected(self) -> tuple[Connection, Leadership]:
-        if self._connection is None or self._leadership is None:
-            self._disconnect()
-            self._connection = connect(self._url, name="tiltyard rater")
-            self._leadership = Leadership(self._url, name=self._name)
-            self._renewed_at = self._searched_at = -math.inf
-        return self._connection, self._leadership
+    def _connected(self) -> Leadership:
+        if self._leadership is None:
+            self._leadership = Leadership(self._url, self._process, name=self._name)
+            self._looked_at = self._searched_at = -math.inf
+        return self._leadership
 
     def _disconnect(self) -> None:
         """Close the connections and discard the raters; they restart from what was written."""
@@ -300,6 +289,3 @@ class RaterProcess:
         leadership, self._leadership = self._leadership, None
         if leadership is not None:
             leadership.close()
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()

@@ -58,7 +58,6 @@ from tiltyard.arena.voting.matchup_status import (
     reveal_matchup,
     review_matchup,
 )
-from tiltyard.arena.voting.owner_calls import OwnerCalls, decided_by_owner
 from tiltyard.arena.voting.remarks import Remark, RemarkAuthor, count_final_votes, find_remark, keep_remark
 from tiltyard.arena.voting.state_loader import catch_up, fold_rows, load_arena_state
 from tiltyard.arena.voting.voter_requests import (
@@ -121,8 +120,6 @@ class VotingQueue:
         self.settings = settings
         #: ``None`` while it is not loaded.
         self.state: ArenaState | None = None
-        #: Sends requests to the process that owns the arena; ``None`` if this process decides everything.
-        self.owner_calls: OwnerCalls | None = None
         #: Called with the arena's number after events were added to its log.
         self.on_events: Callable[[int], None] | None = None
         #: Called before the arena is loaded, to pass the newest ratings.
@@ -207,7 +204,6 @@ class VotingQueue:
         """Requests that wait for a batch."""
         return len(self._line)
 
-    @decided_by_owner
     async def next_matchup(self, voter: Voter, *, ahead: bool = False) -> OfferedMatchup:
         """The voter's open matchup, or a new one.
 
@@ -221,7 +217,6 @@ class VotingQueue:
         self._note_offer(offered, shown=None if ahead else asked)
         return offered
 
-    @decided_by_owner
     async def begin_live(
         self, voter: Voter, category: int, free_prompt: int, *, resting: tuple[int, ...] = ()
     ) -> OfferedMatchup:
@@ -234,12 +229,10 @@ class VotingQueue:
             lambda state, batch: offer_live(state, batch, voter, self.name, draw), voter=voter
         )
 
-    @decided_by_owner
     async def end_void(self, matchup: UUID, reason: str) -> bool:
         """End the matchup of a live battle in which an answer failed: nothing is rated. Return whether it was open."""
         return await self._ask(lambda state, batch: end_void(state, batch, matchup, reason))
 
-    @decided_by_owner
     async def look_ahead(self, voter: Voter, shown: UUID | None) -> OfferedMatchup:
         """The matchup to load while the voter looks at the one that is ``shown``, which is recorded.
 
@@ -255,7 +248,6 @@ class VotingQueue:
         self._note_offer(offered, shown=None)
         return offered
 
-    @decided_by_owner
     async def show(self, voter: Voter, matchup: UUID) -> OfferedMatchup:
         """Record that a prefetched matchup is shown to its voter."""
         self._deliveries.show(matchup, self._deliveries.clock())
@@ -284,13 +276,11 @@ class VotingQueue:
         if self.checks_shown:
             await self.note_delivery(matchup, *characters)
 
-    @decided_by_owner
     async def note_delivery(self, matchup: UUID, a: int | None, b: int | None) -> bool:
         """The same, where the votes are decided."""
         self._deliveries.send(matchup, a, b)
         return True
 
-    @decided_by_owner
     async def open_matchups(self, voter: Voter) -> list[OfferedMatchup]:
         """The voter's open matchups: those that were shown, then those that wait to be."""
         return await self._ask(
@@ -302,7 +292,6 @@ class VotingQueue:
             ]
         )
 
-    @decided_by_owner
     async def vote(
         self,
         voter: Voter,
@@ -322,7 +311,6 @@ class VotingQueue:
         found = await self._found(voter, matchup)
         return repeat_ending(matchup, found, self.state, self._now(), LogKind.VOTE, kind, ballot)
 
-    @decided_by_owner
     async def skip(self, voter: Voter, matchup: UUID, *, detail: SkipDetail | None = None) -> EndedMatchup:
         """Skip a matchup: it ends without a vote. ``detail`` says why."""
         ended = await self._ask(lambda state, batch: skip(state, batch, voter, matchup, detail))
@@ -332,7 +320,6 @@ class VotingQueue:
             matchup, await self._found(voter, matchup), self.state, self._now(), LogKind.SKIP, None
         )
 
-    @decided_by_owner
     async def undo(self, voter: Voter, matchup: UUID, *, ballot: int = 0) -> EndedMatchup:
         """Undo the vote on a ballot, while that is possible: soon after the vote and before the names are revealed.
 
@@ -345,7 +332,6 @@ class VotingQueue:
             return ended
         return repeat_undo(matchup, await self._found(voter, matchup), ballot)
 
-    @decided_by_owner
     async def reveal(self, voter: Voter, matchup: UUID) -> RevealedMatchup:
         """Reveal the names of the models in a matchup that was voted on. The vote becomes final."""
         found = await self._voted(voter, matchup)
@@ -358,12 +344,10 @@ class VotingQueue:
             await self._ask(lambda state, batch: reveal(state, batch, voter, found), look, voter=voter)
         return reveal_matchup(matchup, found, self.state)
 
-    @decided_by_owner
     async def finish(self, voter: Voter) -> int:
         """End a person's session: reveal the names of all its votes, which become final; return how many these are."""
         return await self._ask(lambda state, batch: finish(state, batch, voter), voter=voter)
 
-    @decided_by_owner
     async def unrevealed_votes(self, voter: Voter) -> int:
         """The number of this voter's votes whose names are not revealed yet."""
         return await self._ask(
@@ -415,7 +399,6 @@ class VotingQueue:
         async with self._lookup, self._reading.connected() as connection:
             return await count_final_votes(connection, self._author(voter), final)
 
-    @decided_by_owner
     async def responses_by_prompt(self) -> list[int]:
         """How many enabled models have answered each prompt."""
         return await self._ask(lambda state, _batch: state.standings[HUMAN].cells.n_playing.tolist())

@@ -10,10 +10,9 @@ import ipaddress
 import re
 from collections.abc import Callable, Iterator
 from types import MappingProxyType
-from typing import Literal, get_args
+from typing import Literal
 
 PrivateDataKind = Literal["e-mail", "phone", "card", "key", "iban", "ip-address"]
-PRIVATE_DATA_KINDS: tuple[PrivateDataKind, ...] = get_args(PrivateDataKind)
 
 _LOCAL_CHARACTERS = 64
 _DOMAIN_CHARACTERS = 253

@@ -29,14 +29,6 @@ from tiltyard.report.simulation.simulation_charts import (
     simulation_charts,
 )
 
-__all__ = [
-    "simulation_markdown",
-    "simulation_page",
-    "simulation_sentence",
-    "simulation_svgs",
-    "simulation_tables",
-]
-
 Document = Mapping[str, Any]
 
 #: With fewer worlds than this, a range over worlds is not shown.

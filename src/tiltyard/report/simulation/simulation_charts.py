@@ -9,15 +9,6 @@ from tiltyard.core.policy.state.policy import Lane
 from tiltyard.report.board_charts import ACCENT, Spec, chart_data, need_charts, spec_of, thin_evenly
 from tiltyard.report.report_parts import RULE_HEADS
 
-__all__ = [
-    "DEVIATIONS",
-    "IN_ORDER",
-    "LANES",
-    "OFFICIAL",
-    "RULES",
-    "simulation_charts",
-]
-
 Document = Mapping[str, Any]
 Values = list[dict[str, object]]
 

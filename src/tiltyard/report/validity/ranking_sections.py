@@ -13,8 +13,6 @@ from tiltyard.report.validity.validity_text import (
     limited_table,
 )
 
-__all__ = ["churn_section", "confidence_section", "exploration_section", "pairs_section"]
-
 
 def pairs_section(report: ValidityReport) -> ReportSection:
     """Vote floors of neighbours, and which pairs have met."""

@@ -10,8 +10,6 @@ from tiltyard.core.policy.validity.serving_fairness import ExposureDeviation
 from tiltyard.report.report_parts import ReportSection, ReportTable
 from tiltyard.report.validity.validity_text import format_share, limited_table
 
-__all__ = ["by_deviation", "fairness_section", "lanes_section", "matchups_section"]
-
 
 def fairness_section(report: ValidityReport) -> ReportSection:
     """Exposures compared with each model's target."""

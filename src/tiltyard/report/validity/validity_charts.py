@@ -10,8 +10,6 @@ from tiltyard.report.report_parts import RULE_HEADS
 from tiltyard.report.terminal_escape import escape_controls
 from tiltyard.report.validity.serving_sections import by_deviation
 
-__all__ = ["validity_charts"]
-
 _SOFT = "#9fb8c4"
 _WARN = "#c9822b"
 _BAND = "#8a98a0"

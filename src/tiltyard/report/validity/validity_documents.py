@@ -8,8 +8,6 @@ from tiltyard.report.report_parts import Report, report_markdown, report_page
 from tiltyard.report.validity.validity_charts import validity_charts
 from tiltyard.report.validity.validity_sections import span_sentence, status_sentence, validity_sections
 
-__all__ = ["validity_markdown", "validity_page"]
-
 _FOOTER = "Every number here follows from the arena's log."
 
 

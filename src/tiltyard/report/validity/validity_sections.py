@@ -18,8 +18,6 @@ from tiltyard.report.validity.ranking_sections import (
 from tiltyard.report.validity.serving_sections import fairness_section, lanes_section, matchups_section
 from tiltyard.report.validity.validity_text import format_date, limited_table
 
-__all__ = ["span_sentence", "status_sentence", "validity_sections"]
-
 
 def validity_sections(report: ValidityReport) -> tuple[ReportSection, ...]:
     """All sections in reading order."""

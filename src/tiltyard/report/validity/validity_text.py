@@ -7,16 +7,6 @@ from datetime import UTC, datetime
 
 from tiltyard.report.report_parts import ReportTable
 
-__all__ = [
-    "MAX_TABLE_ROWS",
-    "format_before",
-    "format_count",
-    "format_date",
-    "format_share",
-    "format_times",
-    "limited_table",
-]
-
 #: Longer tables are truncated, with a note.
 MAX_TABLE_ROWS = 60
 

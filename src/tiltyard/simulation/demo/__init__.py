@@ -3,11 +3,16 @@
 Everything is made when it is asked for, the same each time; nothing is downloaded.
 """
 
-from tiltyard.simulation.demo.demo_comments import COMPLAINT, REMARKS
 from tiltyard.simulation.demo.demo_roster import MODELS, NEWCOMER, PUSHED, RETIRED, AnswerLevel, demo_prompts
+from tiltyard.simulation.demo.demo_voters import (
+    COMPLAINT,
+    REMARKS,
+    VoterPreference,
+    human_preference,
+    judge_preference,
+)
 from tiltyard.simulation.demo.model_answers import demo_answers
 from tiltyard.simulation.demo.sample_battles import demo_battles
-from tiltyard.simulation.demo.voter_preferences import VoterPreference, human_preference, judge_preference
 
 __all__ = [
     "COMPLAINT",

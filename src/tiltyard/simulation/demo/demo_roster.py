@@ -12,18 +12,6 @@ import numpy as np
 
 from tiltyard.simulation.worlds import POINTS_PER_LOGIT, World
 
-__all__ = [
-    "MODELS",
-    "NEWCOMER",
-    "PUSHED",
-    "RETIRED",
-    "AnswerLevel",
-    "DemoPrompt",
-    "demo_prompts",
-    "demo_world",
-    "level_of",
-]
-
 #: Invented models: strength in points, and the hue by which their pictures and apps differ.
 MODELS = {
     "argent-70b": (150, 215),

@@ -6,11 +6,8 @@ import base64
 from collections.abc import Iterator
 
 from tiltyard.files.answers import Answer
-from tiltyard.simulation.demo.demo_pictures import draw_picture
+from tiltyard.simulation.demo.demo_media import draw_picture, synthesise_tune
 from tiltyard.simulation.demo.demo_roster import MODELS, AnswerLevel, DemoPrompt, demo_prompts, level_of
-from tiltyard.simulation.demo.demo_tunes import synthesise_tune
-
-__all__ = ["demo_answers"]
 
 #: How models begin and end, by language. A model without a line here says nothing but the answer.
 _OPENINGS = {

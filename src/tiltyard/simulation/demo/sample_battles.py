@@ -10,8 +10,6 @@ from scipy.special import expit
 
 from tiltyard.core.battles import Battle, Outcome
 
-__all__ = ["demo_battles"]
-
 #: Invented models: strength in points, and how long their answers run.
 _MODELS = {
     "argent-70b": (135, 2100),

@@ -15,7 +15,7 @@ from tiltyard.report.arena_charts import CHARTS
 from tiltyard.web.pages.paths import asked
 from tiltyard.web.reader_access import Plain
 
-__all__ = ["SORTS", "BoardQuery", "BoardQueryParams", "Snap"]
+__all__ = ["BoardQuery", "BoardQueryParams", "Snap"]
 
 #: The hash of a published board; without it, the newest one.
 Snap = Annotated[str | None, Query(pattern=r"^[0-9a-f]{64}$")]
@@ -27,7 +27,6 @@ Sort = Literal[
 Chart = Literal["ratings", "win-rates", "battle-counts", "history"]
 assert Chart.__args__ == CHARTS  # type: ignore[attr-defined]
 
-SORTS: tuple[str, ...] = Sort.__args__  # type: ignore[attr-defined]
 #: Columns that are sorted in ascending order by default.
 _ASCENDING_SORTS = frozenset({"rank", "model", "spread"})
 

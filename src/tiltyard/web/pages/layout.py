@@ -58,8 +58,10 @@ class PageTemplates:
         self._environments: dict[str, Environment] = {}
 
     def render(self, template: str, request: Request, **values: Any) -> str:
-        """Render a template."""
-        localization = localization_of(request)
+        """Render a template, in the language of the reader; pages of operators are in English."""
+        localization = (
+            localization_for(None) if template.startswith("operator/") else localization_of(request)
+        )
         environment = self._environments.get(localization.language) or self._made(localization)
         given = {
             "theme": theme_of(request),

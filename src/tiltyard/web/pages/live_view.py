@@ -81,11 +81,6 @@ class LiveView:
         return self.turns[-1].runs
 
     @property
-    def is_stopped(self) -> bool:
-        """Whether the voter stopped the last turn."""
-        return self.turns[-1].state == "stopped"
-
-    @property
     def votable(self) -> bool:
         """Whether both answers of the last turn are there."""
         return not self.runs and all(answer.html for answer in self.turns[-1].answers)

@@ -1,7 +1,7 @@
 """Localization of the pages: a Babel catalogue for each language, and its formats of numbers and times.
 
-Catalogues are ``locale/LANGUAGE.po``; add a file to add a language. The templates are in English, so the
-English catalogue has no translations and serves as the list of all texts. Pseudo-languages are made from it.
+Catalogues are ``locale/LANGUAGE.po``; add a file to add a language. The keys are the English sentences of the
+templates, so English needs none. Pages of operators are in English only.
 """
 
 from __future__ import annotations
@@ -16,13 +16,8 @@ from importlib.resources.abc import Traversable
 
 from babel import Locale, UnknownLocaleError, negotiate_locale
 from babel.dates import format_datetime
-from babel.messages.catalog import Catalog
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po
-
-from tiltyard.web.pages.pseudo_languages import PSEUDO_LANGUAGES, translate_all
-
-__all__ = ["DEFAULT", "NO_VALUE", "Localization", "languages", "localization_for"]
 
 DEFAULT = "en"
 #: Shown instead of a missing number.
@@ -91,9 +86,10 @@ class Localization:
 
 @cache
 def languages() -> tuple[str, ...]:
-    """The languages that have a catalogue; listed once, since every page asks."""
-    names = (one.name for one in _folder().iterdir() if one.name.endswith(".po"))
-    return tuple(sorted([*(name.removesuffix(".po") for name in names), *PSEUDO_LANGUAGES]))
+    """English, and the languages that have a catalogue; listed once, since every page asks."""
+    folder = _folder()
+    names = [one.name for one in folder.iterdir()] if folder.is_dir() else []
+    return tuple(sorted({DEFAULT, *(name.removesuffix(".po") for name in names if name.endswith(".po"))}))
 
 
 def _folder() -> Traversable:
@@ -112,19 +108,15 @@ def localization_for(accepted: str | None) -> Localization:
 
 @cache
 def _read(language: str) -> Localization:
-    if language in PSEUDO_LANGUAGES:
-        catalogue = translate_all(_catalogue(DEFAULT), language)
-    else:
-        catalogue = _catalogue(language)
-    compiled = io.BytesIO()
-    write_mo(compiled, catalogue)
-    compiled.seek(0)
-    locale = Locale.parse(PSEUDO_LANGUAGES.get(language, language), sep="-")
+    locale = Locale.parse(language, sep="-")
     symbols = locale.number_symbols.get("latn", locale.number_symbols)
-    return Localization(
-        language, gettext.GNUTranslations(compiled), locale, str(symbols["decimal"]), str(symbols["group"])
-    )
+    texts = gettext.NullTranslations() if language == DEFAULT else _read_catalogue(language)
+    return Localization(language, texts, locale, str(symbols["decimal"]), str(symbols["group"]))
 
 
-def _catalogue(language: str) -> Catalog:
-    return read_po(io.BytesIO((_folder() / f"{language}.po").read_bytes()), locale=language)
+def _read_catalogue(language: str) -> gettext.GNUTranslations:
+    source = io.BytesIO((_folder() / f"{language}.po").read_bytes())
+    compiled = io.BytesIO()
+    write_mo(compiled, read_po(source, locale=language))
+    compiled.seek(0)
+    return gettext.GNUTranslations(compiled)

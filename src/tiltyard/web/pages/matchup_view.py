@@ -214,7 +214,7 @@ def divide_conversations(
     addresses: Sequence[ImageAddress],
     *,
     language: str | None,
-    say: Callable[[str], str],
+    say: Callable[[str], str] = str,
 ) -> tuple[ConversationView | None, list[ResponseContent]]:
     """The conversations around two responses, and the responses alone."""
     stored = [

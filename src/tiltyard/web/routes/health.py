@@ -13,9 +13,8 @@ from tiltyard.compute_once import SingleFlight
 from tiltyard.errors import StoreFault
 from tiltyard.web.access import registry_of, require_scope
 from tiltyard.web.context import context_of
-from tiltyard.web.metrics import METRICS_TYPE, metrics_page
+from tiltyard.web.metrics import METRICS_TYPE, metrics_page, record_gauges
 from tiltyard.web.problem_details import Documented, document_problems
-from tiltyard.web.process_monitor import record_gauges
 from tiltyard.wire.operators import Health, Ready
 
 __all__ = ["Readiness", "count_loaded_arenas", "router"]

@@ -1,11 +1,13 @@
 """Why a vote is not rated, and how long a look at two responses takes at least."""
 
+from typing import get_args
+
 import pytest
 
 from tiltyard.core.policy.state.vote_marks import (
     NO_MARK,
-    UNRATED_REASONS,
     Look,
+    Unrated,
     VoteMark,
     least_look_seconds,
     unrated_reason,
@@ -41,4 +43,4 @@ def test_a_vote_has_one_reason_not_to_be_rated():
     assert unrated_reason(blind=True, mark=NO_MARK) is None
     assert unrated_reason(blind=False, mark=VoteMark.EARLY) == "not-blind"
     reasons = [unrated_reason(blind=True, mark=mark) for mark in VoteMark]
-    assert ["not-blind", *reasons] == list(UNRATED_REASONS)
+    assert ["not-blind", *reasons] == list(get_args(Unrated))

@@ -10,7 +10,6 @@ NO_MARK = 0
 
 #: The reasons for which a vote is not rated, as readers see them.
 Unrated: TypeAlias = Literal["not-blind", "unseen", "early", "waiting"]
-UNRATED_REASONS: tuple[Unrated, ...] = ("not-blind", "unseen", "early", "waiting")
 
 #: Nobody finds two responses, looks at both and presses a button in less time. The time for each thousand characters is a
 #: hundredth of what reading takes: whoever only glances at the form of two long texts still counts.

@@ -15,7 +15,6 @@ from tiltyard.core.policy.state.policy import BOUNDS, KEPT_SHAPES, Lane, Policy
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.errors import BadOption
 from tiltyard.web.pages.operator.labels import (
-    CHOICES,
     EXPECTED,
     FIXED,
     GROUPS,
@@ -82,9 +81,7 @@ async def policy_review(arena: str, request: Request) -> HTMLResponse:
         (name, MEANINGS[name], _text(getattr(policy, name)), _text(value)) for name, value in changed.items()
     ]
     sent = [one for name, value in changed.items() for one in _inputs(name, value, {})]
-    return arena_page(
-        request, found, "policy_review.html", "policy", rows=rows, sent=sent, labels=LABELS, choices=CHOICES
-    )
+    return arena_page(request, found, "policy_review.html", "policy", rows=rows, sent=sent, labels=LABELS)
 
 
 @router.post("/policy")

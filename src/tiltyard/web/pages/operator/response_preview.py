@@ -17,7 +17,6 @@ from tiltyard.web.access import registry_of
 from tiltyard.web.app_sandbox import PLAIN
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.conversation_view import ConversationTurn, build_single_turn
-from tiltyard.web.pages.layout import localization_of
 from tiltyard.web.pages.matchup_view import image_address
 from tiltyard.web.pages.operator.operator_access import pool_of
 from tiltyard.web.texts import render_text
@@ -52,7 +51,7 @@ async def preview_responses(
     """Read a prompt and the responses of these models: live ones, or else hidden ones."""
     found = await read_prompt_responses(pool_of(request), arena, prompt, models)
     return PromptPreview(
-        None if found.text is None else await _rendered(request, found.text),
+        None if found.text is None else await asyncio.to_thread(render_text, found.text),
         tuple(
             [
                 await _response(request, arena, prompt, model, response)
@@ -75,10 +74,6 @@ async def _response(
     if content.media_type in (PLAIN, CONVERSATION):
         stored = await asyncio.to_thread(read_conversation, content)
         turn = build_single_turn(stored, image_address(url, query))
-        return ResponsePreview(model, text=await _rendered(request, stored.response), turn=turn)
+        return ResponsePreview(model, text=await asyncio.to_thread(render_text, stored.response), turn=turn)
     href = paths.asked(url, query)
     return ResponsePreview(model, kind=content.media_type.partition("/")[0], href=href)
-
-
-async def _rendered(request: Request, text: str) -> Markup:
-    return await asyncio.to_thread(render_text, text, say=localization_of(request).texts.gettext)

@@ -16,7 +16,7 @@ from tiltyard.core.policy.validity.vote_forecast import blind_votes_of_one
 from tiltyard.errors import BadOption, InputError
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.access import registry_of
-from tiltyard.web.pages.operator.labels import CHOICES, LABELS, LIVE_SETTINGS, SETTINGS
+from tiltyard.web.pages.operator.labels import LABELS, LIVE_SETTINGS, SETTINGS
 from tiltyard.web.pages.operator.number_input import finite_number, whole_number
 from tiltyard.web.pages.operator.operator_access import (
     actor_of,
@@ -102,7 +102,6 @@ async def settings_review(arena: str, request: Request) -> HTMLResponse:
         sent=sent,
         title=title,
         labels=LABELS,
-        choices=CHOICES,
         **await _blind_votes(request, found, ArenaSettings.from_dict(before | changed)),
     )
 

@@ -22,7 +22,6 @@ from tiltyard.errors import NotFound
 from tiltyard.web.access import registry_of
 from tiltyard.web.app_sandbox import PLAIN
 from tiltyard.web.pages import paths
-from tiltyard.web.pages.layout import localization_of
 from tiltyard.web.pages.matchup_view import (
     MatchupSide,
     MatchupView,
@@ -70,7 +69,6 @@ async def _scene(
         [await _content(request, one) for one in pair],
         [image_address(url, query) for query in queries],
         language=asked.language,
-        say=localization_of(request).texts.gettext,
     )
     turns = ((), ()) if conversation is None else conversation.turns
     a, b = [
@@ -78,7 +76,7 @@ async def _scene(
             letter,
             one.kind,
             paths.asked(url, query),
-            await _rendered(request, content.data.decode("utf-8", "replace"), asked.language)
+            await _rendered(content.data.decode("utf-8", "replace"), asked.language)
             if one.kind == "text"
             else None,
             cut=False,
@@ -86,7 +84,7 @@ async def _scene(
         )
         for letter, one, query, content, own in zip("ab", pair, queries, alone, turns, strict=True)
     ]
-    text = await _rendered(request, asked.text, asked.language)
+    text = await _rendered(asked.text, asked.language)
     now = datetime.now(UTC)
     return MatchupView("preview", text, None, asked.language, (a, b), now, conversation), pair
 
@@ -102,6 +100,5 @@ async def _content(request: Request, one: PreviewedResponse) -> ResponseContent:
         return nothing
 
 
-async def _rendered(request: Request, text: str, language: str | None) -> Markup:
-    say = localization_of(request).texts.gettext
-    return await asyncio.to_thread(render_text, text, language=language, say=say)
+async def _rendered(text: str, language: str | None) -> Markup:
+    return await asyncio.to_thread(render_text, text, language=language)

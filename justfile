@@ -129,7 +129,7 @@ settled *args:
 
 # Intervals and claims of order where voters write their own prompts; what is finished is kept. An hour and a half.
 live-prompts *args:
-    python -m lab.live_prompts --out docs/evidence/live-prompts.md {{args}}
+    python -m lab.live_prompts --out docs/evidence/data/live-prompts.md {{args}}
 
 # Intervals of models that a judge placed, with and without bias; what is finished is kept. An hour.
 place-study *args:

@@ -103,7 +103,7 @@ prompts and voters. In brackets: standard errors over worlds."""
 _INTERVALS = """*Covered* is the share of true ratings, and of true differences, inside their 95 % intervals; *no interval* \
 the share of ratings that get none; *half-width* and *error* (root mean square) are medians over worlds in points; *to \
 the oracle's* compares half-widths with those of somebody who makes the same estimate and knows its covariance; ν is \
-the median of the effective degrees of freedom. [Before](inference-before.md) intervals were given by the plain sandwich."""
+the median of the effective degrees of freedom."""
 _UNLIMITED = (
     """The uneven worlds of ten models again, rated without the limit on what one prompt or voter weighs."""
 )

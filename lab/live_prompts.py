@@ -101,7 +101,7 @@ def lane_cells() -> list[LiveCell]:
 
 _COVERED = "ratings covered | differences covered | votes taken for independent"
 _ABOUT = """The command writes this page; what it shows is explained in \
-[the ranking policy](../explanation/ranking-policy.md#prompts-that-voters-write)."""
+[the ranking policy](../../explanation/ranking-policy.md#prompts-that-voters-write)."""
 _WORLDS = """Ten models and 200 voters. A model's success depends on the prompt (standard deviation of half a logit for each \
 different prompt) and on the voter's taste (the same); a tenth of a voter's own prompts were typed before; ties are 16 %, both \
 bad 7 %, and one vote in twenty is random. *popular*: 60 % of the votes are on 200 prompts that everybody types, by Zipf's law \
@@ -138,7 +138,7 @@ def live_prompts_page(found: LivePages, command: str) -> str:
     """All tables as Markdown."""
     return "\n".join(
         [
-            "# Evidence: live prompts",
+            "# Live prompts, measured",
             "",
             f"Measured on {datetime.now(UTC):%Y-%m-%d} with Tiltyard {__version__} by `{command}`. {_ABOUT}",
             "",

@@ -86,7 +86,7 @@ points). *Covered* is the share of differences between the placed model and the 
 truth by people, in brackets its standard error over worlds, and *no interval* the share that has none; *half-width* is the median of those intervals and *error* \
 the root mean square of the differences, in points; *bias* is the estimated standard deviation of the bias (the median, in \
 points); *range wrong* is the share of placements whose true place is outside the range of places, and *places* the \
-mean number of places in it, of 15. *Pooled* is what version 0.1 did: human and judged battles rated as if of one kind."""
+mean number of places in it, of 15. *Pooled*: human and judged battles rated as if of one kind."""
 
 
 def placement_page(cells: Sequence[PlacementCell], command: str) -> str:

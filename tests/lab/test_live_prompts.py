@@ -65,4 +65,4 @@ def test_one_page_has_all_kinds_of_worlds(monkeypatch, tmp_path):
     assert "| equal, categories, lanes | 2 | 0.00% | – |" in page
     monkeypatch.setenv("TILTYARD_HOME", str(tmp_path))
     main(["--arenas", "0", "--watched-arenas", "0", "--lane-arenas", "0", "--out", str(tmp_path / "page.md")])
-    assert (tmp_path / "page.md").read_text().startswith("# Evidence: live prompts\n")
+    assert (tmp_path / "page.md").read_text().startswith("# Live prompts, measured\n")

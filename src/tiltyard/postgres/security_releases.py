@@ -1,6 +1,6 @@
 """PostgreSQL's security releases known on `KNOWN_ON`, with the minor versions that contain their fixes.
 
-Update `KNOWN_ON` and the table together; docs/how-to/use-your-own-postgresql.md shows them.
+Update `KNOWN_ON` and the table together; docs/how-to/postgresql.md shows them.
 """
 
 from __future__ import annotations

@@ -154,7 +154,7 @@ def test_an_embedded_server_without_the_newest_security_release_is_told(database
 
 
 def test_the_documentation_shows_the_security_releases_that_the_doctor_knows():
-    page = (ROOT / "docs" / "how-to" / "use-your-own-postgresql.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "how-to" / "postgresql.md").read_text(encoding="utf-8")
     assert f"As of {KNOWN_ON}" in page
     for release in SECURITY_RELEASES:
         minors = " | ".join(

@@ -8,7 +8,7 @@ import numpy as np
 
 from tiltyard.core.battles import CodedBattles, Kind, Table
 from tiltyard.core.battles.battle import JUDGMENT_WEIGHT
-from tiltyard.core.board.baseline_win_rates import BaselineRow, BaselineRule, baseline_win_rates
+from tiltyard.core.board.win_rates import BaselineRow, BaselineRule, baseline_win_rates
 from tiltyard.core.ratings import BradleyTerry
 
 __all__ = ["BaselineCoverage", "BaselineWorld", "baseline_coverage"]

@@ -20,8 +20,12 @@ import numpy.typing as npt
 
 from lab.study_pages import write_page
 from tiltyard._version import __version__
-from tiltyard.core.integrity.session_groups import find_groups_in_step, find_groups_together
-from tiltyard.core.integrity.session_habits import ShownMatchups, find_habits
+from tiltyard.core.integrity.session_groups import (
+    ShownMatchups,
+    find_groups_in_step,
+    find_groups_together,
+    find_habits,
+)
 from tiltyard.core.integrity.voter_tests import SessionVotes, VoterTest, find_unlike_voters
 
 __all__ = ["BOTS", "BotKind", "StudiedCrowd", "StudiedSessions", "flagged_by", "main", "study_page"]

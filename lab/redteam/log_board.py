@@ -9,7 +9,7 @@ from tiltyard.arena.log.log_columns import LogColumns
 from tiltyard.arena.log.rosters import Roster
 from tiltyard.arena.rating.fold_progress import FoldProgress
 from tiltyard.core.board.arena_board import ArenaBoard, make_arena_board
-from tiltyard.core.board.batch_history import BatchHistory
+from tiltyard.core.board.cross_check import BatchHistory
 
 __all__ = ["board_of_log", "out_of_range", "rank_among"]
 

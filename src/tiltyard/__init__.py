@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     )
     from tiltyard.core.ratings.comparison import compare_models
     from tiltyard.core.ratings.fit_check import check_fit, predict_ahead
-    from tiltyard.core.ratings.flips import votes_to_flip
-    from tiltyard.core.ratings.ranks import rank_models
+    from tiltyard.core.ratings.ranks import rank_models, votes_to_flip
     from tiltyard.errors import TiltyardError
     from tiltyard.files import open_battles, read_battles, write_battles
     from tiltyard.files.answers import Answer, open_answers, read_answers, write_answers
@@ -153,7 +152,7 @@ _HOMES = {
     "tournament_async": "tiltyard.tournaments.python_tournament",
     "validity_report": "tiltyard.core.policy.validity.report",
     "verify": "tiltyard.runs.run_verification",
-    "votes_to_flip": "tiltyard.core.ratings.flips",
+    "votes_to_flip": "tiltyard.core.ratings.ranks",
     "write_answers": "tiltyard.files.answers",
     "write_battles": "tiltyard.files",
 }

@@ -21,7 +21,7 @@ from support.command import run
 from tiltyard import errors
 from tiltyard.cli import app
 from tiltyard.core.judging.canaries import CheckCounts
-from tiltyard.core.judging.diagnostics import JudgeDiagnostics, judge_findings
+from tiltyard.core.judging.diagnostics import JudgeDiagnostics, judge_diagnostics
 from tiltyard.core.judging.question import Question, QuestionPurpose
 from tiltyard.core.judging.verdict import PARSER_VERSION, QuestionState, VerdictForm, VerdictStep
 from tiltyard.core.policy.state.policy import Policy
@@ -158,11 +158,11 @@ def test_no_finding_or_rule_is_documented_that_is_not_there():
 
 def test_bars_of_findings_about_a_judge_are_documented():
     bars = (
-        judge_findings.NEGLIGIBLE_SHARE,
-        judge_findings.FLIP_SHARE,
-        judge_findings.SELF_AGREEMENT_SHARE,
-        judge_findings.CANARY_PASS_SHARE,
-        judge_findings.LOST_REPLY_SHARE,
+        judge_diagnostics.NEGLIGIBLE_SHARE,
+        judge_diagnostics.FLIP_SHARE,
+        judge_diagnostics.SELF_AGREEMENT_SHARE,
+        judge_diagnostics.CANARY_PASS_SHARE,
+        judge_diagnostics.LOST_REPLY_SHARE,
     )
     assert bars == (0.02, 0.1, 0.9, 0.8, 0.02), "findings.md states these bars"
 

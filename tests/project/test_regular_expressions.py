@@ -15,7 +15,7 @@ import tiltyard
 from support import pumping
 from support.pumping import cost_is_linear, slow_case
 from support.sizes import sized
-from tiltyard.core.judging import reply_text, untrusted_text
+from tiltyard.core.judging import untrusted_text, verdict
 from tiltyard.judges.providers import token_limits
 from tiltyard.settings import yaml_file
 from tiltyard.web.texts.syntax import LANGUAGES
@@ -107,7 +107,7 @@ def _yaml_scalars() -> list[re.Pattern]:
 
 #: Places that build their patterns when they are called, each with what it builds.
 BUILT: dict[str, Callable[[], list[re.Pattern]]] = {
-    "core.judging.reply_text._CLOSED": lambda: list(reply_text._CLOSED.values()),
+    "core.judging.verdict._CLOSED": lambda: list(verdict._CLOSED.values()),
     "core.judging.untrusted_text._disguised": lambda: [untrusted_text._disguised()],
     "judges.providers.token_limits._NAMED": lambda: list(token_limits._NAMED.values()),
     "judges.providers.token_limits._excluding": lambda: [token_limits._excluding(4096)],

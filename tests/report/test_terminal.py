@@ -14,7 +14,7 @@ from support.worlds import told
 from tiltyard.core.battles import Battle, Table
 from tiltyard.core.board import make_board
 from tiltyard.core.ratings import BradleyTerry, Elo, Glicko2
-from tiltyard.core.ratings.flips import Flip
+from tiltyard.core.ratings.ranks import Flip
 from tiltyard.report.board_formats import flip_sentence, method_title
 from tiltyard.report.escapes import escape_controls
 from tiltyard.report.terminal import Terminal, interval_bar, short_names

@@ -13,10 +13,8 @@ from typing import Any
 from tiltyard.core.battles import Battle
 from tiltyard.core.judging.canaries import CheckCounts, check_questions, match_questions
 from tiltyard.core.judging.judged_question import JudgedQuestion, match_id_of, reparse
-from tiltyard.core.judging.matches import Match, Prompt, all_pairs
-from tiltyard.core.judging.pair_spread import sample_pairs
-from tiltyard.core.judging.question import Question
-from tiltyard.core.judging.rubric import Rubric
+from tiltyard.core.judging.matches import Match, Prompt, all_pairs, sample_pairs
+from tiltyard.core.judging.question import Question, Rubric
 from tiltyard.core.judging.verdict import QuestionState, Reply, VerdictForm, VerdictStep
 from tiltyard.files import open_battles, write_battles
 from tiltyard.files.answers import Answer

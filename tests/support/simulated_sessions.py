@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tiltyard.core.integrity.session_habits import ShownMatchups
+from tiltyard.core.integrity.session_groups import ShownMatchups
 from tiltyard.core.integrity.voter_tests import SessionVotes
 
 MODELS = 6

@@ -17,8 +17,7 @@ from tiltyard.wire.arenas import ArenaInfo
 from tiltyard.wire.boards import ReportInfo, SnapshotInfo
 
 if TYPE_CHECKING:
-    from tiltyard.core.board.document import BoardDocument
-    from tiltyard.core.board.filtered import FilteredBoard
+    from tiltyard.core.board.document import BoardDocument, FilteredBoard
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,7 @@ class JsonDocument:
 
     def filtered_board(self) -> FilteredBoard:
         """The same of a board of some votes only."""
-        from tiltyard.core.board.filtered import FilteredBoard
+        from tiltyard.core.board.document import FilteredBoard
 
         return FilteredBoard.from_json(self.data)
 

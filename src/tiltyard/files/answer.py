@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from tiltyard.core.judging.conversation import Message, split_conversation
-from tiltyard.core.judging.question_context import AnswerContext
+from tiltyard.core.judging.conversation import AnswerContext, Message, split_conversation
 from tiltyard.errors import UnreadableFile
 from tiltyard.files.message_fields import message_rows, read_messages
 

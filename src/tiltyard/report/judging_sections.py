@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from tiltyard.core.judging.diagnostics.judge_diagnostics import JudgeDocument
-from tiltyard.core.judging.match_battles import MatchCounts
 from tiltyard.core.judging.proportions import ShareDocument
+from tiltyard.core.judging.reconciliation import MatchCounts
 from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.core.ratings import Finding
 from tiltyard.report.html_parts import Cell, LinkedText, findings_html, section_html, table_html, text_html

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tiltyard.core.board import Board, RatedGroup, Row
-from tiltyard.core.board.baseline_win_rates import BaselineWinRates
+from tiltyard.core.board.win_rates import BaselineWinRates
 from tiltyard.report.board_formats import (
     baseline_cells,
     baseline_heads,

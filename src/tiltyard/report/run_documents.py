@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NotRequired, TypedDict
 
-from tiltyard.core.judging.diagnostics.human_agreement import AgreementDocument
 from tiltyard.core.judging.diagnostics.judge_diagnostics import JudgeDocument
-from tiltyard.core.judging.match_battles import MatchCounts
+from tiltyard.core.judging.diagnostics.rater_agreement import AgreementDocument
 from tiltyard.core.judging.power_analysis import PrecisionDocument
+from tiltyard.core.judging.reconciliation import MatchCounts
 from tiltyard.core.ratings.findings import FindingDocument
 
 

@@ -9,12 +9,12 @@ import numpy as np
 
 from tiltyard.core.battles import Battle, Label, Outcome
 from tiltyard.core.judging.diagnostics import VerdictObserver, list_judge_findings
-from tiltyard.core.ratings.findings import Finding
-from tiltyard.core.ratings.paired_difference import (
+from tiltyard.core.ratings.comparison import (
     MIN_SEQUENCE_PROMPTS,
     PairedDifference,
     paired_difference,
 )
+from tiltyard.core.ratings.findings import Finding
 from tiltyard.runs.judged_run import JudgedRun
 
 #: The mode of a tournament that `tiltyard ab` runs.

@@ -12,7 +12,7 @@ from typing import Any
 from tiltyard.core.battles import BattleBatch, Table, TableBuilder
 from tiltyard.core.battles.battle import JUDGMENT_WEIGHT
 from tiltyard.core.board import RatedGroup, make_board
-from tiltyard.core.board.baseline_win_rates import (
+from tiltyard.core.board.win_rates import (
     LENGTHS,
     BaselineChoice,
     BaselineRule,
@@ -23,8 +23,7 @@ from tiltyard.core.board.baseline_win_rates import (
 )
 from tiltyard.core.ratings import BradleyTerry, Elo, Glicko2, RatingMethod, Ratings
 from tiltyard.core.ratings.fit_check import check_fit, predict_ahead
-from tiltyard.core.ratings.flips import votes_to_flip
-from tiltyard.core.ratings.ranks import rank_models
+from tiltyard.core.ratings.ranks import rank_models, votes_to_flip
 from tiltyard.errors import BadOption, CannotRate
 from tiltyard.files import BattleSource
 from tiltyard.files.battle_source import open_path, require_column

@@ -8,9 +8,9 @@ from typing import TypedDict, get_args, get_type_hints
 
 from tiltyard.core.battles import Battle
 from tiltyard.core.judging.judged_question import JudgedQuestion
-from tiltyard.core.judging.match_battles import build_match_battles
 from tiltyard.core.judging.matches import MatchList, Prompt
-from tiltyard.core.judging.rubric import Rubric
+from tiltyard.core.judging.question import Rubric
+from tiltyard.core.judging.reconciliation import build_match_battles
 from tiltyard.errors import BadOption
 from tiltyard.files import BattleSource
 from tiltyard.files.answers import Answer

@@ -18,8 +18,11 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from tiltyard.atomic_files import atomic_write
-from tiltyard.core.board.baseline_win_rates import BaselineChoice, BaselineRule
 from tiltyard.core.board.board_rows import parameters_of
+from tiltyard.core.board.win_rates import (
+    BaselineChoice,
+    BaselineRule,
+)
 from tiltyard.errors import BrokenArtifact, InputError, UnreadableFile
 from tiltyard.files.battle_source import BattleSource
 from tiltyard.files.json_values import FINITE_DECODER, parse_json_text

@@ -9,7 +9,7 @@ from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, TypedDict, cast
 
-from tiltyard.core.board.baseline_win_rates import BaselineChoice
+from tiltyard.core.board.win_rates import BaselineChoice
 from tiltyard.core.ratings import BradleyTerry, RatingMethod
 from tiltyard.errors import BadOption
 from tiltyard.files.conditions import parse_condition

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from tiltyard.core.battles import Table
 from tiltyard.core.board import RatedGroup, Row
-from tiltyard.core.board.baseline_win_rates import BaselineWinRates
+from tiltyard.core.board.win_rates import BaselineWinRates
 from tiltyard.core.ratings import BradleyTerry, Finding, Ratings
 from tiltyard.core.ratings.comparison import Comparison, compare_models
 from tiltyard.errors import BadOption, CannotRate, MissingExtra

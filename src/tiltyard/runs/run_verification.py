@@ -13,8 +13,7 @@ import numpy.typing as npt
 
 from tiltyard.core.battles import Kind, Table
 from tiltyard.core.battles.outcome import SPELLED, Outcome
-from tiltyard.core.board.document import BoardDocument, document_hash
-from tiltyard.core.board.published_numbers import published_number
+from tiltyard.core.board.document import BoardDocument, document_hash, published_number
 from tiltyard.core.policy.state.rating_fold import Rater
 from tiltyard.core.policy.validity.rules import float_or_none
 from tiltyard.errors import BrokenArtifact, TiltyardError, UnreadableFile

@@ -14,8 +14,11 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tiltyard.atomic_files import refuse_unwritable, replace_folder
+from tiltyard.core.ratings.comparison import (
+    ABDecision,
+    decide,
+)
 from tiltyard.core.ratings.findings import Finding
-from tiltyard.core.ratings.paired_difference import ABDecision, decide
 from tiltyard.errors import BadOption, BrokenArtifact
 from tiltyard.files import BattleSource, open_battles
 from tiltyard.files.canonical_columns import EXTRA_JSON

@@ -10,10 +10,8 @@ from pathlib import Path
 from tiltyard.core.battles import Battle
 from tiltyard.core.judging.canaries import CheckCounts, check_questions, match_questions
 from tiltyard.core.judging.judged_question import JudgedQuestion, reparse
-from tiltyard.core.judging.matches import Match, MatchList, Prompt, all_pairs
-from tiltyard.core.judging.pair_spread import sample_pairs
-from tiltyard.core.judging.question import Question, QuestionPurpose
-from tiltyard.core.judging.rubric import parse_rubric
+from tiltyard.core.judging.matches import Match, MatchList, Prompt, all_pairs, sample_pairs
+from tiltyard.core.judging.question import Question, QuestionPurpose, parse_rubric
 from tiltyard.core.judging.verdict import PARSER_VERSION
 from tiltyard.errors import BadBattle, TiltyardError, UnreadableFile
 from tiltyard.files import BattleSource

@@ -16,12 +16,20 @@ from tiltyard.core.judging.diagnostics import (
     match_outcome,
     measure_agreement,
 )
-from tiltyard.core.judging.diagnostics.human_agreement import MatchKey
+from tiltyard.core.judging.diagnostics.rater_agreement import MatchKey
 from tiltyard.core.judging.judged_question import JudgedQuestion
-from tiltyard.core.judging.match_battles import JudgedMatch, MatchTally, build_match_battles, panel_name
 from tiltyard.core.judging.matches import Match, Prompt
 from tiltyard.core.judging.question import Question, QuestionPurpose
-from tiltyard.core.judging.steering_attempts import SteeringKind, find_steering
+from tiltyard.core.judging.reconciliation import (
+    JudgedMatch,
+    MatchTally,
+    build_match_battles,
+    panel_name,
+)
+from tiltyard.core.judging.untrusted_text import (
+    SteeringKind,
+    find_steering,
+)
 from tiltyard.core.judging.verdict import VerdictForm
 from tiltyard.core.ratings import Finding
 from tiltyard.core.ratings.sentences import first_of

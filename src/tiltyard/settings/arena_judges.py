@@ -8,7 +8,7 @@ from typing import Annotated, Self
 
 from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
-from tiltyard.core.judging.rubric import Rubric, parse_rubric
+from tiltyard.core.judging.question import Rubric, parse_rubric
 from tiltyard.errors import BadConfig, UnreadableFile
 from tiltyard.settings.config_section import (
     ConfigSection,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-from tiltyard.core.judging.rubric import Rubric, parse_rubric
+from tiltyard.core.judging.question import Rubric, parse_rubric
 from tiltyard.errors import BadConfig, UnreadableFile
 from tiltyard.settings.regular_files import read_regular_text
 from tiltyard.settings.tournament_config import TournamentConfig

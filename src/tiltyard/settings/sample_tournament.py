@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from tiltyard.core.judging.question import QuestionTexts, question_nonce
-from tiltyard.core.judging.rubric import Rubric
+from tiltyard.core.judging.question import QuestionTexts, Rubric, question_nonce
 from tiltyard.core.judging.verdict import VerdictStep
 from tiltyard.errors import BadOption
 from tiltyard.settings.rubric_files import shipped_rubric

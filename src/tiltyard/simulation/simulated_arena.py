@@ -358,7 +358,6 @@ ARENA: Study[SimulationSettings, SimulatedArenaResult] = Study(
         "tiltyard.simulation.worlds",
         "tiltyard.core.policy.matchmaking",
         "tiltyard.core.board.cross_check",
-        "tiltyard.core.board.arena_advice",
         "tiltyard.core.board.settled_order",
         "tiltyard.core.ratings",
         "tiltyard.core.policy.state",

@@ -14,7 +14,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from tiltyard.core.ratings.paired_difference import (
+from tiltyard.core.ratings.comparison import (
     ABDecision,
     PairedDifference,
     decide,

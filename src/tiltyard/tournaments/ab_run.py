@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tiltyard.core.judging.verdict import QuestionState
-from tiltyard.core.ratings.findings import Finding
-from tiltyard.core.ratings.paired_difference import (
+from tiltyard.core.ratings.comparison import (
     MIN_SEQUENCE_PROMPTS,
     ABDecision,
     PairedDifference,
     decide,
     prompts_needed,
 )
+from tiltyard.core.ratings.findings import Finding
 from tiltyard.errors import BadOption
 from tiltyard.files.answers import SCORES_ONLY, Answer
 from tiltyard.judges.judge_setup import JudgeSetup

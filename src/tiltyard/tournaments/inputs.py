@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tiltyard.core.judging.conversation import image_urls
 from tiltyard.core.judging.matches import Prompt
-from tiltyard.core.judging.question_context import image_urls
-from tiltyard.core.judging.rubric import Rubric
+from tiltyard.core.judging.question import Rubric
 from tiltyard.errors import BadConfig, UnreadableFile
 from tiltyard.files.answers import (
     LOG_FORMATS,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tiltyard.atomic_files import atomic_write, refuse_unwritable
-from tiltyard.core.judging.stable_ids import stable_id
+from tiltyard.core.judging.matches import stable_id
 from tiltyard.errors import BadOption
 from tiltyard.files.answers import Answer, drop_replaced_answers, read_answers, write_answers
 from tiltyard.files.battle_answers import battle_answers

@@ -13,17 +13,28 @@ from typing import Any
 import numpy as np
 
 from tiltyard.core.judging.canaries import CheckCounts, check_questions, match_questions, question_texts
-from tiltyard.core.judging.matches import Match, MatchList, Prompt, all_pairs, pilot_subset
-from tiltyard.core.judging.pair_spread import sample_pairs, spread_order
+from tiltyard.core.judging.conversation import (
+    context_texts,
+    image_urls,
+    shared_context,
+)
+from tiltyard.core.judging.matches import (
+    Match,
+    MatchList,
+    Prompt,
+    all_pairs,
+    pilot_subset,
+    sample_pairs,
+    spread_order,
+)
 from tiltyard.core.judging.question import (
     ChatPrompt,
     Question,
     QuestionPurpose,
     QuestionTexts,
+    Rubric,
     build_chat_prompt,
 )
-from tiltyard.core.judging.question_context import context_texts, image_urls, shared_context
-from tiltyard.core.judging.rubric import Rubric
 from tiltyard.errors import BadConfig
 from tiltyard.files.answers import Answer
 from tiltyard.jobs import Shard

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tiltyard.core.board.filtered import LeftOutVotes
+from tiltyard.core.board.document import LeftOutVotes
 from tiltyard.wire.arenas import Values
 
 __all__ = ["BoardOut", "EffectsOut", "FilteredBoardOut", "ModelPageOut", "ReportOut"]

@@ -22,8 +22,7 @@ from tiltyard.arena.operators.arena_changes import exclude, set_enabled
 from tiltyard.arena.operators.exclusions import VoteSelection
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.core.battles import Kind
-from tiltyard.core.board.document import canonical_json, document_hash
-from tiltyard.core.board.filtered import FILTERED_FORMAT
+from tiltyard.core.board.document import FILTERED_FORMAT, canonical_json, document_hash
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.errors import NotFound, StoreFault
 from tiltyard.files.battle_source import open_battles

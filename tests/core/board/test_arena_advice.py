@@ -1,8 +1,7 @@
 """What readers of an arena are told to do about findings of a fit."""
 
 from support.boarded_arenas import A, arena, noisy
-from tiltyard.core.board.arena_advice import ARENA_ADVICE, arena_advice, with_arena_advice
-from tiltyard.core.board.cross_check import batch_ratings
+from tiltyard.core.board.cross_check import ARENA_ADVICE, arena_advice, batch_ratings, with_arena_advice
 from tiltyard.core.ratings import Finding
 from tiltyard.core.ratings.finding_templates import FINDINGS
 

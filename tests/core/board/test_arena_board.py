@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from support.boarded_arenas import BAD, TIE, A, arena, noisy, settled
 from tiltyard.core.board.arena_board import make_arena_board
 from tiltyard.core.board.cross_check import batch_ratings
-from tiltyard.core.policy.validity.badges import Badge
 from tiltyard.core.policy.validity.evaluation import EvaluationHistory, evaluate
+from tiltyard.core.policy.validity.publication import Badge
 from tiltyard.errors import BadOption
 
 LOOKS = (250, 500, 750)

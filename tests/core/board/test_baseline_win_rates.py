@@ -8,7 +8,7 @@ from scipy.stats import t as student
 from tiltyard.core.battles import Battle, CodedBattles, Kind, Outcome, Table
 from tiltyard.core.battles.battle import JUDGMENT_WEIGHT
 from tiltyard.core.battles.cluster_keys import hash_texts
-from tiltyard.core.board.baseline_win_rates import (
+from tiltyard.core.board.win_rates import (
     LENGTHS,
     BaselineChoice,
     baseline_findings,

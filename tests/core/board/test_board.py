@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.worlds import drawn, names, table, told
 from tiltyard.core.battles import Battle, Kind, Table
 from tiltyard.core.board import PairRow, Row, make_board, pair_rows
-from tiltyard.core.board.baseline_win_rates import baseline_win_rates
+from tiltyard.core.board.win_rates import baseline_win_rates
 from tiltyard.core.ratings import BradleyTerry, Elo, Finding, Glicko2
 from tiltyard.core.ratings.ranks import rank_models
 

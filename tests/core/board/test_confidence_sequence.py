@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tiltyard.core.board.settled_order import ConfidenceSequence
-from tiltyard.core.ratings.uncertainty import Uncertainty
+from tiltyard.core.ratings.result import Uncertainty
 from tiltyard.errors import BadOption
 
 RULE = ConfidenceSequence()

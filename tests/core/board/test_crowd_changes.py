@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from support.boarded_arenas import A, arena
-from tiltyard.core.board.arena_board import make_arena_board
-from tiltyard.core.board.crowd_changes import CrowdChange, hold_for_crowd
+from tiltyard.core.board.arena_board import CrowdChange, hold_for_crowd, make_arena_board
 from tiltyard.core.integrity.vote_groups import VOTE_GROUPS
 from tiltyard.core.policy.validity.evaluation import EvaluationHistory, evaluate
 

@@ -16,9 +16,9 @@ from tiltyard.core.board.document import (
     BoardMethod,
     canonical_json,
     document_hash,
+    published_number,
     row_to_dict,
 )
-from tiltyard.core.board.published_numbers import published_number
 from tiltyard.core.policy.validity.evaluation import EvaluationHistory
 from tiltyard.errors import BadOption, InputError
 

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from tiltyard.core.battles import CodedBattles, Kind
-from tiltyard.core.board import first_place
-from tiltyard.core.board.arena_board import make_arena_board
+from tiltyard.core.board import arena_board as first_place
+from tiltyard.core.board.arena_board import make_arena_board, with_first_place
 from tiltyard.core.board.cross_check import batch_ratings
-from tiltyard.core.board.first_place import with_first_place
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.rating_fold import Rater, RaterSettings
 from tiltyard.core.policy.state.standing import Standing

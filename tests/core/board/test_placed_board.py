@@ -7,7 +7,7 @@ import pytest
 
 from tiltyard.core.battles import CodedBattles, Kind, Table
 from tiltyard.core.board import make_board
-from tiltyard.core.board.placed_board import PlacedModel, placed_board
+from tiltyard.core.board.board_rows import PlacedModel, placed_board
 from tiltyard.core.ratings import BradleyTerry, Finding
 from tiltyard.core.ratings.judge_placement import JudgePlacement
 from tiltyard.core.ratings.ranks import rank_models

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiltyard.core.board.published_numbers import published_number, with_published_numbers
+from tiltyard.core.board.document import published_number, with_published_numbers
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,7 @@ import pytest
 
 from support.boarded_arenas import A, B, arena, noisy
 from tiltyard.core.board.arena_board import make_arena_board
-from tiltyard.core.board.batch_history import BatchHistory
-from tiltyard.core.board.cross_check import EvaluatedOrder, batch_ratings, cross_check
+from tiltyard.core.board.cross_check import BatchHistory, EvaluatedOrder, batch_ratings, cross_check
 from tiltyard.core.board.settled_order import (
     LIKE_THESE,
     THESE,

@@ -9,8 +9,7 @@ import pytest
 from test_document import document, published, whole_board
 
 from support.boarded_arenas import noisy
-from tiltyard.core.board.document import BoardDocument, canonical_json
-from tiltyard.core.board.filtered import FilteredBoard, PromptFilter
+from tiltyard.core.board.document import BoardDocument, FilteredBoard, PromptFilter, canonical_json
 from tiltyard.errors import BadOption, InputError
 
 HERE = Path(__file__).parent

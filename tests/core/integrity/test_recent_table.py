@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from tiltyard.core.integrity import recent_table
-from tiltyard.core.integrity.recent_table import RecentTable
+from tiltyard.core.integrity import vote_groups as recent_table
+from tiltyard.core.integrity.vote_groups import RecentTable
 
 
 @pytest.mark.parametrize("unmerged", [1, 3, 1_000])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from support.simulated_sessions import MODELS, joined, shown
-from tiltyard.core.integrity.session_habits import find_habits
+from tiltyard.core.integrity.session_groups import find_habits
 from tiltyard.core.integrity.voter_tests import VoterTest
 
 PEOPLE = shown(150, 30)

@@ -18,7 +18,7 @@ from tiltyard.core.judging import (
     build_chat_prompt,
     read_reply,
 )
-from tiltyard.core.judging.steering_attempts import SteeringKind, find_steering
+from tiltyard.core.judging.untrusted_text import SteeringKind, find_steering
 
 PROMPT = "What is the capital of France?"
 RUBRIC = Rubric("d", "v1", "Be right.")

@@ -10,12 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiltyard.core.judging import QuestionTexts, Rubric, VerdictForm, build_chat_prompt, question_nonce
-from tiltyard.core.judging.conversation import ROLES, ContentPart, Message, ToolCall
-from tiltyard.core.judging.question_context import (
+from tiltyard.core.judging.conversation import (
+    ROLES,
     TRACE_CHARACTERS,
     AnswerContext,
+    ContentPart,
     ContextBlock,
+    Message,
     QuestionContext,
+    ToolCall,
     context_texts,
     folded_steps,
     shared_context,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiltyard.core.judging import QuestionState, Reply, Verdict, VerdictForm, VerdictStep, read_reply
-from tiltyard.core.judging.reply_text import find_json_objects
+from tiltyard.core.judging.verdict import find_json_objects
 
 FORMS = list(VerdictForm)
 STEPS = list(VerdictStep)

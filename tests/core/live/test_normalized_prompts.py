@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiltyard.core.live.free_prompts import free_prompt_name, hash_prompt, normalize_prompt
+from tiltyard.core.live.prompt_texts import free_prompt_name, hash_prompt, normalize_prompt
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from support.language_prompts import PROMPTS
 from support.pumping import cost_is_linear
-from tiltyard.core.live.prompt_language import UNKNOWN_LANGUAGE, detect_language
+from tiltyard.core.live.prompt_texts import UNKNOWN_LANGUAGE, detect_language
 
 
 def test_short_prompts_are_mostly_recognised_and_never_wrongly():

@@ -7,7 +7,7 @@ import pytest
 from support.worlds import drawn, table, told
 from tiltyard.core.battles import CodedBattles, Kind, Table
 from tiltyard.core.ratings import BradleyTerry
-from tiltyard.core.ratings.flips import Flip, votes_to_flip
+from tiltyard.core.ratings.ranks import Flip, votes_to_flip
 from tiltyard.core.ratings.scoring import Scoring
 
 POINT = BradleyTerry(interval="none")

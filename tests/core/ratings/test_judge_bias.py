@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import chi2, norm, t
 
-from tiltyard.core.ratings.judge_bias import estimate_bias, mixed_half_width
+from tiltyard.core.ratings.judge_placement import estimate_bias, mixed_half_width
 
 
 def statistic(deviations, noise, variance):
@@ -90,6 +90,6 @@ def test_without_any_variance_there_is_no_width():
 def test_steps_come_from_below(monkeypatch):
     variances = np.array([[0.1, 1.0, 4.0, 25.0]])
     [width] = mixed_half_width(variances, np.array([5.0]), 0.9)
-    monkeypatch.setattr("tiltyard.core.ratings.judge_bias._STEP_LIMIT", 2)
+    monkeypatch.setattr("tiltyard.core.ratings.judge_placement._BIAS_STEP_LIMIT", 2)
     [early] = mixed_half_width(variances, np.array([5.0]), 0.9)
     assert 0.5 * width < early < width

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from support.worlds import batch, drawn, styled, table
 from tiltyard.core.battles import Kind, Table, TableBuilder
 from tiltyard.core.ratings import BradleyTerry
-from tiltyard.core.ratings.pair_weights import weigh_pairs_evenly
+from tiltyard.core.ratings.bradley_terry import weigh_pairs_evenly
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.errors import BadOption
 

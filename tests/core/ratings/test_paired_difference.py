@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tiltyard.core.ratings.paired_difference import (
+from tiltyard.core.ratings.comparison import (
     MIN_SEQUENCE_PROMPTS,
     ABDecision,
     decide,

@@ -6,9 +6,9 @@ import pytest
 from support.worlds import drawn
 from tiltyard.core.battles import Kind
 from tiltyard.core.ratings import newton
-from tiltyard.core.ratings.online_refit import refit
+from tiltyard.core.ratings.online_bradley_terry import refit
 from tiltyard.core.ratings.pairs import pairs_from_points
-from tiltyard.core.ratings.portable_matrices import invert, subtract_products, sum_rows, weighted_sum
+from tiltyard.core.ratings.portable_functions import invert, subtract_products, sum_rows, weighted_sum
 
 
 def spd(m, seed=0):

@@ -8,7 +8,7 @@ from support.worlds import drawn, names, table, told
 from tiltyard.core.ratings import BradleyTerry, Glicko2, Ratings
 from tiltyard.core.ratings.pairs import BattleRecord
 from tiltyard.core.ratings.ranks import rank_models
-from tiltyard.core.ratings.uncertainty import Uncertainty
+from tiltyard.core.ratings.result import Uncertainty
 
 
 def ratings(rating, covariance, group=None, dof=np.inf):

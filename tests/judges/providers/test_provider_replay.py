@@ -7,8 +7,7 @@ import json
 import pytest
 
 from support.asking import run
-from tiltyard.core.judging.question import QuestionTexts, build_chat_prompt, question_nonce
-from tiltyard.core.judging.rubric import Rubric
+from tiltyard.core.judging.question import QuestionTexts, Rubric, build_chat_prompt, question_nonce
 from tiltyard.core.judging.verdict import QuestionState, Reply, VerdictForm, read_reply
 from tiltyard.errors import BadOption, ProviderFault, UnreadableFile
 from tiltyard.judges.providers import Usage, open_provider

@@ -14,14 +14,19 @@ from tiltyard.arena.log.event_log import HUMAN
 from tiltyard.arena.log.votes import Ballots, VoteTally
 from tiltyard.core.battles import CodedBattles, Kind, Table
 from tiltyard.core.battles.cluster_keys import hash_texts
-from tiltyard.core.board.arena_board import make_arena_board
+from tiltyard.core.board.arena_board import make_arena_board, with_first_place
 from tiltyard.core.board.cross_check import batch_ratings
-from tiltyard.core.board.document import BoardDocument
-from tiltyard.core.board.filtered import FilteredBoard, IdentityFilter, LaneFilter, LeftOutVotes, PromptFilter
-from tiltyard.core.board.first_place import with_first_place
-from tiltyard.core.board.published_numbers import with_published_numbers
+from tiltyard.core.board.document import (
+    BoardDocument,
+    FilteredBoard,
+    IdentityFilter,
+    LaneFilter,
+    LeftOutVotes,
+    PromptFilter,
+    with_published_numbers,
+)
 from tiltyard.core.board.win_rates import PairScore
-from tiltyard.core.live.free_prompts import free_prompt_name
+from tiltyard.core.live.prompt_texts import free_prompt_name
 from tiltyard.core.policy.state.events import NO_FREE_PROMPT, NO_SESSION, Event, Events
 from tiltyard.core.policy.state.rating_fold import Rater
 from tiltyard.core.policy.state.standing import Standing

@@ -25,6 +25,7 @@ from tiltyard.core.board.document import BoardDocument
 from tiltyard.core.board.settled_order import claims_nothing
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.validity.evaluation import ConfidencePoint
+from tiltyard.core.policy.validity.model_record import VoteRecord
 from tiltyard.core.policy.validity.model_votes import (
     Heatmap,
     OpponentRecord,
@@ -36,7 +37,6 @@ from tiltyard.core.policy.validity.model_votes import (
     score_of,
 )
 from tiltyard.core.policy.validity.pair_floors import NeighbourRecord, challenges_of
-from tiltyard.core.policy.validity.recent_form import VoteRecord
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
 

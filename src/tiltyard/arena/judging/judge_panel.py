@@ -12,11 +12,9 @@ from contextlib import ExitStack, asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from tiltyard.core.judging.match_battles import panel_name
-from tiltyard.core.judging.question import QuestionTexts, build_chat_prompt
-from tiltyard.core.judging.reconciliation import MatchResult, panel_result, reconcile
-from tiltyard.core.judging.rubric import Rubric
-from tiltyard.core.judging.stable_ids import stable_id
+from tiltyard.core.judging.matches import stable_id
+from tiltyard.core.judging.question import QuestionTexts, Rubric, build_chat_prompt
+from tiltyard.core.judging.reconciliation import MatchResult, panel_name, panel_result, reconcile
 from tiltyard.core.judging.verdict import QuestionState, Verdict
 from tiltyard.errors import BadOption
 from tiltyard.jobs import Shard

@@ -20,9 +20,9 @@ from tiltyard.arena.judging.judge_panel import (
     settle_dead_workers,
 )
 from tiltyard.client import AsyncClient
+from tiltyard.core.judging.matches import stable_id
 from tiltyard.core.judging.question import QuestionTexts
 from tiltyard.core.judging.reconciliation import MatchResult
-from tiltyard.core.judging.stable_ids import stable_id
 from tiltyard.core.judging.verdict import QuestionState, Verdict
 from tiltyard.errors import (
     BadOption,

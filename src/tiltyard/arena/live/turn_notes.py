@@ -9,7 +9,7 @@ from tiltyard.arena.live.identity_talk import EntrantNames, IdentityTalk
 from tiltyard.arena.live.live_records import StoredEntrant
 from tiltyard.arena.live.name_mask import NameMask
 from tiltyard.core.live.private_data import find_private_data
-from tiltyard.core.live.prompt_language import detect_language
+from tiltyard.core.live.prompt_texts import detect_language
 from tiltyard.settings.arena_settings import LiveIdentity
 
 __all__ = ["TurnFlags", "TurnNotes", "note_turn"]

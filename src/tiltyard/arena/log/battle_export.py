@@ -21,7 +21,7 @@ from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.core.battles import Kind
 from tiltyard.core.battles.battle import Battle
 from tiltyard.core.battles.outcome import SPELLED
-from tiltyard.core.live.free_prompts import free_prompt_name
+from tiltyard.core.live.prompt_texts import free_prompt_name
 from tiltyard.core.policy.state.policy import Lane
 from tiltyard.errors import BadOption
 from tiltyard.files.battle_stream import Container, stream_battles

@@ -10,8 +10,12 @@ from tiltyard.arena.content.arenas import Arena, read_log_head
 from tiltyard.arena.log.rosters import read_roster
 from tiltyard.arena.log.votes import limit_statement_time
 from tiltyard.arena.operators.voter_queries import LatestMatchups, read_latest_matchups
-from tiltyard.core.integrity.session_groups import SessionGroup, find_groups_in_step, find_groups_together
-from tiltyard.core.integrity.session_habits import find_habits
+from tiltyard.core.integrity.session_groups import (
+    SessionGroup,
+    find_groups_in_step,
+    find_groups_together,
+    find_habits,
+)
 from tiltyard.core.integrity.voter_tests import CountedOf, VoterSign, VoterTest, find_unlike_voters
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool

@@ -13,7 +13,7 @@ import numpy as np
 from tiltyard.arena.log.buckets import find_statement
 from tiltyard.arena.log.votes import WRITTEN_TALLY_COLUMNS, VoteTally
 from tiltyard.arena.operators.exclusions import VoteSelection
-from tiltyard.core.integrity.session_habits import ShownMatchups
+from tiltyard.core.integrity.session_groups import ShownMatchups
 from tiltyard.core.integrity.voter_tests import SessionVotes
 from tiltyard.core.policy.state.vote_marks import Unrated
 from tiltyard.core.ratings.scoring import Scoring

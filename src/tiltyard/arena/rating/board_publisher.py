@@ -12,11 +12,9 @@ from tiltyard.arena.boards.snapshots import Snapshot
 from tiltyard.arena.log.crowd_changes import OpenChange
 from tiltyard.arena.log.event_log import HUMAN, SOURCES
 from tiltyard.arena.rating.rater_progress import Connection, OpenAtPosition, RatedArena, read_open_at
-from tiltyard.core.board.arena_board import make_arena_board
-from tiltyard.core.board.batch_history import BatchHistory
-from tiltyard.core.board.crowd_changes import CrowdChange, hold_for_crowd
+from tiltyard.core.board.arena_board import CrowdChange, hold_for_crowd, make_arena_board, with_first_place
+from tiltyard.core.board.cross_check import BatchHistory
 from tiltyard.core.board.document import BoardDocument, BoardMethod, document_hash
-from tiltyard.core.board.first_place import with_first_place
 from tiltyard.core.integrity.vote_groups import VOTE_GROUPS
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.arena_fold import ArenaFold

@@ -10,7 +10,7 @@ import numpy as np
 from tiltyard.arena.log.event_log import HUMAN, SOURCES, LogKind
 from tiltyard.arena.log.log_columns import LogColumns
 from tiltyard.arena.log.rosters import Roster
-from tiltyard.core.board.batch_history import BatchHistory
+from tiltyard.core.board.cross_check import BatchHistory
 from tiltyard.core.policy.state.rating_fold import method_from_dict
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.errors import StoreFault

@@ -32,7 +32,7 @@ from tiltyard.core.board.voter_board import (
     board_agreement,
     own_board,
 )
-from tiltyard.core.live.free_prompts import free_prompt_name
+from tiltyard.core.live.prompt_texts import free_prompt_name
 from tiltyard.core.policy.state.vote_marks import Unrated
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool

@@ -13,8 +13,6 @@ import numpy.typing as npt
 from tiltyard.core.battles.battle import Battle
 from tiltyard.core.battles.cluster_keys import Keys, hash_texts
 
-__all__ = ["TAGS", "BattleBatch", "NameColumn", "to_batches"]
-
 Ints = npt.NDArray[np.integer[Any]]
 Floats = npt.NDArray[np.float64]
 Kinds = npt.NDArray[np.uint8]

@@ -12,8 +12,6 @@ from typing import Any
 from tiltyard.core.battles.outcome import Kind, Label, Outcome, kind_of, parse_label, parse_outcome
 from tiltyard.errors import BadBattle
 
-__all__ = ["JUDGMENT_WEIGHT", "MAX_WEIGHT", "TIE_PREF_TOLERANCE", "Battle", "pref_contradicts"]
-
 #: How far the preference of a tie may be from one half.
 TIE_PREF_TOLERANCE = 0.25
 

@@ -12,8 +12,6 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["MISSING_KEY", "Keys", "hash_buffer", "hash_texts", "mix_bits"]
-
 Keys = npt.NDArray[np.uint64]
 
 #: The key of a row without a prompt (or voter).

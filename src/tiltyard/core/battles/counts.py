@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 from tiltyard.compiled_kernels import Kernel, compile_kernel
 
-__all__ = ["CELL_SUM_COUNT", "Counts", "CountsBuilder"]
-
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.integer[Any]]

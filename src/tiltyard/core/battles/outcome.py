@@ -7,20 +7,6 @@ import re
 
 from tiltyard.errors import BadBattle
 
-__all__ = [
-    "DECISIVE",
-    "JUDGE_LABELS",
-    "KIND_COUNT",
-    "SPELLED",
-    "Kind",
-    "Label",
-    "Outcome",
-    "kind_of",
-    "parse_label",
-    "parse_outcome",
-    "reconcile_outcomes",
-]
-
 
 class Outcome(enum.StrEnum):
     """The result of a battle. Only ``model_a`` and ``model_b`` are decisive."""

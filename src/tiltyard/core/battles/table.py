@@ -1,4 +1,4 @@
-"""The table: battles as integer codes in log order, and the counts derived from them."""
+"""The table: battles as integer codes in log order, the counts derived from them, and which battles are there twice."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import numpy.typing as npt
 from tiltyard.compiled_kernels import choose_kernel
 from tiltyard.core.battles.batch import BattleBatch, NameColumn, to_batches
 from tiltyard.core.battles.battle import Battle
-from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys
+from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys, hash_texts, mix_bits
 from tiltyard.core.battles.counts import Counts, CountsBuilder
-from tiltyard.core.battles.repeated_battles import battle_keys, count_repeats
 from tiltyard.errors import CannotRate
-
-__all__ = ["CodedBattles", "GroupTableBuilder", "Table", "TableBuilder"]
 
 Ints = npt.NDArray[np.integer[Any]]
 Floats = npt.NDArray[np.float64]
+
 Tags = Mapping[str, frozenset[str]]
+#: The default of an optional column, if only some chunks have it.
+_ABSENT = {"prompt": MISSING_KEY, "voter": MISSING_KEY, "weight": 1.0, "pref": np.nan}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -263,10 +263,6 @@ def _code_type(models: int) -> type[np.integer[Any]]:
     return np.uint16 if models <= 1 << 16 else np.int32
 
 
-#: The default of an optional column, if only some chunks have it.
-_ABSENT = {"prompt": MISSING_KEY, "voter": MISSING_KEY, "weight": 1.0, "pref": np.nan}
-
-
 def _concatenated(runs: list[CodedBattles]) -> CodedBattles:
     columns: dict[str, npt.NDArray[Any]] = {}
     for name in CodedBattles.__slots__:
@@ -279,3 +275,42 @@ def _concatenated(runs: list[CodedBattles]) -> CodedBattles:
                 ]
             )
     return CodedBattles(**columns)
+
+
+def battle_keys(batch: BattleBatch) -> Keys | None:
+    """A key of each battle that names its prompt, and its voter or judge; equal keys are the same battle again.
+
+    Without a voter or judge two equal rows may well be two people who agree.
+    """
+    judge = batch.tags.get("judge_model")
+    if batch.prompt is None or (batch.voter is None and judge is None):
+        return None
+    known = np.zeros(len(batch), dtype=bool)
+    key = batch.prompt
+    for names in (batch.model_a, batch.model_b, batch.tags.get("dimension")):
+        if names is not None:
+            key = mix_bits(key) ^ _name_keys(names)
+    if batch.voter is not None:
+        known |= batch.voter != MISSING_KEY
+        key = mix_bits(key) ^ batch.voter
+    if judge is not None:
+        known |= np.array([name != "" for name in judge.values], dtype=bool)[judge.codes]
+        key = mix_bits(key) ^ _name_keys(judge)
+    key = mix_bits(key) ^ batch.kind.astype(np.uint64)
+    if batch.pref is not None:
+        key = mix_bits(key) ^ batch.pref.view(np.uint64)
+    known &= batch.prompt != MISSING_KEY
+    keys: Keys = mix_bits(key)[known]
+    return keys
+
+
+def count_repeats(keys: Sequence[Keys]) -> int:
+    """How many battles repeat an earlier one."""
+    if not keys:
+        return 0
+    ordered = np.sort(np.concatenate(keys))
+    return int(np.count_nonzero(ordered[1:] == ordered[:-1]))
+
+
+def _name_keys(names: NameColumn) -> Keys:
+    return hash_texts(names.values)[names.codes]

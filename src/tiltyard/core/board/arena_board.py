@@ -1,14 +1,15 @@
-"""The board of an arena: rows with badges, and whether the whole is official."""
+"""The board of an arena: rows with badges, whether the whole is official, and how many votes would change first place."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.core.board.cross_check import BatchRatings, CrossCheck, cross_check
+from tiltyard.core.board.cross_check import BatchRatings, CrossCheck, cross_check, votes_table
 from tiltyard.core.board.settled_order import (
     Claims,
     Scope,
@@ -17,29 +18,31 @@ from tiltyard.core.board.settled_order import (
     settled_orders,
     withdrawn_orders,
 )
+from tiltyard.core.policy.state.rating_fold import Rater
 from tiltyard.core.policy.state.standing import NEVER_ARRIVED_VOTES, Standing
-from tiltyard.core.policy.validity.badges import Badge, badge_of
 from tiltyard.core.policy.validity.consistency import consistency_scores
 from tiltyard.core.policy.validity.evaluation import EvaluationHistory
-from tiltyard.core.policy.validity.pair_floors import pair_coverage_score
-from tiltyard.core.policy.validity.prompt_coverage import ModelCoverage, band_top_coverage, coverage_of
-from tiltyard.core.policy.validity.publication import publication_rules
-from tiltyard.core.policy.validity.quality_floor import BothBadQuality, model_quality, quality_findings
-from tiltyard.core.policy.validity.recent_form import (
+from tiltyard.core.policy.validity.model_record import (
+    BothBadQuality,
     RecentForm,
     VoteRecord,
     average_score,
+    model_quality,
     prompt_result_spread,
+    quality_findings,
     recent_form,
     vote_record,
 )
+from tiltyard.core.policy.validity.pair_floors import pair_coverage_score
+from tiltyard.core.policy.validity.prompt_coverage import ModelCoverage, band_top_coverage, coverage_of
+from tiltyard.core.policy.validity.publication import Badge, badge_of, publication_rules
 from tiltyard.core.policy.validity.rules import Rule, float_or_none
 from tiltyard.core.policy.validity.serving_fairness import ServingFairness, measure_serving, serving_findings
-from tiltyard.core.ratings import Finding
+from tiltyard.core.ratings import BradleyTerry, Finding, newton
+from tiltyard.core.ratings.groups import comparable_groups
+from tiltyard.core.ratings.pairs import PairScores, score_pairs
 from tiltyard.core.ratings.sentences import first_of
 from tiltyard.errors import BadOption
-
-__all__ = ["ArenaBoard", "ArenaRow", "FirstPlaceMargin", "Order", "ShownOrder", "Status", "make_arena_board"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -50,6 +53,8 @@ Order = Literal["conservative", "bradley-terry"]
 #: What orders the board as it is shown: ``legacy-elo`` in the phases that keep the old ranking.
 ShownOrder = Literal["conservative", "bradley-terry", "legacy-elo"]
 Status = Literal["official", "calibrating"]
+#: More votes than this are not counted one by one.
+FIRST_PLACE_VOTE_LIMIT = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +220,7 @@ def make_arena_board(
         settled=None,
         first_place=None,
     )
-    claims = _claims(given, ranked)
+    claims = claims_of(ranked, settled, standing.votes, standing.models) if settled and given.seen else None
     board = _with_policy(board, given, ranked, claims) if given.seen else board
     return replace(board, rows=_rows(given, ranked, score, claims, official=board.status == "official"))
 
@@ -225,13 +230,6 @@ def _family_findings(models: int, planned: int | None) -> tuple[Finding, ...]:
     if planned is None or planned >= pairs:
         return ()
     return (Finding("family-outgrown", {"planned": planned, "pairs": pairs}),)
-
-
-def _claims(given: _Given, ranked: Ints) -> Claims | None:
-    """What may be claimed about the ranked models; ``None`` without batch ratings, or where the policy is not seen."""
-    if not given.settled or not given.seen:
-        return None
-    return claims_of(ranked, given.settled, given.standing.votes, given.standing.models)
 
 
 def _withdrawn(given: _Given) -> Finding | None:
@@ -281,7 +279,11 @@ def _with_policy(board: ArenaBoard, given: _Given, ranked: Ints, claims: Claims 
     rules, serving = publication_rules(standing), measure_serving(standing)
     check = None
     if given.batch is not None:
-        check = cross_check(standing, _as_shown(given.batch, board.order, ranked), ranked)
+        batch = given.batch
+        if board.order != "conservative":
+            # Evaluations keep the conservative order only: the one that is shown is compared with their ratings.
+            batch = replace(batch, evaluated=tuple(replace(one, order=ranked) for one in batch.evaluated))
+        check = cross_check(standing, batch, ranked)
     official = history.official and standing.n_enabled >= 2 and all(rule.holds for rule in rules)
     alarm = None if check is None else check.alarm
     withheld = _withheld(standing, ranked) if official else None
@@ -304,13 +306,6 @@ def _with_policy(board: ArenaBoard, given: _Given, ranked: Ints, claims: Claims 
         ),
         settled=None if claims is None else claims.sentence,
     )
-
-
-def _as_shown(batch: BatchRatings, order: ShownOrder, ranked: Ints) -> BatchRatings:
-    """Evaluations keep the conservative order only. If the board shows another, that one is compared with their ratings."""
-    if order == "conservative":
-        return batch
-    return replace(batch, evaluated=tuple(replace(one, order=ranked) for one in batch.evaluated))
 
 
 def _withheld(standing: Standing, ranked: Ints) -> Finding | None:
@@ -386,4 +381,102 @@ def _row_with_policy(row: ArenaRow, given: _Given, model: int, *, official: bool
         and row.rank is not None
         and card is not None
         and card.badge is not Badge.PROVISIONAL,
+    )
+
+
+def with_first_place(board: ArenaBoard, standing: Standing, rater: Rater, method: BradleyTerry) -> ArenaBoard:
+    """The board with the number of votes that would change its first place, where it has two ranked models.
+
+    Each vote is one more win of the second model over the first, counted by what orders the board. Who wants to change
+    the order needs about so many votes that count.
+    """
+    first_two = [row.model for row in board.rows if row.rank in (1, 2)]
+    if len(first_two) < 2:
+        return board
+    first, second = first_two
+    ahead, behind = standing.models.index(first), standing.models.index(second)
+    if board.order == "bradley-terry":
+        votes = _by_bradley_terry(standing, method, ahead, behind)
+    else:
+        votes = rater.votes_to_pass(
+            behind, ahead, elo=board.order == "legacy-elo", limit=FIRST_PLACE_VOTE_LIMIT
+        )
+    return replace(board, first_place=FirstPlaceMargin(first, second, votes, FIRST_PLACE_VOTE_LIMIT))
+
+
+def _by_bradley_terry(standing: Standing, method: BradleyTerry, ahead: int, behind: int) -> int | None:
+    """The fewest votes after which a fit of all votes at once puts the second model first, by bisection."""
+    table = method.limited(votes_table(standing)).table
+    names = table.models
+    pairs = score_pairs(table.counts, len(names), method.scoring())
+    members = np.flatnonzero(comparable_groups(pairs, prior=False) == 0)
+    first, second = (
+        int(np.searchsorted(members, names.index(standing.models[model]))) for model in (ahead, behind)
+    )
+    among = pairs.among(members)
+
+    def passes(votes: int) -> bool:
+        theta = newton.fit_pairs(_with_wins(among, second, first, votes), bread=False).theta
+        return bool(theta[second] > theta[first])
+
+    high = 1
+    while not passes(high):
+        if high == FIRST_PLACE_VOTE_LIMIT:
+            return None
+        high = min(2 * high, FIRST_PLACE_VOTE_LIMIT)
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if passes(middle) else (middle, high)
+    return high
+
+
+def _with_wins(pairs: PairScores, winner: int, loser: int, votes: int) -> PairScores:
+    """The same with more wins of one model over another."""
+    i, j = min(winner, loser), max(winner, loser)
+    won = float(votes) if winner == i else 0.0
+    found = np.flatnonzero((pairs.i == i) & (pairs.j == j))
+    if not len(found):
+        pairs = _with_pair(pairs, i, j)
+        found = np.flatnonzero((pairs.i == i) & (pairs.j == j))
+    weight, score = pairs.weight.copy(), pairs.score.copy()
+    weight[found] += votes
+    score[found] += won
+    return replace(pairs, weight=weight, score=score)
+
+
+def _with_pair(pairs: PairScores, i: int, j: int) -> PairScores:
+    """The same with a pair that has not met, in its place."""
+    at = int(np.searchsorted(pairs.i * pairs.n_models + pairs.j, i * pairs.n_models + j))
+
+    return PairScores(
+        pairs.n_models,
+        np.insert(pairs.i, at, i),
+        np.insert(pairs.j, at, j),
+        *(np.insert(values, at, 0.0) for values in (pairs.weight, pairs.score, pairs.tie)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CrowdChange:
+    """A change that no operator has explained yet: of a model, in a group of votes (`VOTE_GROUPS`)."""
+
+    model: str
+    group: str
+
+
+def hold_for_crowd(board: ArenaBoard, changes: Sequence[CrowdChange]) -> ArenaBoard:
+    """The board with these changes stated, and not official while there are any."""
+    if not changes or board.status is None:
+        return board
+    said = [{"case": change.group, "model": change.model} for change in changes]
+    found = [Finding("crowd-changed", first_of("changes", said))]
+    if board.status == "official":
+        found.insert(0, Finding("official-held", {"case": "crowd"}))
+    return replace(
+        board,
+        status="calibrating",
+        official_since=None,
+        rows=tuple(replace(row, official=False) for row in board.rows),
+        findings=(*found, *board.findings),
     )

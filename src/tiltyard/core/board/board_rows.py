@@ -1,17 +1,43 @@
-"""Rows of a board, best first."""
+"""Boards of `rate`: rows best first, a row for a model that a judge placed among them, and the group that was rated."""
 
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tiltyard.core.board.baseline_win_rates import BASELINE_COLUMNS, BaselineWinRates
+from tiltyard.core.battles import Table
+from tiltyard.core.board.win_rates import BASELINE_COLUMNS, BaselineWinRates, scoring_of
 from tiltyard.core.ratings import Finding, RatingMethod, Ratings
-from tiltyard.core.ratings.judge_placement import PlacementLabel
-from tiltyard.core.ratings.ranks import Ranks
+from tiltyard.core.ratings.fit_check import FitCheck, Prediction
+from tiltyard.core.ratings.judge_placement import JudgePlacement, PlacementLabel
+from tiltyard.core.ratings.pairs import count_records
+from tiltyard.core.ratings.ranks import Flip, Ranks
+from tiltyard.core.ratings.scoring import Scoring
 
-__all__ = ["Board", "Row", "make_board"]
+#: The columns of a board as `Ratings.to_columns` and the artifacts name them, and the field of each.
+_COLUMNS = {
+    "rank": "rank",
+    "model": "model",
+    "rating": "rating",
+    "ci_low": "low",
+    "ci_high": "high",
+    "rank_low": "rank_low",
+    "rank_high": "rank_high",
+    "tier": "tier",
+    "group": "group",
+    "rd": "rd",
+    "placed": "placed",
+    "battles": "battles",
+    "wins": "wins",
+    "losses": "losses",
+    "ties": "ties",
+    "both_bad": "both_bad",
+}
+#: Of a win rate: what a board has already, and words.
+_NOT_SHOWN = ("model", "notes")
+_OPTIONAL = ("ci_low", "ci_high", "rank_low", "rank_high", "tier", "rd", "placed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,30 +120,6 @@ class Board:
         }
 
 
-#: The columns of a board as `Ratings.to_columns` and the artifacts name them, and the field of each.
-_COLUMNS = {
-    "rank": "rank",
-    "model": "model",
-    "rating": "rating",
-    "ci_low": "low",
-    "ci_high": "high",
-    "rank_low": "rank_low",
-    "rank_high": "rank_high",
-    "tier": "tier",
-    "group": "group",
-    "rd": "rd",
-    "placed": "placed",
-    "battles": "battles",
-    "wins": "wins",
-    "losses": "losses",
-    "ties": "ties",
-    "both_bad": "both_bad",
-}
-#: Of a win rate: what a board has already, and words.
-_NOT_SHOWN = ("model", "notes")
-_OPTIONAL = ("ci_low", "ci_high", "rank_low", "rank_high", "tier", "rd", "placed")
-
-
 def parameters_of(method: RatingMethod) -> dict[str, object]:
     return {field.name: getattr(method, field.name) for field in dataclasses.fields(method)}  # type: ignore[arg-type]
 
@@ -167,3 +169,78 @@ def make_board(ratings: Ratings, ranks: Ranks | None, *, findings: tuple[Finding
 
 def _number(value: float) -> float | None:
     return None if value != value else float(value)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlacedModel:
+    """A placement, the human battles that it is made among, and the judge's."""
+
+    placement: JudgePlacement
+    human: Table
+    judged: Table
+
+
+def placed_board(board: Board, placed: PlacedModel) -> Board:
+    """The human board with the placed model's row where its rating belongs; all other rows stay as they are."""
+    model = placed.placement.model
+    others = [row for row in board.rows if row.model != model]
+    own = _placed_row(placed, scoring_of(board.method))
+    at = next((k for k, row in enumerate(others) if _follows(row, own)), len(others))
+    return replace(
+        board,
+        rows=(*others[:at], own, *others[at:]),
+        n_battles=board.n_battles + own.battles + own.unrated,
+        findings=(*board.findings, *placed.placement.findings),
+    )
+
+
+def _follows(row: Row, own: Row) -> bool:
+    """Whether a row of the human board stands below the placed model's."""
+    if own.rating is None or row.rating is None or row.group != own.group:
+        return own.group is not None and (row.group is None or row.group > own.group)
+    return row.rating < own.rating
+
+
+def _placed_row(placed: PlacedModel, scoring: Scoring) -> Row:
+    found, judged = placed.placement, placed.judged
+    k = judged.models.index(found.model)
+    record = count_records(judged.counts, len(judged.models), scoring)
+    rated = found.group >= 0
+    return Row(
+        rank=found.rank,
+        model=found.model,
+        rating=_number(found.rating),
+        low=_number(found.low),
+        high=_number(found.high),
+        rank_low=found.rank_low,
+        rank_high=found.rank_high,
+        tier=None,
+        group=found.group if rated else None,
+        wins=int(record.wins[k]),
+        losses=int(record.losses[k]),
+        ties=int(record.ties[k]),
+        both_bad=int(record.both_bad[k]),
+        battles=int(record.battles[k]),
+        unrated=int(record.unrated[k]),
+        placed=found.label if rated else None,
+    )
+
+
+@dataclass(frozen=True)
+class RatedGroup:
+    """One group of battles (``name`` is ``None`` for all of them), rated and checked."""
+
+    name: str | None
+    table: Table
+    ratings: Ratings
+    ranks: Ranks | None
+    board: Board
+    fit: FitCheck | None = None
+    flip: Flip | None = None
+    #: The same ratings with bootstrap replicates, where they were asked for.
+    bootstrap: Ratings | None = None
+    prediction: Prediction | None = None
+    #: Elo ratings under several values of K, by K.
+    sweep: Mapping[float, Ratings] = field(default_factory=dict)
+    #: The model that a judge placed: the ratings are of the others, by people; the board has both.
+    placed: PlacedModel | None = None

@@ -7,7 +7,7 @@ one of them is wrong.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -15,27 +15,15 @@ import numpy as np
 import numpy.typing as npt
 
 from tiltyard.core.battles import Table
-from tiltyard.core.board.arena_advice import with_arena_advice
 from tiltyard.core.policy.state.standing import Standing
+from tiltyard.core.policy.validity.evaluation import EvaluationHistory
 from tiltyard.core.policy.validity.rules import float_or_none
-from tiltyard.core.ratings import BradleyTerry, Finding, Interval
-from tiltyard.core.ratings.findings import MIN_DOF
+from tiltyard.core.ratings import BradleyTerry, Interval
+from tiltyard.core.ratings.findings import MIN_DOF, Finding
 from tiltyard.core.ratings.ranks import rank_models, tiers_of
+from tiltyard.core.ratings.result import Uncertainty
 from tiltyard.core.ratings.sentences import first_of
-from tiltyard.core.ratings.uncertainty import Uncertainty
 from tiltyard.errors import BadOption
-
-__all__ = [
-    "ALARM_EVALUATION_COUNT",
-    "BatchRatings",
-    "CrossCheck",
-    "CrossCheckRow",
-    "Disagreement",
-    "EvaluatedOrder",
-    "batch_ratings",
-    "cross_check",
-    "votes_table",
-]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -84,6 +72,86 @@ class EvaluatedOrder:
 
     order: Ints
     batch: BatchRatings
+
+
+def batch_ratings(
+    standing: Standing, method: BradleyTerry | None = None, *, votes: int | None = None
+) -> BatchRatings:
+    """Fit the first ``votes`` of a standing at once, or all, those of retired models too.
+
+    The default method clusters its intervals by prompt, and by voter where voters are known.
+    """
+    method = BradleyTerry() if method is None else method
+    m = len(standing.models)
+    if not m:
+        return BatchRatings(
+            method, np.empty(0), np.empty(0, np.int64), None, np.empty((0, 0), bool), np.empty((0, 0)), ()
+        )
+    table = votes_table(standing, votes)
+    ratings = method(table)
+    place = _places(standing.models)
+    ranks = rank_models(ratings, level=method.level)
+    square = np.ix_(place, place)
+    return BatchRatings(
+        method=method,
+        rating=ratings.rating[place],
+        group=ratings.group[place],
+        interval=None
+        if (found := ratings.interval) is None
+        else replace(found, low=found.low[place], high=found.high[place]),
+        above=np.zeros((m, m), dtype=bool) if ranks is None else ranks.above[square],
+        confidence=np.full((m, m), np.nan) if ranks is None else ranks.confidence[square],
+        # Without votes there is nothing to say of prompts and voters.
+        findings=tuple(map(with_arena_advice, ratings.findings)) if len(table.log()) else (),
+        uncertainty=_permuted(ratings.uncertainty, place),
+        these_prompts=_permuted(ratings.these_prompts, place),
+        votes=len(table.log()),
+        voters_lacking="voter" in table.keyed and any(one.name == "few-voters" for one in ratings.findings),
+        prompts_lacking=ratings.interval is None or "prompt" not in ratings.interval.clusters,
+    )
+
+
+def votes_table(standing: Standing, votes: int | None = None) -> Table:
+    """The first votes of a standing as battles in log order, or all of them."""
+    if standing.vote_log is None:
+        raise BadOption("this standing has forgotten its votes; batch ratings need one that keeps them")
+    return standing.vote_log.table(standing.models, standing.compared_prompts, votes)
+
+
+def _places(names: tuple[str, ...]) -> Ints:
+    """Where each code's name stands among the sorted names."""
+    place = {name: k for k, name in enumerate(sorted(names))}
+    return np.array([place[name] for name in names], dtype=np.int64)
+
+
+def _permuted(uncertainty: Uncertainty | None, place: Ints) -> Uncertainty | None:
+    if uncertainty is None:
+        return None
+    square = np.ix_(place, place)
+    return Uncertainty(tuple(one[square] for one in uncertainty.covariances), uncertainty.dof[place])
+
+
+class BatchHistory:
+    """Remembers the last fits of one standing. What it returns does not depend on what it remembers."""
+
+    def __init__(self) -> None:
+        #: By votes and models.
+        self._kept: dict[tuple[int, int], BatchRatings] = {}
+
+    def ratings(self, standing: Standing, history: EvaluationHistory) -> BatchRatings:
+        """Batch ratings of all votes, with those of the last evaluations."""
+        recent = history.evaluations[-ALARM_EVALUATION_COUNT:]
+        fits = {
+            (votes, len(standing.models)): self._fit(standing, votes)
+            for votes in (*(one.votes for one in recent), standing.votes)
+        }
+        self._kept = fits
+        evaluated = [EvaluatedOrder(one.order, fits[one.votes, len(standing.models)]) for one in recent]
+        return replace(fits[standing.votes, len(standing.models)], evaluated=tuple(evaluated))
+
+    def _fit(self, standing: Standing, votes: int) -> BatchRatings:
+        kept = self._kept.get((votes, len(standing.models)))
+        return batch_ratings(standing, votes=votes) if kept is None else kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,48 +212,6 @@ class CrossCheck:
         return Finding("orders-disagree", first_of("pairs", pairs))
 
 
-def batch_ratings(
-    standing: Standing, method: BradleyTerry | None = None, *, votes: int | None = None
-) -> BatchRatings:
-    """Fit the first ``votes`` of a standing at once, or all, those of retired models too.
-
-    The default method clusters its intervals by prompt, and by voter where voters are known.
-    """
-    method = BradleyTerry() if method is None else method
-    m = len(standing.models)
-    if not m:
-        return BatchRatings(
-            method, np.empty(0), np.empty(0, np.int64), None, np.empty((0, 0), bool), np.empty((0, 0)), ()
-        )
-    table = votes_table(standing, votes)
-    ratings = method(table)
-    place = _places(standing.models)
-    ranks = rank_models(ratings, level=method.level)
-    square = np.ix_(place, place)
-    return BatchRatings(
-        method=method,
-        rating=ratings.rating[place],
-        group=ratings.group[place],
-        interval=None if ratings.interval is None else _by_code(ratings.interval, place),
-        above=np.zeros((m, m), dtype=bool) if ranks is None else ranks.above[square],
-        confidence=np.full((m, m), np.nan) if ranks is None else ranks.confidence[square],
-        # Without votes there is nothing to say of prompts and voters.
-        findings=tuple(map(with_arena_advice, ratings.findings)) if len(table.log()) else (),
-        uncertainty=_permuted(ratings.uncertainty, place),
-        these_prompts=_permuted(ratings.these_prompts, place),
-        votes=len(table.log()),
-        voters_lacking="voter" in table.keyed and any(one.name == "few-voters" for one in ratings.findings),
-        prompts_lacking=ratings.interval is None or "prompt" not in ratings.interval.clusters,
-    )
-
-
-def votes_table(standing: Standing, votes: int | None = None) -> Table:
-    """The first votes of a standing as battles in log order, or all of them."""
-    if standing.vote_log is None:
-        raise BadOption("this standing has forgotten its votes; batch ratings need one that keeps them")
-    return standing.vote_log.table(standing.models, standing.compared_prompts, votes)
-
-
 def cross_check(
     standing: Standing,
     batch: BatchRatings,
@@ -208,23 +234,6 @@ def cross_check(
         disagreements=_disagreements(standing.models, batch, _ruled_out(batch, order, rows)),
         findings=batch.findings,
     )
-
-
-def _places(names: tuple[str, ...]) -> Ints:
-    """Where each code's name stands among the sorted names."""
-    place = {name: k for k, name in enumerate(sorted(names))}
-    return np.array([place[name] for name in names], dtype=np.int64)
-
-
-def _permuted(uncertainty: Uncertainty | None, place: Ints) -> Uncertainty | None:
-    if uncertainty is None:
-        return None
-    square = np.ix_(place, place)
-    return Uncertainty(tuple(one[square] for one in uncertainty.covariances), uncertainty.dof[place])
-
-
-def _by_code(interval: Interval, place: Ints) -> Interval:
-    return replace(interval, low=interval.low[place], high=interval.high[place])
 
 
 def _rows(names: tuple[str, ...], batch: BatchRatings, order: Ints) -> tuple[CrossCheckRow, ...]:
@@ -294,3 +303,35 @@ def _disagreements(names: tuple[str, ...], batch: BatchRatings, ruled_out: Bools
         for above, below in np.argwhere(wrong).tolist()
     ]
     return tuple(sorted(pairs, key=lambda pair: -pair.gap))
+
+
+def _(text: str) -> str:
+    """Mark a text for the catalogue."""
+    return text
+
+
+#: Advice instead of that of the command line, by the name of the finding, or name and case.
+ARENA_ADVICE: Mapping[str, str] = {
+    "one-sided": _("More votes between them are needed before they can be compared."),
+    "only-loses": _(
+        "None of its orders can be settled before it wins or ties a vote: its range of ranks stays wide, whatever its record."
+    ),
+    "only-wins": _(
+        "None of its orders can be settled before it loses or ties a vote: its range of ranks stays wide, whatever its record."
+    ),
+    "poor-fit": _("Compare the win rates of pairs with the ratings, and look at boards of one category."),
+    "weight-limited/prompt": _("So no single prompt decides these ratings."),
+    "weight-limited/voter": _("So no single voter decides these ratings."),
+}
+
+
+def arena_advice(finding: Finding) -> str | None:
+    """The advice for readers of an arena; ``None`` if it is the same for all."""
+    case = finding.values.get("case")
+    return ARENA_ADVICE.get(finding.name if case is None else f"{finding.name}/{case}")
+
+
+def with_arena_advice(finding: Finding) -> Finding:
+    """The finding with what readers of an arena can do about it."""
+    advice = arena_advice(finding)
+    return finding if advice is None else replace(finding, advice=advice)

@@ -1,42 +1,45 @@
-"""A published board as one typed value: what a snapshot keeps, what the API sends, what a hash is taken of.
+"""Published boards as typed values: what a snapshot keeps, what the API sends, what a hash is taken of.
 
-Everything that the board shows is in it, with the place in the log that it was made from and the
-parameters that made it; so anybody who has the log can make it again and compare the bytes.
+Everything that a board shows is in its document, with the place in the log that it was made from and the parameters that
+made it; so anybody who has the log can make it again and compare the bytes. Numbers are rounded: batch fits call the
+processor's linear algebra, whose last bits differ between machines, by about 10⁻¹² where it was measured. Seven digits
+are more than any vote supports, and far coarser than that.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from enum import Enum
+from typing import Any, Literal, TypeVar
 
-from tiltyard.core.board.arena_board import ArenaBoard, ArenaRow, Order
+from tiltyard.core.board.arena_board import ArenaBoard, ArenaRow, FirstPlaceMargin, Order, ShownOrder
+from tiltyard.core.board.cross_check import CrossCheck
 from tiltyard.core.board.plain_values import from_plain, to_plain
-from tiltyard.core.board.published_numbers import with_published_numbers
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.rating_fold import RaterSettings, method_from_dict, method_to_dict
 from tiltyard.core.policy.validity.rules import float_or_none
-from tiltyard.core.policy.validity.serving_fairness import ServingFairness
-from tiltyard.core.ratings import BradleyTerry
+from tiltyard.core.ratings import BradleyTerry, Finding
 from tiltyard.errors import BadOption, InputError
-
-__all__ = [
-    "FORMAT",
-    "BoardDocument",
-    "BoardMethod",
-    "batch_from_dict",
-    "batch_to_dict",
-    "canonical_json",
-    "document_hash",
-    "parsed_object",
-    "row_to_dict",
-]
 
 #: What a reader finds in ``format``; raised when a field changes its meaning.
 FORMAT = "tiltyard-board/1"
+FILTERED_FORMAT = "tiltyard-filtered-board/2"
+#: What becomes of votes that the official board leaves out: excluded ones are counted, or all: also those that are not blind,
+#: came before a look at both responses, or wait.
+LeftOutVotes = Literal["left-out", "counted", "all"]
+#: Of a live arena: with or without battles in which a prompt asks who answers, or an answer says it.
+IdentityFilter = Literal["with", "without"]
+#: All votes, or only those on matchups of the exploration lane, whose pairs are chosen at random.
+LaneFilter = Literal["all", "exploration"]
+T = TypeVar("T")
+_KEPT_DIGITS = 7
+#: Ratings, and numbers that may be counts, keep these decimals all the same.
+_LEAST_DECIMALS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +159,13 @@ class BoardDocument(ArenaBoard):
             "at": self.at_text,
             "method": to_plain(self.method.to_dict()),
             "rows": [row_to_dict(row) for row in self.rows],
-            "serving": None if self.serving is None else _serving(self.serving),
+            "serving": None
+            if self.serving is None
+            else {
+                **to_plain(self.serving),
+                "deviation": float_or_none(self.serving.deviation),
+                "within": self.serving.within,
+            },
         }
 
     def to_json(self) -> bytes:
@@ -182,6 +191,93 @@ def _parts(board: ArenaBoard) -> dict[str, Any]:
     return {part.name: getattr(board, part.name) for part in fields(ArenaBoard)}
 
 
+def row_to_dict(row: ArenaRow) -> dict[str, object]:
+    """One row as plain values, with what is computed from its record."""
+    record = {"votes": row.votes, "rated": row.record.rated, "win_rate": row.record.win_rate}
+    plain = to_plain(row)
+    return {**plain, "votes": row.votes, "record": {**plain["record"], **record}}
+
+
+def batch_to_dict(method: BradleyTerry) -> dict[str, object]:
+    """A batch method by name, with its parameters."""
+    return {"name": method.name, **asdict(method)}
+
+
+def batch_from_dict(said: Mapping[str, Any]) -> BradleyTerry:
+    """The method of `batch_to_dict`; what is not named has its default."""
+    return BradleyTerry(**{name: value for name, value in said.items() if name != "name"})
+
+
+@dataclass(frozen=True, slots=True)
+class PromptFilter:
+    """Which prompts: those of a category, of a language, or of any; whether talk about who answers is left out; which lane."""
+
+    category: str | None
+    language: str | None
+    identity: IdentityFilter = "with"
+    lane: LaneFilter = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """What a filtered board says in plain values."""
+
+    arena: str
+    source: str
+    #: The published board whose votes were counted.
+    snapshot: str
+    position: int
+    generation: int
+    filter: PromptFilter
+    #: Votes that the operator excluded, or all that the official board leaves out.
+    excluded: LeftOutVotes
+    #: How many prompts of this filter had responses, and how many votes they have.
+    prompts: int
+    votes: int
+    order: ShownOrder
+    phase: int
+    #: What is settled about the order, as one sentence; ``None`` in phase 1.
+    settled: Finding | None
+    #: How many votes would change first place; ``None`` with fewer than two ranked models.
+    first_place: FirstPlaceMargin | None
+    cross_check: CrossCheck | None
+    rows: tuple[ArenaRow, ...]
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FilteredBoard(_Counted):
+    """A board of some of the votes behind a published board."""
+
+    method: BoardMethod
+
+    @classmethod
+    def from_json(cls, written: str | bytes) -> FilteredBoard:
+        """Read a document; `InputError` if it is none."""
+        said: Mapping[str, Any] = parsed_object(written, FILTERED_FORMAT)
+        try:
+            method = BoardMethod.from_dict(said["method"])
+        except (KeyError, TypeError, AttributeError) as error:
+            raise InputError(f"a filtered board's document cannot be read: {error!r}") from None
+        counted = from_plain(_Counted, said)
+        shown = {part.name: getattr(counted, part.name) for part in fields(_Counted)}
+        return cls(**shown, method=method)
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values for JSON."""
+        counted = {part.name: to_plain(getattr(self, part.name)) for part in fields(_Counted)}
+        return {
+            **counted,
+            "format": FILTERED_FORMAT,
+            "rows": [row_to_dict(row) for row in self.rows],
+            "method": to_plain(self.method.to_dict()),
+        }
+
+    def to_json(self) -> bytes:
+        """The bytes that are sent and hashed."""
+        return canonical_json(self.to_dict())
+
+
 def canonical_json(document: Mapping[str, object]) -> bytes:
     """The one way to write a document: sorted keys, no spaces, UTF-8, shortest numbers, no NaN."""
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
@@ -205,23 +301,28 @@ def parsed_object(written: str | bytes, expected: str) -> dict[str, Any]:
     return said
 
 
-def row_to_dict(row: ArenaRow) -> dict[str, object]:
-    """One row as plain values, with what is computed from its record."""
-    record = {"votes": row.votes, "rated": row.record.rated, "win_rate": row.record.win_rate}
-    plain = to_plain(row)
-    return {**plain, "votes": row.votes, "record": {**plain["record"], **record}}
+def published_number(value: float) -> float:
+    """A number with seven digits, and at least six decimals."""
+    # Adding 0.0 turns a negative zero into an ordinary one.
+    if value == 0 or not math.isfinite(value):
+        return value + 0.0
+    decimals = _KEPT_DIGITS - 1 - math.floor(math.log10(abs(value)))
+    return round(value, max(decimals, _LEAST_DECIMALS))
 
 
-def batch_to_dict(method: BradleyTerry) -> dict[str, object]:
-    """A batch method by name, with its parameters."""
-    return {"name": method.name, **asdict(method)}
+def with_published_numbers(record: T) -> T:
+    """A frozen record with every number in it as it is published."""
+    rounded: T = _rounded(record)
+    return rounded
 
 
-def batch_from_dict(said: Mapping[str, Any]) -> BradleyTerry:
-    """The method of `batch_to_dict`; what is not named has its default."""
-    return BradleyTerry(**{name: value for name, value in said.items() if name != "name"})
-
-
-def _serving(serving: ServingFairness) -> dict[str, object]:
-    deviation = float_or_none(serving.deviation)
-    return {**to_plain(serving), "deviation": deviation, "within": serving.within}
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return published_number(value)
+    if value is None or isinstance(value, str | int | Enum):
+        return value
+    if isinstance(value, Mapping):
+        return {name: _rounded(part) for name, part in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        return type(value)(*[_rounded(getattr(value, part.name)) for part in fields(value)])
+    return tuple(_rounded(part) for part in value)

@@ -18,8 +18,6 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get
 from tiltyard.core.policy.validity.rules import float_or_none
 from tiltyard.errors import InputError
 
-__all__ = ["from_plain", "to_plain"]
-
 T = TypeVar("T")
 Reader = Callable[[Any], Any]
 

@@ -18,8 +18,8 @@ from tiltyard.core.board.cross_check import BatchRatings
 from tiltyard.core.policy.state.standing import NEVER_ARRIVED_VOTES, Standing
 from tiltyard.core.ratings.findings import MIN_DOF, Finding
 from tiltyard.core.ratings.ranks import close_order, tier_numbers
+from tiltyard.core.ratings.result import Uncertainty
 from tiltyard.core.ratings.sentences import first_of
-from tiltyard.core.ratings.uncertainty import Uncertainty
 from tiltyard.core.ratings.variance import ZERO_VARIANCE_TOLERANCE
 from tiltyard.errors import BadOption
 

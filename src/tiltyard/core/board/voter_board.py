@@ -14,16 +14,6 @@ from tiltyard.core.ratings import BradleyTerry
 from tiltyard.core.ratings.findings import MIN_BATTLES
 from tiltyard.core.ratings.ranks import rank_models
 
-__all__ = [
-    "OWN_METHOD",
-    "BoardAgreement",
-    "VoteCount",
-    "agrees_with_order",
-    "board_agreement",
-    "named_votes",
-    "own_board",
-]
-
 #: A weak prior: one voter's few votes are mostly one-sided, and without it most models would have no rating.
 OWN_METHOD = BradleyTerry(prior_sd=200.0)
 

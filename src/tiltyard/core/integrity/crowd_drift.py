@@ -27,11 +27,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.core.integrity.recent_table import RecentTable
+from tiltyard.core.integrity.vote_groups import RecentTable
 from tiltyard.core.ratings.newton import fit_pairs
 from tiltyard.core.ratings.pairs import pairs_from_points
-
-__all__ = ["CrowdDrift", "DriftSettings", "DriftSign", "WatchedVotes"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -20,15 +20,6 @@ from tiltyard.core.ratings.index_sums import sum_by_index
 from tiltyard.core.ratings.newton import expected_score, fit_pairs
 from tiltyard.core.ratings.pairs import pairs_by_sorting, tie_share
 
-__all__ = [
-    "CountedOf",
-    "SessionVotes",
-    "VoterSign",
-    "VoterTest",
-    "find_unlike_voters",
-    "outcome_probabilities",
-]
-
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

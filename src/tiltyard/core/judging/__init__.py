@@ -6,15 +6,15 @@ providers, their costs and the cache of replies are handled elsewhere.
 """
 
 from tiltyard.core.judging.judged_question import JudgedQuestion, match_id_of, reparse
-from tiltyard.core.judging.match_battles import (
-    DimensionTally,
-    JudgedMatch,
-    MatchTally,
-    build_match_battles,
-    panel_name,
+from tiltyard.core.judging.matches import (
+    Match,
+    MatchList,
+    Prompt,
+    all_pairs,
+    pilot_subset,
+    sample_pairs,
+    spread_order,
 )
-from tiltyard.core.judging.matches import Match, MatchList, Prompt, all_pairs, pilot_subset
-from tiltyard.core.judging.pair_spread import sample_pairs, spread_order
 from tiltyard.core.judging.question import (
     TOOL_NAME,
     VERDICT_SCHEMA,
@@ -22,11 +22,21 @@ from tiltyard.core.judging.question import (
     Question,
     QuestionPurpose,
     QuestionTexts,
+    Rubric,
     build_chat_prompt,
+    parse_rubric,
     question_nonce,
 )
-from tiltyard.core.judging.reconciliation import MatchResult, panel_result, reconcile
-from tiltyard.core.judging.rubric import Rubric, parse_rubric
+from tiltyard.core.judging.reconciliation import (
+    DimensionTally,
+    JudgedMatch,
+    MatchResult,
+    MatchTally,
+    build_match_battles,
+    panel_name,
+    panel_result,
+    reconcile,
+)
 from tiltyard.core.judging.verdict import (
     PARSER_VERSION,
     ParsedReply,

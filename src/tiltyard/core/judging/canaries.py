@@ -6,11 +6,8 @@ import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tiltyard.core.judging.matches import Match
+from tiltyard.core.judging.matches import Match, stable_id
 from tiltyard.core.judging.question import Question, QuestionPurpose, QuestionTexts
-from tiltyard.core.judging.stable_ids import stable_id
-
-__all__ = ["CheckCounts", "check_questions", "match_questions", "question_texts"]
 
 #: A response this short is neither truncated nor shuffled.
 _MIN_RESPONSE_CHARACTERS = 40

@@ -21,8 +21,6 @@ from tiltyard.core.judging.verdict import (
 )
 from tiltyard.errors import UnreadableFile
 
-__all__ = ["SCHEMA_VERSION", "JudgedQuestion", "match_id_of", "reparse"]
-
 #: Version of the row format; a reader of version N can read all earlier versions.
 SCHEMA_VERSION = 1
 

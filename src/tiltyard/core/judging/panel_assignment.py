@@ -13,18 +13,8 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.core.judging.pair_spread import spread_order
-from tiltyard.core.judging.stable_ids import stable_id
+from tiltyard.core.judging.matches import spread_order, stable_id
 from tiltyard.errors import BadOption
-
-__all__ = [
-    "PANEL_ITEM_LIMIT",
-    "PANEL_RATER_LIMIT",
-    "PanelItem",
-    "PanelTask",
-    "assign_items",
-    "list_panel_items",
-]
 
 Ints = npt.NDArray[np.int64]
 
@@ -97,7 +87,8 @@ def assign_items(items: Sequence[PanelItem], raters: int, overlap: int, seed: in
     places = [0] * raters
     assigned = []
     for key, item, rater in sorted(tasks):
-        assigned.append(PanelTask(item, rater, places[rater], _coin([key, "side"])))
+        swapped = int(stable_id([key, "side"])[:8], 16) % 2 == 1
+        assigned.append(PanelTask(item, rater, places[rater], swapped))
         places[rater] += 1
     return assigned
 
@@ -124,10 +115,6 @@ def _fewest_shared(together: Ints, near: list[int]) -> Ints:
     """For each rater that may come first: the fewest items that it has shared with another one of them."""
     shared = together[np.ix_(near, near)] + np.diag(np.full(len(near), np.iinfo(np.int32).max))
     return np.asarray(shared.min(axis=1), dtype=np.int64)
-
-
-def _coin(parts: list[str]) -> bool:
-    return int(stable_id(parts)[:8], 16) % 2 == 1
 
 
 def _check(items: int, raters: int, overlap: int) -> None:

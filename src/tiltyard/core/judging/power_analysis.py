@@ -17,15 +17,6 @@ from scipy.special import expit, gammaln, stdtrit
 
 from tiltyard.errors import BadOption, CannotRate
 
-__all__ = [
-    "ExpectedPrecision",
-    "PowerAssumptions",
-    "covariance",
-    "detectable_difference",
-    "expected_precision",
-    "scale_pilot_width",
-]
-
 Floats = npt.NDArray[np.float64]
 
 #: Rating points per logit.

@@ -14,8 +14,6 @@ from tiltyard.core.judging.question import QuestionPurpose
 from tiltyard.core.judging.reconciliation import MatchResult, reconcile
 from tiltyard.core.judging.verdict import VerdictStep
 
-__all__ = ["VerdictGroup", "group_verdicts"]
-
 _STEPS = tuple(VerdictStep)
 
 

@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator
 from types import MappingProxyType
 from typing import Literal
 
-__all__ = ["PrivateDataKind", "find_private_data"]
-
 PrivateDataKind = Literal["e-mail", "phone", "card", "key", "iban", "ip-address"]
 
 _LOCAL_CHARACTERS = 64

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["BlockSplitter", "TextBlock"]
-
 _INDENT_COLUMNS = 3
 _CODE_INDENT_COLUMNS = 4
 _TAB_COLUMNS = 4

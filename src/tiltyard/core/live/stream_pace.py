@@ -12,8 +12,6 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
-__all__ = ["Pace", "PaceState", "SideProgress", "advance"]
-
 #: ``equal``: both sides at the same speed. ``as-it-comes``: everything at once. ``complete``: when both have ended.
 Pace = Literal["equal", "as-it-comes", "complete"]
 

@@ -8,7 +8,8 @@ table; its result contains the method, its parameters and its findings.
 from tiltyard.core.ratings.bradley_terry import BradleyTerry
 from tiltyard.core.ratings.elo import Elo
 from tiltyard.core.ratings.findings import Finding
-from tiltyard.core.ratings.glicko2 import Glicko2, Glicko2State
+from tiltyard.core.ratings.glicko2 import Glicko2
+from tiltyard.core.ratings.kernels.glicko2 import Glicko2State
 from tiltyard.core.ratings.online_bradley_terry import OnlineBradleyTerry, OnlineState
 from tiltyard.core.ratings.result import Interval, RatingMethod, Ratings
 

@@ -23,17 +23,6 @@ from tiltyard.core.ratings.groups import has_tie_parameter
 from tiltyard.core.ratings.pairs import PairScores, tie_share
 from tiltyard.core.ratings.scoring import Scoring
 
-__all__ = [
-    "ClusterNumbers",
-    "Draws",
-    "battle_draws",
-    "cluster_draws",
-    "cluster_multiplicities",
-    "cluster_numbers",
-    "refit",
-    "uniform_numbers",
-]
-
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 

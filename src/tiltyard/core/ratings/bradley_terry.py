@@ -11,23 +11,21 @@ import numpy as np
 import numpy.typing as npt
 
 from tiltyard.compiled_kernels import KernelChoice
-from tiltyard.core.battles import Table
+from tiltyard.core.battles import CodedBattles, Table
 from tiltyard.core.ratings.bootstrap import battle_draws, cluster_draws, refit
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.core.ratings.group_fit import FittedStrengths, fit_groups, fit_with_style
 from tiltyard.core.ratings.groups import comparable_groups, data_findings, group_findings
-from tiltyard.core.ratings.pair_weights import weigh_pairs_evenly
 from tiltyard.core.ratings.pairs import PairScores, count_records, score_pairs
-from tiltyard.core.ratings.parameter_checks import (
+from tiltyard.core.ratings.posterior import ContrastInterval, Posterior, nearly_one_sided
+from tiltyard.core.ratings.result import Interval, RatingExtras, Ratings, Uncertainty
+from tiltyard.core.ratings.scoring import (
+    Scoring,
     require_above_zero,
     require_at_least,
     require_level,
     require_number,
 )
-from tiltyard.core.ratings.posterior import ContrastInterval, Posterior, nearly_one_sided
-from tiltyard.core.ratings.result import Interval, RatingExtras, Ratings
-from tiltyard.core.ratings.scoring import Scoring
-from tiltyard.core.ratings.uncertainty import Uncertainty
 from tiltyard.core.ratings.variance import (
     ClusterChoice,
     VarianceEstimate,
@@ -35,10 +33,8 @@ from tiltyard.core.ratings.variance import (
     rating_variance,
     unknown_variance,
 )
-from tiltyard.core.ratings.weight_limits import LimitedTable, limit_shares
+from tiltyard.core.ratings.weight_limits import LimitedTable, limit_shares, round_factors
 from tiltyard.errors import BadOption, CannotRate
-
-__all__ = ["BradleyTerry"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -278,17 +274,13 @@ class BradleyTerry:
         replicates = rating + self._unit * (theta - fitted.theta)
         failed = int(np.isnan(theta[:, fitted.group >= 0]).any(axis=1).sum())
         if failed:
-            findings.append(_failed_replicates(failed, self.n_bootstraps))
+            findings.append(Finding("failed-replicates", {"failed": failed, "replicates": self.n_bootstraps}))
         tails = [(1.0 - self.level) / 2.0, (1.0 + self.level) / 2.0]
         low, high = _quantiles(replicates, tails)
         if fitted.prior_precision:
             below, above = self._ends(pairs, fitted, spread.uncertainty)
             low, high = np.fmin(low, rating + below), np.fmax(high, rating + above)
         return resampled.interval(low, high, self.level, "bootstrap"), {"replicates": replicates}
-
-
-def _failed_replicates(failed: int, of: int) -> Finding:
-    return Finding("failed-replicates", {"failed": failed, "replicates": of})
 
 
 def _quantiles(replicates: Floats, tails: list[float]) -> tuple[Floats, Floats]:
@@ -299,3 +291,21 @@ def _quantiles(replicates: Floats, tails: list[float]) -> tuple[Floats, Floats]:
         if len(present):
             low[k], high[k] = np.quantile(present, tails)
     return low, high
+
+
+def weigh_pairs_evenly(table: Table, scoring: Scoring, enough: int) -> Table:
+    """Divide each battle's weight by that of its pair, or by ``enough`` if that is more; the mean factor is 1.
+
+    A scheduler decides who meets whom. If it serves some pairs far more often, ratings answer for those pairs most of all;
+    with even weights every pair that met often enough counts the same.
+    """
+    pairs = score_pairs(table.counts, len(table.models), scoring)
+    factor = 1.0 / np.maximum(pairs.weight, enough)
+    factor = round_factors(factor * pairs.weight.sum() / (factor @ pairs.weight))
+
+    def factor_of(run: CodedBattles) -> npt.NDArray[np.float64]:
+        a, b = run.a.astype(np.int64), run.b.astype(np.int64)
+        place = np.minimum(pairs.places(a, b), len(factor) - 1)
+        return factor[place]
+
+    return table.reweighted(factor_of) if len(factor) else table

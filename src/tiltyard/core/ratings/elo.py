@@ -23,11 +23,9 @@ from tiltyard.core.ratings.kernels.elo import (
     play_shuffled_vectors,
 )
 from tiltyard.core.ratings.pairs import count_records, score_pairs
-from tiltyard.core.ratings.parameter_checks import require_above_zero, require_at_least, require_level
-from tiltyard.core.ratings.result import Interval, RatingExtras, Ratings
+from tiltyard.core.ratings.result import Interval, RatingExtras, Ratings, Uncertainty
 from tiltyard.core.ratings.sandwich import prompt_key, two_way_keys, voter_key
-from tiltyard.core.ratings.scoring import Scoring
-from tiltyard.core.ratings.uncertainty import Uncertainty
+from tiltyard.core.ratings.scoring import Scoring, require_above_zero, require_at_least, require_level
 from tiltyard.core.ratings.variance import (
     ClusterChoice,
     VarianceEstimate,
@@ -36,8 +34,6 @@ from tiltyard.core.ratings.variance import (
     prompt_findings,
 )
 from tiltyard.errors import BadOption
-
-__all__ = ["Elo"]
 
 #: If a prompt or voter has more than this share of the battles, replicates do not show how uncertain ratings are.
 _LARGEST_SHARE = 0.1

@@ -10,8 +10,6 @@ from collections.abc import Mapping
 
 from tiltyard.core.ratings.sentences import Template
 
-__all__ = ["FINDINGS"]
-
 
 def _(text: str) -> str:
     """Mark a text for the catalogue."""

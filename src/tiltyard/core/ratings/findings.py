@@ -14,16 +14,6 @@ from tiltyard.core.ratings.finding_templates import FINDINGS
 from tiltyard.core.ratings.sentences import Values, frozen_values, sentence, template_of
 from tiltyard.errors import BadOption
 
-__all__ = [
-    "MIN_BATTLES",
-    "MIN_DOF",
-    "MIN_PROMPTS",
-    "MIN_VOTERS",
-    "WARN_DOF",
-    "Finding",
-    "FindingDocument",
-]
-
 #: Fewer prompts than this stand poorly for all "prompts like these".
 MIN_PROMPTS = 20
 #: Fewer battles of one model than this draw a finding.

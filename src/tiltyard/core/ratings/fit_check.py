@@ -18,8 +18,6 @@ from tiltyard.core.ratings.pairs import PairScores, pairs_by_sorting, score_pair
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.core.ratings.sentences import first_of
 
-__all__ = ["Cycle", "FitCheck", "PairResidual", "Prediction", "check_fit", "predict_ahead"]
-
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 

@@ -4,99 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypedDict
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.compiled_kernels import Kernel, KernelChoice, choose_kernel, compile_kernel
+from tiltyard.compiled_kernels import KernelChoice, choose_kernel, compile_kernel
 from tiltyard.core.battles import CodedBattles, Table
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.core.ratings.groups import data_findings, disconnected_finding, numbered_groups
 from tiltyard.core.ratings.kernels.exponential import exp
-from tiltyard.core.ratings.kernels.glicko2 import fold_votes
+from tiltyard.core.ratings.kernels.glicko2 import GLICKO_POINTS, Glicko2State, fold_votes
 from tiltyard.core.ratings.pairs import count_records, score_pairs
-from tiltyard.core.ratings.parameter_checks import require_above_zero, require_at_least
 from tiltyard.core.ratings.result import Ratings
-from tiltyard.core.ratings.scoring import Scoring
+from tiltyard.core.ratings.scoring import Scoring, require_above_zero, require_at_least
 from tiltyard.errors import CannotRate
 
-__all__ = ["GLICKO_POINTS", "Glicko2", "Glicko2State", "Glicko2Values"]
-
 Floats = npt.NDArray[np.float64]
-
-#: Rating points per unit of the Glicko-2 scale (step 2 of the paper).
-GLICKO_POINTS = 173.7178
-
-
-class Glicko2Values(TypedDict):
-    """A state as JSON has it."""
-
-    models: list[str]
-    mu: list[float]
-    phi2: list[float]
-    sigma2: list[float]
-    start: float
-    votes: int
-    kernel: Kernel
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Glicko2State:
-    """A checkpoint: everything needed to resume.
-
-    μ, φ² and σ² are stored unrounded, so that a fold that is saved and resumed gives bit for bit the
-    same result as an uninterrupted one. Ratings in points are derived.
-    """
-
-    models: tuple[str, ...]
-    mu: Floats
-    phi2: Floats
-    sigma2: Floats
-    #: The rating at μ = 0.
-    start: float
-    votes: int
-    kernel: Kernel
-
-    @property
-    def rating(self) -> Floats:
-        return self.start + GLICKO_POINTS * self.mu
-
-    @property
-    def rd(self) -> Floats:
-        return GLICKO_POINTS * np.sqrt(self.phi2)
-
-    @property
-    def volatility(self) -> Floats:
-        return np.sqrt(self.sigma2)
-
-    def conservative(self) -> Floats:
-        """Rating minus two RD, by which the ranking policy sorts."""
-        return self.rating - 2.0 * self.rd
-
-    def to_dict(self) -> Glicko2Values:
-        """Plain values that JSON preserves exactly."""
-        return {
-            "models": list(self.models),
-            "mu": self.mu.tolist(),
-            "phi2": self.phi2.tolist(),
-            "sigma2": self.sigma2.tolist(),
-            "start": self.start,
-            "votes": self.votes,
-            "kernel": self.kernel,
-        }
-
-    @classmethod
-    def from_dict(cls, saved: Glicko2Values) -> Glicko2State:
-        return cls(
-            models=tuple(saved["models"]),
-            mu=np.array(saved["mu"], dtype=np.float64),
-            phi2=np.array(saved["phi2"], dtype=np.float64),
-            sigma2=np.array(saved["sigma2"], dtype=np.float64),
-            start=float(saved["start"]),
-            votes=int(saved["votes"]),
-            kernel=saved["kernel"],
-        )
 
 
 @dataclass(frozen=True, slots=True)

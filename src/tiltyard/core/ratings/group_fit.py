@@ -21,8 +21,6 @@ from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.core.ratings.style_control import StylePrior, fit_style
 from tiltyard.errors import BadOption, CannotRate
 
-__all__ = ["FittedStrengths", "fit_groups", "fit_with_style"]
-
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 

@@ -13,15 +13,6 @@ from tiltyard.core.ratings.index_sums import sum_by_index
 from tiltyard.core.ratings.pairs import BattleRecord, PairScores
 from tiltyard.core.ratings.sentences import first_of
 
-__all__ = [
-    "comparable_groups",
-    "data_findings",
-    "disconnected_finding",
-    "group_findings",
-    "has_tie_parameter",
-    "numbered_groups",
-]
-
 Ints = npt.NDArray[np.int64]
 
 #: Copies are reported from this share of the battles on; fewer change nothing that a reader would see.

@@ -32,8 +32,6 @@ from tiltyard.core.ratings.sandwich import (
     distinct_keys,
 )
 
-__all__ = ["LeaveOneOutVariance", "RowInformation", "leave_one_out"]
-
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 

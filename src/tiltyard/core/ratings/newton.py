@@ -19,23 +19,6 @@ from scipy.special import expit
 from tiltyard.core.ratings.index_sums import sum_by_index
 from tiltyard.core.ratings.pairs import PairScores
 
-__all__ = [
-    "LAST_STEP_LOGITS",
-    "ExpectedScore",
-    "Factor",
-    "Likelihood",
-    "NewtonFit",
-    "centre_covariance",
-    "cholesky",
-    "expected_score",
-    "fill_null_direction",
-    "fit_pairs",
-    "inverse_of",
-    "maximise_likelihood",
-    "newton_start",
-    "regularised_cholesky",
-]
-
 Floats = npt.NDArray[np.float64]
 
 #: Newton's error is squared at each step: after a step this small (in logits) 1e-10 is left.

@@ -13,16 +13,6 @@ from tiltyard.core.battles import Counts, Kind
 from tiltyard.core.ratings.index_sums import sum_by_index
 from tiltyard.core.ratings.scoring import Scoring
 
-__all__ = [
-    "BattleRecord",
-    "PairScores",
-    "count_records",
-    "pairs_by_sorting",
-    "pairs_from_points",
-    "score_pairs",
-    "tie_share",
-]
-
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 

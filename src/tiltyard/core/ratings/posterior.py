@@ -19,8 +19,6 @@ from tiltyard.core.ratings.index_sums import sum_by_index
 from tiltyard.core.ratings.newton import Likelihood, regularised_cholesky
 from tiltyard.core.ratings.pairs import PairScores
 
-__all__ = ["ContrastInterval", "Posterior", "nearly_one_sided"]
-
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 

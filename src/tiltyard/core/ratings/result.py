@@ -5,20 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict
+from typing import Any, Protocol, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
 from tiltyard.core.battles import Table
 from tiltyard.core.ratings.findings import Finding
+from tiltyard.core.ratings.kernels.glicko2 import Glicko2State
 from tiltyard.core.ratings.pairs import BattleRecord
-from tiltyard.core.ratings.uncertainty import Uncertainty
-
-if TYPE_CHECKING:
-    from tiltyard.core.ratings.glicko2 import Glicko2State
-
-__all__ = ["Interval", "RatingExtras", "RatingMethod", "Ratings", "basis_text"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -56,6 +51,36 @@ class RatingMethod(Protocol):
     def name(self) -> str: ...
 
     def __call__(self, table: Table) -> Ratings: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Uncertainty:
+    """Variances of ratings and of their differences, in points squared.
+
+    Each covariance is of the ratings as mean-zero contrasts of their group. The variance of a
+    contrast is the largest over all of them, so it is not a quadratic form of a single matrix:
+    use the methods of this class.
+    """
+
+    covariances: tuple[Floats, ...]
+    #: Degrees of freedom of the variance of each rating; infinite at battle level.
+    dof: Floats
+
+    def ratings(self) -> Floats:
+        """Variance of every rating."""
+        return np.asarray(np.max([np.diag(v) for v in self.covariances], axis=0)).clip(0.0)
+
+    def differences(self) -> Floats:
+        """Variance of the rating of each row's model minus that of each column's."""
+        largest = np.zeros_like(self.covariances[0])
+        for v in self.covariances:
+            own = np.diag(v)
+            np.maximum(largest, own[:, None] + own[None, :] - 2.0 * v, out=largest)
+        return largest
+
+    def difference_dof(self) -> Floats:
+        """Degrees of freedom of the variance of each difference: the smaller of the two models'."""
+        return np.asarray(np.minimum(self.dof[:, None], self.dof[None, :]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,21 +20,6 @@ from tiltyard.core.battles import CodedBattles, Table
 from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys
 from tiltyard.core.ratings.index_sums import sum_by_index
 
-__all__ = [
-    "KeyIndex",
-    "KeyOf",
-    "Meat",
-    "RowScores",
-    "battle_meat",
-    "battles_alone",
-    "clustered_meat",
-    "distinct_keys",
-    "prompt_key",
-    "sorted_distinct",
-    "two_way_keys",
-    "voter_key",
-]
-
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.integer[Any]]
 

@@ -1,17 +1,16 @@
-"""The score of each kind of battle, from A's side."""
+"""What rating methods share: the score of each kind of battle, from A's side, and checks of parameters."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from tiltyard.core.battles import KIND_COUNT, CodedBattles, Kind
 from tiltyard.errors import BadOption
-
-__all__ = ["Scoring"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -66,3 +65,26 @@ class Scoring:
             scores[stated] = codes.pref[stated]
         scores[codes.a == codes.b] = np.nan
         return scores
+
+
+def require_number(name: str, value: Any, holds: Callable[[Any], bool], expected: str) -> None:
+    """Raise `BadOption`, which names the parameter, if its value is no number or the condition does not hold."""
+    try:
+        fits = holds(value)
+    except TypeError:
+        fits = False
+    if not fits:
+        raise BadOption(f"{name} is {value!r}; expected {expected}")
+
+
+def require_level(level: float) -> None:
+    """Raise `BadOption` unless this can be a confidence level."""
+    require_number("level", level, lambda value: 0.0 < value < 1.0, "a number between 0 and 1")
+
+
+def require_above_zero(name: str, value: float) -> None:
+    require_number(name, value, lambda value: value > 0.0, "a number above 0")
+
+
+def require_at_least(name: str, value: float, least: int) -> None:
+    require_number(name, value, lambda value: value >= least, f"a number, {least} or more")

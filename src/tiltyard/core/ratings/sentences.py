@@ -13,17 +13,6 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
 
-__all__ = [
-    "ENGLISH",
-    "Language",
-    "Template",
-    "Values",
-    "first_of",
-    "frozen_values",
-    "sentence",
-    "template_of",
-]
-
 #: Numbers, texts and lists by name. An item of a list is a text, or values of its own.
 Values = Mapping[str, Any]
 

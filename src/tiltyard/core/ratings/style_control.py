@@ -25,8 +25,6 @@ from tiltyard.core.ratings.newton import (
 )
 from tiltyard.errors import CannotRate
 
-__all__ = ["StyleFit", "StylePrior", "fit_style"]
-
 Floats = npt.NDArray[np.float64]
 
 #: An eigenvalue this small counts as zero, for an information matrix scaled to a unit diagonal.

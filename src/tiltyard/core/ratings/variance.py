@@ -16,7 +16,7 @@ from tiltyard.core.ratings.findings import MIN_DOF, MIN_PROMPTS, MIN_VOTERS, WAR
 from tiltyard.core.ratings.group_fit import FittedStrengths
 from tiltyard.core.ratings.leave_one_out import leave_one_out
 from tiltyard.core.ratings.pairs import tie_share
-from tiltyard.core.ratings.result import Interval, Ratings
+from tiltyard.core.ratings.result import Interval, Ratings, Uncertainty
 from tiltyard.core.ratings.sandwich import (
     KeyOf,
     Meat,
@@ -29,23 +29,7 @@ from tiltyard.core.ratings.sandwich import (
 )
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.core.ratings.sentences import first_of
-from tiltyard.core.ratings.uncertainty import Uncertainty
 from tiltyard.errors import BadOption, CannotRate
-
-__all__ = [
-    "ZERO_VARIANCE_TOLERANCE",
-    "ClusterChoice",
-    "Clustering",
-    "VarianceEstimate",
-    "choose_clusters",
-    "clustered_variance",
-    "critical_value",
-    "dof_findings",
-    "prompt_findings",
-    "rating_variance",
-    "these_prompts_interval",
-    "unknown_variance",
-]
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]

@@ -18,8 +18,6 @@ from tiltyard.core.ratings.index_sums import sum_by_index
 from tiltyard.core.ratings.sandwich import KeyIndex, KeyOf, prompt_key, sorted_distinct, voter_key
 from tiltyard.core.ratings.scoring import Scoring
 
-__all__ = ["ClusterShares", "LimitedTable", "limit_shares", "round_factors"]
-
 Floats = npt.NDArray[np.float64]
 
 #: With few clusters a limit below 1/n cannot hold: each may weigh this much more than the same for all.

@@ -31,8 +31,7 @@ from tiltyard.arena.log.event_log import HUMAN, JUDGE, SOURCES
 from tiltyard.arena.log.votes import UnratedVotes
 from tiltyard.caches import BoundedCache
 from tiltyard.compute_once import BoundedQueue, SingleFlight
-from tiltyard.core.board.document import BoardDocument
-from tiltyard.core.board.filtered import FilteredBoard
+from tiltyard.core.board.document import BoardDocument, FilteredBoard
 from tiltyard.core.ratings import Finding
 from tiltyard.errors import Crowded, NotFound
 from tiltyard.report.arena_charts import ChartContent

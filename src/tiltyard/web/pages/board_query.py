@@ -10,7 +10,7 @@ from fastapi import Depends, Query
 
 from tiltyard.arena.boards.filtered_boards import VoteSubset
 from tiltyard.arena.log.event_log import SOURCES
-from tiltyard.core.board.filtered import IdentityFilter, LaneFilter, LeftOutVotes
+from tiltyard.core.board.document import IdentityFilter, LaneFilter, LeftOutVotes
 from tiltyard.report.arena_charts import CHARTS
 from tiltyard.web.pages.paths import asked
 from tiltyard.web.reader_access import Plain

@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 from tiltyard.core.board.arena_board import ArenaRow, FirstPlaceMargin, ShownOrder
 from tiltyard.core.board.cross_check import CrossCheckRow
-from tiltyard.core.board.document import BoardDocument
-from tiltyard.core.board.filtered import FilteredBoard
+from tiltyard.core.board.document import BoardDocument, FilteredBoard
 from tiltyard.core.board.settled_order import LIKE_THESE, Scope, claims_nothing
 from tiltyard.core.ratings import Finding
 from tiltyard.web.pages.board_query import BoardQuery

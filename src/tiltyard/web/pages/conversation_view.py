@@ -9,8 +9,7 @@ from markupsafe import Markup
 
 from tiltyard.arena.content.message_images import image_hashes, unshown_files
 from tiltyard.arena.content.stored_conversations import SaidText, StoredConversation, said_texts
-from tiltyard.core.judging.conversation import Message
-from tiltyard.core.judging.question_context import AnswerContext, shared_context
+from tiltyard.core.judging.conversation import AnswerContext, Message, shared_context
 from tiltyard.web.texts import render_text
 from tiltyard.web.texts.control_characters import make_storable, mark_hidden_characters
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 from markupsafe import Markup
 
-from tiltyard.core.board.arena_advice import arena_advice
+from tiltyard.core.board.cross_check import arena_advice
 from tiltyard.core.policy.validity.rules import RULES, Rule
 from tiltyard.core.ratings import Finding
 from tiltyard.core.ratings.finding_templates import FINDINGS

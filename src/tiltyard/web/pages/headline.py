@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tiltyard.core.board.arena_board import ArenaRow
-from tiltyard.core.board.document import BoardDocument
-from tiltyard.core.board.filtered import FilteredBoard
+from tiltyard.core.board.document import BoardDocument, FilteredBoard
 from tiltyard.core.board.settled_order import claims_nothing
 
 __all__ = ["Headline", "PlaceWord", "UnplacedModel", "claimed_place", "headline_of"]

@@ -21,7 +21,7 @@ from tiltyard.arena.content.stored_conversations import (
 )
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.caches import BoundedCache
-from tiltyard.core.judging.question_context import AnswerContext
+from tiltyard.core.judging.conversation import AnswerContext
 from tiltyard.errors import NotFound
 from tiltyard.web.access import registry_of
 from tiltyard.web.app_sandbox import PLAIN

@@ -12,7 +12,7 @@ from tiltyard.arena.boards.archive import read_report_document, read_reports, re
 from tiltyard.arena.boards.document_cache import HashedDocument
 from tiltyard.arena.boards.filtered_boards import VoteSubset
 from tiltyard.arena.boards.published_boards import board_of
-from tiltyard.core.board.filtered import IdentityFilter, LaneFilter, LeftOutVotes
+from tiltyard.core.board.document import IdentityFilter, LaneFilter, LeftOutVotes
 from tiltyard.web.access import registry_of
 from tiltyard.web.arena_schemas import (
     BoardOut,

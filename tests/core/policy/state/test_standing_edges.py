@@ -166,11 +166,15 @@ def test_the_least_met_prompt_is_followed_through_widening():
         assert standing.meetings.least[0, 1] == least
 
 
+def columns(prompts, tally):
+    return tuple(np.array(column, dtype=np.uint32).tobytes() for column in (prompts, tally))
+
+
 def test_cells_of_a_pair_made_of_columns():
-    cells = PairCells.of(np.array([1, 4]), np.array([[1, 0, 0, 0], [0, 2, 0, 1]]), [4, 1])
+    cells = PairCells()
+    cells.put(*columns([1, 4], [[1, 0, 0, 0], [0, 2, 0, 1]]))
     assert cells.attempts()[1].tolist() == [1, 3]
     assert cells.least() == 1
-    assert cells.recent == [4, 1]
     assert cells.vote(2, 0) == (True, 0)
     assert cells.vote(4, 0) == (False, 3)
     assert cells.prompts.tolist() == [1, 2, 4]
@@ -275,7 +279,7 @@ def test_attempts_laid_out_follow_every_vote_every_bulk_and_more_prompts():
     assert cells.dense_attempts(16).tolist() == [0, 1, 0, 2] + [0] * 11 + [1]
     cells.vote(20, 2)
     assert cells.dense_attempts(24).tolist() == [0, 1, 0, 2] + [0] * 11 + [1] + [0] * 4 + [1] + [0] * 3
-    cells.put(*PairCells.of(np.array([0, 5]), np.array([[1, 0, 0, 0], [0, 2, 1, 0]]), []).packed())
+    cells.put(*columns([0, 5], [[1, 0, 0, 0], [0, 2, 1, 0]]))
     assert cells.dense_attempts(8).tolist() == [1, 0, 0, 0, 0, 3, 0, 0]
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.told_arenas import A, arena, arenas, full_votes, strengthen
-from tiltyard.core.policy.validity.badges import (
+from tiltyard.core.policy.validity.publication import (
     Badge,
     badge_from_rules,
     badge_of,

@@ -5,7 +5,7 @@ from hypothesis import given
 
 from support.told_arenas import BAD, A, arena, arenas, cast
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.core.policy.validity.quality_floor import (
+from tiltyard.core.policy.validity.model_record import (
     flagged_models,
     flagged_prompts,
     model_quality,

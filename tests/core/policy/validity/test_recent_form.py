@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from support.told_arenas import BAD, TIE, A, B, arena, arenas, strengthen
-from tiltyard.core.policy.validity.recent_form import (
+from tiltyard.core.policy.validity.model_record import (
     VoteRecord,
     average_score,
     expected_scores,

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.told_arenas import arenas
-from tiltyard.core.policy.validity.badges import badge_of
-from tiltyard.core.policy.validity.publication import publication_rules
+from tiltyard.core.policy.validity.publication import badge_of, publication_rules
 from tiltyard.core.policy.validity.rules import check_rule, float_or_none
 
 

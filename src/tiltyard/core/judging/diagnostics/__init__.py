@@ -5,10 +5,13 @@ come `JudgeDiagnostics`: shares with prompt-clustered intervals, and `list_judge
 `measure_agreement` compares a judge with people.
 """
 
-from tiltyard.core.judging.diagnostics.human_agreement import HumanAgreement, match_outcome, measure_agreement
-from tiltyard.core.judging.diagnostics.judge_diagnostics import JudgeDiagnostics
-from tiltyard.core.judging.diagnostics.judge_findings import list_judge_findings
-from tiltyard.core.judging.diagnostics.verdict_observer import ResponseTraits, VerdictObserver
+from tiltyard.core.judging.diagnostics.judge_diagnostics import (
+    JudgeDiagnostics,
+    ResponseTraits,
+    VerdictObserver,
+    list_judge_findings,
+)
+from tiltyard.core.judging.diagnostics.rater_agreement import HumanAgreement, match_outcome, measure_agreement
 from tiltyard.core.judging.proportions import ShareEstimate
 
 __all__ = [

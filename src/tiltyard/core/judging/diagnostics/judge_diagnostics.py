@@ -1,9 +1,17 @@
-"""Shares of a judge: flips, slots, lengths, lists, families, repeats and canaries."""
+"""Shares of a judge: flips, slots, lengths, lists, families, repeats and canaries, and the findings that they give.
+
+A preference is named where its interval excludes no preference and it is more than a trifle. A
+habit is named beyond a stated bar. Intervals are at the level of the diagnostics: at 95 %, among
+many judges and dimensions, a few preferences are named by chance.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple, TypedDict
 
 import numpy as np
@@ -12,10 +20,13 @@ import numpy.typing as npt
 from tiltyard.core.battles.outcome import Label
 from tiltyard.core.judging.diagnostics.verdict_rows import (
     LABELS,
+    PURPOSES,
+    SIGNS,
     Ints,
     VerdictPairs,
     VerdictRows,
     pair_orders,
+    row_values,
 )
 from tiltyard.core.judging.proportions import (
     ShareDocument,
@@ -23,15 +34,36 @@ from tiltyard.core.judging.proportions import (
     estimate_share,
     share_difference,
 )
-from tiltyard.core.judging.question import QuestionPurpose
-from tiltyard.core.judging.verdict import QuestionState
-
-__all__ = ["NO_FAMILY", "JudgeDiagnostics", "JudgeDocument", "JudgeObservations", "diagnose"]
+from tiltyard.core.judging.question import Question, QuestionPurpose
+from tiltyard.core.judging.verdict import QuestionState, Verdict, VerdictForm
+from tiltyard.core.ratings.findings import Finding
+from tiltyard.core.ratings.sentences import Values
+from tiltyard.errors import BadOption
 
 Flags = npt.NDArray[np.bool_]
 
 #: The family of a judge that has none, or whose family fields no model.
 NO_FAMILY = -2
+#: A preference within this much of none is a trifle, however sure.
+NEGLIGIBLE_SHARE = 0.02
+#: Flips are named if, beyond doubt, at least this share of decided pairs flips.
+FLIP_SHARE = 0.1
+#: Repeats are named if, beyond doubt, less than this share repeats itself.
+SELF_AGREEMENT_SHARE = 0.9
+#: Canaries are few and easy: they are named if less than this share is passed.
+CANARY_PASS_SHARE = 0.8
+#: Refused, truncated and unparseable replies are named if they are more than this share.
+LOST_REPLY_SHARE = 0.02
+#: Findings of replies without a verdict, by what became of them.
+_LOST = {
+    QuestionState.REFUSED: "refuses",
+    QuestionState.TRUNCATED: "truncates",
+    QuestionState.UNPARSEABLE: "unparseable",
+}
+#: What else to try where replies of a form cannot be read.
+_FORMS = {VerdictForm.SCHEMA: "schema", VerdictForm.TOOL: "tool", VerdictForm.TEXT: "text"}
+_PURPOSE = {purpose: k for k, purpose in enumerate(PURPOSES)}
+_SPOILING = (QuestionPurpose.TRUNCATED, QuestionPurpose.GARBAGE)
 
 
 class JudgeDocument(TypedDict):
@@ -271,3 +303,188 @@ def _family(won: VerdictPairs, others: Sequence[VerdictPairs], family: int) -> d
 
 def _won_by(pairs: VerdictPairs, family: int) -> Trials:
     return Trials(pairs.prompt, (pairs.winner > 0) == (pairs.family == family))
+
+
+def list_judge_findings(
+    diagnostics: Iterable[JudgeDiagnostics], forms: Mapping[str, VerdictForm] = MappingProxyType({})
+) -> tuple[Finding, ...]:
+    """What to know of these judges. What is said of a judge in general is not said again by dimension.
+
+    ``forms`` says how each judge was asked, so that nobody is advised to do what they do already.
+    """
+    found: list[Finding] = []
+    said: set[tuple[str, str]] = set()
+    for one in sorted(diagnostics, key=lambda one: (one.judge, one.dimension or "")):
+        for finding in _concerns(one, forms.get(one.judge)):
+            if (one.judge, finding.name) not in said:
+                found.append(finding)
+            if one.dimension is None:
+                said.add((one.judge, finding.name))
+    return tuple(found)
+
+
+def _concerns(one: JudgeDiagnostics, form: VerdictForm | None) -> Iterator[Finding]:
+    who = {
+        "who": one.judge if one.dimension is None else f"{one.judge} ({one.dimension})",
+        "judge": one.judge,
+        "dimension": one.dimension,
+    }
+    yield from _slots(who, one)
+    yield from _texts(who, one)
+    yield from _families(who, one)
+    yield from _checks(who, one)
+    for state, name in _LOST.items():
+        share = one.states.get(state, 0) / max(one.questions, 1)
+        if share > LOST_REPLY_SHARE:
+            other = _FORMS.get(form) if form is not None and state is QuestionState.UNPARSEABLE else None
+            case = {} if other is None else {"case": other}
+            yield Finding(name, {**who, **case, "share": share, "questions": one.questions})
+
+
+def _slots(who: Values, one: JudgeDiagnostics) -> Iterator[Finding]:
+    slot, flips = one.first_slot, one.flips
+    # What it moves: the share of decisive verdicts beyond one half that went to that slot.
+    moved = 0.0 if slot is None or flips is None else abs(slot.value - 0.5) * flips.value
+    if slot is not None and slot.excludes(0.5) and moved > NEGLIGIBLE_SHARE:
+        case = "first" if slot.value > 0.5 else "second"
+        yield Finding("slot-preference", {**who, "case": case, **_measured(slot)})
+    if one.flips is not None and one.flips.low > FLIP_SHARE:
+        yield Finding("flips-often", {**who, **_measured(one.flips)})
+
+
+def _texts(who: Values, one: JudgeDiagnostics) -> Iterator[Finding]:
+    for name, found in (("prefers-longer", one.longer_wins), ("prefers-lists", one.lists_win)):
+        if found is not None and _above(found, 0.5):
+            yield Finding(name, {**who, **_measured(found)})
+
+
+def _families(who: Values, one: JudgeDiagnostics) -> Iterator[Finding]:
+    own, others, excess = one.own_family, one.own_family_by_others, one.own_family_excess
+    if own is None:
+        return
+    if others is None or excess is None:
+        if _above(own, 0.5):
+            yield Finding("prefers-own-family", {**who, "case": "alone", **_measured(own)})
+    elif _above(excess, 0.0):
+        beside = {f"others_{name}": value for name, value in _measured(others).items()}
+        yield Finding("prefers-own-family", {**who, **_measured(own), **beside})
+
+
+def _checks(who: Values, one: JudgeDiagnostics) -> Iterator[Finding]:
+    again = one.self_agreement
+    if again is not None and again.high < SELF_AGREEMENT_SHARE:
+        yield Finding("disagrees-with-itself", {**who, **_measured(again)})
+    kinds = {"identical": one.identical, "truncated": one.truncated, "garbage": one.garbage}
+    failed = tuple(
+        {"kind": name, "passed": round(found.value * found.n), "asked": found.n}
+        for name, found in kinds.items()
+        if found is not None and found.value < CANARY_PASS_SHARE
+    )
+    if failed:
+        yield Finding("fails-canaries", {**who, "kinds": failed})
+
+
+def _above(share: ShareEstimate, none: float) -> bool:
+    return share.low > none and share.value > none + NEGLIGIBLE_SHARE
+
+
+def _measured(share: ShareEstimate) -> dict[str, float]:
+    """A share with its interval and the trials behind it."""
+    return {"share": share.value, "low": share.low, "high": share.high, "trials": share.n}
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseTraits:
+    """What shows of the two responses from outside: characters, list items, families of their models."""
+
+    first_length: int
+    second_length: int
+    first_lists: int = 0
+    second_lists: int = 0
+    first_family: str | None = None
+    second_family: str | None = None
+
+
+class VerdictObserver:
+    """Collects verdicts question by question, in any order; 24 bytes for each that is ok.
+
+    Each question is shown once, with the state in which it ended. Repeats and canaries may
+    come without traits, and so may matches whose responses are not at hand.
+    """
+
+    def __init__(self) -> None:
+        self._states: dict[tuple[str, str], Counter[QuestionState]] = {}
+        self._rows: dict[tuple[str, str], array[int]] = {}
+        self._prompts: dict[str, int] = {}
+        self._models: dict[str, int] = {}
+        self._families: dict[str | None, int] = {None: -1}
+
+    def add(
+        self,
+        question: Question,
+        state: QuestionState,
+        verdict: Verdict | None,
+        traits: ResponseTraits | None = None,
+    ) -> None:
+        """Take in one question. Only a question whose state is ok has a verdict."""
+        _check(question, state, verdict)
+        place = question.judge, question.dimension
+        if place not in self._rows:
+            self._states[place], self._rows[place] = Counter(), array("i")
+        self._states[place][state] += 1
+        if verdict is not None:
+            self._rows[place].extend(self._row(question, verdict, traits or ResponseTraits(0, 0)))
+
+    def _row(self, question: Question, verdict: Verdict, traits: ResponseTraits) -> tuple[int, ...]:
+        prompts, models, families = self._prompts, self._models, self._families
+        names = (
+            prompts.setdefault(question.prompt_id, len(prompts)),
+            models.setdefault(question.first, len(models)),
+            models.setdefault(question.second, len(models)),
+            families.setdefault(traits.first_family, len(families)),
+            families.setdefault(traits.second_family, len(families)),
+        )
+        return row_values(
+            names,
+            _PURPOSE[question.purpose],
+            SIGNS[verdict.step],
+            verdict.both_bad,
+            question.spoilt,
+            _sign_of(traits.first_length - traits.second_length),
+            _sign_of(traits.first_lists - traits.second_lists),
+        )
+
+    def diagnostics(
+        self, families: Mapping[str, str | None] | None = None, level: float = 0.95
+    ) -> tuple[JudgeDiagnostics, ...]:
+        """Diagnostics of each judge: over all dimensions first, then one by one; judges by name.
+
+        ``families`` gives each judge's own family; a judge without one has no same-family preference.
+        """
+        own = {
+            judge: self._families.get(family, NO_FAMILY)
+            for judge, family in (families or {}).items()
+            if family is not None
+        }
+        seen = {
+            place: JudgeObservations.of(self._states[place], VerdictRows.read(rows))
+            for place, rows in self._rows.items()
+        }
+        return diagnose(seen, own, level)
+
+
+def _check(question: Question, state: QuestionState, verdict: Verdict | None) -> None:
+    purpose, problem = question.purpose, None
+    if (verdict is None) == (state is QuestionState.OK):
+        problem = f"is {state} with verdict {verdict!r}; ok has a verdict and nothing else has"
+    elif purpose in _SPOILING and question.spoilt not in (0, 1):
+        problem = f"has spoilt {question.spoilt!r}; expected the slot of the copy, 0 or 1"
+    elif purpose is QuestionPurpose.REPEAT and question.replicate < 1:
+        problem = f"has replicate {question.replicate}; expected 1 or more"
+    if problem is not None:
+        asked = f"a {purpose} question to {question.judge} on prompt {question.prompt_id!r}"
+        raise BadOption(f"{asked} {problem}")
+
+
+def _sign_of(value: int) -> int:
+    return (value > 0) - (value < 0)

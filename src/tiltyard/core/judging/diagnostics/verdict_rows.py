@@ -14,8 +14,6 @@ from tiltyard.core.judging.question import QuestionPurpose
 from tiltyard.core.judging.verdict import VerdictStep
 from tiltyard.errors import BadOption
 
-__all__ = ["LABELS", "PURPOSES", "SIGNS", "VerdictPairs", "VerdictRows", "pair_orders", "row_values"]
-
 Ints = npt.NDArray[np.integer[Any]]
 
 PURPOSES = tuple(QuestionPurpose)

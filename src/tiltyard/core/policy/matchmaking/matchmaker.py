@@ -176,22 +176,16 @@ def _chosen(
     draw = draw_starved(field, rng)
     if draw is not None:
         return Lane.COVERAGE, 1.0, draw
-    weight = field.standing.policy.lane_weights[nominal]
-    if nominal in _RANDOM_LANES and _lane_is_active(nominal, field.standing):
-        draw = _repeated(_RANDOM_LANES[nominal], _seen_by(nominal, field), rng)
+    standing = field.standing
+    weight = standing.policy.lane_weights[nominal]
+    # At first contenders are chosen by luck: meeting only each other, they would stay on top for long.
+    if nominal in _RANDOM_LANES and (nominal is not Lane.CONTENDER or standing.window.active()):
+        seen = replace(field, free=standing.enabled) if _unbounded(nominal, standing) else field
+        draw = _repeated(_RANDOM_LANES[nominal], seen, rng)
         if draw is not None:
             return nominal, weight, draw
     draw = draw_coverage(field, rng)
     return None if draw is None else (Lane.COVERAGE, weight, draw)
-
-
-def _lane_is_active(lane: Lane, standing: Standing) -> bool:
-    """Inactive at first, when contenders are chosen by luck: meeting only each other, they would stay on top for long."""
-    return lane is not Lane.CONTENDER or standing.window.active()
-
-
-def _seen_by(lane: Lane, field: EligiblePairs) -> EligiblePairs:
-    return replace(field, free=field.standing.enabled) if _unbounded(lane, field.standing) else field
 
 
 def _unbounded(lane: Lane, standing: Standing) -> bool:

@@ -19,8 +19,6 @@ import numpy.typing as npt
 
 from tiltyard.core.policy.state.policy import Policy
 
-__all__ = ["ExposureTargets", "ExposureWindow"]
-
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]

@@ -10,14 +10,11 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tiltyard.core.policy.state.policy import Policy
-
-__all__ = ["FREE_PROMPT_LIMIT", "PairCells", "PairCounts", "pair_key", "unpack_pair_key"]
 
 Ints = npt.NDArray[np.int64]
 Counts = npt.NDArray[np.uint32]
@@ -57,16 +54,8 @@ class PairCells:
         #: Prompts of the last meetings, oldest first, whether answered or not.
         self.recent: list[int] = []
 
-    @classmethod
-    def of(cls, prompts: npt.NDArray[Any], tally: npt.NDArray[Any], recent: list[int]) -> PairCells:
-        """Build from columns: prompts ascending, and four counts for each."""
-        cells = cls()
-        cells.put(prompts.astype(np.uint32).tobytes(), tally.astype(np.uint32).tobytes())
-        cells.recent = recent
-        return cells
-
     def put(self, prompts: bytes, tally: bytes) -> None:
-        """Set all cells from the bytes of columns as for `of`."""
+        """Set all cells from the bytes of columns: prompts ascending, and four counts for each, of 32 bits."""
         self._prompts, self._counts, self._at_least = array("I", prompts), array("I", tally), 0
         self._attempts = array("I", self.tally.sum(axis=1, dtype=np.uint32).tobytes())
         self._laid_out = None

@@ -13,8 +13,6 @@ from typing import Any, Literal
 
 from tiltyard.errors import BadOption
 
-__all__ = ["BOUNDS", "KEPT_SHAPES", "Fairness", "Lane", "Policy"]
-
 #: ``strict``: exposures of every lane stay within tolerance. ``scoped``: those of the contender
 #: lane are counted separately, which larger arenas need so that their best models meet often.
 Fairness = Literal["strict", "scoped"]

@@ -12,17 +12,6 @@ import numpy.typing as npt
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state.policy import Policy
 
-__all__ = [
-    "BOTH_BAD",
-    "BOTH_BAD_FLAG_OFFSET",
-    "FLAGGED_KINDS",
-    "LEFT_RESULTS",
-    "LOSS",
-    "TIE",
-    "WIN",
-    "PromptCells",
-]
-
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 

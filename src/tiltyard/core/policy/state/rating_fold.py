@@ -17,10 +17,11 @@ import numpy.typing as npt
 from tiltyard.core.battles import CodedBattles
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.strengths import Strengths
-from tiltyard.core.ratings.glicko2 import GLICKO_POINTS, Glicko2, Glicko2State
-from tiltyard.core.ratings.kernels.glicko2 import fold_votes
+from tiltyard.core.ratings.glicko2 import Glicko2
+from tiltyard.core.ratings.kernels.exponential import exp
+from tiltyard.core.ratings.kernels.glicko2 import GLICKO_POINTS, Glicko2State, fold_votes
 from tiltyard.core.ratings.online_bradley_terry import OnlineBradleyTerry, OnlineState, OnlineValues
-from tiltyard.core.ratings.portable_functions import LN_10, exp
+from tiltyard.core.ratings.portable_functions import LN_10
 from tiltyard.errors import BadOption
 
 Floats = npt.NDArray[np.float64]

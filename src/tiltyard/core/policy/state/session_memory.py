@@ -13,8 +13,6 @@ import numpy.typing as npt
 from tiltyard.core.policy.state.pair_counts import pair_key
 from tiltyard.core.policy.state.policy import Policy
 
-__all__ = ["UNSEEN", "SessionMemories", "SessionMemory"]
-
 Array = npt.NDArray[Any]
 
 #: A pair and a prompt are packed in one integer: the prompt is in the lowest bits.

@@ -26,8 +26,6 @@ from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.core.policy.state.vote_log import RecentVotes, VoteLog
 from tiltyard.errors import BadOption
 
-__all__ = ["NEVER_ARRIVED_VOTES", "Standing"]
-
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 

@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from tiltyard.core.ratings.portable_functions import LN_10
 
-__all__ = ["Strengths"]
-
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

@@ -5,15 +5,6 @@ from __future__ import annotations
 import enum
 from typing import Literal, NamedTuple, TypeAlias
 
-__all__ = [
-    "NO_MARK",
-    "Look",
-    "Unrated",
-    "VoteMark",
-    "least_look_seconds",
-    "unrated_reason",
-]
-
 #: A vote against which nothing speaks.
 NO_MARK = 0
 

@@ -42,8 +42,6 @@ from tiltyard.core.ratings.groups import comparable_groups
 from tiltyard.core.ratings.index_sums import sum_by_index
 from tiltyard.core.ratings.pairs import pairs_by_sorting
 
-__all__ = ["MIN_CONSISTENCY_PROMPTS", "PromptEffects", "consistency_scores", "prompt_effects"]
-
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]

@@ -16,8 +16,6 @@ from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.publication import publication_rules
 from tiltyard.core.policy.validity.rules import Rule
 
-__all__ = ["ConfidencePoint", "Evaluation", "EvaluationHistory", "evaluate"]
-
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
@@ -100,7 +98,8 @@ class EvaluationHistory:
         votes old.
         """
         if now is not None:
-            score, votes = _conservative(now, model), now.votes
+            score = float(now.strengths.conservative()[model]) if now.enabled[model] else None
+            votes = now.votes
         elif self.evaluations:
             score, votes = self.evaluations[-1].conservative(model), self.evaluations[-1].votes
         else:
@@ -134,7 +133,3 @@ def evaluate(standing: Standing, *, time: int = 0) -> Evaluation:
         rules=rules,
         holds=all(rule.holds for rule in rules),
     )
-
-
-def _conservative(standing: Standing, model: int) -> float | None:
-    return float(standing.strengths.conservative()[model]) if standing.enabled[model] else None

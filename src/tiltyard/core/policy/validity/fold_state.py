@@ -25,7 +25,6 @@ from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.core.policy.state.vote_log import VoteLog
 from tiltyard.core.policy.validity.evaluation import Evaluation, EvaluationHistory
 from tiltyard.core.policy.validity.rules import Rule
-from tiltyard.core.ratings.online_bradley_terry import OnlineState
 from tiltyard.errors import BadOption
 
 Array = npt.NDArray[Any]
@@ -42,6 +41,7 @@ FREE_MET = "free_met"
 #: Names of the columns of the vote log begin with this.
 _VOTES = "vote."
 _RATED: tuple[Literal["mu", "phi2", "sigma2", "elo"], ...] = ("mu", "phi2", "sigma2", "elo")
+_ONLINE = ("votes", "n_held", "since_fit", "prior_variance", "base", "unit")
 _KNOWN = ("rating", "rd", "coverage")
 Arrays = dict[str, Array]
 
@@ -51,18 +51,18 @@ def encode_fold(standing: Standing, rater: Rater, history: EvaluationHistory, wh
     checkpoint = save(standing)
     arrays, values = dict(checkpoint.arrays), dict(checkpoint.values)
     for name in _cell_names(arrays):
-        _split(arrays, name)
+        tally = arrays.pop(f"{name}.tally")
+        arrays[f"{name}.steps"] = _steps(arrays[name], arrays.pop(f"{name}.prompts"))
+        for k in range(4):
+            arrays[f"{name}.{k}"] = np.ascontiguousarray(tally[:, k])
     arrays |= _rated(rater) | _evaluated(history.evaluations)
     values["evaluations"] = {
         "in_a_row": history.in_a_row,
         "whole": whole,
         "rules": [[asdict(rule) for rule in known.rules] for known in history.evaluations if known.rules],
     }
-    values["rater"] = {
-        "settings": asdict(rater.settings),
-        "votes": rater.votes,
-        **_online_values(rater.online),
-    }
+    online = {name: getattr(rater.online, name) for name in _ONLINE}
+    values["rater"] = {"settings": asdict(rater.settings), "votes": rater.votes, "online": online}
     return encode_state(arrays, values)
 
 
@@ -83,13 +83,6 @@ def decode_fold(saved: bytes) -> tuple[Standing, Rater, EvaluationHistory, int |
 def _cell_names(arrays: Arrays) -> list[str]:
     """The names of the cells of pairs that these arrays have."""
     return [name for name in (MET, FREE_MET) if name in arrays]
-
-
-def _split(arrays: Arrays, name: str) -> None:
-    tally = arrays.pop(f"{name}.tally")
-    arrays[f"{name}.steps"] = _steps(arrays[name], arrays.pop(f"{name}.prompts"))
-    for k in range(4):
-        arrays[f"{name}.{k}"] = np.ascontiguousarray(tally[:, k])
 
 
 def _steps(met: Ints, prompts: Array) -> Ints:
@@ -145,10 +138,12 @@ def save(standing: Standing) -> StateCheckpoint:
             for part in fields(Strengths)
         },
         **_pair_columns(standing.meetings, MET),
-        **_free_columns(standing),
-        **_vote_columns(standing),
         **standing.sessions.saved(),
     }
+    if standing.policy.free_prompts:
+        arrays |= _pair_columns(standing.prompt_meetings, FREE_MET)
+    if standing.vote_log is not None:
+        arrays |= {_VOTES + name: column for name, column in standing.vote_log.columns().items()}
     values = {
         "policy": standing.policy.to_dict(),
         "models": list(standing.models),
@@ -185,7 +180,12 @@ def restore(checkpoint: StateCheckpoint) -> Standing:
     standing.sessions = SessionMemories.restored(policy, arrays)
     _restore_pairs(standing.meetings, arrays, MET)
     if policy.free_prompts:
-        _restore_free(standing, arrays)
+        free = standing.prompt_meetings
+        _restore_pairs(free, arrays, FREE_MET)
+        # Sums over prompts are those of the categories.
+        free.decisive[...], free.attempts[...] = standing.meetings.decisive, standing.meetings.attempts
+        for low, high, cells in free:
+            free.prompts[low, high] = free.prompts[high, low] = cells.tally[:, :2].any(axis=1).sum()
     votes = {name.removeprefix(_VOTES): arrays[name] for name in arrays if name.startswith(_VOTES)}
     standing.vote_log = VoteLog.of(votes) if votes else None
     standing.strengths = Strengths(*(arrays[f"strengths.{field.name}"] for field in fields(Strengths)))
@@ -240,16 +240,6 @@ def _pair_columns(meetings: PairCounts, name: str) -> dict[str, Array]:
     }
 
 
-def _free_columns(standing: Standing) -> dict[str, Array]:
-    """Votes of pairs by free prompt, where there are any."""
-    return _pair_columns(standing.prompt_meetings, FREE_MET) if standing.policy.free_prompts else {}
-
-
-def _vote_columns(standing: Standing) -> dict[str, Array]:
-    log = standing.vote_log
-    return {} if log is None else {_VOTES + name: column for name, column in log.columns().items()}
-
-
 def _restore_pairs(meetings: PairCounts, arrays: Mapping[str, Array], name: str) -> None:
     prompts, tally = arrays[f"{name}.prompts"].tobytes(), arrays[f"{name}.tally"].tobytes()
     shown = arrays[f"{name}.recent"].tolist()
@@ -261,15 +251,6 @@ def _restore_pairs(meetings: PairCounts, arrays: Mapping[str, Array], name: str)
         cells.recent = shown[recent : recent + n_recent]
         meetings.put(low, high, cells)
         cell, recent = cell + n_cells, recent + n_recent
-
-
-def _restore_free(standing: Standing, arrays: Mapping[str, Array]) -> None:
-    """Votes of pairs by free prompt; sums over prompts are those of the categories."""
-    free = standing.prompt_meetings
-    _restore_pairs(free, arrays, FREE_MET)
-    free.decisive[...], free.attempts[...] = standing.meetings.decisive, standing.meetings.attempts
-    for low, high, cells in free:
-        free.prompts[low, high] = free.prompts[high, low] = cells.tally[:, :2].any(axis=1).sum()
 
 
 def _evaluated(evaluations: tuple[Evaluation, ...]) -> Arrays:
@@ -318,11 +299,6 @@ def _rated(rater: Rater) -> Arrays:
         "online.held": online.held[: online.n_held],
         "online.points": online.points,
     }
-
-
-def _online_values(online: OnlineState) -> dict[str, object]:
-    names = ("n_held", "since_fit", "prior_variance", "base", "unit")
-    return {"online": {"votes": online.votes, **{name: getattr(online, name) for name in names}}}
 
 
 def _rater(arrays: Arrays, values: Mapping[str, Any], settings: RaterSettings) -> Rater:

@@ -17,8 +17,8 @@ from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.prompt_cells import LOSS, WIN
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.state.strengths import Strengths
+from tiltyard.core.policy.validity.model_record import VoteRecord, expected_scores
 from tiltyard.core.policy.validity.pair_floors import floor_of, neighbours_of, pair_coverage
-from tiltyard.core.policy.validity.recent_form import VoteRecord, expected_scores
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]

@@ -25,19 +25,6 @@ from tiltyard.core.policy.state.prompt_cells import BOTH_BAD, LOSS, TIE, WIN
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.vote_forecast import decisive_share, short_prompt_rate, votes_to_gain
 
-__all__ = [
-    "ModelCoverage",
-    "band_top_coverage",
-    "cells_to_coverage",
-    "count_lacking_cells",
-    "coverage_of",
-    "decisive_votes_to_fill",
-    "decisive_votes_to_mean",
-    "servable_prompts",
-    "top_coverage",
-    "votes_to_coverage",
-]
-
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 

@@ -1,34 +1,166 @@
-"""Publication: when a board may be called officially stable.
+"""Badges of models, and when a board may be called officially stable.
 
-Three rules speak of the first k = min(``policy.published_top``, M) models; an arena of fewer than
-two models has nothing to publish, and none of them holds. What is missing is counted in votes of the
-whole arena at its present mix of lanes.
+A model is *provisional* until it is *established* (enough decisive votes, coverage and a small
+enough RD), and *stable* once its RD and coverage are better still and it has met both neighbours
+in rank often enough. What is missing is counted in votes of this model.
+
+Three rules of publication speak of the first k = min(``policy.published_top``, M) models; an arena of fewer than two
+models has nothing to publish, and none of them holds. What is missing is counted in votes of the whole arena at its
+present mix of lanes.
 """
 
 from __future__ import annotations
 
+import enum
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from tiltyard.core.policy.state.prompt_cells import LOSS
 from tiltyard.core.policy.state.standing import Standing
-from tiltyard.core.policy.validity.pair_floors import PairFloor, adjacent_floors, votes_to_floor
-from tiltyard.core.policy.validity.prompt_coverage import count_lacking_cells, decisive_votes_to_mean
+from tiltyard.core.policy.validity.pair_floors import (
+    PairFloor,
+    adjacent_floors,
+    floor_of,
+    neighbours_of,
+    votes_to_floor,
+)
+from tiltyard.core.policy.validity.prompt_coverage import (
+    count_lacking_cells,
+    decisive_votes_to_mean,
+    votes_to_coverage,
+)
 from tiltyard.core.policy.validity.rules import FREE_PROMPTS_CASE, Rule, check_rule
 from tiltyard.core.policy.validity.vote_forecast import (
     adjacent_rate,
     decisive_share,
     exposure_rate,
+    pair_decisive_share,
     short_prompt_rate,
     votes_to_gain,
     votes_to_rd,
 )
 from tiltyard.core.ratings.sentences import Values, first_of
 
-__all__ = ["pairs_needed", "publication_rules", "top_coverage_rule", "top_pairs_rule", "top_rd_rule"]
-
 Ints = npt.NDArray[np.int64]
+
+
+class Badge(enum.StrEnum):
+    """From least to most settled."""
+
+    PROVISIONAL = "provisional"
+    ESTABLISHED = "established"
+    STABLE = "stable"
+
+
+@dataclass(frozen=True, slots=True)
+class BadgeCard:
+    """A badge with the rules behind it."""
+
+    model: int
+    badge: Badge
+    established: tuple[Rule, ...]
+    stable: tuple[Rule, ...]
+
+    @property
+    def waiting(self) -> tuple[Rule, ...]:
+        """Rules that hold up the next badge; none for a stable model."""
+        rules = self.established if self.badge is Badge.PROVISIONAL else self.stable
+        return tuple(rule for rule in rules if not rule.holds)
+
+
+def badge_of(standing: Standing, model: int) -> BadgeCard:
+    """The model's badge now."""
+    established, stable = established_rules(standing, model), stable_rules(standing, model)
+    return BadgeCard(model, badge_from_rules(established, stable), established, stable)
+
+
+def badge_from_rules(established: tuple[Rule, ...], stable: tuple[Rule, ...]) -> Badge:
+    """The badge that these rules give: the later ones count only when the earlier ones hold."""
+    if not all(rule.holds for rule in established):
+        return Badge.PROVISIONAL
+    return Badge.STABLE if all(rule.holds for rule in stable) else Badge.ESTABLISHED
+
+
+def established_rules(standing: Standing, model: int) -> tuple[Rule, ...]:
+    """What makes a provisional model established."""
+    policy = standing.policy
+    return (
+        _decisive_rule(standing, model),
+        _coverage_rule(standing, model, "established-coverage", policy.established_coverage),
+        _rd_rule(standing, model, "established-rd", policy.established_rd),
+    )
+
+
+def stable_rules(standing: Standing, model: int) -> tuple[Rule, ...]:
+    """What makes an established model stable."""
+    policy = standing.policy
+    return (
+        _coverage_rule(standing, model, "stable-coverage", policy.stable_coverage),
+        _rd_rule(standing, model, "stable-rd", policy.stable_rd),
+        _neighbours_rule(standing, model),
+    )
+
+
+def _decisive_rule(standing: Standing, model: int) -> Rule:
+    """Too few votes, and a rating is an accident. Missing: decisive votes over the model's decisive share."""
+    bar = standing.policy.established_votes
+    decisive, votes = int(standing.record[model, : LOSS + 1].sum()), int(standing.record[model].sum())
+    share = pair_decisive_share(decisive, votes, decisive_share(standing))
+    return check_rule(
+        "decisive-votes",
+        {"bar": bar},
+        decisive,
+        bar,
+        missing=votes_to_gain(max(bar - decisive, 0), share),
+        detail={"decisive": decisive, "votes": votes},
+    )
+
+
+def _coverage_rule(standing: Standing, model: int, name: str, bar: float) -> Rule:
+    """A model seen on some prompts only may owe its place to them."""
+    filled, eligible = int(standing.cells.n_filled[model]), int(standing.cells.n_eligible[model])
+    exhausted = int(standing.cells.n_exhausted[model])
+    case = FREE_PROMPTS_CASE if standing.policy.free_prompts else {}
+    return check_rule(
+        name,
+        {"bar": bar, **case},
+        filled / eligible if eligible else None,
+        bar,
+        missing=votes_to_coverage(standing, model, bar),
+        detail={"filled": filled, "eligible": eligible, "exhausted": exhausted, **case},
+    )
+
+
+def _rd_rule(standing: Standing, model: int, name: str, bar: float) -> Rule:
+    """RD is the policy's bookkeeping of uncertainty; a large one says that the rating is still a guess."""
+    rd = float(standing.strengths.rd[model])
+    missing = float(votes_to_rd(standing, np.array([model]), bar)[0])
+    return check_rule(name, {"bar": bar}, rd, bar, at_most=True, missing=missing, detail={"rd": rd})
+
+
+def _neighbours_rule(standing: Standing, model: int) -> Rule:
+    """A place is a claim about the neighbours: both must have been met often enough.
+
+    A model at an end has one neighbour, and one that stands alone or is retired has none and
+    cannot be stable. Missing: direct votes with each neighbour that is short.
+    """
+    around = [other for other in neighbours_of(standing, model) if other is not None]
+    floors = [floor_of(standing, model, other) for other in around]
+    overall = decisive_share(standing)
+    short = tuple(
+        {"model": standing.models[floor.below], "votes": floor.votes} for floor in floors if not floor.met
+    )
+    return check_rule(
+        "neighbour-floors",
+        {},
+        sum(floor.met for floor in floors) if floors else None,
+        max(len(floors), 1),
+        missing=sum(votes_to_floor(floor, overall) for floor in floors) if floors else math.inf,
+        detail={"neighbours": short} if short else None,
+    )
 
 
 def publication_rules(standing: Standing) -> tuple[Rule, ...]:
@@ -109,7 +241,11 @@ def top_coverage_rule(standing: Standing) -> Rule:
         detail = {"case": _nothing_shared(standing), **first_of("models", unseen)}
         return check_rule("top-coverage", values, None, bar, missing=None, detail=detail)
     mean = _mean(coverage)
-    short = [{"model": standing.models[k], "coverage": share} for k, share in _below(top, coverage, bar)]
+    short = [
+        {"model": standing.models[k], "coverage": share}
+        for k, share in zip(top.tolist(), coverage.tolist(), strict=True)
+        if share < bar
+    ]
     below = {"short": len(short), "all": len(top), **first_of("models", short)}
     return check_rule(
         "top-coverage",
@@ -135,10 +271,6 @@ def _nothing_shared(standing: Standing) -> str:
 
 def _nobody(name: str, values: Values, bar: float, *, at_most: bool = False) -> Rule:
     return check_rule(name, values, None, bar, at_most=at_most, missing=None, detail={"case": "too-few"})
-
-
-def _below(top: Ints, coverage: npt.NDArray[np.float64], bar: float) -> list[tuple[int, float]]:
-    return [(k, share) for k, share in zip(top.tolist(), coverage.tolist(), strict=True) if share < bar]
 
 
 def _votes_to_mean_coverage(standing: Standing, top: Ints, coverage: npt.NDArray[np.float64]) -> float:

@@ -21,14 +21,6 @@ import numpy.typing as npt
 from tiltyard.core.battles.cluster_keys import mix_bits
 from tiltyard.errors import CannotRate
 
-__all__ = [
-    "pack_battles",
-    "play_decks_vectors",
-    "play_in_log_order",
-    "play_shuffled_loop",
-    "play_shuffled_vectors",
-]
-
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer[Any]]
 Words = npt.NDArray[np.uint64]

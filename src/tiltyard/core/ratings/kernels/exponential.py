@@ -9,8 +9,6 @@ from __future__ import annotations
 import math
 from decimal import Context, Decimal
 
-__all__ = ["LARGEST_LOGITS", "LN_2_HIGH", "LN_2_LOW", "ROOTS", "ROOT_TAILS", "STEPS_PER_LOGIT", "exp"]
-
 #: Whole, to 30 digits, because a step is subtracted in two parts.
 _LN_2 = Decimal("0.693147180559945309417232121458")
 #: Powers of two are tabulated in this many steps from one to the next.

@@ -1,24 +1,97 @@
-"""Glicko-2, one vote at a time. The same source runs as Python or compiled.
+"""Glicko-2's state, and one vote at a time. The same source runs as Python or compiled.
 
-Letters and steps are those of Glickman, "Example of the Glicko-2 system" (2013): μ, φ, σ, g, E, v,
-Δ. Each vote is a rating period of its own for its two models.
+Letters and steps are those of Glickman, "Example of the Glicko-2 system" (2013): μ, φ, σ, g, E, v, Δ. Each vote is a
+rating period of its own for its two models.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
+from tiltyard.compiled_kernels import Kernel
 from tiltyard.core.ratings.kernels.exponential import exp
-
-__all__ = ["fold_votes"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer[Any]]
+
+#: Rating points per unit of the Glicko-2 scale (step 2 of the paper).
+GLICKO_POINTS = 173.7178
+
+
+class Glicko2Values(TypedDict):
+    """A state as JSON has it."""
+
+    models: list[str]
+    mu: list[float]
+    phi2: list[float]
+    sigma2: list[float]
+    start: float
+    votes: int
+    kernel: Kernel
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Glicko2State:
+    """A checkpoint: everything needed to resume.
+
+    μ, φ² and σ² are stored unrounded, so that a fold that is saved and resumed gives bit for bit the
+    same result as an uninterrupted one. Ratings in points are derived.
+    """
+
+    models: tuple[str, ...]
+    mu: Floats
+    phi2: Floats
+    sigma2: Floats
+    #: The rating at μ = 0.
+    start: float
+    votes: int
+    kernel: Kernel
+
+    @property
+    def rating(self) -> Floats:
+        return self.start + GLICKO_POINTS * self.mu
+
+    @property
+    def rd(self) -> Floats:
+        return GLICKO_POINTS * np.sqrt(self.phi2)
+
+    @property
+    def volatility(self) -> Floats:
+        return np.sqrt(self.sigma2)
+
+    def conservative(self) -> Floats:
+        """Rating minus two RD, by which the ranking policy sorts."""
+        return self.rating - 2.0 * self.rd
+
+    def to_dict(self) -> Glicko2Values:
+        """Plain values that JSON preserves exactly."""
+        return {
+            "models": list(self.models),
+            "mu": self.mu.tolist(),
+            "phi2": self.phi2.tolist(),
+            "sigma2": self.sigma2.tolist(),
+            "start": self.start,
+            "votes": self.votes,
+            "kernel": self.kernel,
+        }
+
+    @classmethod
+    def from_dict(cls, saved: Glicko2Values) -> Glicko2State:
+        return cls(
+            models=tuple(saved["models"]),
+            mu=np.array(saved["mu"], dtype=np.float64),
+            phi2=np.array(saved["phi2"], dtype=np.float64),
+            sigma2=np.array(saved["sigma2"], dtype=np.float64),
+            start=float(saved["start"]),
+            votes=int(saved["votes"]),
+            kernel=saved["kernel"],
+        )
 
 
 def fold_votes(

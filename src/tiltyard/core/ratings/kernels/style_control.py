@@ -11,8 +11,6 @@ from scipy.special import expit
 
 from tiltyard.core.ratings.index_sums import sum_by_index
 
-__all__ = ["gradient_loop", "gradient_vectors"]
-
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer[Any]]
 

@@ -12,30 +12,6 @@ from tiltyard.core.policy.state.policy import Fairness
 from tiltyard.core.policy.validity.rules import Rule
 from tiltyard.core.policy.validity.serving_fairness import ExposureDeviation
 
-__all__ = [
-    "AdjacentPair",
-    "Churn",
-    "ChurnStep",
-    "EvaluationRecord",
-    "ExplorationBoard",
-    "ExplorationPlace",
-    "ExposureFairness",
-    "MatchupCounts",
-    "ModelConfidence",
-    "ModelExposure",
-    "ModelMoment",
-    "ModelSides",
-    "PairCompleteness",
-    "PromptCoverage",
-    "PublicationStatus",
-    "RatingConfidence",
-    "ReportSpan",
-    "ReversedPair",
-    "SideBalance",
-    "SpanUnit",
-    "SwappedPair",
-]
-
 SpanUnit = Literal["time", "votes"]
 
 

@@ -18,17 +18,6 @@ from tiltyard.core.policy.validity.pair_floors import adjacent_floors
 from tiltyard.core.policy.validity.serving_fairness import ExposureDeviation, largest_exposure_deviation
 from tiltyard.errors import BadOption
 
-__all__ = [
-    "SpanReplay",
-    "SpanStart",
-    "WindowCounts",
-    "count_pairs_met",
-    "find_span",
-    "is_timed",
-    "replay_span",
-]
-
-
 _WINDOWED = (Event.SERVED, Event.EXPIRE, Event.ENABLE, Event.RETIRE)
 
 

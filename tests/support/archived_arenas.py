@@ -4,8 +4,8 @@ import numpy as np
 
 from support.rated_arenas import Yard, rated_arena, tell_all
 from tiltyard.arena.maintenance.segment_writer import SegmentArchive, write_segment
-from tiltyard.arena.rating.arena_rater import ArenaRater
 from tiltyard.arena.processes.process_leases import new_process
+from tiltyard.arena.rating.arena_rater import ArenaRater
 from tiltyard.arena.rating.rater_leadership import Leadership
 
 #: Sessions as large as real ones: no other number in a log looks like them.

@@ -188,7 +188,8 @@ CREATE TABLE public.matchups (
     ballot integer DEFAULT 0 NOT NULL,
     bucket integer NOT NULL,
     unseen boolean DEFAULT false NOT NULL,
-    free_prompt integer
+    free_prompt integer,
+    shown_at timestamp with time zone
 )
 PARTITION BY LIST (bucket);
 
@@ -782,6 +783,13 @@ ALTER TABLE public.responses ALTER COLUMN response ADD GENERATED ALWAYS AS IDENT
     CACHE 1
 );
 
+CREATE UNLOGGED TABLE public.sent_responses (
+    matchup uuid NOT NULL,
+    side smallint NOT NULL,
+    characters integer NOT NULL,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
 CREATE TABLE public.sessions (
     session bigint NOT NULL,
     source smallint NOT NULL,
@@ -1034,6 +1042,9 @@ ALTER TABLE ONLY public.response_details
 ALTER TABLE ONLY public.responses
     ADD CONSTRAINT responses_pkey PRIMARY KEY (response);
 
+ALTER TABLE ONLY public.sent_responses
+    ADD CONSTRAINT sent_responses_pkey PRIMARY KEY (matchup, side);
+
 ALTER TABLE ONLY public.sessions
     ADD CONSTRAINT sessions_name_key UNIQUE (name);
 
@@ -1117,7 +1128,7 @@ CREATE TRIGGER append_only BEFORE DELETE ON public.endings FOR EACH ROW EXECUTE 
 
 CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.events FOR EACH ROW EXECUTE FUNCTION public.refuse_rewriting();
 
-CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.matchups FOR EACH ROW EXECUTE FUNCTION public.refuse_rewriting('ballot', 'expires_at', 'unseen');
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.matchups FOR EACH ROW EXECUTE FUNCTION public.refuse_rewriting('ballot', 'expires_at', 'unseen', 'shown_at');
 
 CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.panel_adjudications FOR EACH ROW EXECUTE FUNCTION public.refuse_rewriting();
 

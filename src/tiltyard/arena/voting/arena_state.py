@@ -221,6 +221,7 @@ class ArenaState:
             expires_at=row.expires_at,
             unseen=unseen,
             free_prompt=row.free_prompt,
+            shown_at=None if unseen else row.at,
         )
         self.hold(one)
         if not unseen:
@@ -237,7 +238,7 @@ class ArenaState:
         # The tables from which the open matchups were loaded may have it as shown, and even as reopened, already.
         if one.unseen:
             self._leave_unseen(one)
-            self.open[matchup] = replace(one, unseen=False, expires_at=row.expires_at)
+            self.open[matchup] = replace(one, unseen=False, expires_at=row.expires_at, shown_at=row.at)
             self._shown[one.source][matchup] = None
 
     def _leave_unseen(self, one: OpenMatchup) -> None:

@@ -454,12 +454,40 @@ CREATE TABLE public.live_entrants (
     retired_at timestamp with time zone
 );
 
+CREATE UNLOGGED TABLE public.live_health (
+    arena integer NOT NULL,
+    model integer NOT NULL,
+    state text DEFAULT 'well'::text NOT NULL,
+    since timestamp with time zone,
+    failures integer DEFAULT 0 NOT NULL,
+    rests integer DEFAULT 0 NOT NULL,
+    problem text,
+    until timestamp with time zone
+);
+
 CREATE TABLE public.live_prompts (
     arena integer NOT NULL,
     number integer NOT NULL,
     sha256 bytea,
     CONSTRAINT live_prompts_number_check CHECK ((number >= 1))
 );
+
+CREATE UNLOGGED TABLE public.live_slots (
+    arena integer NOT NULL,
+    session bigint NOT NULL,
+    process bigint,
+    came_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    asked_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    matchup uuid,
+    turn smallint,
+    a text DEFAULT ''::text NOT NULL,
+    b text DEFAULT ''::text NOT NULL,
+    state text DEFAULT 'waiting'::text NOT NULL,
+    ended_a boolean DEFAULT false NOT NULL,
+    ended_b boolean DEFAULT false NOT NULL,
+    stopping boolean DEFAULT false NOT NULL
+)
+WITH (fillfactor='50');
 
 CREATE TABLE public.live_spending (
     arena integer NOT NULL,
@@ -919,11 +947,17 @@ ALTER TABLE ONLY public.live_calls
 ALTER TABLE ONLY public.live_entrants
     ADD CONSTRAINT live_entrants_pkey PRIMARY KEY (arena, model);
 
+ALTER TABLE ONLY public.live_health
+    ADD CONSTRAINT live_health_pkey PRIMARY KEY (arena, model);
+
 ALTER TABLE ONLY public.live_prompts
     ADD CONSTRAINT live_prompts_arena_sha256_key UNIQUE (arena, sha256);
 
 ALTER TABLE ONLY public.live_prompts
     ADD CONSTRAINT live_prompts_pkey PRIMARY KEY (arena, number);
+
+ALTER TABLE ONLY public.live_slots
+    ADD CONSTRAINT live_slots_pkey PRIMARY KEY (arena, session);
 
 ALTER TABLE ONLY public.live_spending
     ADD CONSTRAINT live_spending_pkey PRIMARY KEY (arena, session, day);

@@ -49,6 +49,8 @@ _SCRAPED = frozenset(
         instruments.DATABASE_BYTES,
         instruments.DATA_FOLDER_FREE_BYTES,
         instruments.DATA_FOLDER_TOTAL_BYTES,
+        instruments.LIVE_RUNNING_TURNS,
+        instruments.LIVE_WAITING_VOTERS,
     }
 )
 
@@ -129,6 +131,8 @@ class ServiceStatusCollector(Collector):
         yield _gauge(instruments.DATABASE_BYTES, status.database_bytes)
         yield _gauge(instruments.DATA_FOLDER_FREE_BYTES, None if disk is None else disk.free)
         yield _gauge(instruments.DATA_FOLDER_TOTAL_BYTES, None if disk is None else disk.total)
+        yield _gauge(instruments.LIVE_RUNNING_TURNS, status.live_turns[0])
+        yield _gauge(instruments.LIVE_WAITING_VOTERS, status.live_turns[1])
 
 
 def _gauge(instrument: Instrument, value: float | None) -> GaugeMetricFamily:

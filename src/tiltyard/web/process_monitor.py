@@ -7,8 +7,6 @@ import os
 from typing import TYPE_CHECKING
 
 from tiltyard.instruments import (
-    LIVE_RUNNING_TURNS,
-    LIVE_WAITING_VOTERS,
     LOADED_ARENAS,
     POOL_IN_USE,
     POOL_LIMIT,
@@ -35,13 +33,10 @@ async def watch_process(registry: ArenaRegistry) -> None:
 
 
 def record_gauges(registry: ArenaRegistry) -> None:
-    """Record how full queues, pool and places for live turns are now."""
+    """Record how full queues and pool are now."""
     queues = registry.voting_queues
     LOADED_ARENAS.record(sum(queue.ready for queue in queues))
     QUEUE_LENGTH.record(sum(queue.waiting for queue in queues))
     POOL_LIMIT.record(registry.pool.most)
     POOL_IN_USE.record(registry.pool.in_use)
     POOL_WAITING.record(registry.pool.waiting)
-    slots = registry.live_process.slots
-    LIVE_RUNNING_TURNS.record(slots.running)
-    LIVE_WAITING_VOTERS.record(slots.waiting)

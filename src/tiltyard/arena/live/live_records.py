@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 from uuid import UUID
 
 __all__ = [
+    "NOTHING_SHOWN",
     "BattleState",
     "BudgetLimits",
     "CallEnd",
@@ -17,6 +18,7 @@ __all__ = [
     "LiveBattle",
     "LiveFrame",
     "LiveTurn",
+    "ShownText",
     "StoredEntrant",
     "TurnEnd",
     "TurnOutcome",
@@ -31,6 +33,29 @@ TurnState = Literal["waiting", "streaming", "done", "stopped", "void"]
 BattleState = Literal["open", "voted", "skipped", "expired", "void"]
 #: The verdict on one turn.
 TurnOutcome = Literal["a", "b", "tie", "both_bad"]
+
+
+class ShownText(NamedTuple):
+    """Both answers of a turn, as far as they may be shown; text is only added."""
+
+    a: str = ""
+    b: str = ""
+    state: TurnState = "waiting"
+    #: Whether a side is complete. With an equal pace this depends on lengths alone.
+    ended_a: bool = False
+    ended_b: bool = False
+
+    @property
+    def runs(self) -> bool:
+        """Whether the turn has not ended."""
+        return self.state in ("waiting", "streaming")
+
+    def after(self, known: ShownText) -> ShownText:
+        """The same without the text that is known."""
+        return self._replace(a=self.a[len(known.a) :], b=self.b[len(known.b) :])
+
+
+NOTHING_SHOWN = ShownText()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tiltyard.arena.live.turn_slots import count_slots
 from tiltyard.arena.rating.rater_lag import LagSweep, RaterLag
 from tiltyard.errors import StoreFault
 from tiltyard.postgres.connections import connect, translate_errors
@@ -40,6 +41,8 @@ class ServiceStatus:
     lags: Sequence[RaterLag] | None
     database_bytes: int | None
     disk: DiskSpace | None
+    #: Turns of live battles that run, and voters who wait for a place.
+    live_turns: tuple[int, int] = (0, 0)
 
 
 class ServiceStatusReader:
@@ -58,9 +61,10 @@ class ServiceStatusReader:
             try:
                 with connect(self._url, name="tiltyard metrics") as connection:
                     lags, size = self._sweep.read(connection), self._database_bytes(connection)
+                    live = count_slots(connection)
             except StoreFault:
                 return ServiceStatus(None, None, self._disk())
-            return ServiceStatus(lags, size, self._disk())
+            return ServiceStatus(lags, size, self._disk(), live)
 
     def _database_bytes(self, connection: psycopg.Connection) -> int:
         now = time.monotonic()

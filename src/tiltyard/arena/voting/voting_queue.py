@@ -361,10 +361,13 @@ class VotingQueue:
     async def find(self, voter: Voter, matchup: UUID, *, voted: bool = False) -> OfferedMatchup:
         """An open matchup of this voter; with ``voted``, also one that they voted on and have not undone."""
         opened = None if self.state is None else self.state.open.get(matchup)
-        if opened is not None and (opened.source, opened.session) == (voter.source, voter.session):
-            # One that has expired here may have been shown by another process since.
-            if opened.expires_at > self._now():
-                return to_offered_matchup(opened, self.name)
+        # One that has expired here may have been shown by another process since.
+        if (
+            opened is not None
+            and (opened.source, opened.session) == (voter.source, voter.session)
+            and opened.expires_at > self._now()
+        ):
+            return to_offered_matchup(opened, self.name)
         return require_open_matchup(
             matchup, self.name, await self._found(voter, matchup), self._now(), voted=voted
         )

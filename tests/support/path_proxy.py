@@ -28,6 +28,8 @@ class PathProxy:
     def __init__(self, choose: Callable[[str], str]) -> None:
         self._choose = choose
         self.port = 0
+        #: The servers, where they are known beforehand.
+        self.servers: list[str] = []
         #: The path of each request, and the server that it went to.
         self.passed: list[tuple[str, str]] = []
 

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from tiltyard.settings.environment import Environment
     from tiltyard.settings.serving_settings import ServingSettings
 
-__all__ = ["ArenaRegistry", "check_database", "open_registry"]
-
 _LOG = logging.getLogger(__name__)
 
 #: Prompts whose text is kept in memory.

@@ -1,7 +1,7 @@
 """One turn of a live battle: two streams from upstream, and what of them may be shown at each moment.
 
 A turn runs in its own task, whoever reads it. Nothing that it gives to readers depends on which models answer, apart
-from the texts. Readers have a `ShownTurn`, in the process that runs the turn and in others.
+from the texts. Readers have a `StreamedTurn`, in the process that runs the turn and in others.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class TurnRecorder(Protocol):
         ...
 
 
-class ShownTurn:
+class StreamedTurn:
     """What may be shown of a turn that runs, for any number of readers."""
 
     def __init__(self, turn: int, shown: ShownText = NOTHING_SHOWN) -> None:
@@ -253,7 +253,7 @@ class TurnGeneration:
     ) -> None:
         self.turn = turn
         self.prompt = prompt
-        self.shown = ShownTurn(turn)
+        self.shown = StreamedTurn(turn)
         self._sides = (_Side(calls[0], limits.mask), _Side(calls[1], limits.mask))
         self._limits = limits
         self._recorder = recorder

@@ -10,15 +10,16 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 from uuid import UUID
 
+from tiltyard.arena.live.entrant_pool import EntrantPool
 from tiltyard.arena.live.generation import (
-    ShownTurn,
     SideCall,
+    StreamedTurn,
     TurnChecks,
     TurnEntrant,
     TurnGeneration,
@@ -87,7 +88,7 @@ _CLOSE_SECONDS = 3.0
 EXCHANGE_SECONDS = 0.25
 _FOLLOWED_SECONDS = 5.0
 #: How often a request to stop looks whether the turn has ended.
-_STOP_LOOKS, _STOP_LOOK_SECONDS = 50, 0.1
+_STOP_LOOK_COUNT, _STOP_LOOK_SECONDS = 50, 0.1
 _MICRODOLLARS_PER_USD = 1_000_000
 _STOPPED_PROBLEM = "the server stopped"
 
@@ -108,26 +109,6 @@ class LiveChecks(Protocol):
     def holds_answers(self) -> bool: ...
     async def check_prompt(self, history: Sequence[LiveTurn], text: str) -> CheckedText: ...
     async def check_answers(self, history: Sequence[LiveTurn], a: str, b: str) -> CheckedText: ...
-
-
-class LiveEntrants(Protocol):
-    """The models of a live arena."""
-
-    async def refresh(self) -> None:
-        """Read them again if they may have changed."""
-        ...
-
-    def of(self, model: int) -> TurnEntrant: ...
-
-    def resting(self) -> Collection[int]:
-        """Those that are not served at present."""
-        ...
-
-    async def close(self) -> None: ...
-
-    async def note_started(self, models: Iterable[int]) -> None: ...
-    async def note_health(self, entrant: TurnEntrant, fault: ProviderFault | None) -> None: ...
-    async def note_stopped(self, entrant: TurnEntrant) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -154,7 +135,7 @@ class _FollowedTurn:
     """A turn of another process, while somebody reads it here."""
 
     session: int
-    shown: ShownTurn
+    shown: StreamedTurn
     asked_at: float
 
 
@@ -166,7 +147,7 @@ class LiveBattles:
         arena: int,
         shared: LiveProcess,
         find_queue: Callable[[], Awaitable[VotingQueue]],
-        entrants: LiveEntrants,
+        entrants: EntrantPool,
         checks: LiveChecks | None = None,
     ) -> None:
         self.arena = arena
@@ -306,7 +287,7 @@ class LiveBattles:
         running = self._running.get(matchup)
         if running is not None:
             running.generation.stop()
-        for _ in range(_STOP_LOOKS):
+        for _ in range(_STOP_LOOK_COUNT):
             if not _runs((await self.battle(voter, matchup)).turns[-1]):
                 return
             await asyncio.sleep(_STOP_LOOK_SECONDS)
@@ -343,7 +324,7 @@ class LiveBattles:
         await self.entrants.refresh()
         return queue
 
-    def _shown_of(self, voter: Voter, matchup: UUID) -> ShownTurn | None:
+    def _shown_of(self, voter: Voter, matchup: UUID) -> StreamedTurn | None:
         """What a turn shows that runs here, or is followed here."""
         running, followed = self._running.get(matchup), self._followed.get(matchup)
         if running is not None and running.session == voter.session:
@@ -353,9 +334,9 @@ class LiveBattles:
             return followed.shown
         return None
 
-    def _follow(self, voter: Voter, matchup: UUID, turn: LiveTurn) -> ShownTurn:
+    def _follow(self, voter: Voter, matchup: UUID, turn: LiveTurn) -> StreamedTurn:
         """From now on, read what a turn of another process shows."""
-        shown = ShownTurn(turn.turn, ShownText(turn.a, turn.b, turn.state))
+        shown = StreamedTurn(turn.turn, ShownText(turn.a, turn.b, turn.state))
         self._followed[matchup] = _FollowedTurn(voter.session, shown, time.monotonic())
         self._ensure_exchange()
         return shown

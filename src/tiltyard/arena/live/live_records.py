@@ -8,24 +8,6 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 from uuid import UUID
 
-__all__ = [
-    "NOTHING_SHOWN",
-    "BattleState",
-    "BudgetLimits",
-    "CallEnd",
-    "CallPlan",
-    "FrameMark",
-    "LiveBattle",
-    "LiveFrame",
-    "LiveTurn",
-    "ShownText",
-    "StoredEntrant",
-    "TurnEnd",
-    "TurnOutcome",
-    "TurnPlan",
-    "TurnState",
-]
-
 #: ``waiting``: nothing is shown yet. ``streaming``: text is coming. ``done``: both answers are complete. ``stopped``:
 #: the voter stopped both; what came counts. ``void``: an answer failed; nothing of the battle is rated.
 TurnState = Literal["waiting", "streaming", "done", "stopped", "void"]

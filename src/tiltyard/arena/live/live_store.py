@@ -34,25 +34,6 @@ from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connec
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.settings.arena_settings import ArenaSettings
 
-__all__ = [
-    "LOST_PROBLEM",
-    "arenas_with_running_turns",
-    "begin_battle",
-    "begin_turn",
-    "finish_call",
-    "finish_turn",
-    "list_battles",
-    "list_entrants",
-    "list_open_void_battles",
-    "number_prompt",
-    "open_battle_of",
-    "read_battle",
-    "read_sides",
-    "record_turn_vote",
-    "retry_call",
-    "void_lost_turns",
-]
-
 #: Why a battle is void whose process was lost.
 LOST_PROBLEM = "the process that generated the answers was lost"
 

@@ -10,8 +10,6 @@ from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connec
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
 
-__all__ = ["delete_old_accounts", "delete_old_texts", "forget_unwritten_prompts"]
-
 #: For so long accounts of live battles are kept: calls that began before midnight are counted after it.
 _ACCOUNT_DURATION = timedelta(days=2)
 #: For so long it is kept which network a session came from, as some bits of a keyed hash.

@@ -19,8 +19,6 @@ from tiltyard.postgres.statements import statement
 if TYPE_CHECKING:
     import psycopg
 
-__all__ = ["DiskSpace", "ServiceStatus", "ServiceStatusReader"]
-
 #: Seconds for which the size of the database is cached: the server looks at every file for it.
 _SIZE_CACHE_SECONDS = 60.0
 

@@ -27,8 +27,6 @@ from tiltyard.core.policy.state.vote_marks import NO_MARK
 from tiltyard.core.policy.validity.method_document import method_from_dict
 from tiltyard.settings.arena_settings import ArenaSettings
 
-__all__ = ["ArenaState", "UndoableVote"]
-
 Ints = npt.NDArray[np.int64]
 
 _RESPONSES = (LogKind.RESPOND, LogKind.WITHDRAW)

@@ -52,27 +52,6 @@ from tiltyard.core.policy.state.events import NO_FREE_PROMPT
 from tiltyard.core.policy.state.vote_marks import NO_MARK, VoteMark, unrated_reason
 from tiltyard.errors import Busy, Closed, Conflict, Expired, Paused
 
-__all__ = [
-    "NOT_IN_MEMORY",
-    "REOPENED_SECONDS",
-    "Draw",
-    "NotInMemory",
-    "expire_due",
-    "finish",
-    "look_ahead",
-    "matchup_expired_error",
-    "offer",
-    "reveal",
-    "serve_new",
-    "show",
-    "skip",
-    "to_offered_matchup",
-    "undo",
-    "undo_deadline",
-    "vote",
-    "wrong_ballot_error",
-]
-
 #: A reopened matchup stays open at least this long, or for the arena's ``expiry_seconds`` if that is shorter.
 REOPENED_SECONDS = 300.0
 _GIVEN_UP_FLAGS = {"exposure": 1, "session": 2, "blind": 4}

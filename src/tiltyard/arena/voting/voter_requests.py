@@ -13,18 +13,6 @@ from tiltyard.arena.voting.sent_responses import SentSides
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state.vote_marks import Unrated
 
-__all__ = [
-    "REMARK_GRACE_SECONDS",
-    "DeclaredSkills",
-    "EndedMatchup",
-    "OfferedMatchup",
-    "RevealedMatchup",
-    "ReviewedMatchup",
-    "SentVote",
-    "State",
-    "Voter",
-]
-
 #: Seconds after the undo deadline during which remarks are still accepted, if the names are not revealed.
 REMARK_GRACE_SECONDS = 60.0
 

@@ -78,8 +78,6 @@ from tiltyard.retries import Backoff, Retries
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.traces import describe_span, span
 
-__all__ = ["VotingQueue"]
-
 _LOG = logging.getLogger(__name__)
 
 #: Requests that are processed in one batch.

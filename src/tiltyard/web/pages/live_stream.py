@@ -15,8 +15,6 @@ from tiltyard.errors import TiltyardError
 from tiltyard.web.pages.live_blocks import AnswerRenderer, RenderedBlock
 from tiltyard.web.pages.live_view import mark_text
 
-__all__ = ["LivePageStream"]
-
 #: A line that says nothing is sent so often, so that proxies do not end the connection.
 _HEARTBEAT_SECONDS = 10.0
 #: How soon a browser connects again by itself.
@@ -24,7 +22,7 @@ _RETRY_MILLISECONDS = 1000
 _HEARTBEAT = b":\n\n"
 
 #: How often and how long is waited for what a reader has already, from another process.
-_BEHIND_LOOKS, _BEHIND_SECONDS = 10, 0.1
+_BEHIND_LOOK_COUNT, _BEHIND_SECONDS = 10, 0.1
 
 #: Waits for the next frame after a mark.
 NextFrame = Callable[[FrameMark], Awaitable[LiveFrame]]
@@ -57,7 +55,7 @@ class LivePageStream:
 
     async def begin(self, mark: FrameMark) -> None:
         """Find out where the reader is: the blocks that it has are rendered again, so that the rest fits them."""
-        for _ in range(_BEHIND_LOOKS):
+        for _ in range(_BEHIND_LOOK_COUNT):
             frame = await self._next_frame(FrameMark(mark.turn))
             texts = ((frame.a, mark.shown_a), (frame.b, mark.shown_b))
             self._has_gap = frame.mark.turn != mark.turn or any(len(text) < shown for text, shown in texts)

@@ -39,16 +39,6 @@ from tiltyard.web.texts import render_text
 from tiltyard.web.texts.renderer import MAX_SHOWN_CHARACTERS
 from tiltyard.web.texts.text_direction import is_right_to_left
 
-__all__ = [
-    "MatchupSide",
-    "MatchupView",
-    "RenderCache",
-    "build_matchup_view",
-    "divide_conversations",
-    "excerpt_of",
-    "image_address",
-]
-
 #: A prompt with more characters or lines is collapsed.
 _LONG_PROMPT_CHARACTERS, _LONG_PROMPT_LINES = 700, 10
 #: Characters that are shown of a collapsed prompt.

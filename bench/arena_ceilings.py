@@ -1,7 +1,7 @@
 """The throughput of each part of an arena by itself: `python bench/arena_ceilings.py --home DIR --out RESULTS.md`.
 
-One part after another, without HTTP in between: appending to the log in batches, deciding for voters as the process
-that owns an arena does, folding the log into a web process's counts, rating it, checkpoints. CPU time of the process that does it, and for the log the clock too.
+One part after another, without HTTP in between: appending to the log in batches, deciding for voters as a web
+process does, folding the log into a web process's counts, rating it, checkpoints. CPU time of the process that does it, and for the log the clock too.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _open_matchup(serial: int) -> OpenMatchup:
 
 
 def _decided(url: str, postmaster: int, arena: Arena, voters: int) -> tuple[str, str]:
-    """Matchups and votes as the owner of an arena decides them: all but HTTP, cookies and responses' texts."""
+    """Matchups and votes as a web process decides them: all but HTTP, cookies and responses' texts."""
 
     async def vote(queue: VotingQueue, first: int, until: float) -> int:
         cycles = 0
@@ -129,7 +129,7 @@ def _decided(url: str, postmaster: int, arena: Arena, voters: int) -> tuple[str,
         f"{cycles / seconds:,.0f} cycles/s; CPU a cycle: {cpu / cycles * 1e6:.0f} µs ours, "
         f"{server / cycles * 1e6:.0f} PostgreSQL"
     )
-    return f"the owner decides, {voters} voters at once", told
+    return f"a process decides, {voters} voters at once", told
 
 
 def _folded(url: str, arena: Arena, settings: LoadSettings, roster: int) -> tuple[str, str]:

@@ -1,9 +1,10 @@
 """Load of live battles on one machine: `PYTHONPATH=tests python bench/live_battles.py --battles 60 200`.
 
-So many battles at the same time, each with two streams of 30 tokens a second from a scripted upstream, through the real
-web process, PostgreSQL and HTTP on loopback. Every token is the time at which the upstream wrote it, so that a reader
-knows how late it is. Beside it, in the same run: a bare relay of aiohttp, which passes the bytes of both streams on and
-does nothing else. Clients, upstream, server and PostgreSQL share the machine.
+So many battles at the same time, each with two streams of 30 tokens a second from a scripted upstream, through real web
+processes, PostgreSQL and HTTP on loopback. Every token is the time at which the upstream wrote it, so that a reader knows
+how late it is. With two processes each stream is a new connection, so that half of them are read from the process that
+does not run them. Beside it, in the same run: a bare relay of aiohttp, which passes the bytes of both streams on and does
+nothing else. Clients, upstream, server and PostgreSQL share the machine.
 """
 
 from __future__ import annotations
@@ -24,13 +25,11 @@ import numpy as np
 from psycopg.types.json import Jsonb
 
 from arena_servers import database, serving
-from arena_usage import Usage, memory_of
+from arena_usage import Usage, family, memory_of
 from support.faulty_upstream import faulty_upstream
 from support.live_arenas import make_arena
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
-
-__all__ = ["LiveLoad", "measure"]
 
 #: Characters of a token: the time in microseconds, and a space.
 _TOKEN_CHARACTERS = 17
@@ -48,40 +47,41 @@ class LiveLoad:
     #: Milliseconds from the upstream's write to the arrival of the frame, of what was written since its reader came.
     delay_p50: float
     delay_p99: float
-    delay_max: float
-    #: CPU of the server for 1,000 tokens, in milliseconds.
+    #: CPU of the server and of PostgreSQL for 1,000 tokens, in milliseconds.
     cpu_ms: float
+    database_cpu_ms: float
+    #: What PostgreSQL wrote ahead for one battle of two streams.
+    wal_kib: float
     memory_mib: float
-    memory_growth_mib: float
     frames_per_battle_second: float
     failed: int
     load_average: float
 
 
-def measure(counts: list[int], tokens: int, rate: float) -> list[LiveLoad]:
+def measure(counts: list[int], tokens: int, rate: float) -> None:
     """All measurements, one after the other."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         # PostgreSQL runs as another user than root.
         Path(folder).chmod(0o755)
-        return _measure_all(Path(folder) / "home", counts, tokens, rate)
+        _measure_all(Path(folder) / "home", counts, tokens, rate)
 
 
-def _measure_all(home: Path, counts: list[int], tokens: int, rate: float) -> list[LiveLoad]:
+def _measure_all(home: Path, counts: list[int], tokens: int, rate: float) -> None:
     with faulty_upstream(process=True) as upstream, database(home) as house:
         names = [f"m{number}@tokens={tokens},rate={rate},stamped=True" for number in range(_MODELS)]
         for name in names:
             upstream.script(name, tokens=tokens, rate=rate, stamped=True)
         asyncio.run(_make_live_arena(house.url, upstream.base_url, names))
-        found = []
-        with serving(house, web=1, rater=False), _relay(upstream.base_url) as (relay, port):
-            asyncio.run(_ours(house.port, 4))
+        for web in (1, 2):
+            with serving(house, web=web, rater=False):
+                asyncio.run(_ours(house.port, 4))
+                for count in counts:
+                    kind = f"{web} web process{'es' * (web > 1)}"
+                    _measure(kind, count, house, house.web, _ours(house.port, count))
+        with _relay(upstream.base_url) as (relay, port):
             asyncio.run(_bare(port, names, 4))
             for count in counts:
-                found.append(_measured("ours", count, house.web, lambda n=count: _ours(house.port, n)))
-                found.append(_measured("bare relay", count, [relay], lambda n=count: _bare(port, names, n)))
-                for one in found[-2:]:
-                    print(json.dumps(asdict(one)), flush=True)
-    return found
+                _measure("bare relay", count, house, [relay], _bare(port, names, count))
 
 
 async def _make_live_arena(url: str, base_url: str, names: list[str]) -> None:
@@ -102,36 +102,35 @@ async def _make_live_arena(url: str, base_url: str, names: list[str]) -> None:
             )
 
 
-def _measured(kind, count, pids, run) -> LiveLoad:
-    memory, before, began = memory_of(pids), Usage.of({"server": pids}), time.monotonic()
-    delays, frames, tokens, failed, peak = asyncio.run(_with_peak(run(), pids))
+def _measure(kind, count, house, pids, run) -> None:
+    groups = {"server": pids, "database": family(house.postmaster)}
+    before, written, began = Usage.of(groups), _written(house), time.monotonic()
+    delays, frames, tokens, failed = asyncio.run(run)
     seconds = time.monotonic() - began
-    spent = (Usage.of({"server": pids}) - before).cpu["server"]
+    spent = (Usage.of(groups) - before).cpu
     late = np.array(delays) / 1_000
-    return LiveLoad(
+    found = LiveLoad(
         kind=kind,
         battles=count,
         tokens=tokens,
         seconds=round(seconds, 1),
         delay_p50=round(float(np.percentile(late, 50)), 1),
         delay_p99=round(float(np.percentile(late, 99)), 1),
-        delay_max=round(float(late.max()), 1),
-        cpu_ms=round(1_000 * 1_000 * spent / tokens, 1),
-        memory_mib=round(peak, 1),
-        memory_growth_mib=round(peak - memory, 1),
+        cpu_ms=round(1_000 * 1_000 * spent["server"] / tokens, 1),
+        database_cpu_ms=round(1_000 * 1_000 * spent["database"] / tokens, 1),
+        wal_kib=round((_written(house) - written) / 1024 / count, 1),
+        memory_mib=round(memory_of(pids), 1),
         frames_per_battle_second=round(frames / count / seconds, 1),
         failed=failed,
         load_average=round(os.getloadavg()[0], 1),
     )
+    print(json.dumps(asdict(found)), flush=True)
 
 
-async def _with_peak(run, pids):
-    """Run the clients, and look at the server's memory meanwhile."""
-    task, peak = asyncio.create_task(run), memory_of(pids)
-    while not task.done():
-        await asyncio.wait([task], timeout=1.0)
-        peak = max(peak, memory_of(pids))
-    return (*task.result(), peak)
+def _written(house) -> int:
+    """Bytes that PostgreSQL has written ahead so far."""
+    with connect(house.url) as connection:
+        return int(connection.execute("SELECT pg_current_wal_lsn() - '0/0'").fetchone()[0])
 
 
 async def _ours(port: int, count: int):
@@ -160,6 +159,8 @@ async def _battle(port: int, number: int):
         line.split(b": ", 1)[1].split(b";")[0] for line in head if line.lower().startswith(b"set-cookie")
     )
     path = json.loads(answer)["frames"]
+    writer.close()
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2**20)
     writer.write(
         f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nCookie: {cookie.decode()}\r\n\r\n".encode()
     )
@@ -273,15 +274,12 @@ def main() -> None:
     options.add_argument("--battles", type=int, nargs="+", default=[60])
     options.add_argument("--tokens", type=int, default=600)
     options.add_argument("--rate", type=float, default=30.0)
-    options.add_argument("--out", type=Path)
     options.add_argument("--relay")
     given = options.parse_args()
     if given.relay:
         asyncio.run(_serve_relay(given.relay))
         return
-    found = [asdict(one) for one in measure(given.battles, given.tokens, given.rate)]
-    if given.out:
-        given.out.write_text(json.dumps(found, indent=1) + "\n")
+    measure(given.battles, given.tokens, given.rate)
 
 
 if __name__ == "__main__":

@@ -130,7 +130,7 @@ class World:
         self.upstream.script(FAULTY.lower(), fault=fault, tokens=200, rate=80.0)
         entrants = self.site.run(self.site.registry.live_battles("live")).entrants
         self.site.run(entrants.refresh())
-        entrants.note_health(entrants.of(self.faulty_model), None)
+        self.site.run(entrants.note_health(entrants.of(self.faulty_model), None))
 
     def has_faulty(self, page: Page) -> bool:
         """Whether the third entrant answers in the battle of this page. No page tells it."""

@@ -11,6 +11,7 @@ KEYS = {
     "arena/content/blob_store.sql": {"7206, 0"},
     "arena/log/buckets.sql": {"7208, %(bucket)s"},
     "arena/live/live_store.sql": {"7209, %(arena)s"},
+    "arena/live/turn_slots.sql": {"7210, 0"},
     "arena/log/event_log.sql": {"7205, %(arena)s"},
     # A hash of the worker's name, of 64 bits.
     "jobs/worker_locks.py": {"%s"},

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 from tiltyard.arena.content.answer_import import create_arena, import_answers
@@ -18,7 +19,7 @@ from tiltyard.postgres.connection_pool import connect_from_pool
 from tiltyard.postgres.connections import open_pool
 from tiltyard.settings.arena_settings import ArenaSettings, Reveal
 
-__all__ = ["answers_file", "made_arena", "make_arena", "voting_queue_of"]
+__all__ = ["answers_file", "let_time_pass", "made_arena", "make_arena", "voting_queue_of"]
 
 
 def answers_file(path: Path, models: int, prompts: int) -> Path:
@@ -76,3 +77,12 @@ async def voting_queue_of(url: str, arena: Arena) -> AsyncIterator[VotingQueue]:
             yield queue
         finally:
             await queue.close()
+
+
+def let_time_pass(queue: VotingQueue, seconds: float) -> None:
+    """Let the open matchups of a queue have been shown so many seconds earlier."""
+    assert queue.state is not None
+    opened = queue.state.open
+    for matchup, one in opened.items():
+        if one.shown_at is not None:
+            opened[matchup] = replace(one, shown_at=one.shown_at - timedelta(seconds=seconds))

@@ -1,15 +1,16 @@
 """Votes before a look at both responses, and votes of new voters, over HTTP: kept, told, and off the official board."""
 
+from functools import partial
+
 import pytest
 
-from support.live_arenas import made_arena
+from support.live_arenas import let_time_pass, made_arena
 from support.postgres_servers import fresh_database
 from support.rewritten_logs import allow_rewriting
 from support.served import served
 from support.voted_arenas import close_window, lay_votes, rate
 from tiltyard.arena.log.event_log import HUMAN
 from tiltyard.arena.rating.log_replay import replay_log
-from tiltyard.arena.voting.deliveries import Deliveries
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 
@@ -18,14 +19,13 @@ ASK = "/api/v1/arenas/arena/matchups"
 
 @pytest.fixture(scope="module")
 def site(server, template):
-    """A server whose arena checks what was shown. Its clock stands still unless a test moves it."""
+    """A server whose arena checks what was shown; ``running.wait`` lets time pass."""
     with fresh_database(server, template) as database:
         settings = ArenaSettings(shown_check="always", undo_seconds=0.0)
         made_arena(database, 4, 40, settings=settings, reveal="vote")
         with served(database) as running:
             queue = running.run(running.registry.voting_queue("arena"))
-            queue._deliveries = Deliveries(lambda: running.looked)
-            running.looked = 0.0
+            running.wait = partial(let_time_pass, queue)
             yield running
 
 
@@ -49,25 +49,28 @@ def test_a_program_is_told_why_its_vote_is_not_rated(site):
     assert voted(client, early) == "early"
     assert client.post(f"/api/v1/matchups/{early}/reveal").json()["unrated"] == "early"
     matchup = asked(client)
-    site.looked += 5
+    site.wait(5)
     assert voted(client, matchup) is None
     matchup = asked(client)
-    site.looked += 5
+    site.wait(5)
     assert voted(client, matchup, shown={"a": 0.2, "b": 0.1}) == "early"
 
 
-def test_the_page_sends_texts_itself_and_says_what_became_of_the_vote(site):
-    client = site.client(follow_redirects=True)
-    page = client.post("/arenas/arena/vote").text
-    site.looked += 5
-    for seconds, said in ((0, "Which of the two is better"), (-5, "it came before anyone can have looked")):
-        site.looked += seconds
+def test_a_page_has_a_receipt_for_its_texts_which_comes_back_with_the_vote(site):
+    client, other = (site.client(follow_redirects=True) for _ in range(2))
+    marks = []
+    for seconds, change in ((5, None), (0, None), (5, "none"), (5, "cut"), (5, "another")):
+        page = client.post("/arenas/arena/vote").text
         matchup = page.split('data-matchup="')[1].split('"')[0]
-        client.post(f"/matchups/{matchup}/vote", data={"winner": "tie"})
-        told = client.post(f"/matchups/{matchup}/reveal").text
-        assert said in told or "This pair needs" in told
-        page = client.post("/arenas/arena/vote", data={"last": matchup}).text
-        site.looked += 5
+        receipt = page.split('name="receipt" value="')[1].split('"')[0]
+        if change == "another":
+            page = other.post("/arenas/arena/vote").text
+            receipt = page.split('name="receipt" value="')[1].split('"')[0]
+        sent = {"none": "", "cut": receipt[:-1]}.get(change, receipt)
+        site.wait(seconds)
+        client.post(f"/matchups/{matchup}/vote", data={"winner": "tie", "receipt": sent})
+        marks.append(client.post(f"/api/v1/matchups/{matchup}/reveal").json()["unrated"])
+    assert marks == [None, "early", "unseen", "unseen", "unseen"]
     own = client.get("/arenas/arena/mine").text
     assert "not counted: it came too early" in own
 

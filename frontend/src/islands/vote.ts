@@ -159,6 +159,7 @@ export class Booth {
         winner,
         ballot: stage.ballot,
         shown: this.watch.seconds(),
+        receipt: stage.receipt,
         recognized: stage.recognized,
       });
       const answer = await persist(path, vote, PATIENT, retrying, () => (sent = performance.now()));

@@ -44,6 +44,11 @@ export class Stage {
     return Number(this.element.dataset["ballot"] ?? 0);
   }
 
+  /** Proves that its texts were sent; empty where that is not asked for. */
+  get receipt(): string {
+    return this.element.querySelector<HTMLInputElement>('input[name="receipt"]')?.value ?? "";
+  }
+
   /** Whether somebody says to know a model by its response. */
   get recognized(): boolean {
     return this.element.querySelector<HTMLInputElement>('input[name="recognized"]')?.checked ?? false;

@@ -16,7 +16,7 @@ from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import open_configured_storage
 from tiltyard.arena.live.entrant_pool import EntrantPool, open_entrant
 from tiltyard.arena.live.live_battles import LiveBattles, LiveProcess
-from tiltyard.arena.live.live_recovery import arenas_with_running_turns
+from tiltyard.arena.live.live_store import arenas_with_running_turns
 from tiltyard.arena.live.safety import Safety, open_configured_safety
 from tiltyard.arena.live.turn_slots import TurnSlots
 from tiltyard.arena.log.event_announcer import EventAnnouncer
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from tiltyard.postgres.connection_pool import ConnectionPool
     from tiltyard.settings.environment import Environment
     from tiltyard.settings.serving_settings import ServingSettings
-
-__all__ = ["ArenaRegistry", "check_database", "open_registry"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -123,7 +121,8 @@ class ArenaRegistry:
         #: The moderation of live arenas; ``None`` if there is none.
         self.live_checks: Safety | None = None
         self._live: dict[str, LiveBattles] = {}
-        self.live_process = LiveProcess(pool=pool, ring=self.lease.ring, slots=TurnSlots(settings.live_turns))
+        slots = TurnSlots(pool, self.lease.ring.own, settings.live_turns)
+        self.live_process = LiveProcess(pool, self.lease.ring.own, slots)
         self._recovering: asyncio.Task[None] | None = None
         self._retries = Retries(
             _LOG, "reading the arenas' settings", Backoff(_SETTINGS_POLL_SECONDS, _MAX_SETTINGS_RETRY_SECONDS)
@@ -262,7 +261,7 @@ class ArenaRegistry:
         queue = VotingQueue(self.pool, arena.arena, arena.name, arena.settings, shard=self.settings.shard)
         queue.on_public_address = self.settings.has_public_address
         queue.before_loading = self._pass_ratings
-        queue.on_events = partial(self._events_added, queue)
+        queue.on_events = self._announcer.add
         try:
             async with self._loading:
                 await queue.ensure_open()
@@ -272,13 +271,6 @@ class ArenaRegistry:
         self._unopened.pop(name, None)
         self._queues[name] = queue
         return queue
-
-    def _events_added(self, queue: VotingQueue, arena: int) -> None:
-        """Announce an arena's new events. Turns of live battles that they ended stop here."""
-        self._announcer.add(arena)
-        battles = self._live.get(queue.name)
-        if battles is not None and queue.state is not None:
-            battles.drop_ended(queue.state.open)
 
     async def _pass_ratings(self, queue: VotingQueue) -> None:
         for snapshot in await self.boards.follow(queue.arena):

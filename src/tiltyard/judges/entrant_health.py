@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
 from tiltyard.errors import ProviderFault, StreamBroken
-
-__all__ = ["EntrantHealth", "HealthPolicy", "HealthReport", "HealthState", "describe_problem"]
 
 #: ``well``: it is asked. ``rested``: it is not. ``trial``: it was rested, and one call finds out whether it answers.
 HealthState = Literal["well", "rested", "trial"]
@@ -36,81 +34,55 @@ class HealthPolicy:
     trial_seconds: float = 900.0
 
 
+DEFAULT_POLICY = HealthPolicy()
+
+
 @dataclass(frozen=True, slots=True)
-class HealthReport:
-    """What an operator is told about one model."""
-
-    state: HealthState
-    #: When this state began.
-    since: datetime
-    #: Failures since the last success.
-    failures: int
-    #: The last problem since the last success, in our own words: nothing that a provider wrote is repeated.
-    problem: str | None
-    #: When it is tried again; ``None`` if it is not rested.
-    tries_again_at: datetime | None
-
-
 class EntrantHealth:
-    """The health of one model. Call `started` for every call, and one of the three `record_…` when it has ended."""
+    """The health of one model that has failed since its last success; a model that has not is well."""
 
-    def __init__(self, now: datetime, policy: HealthPolicy | None = None) -> None:
-        self._policy = policy or HealthPolicy()
-        self._state: HealthState = "well"
-        self._since = now
-        self._failures = 0
-        #: Rests since the last success.
-        self._rests = 0
-        self._problem: str | None = None
-        self._until: datetime | None = None
+    state: HealthState = "well"
+    #: When this state began.
+    since: datetime | None = None
+    #: Failures and rests since the last success, and the last problem in our own words: nothing that a provider wrote
+    #: is repeated.
+    failures: int = 0
+    rests: int = 0
+    problem: str | None = None
+    #: When it is tried again; ``None`` if it was not rested.
+    until: datetime | None = None
 
-    def available(self, now: datetime) -> bool:
+    def available(self, now: datetime, policy: HealthPolicy = DEFAULT_POLICY) -> bool:
         """Whether it may be asked now. After a rest, for one call at a time."""
-        if self._state == "trial":
-            return now >= self._since + timedelta(seconds=self._policy.trial_seconds)
-        return self._until is None or now >= self._until
+        if self.state == "trial" and self.since is not None:
+            return now >= self.since + timedelta(seconds=policy.trial_seconds)
+        return self.until is None or now >= self.until
 
-    def started(self, now: datetime) -> None:
+    def started(self, now: datetime, policy: HealthPolicy = DEFAULT_POLICY) -> EntrantHealth:
         """A call begins. If it is rested, this call is the trial."""
-        if self._state != "well" and self.available(now):
-            self._become("trial", now)
+        if self.state != "well" and self.available(now, policy):
+            return replace(self, state="trial", since=now)
+        return self
 
-    def record_success(self, now: datetime) -> None:
-        """It has answered: it is well."""
-        self._failures, self._rests, self._problem, self._until = 0, 0, None, None
-        if self._state != "well":
-            self._become("well", now)
-
-    def record_failure(self, fault: ProviderFault, now: datetime) -> None:
+    def failed(
+        self, fault: ProviderFault, now: datetime, policy: HealthPolicy = DEFAULT_POLICY
+    ) -> EntrantHealth:
         """A call has failed. A call that was already under way when the rest began does not prolong the rest."""
-        self._failures += 1
-        self._problem = describe_problem(fault)
-        due = self._state == "trial" or fault.fatal or self._failures >= self._policy.failures
-        if self._state != "rested" and due:
-            self._rest(now, fault.retry_after or 0.0)
-
-    def record_stopped(self, now: datetime) -> None:
-        """A call was stopped before it was known how it ends. If it was the trial, another one is allowed."""
-        if self._state == "trial":
-            self._become("rested", now)
-
-    def report(self) -> HealthReport:
-        """What to tell the operator."""
-        return HealthReport(self._state, self._since, self._failures, self._problem, self._until)
-
-    def _rest(self, now: datetime, asked_seconds: float) -> None:
-        """Rest it for a growing time, and for as long as its provider asked for, within the longest."""
-        policy = self._policy
+        worse = replace(self, failures=self.failures + 1, problem=describe_problem(fault))
+        due = self.state == "trial" or fault.fatal or worse.failures >= policy.failures
+        if self.state == "rested" or not due:
+            return worse
+        # A growing time, and as long as its provider asked for, within the longest.
         grown = policy.first_rest_seconds
-        for _ in range(self._rests):
+        for _ in range(self.rests):
             grown = min(2 * grown, policy.longest_rest_seconds)
-        seconds = min(max(grown, asked_seconds), policy.longest_rest_seconds)
-        self._rests += 1
-        self._until = now + timedelta(seconds=seconds)
-        self._become("rested", now)
+        seconds = min(max(grown, fault.retry_after or 0.0), policy.longest_rest_seconds)
+        until = now + timedelta(seconds=seconds)
+        return replace(worse, state="rested", since=now, rests=self.rests + 1, until=until)
 
-    def _become(self, state: HealthState, now: datetime) -> None:
-        self._state, self._since = state, now
+    def stopped(self, now: datetime) -> EntrantHealth:
+        """A call was stopped before it was known how it ends. If it was the trial, another one is allowed."""
+        return replace(self, state="rested", since=now) if self.state == "trial" else self
 
 
 def describe_problem(fault: ProviderFault) -> str:

@@ -188,7 +188,8 @@ CREATE TABLE public.matchups (
     ballot integer DEFAULT 0 NOT NULL,
     bucket integer NOT NULL,
     unseen boolean DEFAULT false NOT NULL,
-    free_prompt integer
+    free_prompt integer,
+    shown_at timestamp with time zone
 )
 PARTITION BY LIST (bucket);
 
@@ -453,12 +454,40 @@ CREATE TABLE public.live_entrants (
     retired_at timestamp with time zone
 );
 
+CREATE UNLOGGED TABLE public.live_health (
+    arena integer NOT NULL,
+    model integer NOT NULL,
+    state text DEFAULT 'well'::text NOT NULL,
+    since timestamp with time zone,
+    failures integer DEFAULT 0 NOT NULL,
+    rests integer DEFAULT 0 NOT NULL,
+    problem text,
+    until timestamp with time zone
+);
+
 CREATE TABLE public.live_prompts (
     arena integer NOT NULL,
     number integer NOT NULL,
     sha256 bytea,
     CONSTRAINT live_prompts_number_check CHECK ((number >= 1))
 );
+
+CREATE UNLOGGED TABLE public.live_slots (
+    arena integer NOT NULL,
+    session bigint NOT NULL,
+    process bigint,
+    came_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    asked_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    matchup uuid,
+    turn smallint,
+    a text DEFAULT ''::text NOT NULL,
+    b text DEFAULT ''::text NOT NULL,
+    state text DEFAULT 'waiting'::text NOT NULL,
+    ended_a boolean DEFAULT false NOT NULL,
+    ended_b boolean DEFAULT false NOT NULL,
+    stopping boolean DEFAULT false NOT NULL
+)
+WITH (fillfactor='50');
 
 CREATE TABLE public.live_spending (
     arena integer NOT NULL,
@@ -782,6 +811,13 @@ ALTER TABLE public.responses ALTER COLUMN response ADD GENERATED ALWAYS AS IDENT
     CACHE 1
 );
 
+CREATE UNLOGGED TABLE public.sent_responses (
+    matchup uuid NOT NULL,
+    side smallint NOT NULL,
+    characters integer NOT NULL,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
 CREATE TABLE public.sessions (
     session bigint NOT NULL,
     source smallint NOT NULL,
@@ -911,11 +947,17 @@ ALTER TABLE ONLY public.live_calls
 ALTER TABLE ONLY public.live_entrants
     ADD CONSTRAINT live_entrants_pkey PRIMARY KEY (arena, model);
 
+ALTER TABLE ONLY public.live_health
+    ADD CONSTRAINT live_health_pkey PRIMARY KEY (arena, model);
+
 ALTER TABLE ONLY public.live_prompts
     ADD CONSTRAINT live_prompts_arena_sha256_key UNIQUE (arena, sha256);
 
 ALTER TABLE ONLY public.live_prompts
     ADD CONSTRAINT live_prompts_pkey PRIMARY KEY (arena, number);
+
+ALTER TABLE ONLY public.live_slots
+    ADD CONSTRAINT live_slots_pkey PRIMARY KEY (arena, session);
 
 ALTER TABLE ONLY public.live_spending
     ADD CONSTRAINT live_spending_pkey PRIMARY KEY (arena, session, day);
@@ -1034,6 +1076,9 @@ ALTER TABLE ONLY public.response_details
 ALTER TABLE ONLY public.responses
     ADD CONSTRAINT responses_pkey PRIMARY KEY (response);
 
+ALTER TABLE ONLY public.sent_responses
+    ADD CONSTRAINT sent_responses_pkey PRIMARY KEY (matchup, side);
+
 ALTER TABLE ONLY public.sessions
     ADD CONSTRAINT sessions_name_key UNIQUE (name);
 
@@ -1117,7 +1162,7 @@ CREATE TRIGGER append_only BEFORE DELETE ON public.endings FOR EACH ROW EXECUTE 
 
 CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.events FOR EACH ROW EXECUTE FUNCTION public.refuse_rewriting();
 
-CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.matchups FOR EACH ROW EXECUTE FUNCTION public.refuse_rewriting('ballot', 'expires_at', 'unseen');
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.matchups FOR EACH ROW EXECUTE FUNCTION public.refuse_rewriting('ballot', 'expires_at', 'unseen', 'shown_at');
 
 CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON public.panel_adjudications FOR EACH ROW EXECUTE FUNCTION public.refuse_rewriting();
 

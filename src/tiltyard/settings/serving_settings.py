@@ -97,7 +97,7 @@ class ServingSettings:
     connections: int = 12
     #: Concurrent connections from one address to one web process, except trusted proxies; 0: no limit.
     connections_per_address: int = 1000
-    #: Turns of live battles that run in one web process at once; further voters wait in line.
+    #: Turns of live battles that run at once in all web processes; further voters wait in line.
     live_turns: int = 100
     #: Timeout in seconds for receiving the request line and headers.
     header_seconds: int = 15

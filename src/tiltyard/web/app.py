@@ -25,6 +25,7 @@ from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.arena.voting.matchup_ids import MatchupIds
 from tiltyard.arena.voting.personal_boards import PersonalBoards
 from tiltyard.arena.voting.response_kinds import ResponseKinds
+from tiltyard.arena.voting.sent_responses import Receipts
 from tiltyard.instruments import recording
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.settings.sign_in_settings import SignInSettings
@@ -167,6 +168,7 @@ def _make_context(
         personal_boards=PersonalBoards(registry.pool, registry.boards),
         render_cache=RenderCache(),
         sign_in_attempts=SignInAttempts(keys, cookies, settings.shard),
+        receipts=Receipts(keys),
     )
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.voting.matchup_ids import MatchupIds
     from tiltyard.arena.voting.personal_boards import PersonalBoards
     from tiltyard.arena.voting.response_kinds import ResponseKinds
+    from tiltyard.arena.voting.sent_responses import Receipts
     from tiltyard.web.access import Access
     from tiltyard.web.metrics import ProcessMetrics
     from tiltyard.web.pages.board_data import BoardPageCache
@@ -47,6 +48,7 @@ class Context:
     personal_boards: PersonalBoards
     render_cache: RenderCache
     sign_in_attempts: SignInAttempts
+    receipts: Receipts
     #: Streams of live battles that are open, by battle.
     live_readers: Counter[UUID] = field(default_factory=Counter)
     #: Held during a battle export.

@@ -43,6 +43,8 @@ _SCRAPED = frozenset(
         instruments.DATABASE_BYTES,
         instruments.DATA_FOLDER_FREE_BYTES,
         instruments.DATA_FOLDER_TOTAL_BYTES,
+        instruments.LIVE_RUNNING_TURNS,
+        instruments.LIVE_WAITING_VOTERS,
     }
 )
 
@@ -106,16 +108,13 @@ def _metric(instrument: Instrument, registry: CollectorRegistry) -> _Series:
 
 
 def record_gauges(registry: ArenaRegistry) -> None:
-    """Record how full queues, pool and places for live turns are now."""
+    """Record how full queues and pool are now."""
     queues = registry.voting_queues
     instruments.LOADED_ARENAS.record(sum(queue.ready for queue in queues))
     instruments.QUEUE_LENGTH.record(sum(queue.waiting for queue in queues))
     instruments.POOL_LIMIT.record(registry.pool.most)
     instruments.POOL_IN_USE.record(registry.pool.in_use)
     instruments.POOL_WAITING.record(registry.pool.waiting)
-    slots = registry.live_process.slots
-    instruments.LIVE_RUNNING_TURNS.record(slots.running)
-    instruments.LIVE_WAITING_VOTERS.record(slots.waiting)
 
 
 class ServiceStatusCollector(Collector):
@@ -136,6 +135,8 @@ class ServiceStatusCollector(Collector):
         yield _gauge(instruments.DATABASE_BYTES, status.database_bytes)
         yield _gauge(instruments.DATA_FOLDER_FREE_BYTES, None if disk is None else disk.free)
         yield _gauge(instruments.DATA_FOLDER_TOTAL_BYTES, None if disk is None else disk.total)
+        yield _gauge(instruments.LIVE_RUNNING_TURNS, status.live_turns[0])
+        yield _gauge(instruments.LIVE_WAITING_VOTERS, status.live_turns[1])
 
 
 def _gauge(instrument: Instrument, value: float | None) -> GaugeMetricFamily:

@@ -89,13 +89,20 @@ class ShownTimes:
 @strict_request
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoteRequest:
-    """A vote. ``shown`` and ``recognized`` are for people, the last four are for judges."""
+    """A vote. ``shown``, ``receipt`` and ``recognized`` are for people, the last four are for judges."""
 
     winner: Winner
     ballot: Ballot = 0
     shown: Annotated[
         ShownTimes | None,
         Field(description="When both responses were on a person's screen; the log keeps it."),
+    ] = None
+    receipt: Annotated[
+        str | None,
+        Field(
+            max_length=100,
+            description="The receipt of the page that showed the texts. Not needed for responses that were fetched by their URLs.",
+        ),
     ] = None
     reveal: Annotated[
         bool,

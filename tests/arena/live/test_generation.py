@@ -54,10 +54,10 @@ class KeptTurn:
         assert {1, 2} <= set(self.calls), "all calls have ended before the turn"
         self.ends.append(end)
 
-    def note_health(self, entrant: TurnEntrant, fault: ProviderFault | None) -> None:
+    async def note_health(self, entrant: TurnEntrant, fault: ProviderFault | None) -> None:
         self.health.append((entrant.model, fault is None))
 
-    def note_stopped(self, entrant: TurnEntrant) -> None:
+    async def note_stopped(self, entrant: TurnEntrant) -> None:
         """Nothing is known of its health."""
 
 
@@ -95,9 +95,8 @@ async def follow(generation: TurnGeneration) -> list[tuple[float, LiveFrame]]:
     began = asyncio.get_running_loop().time()
     frames, mark = [], FrameMark()
     while not frames or frames[-1][1].state in {"waiting", "streaming"}:
-        frame = generation.frame(mark)
-        if frame is None:
-            await generation.changed(1.0)
+        frame = await generation.shown.next_frame(mark, 1.0)
+        if frame.mark == mark and frame.state in {"waiting", "streaming"}:
             continue
         frames.append((asyncio.get_running_loop().time() - began, frame))
         mark = frame.mark
@@ -137,7 +136,7 @@ def test_a_text_without_sentences_is_masked_as_it_comes() -> None:
 
 
 def test_without_news_a_reader_is_told_where_it_is_and_which_side_has_ended() -> None:
-    """The longer answer stalls after the shorter one is complete; marks beyond the end are not repeated."""
+    """The longer answer stalls after the shorter one is complete. A reader may be ahead of what a process knows."""
     longer = StreamScript([*steady("word " * 40, rate=400).pieces, (15.0, "late")])
     turn = Turn(chat(steady("short", rate=100)), chat(longer))
 
@@ -146,13 +145,16 @@ def test_without_news_a_reader_is_told_where_it_is_and_which_side_has_ended() ->
         running = asyncio.create_task(generation.run())
         await asyncio.sleep(10.0)
         beyond = FrameMark(1, 9_999, 9_999)
-        assert generation.frame(beyond) is None
-        still = generation.empty_frame()
+        assert generation.shown.frame(beyond) is None
+        still = await generation.shown.next_frame(beyond, 0.0)
+        ahead = generation.shown.frame(FrameMark(1, 9_999, 195))
+        assert ahead is not None
+        assert (ahead.mark, ahead.a, ahead.b) == (FrameMark(1, 9_999, 200), "", "word ")
         await running
         return still
 
     still = run_jumping(scene())
-    assert still == LiveFrame(FrameMark(1, 5, 200), "", "", "streaming", ended_a=True, ended_b=False)
+    assert still == LiveFrame(FrameMark(1, 9_999, 9_999), "", "", "streaming", ended_a=True, ended_b=False)
 
 
 def test_both_answers_are_shown_whole_and_stored() -> None:
@@ -316,17 +318,17 @@ def test_a_reader_that_comes_back_gets_the_rest_exactly() -> None:
         generation = turn.make()
         running = asyncio.create_task(generation.run())
         await asyncio.sleep(2.5)
-        seen = generation.frame(FrameMark())
+        seen = generation.shown.frame(FrameMark())
         assert seen is not None
         await asyncio.sleep(0.8)
-        rest = generation.frame(seen.mark)
+        rest = generation.shown.frame(seen.mark)
         assert rest is not None
         assert rest.a
-        both = generation.frame(FrameMark())
+        both = generation.shown.frame(FrameMark())
         assert both is not None
         assert (seen.a + rest.a, seen.b + rest.b, rest.mark) == (both.a, both.b, both.mark)
         await running
-        final = generation.frame(rest.mark)
+        final = generation.shown.frame(rest.mark)
         assert final is not None
         assert (seen.a + rest.a + final.a, final.state) == ("abcdefghij" * 40, "done")
 

@@ -160,6 +160,7 @@ def test_a_budget_is_used_to_the_last_millionth(database, scope):
                 await begin_turn(pool, arena, one, TurnPlan(1, "?", calls, 1), limits)
             fits = (calls[0], CallPlan(1, 400, 1))
             left, _ = await begin_turn(pool, arena, one, TurnPlan(1, "?", fits, 1), limits)
+            await finish_turn(pool, arena, one, 1, TurnEnd("done", ("a", "b")))
             other = battle_id(arena, 3)
             with pytest.raises(OutOfBudget):
                 await begin_turn(

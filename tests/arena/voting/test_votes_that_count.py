@@ -1,13 +1,12 @@
 """A vote counts after a look at both responses, and once its voter is no longer new. All others are kept and say why."""
 
 import asyncio
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from support.live_arenas import make_arena, voting_queue_of
+from support.live_arenas import let_time_pass, make_arena, voting_queue_of
 from support.rewritten_logs import allow_rewriting
 from tiltyard.arena.log.event_log import HUMAN, JUDGE, LogKind
 from tiltyard.arena.log.votes import UnratedVotes, count_unrated, read_ballots, read_tally
@@ -16,6 +15,7 @@ from tiltyard.arena.rating.log_replay import replay_log
 from tiltyard.arena.voting import admissions
 from tiltyard.arena.voting.admissions import admit_votes
 from tiltyard.arena.voting.own_votes import read_own_counts, read_own_recent
+from tiltyard.arena.voting.sent_responses import SentResponse
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state.strengths import Strengths
@@ -45,28 +45,16 @@ def marks_of(url):
     return [mark for (mark,) in rows(url, "SELECT mark FROM events WHERE kind = 1 ORDER BY position")]
 
 
-@asynccontextmanager
-async def queue_with_clock(url, arena):
-    """A voting queue whose matchups are looked at by a clock that only the test moves."""
-
-    class Clock:
-        now = 1000.0
-
-        def __call__(self):
-            return self.now
-
-    async with voting_queue_of(url, arena) as queue:
-        queue._deliveries.clock = clock = Clock()
-        yield queue, clock
-
-
-async def looked(queue, voter, clock=None, seconds=0.0, kind=Kind.WIN_A, sent=(100, 100), **options):
-    """The next matchup, what was sent of it, and a vote after some seconds."""
+async def looked(queue, voter, seconds=0.0, kind=Kind.WIN_A, sent=(100, 100), **options):
+    """The next matchup, and a vote after some seconds with a receipt for so many characters of both sides."""
     offered = await queue.next_matchup(voter)
-    await queue.delivered(offered.matchup, *sent)
-    if clock is not None:
-        clock.now += seconds
-    return offered, await queue.vote(voter, offered.matchup, kind, **options)
+    let_time_pass(queue, seconds)
+    return offered, await queue.vote(voter, offered.matchup, kind, sent=await proof(queue, *sent), **options)
+
+
+async def proof(queue, *characters):
+    now = await queue.now()
+    return tuple(None if count is None else SentResponse(now, count) for count in characters)
 
 
 def counts(standing):
@@ -96,10 +84,10 @@ def test_votes_before_a_look_are_kept_and_move_nothing(database):
     arena = run(make_arena(database, 4, 3, settings=LOOKED))
 
     async def scene():
-        async with queue_with_clock(database, arena) as (queue, clock):
-            _, unseen = await looked(queue, ANN, clock, 60, sent=(100, None))
-            _, early = await looked(queue, ANN, clock, 0.2)
-            offered, counted = await looked(queue, ANN, clock, 5)
+        async with voting_queue_of(database, arena) as queue:
+            _, unseen = await looked(queue, ANN, 60, sent=(100, None))
+            _, early = await looked(queue, ANN, 0.2)
+            offered, counted = await looked(queue, ANN, 5)
             assert [ended.unrated for ended in (unseen, early, counted)] == ["unseen", "early", None]
             again = await queue.vote(ANN, offered.matchup, Kind.WIN_A)
             assert again.unrated is None
@@ -128,11 +116,12 @@ def test_a_vote_that_was_undone_may_count_after_a_look(database):
     arena = run(make_arena(database, 4, 3, settings=LOOKED))
 
     async def scene():
-        async with queue_with_clock(database, arena) as (queue, clock):
-            offered, early = await looked(queue, ANN, clock, 0.2)
+        async with voting_queue_of(database, arena) as queue:
+            offered, early = await looked(queue, ANN, 0.2)
             undone = await queue.undo(ANN, offered.matchup)
-            clock.now += 5
-            again = await queue.vote(ANN, offered.matchup, Kind.WIN_B, ballot=undone.ballot)
+            let_time_pass(queue, 5)
+            sent = await proof(queue, 100, 100)
+            again = await queue.vote(ANN, offered.matchup, Kind.WIN_B, ballot=undone.ballot, sent=sent)
             assert (early.unrated, again.unrated) == ("early", None)
 
     run(scene())
@@ -144,19 +133,29 @@ def test_a_prefetched_matchup_is_looked_at_when_it_is_shown(database):
     arena = run(make_arena(database, 4, 3, settings=LOOKED))
 
     async def scene():
-        async with queue_with_clock(database, arena) as (queue, clock):
+        async with voting_queue_of(database, arena) as queue:
             first = await queue.next_matchup(ANN)
             second = await queue.look_ahead(ANN, first.matchup)
             third = await queue.next_matchup(ANN, ahead=True)
-            for one in (first, second, third):
-                await queue.delivered(one.matchup, 100, 100)
-            clock.now += 10
-            assert (await queue.vote(ANN, first.matchup, Kind.TIE)).unrated is None
+            sent = await proof(queue, 100, 100)
+            let_time_pass(queue, 10)
+            assert (await queue.vote(ANN, first.matchup, Kind.TIE, sent=sent)).unrated is None
             await queue.look_ahead(ANN, second.matchup)
-            assert (await queue.vote(ANN, second.matchup, Kind.TIE)).unrated == "early"
+            assert (await queue.vote(ANN, second.matchup, Kind.TIE, sent=sent)).unrated == "early"
             await queue.show(ANN, third.matchup)
-            clock.now += 10
-            assert (await queue.vote(ANN, third.matchup, Kind.TIE)).unrated is None
+            # The tables know as well since when it is shown.
+            await queue.unload()
+            assert await queue.open_matchups(ANN)
+            shown_at = queue.state.open[third.matchup].shown_at
+            assert third.served_at < shown_at <= await queue.now()
+            let_time_pass(queue, 10)
+            assert (await queue.vote(ANN, third.matchup, Kind.TIE, sent=sent)).unrated is None
+            # Nobody has said that it is shown: it may be since it was sent.
+            fourth = await queue.next_matchup(ANN, ahead=True)
+            assert (await queue.vote(ANN, fourth.matchup, Kind.TIE, sent=sent)).unrated == "early"
+            fifth = await queue.next_matchup(ANN, ahead=True)
+            old = tuple(one._replace(at=one.at - timedelta(seconds=10)) for one in sent)
+            assert (await queue.vote(ANN, fifth.matchup, Kind.TIE, sent=old)).unrated is None
 
     run(scene())
 
@@ -170,7 +169,8 @@ def test_elsewhere_and_of_judges_every_vote_counts(database, settings):
     async def scene():
         async with voting_queue_of(database, arena) as queue:
             assert (await looked(queue, ANN, sent=(None, None)))[1].unrated is None
-            assert len(queue._deliveries) == 0
+            await queue.note_sent((await queue.next_matchup(ANN)).matchup, 0, 100)
+            assert rows(database, "SELECT count(*) FROM sent_responses") == [(0,)]
             queue.change(LOOKED)
             assert (await looked(queue, JUDY, sent=(None, None)))[1].unrated is None
             queue.change(replace(settings, shown_check="public"))
@@ -180,14 +180,35 @@ def test_elsewhere_and_of_judges_every_vote_counts(database, settings):
     run(scene())
 
 
-def test_what_was_served_before_a_restart_counts(database):
+def test_what_one_process_sent_counts_in_another(database):
+    """Texts by a receipt, bytes by a row; the first time that a side is sent counts."""
     arena = run(make_arena(database, 4, 3, settings=LOOKED))
 
     async def scene():
+        async with voting_queue_of(database, arena) as one, voting_queue_of(database, arena) as other:
+            offered = await one.next_matchup(ANN)
+            await one.note_sent(offered.matchup, 1, 100)
+            await other.note_sent(offered.matchup, 1, 9_000)
+            assert await other.open_matchups(ANN)
+            let_time_pass(other, 2)
+            text, _ = await proof(one, 100, None)
+            assert (await other.vote(ANN, offered.matchup, Kind.TIE, sent=(text, None))).unrated is None
+
+    run(scene())
+
+
+def test_what_the_browser_reports_can_only_shorten_the_look(database):
+    arena = run(make_arena(database, 4, 9, settings=LOOKED))
+
+    async def scene():
         async with voting_queue_of(database, arena) as queue:
-            offered = await queue.next_matchup(ANN)
-            await queue.unload()
-            assert (await queue.vote(ANN, offered.matchup, Kind.TIE)).unrated is None
+            for seconds, a, b, unrated in (
+                (60, 0.4, 0.1, "early"),
+                (60, 4.0, 0.1, None),
+                (0, 60.0, 60.0, "early"),
+            ):
+                _, ended = await looked(queue, ANN, seconds, detail={"shown": {"a": a, "b": b}})
+                assert ended.unrated == unrated
 
     run(scene())
 
@@ -287,10 +308,10 @@ def test_readers_see_why_votes_are_not_rated_as_of_a_position(database):
     arena = run(make_arena(database, 4, 6, settings=replace(AGEING, shown_check="always")))
 
     async def scene():
-        async with queue_with_clock(database, arena) as (queue, clock):
-            await looked(queue, ANN, clock, 0.1)
-            await looked(queue, ANN, clock, 60, sent=(None, 10))
-            await looked(queue, ANN, clock, 60)
+        async with voting_queue_of(database, arena) as queue:
+            await looked(queue, ANN, 0.1)
+            await looked(queue, ANN, 60, sent=(None, 10))
+            await looked(queue, ANN, 60)
             await queue.finish(ANN)
 
     run(scene())

@@ -1,12 +1,12 @@
-"""The models of a live arena in one process: their connections, their prices and their health."""
+"""The models of a live arena: their connections in one process, their prices, and their health in the database."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 
 from tiltyard.arena.live.generation import TurnEntrant
@@ -14,16 +14,16 @@ from tiltyard.arena.live.live_records import StoredEntrant
 from tiltyard.arena.live.live_store import list_entrants
 from tiltyard.errors import ProviderFault, StoreFault, TiltyardError
 from tiltyard.judges.chat_models import ChatModel, open_chat_model
-from tiltyard.judges.entrant_health import EntrantHealth, HealthReport
+from tiltyard.judges.entrant_health import EntrantHealth
 from tiltyard.judges.providers.json_bodies import encode_body
 from tiltyard.judges.providers.streams import ChatRequest, StreamEnd, StreamTimeouts
 from tiltyard.judges.token_estimate import token_upper_bound
-from tiltyard.postgres.connection_pool import ConnectionPool
+from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
+from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.statements import statement
 from tiltyard.settings.environment import Environment
 from tiltyard.settings.live_models import LiveEntrant, LiveModels
 from tiltyard.settings.prices import Price, open_prices
-
-__all__ = ["EntrantOpener", "EntrantPool", "open_entrant"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -42,7 +42,6 @@ EntrantOpener = Callable[[StoredEntrant], TurnEntrant]
 class _Opened:
     stored: StoredEntrant
     entrant: TurnEntrant | None
-    health: EntrantHealth
 
 
 class EntrantPool:
@@ -54,9 +53,13 @@ class EntrantPool:
         self._opener = opener
         self._opened: dict[int, _Opened] = {}
         self._read_at: float | None = None
+        #: Those that are not well, and the time when they were read.
+        self._health: dict[int, EntrantHealth] = {}
+        self._now = datetime.min.replace(tzinfo=UTC)
 
     async def refresh(self) -> None:
-        """Read the list of models again, if it is old. A model never changes: a new version is another model."""
+        """Read how the models are, and the list of models, if it is old: a new version is another model."""
+        await self._read_health()
         if self._read_at is not None and time.monotonic() - self._read_at < _REFRESH_SECONDS:
             return
         # It reads a long file once: not on the event loop.
@@ -65,7 +68,7 @@ class EntrantPool:
             if stored.model in self._opened:
                 self._opened[stored.model].stored = stored
             else:
-                self._opened[stored.model] = _Opened(stored, self._open(stored), EntrantHealth(_now()))
+                self._opened[stored.model] = _Opened(stored, self._open(stored))
         self._read_at = time.monotonic()
 
     def of(self, model: int) -> TurnEntrant:
@@ -75,37 +78,40 @@ class EntrantPool:
             raise StoreFault(
                 f"model {model} of this arena cannot be asked: its settings or its key are missing"
             )
-        opened.health.started(_now())
         return opened.entrant
 
     def resting(self) -> Collection[int]:
         """Models that are not served at present: those that keep failing, and those that cannot be asked."""
-        now = _now()
         return [
             model
             for model, opened in self._opened.items()
-            if opened.entrant is None or not opened.stored.enabled or not opened.health.available(now)
+            if opened.entrant is None
+            or not opened.stored.enabled
+            or (model in self._health and not self._health[model].available(self._now))
         ]
 
-    def note_health(self, entrant: TurnEntrant, fault: ProviderFault | None) -> None:
+    async def note_started(self, models: Iterable[int]) -> None:
+        """These models are asked. For one that was rested, this is the trial."""
+        for model in self._health.keys() & set(models):
+            await self._change(model, lambda health, now: health.started(now))
+
+    async def note_health(self, entrant: TurnEntrant, fault: ProviderFault | None) -> None:
         """A model has answered, or failed."""
-        opened = self._opened[entrant.model]
         if fault is None:
-            opened.health.record_success(_now())
+            async with connect_from_pool(self._pool) as connection:
+                with translate_errors("store that a model is well"):
+                    values = {"arena": self._arena, "model": entrant.model}
+                    await connection.execute(statement("health_well"), values)
             return
-        before = opened.health.report().state
-        opened.health.record_failure(fault, _now())
-        report = opened.health.report()
-        if report.state == "rested" and before != "rested":
-            _LOG.warning("model %r of a live arena is rested: %s", opened.stored.name, report.problem)
+        before, after = await self._change(entrant.model, lambda health, now: health.failed(fault, now))
+        if after.state == "rested" and before.state != "rested":
+            name = self._opened[entrant.model].stored.name
+            _LOG.warning("model %r of a live arena is rested: %s", name, after.problem)
 
-    def note_stopped(self, entrant: TurnEntrant) -> None:
+    async def note_stopped(self, entrant: TurnEntrant) -> None:
         """A call was stopped: nothing is known of the model's health."""
-        self._opened[entrant.model].health.record_stopped(_now())
-
-    def reports(self) -> dict[int, HealthReport]:
-        """The health of all models, for the operator."""
-        return {model: opened.health.report() for model, opened in self._opened.items()}
+        if entrant.model in self._health:
+            await self._change(entrant.model, lambda health, now: health.stopped(now))
 
     async def close(self) -> None:
         """Close all connections."""
@@ -113,6 +119,29 @@ class EntrantPool:
             if opened.entrant is not None:
                 await opened.entrant.provider.aclose()
         self._opened.clear()
+
+    async def _read_health(self) -> None:
+        async with connect_from_pool(self._pool) as connection:
+            with translate_errors("read how the models are"):
+                found = await connection.execute(statement("health_read"), {"arena": self._arena})
+                rows = await found.fetchall()
+        self._now = rows[0][0]
+        self._health = {model: EntrantHealth(*values) for _, model, *values in rows if model is not None}
+
+    async def _change(
+        self, model: int, change: Callable[[EntrantHealth, datetime], EntrantHealth]
+    ) -> tuple[EntrantHealth, EntrantHealth]:
+        """Change what the database says of a model's health; return it before and after."""
+        key = {"arena": self._arena, "model": model}
+        async with connect_from_pool(self._pool) as connection, connection.transaction():
+            with translate_errors("store how a model is"):
+                row = await (await connection.execute(statement("health_lock"), key)).fetchone()
+                assert row is not None
+                now, *values = row
+                before = EntrantHealth(*values)
+                after = change(before, now)
+                await connection.execute(statement("health_put"), key | asdict(after))
+        return before, after
 
     def _open(self, stored: StoredEntrant) -> TurnEntrant | None:
         try:
@@ -159,7 +188,3 @@ def _cost(price: Price | None, end: StreamEnd) -> int | None:
 def _microdollars(picodollars: int) -> int:
     """Rounded up."""
     return -(-picodollars // _PICODOLLARS_PER_MICRODOLLAR)
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)

@@ -1,7 +1,7 @@
 """One turn of a live battle: two streams from upstream, and what of them may be shown at each moment.
 
 A turn runs in its own task, whoever reads it. Nothing that it gives to readers depends on which models answer, apart
-from the texts.
+from the texts. Readers have a `StreamedTurn`, in the process that runs the turn and in others.
 """
 
 from __future__ import annotations
@@ -14,7 +14,16 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
-from tiltyard.arena.live.live_records import CallEnd, CallPlan, FrameMark, LiveFrame, TurnEnd, TurnState
+from tiltyard.arena.live.live_records import (
+    NOTHING_SHOWN,
+    CallEnd,
+    CallPlan,
+    FrameMark,
+    LiveFrame,
+    ShownText,
+    TurnEnd,
+    TurnState,
+)
 from tiltyard.arena.live.stream_text import MaskedText, StreamText, TextMask, whole_character_length
 from tiltyard.arena.tasks import cancel_and_wait
 from tiltyard.core.live.stream_pace import Pace, PaceState, SideProgress, advance
@@ -23,14 +32,11 @@ from tiltyard.instruments import LIVE_CALLS, LIVE_FIRST_TOKEN_SECONDS, LIVE_FRAM
 from tiltyard.judges.providers.streams import ChatProvider, ChatRequest, StreamEnd
 from tiltyard.retries import Backoff
 
-__all__ = ["SideCall", "TurnChecks", "TurnEntrant", "TurnGeneration", "TurnLimits", "TurnRecorder"]
-
 _LOG = logging.getLogger(__name__)
 
 #: The shortest time between two frames: at most 15 in a second.
 FRAME_SECONDS = 1 / 15
-#: The most characters of an answer: for each token of its limit, and in any case. What readers get fits in one line of a
-#: link between processes.
+#: The most characters of an answer: for each token of its limit, and in any case.
 _TOKEN_CHARACTERS = 16
 _ANSWER_CHARACTERS = 100_000
 #: Attempts of a model in one turn.
@@ -108,13 +114,48 @@ class TurnRecorder(Protocol):
     @property
     def finish_turn(self) -> Callable[[TurnEnd], Awaitable[None]]: ...
 
-    def note_health(self, entrant: TurnEntrant, fault: ProviderFault | None) -> None:
+    async def note_health(self, entrant: TurnEntrant, fault: ProviderFault | None) -> None:
         """An entrant has answered, or failed."""
         ...
 
-    def note_stopped(self, entrant: TurnEntrant) -> None:
+    async def note_stopped(self, entrant: TurnEntrant) -> None:
         """A call was stopped before it was known how it ends."""
         ...
+
+
+class StreamedTurn:
+    """What may be shown of a turn that runs, for any number of readers."""
+
+    def __init__(self, turn: int, shown: ShownText = NOTHING_SHOWN) -> None:
+        self.turn = turn
+        self.shown = shown
+        self._changed = asyncio.Event()
+
+    def update(self, shown: ShownText) -> None:
+        """Show this from now on."""
+        self.shown = shown
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    def frame(self, after: FrameMark) -> LiveFrame | None:
+        """What is new to a reader; ``None`` if nothing is. A reader may be ahead of what this process knows."""
+        a, b = (after.shown_a, after.shown_b) if after.turn == self.turn else (0, 0)
+        shown = self.shown
+        if after.turn == self.turn and a >= len(shown.a) and b >= len(shown.b) and shown.runs:
+            return None
+        mark = FrameMark(self.turn, max(a, len(shown.a)), max(b, len(shown.b)))
+        return LiveFrame(mark, shown.a[a:], shown.b[b:], shown.state, shown.ended_a, shown.ended_b)
+
+    async def next_frame(self, after: FrameMark, seconds: float) -> LiveFrame:
+        """What is new to a reader. Waits for it a moment; without news, a frame without text at the same mark."""
+        frame = self.frame(after)
+        if frame is None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._changed.wait()
+            frame = self.frame(after)
+        shown = self.shown
+        return frame or LiveFrame(after, "", "", shown.state, shown.ended_a, shown.ended_b)
 
 
 class _Side:
@@ -199,7 +240,7 @@ class _Side:
 
 
 class TurnGeneration:
-    """A turn in progress. `run` is its task; any number of readers follow it by `frame` and `changed`."""
+    """A turn in progress. `run` is its task; readers follow what is ``shown``."""
 
     def __init__(
         self,
@@ -212,7 +253,7 @@ class TurnGeneration:
     ) -> None:
         self.turn = turn
         self.prompt = prompt
-        self.state: TurnState = "waiting"
+        self.shown = StreamedTurn(turn)
         self._sides = (_Side(calls[0], limits.mask), _Side(calls[1], limits.mask))
         self._limits = limits
         self._recorder = recorder
@@ -221,42 +262,14 @@ class TurnGeneration:
         self._pace = PaceState(limits.pace)
         self._shown = (0, 0)
         self._news = asyncio.Event()
-        self._changed = asyncio.Event()
         self._stopping: TurnEnd | None = None
         self._ticked_at = -FRAME_SECONDS
 
     @property
-    def has_ended(self) -> bool:
-        """Whether its end is stored."""
-        return self.state not in {"waiting", "streaming"}
-
-    @property
-    def texts(self) -> tuple[str, str]:
+    def _texts(self) -> tuple[str, str]:
         """Both answers, as far as they may be shown."""
         left, right = self._sides
         return left.answer.text[: self._shown[0]], right.answer.text[: self._shown[1]]
-
-    def frame(self, after: FrameMark) -> LiveFrame | None:
-        """What is new to a reader; ``None`` if nothing is."""
-        a, b = (after.shown_a, after.shown_b) if after.turn == self.turn else (0, 0)
-        shown_a, shown_b = self._shown
-        if after.turn == self.turn and a >= shown_a and b >= shown_b and not self.has_ended:
-            return None
-        left, right = self._sides
-        return replace(self.empty_frame(), a=left.answer.text[a:shown_a], b=right.answer.text[b:shown_b])
-
-    def empty_frame(self) -> LiveFrame:
-        """The frame of a reader to whom nothing is new, whatever mark that reader sent."""
-        over, pace = self.has_ended, self._pace
-        return LiveFrame(
-            FrameMark(self.turn, *self._shown), "", "", self.state, over or pace.ended_a, over or pace.ended_b
-        )
-
-    async def changed(self, seconds: float) -> None:
-        """Wait until something is new, at most so long."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._changed.wait()
 
     def stop(self) -> None:
         """End both answers where they are: what is shown counts."""
@@ -278,8 +291,7 @@ class TurnGeneration:
             _LOG.error("a turn failed: %s", type(error).__name__)
             end = TurnEnd("void", problem="an error of the server")
         end = await self._finished(end)
-        self.state = end.state
-        self._tell()
+        self._tell(end.state)
         return end
 
     def _interrupt(self, end: TurnEnd) -> None:
@@ -370,13 +382,14 @@ class TurnGeneration:
         new = shown != self._shown or ends
         self._pace, self._shown = pace, shown
         if new and not pace.finished:
-            self.state = "streaming"
-            self._tell()
+            self._tell("streaming")
 
-    def _tell(self) -> None:
+    def _tell(self, state: TurnState) -> None:
         LIVE_FRAMES.record()
-        changed, self._changed = self._changed, asyncio.Event()
-        changed.set()
+        over = state != "streaming"
+        self.shown.update(
+            ShownText(*self._texts, state, over or self._pace.ended_a, over or self._pace.ended_b)
+        )
 
     async def _next_tick(self) -> None:
         """Wait until more may be shown, a model has been silent for too long, or there is other news."""
@@ -403,7 +416,7 @@ class TurnGeneration:
         end = replace(
             end,
             flags=self._flags or {},
-            texts=self.texts,
+            texts=self._texts,
             written=(left.answer.written, right.answer.written),
             thinking=(left.thinking.text, right.thinking.text),
         )
@@ -415,9 +428,9 @@ class TurnGeneration:
         end = side.call_end(state, self._now())
         call = side.call
         if state == "stopped":
-            self._recorder.note_stopped(side.entrant)
+            await self._recorder.note_stopped(side.entrant)
         else:
-            self._recorder.note_health(side.entrant, side.fault)
+            await self._recorder.note_health(side.entrant, side.fault)
         LIVE_CALLS.record(1, state)
         if end.first_token_seconds is not None:
             LIVE_FIRST_TOKEN_SECONDS.record(end.first_token_seconds)

@@ -1,6 +1,7 @@
 """The live battles of one arena: from a voter's prompt to two answers that can be voted on.
 
-What is complete is read from the database, by whichever process is asked.
+A turn runs in the process that was asked for it. Four times a second that process writes what the turn shows, and others
+read it: whichever process is asked answers, streams and stops.
 """
 
 from __future__ import annotations
@@ -9,20 +10,23 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 from uuid import UUID
 
+from tiltyard.arena.live.entrant_pool import EntrantPool
 from tiltyard.arena.live.generation import (
     SideCall,
+    StreamedTurn,
     TurnChecks,
     TurnEntrant,
     TurnGeneration,
     TurnLimits,
 )
 from tiltyard.arena.live.live_records import (
+    NOTHING_SHOWN,
     BudgetLimits,
     CallEnd,
     CallPlan,
@@ -30,6 +34,7 @@ from tiltyard.arena.live.live_records import (
     LiveBattle,
     LiveFrame,
     LiveTurn,
+    ShownText,
     TurnEnd,
     TurnOutcome,
     TurnPlan,
@@ -53,7 +58,7 @@ from tiltyard.arena.live.stream_text import TextMask
 from tiltyard.arena.live.turn_notes import TurnNotes, note_turn
 from tiltyard.arena.live.turn_slots import TurnSlots
 from tiltyard.arena.log.event_log import HUMAN, matchup_not_found_error
-from tiltyard.arena.processes.process_leases import ProcessRing
+from tiltyard.arena.tasks import cancel_and_wait
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.errors import (
@@ -64,14 +69,14 @@ from tiltyard.errors import (
     OpenBattle,
     ProviderFault,
     StoreFault,
+    TiltyardError,
 )
 from tiltyard.instruments import LIVE_TURN_SECONDS, LIVE_TURNS
 from tiltyard.judges.providers.streams import ChatRequest, ChatTurn
 from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
 from tiltyard.postgres.statements import statement
+from tiltyard.retries import Backoff, Retries
 from tiltyard.settings.arena_settings import ArenaSettings
-
-__all__ = ["LiveBattles", "LiveChecks", "LiveEntrants", "LiveProcess"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -79,8 +84,11 @@ _LOG = logging.getLogger(__name__)
 MAX_WAIT_SECONDS = 1.0
 #: How long turns may go on when the server stops; then they are void.
 _CLOSE_SECONDS = 3.0
-#: How long a request to stop waits for the end of the turn.
-_STOP_SECONDS = 5.0
+#: How often a process writes what its turns show and reads those of others, and how long it reads one that nobody asks for.
+EXCHANGE_SECONDS = 0.25
+_FOLLOWED_SECONDS = 5.0
+#: How often a request to stop looks whether the turn has ended.
+_STOP_LOOK_COUNT, _STOP_LOOK_SECONDS = 50, 0.1
 _MICRODOLLARS_PER_USD = 1_000_000
 _STOPPED_PROBLEM = "the server stopped"
 
@@ -103,39 +111,32 @@ class LiveChecks(Protocol):
     async def check_answers(self, history: Sequence[LiveTurn], a: str, b: str) -> CheckedText: ...
 
 
-class LiveEntrants(Protocol):
-    """The models of a live arena."""
-
-    async def refresh(self) -> None:
-        """Read them again if they may have changed."""
-        ...
-
-    def of(self, model: int) -> TurnEntrant: ...
-
-    def resting(self) -> Collection[int]:
-        """Those that are not served at present."""
-        ...
-
-    async def close(self) -> None: ...
-
-    def note_health(self, entrant: TurnEntrant, fault: ProviderFault | None) -> None: ...
-    def note_stopped(self, entrant: TurnEntrant) -> None: ...
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class LiveProcess:
     """What all live arenas of one process share."""
 
     pool: ConnectionPool
-    ring: ProcessRing
+    #: The number of this process.
+    process: int
     slots: TurnSlots
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class _RunningTurn:
     session: int
     generation: TurnGeneration
     task: asyncio.Task[None]
+    #: What others can read.
+    written: ShownText = NOTHING_SHOWN
+
+
+@dataclass(slots=True, eq=False)
+class _FollowedTurn:
+    """A turn of another process, while somebody reads it here."""
+
+    session: int
+    shown: StreamedTurn
+    asked_at: float
 
 
 class LiveBattles:
@@ -146,7 +147,7 @@ class LiveBattles:
         arena: int,
         shared: LiveProcess,
         find_queue: Callable[[], Awaitable[VotingQueue]],
-        entrants: LiveEntrants,
+        entrants: EntrantPool,
         checks: LiveChecks | None = None,
     ) -> None:
         self.arena = arena
@@ -156,8 +157,9 @@ class LiveBattles:
         self.entrants = entrants
         self._checks = checks
         self._running: dict[UUID, _RunningTurn] = {}
-        #: Turns of battles that ended meanwhile: they store their end, and count for nothing else.
-        self._dropped: set[asyncio.Task[None]] = set()
+        self._followed: dict[UUID, _FollowedTurn] = {}
+        self._exchanging: asyncio.Task[None] | None = None
+        self._retries = Retries(_LOG, "passing on what live answers show", Backoff(EXCHANGE_SECONDS))
         self._used_at = time.monotonic()
         self._recovery = asyncio.Lock()
         #: Held while money is reserved or settled. The database locks the arena for that: who waits for it here holds no
@@ -174,21 +176,12 @@ class LiveBattles:
 
     @property
     def idle_seconds(self) -> float:
-        """Seconds since somebody asked for these battles; 0 while a turn runs or stores its end."""
-        return 0.0 if self._running or self._dropped else time.monotonic() - self._used_at
+        """Seconds since somebody asked for these battles; 0 while a turn runs."""
+        return 0.0 if self._running else time.monotonic() - self._used_at
 
     def note_use(self) -> None:
         """Somebody asks for these battles."""
         self._used_at = time.monotonic()
-
-    def drop_ended(self, opened: Container[UUID]) -> None:
-        """Stop the turns of battles that are no longer open, such as skipped ones. Their places are free at once."""
-        for matchup, running in list(self._running.items()):
-            if matchup not in opened:
-                running.generation.stop()
-                self._dropped.add(running.task)
-                running.task.add_done_callback(self._dropped.discard)
-                self._forget(matchup, running.generation)
 
     async def ask(self, voter: Voter, text: str, category: str | None = None) -> LiveBattle:
         """Begin a battle with a voter's prompt. The voter must have ended the last one."""
@@ -206,7 +199,7 @@ class LiveBattles:
 
     async def again(self, voter: Voter, matchup: UUID) -> LiveBattle:
         """A new battle with the first prompt of this one, which ends without a vote unless it has one."""
-        battle = await self._mine(voter, matchup)
+        battle = await self.battle(voter, matchup)
         if battle.state == "open":
             await self.interrupt(voter, matchup)
             queue = await self._find_queue()
@@ -216,18 +209,20 @@ class LiveBattles:
 
     async def battle(self, voter: Voter, matchup: UUID) -> LiveBattle:
         """A voter's battle, with what may be shown of a turn that runs."""
-        battle = await self._mine(voter, matchup)
-        if not battle.turns or not _runs(battle.turns[-1]):
+        battle = await read_battle(self._pool, self.arena, matchup, session=voter.session)
+        if battle is None:
+            raise matchup_not_found_error()
+        running = self._running.get(matchup)
+        if running is None or not battle.turns or not _runs(battle.turns[-1]):
             return battle
-        shown = await self.running_turn(voter, matchup)
-        if shown is None or shown.turn != battle.turns[-1].turn:
-            # It ended meanwhile, or nobody runs it.
-            return await self._mine(voter, matchup)
-        return replace(battle, turns=(*battle.turns[:-1], shown), can_continue=False)
+        # Of a turn that runs here, more may be shown than was written.
+        shown = running.generation.shown.shown
+        last = replace(battle.turns[-1], a=shown.a, b=shown.b)
+        return replace(battle, turns=(*battle.turns[:-1], last))
 
     async def turn_vote(self, voter: Voter, matchup: UUID, turn: int, outcome: TurnOutcome) -> LiveBattle:
         """Record the verdict on one turn, in an arena that asks for it."""
-        battle = await self._mine(voter, matchup)
+        battle = await self.battle(voter, matchup)
         queue = await self._find_queue()
         if queue.settings.live_votes != "turn":
             raise Conflict("this arena asks for one vote on the whole battle, not for votes on turns")
@@ -236,13 +231,21 @@ class LiveBattles:
         if not any(one.turn == turn for one in battle.turns):
             raise NotFound(f"this battle has no turn {turn}")
         await record_turn_vote(self._pool, self.arena, matchup, turn, outcome)
-        return await self._mine(voter, matchup)
+        return await self.battle(voter, matchup)
 
     async def frames(
         self, voter: Voter, matchup: UUID, after: FrameMark, wait_seconds: float = MAX_WAIT_SECONDS
     ) -> LiveFrame:
         """What is new to a reader. Waits for it a moment; without news, a frame without text at the same mark."""
-        return await self.next_frame(voter, matchup, after, min(wait_seconds, MAX_WAIT_SECONDS))
+        shown = self._shown_of(voter, matchup)
+        if shown is None:
+            battle = await self.battle(voter, matchup)
+            if not battle.turns:
+                raise matchup_not_found_error()
+            if not _runs(battle.turns[-1]):
+                return _stored_frame(battle, after)
+            shown = self._follow(voter, matchup, battle.turns[-1])
+        return await shown.next_frame(after, min(wait_seconds, MAX_WAIT_SECONDS))
 
     async def begin(self, voter: Voter, text: str, category: str | None) -> UUID:
         """Begin a battle; return its matchup's id."""
@@ -250,9 +253,12 @@ class LiveBattles:
             raise Conflict("live battles are for people; a judge votes on stored responses")
         queue = await self._open_queue()
         text = _checked_prompt(text, queue.settings)
-        await self._end_unbegun(voter)
-        rules = await self._check_prompt((), text)
-        with self._slot(voter):
+        await self._unbegun_battle(voter)
+        async with self._shared.slots.taken(self.arena, voter.session):
+            unbegun = await self._unbegun_battle(voter)
+            if unbegun is not None:
+                await self._void(unbegun, "its first turn never began")
+            rules = await self._check_prompt((), text)
             async with self._spending:
                 number = await number_prompt(self._pool, self.arena, text)
             matchup = await self._serve(queue, voter, category, number)
@@ -267,56 +273,31 @@ class LiveBattles:
         """Begin the next turn of a battle."""
         queue = await self._open_queue()
         text = _checked_prompt(text, queue.settings)
-        battle = await self._mine(voter, matchup)
+        battle = await self.battle(voter, matchup)
         _check_continuable(battle, queue.settings)
-        rules = await self._check_prompt(battle.turns, text)
-        with self._slot(voter):
+        async with self._shared.slots.taken(self.arena, voter.session):
+            rules = await self._check_prompt(battle.turns, text)
             await self._begin_turn(queue, voter, matchup, battle.turns, text, rules)
 
     async def interrupt(self, voter: Voter, matchup: UUID) -> None:
         """Stop the turn that runs, if any, and wait for its end."""
-        running = self._running_of(voter, matchup)
-        if running is None:
-            await self._mine(voter, matchup)
+        if not await self._shared.slots.stop(self.arena, voter.session, matchup):
+            await self.battle(voter, matchup)
             return
-        running.generation.stop()
-        await asyncio.wait([running.task], timeout=_STOP_SECONDS)
-
-    async def running_turn(self, voter: Voter, matchup: UUID) -> LiveTurn | None:
-        """The turn that runs, as far as it may be shown."""
-        running = self._running_of(voter, matchup)
-        if running is None:
-            return None
-        generation = running.generation
-        return LiveTurn(generation.turn, generation.prompt, *generation.texts, generation.state)
-
-    async def next_frame(
-        self, voter: Voter, matchup: UUID, after: FrameMark, wait_seconds: float
-    ) -> LiveFrame:
-        """What is new to a reader; see `frames`."""
-        running = self._running_of(voter, matchup)
+        running = self._running.get(matchup)
         if running is not None:
-            generation = running.generation
-            frame = generation.frame(after)
-            if frame is None:
-                await generation.changed(wait_seconds)
-                frame = generation.frame(after)
-            return frame or generation.empty_frame()
-        battle = await self._mine(voter, matchup)
-        if not battle.turns:
-            raise matchup_not_found_error()
-        if _runs(battle.turns[-1]):
-            # The process that ran it is gone.
-            await self.ensure_recovered()
-            await asyncio.sleep(wait_seconds)
-        return _stored_frame(battle, after)
+            running.generation.stop()
+        for _ in range(_STOP_LOOK_COUNT):
+            if not _runs((await self.battle(voter, matchup)).turns[-1]):
+                return
+            await asyncio.sleep(_STOP_LOOK_SECONDS)
 
     async def ensure_recovered(self, *, again: bool = False) -> None:
         """End what processes that are gone have left: turns that run nowhere, and matchups of void battles."""
         async with self._recovery:
             if self._is_recovered and not again:
                 return
-            await void_lost_turns(self._pool, self.arena, self._shared.ring.own)
+            await void_lost_turns(self._pool, self.arena, self._shared.process)
             for matchup, problem in (await list_open_void_battles(self._pool, self.arena)).items():
                 await self._void(matchup, problem)
             self._is_recovered = True
@@ -324,12 +305,13 @@ class LiveBattles:
     async def close(self) -> None:
         """Let the turns that run go on for a moment; then they are void."""
         self._is_closing = True
-        tasks = [*(running.task for running in self._running.values()), *self._dropped]
+        tasks = [running.task for running in self._running.values()]
         if tasks:
             await asyncio.wait(tasks, timeout=_CLOSE_SECONDS)
             for running in list(self._running.values()):
                 running.generation.abandon(_STOPPED_PROBLEM)
             await asyncio.wait(tasks, timeout=_CLOSE_SECONDS)
+        await cancel_and_wait(self._exchanging)
         await self.entrants.close()
 
     async def _open_queue(self) -> VotingQueue:
@@ -342,28 +324,72 @@ class LiveBattles:
         await self.entrants.refresh()
         return queue
 
-    async def _mine(self, voter: Voter, matchup: UUID) -> LiveBattle:
-        battle = await read_battle(self._pool, self.arena, matchup, session=voter.session)
-        if battle is None:
-            raise matchup_not_found_error()
-        return battle
+    def _shown_of(self, voter: Voter, matchup: UUID) -> StreamedTurn | None:
+        """What a turn shows that runs here, or is followed here."""
+        running, followed = self._running.get(matchup), self._followed.get(matchup)
+        if running is not None and running.session == voter.session:
+            return running.generation.shown
+        if followed is not None and followed.session == voter.session:
+            followed.asked_at = time.monotonic()
+            return followed.shown
+        return None
 
-    def _running_of(self, voter: Voter, matchup: UUID) -> _RunningTurn | None:
-        running = self._running.get(matchup)
-        return None if running is None or running.session != voter.session else running
+    def _follow(self, voter: Voter, matchup: UUID, turn: LiveTurn) -> StreamedTurn:
+        """From now on, read what a turn of another process shows."""
+        shown = StreamedTurn(turn.turn, ShownText(turn.a, turn.b, turn.state))
+        self._followed[matchup] = _FollowedTurn(voter.session, shown, time.monotonic())
+        self._ensure_exchange()
+        return shown
 
-    async def _end_unbegun(self, voter: Voter) -> None:
-        """Raise if the voter has an open battle. One whose first turn never began is void."""
+    def _ensure_exchange(self) -> None:
+        if self._exchanging is None or self._exchanging.done():
+            self._exchanging = asyncio.create_task(self._keep_exchanging(), name="live texts")
+
+    async def _keep_exchanging(self) -> None:
+        """While turns run or are read here: write what they show, read the others, and learn which must stop."""
+        while self._running or self._followed:
+            try:
+                await self._exchange()
+            except TiltyardError as error:
+                self._retries.report(error)
+            await asyncio.sleep(EXCHANGE_SECONDS)
+
+    async def _exchange(self) -> None:
+        changed = {
+            matchup: (one.written, one.generation.shown.shown)
+            for matchup, one in self._running.items()
+            if one.written != one.generation.shown.shown
+        }
+        followed = {matchup: one.shown.shown for matchup, one in self._followed.items()}
+        found = await self._shared.slots.exchange(self.arena, changed, followed)
+        for matchup, running in self._running.items():
+            if matchup in changed:
+                running.written = changed[matchup][1]
+            if matchup in found and found[matchup].must_stop:
+                running.generation.stop()
+        late = time.monotonic() - _FOLLOWED_SECONDS
+        for matchup, known in followed.items():
+            one, news = self._followed[matchup], found.get(matchup)
+            has_ended = news is None or news.new is None or news.turn != one.shown.turn
+            if has_ended or one.asked_at < late:
+                # Whoever asks again finds it in the database.
+                del self._followed[matchup]
+            if news is None or news.new is None or has_ended:
+                one.shown.update(known)
+                continue
+            shown = news.new._replace(a=known.a + news.new.a, b=known.b + news.new.b)
+            if shown != known:
+                one.shown.update(shown)
+
+    async def _unbegun_battle(self, voter: Voter) -> UUID | None:
+        """An open battle of the voter whose first turn has not begun; raises if one has."""
         opened = await open_battle_of(self._pool, self.arena, voter.session)
-        if opened is None:
-            return
-        battle = await self._mine(voter, opened)
-        if battle.turns or opened in self._running:
+        if opened is not None and (await self.battle(voter, opened)).turns:
             raise OpenBattle(
                 "you have a battle without a vote; vote on it or skip it before the next prompt",
                 matchup=str(opened),
             )
-        await self._void(opened, "its first turn never began")
+        return opened
 
     async def _check_prompt(self, history: Sequence[LiveTurn], text: str) -> tuple[str, ...]:
         """The rules that only flag this prompt; raises if it is refused."""
@@ -373,17 +399,6 @@ class LiveBattles:
         if not verdict.allowed:
             raise BadOption("this prompt cannot be used in this arena; change it")
         return verdict.flags
-
-    @contextlib.contextmanager
-    def _slot(self, voter: Voter) -> Iterator[None]:
-        """A place for a turn. If the block begins none, the place is free again."""
-        key = (self.arena, voter.session)
-        self._shared.slots.take(key)
-        try:
-            yield
-        except BaseException:
-            self._shared.slots.release(key)
-            raise
 
     async def _serve(self, queue: VotingQueue, voter: Voter, category: str | None, free_prompt: int) -> UUID:
         """Let the arena choose two models that are well; return the matchup's id."""
@@ -433,8 +448,8 @@ class LiveBattles:
         entrants = [self.entrants.of(model) for model in models]
         requests = [_request(one, side, turns, text, settings) for side, one in enumerate(entrants)]
         left, right = (one.plan(request) for one, request in zip(entrants, requests, strict=True))
-        plan = TurnPlan(turn, text, (left, right), self._shared.ring.own)
-        limits = _budget_limits(settings)
+        plan = TurnPlan(turn, text, (left, right), self._shared.process)
+        limits, mask = _budget_limits(settings), await self._mask(settings)
         async with self._spending:
             numbers = await begin_turn(self._pool, self.arena, matchup, plan, limits)
         a, b = (SideCall(*one) for one in zip(entrants, requests, numbers, strict=True))
@@ -447,13 +462,14 @@ class LiveBattles:
                 pace=settings.live_pace,
                 first_token_seconds=settings.live_first_token_seconds,
                 gap_seconds=settings.live_gap_seconds,
-                mask=await self._mask(settings),
+                mask=mask,
             ),
             _Recorder(self, limits, partial(self._finish_noted, matchup, prompt, models, rules)),
             None if self._checks is None else _AnswerChecks(self._checks, (*turns, prompt)),
         )
-        task = asyncio.create_task(self._run(matchup, generation), name="live turn")
+        task = asyncio.create_task(self._run(matchup, generation, models), name="live turn")
         self._running[matchup] = _RunningTurn(voter.session, generation, task)
+        self._ensure_exchange()
 
     async def _mask(self, settings: ArenaSettings) -> TextMask | None:
         """What masks the names of models in answers, if the arena wants it."""
@@ -462,16 +478,21 @@ class LiveBattles:
         entrants = await list_entrants(self._pool, self.arena)
         return (await asyncio.to_thread(TurnNotes, entrants, "mask")).shown
 
-    async def _run(self, matchup: UUID, generation: TurnGeneration) -> None:
+    async def _run(self, matchup: UUID, generation: TurnGeneration, models: tuple[int, int]) -> None:
         began = time.monotonic()
+        with contextlib.suppress(StoreFault):
+            await self.entrants.note_started(models)
         try:
             end = await generation.run()
             LIVE_TURNS.record(1, end.state)
             LIVE_TURN_SECONDS.record(time.monotonic() - began)
+            self._shared.slots.note_duration(time.monotonic() - began)
         except Exception as error:  # noqa: BLE001 - what is not ended here is ended at the next recovery
             _LOG.error("a live turn could not be ended: %s", type(error).__name__)
         finally:
-            self._forget(matchup, generation)
+            # The next turn may have begun already.
+            if self._running[matchup].generation is generation:
+                del self._running[matchup]
 
     async def retry_call(self, failed: int, plan: CallPlan, limits: BudgetLimits) -> int:
         """Reserve the money for a further call."""
@@ -501,16 +522,6 @@ class LiveBattles:
         if end.state == "void":
             _LOG.warning("a live battle of arena %d is void: %s", self.arena, end.problem)
             await self._void(matchup, end.problem or "an answer failed")
-        running = self._running.get(matchup)
-        if running is not None:
-            self._forget(matchup, running.generation)
-
-    def _forget(self, matchup: UUID, generation: TurnGeneration) -> None:
-        """A turn has ended: what it held is free."""
-        running = self._running.get(matchup)
-        if running is not None and running.generation is generation:
-            del self._running[matchup]
-            self._shared.slots.release((self.arena, running.session))
 
     async def _void(self, matchup: UUID, problem: str) -> None:
         """End the matchup of a void battle: nothing of it is rated."""
@@ -534,11 +545,13 @@ class _Recorder:
     async def finish_call(self, call: int, end: CallEnd) -> None:
         await self._battles.finish_call(call, end)
 
-    def note_health(self, entrant: TurnEntrant, fault: ProviderFault | None) -> None:
-        self._battles.entrants.note_health(entrant, fault)
+    async def note_health(self, entrant: TurnEntrant, fault: ProviderFault | None) -> None:
+        with contextlib.suppress(StoreFault):
+            await self._battles.entrants.note_health(entrant, fault)
 
-    def note_stopped(self, entrant: TurnEntrant) -> None:
-        self._battles.entrants.note_stopped(entrant)
+    async def note_stopped(self, entrant: TurnEntrant) -> None:
+        with contextlib.suppress(StoreFault):
+            await self._battles.entrants.note_stopped(entrant)
 
 
 class _AnswerChecks(TurnChecks):
@@ -600,11 +613,8 @@ def _request(
 
 
 def _stored_frame(battle: LiveBattle, after: FrameMark) -> LiveFrame:
-    """The last turn of a battle as one frame."""
+    """The last turn of a battle, which has ended, as one frame."""
     turn = battle.turns[-1]
-    if _runs(turn):
-        # What may be shown of it is not known here: a reader stays where it is.
-        return LiveFrame(after if after.turn == turn.turn else FrameMark(turn.turn), "", "", turn.state)
     a, b = (after.shown_a, after.shown_b) if after.turn == turn.turn else (0, 0)
     return LiveFrame(
         mark=FrameMark(turn.turn, len(turn.a), len(turn.b)),

@@ -5,24 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 from uuid import UUID
-
-__all__ = [
-    "BattleState",
-    "BudgetLimits",
-    "CallEnd",
-    "CallPlan",
-    "FrameMark",
-    "LiveBattle",
-    "LiveFrame",
-    "LiveTurn",
-    "StoredEntrant",
-    "TurnEnd",
-    "TurnOutcome",
-    "TurnPlan",
-    "TurnState",
-]
 
 #: ``waiting``: nothing is shown yet. ``streaming``: text is coming. ``done``: both answers are complete. ``stopped``:
 #: the voter stopped both; what came counts. ``void``: an answer failed; nothing of the battle is rated.
@@ -31,6 +15,29 @@ TurnState = Literal["waiting", "streaming", "done", "stopped", "void"]
 BattleState = Literal["open", "voted", "skipped", "expired", "void"]
 #: The verdict on one turn.
 TurnOutcome = Literal["a", "b", "tie", "both_bad"]
+
+
+class ShownText(NamedTuple):
+    """Both answers of a turn, as far as they may be shown; text is only added."""
+
+    a: str = ""
+    b: str = ""
+    state: TurnState = "waiting"
+    #: Whether a side is complete. With an equal pace this depends on lengths alone.
+    ended_a: bool = False
+    ended_b: bool = False
+
+    @property
+    def runs(self) -> bool:
+        """Whether the turn has not ended."""
+        return self.state in ("waiting", "streaming")
+
+    def after(self, known: ShownText) -> ShownText:
+        """The same without the text that is known."""
+        return self._replace(a=self.a[len(known.a) :], b=self.b[len(known.b) :])
+
+
+NOTHING_SHOWN = ShownText()
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,24 +34,6 @@ from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connec
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.settings.arena_settings import ArenaSettings
 
-__all__ = [
-    "LOST_PROBLEM",
-    "begin_battle",
-    "begin_turn",
-    "finish_call",
-    "finish_turn",
-    "list_battles",
-    "list_entrants",
-    "list_open_void_battles",
-    "number_prompt",
-    "open_battle_of",
-    "read_battle",
-    "read_sides",
-    "record_turn_vote",
-    "retry_call",
-    "void_lost_turns",
-]
-
 #: Why a battle is void whose process was lost.
 LOST_PROBLEM = "the process that generated the answers was lost"
 
@@ -102,9 +84,10 @@ async def begin_turn(
 ) -> tuple[int, int]:
     """Store a turn and reserve the money for both calls, or raise `OutOfBudget`; return the numbers of the calls.
 
-    `Closed` if the battle has ended or is void, or if its last turn has not ended. All of it is one transaction.
+    `Closed` if the battle has ended or is void, or if its last turn or another of its voter has not ended. All of it is
+    one transaction.
     """
-    key = {"arena": arena, "matchup": matchup, "turn": plan.turn}
+    key: dict[str, Any] = {"arena": arena, "matchup": matchup, "turn": plan.turn}
     async with connect_from_pool(pool) as connection, _locked(connection, arena):
         battle = await _row(connection, "live_begin", key)
         if battle is None or await _has_ended(connection, key):
@@ -114,9 +97,10 @@ async def begin_turn(
         )
         if not added.rowcount:
             raise Closed("the last turn of this battle has not ended; wait for both answers, or stop them")
-        left, right = await _add_calls(
-            connection, key | {"session": battle[0], "payers": battle[1]}, (0, 1), plan.calls, limits
-        )
+        key |= {"session": battle[0], "payers": battle[1], "process": plan.process}
+        if not (await _execute(connection, "slots_begin", key)).rowcount:
+            raise Closed("another turn of yours is running; wait for its answers, or stop them")
+        left, right = await _add_calls(connection, key, (0, 1), plan.calls, limits)
     return left, right
 
 
@@ -177,6 +161,7 @@ async def finish_turn(pool: ConnectionPool, arena: int, matchup: UUID, turn: int
         values = {**key, **texts, **thinking, "state": end.state, "flags": Jsonb(dict(end.flags))}
         if await _row(connection, "live_end_turn", values) is not None:
             await _execute(connection, "live_end_battle_turn", key | about)
+            await _execute(connection, "live_free_slot", key)
 
 
 async def void_lost_turns(pool: ConnectionPool, arena: int, process: int) -> list[UUID]:
@@ -198,10 +183,17 @@ async def list_open_void_battles(pool: ConnectionPool, arena: int) -> dict[UUID,
         return dict(await found.fetchall())
 
 
+async def arenas_with_running_turns(pool: ConnectionPool) -> list[int]:
+    """The arenas in which turns run, or were left by a process that is gone."""
+    async with connect_from_pool(pool) as connection:
+        found = await _execute(connection, "live_running_arenas", {})
+        return [arena for (arena,) in await found.fetchall()]
+
+
 async def read_battle(
     pool: ConnectionPool, arena: int, matchup: UUID, *, session: int | None = None
 ) -> LiveBattle | None:
-    """A battle with its turns; with ``session``, only if it is this voter's."""
+    """A battle with its turns, the last one as far as its process has shown it; with ``session``, only this voter's."""
     async with connect_from_pool(pool) as connection:
         found = await _battles(connection, arena, matchup=matchup, session=session)
     return found[0] if found else None

@@ -98,6 +98,14 @@ SET state = %(state)s, answer_a = CASE WHEN prompt IS NOT NULL THEN %(answer_a)s
 WHERE arena = %(arena)s AND matchup = %(matchup)s AND turn = %(turn)s AND ended_at IS NULL
 RETURNING turn;
 
+-- name: live_running_arenas
+-- Arenas in which turns have not ended.
+SELECT DISTINCT arena FROM live_turns WHERE ended_at IS NULL ORDER BY arena;
+
+-- name: live_free_slot
+-- The place of a turn that has ended is free.
+DELETE FROM live_slots WHERE arena = %(arena)s AND matchup = %(matchup)s;
+
 -- name: live_end_battle_turn
 -- After a turn a battle can be voted on, or is void. A turn that was stopped before anything came leaves those before it.
 -- Its language is that of its first prompt.
@@ -117,6 +125,8 @@ WITH lost AS (
         SELECT FROM processes p WHERE p.process = live_turns.process AND p.expires_at > clock_timestamp()
     )
     RETURNING matchup, turn
+), slots AS (
+    DELETE FROM live_slots s USING lost WHERE s.arena = %(arena)s AND s.matchup = lost.matchup
 ), calls AS (
     UPDATE live_calls c SET state = 'unknown', problem = %(problem)s, ended_at = clock_timestamp()
     FROM lost WHERE c.arena = %(arena)s AND c.matchup = lost.matchup AND c.turn = lost.turn AND c.state = 'running'
@@ -150,9 +160,12 @@ WHERE b.arena = %(arena)s AND (%(matchup)s::uuid IS NULL OR b.matchup = %(matchu
 ORDER BY b.began_at DESC, b.matchup LIMIT %(limit)s;
 
 -- name: live_turns
--- The turns of these battles; texts that were erased are empty.
-SELECT matchup, turn, coalesce(prompt, ''), coalesce(answer_a, ''), coalesce(answer_b, ''), state, outcome
-FROM live_turns WHERE arena = %(arena)s AND matchup = ANY(%(matchups)s) ORDER BY matchup, turn;
+-- The turns of these battles; texts that were erased are empty. Of a turn that runs, what it shows.
+SELECT t.matchup, t.turn, coalesce(t.prompt, ''), coalesce(t.answer_a, s.a, ''), coalesce(t.answer_b, s.b, ''),
+       coalesce(s.state, t.state), t.outcome
+FROM live_turns t
+LEFT JOIN live_slots s ON s.arena = t.arena AND s.matchup = t.matchup AND s.turn = t.turn AND t.ended_at IS NULL
+WHERE t.arena = %(arena)s AND t.matchup = ANY(%(matchups)s) ORDER BY t.matchup, t.turn;
 
 -- name: live_sides
 -- The models on the left and on the right of a battle.

@@ -1,94 +1,177 @@
-"""How many turns of live battles run in a process at once, and who waits for a place."""
+"""Turns that run, in all processes: who has a place, who waits in line for one, and what each turn has shown so far.
+
+A voter has one row in the table ``live_slots``: one running turn at most, whichever process was asked. The process that
+runs a turn writes into the row what may be shown, and looks there whether to stop; others read it.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+from uuid import UUID
 
+import psycopg
+
+from tiltyard.arena.live.live_records import ShownText
+from tiltyard.arena.log.buckets import find_statement
 from tiltyard.errors import BadOption, Busy
+from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
+from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.statements import statement
 
-__all__ = ["RUNNING_TURN_LIMIT", "TurnSlots"]
-
-#: Turns that run in one process at once.
+#: Turns that run at once in all processes.
 RUNNING_TURN_LIMIT = 100
 #: Seconds that a turn is assumed to take before any has ended, and how many of the last turns are averaged.
 _ASSUMED_TURN_SECONDS = 30.0
 _AVERAGED_TURN_COUNT = 50
-#: A voter who waits should ask again within this time, and loses their place so long after that.
+#: A voter who waits should ask again within this time.
 _ASK_AGAIN_SECONDS = 5.0
-_LOST_PLACE_SECONDS = 15.0
 #: Voters who can wait; beyond that the line is closed.
 _WAITING_LIMIT = 1_000
+#: How long a voter's turn that was stopped may take to give its place back, and how often is looked.
+_STOPPED_SECONDS = 2.0
+_LOOK_SECONDS = 0.1
+
+
+class SlotNews(NamedTuple):
+    """What the table says of a running turn."""
+
+    turn: int
+    #: The text of a turn that is followed, after the characters that are known; ``None`` for a turn that runs here.
+    new: ShownText | None
+    #: Whether the voter stopped it, or its battle has ended.
+    must_stop: bool
+
+
+class _Line(NamedTuple):
+    """How full it is, whether this voter has a place already (``None``: neither that nor one in line), who is before."""
+
+    running: int
+    waiting: int
+    has_place: bool | None
+    before: int
 
 
 class TurnSlots:
     """Places for turns. Voters who find none wait in line, in the order in which they came."""
 
-    def __init__(self, limit: int = RUNNING_TURN_LIMIT, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, pool: ConnectionPool, process: int, limit: int = RUNNING_TURN_LIMIT) -> None:
         if limit < 1:
             raise BadOption(f"the limit of running turns is {limit}; expected at least 1")
         self.limit = limit
-        self._clock = clock
-        self._running: dict[Hashable, float] = {}
-        #: By voter, when they asked last; in the order in which they came.
-        self._waiting: dict[Hashable, float] = {}
+        self._pool = pool
+        self._process = process
         self._durations: deque[float] = deque(maxlen=_AVERAGED_TURN_COUNT)
 
-    @property
-    def running(self) -> int:
-        """Turns that run now."""
-        return len(self._running)
+    @asynccontextmanager
+    async def taken(self, arena: int, session: int) -> AsyncIterator[None]:
+        """A place for a turn that begins in this block, or `Busy` with the voter's place in line and an estimate.
 
-    @property
-    def waiting(self) -> int:
-        """Voters who wait, as far as they still ask."""
-        self._forget_lost()
-        return len(self._waiting)
+        If the block begins none, the place is free again.
+        """
+        deadline = time.monotonic() + _STOPPED_SECONDS
+        while not await self._take(arena, session):
+            if time.monotonic() > deadline:
+                raise Busy("your last request is still being answered; wait for it", retry_after=1)
+            await asyncio.sleep(_LOOK_SECONDS)
+        try:
+            yield
+        except BaseException:
+            await self.release(arena, session)
+            raise
 
-    def take(self, voter: Hashable) -> None:
-        """Take a place, or raise `Busy` with the voter's place in line and an estimate of the time."""
-        self._forget_lost()
-        now = self._clock()
-        free = self.limit - len(self._running)
-        place = self._place_of(voter)
-        if place <= free and voter not in self._running:
-            self._waiting.pop(voter, None)
-            self._running[voter] = now
-            return
-        if voter in self._running:
-            raise Busy("your last request is still being answered; wait for it", retry_after=1)
-        if voter not in self._waiting and len(self._waiting) >= _WAITING_LIMIT:
-            raise Busy("too many people wait; try again in a few minutes", retry_after=60)
-        self._waiting[voter] = now
-        seconds = self.estimated_seconds(place - free)
+    async def release(self, arena: int, session: int) -> None:
+        """Give a place back in which no turn has begun; that of a turn is free when its end is stored."""
+        async with connect_from_pool(self._pool) as connection:
+            with translate_errors("give back a place for a turn"):
+                await connection.execute(statement("slots_release"), self._key(arena, session))
+
+    def note_duration(self, seconds: float) -> None:
+        """A turn has taken so long; later ones may as well."""
+        self._durations.append(seconds)
+
+    async def stop(self, arena: int, session: int, matchup: UUID) -> bool:
+        """Ask for the end of a turn; return whether one runs."""
+        values = self._key(arena, session) | {"matchup": matchup}
+        async with connect_from_pool(self._pool) as connection:
+            with translate_errors("stop a turn"):
+                return (await connection.execute(statement("slots_stop"), values)).rowcount > 0
+
+    async def exchange(
+        self,
+        arena: int,
+        changed: Mapping[UUID, tuple[ShownText, ShownText]],
+        followed: Mapping[UUID, ShownText],
+    ) -> dict[UUID, SlotNews]:
+        """Write what turns show that run here, and read what others show; by matchup what the table says of each.
+
+        ``changed`` has what was written before and what is shown now, ``followed`` what was read before.
+        """
+        new = [now.after(before) for before, now in changed.values()]
+        values = {
+            "arena": arena,
+            "process": self._process,
+            "matchup": list(changed),
+            "from_a": [len(before.a) for before, _ in changed.values()],
+            "from_b": [len(before.b) for before, _ in changed.values()],
+            **{field: [getattr(one, field) for one in new] for field in ShownText._fields},
+            "followed": list(followed),
+            "has_a": [len(known.a) for known in followed.values()],
+            "has_b": [len(known.b) for known in followed.values()],
+        }
+        async with connect_from_pool(self._pool) as connection:
+            with translate_errors("pass on what live answers show"):
+                text = await find_statement(connection, "slots_exchange", values)
+                rows = await (await connection.execute(text, values)).fetchall()
+        return {
+            matchup: SlotNews(turn, ShownText(*shown) if is_followed else None, must_stop)
+            for matchup, turn, is_followed, must_stop, *shown in rows
+        }
+
+    async def _take(self, arena: int, session: int) -> bool:
+        """Take a place; return false if this voter has one. `Busy` if there is none."""
+        key = self._key(arena, session)
+        async with connect_from_pool(self._pool) as connection:
+            with translate_errors("find a place for a turn"):
+                async with connection.transaction():
+                    await connection.execute(statement("slots_lock"))
+                    await connection.execute(statement("slots_clear"), key)
+                    row = await (await connection.execute(statement("slots_look"), key)).fetchone()
+                    assert row is not None
+                    line = _Line(*row)
+                    place = (line.waiting if line.has_place is None else line.before) + 1
+                    if line.has_place:
+                        return False
+                    if place <= self.limit - line.running:
+                        await connection.execute(statement("slots_put"), key)
+                        return True
+                    if line.has_place is None and line.waiting >= _WAITING_LIMIT:
+                        raise Busy("too many people wait; try again in a few minutes", retry_after=60)
+                    await connection.execute(statement("slots_put"), key | {"process": None})
+        seconds = self.estimated_seconds(place - (self.limit - line.running))
         raise Busy(
-            f"{len(self._running)} answers are being written; you are number {place} in line, and it takes about "
+            f"{line.running} answers are being written; you are number {place} in line, and it takes about "
             f"{math.ceil(seconds)} seconds until your turn",
             retry_after=min(max(seconds, 1.0), _ASK_AGAIN_SECONDS),
         )
 
-    def release(self, voter: Hashable) -> None:
-        """Give a place back when the turn has ended."""
-        began = self._running.pop(voter, None)
-        if began is not None:
-            self._durations.append(self._clock() - began)
-
     def estimated_seconds(self, places: int) -> float:
-        """About how long it takes until so many places become free, from how long the last turns took."""
+        """About how long it takes until so many places become free, from how long the last turns took here."""
         mean = sum(self._durations) / len(self._durations) if self._durations else _ASSUMED_TURN_SECONDS
         return max(places, 1) * mean / self.limit
 
-    def _place_of(self, voter: Hashable) -> int:
-        """The voter's place in line, from 1."""
-        for place, waiting in enumerate(self._waiting, start=1):
-            if waiting == voter:
-                return place
-        return len(self._waiting) + 1
+    def _key(self, arena: int, session: int) -> dict[str, Any]:
+        return {"arena": arena, "session": session, "process": self._process}
 
-    def _forget_lost(self) -> None:
-        """Drop those who have not asked again."""
-        lost = self._clock() - _ASK_AGAIN_SECONDS - _LOST_PLACE_SECONDS
-        for voter in [voter for voter, asked in self._waiting.items() if asked < lost]:
-            del self._waiting[voter]
+
+def count_slots(connection: psycopg.Connection) -> tuple[int, int]:
+    """How many turns run, and how many voters wait for a place."""
+    with translate_errors("count the turns that run"):
+        row = connection.execute(statement("slots_count")).fetchone()
+    assert row is not None
+    return int(row[0]), int(row[1])

@@ -16,16 +16,6 @@ from tiltyard.errors import NotFound
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
 
-__all__ = [
-    "FoundChange",
-    "OpenChange",
-    "append_change",
-    "explain_change",
-    "list_changes",
-    "read_changes_unexplained_at",
-    "read_open_changes",
-]
-
 
 class OpenChange(NamedTuple):
     """A change that is not explained: the position of its event, the model and the group of votes, by number."""

@@ -159,6 +159,8 @@ class OpenMatchup:
     unseen: bool = False
     #: The number of the prompt that the voter wrote; 0 if prompts are the operator's.
     free_prompt: int = NO_FREE_PROMPT
+    #: When it was shown; ``None`` if it has not been.
+    shown_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,7 @@ FROM unnest(%(source)s::smallint[], %(serial)s::bigint[], %(matchup)s::uuid[], %
 
 -- name: log_show
 -- Prefetched matchups were shown in a batch: from now on they can be voted on as long as others.
-UPDATE matchups SET unseen = false, expires_at = %(expires_at)s
+UPDATE matchups SET unseen = false, shown_at = %(at)s, expires_at = %(expires_at)s
 WHERE arena = %(arena)s AND source = %(source)s AND serial = ANY(%(serials)s) AND unseen;
 
 -- name: log_add_endings
@@ -196,7 +196,8 @@ FROM generate_series(0, 1) AS s ORDER BY s;
 -- name: log_open_matchups
 -- Matchups that had not ended at a position, oldest first. One whose vote was undone is open from its serving on.
 SELECT m.matchup, m.source, m.serial, m.session, m.a, m.b, m.prompt, m.response_a, m.response_b, m.nominal,
-       m.lane, m.served_at, m.expires_at, m.ballot, m.unseen, coalesce(m.free_prompt, 0)
+       m.lane, m.served_at, m.expires_at, m.ballot, m.unseen, coalesce(m.free_prompt, 0),
+       CASE WHEN NOT m.unseen THEN coalesce(m.shown_at, m.served_at) END
 FROM matchups m
 WHERE m.arena = %(arena)s AND m.position <= %(upto)s
     AND m.expires_at > (

@@ -5,11 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from tiltyard.arena.processes.network_keys import delete_network_keys
+from tiltyard.arena.voting.sent_responses import delete_old_sent
 from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
-
-__all__ = ["delete_old_accounts", "delete_old_texts", "forget_unwritten_prompts"]
 
 #: For so long accounts of live battles are kept: calls that began before midnight are counted after it.
 _ACCOUNT_DURATION = timedelta(days=2)
@@ -32,7 +31,7 @@ async def delete_old_texts(pool: ConnectionPool, moment: datetime) -> int:
 
 async def delete_old_accounts(pool: ConnectionPool, moment: datetime) -> None:
     """Delete the accounts of earlier days, which are hashes of networks and invitations, and the keys of these hashes;
-    and from which networks sessions of the month before came."""
+    from which networks sessions of the month before came; and which responses were sent days ago."""
     before = (moment - _ACCOUNT_DURATION).astimezone(UTC).date()
     async with connect_from_pool(pool) as connection, connection.transaction():
         with translate_errors("delete hashes of addresses"):
@@ -40,6 +39,7 @@ async def delete_old_accounts(pool: ConnectionPool, moment: datetime) -> None:
             for name in ("retention_payers", "retention_spending"):
                 await connection.execute(statement(name), {"before": before})
         await delete_network_keys(connection, before)
+        await delete_old_sent(connection)
 
 
 async def forget_unwritten_prompts(connection: Connection, arena: int) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tiltyard.arena.live.turn_slots import count_slots
 from tiltyard.arena.rating.rater_lag import LagSweep, RaterLag
 from tiltyard.errors import StoreFault
 from tiltyard.postgres.connections import connect, translate_errors
@@ -17,8 +18,6 @@ from tiltyard.postgres.statements import statement
 
 if TYPE_CHECKING:
     import psycopg
-
-__all__ = ["DiskSpace", "ServiceStatus", "ServiceStatusReader"]
 
 #: Seconds for which the size of the database is cached: the server looks at every file for it.
 _SIZE_CACHE_SECONDS = 60.0
@@ -40,6 +39,8 @@ class ServiceStatus:
     lags: Sequence[RaterLag] | None
     database_bytes: int | None
     disk: DiskSpace | None
+    #: Turns of live battles that run, and voters who wait for a place.
+    live_turns: tuple[int, int] = (0, 0)
 
 
 class ServiceStatusReader:
@@ -58,9 +59,10 @@ class ServiceStatusReader:
             try:
                 with connect(self._url, name="tiltyard metrics") as connection:
                     lags, size = self._sweep.read(connection), self._database_bytes(connection)
+                    live = count_slots(connection)
             except StoreFault:
                 return ServiceStatus(None, None, self._disk())
-            return ServiceStatus(lags, size, self._disk())
+            return ServiceStatus(lags, size, self._disk(), live)
 
     def _database_bytes(self, connection: psycopg.Connection) -> int:
         now = time.monotonic()

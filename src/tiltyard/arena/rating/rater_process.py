@@ -19,7 +19,6 @@ from tiltyard.arena.log.crowd_changes import append_change
 from tiltyard.arena.log.event_details import CrowdChangedDetail
 from tiltyard.arena.processes.process_leases import RENEWAL_SECONDS, new_process
 from tiltyard.arena.rating.arena_rater import ArenaRater, RaterPace
-from tiltyard.arena.rating.log_replay import replay_log
 from tiltyard.arena.rating.rater_leadership import Leadership
 from tiltyard.arena.rating.rater_progress import Connection, RatedArena, find_unrated, read_rated_arenas
 from tiltyard.core.integrity.vote_groups import VOTE_GROUPS
@@ -27,8 +26,6 @@ from tiltyard.errors import StoreFault, TiltyardError
 from tiltyard.instruments import LED_ARENAS
 from tiltyard.postgres.connections import connect_async
 from tiltyard.retries import Backoff, Retries
-
-__all__ = ["ArenaRater", "RaterPace", "RaterProcess", "rate_arenas", "replay_log"]
 
 _LOG = logging.getLogger(__name__)
 #: The longest wait for an announcement, and seconds between searches for events whose announcement was lost.

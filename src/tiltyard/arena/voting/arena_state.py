@@ -27,8 +27,6 @@ from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.core.policy.state.vote_marks import NO_MARK
 from tiltyard.settings.arena_settings import ArenaSettings
 
-__all__ = ["ArenaState", "UndoableVote"]
-
 Ints = npt.NDArray[np.int64]
 
 _RESPONSES = (LogKind.RESPOND, LogKind.WITHDRAW)
@@ -221,6 +219,7 @@ class ArenaState:
             expires_at=row.expires_at,
             unseen=unseen,
             free_prompt=row.free_prompt,
+            shown_at=None if unseen else row.at,
         )
         self.hold(one)
         if not unseen:
@@ -237,7 +236,7 @@ class ArenaState:
         # The tables from which the open matchups were loaded may have it as shown, and even as reopened, already.
         if one.unseen:
             self._leave_unseen(one)
-            self.open[matchup] = replace(one, unseen=False, expires_at=row.expires_at)
+            self.open[matchup] = replace(one, unseen=False, expires_at=row.expires_at, shown_at=row.at)
             self._shown[one.source][matchup] = None
 
     def _leave_unseen(self, one: OpenMatchup) -> None:

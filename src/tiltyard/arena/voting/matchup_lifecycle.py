@@ -43,6 +43,7 @@ from tiltyard.arena.voting.open_matchup_limits import (
     make_room_for_unseen,
 )
 from tiltyard.arena.voting.revealed_names import VoterKnowledge
+from tiltyard.arena.voting.sent_responses import look_mark
 from tiltyard.arena.voting.voter_requests import EndedMatchup, OfferedMatchup, SentVote, Voter
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.matchmaking.matchmaker import Choice, choose
@@ -50,32 +51,13 @@ from tiltyard.core.policy.state.events import NO_FREE_PROMPT
 from tiltyard.core.policy.state.vote_marks import NO_MARK, VoteMark, unrated_reason
 from tiltyard.errors import Busy, Closed, Conflict, Expired, Paused
 
-__all__ = [
-    "NOT_IN_MEMORY",
-    "REOPENED_SECONDS",
-    "Draw",
-    "NotInMemory",
-    "expire_due",
-    "finish",
-    "look_ahead",
-    "matchup_expired_error",
-    "offer",
-    "reveal",
-    "serve_new",
-    "show",
-    "skip",
-    "to_offered_matchup",
-    "undo",
-    "undo_deadline",
-    "vote",
-    "wrong_ballot_error",
-]
-
 #: A reopened matchup stays open at least this long, or for the arena's ``expiry_seconds`` if that is shorter.
 REOPENED_SECONDS = 300.0
 _GIVEN_UP_FLAGS = {"exposure": 1, "session": 2, "blind": 4}
 #: Fields that `OpenMatchup` and `ServedMatchup` have in common.
-_SHARED = tuple(one.name for one in fields(OpenMatchup) if one.name not in {"served_at", "ballot"})
+_SHARED = tuple(
+    one.name for one in fields(OpenMatchup) if one.name not in {"served_at", "ballot", "shown_at"}
+)
 
 
 class _Lookup(enum.Enum):
@@ -241,6 +223,7 @@ def _staged(
         expires_at=batch.now + timedelta(seconds=seconds),
         unseen=ahead,
         free_prompt=draw.free_prompt,
+        shown_at=None if ahead else batch.now,
     )
 
 
@@ -279,8 +262,9 @@ def vote(
     batch: LogBatch,
     voter: Voter,
     cast: SentVote,
+    at: datetime,
 ) -> EndedMatchup | NotInMemory:
-    """Vote on an open matchup.
+    """Vote on an open matchup; ``at`` is when the vote arrived.
 
     The vote is blind if the voter knows neither name now; what counts is the time of the vote, not of serving. Who
     says to have recognized a model knows a name.
@@ -297,11 +281,11 @@ def vote(
     _check_panel(state, voter)
     if names:
         check_reveal_allowed(state, voter)
+    mark = NO_MARK if cast.sent is None else look_mark(one, cast.sent, at, cast.detail)
     one = _show(state, batch, one)
     knowledge = state.revealed.of(voter.session)
     recognized = cast.detail is not None and cast.detail.get("recognized", False)
     blind = knowledge.is_blind(one) and not recognized
-    mark = cast.mark
     if mark == NO_MARK and blind and _must_wait(state, voter, knowledge):
         mark = VoteMark.WAITING
     position = batch.vote(one, int(kind), blind=blind, mark=mark, detail=cast.detail)

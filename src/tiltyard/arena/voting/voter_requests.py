@@ -9,20 +9,9 @@ from uuid import UUID
 
 from tiltyard.arena.log.event_details import ServedDetail, VoteDetail
 from tiltyard.arena.log.event_log import LogKind
+from tiltyard.arena.voting.sent_responses import SentSides
 from tiltyard.core.battles import Kind
-from tiltyard.core.policy.state.vote_marks import NO_MARK, Unrated
-
-__all__ = [
-    "REMARK_GRACE_SECONDS",
-    "DeclaredSkills",
-    "EndedMatchup",
-    "OfferedMatchup",
-    "RevealedMatchup",
-    "ReviewedMatchup",
-    "SentVote",
-    "State",
-    "Voter",
-]
+from tiltyard.core.policy.state.vote_marks import Unrated
 
 #: Seconds after the undo deadline during which remarks are still accepted, if the names are not revealed.
 REMARK_GRACE_SECONDS = 60.0
@@ -91,8 +80,8 @@ class SentVote(NamedTuple):
     #: Whether to reveal the names at once, which makes the vote final.
     reveal: bool = False
     detail: VoteDetail | None = None
-    #: The `VoteMark` for which it is not rated; 0 for none.
-    mark: int = NO_MARK
+    #: What was sent of the matchup; ``None`` if that is not checked.
+    sent: SentSides | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,6 @@ from tiltyard.arena.tasks import cancel_and_wait
 from tiltyard.arena.voting import voter_requests
 from tiltyard.arena.voting.arena_state import ArenaState
 from tiltyard.arena.voting.ask import Ask, Look
-from tiltyard.arena.voting.deliveries import Deliveries
 from tiltyard.arena.voting.live_offers import check_votable, end_void, offer_live
 from tiltyard.arena.voting.matchup_lifecycle import (
     NOT_IN_MEMORY,
@@ -42,7 +41,6 @@ from tiltyard.arena.voting.matchup_lifecycle import (
     expire_due,
     finish,
     look_ahead,
-    matchup_expired_error,
     offer,
     reveal,
     show,
@@ -59,6 +57,7 @@ from tiltyard.arena.voting.matchup_status import (
     review_matchup,
 )
 from tiltyard.arena.voting.remarks import Remark, RemarkAuthor, count_final_votes, find_remark, keep_remark
+from tiltyard.arena.voting.sent_responses import NOTHING_SENT, SentSides, complete_sent, note_sent
 from tiltyard.arena.voting.state_loader import catch_up, fold_rows, load_arena_state
 from tiltyard.arena.voting.voter_requests import (
     DeclaredSkills,
@@ -72,15 +71,12 @@ from tiltyard.arena.voting.voter_requests import (
 from tiltyard.caches import BoundedCache
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state.strengths import Strengths
-from tiltyard.core.policy.state.vote_marks import NO_MARK
 from tiltyard.errors import Closed, Crowded, StoreFault
 from tiltyard.instruments import BATCH_REQUESTS, BATCH_SECONDS
 from tiltyard.postgres.connection_pool import ConnectionPool
 from tiltyard.retries import Backoff, Retries
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.traces import describe_span, span
-
-__all__ = ["VotingQueue"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -143,7 +139,6 @@ class VotingQueue:
         self._closed = False
         self._silent: asyncio.TimerHandle
         self._strengths: dict[int, tuple[int, Strengths]] = {}
-        self._deliveries = Deliveries()
         #: Prompts by what voters say that they can judge.
         self._judgeable: BoundedCache[DeclaredSkills, Ints] = BoundedCache(
             _JUDGEABLE_CACHE_LIMIT, seconds=_JUDGEABLE_CACHE_SECONDS
@@ -182,7 +177,6 @@ class VotingQueue:
         task, self._task = self._task, None
         await cancel_and_wait(task)
         self.state = None
-        self._deliveries = Deliveries()
         _refuse(self._line, _stopping())
 
     @property
@@ -210,12 +204,10 @@ class VotingQueue:
         With ``ahead``, a further one that is prefetched, to be shown next: it is no exposure until it is shown, by
         `show`, by a request without ``ahead`` or by a vote.
         """
-        draw, asked = await self._draw_for(voter), self._deliveries.clock()
-        offered = await self._ask(
+        draw = await self._draw_for(voter)
+        return await self._ask(
             lambda state, batch: offer(state, batch, voter, self.name, draw, ahead=ahead), voter=voter
         )
-        self._note_offer(offered, shown=None if ahead else asked)
-        return offered
 
     async def begin_live(
         self, voter: Voter, category: int, free_prompt: int, *, resting: tuple[int, ...] = ()
@@ -238,19 +230,14 @@ class VotingQueue:
 
         One that waits already, or a new one that is prefetched.
         """
-        if shown is not None:
-            self._deliveries.show(shown, self._deliveries.clock())
         draw = await self._draw_for(voter)
-        offered = await self._ask(
+        return await self._ask(
             lambda state, batch: look_ahead(state, batch, voter, self.name, draw, shown=shown),
             voter=voter,
         )
-        self._note_offer(offered, shown=None)
-        return offered
 
     async def show(self, voter: Voter, matchup: UUID) -> OfferedMatchup:
         """Record that a prefetched matchup is shown to its voter."""
-        self._deliveries.show(matchup, self._deliveries.clock())
         shown = await self._ask(lambda state, batch: show(state, batch, voter, matchup, self.name))
         if shown is not NOT_IN_MEMORY:
             return shown
@@ -260,26 +247,28 @@ class VotingQueue:
 
     @property
     def checks_shown(self) -> bool:
-        """Whether votes count only after a look at both responses."""
-        return self.settings.checks_shown(on_public_address=self.on_public_address)
+        """Whether votes count only after a look at both responses. Answers of live battles are written to the voter."""
+        checks = self.settings.checks_shown(on_public_address=self.on_public_address)
+        return checks and not self.settings.is_live
 
     @property
     def ageing_hours(self) -> float:
         """How long votes of new voters wait before they count; 0 if they do not."""
         return self.settings.ageing(on_public_address=self.on_public_address)
 
-    async def delivered(self, matchup: UUID, *characters: int | None) -> None:
-        """Note that responses of an open matchup are sent to its voter: how many characters A and B have.
+    async def note_sent(self, matchup: UUID, side: int, characters: int) -> None:
+        """Note that the bytes of a side (0 or 1) are sent to the matchup's voter, if votes depend on it.
 
-        ``None`` for one that is not sent. The caller has checked whose matchup it is.
+        The caller has checked whose matchup it is.
         """
         if self.checks_shown:
-            await self.note_delivery(matchup, *characters)
+            await note_sent(self._pool, matchup, side, characters)
 
-    async def note_delivery(self, matchup: UUID, a: int | None, b: int | None) -> bool:
-        """The same, where the votes are decided."""
-        self._deliveries.send(matchup, a, b)
-        return True
+    async def now(self) -> datetime:
+        """The database's time, as this process knows it."""
+        async with self._lookup:
+            await self._ensure_clock()
+        return self._now()
 
     async def open_matchups(self, voter: Voter) -> list[OfferedMatchup]:
         """The voter's open matchups: those that were shown, then those that wait to be."""
@@ -301,11 +290,21 @@ class VotingQueue:
         ballot: int = 0,
         reveal: bool = False,
         detail: VoteDetail | None = None,
+        sent: SentSides = NOTHING_SENT,
     ) -> EndedMatchup:
-        """Vote on a matchup. Repeating a vote on the same ballot returns the same reply; a different vote is refused."""
-        cast = SentVote(matchup, kind, ballot, reveal, detail, self._mark(voter, matchup, detail))
+        """Vote on a matchup. Repeating a vote on the same ballot returns the same reply; a different vote is refused.
+
+        ``sent`` is what the voter proves by a receipt to have been sent.
+        """
+        arrived = time.monotonic()
+        checked = None
+        if voter.source == HUMAN and self.checks_shown:
+            checked = await complete_sent(self._pool, matchup, sent)
+        cast = SentVote(matchup, kind, ballot, reveal, detail, checked)
         look = partial(check_votable, matchup=matchup) if self.settings.is_live else None
-        ended = await self._ask(lambda state, batch: vote(state, batch, voter, cast), look, voter=voter)
+        ended = await self._ask(
+            lambda state, batch: vote(state, batch, voter, cast, self._time_of(arrived)), look, voter=voter
+        )
         if ended is not NOT_IN_MEMORY:
             return ended
         found = await self._found(voter, matchup)
@@ -342,6 +341,9 @@ class VotingQueue:
 
         if found.revealed_at is None:
             await self._ask(lambda state, batch: reveal(state, batch, voter, found), look, voter=voter)
+        else:
+            # Another process may have revealed it: catch up with what is in the log, such as new models.
+            await self._ask(lambda _state, _batch: None)
         return reveal_matchup(matchup, found, self.state)
 
     async def finish(self, voter: Voter) -> int:
@@ -357,9 +359,12 @@ class VotingQueue:
     async def find(self, voter: Voter, matchup: UUID, *, voted: bool = False) -> OfferedMatchup:
         """An open matchup of this voter; with ``voted``, also one that they voted on and have not undone."""
         opened = None if self.state is None else self.state.open.get(matchup)
-        if opened is not None and (opened.source, opened.session) == (voter.source, voter.session):
-            if opened.expires_at <= self._now():
-                raise matchup_expired_error()
+        # One that has expired here may have been shown by another process since.
+        if (
+            opened is not None
+            and (opened.source, opened.session) == (voter.source, voter.session)
+            and opened.expires_at > self._now()
+        ):
             return to_offered_matchup(opened, self.name)
         return require_open_matchup(
             matchup, self.name, await self._found(voter, matchup), self._now(), voted=voted
@@ -393,9 +398,7 @@ class VotingQueue:
 
     async def final_votes(self, voter: Voter) -> int:
         """The number of this voter's final votes."""
-        async with self._lookup:
-            await self._ensure_clock()
-        final = self._now() - timedelta(seconds=self.settings.undo_seconds)
+        final = await self.now() - timedelta(seconds=self.settings.undo_seconds)
         async with self._lookup, self._reading.connected() as connection:
             return await count_final_votes(connection, self._author(voter), final)
 
@@ -417,24 +420,15 @@ class VotingQueue:
             self.state.stale |= known is not None and known[0] != generation
             self.state.rank(source, strengths)
 
-    def _note_offer(self, offered: OfferedMatchup, *, shown: float | None) -> None:
-        """Remember when a matchup was served or shown, to know of a vote on it whether it comes after a look."""
-        if offered.new and self.checks_shown:
-            self._deliveries.begin(offered.matchup, shown=shown)
-        elif shown is not None:
-            self._deliveries.show(offered.matchup, shown)
-
-    def _mark(self, voter: Voter, matchup: UUID, detail: VoteDetail | None) -> int:
-        """The mark of a vote that comes now: whether its voter can have looked at both responses."""
-        if voter.source != HUMAN or not self.checks_shown:
-            return NO_MARK
-        return self._deliveries.mark(matchup, self._deliveries.clock(), detail)
-
     def _now(self) -> datetime:
         """An estimate of the database's time; this machine's clock may be wrong."""
+        return self._time_of(time.monotonic())
+
+    def _time_of(self, steady: float) -> datetime:
+        """The database's time at a moment of the monotonic clock, by the time that was read last."""
         assert self._heard is not None
-        moment, steady = self._heard
-        return moment + timedelta(seconds=time.monotonic() - steady)
+        moment, heard = self._heard
+        return moment + timedelta(seconds=steady - heard)
 
     async def _ask(
         self,

@@ -15,13 +15,14 @@ from tiltyard.errors import TiltyardError
 from tiltyard.web.pages.live_blocks import AnswerRenderer, RenderedBlock
 from tiltyard.web.pages.live_view import mark_text
 
-__all__ = ["LivePageStream"]
-
 #: A line that says nothing is sent so often, so that proxies do not end the connection.
 _HEARTBEAT_SECONDS = 10.0
 #: How soon a browser connects again by itself.
 _RETRY_MILLISECONDS = 1000
 _HEARTBEAT = b":\n\n"
+
+#: How often and how long is waited for what a reader has already, from another process.
+_BEHIND_LOOK_COUNT, _BEHIND_SECONDS = 10, 0.1
 
 #: Waits for the next frame after a mark.
 NextFrame = Callable[[FrameMark], Awaitable[LiveFrame]]
@@ -54,11 +55,16 @@ class LivePageStream:
 
     async def begin(self, mark: FrameMark) -> None:
         """Find out where the reader is: the blocks that it has are rendered again, so that the rest fits them."""
-        frame = await self._next_frame(FrameMark(mark.turn))
+        for _ in range(_BEHIND_LOOK_COUNT):
+            frame = await self._next_frame(FrameMark(mark.turn))
+            texts = ((frame.a, mark.shown_a), (frame.b, mark.shown_b))
+            self._has_gap = frame.mark.turn != mark.turn or any(len(text) < shown for text, shown in texts)
+            if not self._has_gap or frame.mark.turn != mark.turn:
+                break
+            # The process that the reader was connected to before may have shown more than this one knows.
+            await asyncio.sleep(_BEHIND_SECONDS)
         self._first, self._mark = frame, mark
-        texts = ((frame.a, mark.shown_a), (frame.b, mark.shown_b))
-        if frame.mark.turn != mark.turn or any(len(text) < shown for text, shown in texts):
-            self._has_gap = True
+        if self._has_gap:
             return
         for side, (text, shown) in zip(self._sides, texts, strict=True):
             await side.feed(text[:shown])

@@ -19,6 +19,7 @@ from tiltyard.arena.content.stored_conversations import (
     character_count,
     read_conversation,
 )
+from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.caches import BoundedCache
 from tiltyard.core.judging.conversation import AnswerContext
@@ -37,16 +38,6 @@ from tiltyard.web.pages.paths import asked
 from tiltyard.web.texts import render_text
 from tiltyard.web.texts.renderer import MAX_SHOWN_CHARACTERS
 from tiltyard.web.texts.text_direction import is_right_to_left
-
-__all__ = [
-    "MatchupSide",
-    "MatchupView",
-    "RenderCache",
-    "build_matchup_view",
-    "divide_conversations",
-    "excerpt_of",
-    "image_address",
-]
 
 #: A prompt with more characters or lines is collapsed.
 _LONG_PROMPT_CHARACTERS, _LONG_PROMPT_LINES = 700, 10
@@ -85,6 +76,8 @@ class MatchupView:
     expires_at: datetime
     #: What both sides share beside the prompt, if they are more than texts.
     conversation: ConversationView | None = None
+    #: Proves that the texts were sent, for the vote on them; ``None`` where that is not checked.
+    receipt: str | None = None
 
     @property
     def direction(self) -> str:
@@ -95,6 +88,7 @@ class MatchupView:
 async def build_matchup_view(
     request: Request,
     queue: VotingQueue,
+    voter: Voter,
     matchup: UUID,
     prompt: int,
     responses: tuple[int, int],
@@ -120,11 +114,14 @@ async def build_matchup_view(
             divide_conversations, both, addresses, language=language, say=say
         )
     sides = await render_cache.sides(request, responses, both, kinds, language)
+    receipt = None
     if queue.checks_shown and any(text is not None for text in sides):
-        # What is not a text comes by an address of its own, and is sent then.
-        inside = zip(sides, both, strict=True)
-        characters = [None if text is None else character_count(content) for text, content in inside]
-        await queue.delivered(matchup, *characters)
+        # What is not a text comes by an address of its own, and is noted then.
+        a, b = (
+            None if text is None else character_count(content)
+            for text, content in zip(sides, both, strict=True)
+        )
+        receipt = context_of(request).receipts.write(voter.session, matchup, await queue.now(), a, b)
     turns = ((), ()) if conversation is None else conversation.turns
     return MatchupView(
         matchup=shown,
@@ -137,6 +134,7 @@ async def build_matchup_view(
         ),
         expires_at=expires_at,
         conversation=conversation,
+        receipt=receipt,
     )
 
 

@@ -90,7 +90,7 @@ async def vote_page(
     if voter is None or not opened or asked or choose:
         return await _welcome(request, queue, values, asked=asked is not None, nothing_fits=choose == "none")
     try:
-        scene = await _offered_view(request, queue, opened[0])
+        scene = await _offered_view(request, queue, voter, opened[0])
     except NotFound:
         return await _welcome(request, queue, values)
     last = _read_id(request, after)
@@ -201,7 +201,7 @@ async def ahead(request: Request, arena: str, shown: Text = "") -> HTMLResponse:
     await count_request("matchups", request, queue, voter)
     voter = access_of(request).skills.voter(request, queue.arena, voter)
     offered = await queue.look_ahead(voter, _read_id(request, shown))
-    scene = await _offered_view(request, queue, offered)
+    scene = await _offered_view(request, queue, voter, offered)
     values = await voting_frame(request, queue, None)
     return render_page(
         request, "vote/ahead.html", **values, **matchup_values(scene, ballot=offered.ballot), **NO_NAMES
@@ -217,7 +217,7 @@ async def matchup_page(request: Request, matchup: str, note: Annotated[str, Quer
     seen = await queue.review(voter, one)
     names = await queue.reveal(voter, one) if seen.revealed and seen.state == "voted" else None
     remark = await queue.remarked(voter, one)
-    scene = await _reviewed_view(request, queue, seen)
+    scene = await _reviewed_view(request, queue, voter, seen)
     values = await voting_frame(request, queue, voter)
     return render_page(
         request,
@@ -243,7 +243,12 @@ async def counted_piece(request: Request, matchup: str) -> HTMLResponse:
 
 @router.post("/matchups/{matchup}/vote")
 async def cast(
-    request: Request, matchup: str, winner: Text = "", ballot: Ballot = 0, recognized: Text = ""
+    request: Request,
+    matchup: str,
+    winner: Text = "",
+    ballot: Ballot = 0,
+    recognized: Text = "",
+    receipt: Text = "",
 ) -> Response:
     """Vote. Another vote on the same ballot changes nothing; the page then shows the first one.
 
@@ -254,7 +259,10 @@ async def cast(
     queue, voter, one = await find_queue_and_voter(request, matchup, "votes")
     try:
         detail: VoteDetail | None = {"recognized": True} if recognized else None
-        ended = await queue.vote(voter, one, kind_of(Outcome(winner)), ballot=ballot, detail=detail)
+        sent = context_of(request).receipts.read(voter.session, one, receipt)
+        ended = await queue.vote(
+            voter, one, kind_of(Outcome(winner)), ballot=ballot, detail=detail, sent=sent
+        )
     except (Closed, Expired):
         return redirect_to(paths.matchup(matchup) + "?note=stands")
     if queue.settings.reveal == "vote":
@@ -392,20 +400,24 @@ async def _counted(request: Request, queue: VotingQueue, voter: Voter, one: UUID
     return None
 
 
-async def _offered_view(request: Request, queue: VotingQueue, offered: OfferedMatchup) -> MatchupView:
+async def _offered_view(
+    request: Request, queue: VotingQueue, voter: Voter, offered: OfferedMatchup
+) -> MatchupView:
     responses = (offered.response_a, offered.response_b)
     return await build_matchup_view(
-        request, queue, offered.matchup, offered.prompt, responses, offered.expires_at
+        request, queue, voter, offered.matchup, offered.prompt, responses, offered.expires_at
     )
 
 
-async def _reviewed_view(request: Request, queue: VotingQueue, seen: ReviewedMatchup) -> MatchupView | None:
+async def _reviewed_view(
+    request: Request, queue: VotingQueue, voter: Voter, seen: ReviewedMatchup
+) -> MatchupView | None:
     """The view of a matchup, or ``None`` if the voter may no longer see it."""
     if seen.responses is None:
         return None
     try:
         return await build_matchup_view(
-            request, queue, seen.matchup, seen.prompt, seen.responses, seen.expires_at
+            request, queue, voter, seen.matchup, seen.prompt, seen.responses, seen.expires_at
         )
     except NotFound:
         return None

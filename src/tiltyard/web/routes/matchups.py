@@ -170,7 +170,10 @@ async def vote(matchup: MatchupId, body: VoteRequest, request: Request) -> Respo
     """Vote on a matchup. Repeating the same vote gives the same response; a different vote is rejected."""
     queue, voter, one = await find_queue_and_voter(request, matchup, "votes")
     kind, detail = _decided(body, voter)
-    ended = await queue.vote(voter, one, kind, ballot=body.ballot, reveal=body.reveal, detail=detail)
+    sent = context_of(request).receipts.read(voter.session, one, body.receipt or "")
+    ended = await queue.vote(
+        voter, one, kind, ballot=body.ballot, reveal=body.reveal, detail=detail, sent=sent
+    )
     return _ended_response(matchup, ended, voter)
 
 
@@ -336,9 +339,10 @@ async def _side(request: Request, matchup: str, side: int) -> Response:
     if shown[side] is _NO_IMAGE:
         raise NotFound("this response has no such image")
     sent = await _blind(shown)
-    if queue.checks_shown:
-        counts = [character_count(content) for content in both]
-        await queue.delivered(one, *(count if at == side else None for at, count in enumerate(counts)))
+    if image is None:
+        # Of both, so that they take the same time.
+        characters = [character_count(content) for content in both][side]
+        await queue.note_sent(one, side, characters)
     return Response(sent[side], headers=_SHOWN, media_type=shown[side].media_type)
 
 

@@ -223,14 +223,6 @@ def test_everything_beside_one_response_for_operators():
     assert build_single_turn(plain, str) is None
 
 
-def test_files_of_older_documents_are_named_without_a_reason():
-    """Documents that were stored before images were kept have parts without an address."""
-    user = {"role": "user", "content": [{"type": "text", "text": "?"}, {"type": "image"}]}
-    row = {"system": None, "messages": [user], "trace": [], "response": "x"}
-    old = read_conversation(ResponseContent(CONVERSATION, json.dumps(row).encode()))
-    assert view(old, old).prompt_files == MessageFiles((), (("missing", 1),))
-
-
 def test_an_image_is_read_by_its_number():
     data = conversation_bytes(
         Answer.from_dict(

@@ -119,7 +119,7 @@ class Answer:
 _FIELDS = tuple(one.name for one in dataclasses.fields(Answer) if one.name != "extra")
 _TYPED = ("kind", "truncated", "messages", "trace", "usage", "scores", "repeat")
 _TEXTS = tuple(name for name in _FIELDS if name not in _TYPED)
-#: Texts that older files may have under the same name as something else.
+#: Texts whose names other programs may give to something else.
 _NEW_TEXTS = frozenset({"system", "params_hash"})
 _REQUIRED = ("prompt_id", "prompt", "model", "response")
 #: Spellings of true and false; CSV has only text.
@@ -178,7 +178,7 @@ def _conversation(row: Mapping[str, object], where: str) -> dict[str, Any]:
 
 
 def _is_unknown(name: str, value: object) -> bool:
-    """Whether a field is kept as it is: its name is unknown, or older files gave the name another meaning."""
+    """Whether a field is kept as it is: its name is unknown, or its value shows that it means something else."""
     if name in ("messages", "trace"):
         return not isinstance(value, list)
     if name == "usage":

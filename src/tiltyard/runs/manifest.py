@@ -110,16 +110,16 @@ class RunManifest(ManifestDocument):
     method: str
     parameters: dict[str, object]
     by: str | list[str] | None
-    overlapping: bool = False
+    overlapping: bool
     style: list[str]
-    where: str | None = None
+    where: str | None
     n_bootstraps: int
     arena: str | None
     model: str | None
-    baseline: ManifestBaseline | None = None
+    baseline: ManifestBaseline | None
     evaluated: list[str]
-    #: What identifies the run: see `run_identity`; ``None`` in folders of 0.1.
-    identity: str | None = None
+    #: What identifies the run: see `run_identity`.
+    identity: str
     files: dict[str, str]
 
     @classmethod

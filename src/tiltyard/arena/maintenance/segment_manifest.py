@@ -37,7 +37,7 @@ __all__ = [
     "segment_name",
 ]
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 1
 
 #: The columns of each file. None of them can hold an address or what a voter wrote.
 SEGMENT_FILES: Mapping[str, Mapping[str, ArrayKind]] = {
@@ -110,7 +110,7 @@ class SegmentManifest(ManifestModel):
     """What a segment holds."""
 
     #: Format 1 has no column of free prompts.
-    format: Literal[1, 2, 3] = 3
+    format: Literal[1] = 1
     arena: str
     #: The version of Tiltyard that wrote it, and of the state that it folds events to.
     tiltyard: str
@@ -224,10 +224,10 @@ def _read_segment(folder: Path) -> ArchivedSegment:
     except UnreadableFile as error:
         raise BrokenArtifact(str(error)) from None
     version = document.get("format") if isinstance(document, dict) else None
-    if isinstance(version, int) and version > FORMAT_VERSION:
+    if isinstance(version, int) and version != FORMAT_VERSION:
         raise BrokenArtifact(
-            f"{path}: format {version} is newer than {FORMAT_VERSION}, the newest that this version of Tiltyard reads; "
-            "update Tiltyard"
+            f"{path}: format {version}, and this version of Tiltyard reads format {FORMAT_VERSION}; use the version that "
+            "wrote it, or archive the arena again"
         )
     try:
         manifest = SegmentManifest.model_validate(document)

@@ -33,8 +33,6 @@ __all__ = ["ReplayedArchive", "read_segment", "replay_archive"]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: Kinds that begin a matchup, and that end one.
 _BEGIN_KINDS = (LogKind.SERVED, LogKind.PREFETCHED)
-#: Columns of events that segments have from a format on; before, all their values were 0.
-_LATER_COLUMNS = {"free_prompt": 2, "mark": 3}
 _END_KINDS = (LogKind.VOTE, LogKind.SKIP, LogKind.EXPIRE, LogKind.RELEASED)
 
 
@@ -65,18 +63,10 @@ class ReplayedArchive:
 
 def read_segment(segment: ArchivedSegment, name: str) -> Arrays:
     """The columns of one file of a segment."""
-    kinds = dict(SEGMENT_FILES[name])
-    later = [column for column, since in _LATER_COLUMNS.items() if segment.manifest.format < since]
-    for column in later:
-        kinds.pop(column, None)
     try:
-        found = read_arrays(segment.folder / name, kinds)
+        return read_arrays(segment.folder / name, dict(SEGMENT_FILES[name]))
     except UnreadableFile as error:
         raise BrokenArtifact(str(error)) from None
-    if name == "events.parquet":
-        for column in later:
-            found[column] = np.zeros(len(found["position"]), dtype=np.int64)
-    return found
 
 
 def replay_archive(

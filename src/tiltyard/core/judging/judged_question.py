@@ -23,7 +23,7 @@ from tiltyard.errors import UnreadableFile
 
 __all__ = ["SCHEMA_VERSION", "JudgedQuestion", "match_id_of", "reparse"]
 
-#: Version of the row format; a reader of version N can read all earlier versions.
+#: Version of the row format.
 SCHEMA_VERSION = 1
 
 _Named = TypeVar("_Named", bound=enum.StrEnum)

@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from tiltyard.core.ratings.ranks import rank_models
     from tiltyard.errors import TiltyardError
     from tiltyard.files import open_battles, read_battles, write_battles
-    from tiltyard.files.answers import Answer, open_answers, read_answers, write_answers
+    from tiltyard.files.answer import Answer
+    from tiltyard.files.answers import open_answers, read_answers, write_answers
     from tiltyard.report.ab_report import ABReport
     from tiltyard.runs.rated_board import RatedBoard, rate
     from tiltyard.runs.run_verification import verify
@@ -108,7 +109,7 @@ __all__ = [
 
 _HOMES = {
     "ABReport": "tiltyard.report.ab_report",
-    "Answer": "tiltyard.files.answers",
+    "Answer": "tiltyard.files.answer",
     "AsyncClient": "tiltyard.client",
     "Battle": "tiltyard.core.battles",
     "Board": "tiltyard.core.board",

@@ -15,7 +15,7 @@ from tiltyard.arena.content.stored_conversations import (
     response_text,
 )
 from tiltyard.errors import NotFound, StoreFault
-from tiltyard.files.answers import Answer
+from tiltyard.files.answer import Answer
 from tiltyard.web.pages.conversation_view import (
     ConversationTurn,
     MessageFiles,

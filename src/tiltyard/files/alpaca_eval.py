@@ -11,8 +11,6 @@ from tiltyard.files.conversations import answers_in
 from tiltyard.files.format import BattleFormat, Converted, SkippedRecord
 from tiltyard.files.prompt_id import prompt_id
 
-__all__ = ["ALPACA_EVAL"]
-
 
 def _recognises(columns: Collection[str]) -> bool:
     return {"generator_1", "generator_2", "preference"} <= set(columns)

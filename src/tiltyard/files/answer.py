@@ -14,8 +14,6 @@ from tiltyard.core.judging.question_context import AnswerContext
 from tiltyard.errors import UnreadableFile
 from tiltyard.files.message_fields import message_rows, read_messages
 
-__all__ = ["KINDS", "SCORES_ONLY", "Answer", "AnswerUsage", "finite_number", "read_flag"]
-
 #: Kinds of responses; all but text are given as a path or a URL.
 KINDS = ("text", "image", "audio", "app")
 #: The kind of an answer whose response is unknown or empty: only its scores count.

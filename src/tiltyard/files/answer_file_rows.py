@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tiltyard.errors import InputError, UnreadableFile
-from tiltyard.files.answers import Answer
+from tiltyard.files.answer import Answer
 from tiltyard.files.csv_records import CsvRecords
 from tiltyard.files.input_file import InputFile, translate_read_errors
 from tiltyard.files.json_records import JsonListRecords, parse_json
 from tiltyard.files.parquet_records import ParquetRecords
 from tiltyard.files.read_limits import bounded_lines
-
-__all__ = ["BadRow", "answer_rows", "bad_row", "problem_field"]
 
 _NAME = "the file"
 _BOM = b"\xef\xbb\xbf"

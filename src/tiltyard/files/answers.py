@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from tiltyard.errors import BadOption, UnknownFormat, UnreadableFile
-from tiltyard.files.answer import KINDS, SCORES_ONLY, Answer, AnswerUsage, read_flag
+from tiltyard.files.answer import Answer
 from tiltyard.files.answer_formats.answer_notes import UNSCORED_NOTE
 from tiltyard.files.answer_formats.answer_tables import AnswerTable
 from tiltyard.files.answer_formats.inspect_logs import (
@@ -37,22 +37,6 @@ from tiltyard.files.json_scanner import JsonScanner
 from tiltyard.files.records import Records
 from tiltyard.files.xlsx_records import WORKBOOK, XlsxRecords
 from tiltyard.files.zip_members import open_zip
-
-__all__ = [
-    "KINDS",
-    "LOG_FORMATS",
-    "OWN_FORMAT",
-    "SCORES_ONLY",
-    "Answer",
-    "AnswerSource",
-    "AnswerUsage",
-    "answer_columns",
-    "drop_replaced_answers",
-    "open_answers",
-    "read_answers",
-    "read_flag",
-    "write_answers",
-]
 
 OWN_FORMAT = "tiltyard"
 #: Formats whose files contain the prompts of a task and nothing else that could be meant.

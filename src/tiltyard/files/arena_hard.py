@@ -11,8 +11,6 @@ from tiltyard.core.battles.outcome import Outcome, reconcile_outcomes
 from tiltyard.errors import BadBattle
 from tiltyard.files.format import UNREADABLE, BattleFormat, Converted, SkippedRecord
 
-__all__ = ["ARENA_HARD"]
-
 _FIRST, _SECOND = Outcome.MODEL_A, Outcome.MODEL_B
 _SCORES = {
     **dict.fromkeys(("A>>B", "A>B", "B<A", "B<<A"), _FIRST),

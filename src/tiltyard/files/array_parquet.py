@@ -16,8 +16,6 @@ from tiltyard.files.input_file import translate_read_errors
 from tiltyard.files.parquet_sizes import check_parquet
 from tiltyard.settings.regular_files import open_regular
 
-__all__ = ["ArrayKind", "Arrays", "read_arrays", "write_arrays"]
-
 #: ``time`` is in microseconds since 1970, ``flag`` is 0 or 1. Absent is -1 in these and in integers, NaN in numbers.
 ArrayKind: TypeAlias = Literal["integer", "time", "flag", "number", "text"]
 #: Columns of equal length by name; texts are objects and never absent.

@@ -8,8 +8,6 @@ from tiltyard.files.conversations import answers_in
 from tiltyard.files.format import BattleFormat
 from tiltyard.files.prompt_id import prompt_id
 
-__all__ = ["AUTOARENA"]
-
 _COLUMNS = frozenset({"prompt", "model_a", "model_b", "response_a", "response_b", "winner"})
 
 #: The judge name that AutoArena gives to human votes, unless another is set.

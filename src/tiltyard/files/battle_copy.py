@@ -14,8 +14,6 @@ from tiltyard.files.battle_writer import write_batches
 from tiltyard.files.canonical_columns import RESPONSES
 from tiltyard.files.parquet_batches import battle_batches
 
-__all__ = ["copy_battles"]
-
 _CHUNK_BATTLES = 65_536
 
 

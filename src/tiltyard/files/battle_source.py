@@ -37,19 +37,6 @@ from tiltyard.files.read_options import ReadOptions
 from tiltyard.files.records import Records
 from tiltyard.files.row_reader import RowReader
 
-__all__ = [
-    "BLIND",
-    "COLUMN_ALIASES",
-    "UNRATED",
-    "BattleSource",
-    "explain_invalid",
-    "open_battles",
-    "open_memory",
-    "open_path",
-    "read_battles",
-    "require_column",
-]
-
 #: The columns of an arena's export that say whether the vote was blind, and why it is not rated.
 BLIND, UNRATED = "blind", "unrated"
 #: The spellings of false: spreadsheets write capitals.

@@ -18,8 +18,6 @@ from tiltyard.errors import BadBattle, BadOption
 from tiltyard.files.canonical_columns import CANONICAL
 from tiltyard.files.parquet_batches import battle_batches, canonical_batch
 
-__all__ = ["Container", "json_line", "stream_battles", "stream_csv", "stream_parquet"]
-
 Container = Literal["jsonl", "csv", "parquet"]
 
 #: Battles in one chunk; at most two chunks are in memory.

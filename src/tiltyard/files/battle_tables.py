@@ -20,16 +20,6 @@ from tiltyard.errors import BadBattle, BadOption
 from tiltyard.files.battle_source import BattleSource, explain_invalid, require_column
 from tiltyard.option_names import option_name
 
-__all__ = [
-    "STYLES",
-    "Progress",
-    "count_by_group",
-    "count_groups",
-    "count_table",
-    "models_by_group",
-    "style_columns",
-]
-
 Floats = npt.NDArray[np.float64]
 
 #: Called with the number of battles read since the last call, and with 0 when all are read.

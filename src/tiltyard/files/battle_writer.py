@@ -19,8 +19,6 @@ from tiltyard.errors import BadOption
 from tiltyard.files.battle_stream import json_line, stream_csv
 from tiltyard.files.parquet_batches import battle_batches, canonical_batch
 
-__all__ = ["write_batches", "write_battles", "write_rows"]
-
 _CHUNK_BATTLES = 65_536
 _JSON_ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 _ENDINGS = (*_JSON_ENDINGS, ".csv", ".csv.gz", ".csv.zst", ".parquet")

@@ -4,18 +4,6 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-__all__ = [
-    "CANONICAL",
-    "EXTRA_JSON",
-    "OTHER_NAMES",
-    "REQUIRED",
-    "RESPONSES",
-    "STYLE",
-    "TEXT",
-    "TIME",
-    "TYPES",
-]
-
 TIME = pa.timestamp("us", tz="UTC")
 
 #: Canonical names and types, in the order in which files are written.

@@ -13,8 +13,6 @@ from tiltyard.files.input_file import translate_read_errors
 from tiltyard.files.parquet_sizes import check_parquet
 from tiltyard.settings.regular_files import open_regular
 
-__all__ = ["read_columns", "write_columns"]
-
 
 def write_columns(path: Path, columns: dict[str, list[Any]]) -> None:
     """Write columns of equal length."""

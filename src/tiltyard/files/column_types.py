@@ -12,8 +12,6 @@ import pyarrow.types as pt
 from tiltyard.errors import BadBattle, UnreadableFile
 from tiltyard.files.canonical_columns import REQUIRED, TEXT, TIME, TYPES
 
-__all__ = ["canonical_array", "style_array", "text_array"]
-
 _MICROSECONDS_PER_SECOND = 1_000_000
 #: The range of Python's datetime: the years 1 to 9999.
 _EARLIEST_MICROSECONDS = int(datetime(1, 1, 1, tzinfo=UTC).timestamp()) * _MICROSECONDS_PER_SECOND

@@ -10,8 +10,6 @@ from tiltyard.files.conversations import answers_in
 from tiltyard.files.format import BattleFormat, Converted, SkippedRecord
 from tiltyard.files.timestamps import parse_arena_time
 
-__all__ = ["COMPARIA_TURNS", "COMPARIA_VOTES"]
-
 _KINDS = frozenset({"csv", "json", "jsonl", "parquet"})
 _CHOICES = {"a_better": "model_a", "b_better": "model_b", "both_good": "tie", "both_bad": "both_bad"}
 

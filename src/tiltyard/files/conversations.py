@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 
 from tiltyard.errors import BadBattle
 
-__all__ = ["answers_in", "assistant_text"]
-
 Answers = Callable[[Mapping[str, object]], tuple[str, str]]
 
 

@@ -7,8 +7,6 @@ from typing import BinaryIO
 
 import numpy as np
 
-__all__ = ["CheckedQuotes"]
-
 _QUOTE = ord('"')
 _LINE_ENDS = (ord("\n"), ord("\r"))
 

@@ -21,8 +21,6 @@ from tiltyard.files.outcome_words import outcome_array, winners_by_name
 from tiltyard.files.records import Records
 from tiltyard.files.row_reader import RowReader
 
-__all__ = ["CsvReader", "csv_records"]
-
 _BLOCK_BYTES = 1 << 22
 #: Columns of numbers; text in them that Arrow does not take for a number is left to the reader of rows.
 _NUMBERS = frozenset({"pref", "weight", *STYLE})

@@ -12,8 +12,6 @@ from tiltyard.files.input_file import InputFile, translate_read_errors
 from tiltyard.files.read_limits import LINE_BYTES, bounded_lines
 from tiltyard.files.records import Record, reject_duplicate_columns
 
-__all__ = ["CsvRecords"]
-
 _DELIMITERS = ",\t;"
 
 

@@ -15,8 +15,6 @@ from tiltyard.files.input_address import address_of
 from tiltyard.files.list_records import ListRecords
 from tiltyard.files.read_options import ReadOptions
 
-__all__ = ["BattleData", "open_data"]
-
 #: A path or a pattern, a frame (any object with ``__arrow_c_stream__``), a mapping of columns, or an
 #: iterable of paths, of rows or of battles.
 BattleData = (

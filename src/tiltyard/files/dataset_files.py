@@ -9,8 +9,6 @@ from glob import has_magic
 
 from tiltyard.errors import UnreadableFile
 
-__all__ = ["choose_files", "list_files"]
-
 #: The end of a shard's name: ``train-00000-of-00007``, formerly with a hash.
 _SHARD = re.compile(r"-\d{5}-of-\d{5}(-[0-9a-f]{16})?$")
 _DATA_ENDINGS = (".parquet", ".jsonl", ".jsonl.gz", ".jsonl.zst", ".json", ".csv", ".csv.gz")

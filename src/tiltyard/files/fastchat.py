@@ -10,8 +10,6 @@ from tiltyard.files.conversations import answers_in
 from tiltyard.files.format import BattleFormat, Converted, SkippedRecord
 from tiltyard.files.timestamps import parse_arena_time
 
-__all__ = ["FASTCHAT"]
-
 _CONVERSATIONS = ("conversation_a", "conversation_b")
 
 

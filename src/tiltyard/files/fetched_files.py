@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from tiltyard.errors import UnreadableFile
 from tiltyard.files.input_file import InputFile, translate_read_errors
 
-__all__ = ["FetchedFiles", "check_no_page"]
-
 _LISTED_COUNT = 5
 _BLANK = b" \t\r\n"
 _BOM = b"\xef\xbb\xbf"

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from tiltyard.errors import UnreadableFile
+from tiltyard.files.answer import Answer
 from tiltyard.files.answer_formats.model_answers import model_answers, read_questions
-from tiltyard.files.answers import Answer, drop_replaced_answers
+from tiltyard.files.answers import drop_replaced_answers
 from tiltyard.files.format_detection import open_records
-
-__all__ = ["arena_hard_answers", "entrant_answers"]
 
 Paths = Iterable[str | os.PathLike[str]]
 

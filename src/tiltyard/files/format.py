@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["UNREADABLE", "BattleFormat", "Converted", "Settled", "SkippedRecord"]
-
 #: The reason for skipping a record that lacks one of two verdicts.
 UNREADABLE = "a verdict of the judge could not be read"
 

@@ -28,17 +28,6 @@ from tiltyard.files.records import Record, Records
 from tiltyard.files.winner_loser import WINNER_LOSER
 from tiltyard.option_names import option_name
 
-__all__ = [
-    "FORMATS",
-    "column_option",
-    "detect",
-    "find_format",
-    "foreign_formats",
-    "matching_formats",
-    "open_input_records",
-    "open_records",
-]
-
 #: The formats of other tools. No file is recognised by two of them.
 FOREIGN: tuple[BattleFormat, ...] = (
     LMARENA_55K,

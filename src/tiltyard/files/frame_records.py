@@ -18,8 +18,6 @@ from tiltyard.files.column_types import text_array
 from tiltyard.files.input_file import translate_read_errors
 from tiltyard.files.records import RECORD_BATCH_ROWS, Record, numbered_rows, reject_duplicate_columns
 
-__all__ = ["FrameRecords", "column_table", "is_frame"]
-
 #: How Arrow calls an index of pandas that has no name.
 _UNNAMED_INDEX = "__index_level_"
 

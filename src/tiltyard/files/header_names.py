@@ -12,8 +12,6 @@ from tiltyard.files.frame_records import FrameRecords
 from tiltyard.files.parquet_records import ParquetRecords
 from tiltyard.files.records import ColumnRecords, Record, Records
 
-__all__ = ["QUESTION_NAMES", "RenamedColumns", "RenamedRecords", "respelled"]
-
 _WORDS = (*CANONICAL, *OTHER_NAMES, *RESPONSES, *STYLE, "blind", "loser", "unrated")
 #: Spellings beyond case, spaces and punctuation.
 _ALIASES = {

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import errno
 
-__all__ = ["explain_hub_error"]
-
 _SIGN_IN = "set HF_TOKEN to a token that may read it, or sign in with `hf auth login`"
 _STATUSES = {
     401: f"the hub refused access (401); {_SIGN_IN}",

@@ -17,8 +17,6 @@ from tiltyard.files.fetched_files import FetchedFiles
 from tiltyard.files.hub_errors import explain_hub_error
 from tiltyard.files.input_file import open_input
 
-__all__ = ["DatasetAddress", "fetch_dataset"]
-
 _FORM = "hf://datasets/OWNER/NAME, followed by @REVISION and /FILE if you like"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 #: The branch on which the hub keeps every dataset that it could convert as Parquet.

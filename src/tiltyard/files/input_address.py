@@ -9,8 +9,6 @@ from tiltyard.errors import BadOption
 from tiltyard.fetch_listener import fetch_listener
 from tiltyard.files.fetched_files import FetchedFiles, check_no_page
 
-__all__ = ["address_of", "fetch_address", "shown_path"]
-
 _ADDRESS = re.compile(r"(hf|https?)://", re.IGNORECASE)
 #: What a path object makes of an address: it joins slashes.
 _JOINED = re.compile(r"(hf|https?):[/\\]", re.IGNORECASE)

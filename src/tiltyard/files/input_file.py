@@ -23,8 +23,6 @@ from tiltyard.errors import UnreadableFile
 from tiltyard.files.read_limits import bounded_lines, check_expansion
 from tiltyard.settings.regular_files import SpecialFile, check_no_device
 
-__all__ = ["InputFile", "open_input", "spool_input", "translate_read_errors"]
-
 STDIN = "standard input"
 
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}

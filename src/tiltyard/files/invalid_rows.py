@@ -9,8 +9,6 @@ from tiltyard.errors import BadBattle
 from tiltyard.files.outcome_words import outcome_word
 from tiltyard.option_names import option_name
 
-__all__ = ["InvalidRows"]
-
 #: Distinct problems that are kept apart; the rest is counted as one.
 _MAX_PROBLEMS = 1000
 _SHOWN_PROBLEMS = 5

@@ -15,8 +15,6 @@ from tiltyard.files.json_values import parse_json_text
 from tiltyard.files.read_limits import bounded_lines
 from tiltyard.files.records import Record
 
-__all__ = ["JsonLinesRecords", "JsonListRecords", "load_json", "parse_json"]
-
 #: The columns of a JSON file are those of this many records at its start.
 SAMPLE_ROWS = 100
 

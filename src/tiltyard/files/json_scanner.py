@@ -12,8 +12,6 @@ from tiltyard.errors import UnreadableFile
 from tiltyard.files.json_values import DECODER, check_depth, check_parts
 from tiltyard.files.read_limits import JSON_VALUE_BYTES, format_bytes
 
-__all__ = ["JsonScanner"]
-
 _CHUNK_CHARACTERS = 1 << 16
 #: An error that near to the end of what was read may be the end of a chunk, in the middle of a word.
 _WORD_CHARACTERS = 16

@@ -15,8 +15,6 @@ from tiltyard.files.read_limits import (
     format_bytes,
 )
 
-__all__ = ["DECODER", "FINITE_DECODER", "DuplicateKey", "check_depth", "check_parts", "parse_json_text"]
-
 #: A shorter text cannot be nested more deeply than the limit: each level takes two characters.
 _SHALLOW_CHARACTERS = 2 * JSON_DEPTH_LIMIT
 

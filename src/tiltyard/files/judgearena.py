@@ -14,8 +14,6 @@ from tiltyard.core.battles.outcome import parse_outcome, reconcile_outcomes
 from tiltyard.errors import BadBattle
 from tiltyard.files.format import UNREADABLE, BattleFormat, Converted, Settled, SkippedRecord
 
-__all__ = ["JUDGEARENA"]
-
 _JUDGE = "llm-judge"
 
 

@@ -12,8 +12,6 @@ from tiltyard.errors import BadOption
 from tiltyard.files.json_records import SAMPLE_ROWS
 from tiltyard.files.records import Record
 
-__all__ = ["ListRecords"]
-
 
 @dataclass(frozen=True, eq=False)
 class ListRecords:

@@ -10,8 +10,6 @@ from tiltyard.files.conversations import answers_in
 from tiltyard.files.format import BattleFormat
 from tiltyard.files.timestamps import parse_arena_time
 
-__all__ = ["LMARENA_55K", "LMARENA_100K", "LMARENA_140K"]
-
 _ONE_HOT = {"winner_model_a": "model_a", "winner_model_b": "model_b", "winner_tie": "tie"}
 _CONVERSATIONS = ("conversation_a", "conversation_b")
 _ALL_KINDS = frozenset({"csv", "json", "jsonl", "parquet"})

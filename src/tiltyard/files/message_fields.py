@@ -10,8 +10,6 @@ from tiltyard.core.judging.conversation import ROLES, ContentPart, Message, Tool
 from tiltyard.core.judging.untrusted_text import replace_surrogates
 from tiltyard.errors import UnreadableFile
 
-__all__ = ["clean_text", "json_text", "message_rows", "read_messages"]
-
 #: Other names of roles.
 _ROLES = {
     **{role: role for role in ROLES},

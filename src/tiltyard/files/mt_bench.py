@@ -9,8 +9,6 @@ from tiltyard.core.battles.outcome import Outcome, reconcile_outcomes
 from tiltyard.errors import BadBattle
 from tiltyard.files.format import UNREADABLE, BattleFormat, Converted, SkippedRecord
 
-__all__ = ["MT_BENCH"]
-
 _WINNERS = {"model_1": Outcome.MODEL_A, "model_2": Outcome.MODEL_B, "tie": Outcome.TIE}
 
 

@@ -10,8 +10,6 @@ from tiltyard.files.canonical_columns import RESPONSES, STYLE
 from tiltyard.files.format import BattleFormat
 from tiltyard.files.timestamps import parse_time_text
 
-__all__ = ["OWN", "is_native", "native_format"]
-
 _NUMBERS = frozenset({"pref", "weight", "position", *STYLE})
 
 

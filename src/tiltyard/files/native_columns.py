@@ -30,8 +30,6 @@ from tiltyard.files.records import ColumnRecords
 from tiltyard.files.row_reader import parse_battle
 from tiltyard.files.style_text import style_row
 
-__all__ = ["ColumnReader"]
-
 _BATCH_ROWS = 4096
 
 

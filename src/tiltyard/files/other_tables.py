@@ -7,8 +7,6 @@ from itertools import islice
 
 from tiltyard.files.records import Records
 
-__all__ = ["explain_table"]
-
 _LOOKED_AT_ROWS = 20
 _NAMED_COLUMNS = 3
 #: What a column with the name of a model is called, where there is one row for each model or response.

@@ -12,15 +12,6 @@ from tiltyard.core.battles.outcome import parse_outcome
 from tiltyard.errors import BadBattle, BadOption
 from tiltyard.files.column_types import text_array
 
-__all__ = [
-    "checked_outcomes",
-    "is_outcome",
-    "named_winner",
-    "outcome_array",
-    "outcome_word",
-    "winners_by_name",
-]
-
 #: Follows a winner that is a name and an outcome at once, so that it is neither.
 _AMBIGUOUS = " (the name of "
 

@@ -15,8 +15,6 @@ from tiltyard.errors import BadBattle, BadOption
 from tiltyard.files.canonical_columns import CANONICAL, EXTRA_JSON, REQUIRED, STYLE, TEXT, TYPES
 from tiltyard.files.column_types import canonical_array
 
-__all__ = ["battle_batches", "canonical_batch"]
-
 _SIMPLE: dict[type, pa.DataType] = {
     str: pa.string(),
     bool: pa.bool_(),

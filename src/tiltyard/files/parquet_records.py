@@ -15,8 +15,6 @@ from tiltyard.files.parquet_sizes import ParquetSizes, check_parquet
 from tiltyard.files.read_limits import DELIVERED_FLOOR_BYTES, EXPANSION_RATIO, is_bomb
 from tiltyard.files.records import RECORD_BATCH_ROWS, Record, numbered_rows, reject_duplicate_columns
 
-__all__ = ["ParquetRecords"]
-
 #: What a batch may take if every value of it is the longest of its dictionary.
 _BATCH_BYTES = 1 << 28
 

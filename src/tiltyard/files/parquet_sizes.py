@@ -15,8 +15,6 @@ from typing import Any, BinaryIO
 from tiltyard.errors import UnreadableFile
 from tiltyard.files.read_limits import EXPANSION_RATIO, format_bytes, is_bomb
 
-__all__ = ["ParquetSizes", "check_parquet", "read_parquet_sizes"]
-
 #: A footer, a page as it is stored and as it is unpacked, and the header of one.
 FOOTER_BYTES = 1 << 26
 PAGE_BYTES = 1 << 29

@@ -7,8 +7,6 @@ from typing import Any
 
 from tiltyard.errors import BadBattle
 
-__all__ = ["prompt_id"]
-
 
 def prompt_id(prompt: Any) -> str | None:
     """Half of the text's SHA-256, so that the same text has the same id in every file."""

@@ -10,21 +10,6 @@ from typing import IO, AnyStr
 
 from tiltyard.errors import UnreadableFile
 
-__all__ = [
-    "ARCHIVE_READ_BYTES",
-    "DELIVERED_FLOOR_BYTES",
-    "EXPANSION_FLOOR_BYTES",
-    "EXPANSION_RATIO",
-    "JSON_DEPTH_LIMIT",
-    "JSON_PART_LIMIT",
-    "JSON_VALUE_BYTES",
-    "LINE_BYTES",
-    "bounded_lines",
-    "check_expansion",
-    "format_bytes",
-    "is_bomb",
-]
-
 #: A line of JSON Lines or CSV, a field of CSV, and a cell.
 LINE_BYTES = 1 << 26
 #: A value in a JSON document, and a member of a zip archive.

@@ -11,9 +11,6 @@ from tiltyard.files.canonical_columns import CANONICAL
 from tiltyard.files.outcome_words import checked_outcomes
 from tiltyard.option_names import option_name, require_flag
 
-__all__ = ["ReadOptions"]
-
-
 _MAPPINGS = {"columns": "{'model_a': 'left'}", "outcomes": "{'left': 'a', 'right': 'b'}"}
 
 

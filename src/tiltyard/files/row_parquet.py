@@ -15,8 +15,6 @@ from tiltyard.files.input_file import translate_read_errors
 from tiltyard.files.parquet_sizes import check_parquet
 from tiltyard.settings.regular_files import open_regular
 
-__all__ = ["read_rows", "write_row_table"]
-
 _CHUNK_ROWS = 16_384
 _TYPES: Mapping[type, pa.DataType] = {str: pa.string(), int: pa.int64(), float: pa.float64()}
 

@@ -22,8 +22,6 @@ from tiltyard.files.records import Records
 from tiltyard.files.style_text import style_row
 from tiltyard.option_names import option_name
 
-__all__ = ["RowReader", "parse_battle"]
-
 #: Appended if a preference contradicts the winner: JudgeArena's early files look like native ones.
 _OTHER_WAY_ROUND = "; if pref is the probability that B is better, read the file with "
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["parse_arena_time", "parse_time_text"]
-
 #: Smaller numbers in text are years or dates (2026, 20260301), not seconds: this is in 1973.
 _MIN_TIMESTAMP_SECONDS = 100_000_000
 

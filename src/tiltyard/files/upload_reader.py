@@ -7,19 +7,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from tiltyard.errors import InputError, UnreadableFile
+from tiltyard.files.answer import Answer
 from tiltyard.files.answer_file_rows import BadRow, answer_rows, bad_row
-from tiltyard.files.answers import (
-    LOG_FORMATS,
-    OWN_FORMAT,
-    Answer,
-    AnswerSource,
-    answer_columns,
-    open_answers,
-)
+from tiltyard.files.answers import LOG_FORMATS, OWN_FORMAT, AnswerSource, answer_columns, open_answers
 from tiltyard.files.input_file import InputFile
 from tiltyard.files.zip_members import ZipMembers, open_zip
-
-__all__ = ["UPLOAD_NAME", "UploadReader", "has_native_format"]
 
 #: What messages call the file.
 UPLOAD_NAME = "the file"

@@ -18,8 +18,6 @@ from tiltyard.fetch_listener import FetchListener, fetch_listener
 from tiltyard.files.fetched_files import FetchedFiles
 from tiltyard.files.input_file import spool_input
 
-__all__ = ["check_redirect", "fetch_web_file", "shown_address"]
-
 #: Without a byte for so long the connection is given up.
 _SILENCE_SECONDS = 60
 #: Characters that an address may contain as they are.

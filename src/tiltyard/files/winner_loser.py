@@ -8,8 +8,6 @@ from tiltyard.files.canonical_columns import CANONICAL, REQUIRED
 from tiltyard.files.format import BattleFormat, Converted
 from tiltyard.files.timestamps import parse_arena_time
 
-__all__ = ["WINNER_LOSER"]
-
 #: What else such a table may say of a battle; ``label``, ``pref`` and ``both_bad`` have no meaning in it.
 _OTHERS = tuple(
     name for name in CANONICAL if name not in {*REQUIRED, "label", "pref", "both_bad", "weight", "position"}

@@ -16,8 +16,6 @@ from tiltyard.errors import UnreadableFile
 from tiltyard.files.input_file import InputFile, translate_read_errors
 from tiltyard.files.read_limits import ARCHIVE_READ_BYTES, JSON_VALUE_BYTES, check_expansion, format_bytes
 
-__all__ = ["ZipMembers", "open_zip"]
-
 #: The largest member that is unpacked, and the most that is unpacked of one archive.
 MEMBER_BYTES = JSON_VALUE_BYTES
 ARCHIVE_BYTES = 1 << 36

@@ -8,7 +8,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from tiltyard.core.judging.question_context import ContextBlock, shared_context
-from tiltyard.files.answers import Answer
+from tiltyard.files.answer import Answer
 
 #: Longer messages are cut, and of more messages only the last are shown; steps are folded as for judges.
 _MESSAGE_CHARACTERS = 6_000

@@ -23,7 +23,7 @@ from tiltyard.core.judging.judged_question import JudgedQuestion
 from tiltyard.core.judging.question import QuestionPurpose, QuestionTexts
 from tiltyard.core.judging.reconciliation import MatchResult
 from tiltyard.core.judging.verdict_groups import VerdictGroup, group_verdicts
-from tiltyard.files.answers import Answer
+from tiltyard.files.answer import Answer
 from tiltyard.report.answer_context import context_of
 from tiltyard.report.page_shell import script_json
 

@@ -12,7 +12,7 @@ from tiltyard.core.judging.judged_question import JudgedQuestion
 from tiltyard.core.judging.matches import Match
 from tiltyard.core.judging.question import Question, QuestionPurpose
 from tiltyard.errors import UnreadableFile
-from tiltyard.files.answers import Answer
+from tiltyard.files.answer import Answer
 from tiltyard.runs.json_files import parse_document
 from tiltyard.runs.tournament_files import ANSWERS, CONFIG
 from tiltyard.runs.tournament_manifest import TournamentManifest

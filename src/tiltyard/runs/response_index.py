@@ -13,7 +13,7 @@ from tiltyard.core.judging.matches import Prompt
 from tiltyard.core.judging.question import Question
 from tiltyard.core.judging.steering_attempts import SteeringKind, find_steering
 from tiltyard.errors import UnreadableFile
-from tiltyard.files.answers import Answer
+from tiltyard.files.answer import Answer
 from tiltyard.files.canonical_columns import STYLE
 from tiltyard.files.style_text import TextStyle, measure_style
 from tiltyard.runs.judged_run import JudgedRun

@@ -16,7 +16,7 @@ from tiltyard.core.board.board_rows import parameters_of
 from tiltyard.core.judging.matches import Prompt
 from tiltyard.core.ratings import BradleyTerry, Elo, RatingMethod
 from tiltyard.errors import BadOption
-from tiltyard.files.answers import Answer
+from tiltyard.files.answer import Answer
 from tiltyard.runs.battle_rating import RateSettings, method_of
 from tiltyard.runs.judged_run import JudgedRun
 from tiltyard.runs.manifest import ManifestDocument, ManifestInput, ManifestModel, Platform

@@ -15,7 +15,7 @@ from tiltyard.core.judging.rubric import parse_rubric
 from tiltyard.core.judging.verdict import PARSER_VERSION
 from tiltyard.errors import BadBattle, TiltyardError, UnreadableFile
 from tiltyard.files import BattleSource
-from tiltyard.files.answers import Answer
+from tiltyard.files.answer import Answer
 from tiltyard.report.verdict_parts import VerdictParts
 from tiltyard.runs.battle_lines import first_difference
 from tiltyard.runs.expected_questions import ExpectedQuestions, ResponseTexts, configured_checks

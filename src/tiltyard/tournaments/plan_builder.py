@@ -10,7 +10,7 @@ from tiltyard.core.judging.pair_spread import sample_pairs
 from tiltyard.core.judging.question_context import image_urls
 from tiltyard.core.judging.rubric import Rubric
 from tiltyard.errors import BadConfig
-from tiltyard.files.answers import Answer
+from tiltyard.files.answer import Answer
 from tiltyard.judges.judge_setup import JudgeSetup
 from tiltyard.settings.tournament_config import RunMode, TournamentConfig
 from tiltyard.tournaments.inputs import TournamentInputs

@@ -16,7 +16,7 @@ from tiltyard.core.ratings.paired_difference import (
     prompts_needed,
 )
 from tiltyard.errors import BadOption
-from tiltyard.files.answers import Answer
+from tiltyard.files.answer import Answer
 from tiltyard.option_names import option_name
 
 #: Scores of one model: metric → prompt → values of its repeats.

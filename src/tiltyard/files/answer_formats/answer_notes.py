@@ -2,17 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "FAILED_NOTE",
-    "INVALID_NOTE",
-    "LOG_STATUS_NOTE",
-    "MORE_RESPONSES_NOTE",
-    "NOT_IN_FILE_NOTE",
-    "NO_RESPONSE_NOTE",
-    "UNREADABLE_SCORE_NOTE",
-    "UNSCORED_NOTE",
-]
-
 FAILED_NOTE = "failed or was cancelled"
 INVALID_NOTE = "was marked as invalid"
 #: Said of a whole log, with its status.

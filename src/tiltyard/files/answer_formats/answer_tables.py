@@ -22,8 +22,6 @@ from tiltyard.files.message_fields import clean_text, json_text, read_messages
 from tiltyard.files.prompt_id import prompt_id
 from tiltyard.files.records import Records
 
-__all__ = ["AnswerTable", "all_records"]
-
 _PROMPTS = ("prompt", "instruction", "question", "query", "input")
 _CONVERSATIONS = ("messages", "conversations", "conversation")
 _RESPONSES = ("response", "output", "answer", "completion", "generated_text", "prediction")

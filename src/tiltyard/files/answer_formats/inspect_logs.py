@@ -32,8 +32,6 @@ from tiltyard.files.json_scanner import JsonScanner
 from tiltyard.files.message_fields import clean_text, read_messages
 from tiltyard.files.zip_members import ZipMembers, open_zip
 
-__all__ = ["INSPECT_HEADERS", "inspect_archive_answers", "inspect_document_answers"]
-
 #: The members with the header of a log: of one that has ended, and of one still being written.
 INSPECT_HEADERS = ("header.json", "_journal/start.json")
 

@@ -28,8 +28,6 @@ from tiltyard.files.json_records import load_json
 from tiltyard.files.message_fields import clean_text, json_text, read_messages
 from tiltyard.files.records import Records
 
-__all__ = ["is_lm_eval", "lm_eval_answers", "lower_is_better_metrics"]
-
 _NAME = re.compile(
     r"samples_(?P<task>.+?)(?:_(?P<time>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?))?\.jsonl(?:\.gz|\.zst)?"
 )

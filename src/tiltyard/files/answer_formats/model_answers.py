@@ -19,8 +19,6 @@ from tiltyard.files.format_detection import open_records
 from tiltyard.files.message_fields import clean_text, read_messages
 from tiltyard.files.records import Records
 
-__all__ = ["is_model_answers", "model_answers", "read_questions"]
-
 Questions = Mapping[str, Mapping[str, object]]
 
 _QUESTIONS = "question.jsonl"

@@ -24,8 +24,6 @@ from tiltyard.files.json_scanner import JsonScanner
 from tiltyard.files.message_fields import clean_text, json_text, read_messages
 from tiltyard.files.records import Record, Records
 
-__all__ = ["is_promptfoo", "promptfoo_answers", "promptfoo_document_answers"]
-
 #: The reason of a failure that is an error and no failed assertion.
 _ERROR_CODE = 2
 _NO_ASSERTIONS = "No assertions"

@@ -8,8 +8,6 @@ from collections.abc import Collection, Mapping
 from tiltyard.files.answer import finite_number
 from tiltyard.files.answer_formats.answer_notes import UNREADABLE_SCORE_NOTE, UNSCORED_NOTE
 
-__all__ = ["read_score", "read_scores", "score_columns"]
-
 #: Columns that are scores without being called so.
 _USUAL_METRICS = frozenset(
     {"accuracy", "acc", "acc_norm", "exact_match", "em", "f1", "bleu", "chrf", "rouge1", "rouge2", "rougel"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 
-from tiltyard.files.answers import Answer
+from tiltyard.files.answer import Answer
 from tiltyard.simulation.demo.demo_media import draw_picture, synthesise_tune
 from tiltyard.simulation.demo.demo_roster import MODELS, AnswerLevel, DemoPrompt, demo_prompts, level_of
 

@@ -16,8 +16,7 @@ from support.log_archives import log, log_members
 from tiltyard.errors import UnreadableFile
 from tiltyard.files import open_battles, parquet_records, parquet_sizes, read_limits
 from tiltyard.files.answers import read_answers
-from tiltyard.files.json_scanner import JsonScanner
-from tiltyard.files.json_values import FINITE_DECODER, parse_json_text
+from tiltyard.files.json_records import FINITE_DECODER, JsonScanner, parse_json_text
 from tiltyard.files.parquet_sizes import check_parquet, read_parquet_sizes
 
 BATTLE = b'{"model_a": "a", "model_b": "b", "winner": "model_a"}\n'

@@ -33,7 +33,7 @@ from tiltyard.files.battle_writer import write_rows
 from tiltyard.files.format_detection import open_input_records
 from tiltyard.files.input_address import address_of, fetch_address
 from tiltyard.files.input_file import InputFile, open_input, translate_read_errors
-from tiltyard.files.json_scanner import JsonScanner
+from tiltyard.files.json_records import JsonScanner
 from tiltyard.files.records import Records
 from tiltyard.files.xlsx_records import WORKBOOK, XlsxRecords
 from tiltyard.files.zip_members import open_zip

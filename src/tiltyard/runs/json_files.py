@@ -9,7 +9,7 @@ from typing import Any
 
 from tiltyard.atomic_files import atomic_write
 from tiltyard.errors import UnreadableFile
-from tiltyard.files.json_values import FINITE_DECODER, parse_json_text
+from tiltyard.files.json_records import FINITE_DECODER, parse_json_text
 from tiltyard.files.read_limits import bounded_lines
 from tiltyard.settings.regular_files import open_regular
 

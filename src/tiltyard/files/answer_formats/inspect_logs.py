@@ -27,8 +27,7 @@ from tiltyard.files.answer_formats.answer_notes import (
     UNSCORED_NOTE,
 )
 from tiltyard.files.input_file import InputFile, translate_read_errors
-from tiltyard.files.json_records import load_json
-from tiltyard.files.json_scanner import JsonScanner
+from tiltyard.files.json_records import JsonScanner, load_json
 from tiltyard.files.message_fields import clean_text, read_messages
 from tiltyard.files.zip_members import ZipMembers, open_zip
 

@@ -20,7 +20,7 @@ from tiltyard.files.answer import SCORES_ONLY, Answer, AnswerUsage, finite_numbe
 from tiltyard.files.answer_formats.answer_notes import FAILED_NOTE, NO_RESPONSE_NOTE, UNSCORED_NOTE
 from tiltyard.files.answer_formats.answer_tables import all_records
 from tiltyard.files.input_file import InputFile, translate_read_errors
-from tiltyard.files.json_scanner import JsonScanner
+from tiltyard.files.json_records import JsonScanner
 from tiltyard.files.message_fields import clean_text, json_text, read_messages
 from tiltyard.files.records import Record, Records
 

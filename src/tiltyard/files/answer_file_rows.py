@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tiltyard.errors import InputError, UnreadableFile
 from tiltyard.files.answer import Answer
-from tiltyard.files.csv_records import CsvRecords
+from tiltyard.files.csv_reader import CsvRecords
 from tiltyard.files.input_file import InputFile, translate_read_errors
 from tiltyard.files.json_records import JsonListRecords, parse_json
 from tiltyard.files.parquet_records import ParquetRecords

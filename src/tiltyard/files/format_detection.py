@@ -13,7 +13,7 @@ from tiltyard.files.arena_hard import ARENA_HARD
 from tiltyard.files.autoarena import AUTOARENA
 from tiltyard.files.canonical_columns import REQUIRED
 from tiltyard.files.comparia import COMPARIA_TURNS, COMPARIA_VOTES
-from tiltyard.files.csv_records import CsvRecords
+from tiltyard.files.csv_reader import CsvRecords
 from tiltyard.files.fastchat import FASTCHAT
 from tiltyard.files.format import BattleFormat
 from tiltyard.files.input_file import InputFile, open_input, translate_read_errors

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, cast
 
 from tiltyard.core.judging.judged_question import JudgedQuestion
 from tiltyard.core.judging.verdict import QuestionState
-from tiltyard.files.row_parquet import read_rows
+from tiltyard.files.parquet_tables import read_rows
 from tiltyard.report.run_documents import ActualCosts, CostsDocument, PromptCacheUse
 from tiltyard.runs.judged_run import ATTEMPT_COLUMNS, AttemptRow
 from tiltyard.runs.money import dollars_text, picodollars_of

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tiltyard.errors import TiltyardError
-from tiltyard.files.column_parquet import read_columns
+from tiltyard.files.parquet_tables import read_columns
 from tiltyard.runs.json_files import parse_document
 from tiltyard.runs.manifest import MANIFEST, MANIFEST_HASH, Platform, file_hash, hash_line
 from tiltyard.settings.regular_files import read_regular

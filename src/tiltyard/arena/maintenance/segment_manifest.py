@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 from pydantic import AwareDatetime, Field, ValidationError
 
 from tiltyard.errors import BrokenArtifact, UnreadableFile
-from tiltyard.files.array_parquet import ArrayKind
+from tiltyard.files.parquet_tables import ArrayKind
 from tiltyard.runs.json_files import parse_document
 from tiltyard.runs.manifest import MANIFEST, ManifestModel, file_hash
 from tiltyard.settings.regular_files import read_regular

@@ -25,7 +25,7 @@ from tiltyard.arena.rating.rater_progress import ExclusionChange, OpenAtPosition
 from tiltyard.core.battles import KIND_COUNT
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.errors import BadOption, BrokenArtifact, StoreFault, UnreadableFile
-from tiltyard.files.array_parquet import Arrays, read_arrays
+from tiltyard.files.parquet_tables import Arrays, read_arrays
 from tiltyard.settings.arena_settings import ArenaSettings
 
 __all__ = ["ReplayedArchive", "read_segment", "replay_archive"]

@@ -20,8 +20,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from tiltyard.errors import BadOption, InputError, UnreadableFile
-from tiltyard.files.canonical_columns import REQUIRED, STYLE, TYPES
-from tiltyard.files.column_types import canonical_array
+from tiltyard.files.canonical_columns import REQUIRED, STYLE, TYPES, canonical_array
 from tiltyard.files.conditions import wanted_columns
 from tiltyard.files.input_file import InputFile, translate_read_errors
 from tiltyard.files.outcome_words import outcome_array, winners_by_name

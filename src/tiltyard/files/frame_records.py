@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tiltyard.errors import BadOption, UnreadableFile
-from tiltyard.files.column_types import text_array
+from tiltyard.files.canonical_columns import text_array
 from tiltyard.files.input_file import translate_read_errors
 from tiltyard.files.records import RECORD_BATCH_ROWS, Record, numbered_rows, reject_duplicate_columns
 

@@ -19,8 +19,10 @@ from tiltyard.files.canonical_columns import (
     RESPONSES,
     STYLE,
     TEXT,
+    canonical_array,
+    style_array,
+    text_array,
 )
-from tiltyard.files.column_types import canonical_array, style_array, text_array
 from tiltyard.files.conditions import Condition, wanted_columns
 from tiltyard.files.input_file import translate_read_errors
 from tiltyard.files.invalid_rows import InvalidRows

@@ -10,7 +10,7 @@ import pyarrow.types as pt
 
 from tiltyard.core.battles.outcome import parse_outcome
 from tiltyard.errors import BadBattle, BadOption
-from tiltyard.files.column_types import text_array
+from tiltyard.files.canonical_columns import text_array
 
 #: Follows a winner that is a name and an outcome at once, so that it is neither.
 _AMBIGUOUS = " (the name of "

@@ -12,8 +12,15 @@ import pyarrow as pa
 from tiltyard.core.battles.battle import Battle
 from tiltyard.core.battles.outcome import parse_outcome
 from tiltyard.errors import BadBattle, BadOption
-from tiltyard.files.canonical_columns import CANONICAL, EXTRA_JSON, REQUIRED, STYLE, TEXT, TYPES
-from tiltyard.files.column_types import canonical_array
+from tiltyard.files.canonical_columns import (
+    CANONICAL,
+    EXTRA_JSON,
+    REQUIRED,
+    STYLE,
+    TEXT,
+    TYPES,
+    canonical_array,
+)
 
 _SIMPLE: dict[type, pa.DataType] = {
     str: pa.string(),

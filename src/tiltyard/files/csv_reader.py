@@ -23,8 +23,8 @@ from tiltyard.errors import BadOption, InputError, UnreadableFile
 from tiltyard.files.canonical_columns import REQUIRED, STYLE, TYPES, canonical_array
 from tiltyard.files.conditions import wanted_columns
 from tiltyard.files.input_file import InputFile, translate_read_errors
-from tiltyard.files.outcome_words import outcome_array, winners_by_name
 from tiltyard.files.read_limits import LINE_BYTES, bounded_lines
+from tiltyard.files.read_options import outcome_array, winners_by_name
 from tiltyard.files.records import Record, Records, reject_duplicate_columns
 from tiltyard.files.row_reader import RowReader
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from tiltyard.files.canonical_columns import CANONICAL, OTHER_NAMES, RESPONSES, STYLE
-from tiltyard.files.frame_records import FrameRecords
+from tiltyard.files.memory_records import FrameRecords
 from tiltyard.files.parquet_records import ParquetRecords
 from tiltyard.files.records import ColumnRecords, Record, Records
 

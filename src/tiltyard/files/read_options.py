@@ -1,4 +1,4 @@
-"""How the battles of a source are read."""
+"""How the battles of a source are read: headers and words of the file's own, winners that are given by name."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tiltyard.errors import BadOption
-from tiltyard.files.canonical_columns import CANONICAL
-from tiltyard.files.outcome_words import checked_outcomes
+import pyarrow as pa
+import pyarrow.types as pt
+
+from tiltyard.core.battles.outcome import parse_outcome
+from tiltyard.errors import BadBattle, BadOption
+from tiltyard.files.canonical_columns import CANONICAL, text_array
 from tiltyard.option_names import option_name, require_flag
 
 _MAPPINGS = {"columns": "{'model_a': 'left'}", "outcomes": "{'left': 'a', 'right': 'b'}"}
+#: Follows a winner that is a name and an outcome at once, so that it is neither.
+_AMBIGUOUS = " (the name of "
 
 
 @dataclass(frozen=True)
@@ -47,3 +52,71 @@ class ReadOptions:
                 )
         object.__setattr__(self, "mapped", mapped)
         object.__setattr__(self, "meanings", checked_outcomes(self.outcomes))
+
+
+def outcome_word(value: object) -> str:
+    """A value of the winner column as it is written in the option: ``left``, ``1``, ``0.5``, ``true``."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return f"{value:g}"
+    return str(value).strip().partition(_AMBIGUOUS)[0]
+
+
+def checked_outcomes(outcomes: Mapping[Any, str] | None) -> dict[str, str]:
+    """What each word means, as an outcome in canonical spelling."""
+    meanings: dict[str, str] = {}
+    for value, meaning in (outcomes or {}).items():
+        try:
+            meanings[outcome_word(value)] = parse_outcome(meaning).value
+        except BadBattle:
+            raise BadOption(
+                f"outcomes: {outcome_word(value)} is said to mean {meaning!r}; expected a, b, tie or both_bad"
+            ) from None
+    return meanings
+
+
+def named_winner(winner: object, model_a: object, model_b: object) -> str | None:
+    """The winner as an outcome, if it is the name of one of the two models and of that one only.
+
+    A name that is also the outcome of the other side (a model called ``B`` as model A) stays no outcome at all.
+    """
+    if not isinstance(winner, str) or model_a == model_b or winner not in (model_a, model_b):
+        return None
+    side = "model_a" if winner == model_a else "model_b"
+    return f"{winner}{_AMBIGUOUS}{side})" if is_outcome(winner) and parse_outcome(winner) != side else side
+
+
+def outcome_array(array: pa.Array, meanings: Mapping[str, str]) -> pa.Array:
+    """The winner column as text, with the words that have a meaning replaced by it."""
+    coded = array if pt.is_dictionary(array.type) else array.dictionary_encode()
+    if not meanings and _is_text(coded.type.value_type):
+        return array
+    words = [None if value is None else outcome_word(value) for value in coded.dictionary.to_pylist()]
+    texts = [None if word is None else meanings.get(word, word) for word in words]
+    return pa.array(texts, pa.string()).take(coded.indices)
+
+
+def winners_by_name(winner: pa.Array, model_a: pa.Array, model_b: pa.Array) -> pa.Array:
+    """The winner column with outcomes in the place of models' names."""
+    coded = winner if pt.is_dictionary(winner.type) else winner.dictionary_encode()
+    words = {word for word in coded.dictionary.to_pylist() if word is not None}
+    names = {name for side in (model_a, model_b) for name in text_array(side.unique()).to_pylist()}
+    if words.isdisjoint(names):
+        return winner
+    texts = text_array(coded).to_pylist()
+    sides = zip(texts, text_array(model_a).to_pylist(), text_array(model_b).to_pylist(), strict=True)
+    return pa.array([named_winner(text, a, b) or text for text, a, b in sides], pa.string())
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pt.is_string(kind) or pt.is_large_string(kind) or pt.is_string_view(kind) or pt.is_null(kind))
+
+
+def is_outcome(text: str) -> bool:
+    """Whether a text is an outcome in a known spelling."""
+    try:
+        parse_outcome(text)
+    except BadBattle:
+        return False
+    return True

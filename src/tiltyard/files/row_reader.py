@@ -17,7 +17,7 @@ from tiltyard.files.canonical_columns import CANONICAL, OTHER_NAMES, STYLE, TYPE
 from tiltyard.files.conditions import Condition
 from tiltyard.files.format import BattleFormat, Settled, SkippedRecord
 from tiltyard.files.invalid_rows import InvalidRows
-from tiltyard.files.outcome_words import named_winner, outcome_word
+from tiltyard.files.read_options import named_winner, outcome_word
 from tiltyard.files.records import Records
 from tiltyard.files.style_text import style_row
 from tiltyard.option_names import option_name

@@ -9,8 +9,7 @@ from typing import Any
 
 from tiltyard.errors import BadBattle
 from tiltyard.files.answer import Answer
-from tiltyard.files.conversations import answers_in
-from tiltyard.files.format import SkippedRecord
+from tiltyard.files.format import SkippedRecord, answers_in
 from tiltyard.files.format_detection import detect, find_format, open_records
 
 _PROMPTS = ("prompt", "instruction", "question")

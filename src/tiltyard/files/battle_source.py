@@ -24,6 +24,7 @@ from tiltyard.files.format_detection import (
     detect,
     find_format,
     foreign_formats,
+    native_format,
     open_input_records,
 )
 from tiltyard.files.header_names import QUESTION_NAMES, RenamedColumns, respelled
@@ -31,7 +32,6 @@ from tiltyard.files.input_address import address_of, fetch_address
 from tiltyard.files.input_file import InputFile, open_input, translate_read_errors
 from tiltyard.files.invalid_rows import InvalidRows
 from tiltyard.files.memory_records import FrameRecords, ListRecords, column_table, is_frame
-from tiltyard.files.native import native_format
 from tiltyard.files.native_columns import ColumnReader
 from tiltyard.files.parquet_records import ParquetRecords
 from tiltyard.files.read_options import ReadOptions

@@ -9,7 +9,7 @@ from pathlib import Path
 from tiltyard.core.battles import Battle
 from tiltyard.errors import UnreadableFile
 from tiltyard.files import BattleSource
-from tiltyard.files.battle_stream import json_line
+from tiltyard.files.battle_writer import json_line
 from tiltyard.files.read_limits import bounded_lines
 from tiltyard.runs.json_files import parse_document
 from tiltyard.settings.regular_files import open_regular

@@ -12,8 +12,7 @@ from tiltyard.atomic_files import replace_folder
 from tiltyard.core.board import RatedGroup
 from tiltyard.errors import BadBattle, BadOption
 from tiltyard.files import BattleSource, write_battles
-from tiltyard.files.battle_copy import copy_battles
-from tiltyard.files.battle_tables import Progress, models_by_group
+from tiltyard.files.battle_tables import Progress, copy_battles, models_by_group
 from tiltyard.files.parquet_tables import write_columns
 from tiltyard.report.board_page import render_page
 from tiltyard.report.methods_text import RunFacts

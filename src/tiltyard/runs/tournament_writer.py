@@ -15,7 +15,7 @@ from tiltyard.core.judging.matches import Match, MatchList
 from tiltyard.errors import BadOption, UnreadableFile
 from tiltyard.files import BattleSource, open_battles, write_battles
 from tiltyard.files.answer import Answer
-from tiltyard.files.battle_copy import copy_battles
+from tiltyard.files.battle_tables import copy_battles
 from tiltyard.files.parquet_tables import write_columns, write_row_table
 from tiltyard.report.run_documents import CostsDocument, DiagnosticsDocument
 from tiltyard.report.verdict_browser import REPORT_DATA

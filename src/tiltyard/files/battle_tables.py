@@ -1,4 +1,4 @@
-"""Tables from opened files: whole columns are validated, names and clusters encoded as integers; and copies as one native file."""
+"""Tables from opened files: whole columns validated, names and clusters as integers; and copies as one native file."""
 
 from __future__ import annotations
 

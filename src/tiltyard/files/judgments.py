@@ -10,8 +10,8 @@ from typing import Any
 from tiltyard.core.battles.battle import JUDGMENT_WEIGHT
 from tiltyard.core.battles.outcome import Outcome, parse_outcome, reconcile_outcomes
 from tiltyard.errors import BadBattle
+from tiltyard.files.answer import prompt_id
 from tiltyard.files.format import UNREADABLE, BattleFormat, Converted, Settled, SkippedRecord, answers_in
-from tiltyard.files.prompt_id import prompt_id
 
 _FIRST, _SECOND = Outcome.MODEL_A, Outcome.MODEL_B
 _SCORES = {

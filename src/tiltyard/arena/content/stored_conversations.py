@@ -20,8 +20,7 @@ from tiltyard.arena.content.message_images import ImageCollector, image_hashes, 
 from tiltyard.core.judging.conversation import Message
 from tiltyard.core.judging.question_context import AnswerContext
 from tiltyard.errors import InputError, NotFound, StoreFault, UnreadableFile
-from tiltyard.files.answer import Answer
-from tiltyard.files.message_fields import message_rows, read_messages
+from tiltyard.files.answer import Answer, message_rows, read_messages
 
 __all__ = [
     "CONVERSATION",

@@ -41,8 +41,6 @@ OWN_FORMAT = "tiltyard"
 #: Formats whose files contain the prompts of a task and nothing else that could be meant.
 LOG_FORMATS = frozenset({"inspect", "lm-eval", "promptfoo", "model-answers"})
 
-_BLANK = b" \t\r\n"
-_BOM = b"\xef\xbb\xbf"
 #: The columns that make a table our own; a response or messages are needed as well.
 _OWN_NAMES = frozenset({"prompt_id", "model"})
 _OWN_RESPONSES = frozenset({"response", "messages", "scores"})
@@ -143,7 +141,7 @@ def drop_replaced_answers(answers: Iterable[Answer]) -> Iterator[Answer]:
 
 def _detected(file: InputFile) -> tuple[str, _Reader]:
     """The name of the format and its reader."""
-    start = _start(file)
+    start = file.first_bytes()
     if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return _detected_archive(file.decompressed())
     if start.startswith(b"{"):
@@ -230,14 +228,6 @@ def _detected_archive(file: InputFile) -> tuple[str, _Reader]:
     raise UnreadableFile(
         f"{file.name}: a zip archive that is neither a log of Inspect (.eval) nor an Excel workbook"
     )
-
-
-def _start(file: InputFile) -> bytes:
-    with translate_read_errors(file.name), file.open() as stream:
-        start = stream.read(4).removeprefix(_BOM)
-        while start and not start.strip(_BLANK):
-            start = stream.read(4096)
-    return start.lstrip(_BLANK)
 
 
 def _reject_document(file: InputFile) -> None:

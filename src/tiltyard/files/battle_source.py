@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
@@ -27,14 +27,13 @@ from tiltyard.files.format_detection import (
     native_format,
     open_input_records,
 )
-from tiltyard.files.header_names import QUESTION_NAMES, RenamedColumns, respelled
 from tiltyard.files.input_address import address_of, fetch_address
 from tiltyard.files.input_file import InputFile, open_input, translate_read_errors
 from tiltyard.files.invalid_rows import InvalidRows
 from tiltyard.files.memory_records import FrameRecords, ListRecords, column_table, is_frame
 from tiltyard.files.native_columns import ColumnReader
 from tiltyard.files.parquet_records import ParquetRecords
-from tiltyard.files.read_options import ReadOptions
+from tiltyard.files.read_options import QUESTION_NAMES, ReadOptions, RenamedColumns, respelled
 from tiltyard.files.records import Records
 from tiltyard.files.row_reader import RowReader
 
@@ -55,66 +54,12 @@ _UNRATED = {
     "early": "the vote came too soon after both responses were shown (unrated is early)",
     "waiting": "the voter was new, and the vote did not count yet (unrated is waiting)",
 }
+#: One file, read as one format.
+BattleReader = RowReader | ColumnReader
 _ACCEPTED = (
     "a path, an address, or a pattern such as 'votes/*.parquet', a frame of pandas, polars, DuckDB or Arrow, "
     "a mapping of columns, or a list of rows"
 )
-
-
-class BattleReader(Protocol):
-    """One file, read as one format."""
-
-    @property
-    def records(self) -> Records: ...
-    @property
-    def invalid(self) -> InvalidRows | None:
-        """What collects invalid rows instead of raising."""
-        ...
-
-    @property
-    def rows(self) -> int | None: ...
-    @property
-    def stored(self) -> tuple[str, ...]:
-        """Canonical columns, then unknown ones."""
-        ...
-
-    @property
-    def later(self) -> tuple[str, ...]:
-        """Canonical columns that are not in the first records, but may be in later ones."""
-        ...
-
-    @property
-    def countable(self) -> tuple[str, ...]:
-        """Style columns that are not stored, but can be measured in the answers."""
-        ...
-
-    @property
-    def types(self) -> Mapping[str, pa.DataType]:
-        """The types of unknown columns, if the file fixes them."""
-        ...
-
-    @property
-    def keepable(self) -> tuple[str, ...]:
-        """Headers that the format does not use, but that `choosing` can keep as columns."""
-        ...
-
-    def collecting(self, invalid: InvalidRows, /) -> BattleReader:
-        """The same reader, which collects invalid rows instead of raising."""
-        ...
-
-    def choosing(self, condition: Condition | None, columns: Sequence[str], /) -> BattleReader:
-        """The same reader, for the battles that meet the condition, and with these columns kept."""
-        ...
-
-    def batches(
-        self, columns: Sequence[str], batch_size: int, tally: Counter[str], /
-    ) -> Iterator[pa.RecordBatch]:
-        """Batches of exactly these columns; records that are not battles are counted in ``tally``."""
-        ...
-
-    def battles(self, tally: Counter[str], /) -> Iterator[Battle]:
-        """The battles, each validated."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -61,16 +61,16 @@ class CsvRecords:
         return self.file.name
 
     def records(self, _columns: Collection[str] | None = None, /) -> Iterator[Record]:
-        for where, fields in self.lines(self.name):
-            yield where, self._record(where, fields)
+        for where, fields in self.lines():
+            yield where, self.record(where, fields)
 
-    def lines(self, name: str) -> Iterator[tuple[str, list[str]]]:
-        """Every non-empty line below the header, unprocessed, with its location in the file called ``name``."""
+    def lines(self) -> Iterator[tuple[str, list[str]]]:
+        """Every non-empty line below the header, unprocessed, with its location."""
         with translate_read_errors(self.name), self.file.open_text() as stream:
-            reader = _rows(bounded_lines(name, stream), self.delimiter)
+            reader = _rows(bounded_lines(self.name, stream), self.delimiter)
             next(reader, None)
             while True:
-                where = f"{name}, line {reader.line_num + 1}"
+                where = f"{self.name}, line {reader.line_num + 1}"
                 try:
                     fields = next(reader, None)
                 except csv.Error as error:
@@ -80,7 +80,8 @@ class CsvRecords:
                 if fields:
                     yield where, fields
 
-    def _record(self, where: str, fields: list[str]) -> dict[str, object]:
+    def record(self, where: str, fields: list[str]) -> dict[str, object]:
+        """The fields of a line by their headers; raises if there are more or fewer."""
         if len(fields) != len(self.columns):
             raise UnreadableFile(
                 f"{where}: {len(fields)} fields where the header has {len(self.columns)}; "

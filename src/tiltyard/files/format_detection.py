@@ -13,7 +13,7 @@ from tiltyard.files.arena_votes import ARENA_FORMATS
 from tiltyard.files.canonical_columns import CANONICAL, REQUIRED, RESPONSES, STYLE
 from tiltyard.files.csv_reader import CsvRecords
 from tiltyard.files.format import BattleFormat, Converted, parse_arena_time, parse_time_text
-from tiltyard.files.input_file import InputFile, open_input, translate_read_errors
+from tiltyard.files.input_file import InputFile, open_input
 from tiltyard.files.json_records import JsonLinesRecords, JsonListRecords
 from tiltyard.files.judgments import JUDGMENT_FORMATS
 from tiltyard.files.parquet_records import ParquetRecords
@@ -25,8 +25,6 @@ _NUMBERS = frozenset({"pref", "weight", "position", *STYLE})
 _WINNER_LOSER_OTHERS = tuple(
     name for name in CANONICAL if name not in {*REQUIRED, "label", "pref", "both_bad", "weight", "position"}
 )
-_BLANK = b" \t\r\n"
-_BOM = b"\xef\xbb\xbf"
 _SHOWN_COLUMNS = 30
 _LOOKED_AT_ROWS = 20
 _NAMED_COLUMNS = 3
@@ -132,11 +130,7 @@ def open_records(path: str | os.PathLike[str]) -> Records:
 
 def open_input_records(file: InputFile) -> Records:
     """The records of an open file, by its first bytes."""
-    with translate_read_errors(file.name), file.open() as stream:
-        start = stream.read(4).removeprefix(_BOM)
-        while start and not start.strip(_BLANK):
-            start = stream.read(4096)
-    start = start.lstrip(_BLANK)
+    start = file.first_bytes()
     if start.startswith(b"PAR1"):
         return ParquetRecords.opened(file.decompressed())
     if start.startswith(b"PK"):

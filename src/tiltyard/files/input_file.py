@@ -25,10 +25,12 @@ from tiltyard.settings.regular_files import SpecialFile, check_no_device
 
 STDIN = "standard input"
 
-_MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+#: The byte-order mark of UTF-8, which some programs write first.
+BOM = b"\xef\xbb\xbf"
+#: What compressed files begin with.
+COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 _LISTED_COUNT = 5
 _BLANK = b" \t\r\n"
-_BOM = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +73,14 @@ class InputFile:
                 except UnicodeDecodeError:
                     return number
         raise AssertionError("every line is UTF-8 text")
+
+    def first_bytes(self) -> bytes:
+        """The first bytes that are not blank, as many as tell what the file is; none if all are."""
+        with translate_read_errors(self.name), self.open() as stream:
+            start = stream.read(4).removeprefix(BOM)
+            while start and not start.strip(_BLANK):
+                start = stream.read(4096)
+        return start.lstrip(_BLANK)
 
     def decompressed(self) -> InputFile:
         """The same bytes in an uncompressed file, for readers that must seek."""
@@ -153,7 +163,7 @@ def translate_read_errors(where: str) -> Iterator[None]:
 def _compression(place: Path) -> str | None:
     with place.open("rb") as stream:
         start = stream.read(4)
-    return next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), None)
+    return next((kind for magic, kind in COMPRESSED.items() if start.startswith(magic)), None)
 
 
 def spool_input(name: str, stream: BinaryIO) -> InputFile:
@@ -203,9 +213,7 @@ class FetchedFiles:
 
 def check_no_page(file: InputFile) -> None:
     """Raise if the file is a web page or XML: no format of battles or answers begins with ``<``."""
-    with translate_read_errors(file.name), file.open() as stream:
-        start = stream.read(512).removeprefix(_BOM).lstrip(_BLANK)
-    if start.startswith(b"<"):
+    if file.first_bytes().startswith(b"<"):
         raise UnreadableFile(
             f"{file.name}: is a web page, not a file of data; use the address of the file itself "
             "(GitHub: the button Raw; Hugging Face: hf://datasets/OWNER/NAME)"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NoReturn, TextIO
 
 from tiltyard.errors import UnreadableFile
-from tiltyard.files.input_file import InputFile, translate_read_errors
+from tiltyard.files.input_file import BOM, InputFile, translate_read_errors
 from tiltyard.files.read_limits import (
     JSON_DEPTH_LIMIT,
     JSON_PART_LIMIT,
@@ -24,7 +24,6 @@ from tiltyard.files.records import Record
 #: The columns of a JSON file are those of this many records at its start.
 SAMPLE_ROWS = 100
 
-_BOM = b"\xef\xbb\xbf"
 _CHUNK_CHARACTERS = 1 << 16
 #: An error that near to the end of what was read may be the end of a chunk, in the middle of a word.
 _WORD_CHARACTERS = 16
@@ -51,13 +50,16 @@ class JsonLinesRecords:
         return self.file.name
 
     def records(self, columns: Collection[str] | None = None, /) -> Iterator[Record]:
+        for where, line in self.lines():
+            yield where, parse_object(where, line, columns)
+
+    def lines(self) -> Iterator[tuple[str, bytes]]:
+        """Every line that is not empty, unprocessed, with its location."""
         with translate_read_errors(self.name), self.file.open() as stream:
             for number, raw in enumerate(bounded_lines(self.name, stream), start=1):
-                line = raw.removeprefix(_BOM) if number == 1 else raw
+                line = raw.removeprefix(BOM) if number == 1 else raw
                 if line and not line.isspace():
-                    where = f"{self.name}, line {number}"
-                    text, value = _parsed(where, line)
-                    yield where, _object(where, text, value, columns)
+                    yield f"{self.name}, line {number}", line
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,11 @@ class JsonListRecords:
                 yield where, _object(where, text, value, columns)
             if scanner.peek():
                 raise UnreadableFile(f"{self.name}: more text after the list of {scanner.number} records")
+
+
+def parse_object(where: str, line: bytes, columns: Collection[str] | None = None) -> dict[str, object]:
+    """Parse one JSON object, of which only ``columns`` (``None``: all) will be used."""
+    return _object(where, *_parsed(where, line), columns)
 
 
 def parse_json(where: str, line: bytes) -> Any:

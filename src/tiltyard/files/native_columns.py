@@ -37,7 +37,7 @@ _BATCH_ROWS = 4096
 
 @dataclass(frozen=True)
 class ColumnReader:
-    """Columns of battles. ``mapped`` maps canonical names to headers, where they differ."""
+    """Columns of battles, with the same methods as `RowReader`. ``mapped`` maps canonical names to headers."""
 
     records: ColumnRecords
     mapped: Mapping[str, str] = field(default_factory=dict)

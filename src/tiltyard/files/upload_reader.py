@@ -5,22 +5,22 @@ Rows are read one by one, so that every bad row is reported, not only the first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
+from typing import TypeVar
 
 from tiltyard.errors import InputError, UnreadableFile
 from tiltyard.files.answer import Answer
 from tiltyard.files.answers import LOG_FORMATS, OWN_FORMAT, AnswerSource, answer_columns, open_answers
 from tiltyard.files.csv_reader import CsvRecords
-from tiltyard.files.input_file import InputFile, translate_read_errors
-from tiltyard.files.json_records import JsonListRecords, parse_json
+from tiltyard.files.input_file import BOM, COMPRESSED, InputFile, translate_read_errors
+from tiltyard.files.json_records import JsonLinesRecords, JsonListRecords, parse_object
 from tiltyard.files.parquet_records import ParquetRecords
-from tiltyard.files.read_limits import bounded_lines
 from tiltyard.files.zip_members import ZipMembers, open_zip
 
-_NAME = "the file"
-_BOM = b"\xef\xbb\xbf"
+#: What messages call the file.
+UPLOAD_NAME = "the file"
 
 #: Parquet rows decoded at a time: a few bytes of a file can expand to a gigabyte.
 _BATCH_ROWS = 32
@@ -35,13 +35,10 @@ _FIELDS = frozenset({"prompt_id", "prompt", "model", "response", "kind", "catego
 }
 #: Columns that are read of a Parquet file.
 _READ_COLUMNS = _FIELDS | {"messages", "trace", "system", "scores", "repeat", "finish_reason", "stop_reason"}
-#: What messages call the file.
-UPLOAD_NAME = "the file"
 _ZIP = b"PK\x03\x04"
-_PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
 #: Formats that libraries in native code read: archives, workbooks and logs in them, Parquet.
 _NATIVE = (b"PK", b"PAR1")
-_BLANK = b"\xef\xbb\xbf \t\r\n"
+_BLANK = BOM + b" \t\r\n"
 #: Files of an archive that can be its answers.
 _ANSWER_SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
 #: What some programs add to archives.
@@ -50,6 +47,8 @@ _ARCHIVED_FILE_LIMIT = 20_000
 _MAX_PATH_CHARACTERS = 400
 #: Unknown fields that an import looks at.
 _KEPT_FIELDS = ("finish_reason", "stop_reason")
+
+Line = TypeVar("Line")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,7 @@ def answer_rows(path: Path, *, most: int) -> Iterator[tuple[str, Answer] | BadRo
     The first bytes determine the file type. Compressed files are rejected, because their size is
     unknown until they are unpacked. Reading stops when the rows exceed ``most`` bytes of text.
     """
-    file, size = InputFile(_NAME, path, None), 0
+    file, size = InputFile(UPLOAD_NAME, path, None), 0
     try:
         for where, record in _records(file, most):
             size += _size(record)
@@ -77,40 +76,32 @@ def answer_rows(path: Path, *, most: int) -> Iterator[tuple[str, Answer] | BadRo
                 raise _unfolding(most)
             yield _answer_row(where, record)
     except InputError as error:
-        yield bad_row(_NAME, error, last=True)
+        yield bad_row(UPLOAD_NAME, error, last=True)
 
 
 def bad_row(where: str, error: InputError, *, last: bool = False) -> BadRow:
     """The location, field and problem of a bad row, taken from an error."""
     place, problem = _plain(where), str(error)
     found, colon, rest = problem.partition(": ")
-    if colon and (found == _NAME or found.startswith(f"{_NAME}, ")):
+    if colon and (found == UPLOAD_NAME or found.startswith(f"{UPLOAD_NAME}, ")):
         place, problem = _plain(found), rest
     return BadRow(place, problem_field(problem), problem, last)
 
 
 def _records(file: InputFile, most: int) -> Iterator[tuple[str, dict[str, object] | InputError]]:
-    with translate_read_errors(file.name), file.open() as stream:
-        start = stream.read(4096)
-    if start.startswith(_PACKED):
-        raise UnreadableFile(f"{_NAME}: the file is compressed; unpack it first")
+    start = file.first_bytes()
+    if start.startswith(tuple(COMPRESSED)):
+        raise UnreadableFile(f"{UPLOAD_NAME}: the file is compressed; unpack it first")
     if start.startswith(b"PAR1"):
         return _parquet_rows(file, most)
-    start = start.removeprefix(_BOM).lstrip(b" \t\r\n")
     if start.startswith(b"["):
         return JsonListRecords.opened(file).records()
     if not start:
-        raise UnreadableFile(f"{_NAME}: the file is empty; expected answers")
-    return _json_lines(file) if start.startswith(b"{") else _csv_rows(file)
-
-
-def _json_lines(file: InputFile) -> Iterator[tuple[str, dict[str, object] | InputError]]:
-    with translate_read_errors(file.name), file.open() as stream:
-        for number, raw in enumerate(bounded_lines(_NAME, stream), start=1):
-            line = raw.removeprefix(_BOM) if number == 1 else raw
-            if line and not line.isspace():
-                where = f"{_NAME}, line {number}"
-                yield where, _caught(lambda line=line, where=where: _object(where, line))  # type: ignore[misc]
+        raise UnreadableFile(f"{UPLOAD_NAME}: the file is empty; expected answers")
+    if start.startswith(b"{"):
+        return _caught(JsonLinesRecords(file).lines(), parse_object)
+    table = CsvRecords.opened(file)
+    return _caught(table.lines(), table.record)
 
 
 def _parquet_rows(file: InputFile, most: int) -> Iterator[tuple[str, dict[str, object]]]:
@@ -122,39 +113,21 @@ def _parquet_rows(file: InputFile, most: int) -> Iterator[tuple[str, dict[str, o
     for batch in opened.batches(columns, _BATCH_ROWS, columns):
         for k in range(batch.num_rows):
             number += 1
-            where = f"{_NAME}, row {number}"
+            where = f"{UPLOAD_NAME}, row {number}"
             with translate_read_errors(where):
                 (row,) = batch.slice(k, 1).to_pylist()
             yield where, {name: value for name, value in row.items() if value is not None}
 
 
-def _csv_rows(file: InputFile) -> Iterator[tuple[str, dict[str, object] | InputError]]:
-    opened = CsvRecords.opened(file)
-    for where, values in opened.lines(_NAME):
-        yield where, _csv_row(where, opened.columns, values)
-
-
-def _csv_row(where: str, columns: tuple[str, ...], values: list[str]) -> dict[str, object] | InputError:
-    if len(values) != len(columns):
-        return UnreadableFile(
-            f"{where}: {len(values)} fields where the header has {len(columns)}; "
-            "quote a field that contains the delimiter"
-        )
-    return {name: text for name, text in zip(columns, values, strict=True) if text != ""}
-
-
-def _object(where: str, line: bytes) -> dict[str, object]:
-    value = parse_json(where, line)
-    if not isinstance(value, dict):
-        raise UnreadableFile(f"{where}: not a JSON object; expected one object per line")
-    return value
-
-
-def _caught(read: Callable[[], dict[str, object]]) -> dict[str, object] | InputError:
-    try:
-        return read()
-    except InputError as error:
-        return error
+def _caught(
+    lines: Iterable[tuple[str, Line]], parse: Callable[[str, Line], dict[str, object]]
+) -> Iterator[tuple[str, dict[str, object] | InputError]]:
+    """Parse each line; what is wrong with one is an error in its place."""
+    for where, line in lines:
+        try:
+            yield where, parse(where, line)
+        except InputError as error:
+            yield where, error
 
 
 def _answer_row(where: str, record: dict[str, object] | InputError) -> tuple[str, Answer] | BadRow:
@@ -175,12 +148,12 @@ def _size(record: dict[str, object] | InputError) -> int:
 
 def _unfolding(most: int) -> UnreadableFile:
     return UnreadableFile(
-        f"{_NAME}: it expands to more than {most} bytes; split it, or import it with tiltyard serve"
+        f"{UPLOAD_NAME}: it expands to more than {most} bytes; split it, or import it with tiltyard serve"
     )
 
 
 def _plain(where: str) -> str:
-    return where.removeprefix(f"{_NAME}, ")
+    return where.removeprefix(f"{UPLOAD_NAME}, ")
 
 
 def problem_field(problem: str) -> str | None:
@@ -227,7 +200,7 @@ class UploadReader:
             start = file.read(4)
         if start == _ZIP and self._is_answers_archive():
             return self._archive_rows()
-        source = None if start.startswith(_PACKED) else self._foreign_source()
+        source = None if start.startswith(tuple(COMPRESSED)) else self._foreign_source()
         return answer_rows(self.path, most=self.most) if source is None else self._foreign_rows(source)
 
     def _foreign_source(self) -> AnswerSource | None:

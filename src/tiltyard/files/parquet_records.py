@@ -16,17 +16,21 @@ import pyarrow.parquet as pq
 
 from tiltyard.errors import UnreadableFile
 from tiltyard.files.input_file import InputFile, translate_read_errors
-from tiltyard.files.read_limits import DELIVERED_FLOOR_BYTES, EXPANSION_RATIO, format_bytes, is_bomb
+from tiltyard.files.read_limits import (
+    DELIVERED_FLOOR_BYTES,
+    EXPANSION_RATIO,
+    FOOTER_BYTES,
+    PAGE_BYTES,
+    ROW_FLOOR_LIMIT,
+    ROWS_PER_BYTE_LIMIT,
+    format_bytes,
+    is_bomb,
+)
 from tiltyard.files.records import RECORD_BATCH_ROWS, Record, numbered_rows, reject_duplicate_columns
 
-#: A footer, a page as it is stored and as it is unpacked, and the header of one.
-FOOTER_BYTES = 1 << 26
-PAGE_BYTES = 1 << 29
+#: The header of a page.
 _HEADER_BYTES = 1 << 24
 _FIRST_HEADER_BYTES = 1 << 10
-#: Rows that a file may have whatever its size, and for each of its bytes: equal values take next to no space.
-ROW_FLOOR_LIMIT = 1 << 20
-ROWS_PER_BYTE_LIMIT = 8
 _MAGIC = b"PAR1"
 _DEPTH_LIMIT = 16
 

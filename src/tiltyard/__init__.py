@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from tiltyard.core.ratings.ranks import rank_models, votes_to_flip
     from tiltyard.errors import TiltyardError
     from tiltyard.files import open_battles, read_battles, write_battles
-    from tiltyard.files.answers import Answer, open_answers, read_answers, write_answers
+    from tiltyard.files.answer import Answer
+    from tiltyard.files.answers import open_answers, read_answers, write_answers
     from tiltyard.report.ab_report import ABReport
     from tiltyard.runs.rated_board import RatedBoard, rate
     from tiltyard.runs.run_verification import verify
@@ -107,7 +108,7 @@ __all__ = [
 
 _HOMES = {
     "ABReport": "tiltyard.report.ab_report",
-    "Answer": "tiltyard.files.answers",
+    "Answer": "tiltyard.files.answer",
     "AsyncClient": "tiltyard.client",
     "Battle": "tiltyard.core.battles",
     "Board": "tiltyard.core.board",

@@ -20,7 +20,8 @@ from test_inspect_logs import chunked_members
 from support.format_samples import FIXTURES
 from support.log_archives import log, log_members, write_zip
 from tiltyard.errors import InputError
-from tiltyard.files.answers import KINDS, SCORES_ONLY, Answer, open_answers, write_answers
+from tiltyard.files.answer import KINDS, SCORES_ONLY, Answer
+from tiltyard.files.answers import open_answers, write_answers
 
 QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 ANSWERS = FIXTURES / "answers"

@@ -8,16 +8,14 @@ from hypothesis import strategies as st
 
 from support.format_samples import FIXTURES, as_json_lines
 from tiltyard.errors import BadOption, UnreadableFile
+from tiltyard.files.answer import KINDS, SCORES_ONLY, Answer, AnswerUsage
 from tiltyard.files.answers import (
-    KINDS,
-    SCORES_ONLY,
-    Answer,
-    AnswerUsage,
+    arena_hard_answers,
     drop_replaced_answers,
+    entrant_answers,
     read_answers,
     write_answers,
 )
-from tiltyard.files.foreign_answers import arena_hard_answers, entrant_answers
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tiltyard.errors import BadOption, UnreadableFile
-from tiltyard.files.array_parquet import read_arrays, write_arrays
+from tiltyard.files.parquet_tables import read_arrays, write_arrays
 
 KINDS = {"n": "integer", "at": "time", "flag": "flag", "x": "number", "name": "text"}
 COLUMNS = {

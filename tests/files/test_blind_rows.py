@@ -8,8 +8,8 @@ import pytest
 from tiltyard.core.battles.battle import Battle
 from tiltyard.core.battles.outcome import Outcome
 from tiltyard.files.battle_source import open_battles
-from tiltyard.files.battle_stream import stream_battles
 from tiltyard.files.battle_tables import count_table
+from tiltyard.files.battle_writer import stream_battles
 
 KNEW = ("the voter knew the name of a model (blind is false)", 2)
 

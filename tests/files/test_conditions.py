@@ -18,8 +18,8 @@ import tiltyard
 from support.command import run
 from tiltyard.errors import BadOption, CannotRate
 from tiltyard.files import open_battles
+from tiltyard.files.battle_source import open_data
 from tiltyard.files.conditions import parse_condition
-from tiltyard.files.data_source import open_data
 from tiltyard.files.read_options import ReadOptions
 
 SIGNS = {

@@ -3,8 +3,7 @@
 import pytest
 
 from tiltyard.errors import BadOption, UnreadableFile
-from tiltyard.files.dataset_files import choose_files
-from tiltyard.files.hub_files import DatasetAddress
+from tiltyard.files.hub_files import DatasetAddress, choose_files
 
 PLACE = "hf://datasets/o/n"
 TRAIN = ["data/train-00000-of-00002.parquet", "data/train-00001-of-00002.parquet"]

@@ -7,8 +7,7 @@ import pytest
 from support.format_samples import FIXTURES, FORMATS, as_parquet
 from tiltyard.errors import BadOption, UnknownFormat, UnreadableFile
 from tiltyard.files import format_detection
-from tiltyard.files.format_detection import FOREIGN, matching_formats, open_records
-from tiltyard.files.native import is_native
+from tiltyard.files.format_detection import FOREIGN, is_native, matching_formats, open_records
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -11,7 +11,8 @@ from support.log_archives import LOG, ZSTD, log, log_members, write_zip
 from tiltyard.core.judging.conversation import ContentPart, Message, ToolCall
 from tiltyard.errors import BadOption, InputError, UnreadableFile
 from tiltyard.files import zip_members
-from tiltyard.files.answers import Answer, AnswerUsage, open_answers, read_answers
+from tiltyard.files.answer import Answer, AnswerUsage
+from tiltyard.files.answers import open_answers, read_answers
 
 
 @pytest.fixture(params=["json", "zstd", "deflated", "stored", "chunked"])

@@ -10,7 +10,8 @@ import pytest
 from support.format_samples import FIXTURES
 from tiltyard.core.judging.conversation import ContentPart, Message
 from tiltyard.errors import UnreadableFile
-from tiltyard.files.answers import Answer, open_answers, read_answers
+from tiltyard.files.answer import Answer
+from tiltyard.files.answers import open_answers, read_answers
 
 ARITH = FIXTURES / "answers/samples_arith_2026-08-01T10-00-00.123456.jsonl"
 CHOICES = FIXTURES / "answers/samples_choices.jsonl"

@@ -8,7 +8,8 @@ import pytest
 
 from support.format_samples import FIXTURES, as_json_lines
 from tiltyard.errors import UnreadableFile
-from tiltyard.files.answers import Answer, AnswerUsage, open_answers, read_answers
+from tiltyard.files.answer import Answer, AnswerUsage
+from tiltyard.files.answers import open_answers, read_answers
 
 PATH = FIXTURES / "answers/promptfoo.json"
 ROWS = json.loads(PATH.read_text(encoding="utf-8"))["results"]["results"]

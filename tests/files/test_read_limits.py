@@ -14,11 +14,10 @@ import pytest
 
 from support.log_archives import log, log_members
 from tiltyard.errors import UnreadableFile
-from tiltyard.files import open_battles, parquet_records, parquet_sizes, read_limits
+from tiltyard.files import open_battles, parquet_records, read_limits
 from tiltyard.files.answers import read_answers
-from tiltyard.files.json_scanner import JsonScanner
-from tiltyard.files.json_values import FINITE_DECODER, parse_json_text
-from tiltyard.files.parquet_sizes import check_parquet, read_parquet_sizes
+from tiltyard.files.json_records import FINITE_DECODER, JsonScanner, parse_json_text
+from tiltyard.files.parquet_records import check_parquet, read_parquet_sizes
 
 BATTLE = b'{"model_a": "a", "model_b": "b", "winner": "model_a"}\n'
 TABLE = pa.table(
@@ -168,7 +167,7 @@ def test_parquet_of_other_writers_is_read(tmp_path):
 
 
 def test_a_page_of_parquet_has_a_limit(tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet_sizes, "PAGE_BYTES", 1000)
+    monkeypatch.setattr(parquet_records, "PAGE_BYTES", 1000)
     path = tmp_path / "battles.parquet"
     pq.write_table(TABLE, path, use_dictionary=False)
     with pytest.raises(UnreadableFile, match=r"has a page of .*, the limit is 1,000 bytes; write it again"):

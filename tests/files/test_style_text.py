@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tiltyard.files.conversations import assistant_text
+from tiltyard.files.format import assistant_text
 from tiltyard.files.style_text import TextStyle, measure_style, style_row
 
 

@@ -20,7 +20,6 @@ from tiltyard.errors import BadBattle, BadOption
 from tiltyard.files import (
     battle_writer,
     open_battles,
-    parquet_batches,
     read_battles,
     write_batches,
     write_battles,
@@ -267,7 +266,7 @@ def test_csv_refuses_fields_that_come_too_late(tmp_path, monkeypatch) -> None:
 
 def test_only_one_batch_can_leave_out_columns() -> None:
     rows = [Battle(model_a="x", model_b="y", winner=Outcome.TIE, language="fr")] * 2
-    (made,) = parquet_batches.battle_batches(rows, 2)
+    (made,) = battle_writer.battle_batches(rows, 2)
     assert made.schema.names == ["model_a", "model_b", "winner", "language"]
-    made, _ = parquet_batches.battle_batches(rows, 1)
+    made, _ = battle_writer.battle_batches(rows, 1)
     assert made.schema.names == [*CANONICAL, "extra_json"]

@@ -19,8 +19,7 @@ from tiltyard.core.judging.verdict import Reply, VerdictForm, read_reply
 from tiltyard.errors import TiltyardError
 from tiltyard.files import open_battles
 from tiltyard.files.answers import open_answers
-from tiltyard.files.array_parquet import read_arrays
-from tiltyard.files.column_parquet import read_columns
+from tiltyard.files.parquet_tables import read_arrays, read_columns
 from tiltyard.files.upload_reader import UploadReader
 from tiltyard.judges.providers.json_bodies import parse_body
 from tiltyard.judges.providers.replay import ReplayProvider

@@ -7,7 +7,7 @@ import pytest
 
 from support.arranged import arrange
 from support.servers.paid_llm import paid_llm
-from tiltyard.files.column_parquet import read_columns
+from tiltyard.files.parquet_tables import read_columns
 
 MODES = {"pilot": {"judges": ["judge-1"], "prompts": "all", "prewarm": True}}
 PRICES = {"judge-1": {"input": 3, "output": 15, "cache_read": 0.3, "batch": 0.5}}

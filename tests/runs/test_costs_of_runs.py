@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from support.judged_runs import attempts_of, made_run, written
 from tiltyard.errors import UnreadableFile
-from tiltyard.files.row_parquet import read_rows
+from tiltyard.files.parquet_tables import read_rows
 from tiltyard.report.judging_sections import costs_section
 from tiltyard.runs.judged_run import ATTEMPT_COLUMNS
 from tiltyard.runs.run_costs import (

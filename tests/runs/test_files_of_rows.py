@@ -5,7 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiltyard.errors import BadOption, UnreadableFile
-from tiltyard.files.row_parquet import read_rows, write_row_table
+from tiltyard.files.parquet_tables import (
+    read_rows,
+    write_row_table,
+)
 from tiltyard.runs.manifest import json_line, parse_document, read_lines, write_lines
 
 COLUMNS = {"name": str, "n": int, "x": float}
@@ -25,7 +28,7 @@ def test_rows_come_back_as_they_were_written(tmp_path_factory, drawn):
 
 
 def test_many_rows_come_in_pieces(tmp_path, monkeypatch):
-    monkeypatch.setattr("tiltyard.files.row_parquet._CHUNK_ROWS", 7)
+    monkeypatch.setattr("tiltyard.files.parquet_tables._CHUNK_ROWS", 7)
     rows = [{"name": str(k), "n": k, "x": None} for k in range(50)]
     write_row_table(tmp_path / "rows.parquet", COLUMNS, rows)
     assert list(read_rows(tmp_path / "rows.parquet", COLUMNS)) == rows

@@ -217,7 +217,7 @@ def test_a_large_run_is_published_by_its_hashes(folders, tmp_path, monkeypatch):
 def test_only_fields_that_have_a_value_are_told(tmp_path, monkeypatch):
     monkeypatch.setattr(site_folder, "MAX_RECOMPUTED_BATTLES", 0)
     # Of a log of several chunks every known column is copied, used or not.
-    monkeypatch.setattr("tiltyard.files.battle_copy._CHUNK_BATTLES", 50)
+    monkeypatch.setattr("tiltyard.files.battle_tables._CHUNK_BATTLES", 50)
     write_battles(tmp_path / "battles.jsonl", demo_battles(200))
     write_run(tmp_path / "run", [open_battles(tmp_path / "battles.jsonl")], SETTINGS["bare"])
     assert {"pref", "judge_model"} <= set(open_battles(tmp_path / "run/battles.parquet").stored)

@@ -15,7 +15,7 @@ from support.special_files import SPECIAL, put_special, within_seconds
 from tiltyard.core.battles import Battle, Outcome
 from tiltyard.errors import BrokenArtifact
 from tiltyard.files import open_battles, read_battles, write_battles
-from tiltyard.files.column_parquet import read_columns, write_columns
+from tiltyard.files.parquet_tables import read_columns, write_columns
 from tiltyard.runs import run_verification
 from tiltyard.runs.battle_rating import RateSettings, rate_files
 from tiltyard.runs.manifest import Platform, file_hash, hash_line, read_manifest, run_identity

@@ -295,11 +295,10 @@ def test_the_configuration_may_be_spelled_otherwise(run):
     assert (result.passed, result.exact) == (True, False)
 
 
-def test_replies_that_an_earlier_parser_read_are_left_as_they_are(run, monkeypatch):
+def test_replies_that_another_parser_read_are_refused(run, monkeypatch):
     monkeypatch.setattr("tiltyard.runs.tournament_replay.PARSER_VERSION", PARSER_VERSION + 1)
     result = verify_run(run)
-    assert (result.passed, result.exact) == (True, False)
-    assert any("read by an earlier parser" in check.detail for check in result.checks)
+    assert not result.passed
 
 
 def test_the_manifest_says_which_kind_of_folder_it_is(original, tmp_path):

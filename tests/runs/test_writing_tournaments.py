@@ -22,8 +22,7 @@ from tiltyard.core.judging.question import Question
 from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.errors import BadOption
 from tiltyard.files import open_battles
-from tiltyard.files.column_parquet import read_columns
-from tiltyard.files.row_parquet import read_rows
+from tiltyard.files.parquet_tables import read_columns, read_rows
 from tiltyard.runs.judged_run import ATTEMPT_COLUMNS, JudgedRun
 from tiltyard.runs.manifest import file_hash, hash_line
 from tiltyard.runs.run_verification import verify_run

@@ -17,7 +17,7 @@ from tiltyard.core.judging.matches import Match, Prompt, all_pairs, sample_pairs
 from tiltyard.core.judging.question import Question, Rubric
 from tiltyard.core.judging.verdict import QuestionState, Reply, VerdictForm, VerdictStep
 from tiltyard.files import open_battles, write_battles
-from tiltyard.files.answers import Answer
+from tiltyard.files.answer import Answer
 from tiltyard.runs.judged_run import JudgedRun
 from tiltyard.runs.manifest import MANIFEST, MANIFEST_HASH, file_hash, hash_line
 from tiltyard.runs.run_verification import Verification

@@ -10,9 +10,13 @@ from tiltyard.core.judging.judged_question import JudgedQuestion
 from tiltyard.core.judging.question import Question, QuestionPurpose
 from tiltyard.core.judging.verdict import QuestionState, VerdictForm
 from tiltyard.files import open_battles, read_battles, write_battles
-from tiltyard.files.battle_copy import copy_battles
-from tiltyard.files.column_parquet import read_columns, write_columns
-from tiltyard.files.row_parquet import read_rows, write_row_table
+from tiltyard.files.battle_tables import copy_battles
+from tiltyard.files.parquet_tables import (
+    read_columns,
+    read_rows,
+    write_columns,
+    write_row_table,
+)
 from tiltyard.runs.judged_run import ATTEMPT_COLUMNS
 from tiltyard.runs.manifest import json_line
 

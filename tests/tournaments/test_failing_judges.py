@@ -8,7 +8,7 @@ import pytest
 
 from support.arranged import arrange, read_lines
 from support.servers.paid_llm import paid_llm
-from tiltyard.files.column_parquet import read_columns
+from tiltyard.files.parquet_tables import read_columns
 
 
 def test_a_provider_that_is_down_is_told_of_and_the_next_run_completes(tmp_path, billed):

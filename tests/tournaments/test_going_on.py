@@ -11,7 +11,7 @@ import pytest
 
 from support.arranged import arrange, read_lines, write_lines
 from support.servers.paid_llm import paid_llm
-from tiltyard.files.column_parquet import read_columns
+from tiltyard.files.parquet_tables import read_columns
 
 
 def unfinish(folder):

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from support.arranged import PRICES, arrange
-from tiltyard.files.column_parquet import read_columns
+from tiltyard.files.parquet_tables import read_columns
 
 WAYS = pytest.mark.parametrize("batch", [False, True], ids=["live", "batch"])
 PROVIDERS = pytest.mark.parametrize("provider", ["openai", "anthropic"])

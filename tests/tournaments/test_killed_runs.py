@@ -15,7 +15,7 @@ import pytest
 
 from support.arranged import Arranged, arrange
 from support.servers.paid_llm import paid_llm
-from tiltyard.files.column_parquet import read_columns
+from tiltyard.files.parquet_tables import read_columns
 
 #: The whole bank is judged.
 ALL = {"modes": {"pilot": {"prompts": "all"}}}

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from support.arranged import PRICES, arrange, killing, read_lines
-from tiltyard.files.column_parquet import read_columns
+from tiltyard.files.parquet_tables import read_columns
 from tiltyard.settings.yaml_file import read_yaml
 
 

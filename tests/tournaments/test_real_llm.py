@@ -10,7 +10,7 @@ import pytest
 from support.arranged import arrange, read_lines
 from support.servers.paid_llm import paid_llm
 from support.servers.tiny_llm import tiny_llm
-from tiltyard.files.column_parquet import read_columns
+from tiltyard.files.parquet_tables import read_columns
 
 SIZES = [
     pytest.param(3, 2, 1, id="small"),

@@ -12,7 +12,7 @@ import pytest
 from support.arranged import arrange
 from support.postgres_servers import postgres
 from support.servers.paid_llm import paid_llm
-from tiltyard.files.column_parquet import read_columns
+from tiltyard.files.parquet_tables import read_columns
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from tiltyard.arena.content.stored_conversations import (
     response_text,
 )
 from tiltyard.errors import NotFound, StoreFault
-from tiltyard.files.answers import Answer
+from tiltyard.files.answer import Answer
 from tiltyard.web.pages.conversation_view import (
     ConversationTurn,
     MessageFiles,
@@ -221,14 +221,6 @@ def test_everything_beside_one_response_for_operators():
     ]
     plain = read_conversation(ResponseContent("text/plain; charset=utf-8", b"Yes."))
     assert build_single_turn(plain, str) is None
-
-
-def test_files_of_older_documents_are_named_without_a_reason():
-    """Documents that were stored before images were kept have parts without an address."""
-    user = {"role": "user", "content": [{"type": "text", "text": "?"}, {"type": "image"}]}
-    row = {"system": None, "messages": [user], "trace": [], "response": "x"}
-    old = read_conversation(ResponseContent(CONVERSATION, json.dumps(row).encode()))
-    assert view(old, old).prompt_files == MessageFiles((), (("missing", 1),))
 
 
 def test_an_image_is_read_by_its_number():

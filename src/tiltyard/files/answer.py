@@ -1,26 +1,87 @@
-"""One answer: a response of one model to one prompt, with what is known about how it was made."""
+"""One answer: a response of one model to one prompt, with its messages and what is known about how it was made."""
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from tiltyard.core.judging.conversation import AnswerContext, Message, split_conversation
-from tiltyard.errors import UnreadableFile
-from tiltyard.files.message_fields import message_rows, read_messages
-
-__all__ = ["KINDS", "SCORES_ONLY", "Answer", "AnswerUsage", "finite_number", "read_flag"]
+from tiltyard.core.judging.conversation import (
+    ROLES,
+    AnswerContext,
+    ContentPart,
+    Message,
+    ToolCall,
+    split_conversation,
+)
+from tiltyard.core.judging.untrusted_text import replace_surrogates
+from tiltyard.errors import BadBattle, UnreadableFile
 
 #: Kinds of responses; all but text are given as a path or a URL.
 KINDS = ("text", "image", "audio", "app")
 #: The kind of an answer whose response is unknown or empty: only its scores count.
 SCORES_ONLY = "scores"
-
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+_TYPED = ("kind", "truncated", "messages", "trace", "usage", "scores", "repeat")
+#: Texts whose names other programs may give to something else.
+_NEW_TEXTS = frozenset({"system", "params_hash"})
+_REQUIRED = ("prompt_id", "prompt", "model", "response")
+#: Spellings of true and false; CSV has only text.
+_FLAGS = {"true": True, "1": True, "false": False, "0": False, "": False}
+#: Names of the fields of a usage, our own first.
+_USAGE_NAMES = {
+    "input_tokens": ("input_tokens", "prompt_tokens", "prompt"),
+    "output_tokens": ("output_tokens", "completion_tokens", "completion"),
+    "cost_usd": ("cost_usd", "cost", "total_cost"),
+    "latency_seconds": ("latency_seconds", "latency"),
+}
+#: Other names of roles.
+_ROLE_NAMES = {
+    **{role: role for role in ROLES},
+    "developer": "system",
+    "human": "user",
+    "gpt": "assistant",
+    "ai": "assistant",
+    "model": "assistant",
+    "bot": "assistant",
+    "function": "tool",
+}
+_TEXT_TYPES = frozenset({"text", "input_text", "output_text", "refusal"})
+#: Parts that are not shown. Calls of tools are read separately.
+_LEFT_OUT_TYPES = frozenset({"reasoning", "thinking", "redacted_thinking", "data", "tool_use"})
+_FILE_TYPES = {
+    "image": "image",
+    "image_url": "image",
+    "input_image": "image",
+    "audio": "audio",
+    "input_audio": "audio",
+    "video": "video",
+    "document": "file",
+    "file": "file",
+}
+FAILED_NOTE = "failed or was cancelled"
+INVALID_NOTE = "was marked as invalid"
+#: Said of a whole log, with its status.
+LOG_STATUS_NOTE = "the log did not end well: its status is"
+NO_RESPONSE_NOTE = "has neither a response nor a score"
+NOT_IN_FILE_NOTE = "is in the data set, but not in the log"
+MORE_RESPONSES_NOTE = "has more responses; only the first is read"
+UNSCORED_NOTE = "has a metric without a value"
+UNREADABLE_SCORE_NOTE = "has a metric that is not one number"
+
+
+def prompt_id(prompt: Any) -> str | None:
+    """Half of the text's SHA-256, so that the same text has the same id in every file."""
+    if prompt is None:
+        return None
+    if not isinstance(prompt, str):
+        raise BadBattle(f"the prompt is {type(prompt).__name__}; expected text")
+    return hashlib.sha256(prompt.encode(errors="surrogatepass")).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,20 +177,7 @@ class Answer:
 
 
 _FIELDS = tuple(one.name for one in dataclasses.fields(Answer) if one.name != "extra")
-_TYPED = ("kind", "truncated", "messages", "trace", "usage", "scores", "repeat")
 _TEXTS = tuple(name for name in _FIELDS if name not in _TYPED)
-#: Texts that older files may have under the same name as something else.
-_NEW_TEXTS = frozenset({"system", "params_hash"})
-_REQUIRED = ("prompt_id", "prompt", "model", "response")
-#: Spellings of true and false; CSV has only text.
-_FLAGS = {"true": True, "1": True, "false": False, "0": False, "": False}
-#: Names of the fields of a usage, our own first.
-_USAGE_NAMES = {
-    "input_tokens": ("input_tokens", "prompt_tokens", "prompt"),
-    "output_tokens": ("output_tokens", "completion_tokens", "completion"),
-    "cost_usd": ("cost_usd", "cost", "total_cost"),
-    "latency_seconds": ("latency_seconds", "latency"),
-}
 
 
 def read_flag(row: Mapping[str, object], name: str, where: str) -> bool:
@@ -177,7 +225,7 @@ def _conversation(row: Mapping[str, object], where: str) -> dict[str, Any]:
 
 
 def _is_unknown(name: str, value: object) -> bool:
-    """Whether a field is kept as it is: its name is unknown, or older files gave the name another meaning."""
+    """Whether a field is kept as it is: its name is unknown, or its value shows that it means something else."""
     if name in ("messages", "trace"):
         return not isinstance(value, list)
     if name == "usage":
@@ -242,3 +290,160 @@ def _text(row: Mapping[str, object], name: str, where: str) -> str | None:
     if name in _NEW_TEXTS:
         return None
     raise UnreadableFile(f"{where}: {name} is {type(value).__name__}; expected text")
+
+
+def read_messages(
+    value: object, where: str, resolve: Callable[[str], str] | None = None
+) -> tuple[Message, ...]:
+    """Read a list of messages; errors name ``where``. ``resolve`` replaces references in texts."""
+    if not isinstance(value, list):
+        raise UnreadableFile(f"{where}: messages is {type(value).__name__}; expected a list of messages")
+    reader = _MessageReader(where, resolve or clean_text)
+    return tuple(reader.message(one, number) for number, one in enumerate(value, start=1))
+
+
+def message_rows(messages: Iterable[Message]) -> list[dict[str, object]]:
+    """The messages as JSON values, as `read_messages` reads them."""
+    return [_message_row(one) for one in messages]
+
+
+def json_text(value: object) -> str:
+    """A value as text: text as it is, anything else as JSON."""
+    if isinstance(value, str):
+        return value
+    # Parquet and Arrow have values that JSON lacks, such as times.
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+
+
+def clean_text(text: str) -> str:
+    """``text`` with lone surrogates, which no file can contain, replaced by U+FFFD."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return replace_surrogates(text)
+    return text
+
+
+class _MessageReader:
+    """Reads messages at one location of a file."""
+
+    def __init__(self, where: str, resolve: Callable[[str], str]) -> None:
+        self._where = where
+        self._resolve = resolve
+
+    def message(self, value: object, number: int) -> Message:
+        if not isinstance(value, Mapping):
+            raise UnreadableFile(
+                f"{self._where}: message {number} is {type(value).__name__}; expected an object"
+            )
+        stated = value.get("role", value.get("from"))
+        role = _ROLE_NAMES.get(stated) if isinstance(stated, str) else None
+        if role is None:
+            raise UnreadableFile(
+                f"{self._where}: the role of message {number} is {str(stated)[:40]!r}; "
+                f"expected one of {', '.join(ROLES)}"
+            )
+        content = value.get("content", value.get("value"))
+        if role == "user" and _is_tool_result(content):
+            role = "tool"
+        calls = value.get("tool_calls")
+        tool = value.get("function", value.get("name")) if role == "tool" else None
+        return Message(
+            role,
+            tuple(self._parts(content)),
+            (*self._calls_of_parts(content), *self._calls(calls)),
+            tool if isinstance(tool, str) else None,
+        )
+
+    def _parts(self, content: object) -> Iterator[ContentPart]:
+        if isinstance(content, Mapping) and "type" not in content:
+            content = content.get("answer", content.get("text"))
+        if content is None:
+            return
+        for part in content if isinstance(content, list) else [content]:
+            if isinstance(part, str):
+                yield ContentPart(self._resolve(part))
+            elif isinstance(part, Mapping):
+                yield from self._part(part)
+            elif part is not None:
+                raise UnreadableFile(
+                    f"{self._where}: the content of a message has {type(part).__name__}; expected text or parts"
+                )
+
+    def _part(self, part: Mapping[str, Any]) -> Iterator[ContentPart]:
+        stated = part.get("type")
+        kind = stated if isinstance(stated, str) else ""
+        text = part.get("text", part.get("refusal"))
+        if kind in _LEFT_OUT_TYPES:
+            return
+        if kind in _FILE_TYPES:
+            yield ContentPart(kind=_FILE_TYPES[kind], url=self._url(part, kind))
+        elif kind == "tool_result":
+            yield from self._parts(part.get("content"))
+        elif isinstance(text, str) and (kind in _TEXT_TYPES or not kind):
+            yield ContentPart(self._resolve(text))
+        else:
+            yield ContentPart(kind=clean_text(kind[:40]) or "unknown")
+
+    def _url(self, part: Mapping[str, Any], kind: str) -> str | None:
+        """The address in any of the shapes of OpenAI, Anthropic and Inspect."""
+        value = part.get(kind, part.get("image_url"))
+        source = part.get("source")
+        if isinstance(source, Mapping):
+            if isinstance(source.get("data"), str):
+                return f"data:{source.get('media_type')};base64,{source['data']}"
+            value = source.get("url")
+        if isinstance(value, Mapping):
+            value = value.get("url")
+        if value is None:
+            value = part.get("url")
+        return self._resolve(value) if isinstance(value, str) else None
+
+    def _calls_of_parts(self, content: object) -> Iterator[ToolCall]:
+        for part in content if isinstance(content, list) else ():
+            if isinstance(part, Mapping) and part.get("type") == "tool_use":
+                yield self._call(part)
+
+    def _calls(self, calls: object) -> Iterator[ToolCall]:
+        if calls is None:
+            return
+        if not isinstance(calls, list) or not all(isinstance(call, Mapping) for call in calls):
+            raise UnreadableFile(f"{self._where}: tool_calls is not a list of objects")
+        for call in calls:
+            yield self._call(call)
+
+    def _call(self, call: Mapping[str, Any]) -> ToolCall:
+        function = call.get("function", call.get("name"))
+        owner = function if isinstance(function, Mapping) else call
+        name = owner.get("name", function)
+        arguments = owner.get("arguments", owner.get("input"))
+        if not isinstance(name, str):
+            raise UnreadableFile(f"{self._where}: a tool call has no name")
+        return ToolCall(name, "" if arguments is None else self._resolve(json_text(arguments)))
+
+
+def _is_tool_result(content: object) -> bool:
+    """Whether the content is results of tools alone, which Anthropic's messages give to the user."""
+    return (
+        isinstance(content, list)
+        and bool(content)
+        and all(isinstance(part, Mapping) and part.get("type") == "tool_result" for part in content)
+    )
+
+
+def _message_row(message: Message) -> dict[str, object]:
+    parts = [_part_row(part) for part in message.parts]
+    plain = len(message.parts) == 1 and message.parts[0] == ContentPart(message.parts[0].text)
+    row: dict[str, object] = {"role": message.role, "content": message.text if plain else parts}
+    if message.tool_calls:
+        row["tool_calls"] = [{"name": call.name, "arguments": call.arguments} for call in message.tool_calls]
+    if message.tool is not None:
+        row["name"] = message.tool
+    return row
+
+
+def _part_row(part: ContentPart) -> dict[str, object]:
+    if part.kind == "text":
+        return {"type": "text", "text": part.text}
+    row: dict[str, object] = {"type": part.kind}
+    return row if part.url is None else row | {"url": part.url}

@@ -10,56 +10,37 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from tiltyard.errors import BadOption, UnknownFormat, UnreadableFile
-from tiltyard.files.answer import KINDS, SCORES_ONLY, Answer, AnswerUsage, read_flag
-from tiltyard.files.answer_formats.answer_notes import UNSCORED_NOTE
-from tiltyard.files.answer_formats.answer_tables import AnswerTable
+from tiltyard.files.answer import UNSCORED_NOTE, Answer
+from tiltyard.files.answer_formats.answer_tables import AnswerTable, read_scores, score_columns
 from tiltyard.files.answer_formats.inspect_logs import (
     INSPECT_HEADERS,
     inspect_archive_answers,
     inspect_document_answers,
 )
 from tiltyard.files.answer_formats.lm_eval import is_lm_eval, lm_eval_answers
-from tiltyard.files.answer_formats.model_answers import is_model_answers, model_answers
+from tiltyard.files.answer_formats.model_answers import is_model_answers, model_answers, read_questions
 from tiltyard.files.answer_formats.promptfoo import (
     is_promptfoo,
     promptfoo_answers,
     promptfoo_document_answers,
 )
-from tiltyard.files.answer_formats.score_columns import read_scores, score_columns
 from tiltyard.files.arrow_records import ArrowRecords, is_saved_dataset
 from tiltyard.files.battle_writer import write_rows
-from tiltyard.files.format_detection import open_input_records
+from tiltyard.files.format_detection import open_input_records, open_records
 from tiltyard.files.input_address import address_of, fetch_address
 from tiltyard.files.input_file import InputFile, open_input, translate_read_errors
-from tiltyard.files.json_scanner import JsonScanner
+from tiltyard.files.json_records import JsonScanner
 from tiltyard.files.records import Records
 from tiltyard.files.xlsx_records import WORKBOOK, XlsxRecords
 from tiltyard.files.zip_members import open_zip
-
-__all__ = [
-    "KINDS",
-    "LOG_FORMATS",
-    "OWN_FORMAT",
-    "SCORES_ONLY",
-    "Answer",
-    "AnswerSource",
-    "AnswerUsage",
-    "answer_columns",
-    "drop_replaced_answers",
-    "open_answers",
-    "read_answers",
-    "read_flag",
-    "write_answers",
-]
 
 OWN_FORMAT = "tiltyard"
 #: Formats whose files contain the prompts of a task and nothing else that could be meant.
 LOG_FORMATS = frozenset({"inspect", "lm-eval", "promptfoo", "model-answers"})
 
-_BLANK = b" \t\r\n"
-_BOM = b"\xef\xbb\xbf"
 #: The columns that make a table our own; a response or messages are needed as well.
 _OWN_NAMES = frozenset({"prompt_id", "model"})
 _OWN_RESPONSES = frozenset({"response", "messages", "scores"})
@@ -72,6 +53,13 @@ _FIRST_LINE_CHARACTERS = 1 << 20
 _PROMPTFOO_NAMES = frozenset({"version", "timestamp", "results", "prompts", "stats", "table"})
 
 _Reader = Callable[[Counter[str]], Iterator[Answer]]
+_DOCUMENTS = {"inspect": inspect_document_answers, "promptfoo": promptfoo_document_answers}
+_RECORDS = (
+    ("lm-eval", is_lm_eval, lm_eval_answers),
+    ("promptfoo", is_promptfoo, promptfoo_answers),
+    ("model-answers", is_model_answers, model_answers),
+)
+Paths = Iterable[str | os.PathLike[str]]
 
 
 @dataclass(frozen=True)
@@ -153,7 +141,7 @@ def drop_replaced_answers(answers: Iterable[Answer]) -> Iterator[Answer]:
 
 def _detected(file: InputFile) -> tuple[str, _Reader]:
     """The name of the format and its reader."""
-    start = _start(file)
+    start = file.first_bytes()
     if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return _detected_archive(file.decompressed())
     if start.startswith(b"{"):
@@ -242,22 +230,6 @@ def _detected_archive(file: InputFile) -> tuple[str, _Reader]:
     )
 
 
-_DOCUMENTS = {"inspect": inspect_document_answers, "promptfoo": promptfoo_document_answers}
-_RECORDS = (
-    ("lm-eval", is_lm_eval, lm_eval_answers),
-    ("promptfoo", is_promptfoo, promptfoo_answers),
-    ("model-answers", is_model_answers, model_answers),
-)
-
-
-def _start(file: InputFile) -> bytes:
-    with translate_read_errors(file.name), file.open() as stream:
-        start = stream.read(4).removeprefix(_BOM)
-        while start and not start.strip(_BLANK):
-            start = stream.read(4096)
-    return start.lstrip(_BLANK)
-
-
 def _reject_document(file: InputFile) -> None:
     """Raise if the file is one JSON object in several lines: no tool that is known writes that."""
     try:
@@ -301,3 +273,63 @@ def _document_format(file: InputFile) -> str | None:
     except UnreadableFile:
         pass
     return None
+
+
+def entrant_answers(bank: str | os.PathLike[str], responses: Paths) -> Iterator[Answer]:
+    """Read ``responses_<entrant>.jsonl`` files and the prompt bank that they answer.
+
+    Records of the bank have ``prompt_id`` and ``text``, those of the responses ``entrant_id``,
+    ``prompt_id`` and ``response_text``; other fields are kept. Truncated responses that
+    were replaced by complete ones are left out.
+    """
+    return drop_replaced_answers(_entrant_answers(bank, responses))
+
+
+def _entrant_answers(bank: str | os.PathLike[str], responses: Paths) -> Iterator[Answer]:
+    prompts = _by_key(bank, "prompt_id")
+    for path in responses:
+        for where, record in open_records(path).records():
+            row = dict(record)
+            prompt = dict(_found(prompts, row.get("prompt_id"), where, bank))
+            known = {
+                "prompt_id": row.pop("prompt_id"),
+                "prompt": prompt.pop("text", None),
+                "model": row.pop("entrant_id", None),
+                "response": row.pop("response_text", None),
+                "category": prompt.pop("subject", None),
+                "gold": prompt.pop("gold_answer", None),
+                "expected_behavior": prompt.pop("expected_behavior", None),
+                "source": prompt.pop("source", None) or None,
+            }
+            prompt.pop("prompt_id")
+            yield Answer.from_dict(prompt | row | known, where)
+
+
+def arena_hard_answers(answers: Paths, questions: str | os.PathLike[str] | None = None) -> Iterator[Answer]:
+    """Read arena-hard's ``model_answer/*.jsonl``; ``question.jsonl`` adds the categories."""
+    asked = None if questions is None else read_questions(Path(questions))
+    for path in answers:
+        yield from model_answers(open_records(path), Counter(), asked)
+
+
+def _by_key(path: str | os.PathLike[str], key: str) -> dict[str, Mapping[str, object]]:
+    """The records of a file by name; duplicate names raise an error."""
+    found: dict[str, Mapping[str, object]] = {}
+    for where, record in open_records(path).records():
+        name = record.get(key)
+        if name is None:
+            raise UnreadableFile(f"{where}: {key} is missing")
+        if str(name) in found:
+            raise UnreadableFile(f"{where}: duplicate prompt {name!r}; rename one")
+        found[str(name)] = record
+    return found
+
+
+def _found(
+    prompts: Mapping[str, Mapping[str, object]], name: Any, where: str, path: str | os.PathLike[str]
+) -> Mapping[str, object]:
+    if str(name) not in prompts:
+        raise UnreadableFile(
+            f"{where}: prompt {name!r} is not in {os.fspath(path)}; give the prompt bank of these responses"
+        )
+    return prompts[str(name)]

@@ -15,8 +15,6 @@ from tiltyard.errors import UnreadableFile
 from tiltyard.files.input_file import translate_read_errors
 from tiltyard.files.records import Record, reject_duplicate_columns
 
-__all__ = ["ArrowRecords", "is_saved_dataset"]
-
 _STATE = "state.json"
 _SPLITS = "dataset_dict.json"
 _STATE_BYTES = 1 << 24

@@ -8,12 +8,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tiltyard.errors import BadBattle
-from tiltyard.files.answers import Answer
-from tiltyard.files.conversations import answers_in
-from tiltyard.files.format import SkippedRecord
+from tiltyard.files.answer import Answer
+from tiltyard.files.format import SkippedRecord, answers_in
 from tiltyard.files.format_detection import detect, find_format, open_records
-
-__all__ = ["battle_answers"]
 
 _PROMPTS = ("prompt", "instruction", "question")
 _CONVERSATIONS = ("conversation_a", "full_conversation", "conversation")

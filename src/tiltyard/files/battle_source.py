@@ -1,19 +1,20 @@
-"""Opens battle files: takes a path, returns battles or batches of columns."""
+"""Opens whatever holds battles (paths, patterns, addresses, frames, rows) and returns battles or batches of columns."""
 
 from __future__ import annotations
 
+import glob
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
 from tiltyard.core.battles.battle import Battle
-from tiltyard.errors import BadBattle, BadOption, UnknownFormat, UnreadableFile
+from tiltyard.errors import BadBattle, BadOption, CannotRate, UnknownFormat, UnreadableFile
 from tiltyard.files.canonical_columns import CANONICAL, OTHER_NAMES, REQUIRED, STYLE, TYPES
 from tiltyard.files.conditions import Condition
 from tiltyard.files.csv_reader import CsvReader, csv_records
@@ -23,32 +24,18 @@ from tiltyard.files.format_detection import (
     detect,
     find_format,
     foreign_formats,
+    native_format,
     open_input_records,
 )
-from tiltyard.files.frame_records import FrameRecords
-from tiltyard.files.header_names import QUESTION_NAMES, RenamedColumns, respelled
 from tiltyard.files.input_address import address_of, fetch_address
 from tiltyard.files.input_file import InputFile, open_input, translate_read_errors
 from tiltyard.files.invalid_rows import InvalidRows
-from tiltyard.files.native import native_format
+from tiltyard.files.memory_records import FrameRecords, ListRecords, column_table, is_frame
 from tiltyard.files.native_columns import ColumnReader
 from tiltyard.files.parquet_records import ParquetRecords
-from tiltyard.files.read_options import ReadOptions
+from tiltyard.files.read_options import QUESTION_NAMES, ReadOptions, RenamedColumns, respelled
 from tiltyard.files.records import Records
 from tiltyard.files.row_reader import RowReader
-
-__all__ = [
-    "BLIND",
-    "COLUMN_ALIASES",
-    "UNRATED",
-    "BattleSource",
-    "explain_invalid",
-    "open_battles",
-    "open_memory",
-    "open_path",
-    "read_battles",
-    "require_column",
-]
 
 #: The columns of an arena's export that say whether the vote was blind, and why it is not rated.
 BLIND, UNRATED = "blind", "unrated"
@@ -67,62 +54,12 @@ _UNRATED = {
     "early": "the vote came too soon after both responses were shown (unrated is early)",
     "waiting": "the voter was new, and the vote did not count yet (unrated is waiting)",
 }
-
-
-class BattleReader(Protocol):
-    """One file, read as one format."""
-
-    @property
-    def records(self) -> Records: ...
-    @property
-    def invalid(self) -> InvalidRows | None:
-        """What collects invalid rows instead of raising."""
-        ...
-
-    @property
-    def rows(self) -> int | None: ...
-    @property
-    def stored(self) -> tuple[str, ...]:
-        """Canonical columns, then unknown ones."""
-        ...
-
-    @property
-    def later(self) -> tuple[str, ...]:
-        """Canonical columns that are not in the first records, but may be in later ones."""
-        ...
-
-    @property
-    def countable(self) -> tuple[str, ...]:
-        """Style columns that are not stored, but can be measured in the answers."""
-        ...
-
-    @property
-    def types(self) -> Mapping[str, pa.DataType]:
-        """The types of unknown columns, if the file fixes them."""
-        ...
-
-    @property
-    def keepable(self) -> tuple[str, ...]:
-        """Headers that the format does not use, but that `choosing` can keep as columns."""
-        ...
-
-    def collecting(self, invalid: InvalidRows, /) -> BattleReader:
-        """The same reader, which collects invalid rows instead of raising."""
-        ...
-
-    def choosing(self, condition: Condition | None, columns: Sequence[str], /) -> BattleReader:
-        """The same reader, for the battles that meet the condition, and with these columns kept."""
-        ...
-
-    def batches(
-        self, columns: Sequence[str], batch_size: int, tally: Counter[str], /
-    ) -> Iterator[pa.RecordBatch]:
-        """Batches of exactly these columns; records that are not battles are counted in ``tally``."""
-        ...
-
-    def battles(self, tally: Counter[str], /) -> Iterator[Battle]:
-        """The battles, each validated."""
-        ...
+#: One file, read as one format.
+BattleReader = RowReader | ColumnReader
+_ACCEPTED = (
+    "a path, an address, or a pattern such as 'votes/*.parquet', a frame of pandas, polars, DuckDB or Arrow, "
+    "a mapping of columns, or a list of rows"
+)
 
 
 @dataclass(frozen=True)
@@ -429,3 +366,47 @@ def _filled(
         for name in columns
     ]
     return pa.RecordBatch.from_arrays(arrays, names=list(columns))
+
+
+#: A path or a pattern, a frame (any object with ``__arrow_c_stream__``), a mapping of columns, or an
+#: iterable of paths, of rows or of battles.
+BattleData = (
+    str | os.PathLike[str] | BattleSource | Mapping[str, Any] | Iterable[Mapping[str, Any] | Battle] | Any
+)
+
+
+def open_data(data: BattleData, options: ReadOptions) -> list[BattleSource]:
+    """Open battles, wherever they are; several paths are several sources."""
+    if isinstance(data, BattleSource):
+        return [data]
+    if isinstance(data, str | os.PathLike):
+        return [open_path(path, options) for path in _matching_paths(data)]
+    if is_frame(data):
+        return [open_memory(FrameRecords.opened(data), options)]
+    name = f"the {type(data).__name__}"
+    if isinstance(data, Mapping):
+        table = column_table(name, data)
+        return [open_memory(FrameRecords.opened(table, name), options)]
+    if hasattr(data, "collect"):
+        raise BadOption(f"{name} is not computed yet; pass what its collect() returns")
+    if isinstance(data, bytes) or not isinstance(data, Iterable):
+        raise BadOption(f"cannot read battles from {type(data).__name__}; give {_ACCEPTED}")
+    rows = tuple(data)
+    if not rows:
+        raise CannotRate(f"no battles: {name} is empty")
+    if rows and all(isinstance(row, str | os.PathLike) for row in rows):
+        return [source for path in rows for source in open_data(path, options)]
+    return [open_memory(ListRecords.opened(rows, name), options)]
+
+
+def _matching_paths(path: str | os.PathLike[str]) -> list[str]:
+    """The files that a pattern matches; a path that exists is not a pattern."""
+    text = os.fspath(path)
+    if address_of(path) is not None:
+        return [text]
+    if text == "-" or not glob.has_magic(text) or os.path.lexists(text):
+        return [text]
+    paths = sorted(glob.glob(text, recursive=True))  # noqa: PTH207 - a pattern may be absolute
+    if not paths:
+        raise UnreadableFile(f"{text}: no file matches; check the pattern")
+    return paths

@@ -1,10 +1,12 @@
-"""Builds tables from opened files: validates whole columns and encodes names and clusters as integers."""
+"""Tables from opened files: whole columns validated, names and clusters as integers; and copies as one native file."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,18 +19,10 @@ from tiltyard.core.battles.battle import MAX_WEIGHT, TIE_PREF_TOLERANCE
 from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys, hash_buffer
 from tiltyard.core.battles.outcome import kind_of, parse_label, parse_outcome
 from tiltyard.errors import BadBattle, BadOption
-from tiltyard.files.battle_source import BattleSource, explain_invalid, require_column
+from tiltyard.files.battle_source import BattleSource, explain_invalid, open_battles, require_column
+from tiltyard.files.battle_writer import battle_batches, write_batches
+from tiltyard.files.canonical_columns import RESPONSES
 from tiltyard.option_names import option_name
-
-__all__ = [
-    "STYLES",
-    "Progress",
-    "count_by_group",
-    "count_groups",
-    "count_table",
-    "models_by_group",
-    "style_columns",
-]
 
 Floats = npt.NDArray[np.float64]
 
@@ -45,6 +39,9 @@ _NOWHERE = "(none)"
 _MAX_GROUPS_COUNT = 300
 #: Joins the names of groups that overlap, as readers of categories write them.
 _SEPARATOR = "+"
+_PLAIN = np.array([kind.plain for kind in Kind], dtype=np.uint8)
+_WITH_FLAG = np.array([kind.with_flag for kind in Kind], dtype=np.uint8)
+_CHUNK_BATTLES = 65_536
 
 
 def count_table(
@@ -272,10 +269,6 @@ def _kinds(winner: pa.Array, label: pa.Array | None, where: _Place) -> npt.NDArr
     return _kind_lookup(outcomes, names, codes, labels, where)[codes, labels]
 
 
-_PLAIN = np.array([kind.plain for kind in Kind], dtype=np.uint8)
-_WITH_FLAG = np.array([kind.with_flag for kind in Kind], dtype=np.uint8)
-
-
 def _flagged(kind: npt.NDArray[np.uint8], both_bad: pa.Array | None) -> npt.NDArray[np.uint8]:
     """The kinds, with the flag set where the column is true."""
     if both_bad is None or not both_bad.true_count:
@@ -416,3 +409,25 @@ def _dictionary_keys(values: pa.Array) -> Keys:
     places = np.frombuffer(offsets, dtype=np.int64)[values.offset : values.offset + len(values) + 1]
     letters = np.frombuffer(data, dtype=np.uint8) if data is not None else np.empty(0, dtype=np.uint8)
     return hash_buffer(letters, places)
+
+
+def copy_battles(path: Path, sources: Sequence[BattleSource], style: Sequence[str] = ()) -> BattleSource:
+    """Write every battle of ``sources`` to ``path`` and open it.
+
+    All fields are copied, and so are the columns of the ``style`` covariates if they are
+    measured in answers that are not fields of the battles.
+    """
+    with explain_invalid(sources):
+        write_batches(path, _copied_batches(sources, style))
+    return open_battles(path)
+
+
+def _copied_batches(sources: Sequence[BattleSource], style: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    stored = sources[0].stored
+    wanted = [column for columns in style_columns(sources, style).values() for column in columns]
+    # If the answers are copied, style can be measured again in the copy.
+    counted = [] if set(RESPONSES) <= set(stored) else [name for name in wanted if name not in stored]
+    by_column = all(source.rows is not None for source in sources) or counted
+    if by_column and all(source.stored == stored for source in sources):
+        return chain.from_iterable(source.batches([*stored, *counted]) for source in sources)
+    return battle_batches(chain.from_iterable(source.battles() for source in sources), _CHUNK_BATTLES)

@@ -1,20 +1,15 @@
-"""The canonical columns of a battle file: their names, their order and their Arrow types."""
+"""The canonical columns of a battle file: their names, their order and Arrow types, and columns of other types as these."""
 
 from __future__ import annotations
 
-import pyarrow as pa
+from collections.abc import Callable
+from datetime import UTC, datetime
 
-__all__ = [
-    "CANONICAL",
-    "EXTRA_JSON",
-    "OTHER_NAMES",
-    "REQUIRED",
-    "RESPONSES",
-    "STYLE",
-    "TEXT",
-    "TIME",
-    "TYPES",
-]
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from tiltyard.errors import BadBattle, UnreadableFile
 
 TIME = pa.timestamp("us", tz="UTC")
 
@@ -50,3 +45,146 @@ STYLE = tuple(f"{trait}_{side}" for trait in ("length", "headers", "lists", "bol
 
 #: The Parquet column for unknown fields that do not fit a column of their own.
 EXTRA_JSON = "extra_json"
+
+_MICROSECONDS_PER_SECOND = 1_000_000
+#: The range of Python's datetime: the years 1 to 9999.
+_EARLIEST_MICROSECONDS = int(datetime(1, 1, 1, tzinfo=UTC).timestamp()) * _MICROSECONDS_PER_SECOND
+_LATEST_MICROSECONDS = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp()) * _MICROSECONDS_PER_SECOND
+
+
+def canonical_array(file: str, name: str, array: pa.Array, first_row: int) -> pa.Array:
+    """A column in its canonical type; text may stay dictionary-encoded, unknown columns are unchanged.
+
+    ``first_row`` is the number of rows before this array, for messages.
+    """
+    if name in TEXT:
+        return _text(file, name, array)
+    if name not in TYPES:
+        return array
+    return _cast(file, name, array, TYPES[name], first_row)
+
+
+def style_array(file: str, name: str, array: pa.Array, first_row: int) -> pa.Array:
+    """An existing column of style counts, as numbers."""
+    return _cast(file, name, array, pa.float64(), first_row)
+
+
+class _WrongType(Exception):
+    """The column's type cannot be converted."""
+
+
+def _cast(file: str, name: str, array: pa.Array, kind: pa.DataType, first_row: int) -> pa.Array:
+    if pt.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    convert = _converter(kind)
+    if pt.is_null(array.type) or array.type == kind != TIME:
+        return array.cast(kind)
+    try:
+        return convert(array, kind)
+    except _WrongType:
+        raise UnreadableFile(f"{file}: column {name} has type {array.type}; expected {kind}") from None
+    except (pa.ArrowException, ValueError, OverflowError):
+        raise _first_bad(file, name, array, kind, first_row) from None
+
+
+def _text(file: str, name: str, array: pa.Array) -> pa.Array:
+    kind = array.type.value_type if pt.is_dictionary(array.type) else array.type
+    if kind == pa.string():
+        return array
+    if array.null_count == len(array):
+        return pa.nulls(len(array), pa.string())
+    if pt.is_dictionary(array.type):
+        return pa.DictionaryArray.from_arrays(array.indices, _text(file, name, array.dictionary))
+    if pt.is_floating(kind) and name not in REQUIRED:
+        array, kind = _whole_numbers(file, name, array), pa.int64()
+    is_text = pt.is_large_string(kind) or pt.is_string_view(kind) or pt.is_null(kind)
+    is_number = pt.is_integer(kind) and name != "winner"
+    if not (is_text or is_number):
+        raise UnreadableFile(f"{file}: column {name} has type {kind}; expected text")
+    return text_array(array)
+
+
+def text_array(array: pa.Array) -> pa.Array:
+    """An array as plain strings."""
+    try:
+        return array.cast(pa.string())
+    except pa.ArrowNotImplementedError:  # pragma: no cover - Arrow 17 cannot cast string views
+        return pa.array(array.to_pylist(), pa.string())
+
+
+def _whole_numbers(file: str, name: str, array: pa.Array) -> pa.Array:
+    """Integers that became floating-point numbers because other values of the column are missing."""
+    try:
+        return array.cast(pa.int64())
+    except pa.ArrowException:
+        raise UnreadableFile(f"{file}: column {name} has type {array.type}; expected text") from None
+
+
+def _converter(kind: pa.DataType) -> Callable[[pa.Array, pa.DataType], pa.Array]:
+    if kind == TIME:
+        return _times
+    return _flags if pt.is_boolean(kind) else _numbers
+
+
+def _flags(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Booleans, also written as text or as 1 and 0."""
+    if pt.is_integer(array.type):
+        array = array.cast(pa.string())
+    if not (pt.is_string(array.type) or pt.is_large_string(array.type)):
+        raise _WrongType
+    return array.cast(kind)
+
+
+def _numbers(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    if not (pt.is_integer(array.type) or pt.is_floating(array.type) or pt.is_decimal(array.type)):
+        raise _WrongType
+    return array.cast(kind)
+
+
+def _times(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    if pt.is_string(array.type) or pt.is_large_string(array.type):
+        moments = pa.array([None if text is None else _moment(text) for text in array.to_pylist()], kind)
+    elif pt.is_integer(array.type):
+        moments = pc.multiply_checked(array.cast(pa.int64()), _MICROSECONDS_PER_SECOND).cast(kind)
+    elif pt.is_floating(array.type):
+        moments = (
+            pc.round(pc.multiply(array.cast(pa.float64()), float(_MICROSECONDS_PER_SECOND)))
+            .cast(pa.int64())
+            .cast(kind)
+        )
+    elif pt.is_timestamp(array.type):
+        moments = array.cast(kind, safe=array.type.unit != "ns")
+    elif pt.is_date(array.type):
+        moments = array.cast(pa.timestamp("us")).cast(kind)
+    else:
+        raise _WrongType
+    ends = pc.min_max(moments.cast(pa.int64())).as_py()
+    if (
+        ends["min"] is not None
+        and not _EARLIEST_MICROSECONDS <= ends["min"] <= ends["max"] <= _LATEST_MICROSECONDS
+    ):
+        raise ValueError("out of range")
+    return moments
+
+
+def _moment(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def _first_bad(file: str, name: str, array: pa.Array, kind: pa.DataType, first_row: int) -> BadBattle:
+    convert = _converter(kind)
+    for number in range(len(array)):
+        try:
+            convert(array.slice(number, 1), kind)
+        except (pa.ArrowException, ValueError, OverflowError):
+            where = f"{file}, row {first_row + number + 1}"
+            return BadBattle(f"{name} is {_shown(array[number])}; expected {kind}", where=where)
+    raise AssertionError(f"every value of {name} fits alone")
+
+
+def _shown(value: pa.Scalar) -> str:
+    try:
+        return str(value)
+    except (ValueError, OverflowError):
+        return "out of range"

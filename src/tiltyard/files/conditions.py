@@ -24,8 +24,6 @@ from tiltyard.errors import BadBattle, BadOption
 from tiltyard.files.canonical_columns import REQUIRED
 from tiltyard.option_names import option_name
 
-__all__ = ["Condition", "parse_condition", "wanted_columns"]
-
 #: The outcomes of a test, so that "and" is the minimum and "or" the maximum.
 _FALSE_CODE, _UNKNOWN_CODE, _TRUE_CODE = 0, 1, 2
 _MAX_TEXT_CHARACTERS = 10_000

@@ -1,31 +1,99 @@
-"""Native CSV files, read by column; from the first row that needs a closer look they are read row by row."""
+"""Delimited text with a header, comma, tab or semicolon: as records, and battles in it by column.
+
+Columns are read by Arrow, whose reader repairs quotes that stand in the wrong place: they are checked on the way. From
+the first row that needs a closer look, rows are read one by one.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from typing import Any, BinaryIO, ClassVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from tiltyard.errors import BadOption, InputError
-from tiltyard.files.canonical_columns import REQUIRED, STYLE, TYPES
-from tiltyard.files.column_types import canonical_array
+from tiltyard.errors import BadOption, InputError, UnreadableFile
+from tiltyard.files.canonical_columns import REQUIRED, STYLE, TYPES, canonical_array
 from tiltyard.files.conditions import wanted_columns
-from tiltyard.files.csv_quotes import CheckedQuotes
-from tiltyard.files.csv_records import CsvRecords
-from tiltyard.files.outcome_words import outcome_array, winners_by_name
-from tiltyard.files.records import Records
+from tiltyard.files.input_file import InputFile, translate_read_errors
+from tiltyard.files.read_limits import LINE_BYTES, bounded_lines
+from tiltyard.files.read_options import outcome_array, winners_by_name
+from tiltyard.files.records import Record, Records, reject_duplicate_columns
 from tiltyard.files.row_reader import RowReader
-
-__all__ = ["CsvReader", "csv_records"]
 
 _BLOCK_BYTES = 1 << 22
 #: Columns of numbers; text in them that Arrow does not take for a number is left to the reader of rows.
 _NUMBERS = frozenset({"pref", "weight", *STYLE})
+_DELIMITERS = ",\t;"
+_QUOTE = ord('"')
+_LINE_ENDS = (ord("\n"), ord("\r"))
+
+
+@dataclass(frozen=True)
+class CsvRecords:
+    """A header and its rows; an empty field is an absent value."""
+
+    file: InputFile
+    columns: tuple[str, ...]
+    delimiter: str
+    kind: ClassVar[str] = "csv"
+    rows: ClassVar[int | None] = None
+
+    @classmethod
+    def opened(cls, file: InputFile) -> CsvRecords:
+        with translate_read_errors(f"{file.name}, line 1"):
+            with file.open_text() as stream:
+                line = stream.readline(1 << 20)
+            delimiter = max(_DELIMITERS, key=line.count)
+            columns: list[str] = next(_rows([line], delimiter), [])
+        reject_duplicate_columns(f"{file.name}, line 1", columns)
+        return cls(file, tuple(columns), delimiter)
+
+    @property
+    def name(self) -> str:
+        return self.file.name
+
+    def records(self, _columns: Collection[str] | None = None, /) -> Iterator[Record]:
+        for where, fields in self.lines():
+            yield where, self.record(where, fields)
+
+    def lines(self) -> Iterator[tuple[str, list[str]]]:
+        """Every non-empty line below the header, unprocessed, with its location."""
+        with translate_read_errors(self.name), self.file.open_text() as stream:
+            reader = _rows(bounded_lines(self.name, stream), self.delimiter)
+            next(reader, None)
+            while True:
+                where = f"{self.name}, line {reader.line_num + 1}"
+                try:
+                    fields = next(reader, None)
+                except csv.Error as error:
+                    raise UnreadableFile(f"{where}: broken CSV ({error})") from None
+                if fields is None:
+                    return
+                if fields:
+                    yield where, fields
+
+    def record(self, where: str, fields: list[str]) -> dict[str, object]:
+        """The fields of a line by their headers; raises if there are more or fewer."""
+        if len(fields) != len(self.columns):
+            raise UnreadableFile(
+                f"{where}: {len(fields)} fields where the header has {len(self.columns)}; "
+                "quote a field that contains the delimiter"
+            )
+        return {name: text for name, text in zip(self.columns, fields, strict=True) if text != ""}
+
+
+def _rows(lines: Any, delimiter: str) -> Any:
+    # Models' answers can exceed the csv module's default limit of 128 kB.
+    csv.field_size_limit(max(csv.field_size_limit(), LINE_BYTES))
+    return csv.reader(lines, delimiter=delimiter, strict=True)
 
 
 def csv_records(records: Records) -> CsvRecords | None:
@@ -107,3 +175,47 @@ class CsvReader(RowReader):
             ) as opened,
         ):
             yield from opened
+
+
+class CheckedQuotes(io.RawIOBase):
+    """A stream of CSV that raises `ValueError` before it returns bytes with a misplaced quote.
+
+    A quoted field begins after a delimiter or a line's end, and ends before one; quotes inside it are doubled.
+    """
+
+    def __init__(self, stream: BinaryIO, delimiter: str) -> None:
+        super().__init__()
+        self._stream = stream
+        self._borders = np.array([ord(delimiter), *_LINE_ENDS], dtype=np.uint8)
+        self._quotes = 0
+        self._last = _LINE_ENDS[0]
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1, /) -> bytes:
+        data = self._stream.read(size)
+        if data:
+            self._check(np.frombuffer(data, dtype=np.uint8))
+        elif self._quotes % 2:
+            raise ValueError("a quoted field does not end")
+        return data
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+    def _check(self, data: np.ndarray[tuple[int], np.dtype[np.uint8]]) -> None:
+        after_closing = self._last == _QUOTE and self._quotes % 2 == 0 and self._quotes > 0
+        if after_closing and data[0] != _QUOTE and data[0] not in self._borders:
+            raise ValueError("text after a quoted field")
+        places = np.flatnonzero(data == _QUOTE)
+        opening = (np.arange(len(places)) + self._quotes) % 2 == 0
+        before = np.concatenate([[self._last], data[:-1]])[places[opening]]
+        closings = places[~opening]
+        after = data[np.minimum(closings + 1, len(data) - 1)][closings + 1 < len(data)]
+        allowed = np.append(self._borders, _QUOTE)
+        if not (np.isin(before, allowed).all() and np.isin(after, allowed).all()):
+            raise ValueError("a quote in the wrong place")
+        self._quotes += len(places)
+        self._last = int(data[-1])

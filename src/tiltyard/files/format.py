@@ -1,14 +1,77 @@
-"""The definition of a format: how its files are recognised, and how its records become battles."""
+"""The definition of a format: how its files are recognised, and how its records become battles.
+
+Times and conversations are here too, as several formats have them.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-__all__ = ["UNREADABLE", "BattleFormat", "Converted", "Settled", "SkippedRecord"]
+from tiltyard.errors import BadBattle
 
+Answers = Callable[[Mapping[str, object]], tuple[str, str]]
 #: The reason for skipping a record that lacks one of two verdicts.
 UNREADABLE = "a verdict of the judge could not be read"
+#: Smaller numbers in text are years or dates (2026, 20260301), not seconds: this is in 1973.
+_MIN_TIMESTAMP_SECONDS = 100_000_000
+#: Larger numbers of seconds since 1970 are implausible: the number is in milliseconds.
+_MAX_TIMESTAMP_SECONDS = 100_000_000_000
+
+
+def answers_in(key_a: str, key_b: str) -> Answers:
+    """Return a reader of the two answers under these keys of a record."""
+
+    def answers(record: Mapping[str, object]) -> tuple[str, str]:
+        return _answer(record, key_a), _answer(record, key_b)
+
+    return answers
+
+
+def assistant_text(conversation: object) -> str | None:
+    """The assistant's text: plain text, turns with roles, or a list of replies, also as JSON text.
+
+    Several replies are joined by newlines. ``None`` if the value is not a conversation.
+    """
+    if isinstance(conversation, str):
+        return _from_json(conversation)
+    if not isinstance(conversation, list):
+        return None
+    turns = [turn for turn in conversation if not isinstance(turn, dict) or turn.get("role") == "assistant"]
+    texts = [_content_text(turn.get("content") if isinstance(turn, dict) else turn) for turn in turns]
+    known = [text for text in texts if text is not None]
+    return "\n".join(known) if len(known) == len(texts) else None
+
+
+def _answer(record: Mapping[str, object], key: str) -> str:
+    text = assistant_text(record.get(key))
+    if text is None:
+        raise BadBattle(f"{key} contains no readable answer; style is measured in text")
+    return text
+
+
+def _from_json(text: str) -> str | None:
+    """A conversation as JSON in a CSV field; any other text is the answer itself."""
+    if text.lstrip().startswith("["):
+        try:
+            return assistant_text(json.loads(text))
+        except (ValueError, RecursionError):
+            return text
+    return text
+
+
+def _content_text(content: object) -> str | None:
+    """The text of one turn: text, nothing, or blocks, of which only those with text count."""
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        blocks = (block.get("text") if isinstance(block, dict) else block for block in content)
+        return "\n".join(text for text in blocks if isinstance(text, str))
+    return None
 
 
 @dataclass(frozen=True)
@@ -54,3 +117,24 @@ class BattleFormat:
     def reads(self) -> frozenset[str]:
         """The headers it uses; empty means all of them."""
         return frozenset((*self.gives.values(), *self.also_reads))
+
+
+def parse_time_text(text: str) -> float | str:
+    """Seconds since 1970 if the text is such a number; any other text unchanged."""
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    return number if abs(number) >= _MIN_TIMESTAMP_SECONDS else text
+
+
+def parse_arena_time(moment: Any) -> Any:
+    """The time of a vote: some exports use milliseconds, and numbers in CSV are text."""
+    if isinstance(moment, str):
+        moment = parse_time_text(moment)
+    if isinstance(moment, int | float) and abs(moment) >= _MAX_TIMESTAMP_SECONDS:
+        try:
+            return moment / 1000
+        except OverflowError:
+            return moment
+    return moment

@@ -1,66 +1,126 @@
-"""Detects a file's container by its first bytes, and its format by its columns."""
+"""What a file is: its container by its first bytes, its format by its columns; our own formats, and plain tables."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from itertools import islice
+from typing import Any, ClassVar
 
-from tiltyard.errors import BadOption, UnknownFormat, UnreadableFile
-from tiltyard.files.alpaca_eval import ALPACA_EVAL
-from tiltyard.files.arena_hard import ARENA_HARD
-from tiltyard.files.autoarena import AUTOARENA
-from tiltyard.files.canonical_columns import REQUIRED
-from tiltyard.files.comparia import COMPARIA_TURNS, COMPARIA_VOTES
-from tiltyard.files.csv_records import CsvRecords
-from tiltyard.files.fastchat import FASTCHAT
-from tiltyard.files.format import BattleFormat
-from tiltyard.files.input_file import InputFile, open_input, translate_read_errors
+from tiltyard.errors import BadBattle, BadOption, UnknownFormat, UnreadableFile
+from tiltyard.files.arena_votes import ARENA_FORMATS
+from tiltyard.files.canonical_columns import CANONICAL, REQUIRED, RESPONSES, STYLE
+from tiltyard.files.csv_reader import CsvRecords
+from tiltyard.files.format import BattleFormat, Converted, parse_arena_time, parse_time_text
+from tiltyard.files.input_file import InputFile, open_input
 from tiltyard.files.json_records import JsonLinesRecords, JsonListRecords
-from tiltyard.files.judgearena import JUDGEARENA
-from tiltyard.files.lmarena import LMARENA_55K, LMARENA_100K, LMARENA_140K
-from tiltyard.files.mt_bench import MT_BENCH
-from tiltyard.files.native import OWN, is_native, native_format
-from tiltyard.files.other_tables import explain_table
+from tiltyard.files.judgments import JUDGMENT_FORMATS
 from tiltyard.files.parquet_records import ParquetRecords
 from tiltyard.files.records import Record, Records
-from tiltyard.files.winner_loser import WINNER_LOSER
 from tiltyard.option_names import option_name
 
-__all__ = [
-    "FORMATS",
-    "column_option",
-    "detect",
-    "find_format",
-    "foreign_formats",
-    "matching_formats",
-    "open_input_records",
-    "open_records",
-]
+_NUMBERS = frozenset({"pref", "weight", "position", *STYLE})
+#: What else a table of winners and losers may say of a battle; ``label``, ``pref`` and ``both_bad`` have no meaning in it.
+_WINNER_LOSER_OTHERS = tuple(
+    name for name in CANONICAL if name not in {*REQUIRED, "label", "pref", "both_bad", "weight", "position"}
+)
+_SHOWN_COLUMNS = 30
+_LOOKED_AT_ROWS = 20
+_NAMED_COLUMNS = 3
+#: What a column with the name of a model is called, where there is one row for each model or response.
+_MODEL_HEADERS = frozenset({"model", "model_name", "model_id", "generator", "system", "name"})
+_WANTED = "expected one row for each battle, with model_a, model_b and winner"
 
-#: The formats of other tools. No file is recognised by two of them.
-FOREIGN: tuple[BattleFormat, ...] = (
-    LMARENA_55K,
-    LMARENA_100K,
-    LMARENA_140K,
-    FASTCHAT,
-    COMPARIA_VOTES,
-    COMPARIA_TURNS,
-    JUDGEARENA,
-    ARENA_HARD,
-    MT_BENCH,
-    ALPACA_EVAL,
-    AUTOARENA,
-    WINNER_LOSER,
+
+def is_native(columns: Collection[str]) -> bool:
+    """Whether these are the columns of a native battle file."""
+    return {"model_a", "model_b"} <= set(columns) and ("winner" in columns or "outcome" in columns)
+
+
+def _as_it_is(record: Mapping[str, object]) -> Mapping[str, object]:
+    return record
+
+
+def _with_numbers(record: Mapping[str, object]) -> Mapping[str, object]:
+    """CSV has only text: parse the numeric fields; other text is kept and rejected later."""
+    return {key: _read(key, text) for key, text in record.items()}
+
+
+def _read(key: str, text: Any) -> object:
+    if key == "time":
+        return parse_time_text(text)
+    return _number(text) if key in _NUMBERS else text
+
+
+def _number(text: str) -> int | float | str:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _native_answers(record: Mapping[str, object]) -> tuple[str, str]:
+    texts = [record.get(name) for name in RESPONSES]
+    for name, text in zip(RESPONSES, texts, strict=True):
+        if not isinstance(text, str):
+            raise BadBattle(f"{name} is {text!r}; style is measured in text")
+    return str(texts[0]), str(texts[1])
+
+
+def _own(kind: str) -> BattleFormat:
+    return BattleFormat(
+        name=f"tiltyard-{kind}",
+        kinds=frozenset({kind}),
+        recognises=is_native,
+        convert=_with_numbers if kind == "csv" else _as_it_is,
+        answers=_native_answers,
+        answers_in=RESPONSES,
+    )
+
+
+OWN = tuple(_own(kind) for kind in ("jsonl", "json", "csv", "parquet"))
+
+#: Battles in memory; no file has this format.
+_FRAME = _own("frame")
+
+
+def native_format(kind: str) -> BattleFormat:
+    """The native format in the given container."""
+    return next(one for one in (*OWN, _FRAME) if kind in one.kinds)
+
+
+def _is_winner_loser(columns: Collection[str]) -> bool:
+    names = set(columns)
+    return {"winner", "loser"} <= names and names.isdisjoint({"model_a", "model_b"})
+
+
+def _convert_winner_loser(record: Mapping[str, object]) -> Converted:
+    row = {name: record[name] for name in _WINNER_LOSER_OTHERS if name in record}
+    if "time" in row:
+        row["time"] = parse_arena_time(row["time"])
+    return {**row, "model_a": record.get("winner"), "model_b": record.get("loser"), "winner": "model_a"}
+
+
+WINNER_LOSER = BattleFormat(
+    name="winner-loser",
+    kinds=frozenset({"csv", "json", "jsonl", "parquet"}),
+    recognises=_is_winner_loser,
+    convert=_convert_winner_loser,
+    gives={
+        "model_a": "winner",
+        "model_b": "loser",
+        "winner": "winner",
+        **{name: name for name in _WINNER_LOSER_OTHERS},
+    },
 )
 
+#: The formats of other tools. No file is recognised by two of them.
+FOREIGN: tuple[BattleFormat, ...] = (*ARENA_FORMATS, *JUDGMENT_FORMATS, WINNER_LOSER)
 #: Every format that can be given by name.
 FORMATS: tuple[BattleFormat, ...] = (*OWN, *FOREIGN)
-
-_BLANK = b" \t\r\n"
-_BOM = b"\xef\xbb\xbf"
-_SHOWN_COLUMNS = 30
 
 
 def open_records(path: str | os.PathLike[str]) -> Records:
@@ -70,11 +130,7 @@ def open_records(path: str | os.PathLike[str]) -> Records:
 
 def open_input_records(file: InputFile) -> Records:
     """The records of an open file, by its first bytes."""
-    with translate_read_errors(file.name), file.open() as stream:
-        start = stream.read(4).removeprefix(_BOM)
-        while start and not start.strip(_BLANK):
-            start = stream.read(4096)
-    start = start.lstrip(_BLANK)
+    start = file.first_bytes()
     if start.startswith(b"PAR1"):
         return ParquetRecords.opened(file.decompressed())
     if start.startswith(b"PK"):
@@ -157,3 +213,41 @@ def find_format(name: str, records: Records) -> BattleFormat:
 def _fits(records: Records, format: BattleFormat) -> bool:
     """Whether the format may be in this container; a frame may have been loaded from any."""
     return records.kind in format.kinds or records.kind == "frame"
+
+
+def explain_table(records: Records, naming: str) -> str:
+    """What to do with a table in no known format; ``naming`` is how to name its columns."""
+    rows = [row for _, row in islice(records.records(), _LOOKED_AT_ROWS)]
+    for header in records.columns:
+        if header.strip().lower() in _MODEL_HEADERS:
+            return (
+                f"{naming}; if each row is about one model alone (column {header}), it does not say which other "
+                f"it was compared with: {_WANTED}"
+            )
+    numbers = [name for name in records.columns[1:] if _holds_numbers(name, rows)]
+    if len(numbers) > 1 and len(numbers) >= len(records.columns) - 2:
+        return (
+            f"it seems to have one column of numbers for each model ({_first_names(numbers)}); {_WANTED}; "
+            "'Rate your own file' in the documentation turns scores into battles"
+        )
+    return naming
+
+
+def _first_names(names: Sequence[str]) -> str:
+    return ", ".join(names[:_NAMED_COLUMNS]) + (", …" if len(names) > _NAMED_COLUMNS else "")
+
+
+def _holds_numbers(name: str, rows: Sequence[Mapping[str, object]]) -> bool:
+    """Whether the column has numbers and nothing else."""
+    found = [value for row in rows if (value := row.get(name)) not in (None, "")]
+    return bool(found) and all(map(_is_number, found))
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return False
+    try:
+        float(value)
+    except ValueError:
+        return False
+    return True

@@ -7,9 +7,7 @@ import re
 
 from tiltyard.errors import BadOption
 from tiltyard.fetch_listener import fetch_listener
-from tiltyard.files.fetched_files import FetchedFiles, check_no_page
-
-__all__ = ["address_of", "fetch_address", "shown_path"]
+from tiltyard.files.input_file import FetchedFiles, check_no_page
 
 _ADDRESS = re.compile(r"(hf|https?)://", re.IGNORECASE)
 #: What a path object makes of an address: it joins slashes.

@@ -1,4 +1,4 @@
-"""Opens paths as bytes: files, standard input, decompression, and the errors of reading."""
+"""Files as bytes: paths, standard input and what was fetched, decompression, and the errors of reading."""
 
 from __future__ import annotations
 
@@ -23,11 +23,14 @@ from tiltyard.errors import UnreadableFile
 from tiltyard.files.read_limits import bounded_lines, check_expansion
 from tiltyard.settings.regular_files import SpecialFile, check_no_device
 
-__all__ = ["InputFile", "open_input", "spool_input", "translate_read_errors"]
-
 STDIN = "standard input"
 
-_MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+#: The byte-order mark of UTF-8, which some programs write first.
+BOM = b"\xef\xbb\xbf"
+#: What compressed files begin with.
+COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+_LISTED_COUNT = 5
+_BLANK = b" \t\r\n"
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +73,14 @@ class InputFile:
                 except UnicodeDecodeError:
                     return number
         raise AssertionError("every line is UTF-8 text")
+
+    def first_bytes(self) -> bytes:
+        """The first bytes that are not blank, as many as tell what the file is; none if all are."""
+        with translate_read_errors(self.name), self.open() as stream:
+            start = stream.read(4).removeprefix(BOM)
+            while start and not start.strip(_BLANK):
+                start = stream.read(4096)
+        return start.lstrip(_BLANK)
 
     def decompressed(self) -> InputFile:
         """The same bytes in an uncompressed file, for readers that must seek."""
@@ -152,7 +163,7 @@ def translate_read_errors(where: str) -> Iterator[None]:
 def _compression(place: Path) -> str | None:
     with place.open("rb") as stream:
         start = stream.read(4)
-    return next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), None)
+    return next((kind for magic, kind in COMPRESSED.items() if start.startswith(magic)), None)
 
 
 def spool_input(name: str, stream: BinaryIO) -> InputFile:
@@ -173,3 +184,37 @@ def spool_input(name: str, stream: BinaryIO) -> InputFile:
 def _first_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
     return lines[0][:300] if lines else type(error).__name__
+
+
+@dataclass(frozen=True)
+class FetchedFiles:
+    """The files of an address. The name of each is its own address: ``place``, and what follows it.
+
+    ``path`` is the address that was given, as it may be shown.
+    """
+
+    path: str
+    place: str
+    files: tuple[InputFile, ...]
+
+    @property
+    def note(self) -> str:
+        """Which bytes were fetched: the place (of a dataset, with its commit), files and size."""
+        size = sum(file.path.stat().st_size for file in self.files)
+        parts = [file.name.removeprefix(self.place).lstrip("/") for file in self.files]
+        names = [part for part in parts if part]
+        if not names:
+            return f"{self.place}: {size:,} bytes"
+        shown = ", ".join(names[:_LISTED_COUNT])
+        rest = f" and {len(names) - _LISTED_COUNT} more" if len(names) > _LISTED_COUNT else ""
+        count = f"{len(names)} file{'s' if len(names) > 1 else ''}"
+        return f"{self.place}: {count}, {size:,} bytes: {shown}{rest}"
+
+
+def check_no_page(file: InputFile) -> None:
+    """Raise if the file is a web page or XML: no format of battles or answers begins with ``<``."""
+    if file.first_bytes().startswith(b"<"):
+        raise UnreadableFile(
+            f"{file.name}: is a web page, not a file of data; use the address of the file itself "
+            "(GitHub: the button Raw; Hugging Face: hf://datasets/OWNER/NAME)"
+        )

@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tiltyard.errors import BadBattle
-from tiltyard.files.outcome_words import outcome_word
+from tiltyard.files.read_options import outcome_word
 from tiltyard.option_names import option_name
-
-__all__ = ["InvalidRows"]
 
 #: Distinct problems that are kept apart; the rest is counted as one.
 _MAX_PROBLEMS = 1000

@@ -1,26 +1,35 @@
-"""JSON Lines, and JSON lists of objects."""
+"""JSON: values within limits, documents scanned with one value in memory at a time, and records."""
 
 from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
-from typing import Any, ClassVar
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NoReturn, TextIO
 
 from tiltyard.errors import UnreadableFile
-from tiltyard.files.input_file import InputFile, translate_read_errors
-from tiltyard.files.json_scanner import JsonScanner
-from tiltyard.files.json_values import parse_json_text
-from tiltyard.files.read_limits import bounded_lines
+from tiltyard.files.input_file import BOM, InputFile, translate_read_errors
+from tiltyard.files.read_limits import (
+    JSON_DEPTH_LIMIT,
+    JSON_PART_LIMIT,
+    JSON_VALUE_BYTES,
+    bounded_lines,
+    format_bytes,
+)
 from tiltyard.files.records import Record
-
-__all__ = ["JsonLinesRecords", "JsonListRecords", "load_json", "parse_json"]
 
 #: The columns of a JSON file are those of this many records at its start.
 SAMPLE_ROWS = 100
 
-_BOM = b"\xef\xbb\xbf"
+_CHUNK_CHARACTERS = 1 << 16
+#: An error that near to the end of what was read may be the end of a chunk, in the middle of a word.
+_WORD_CHARACTERS = 16
+_BLANK = re.compile(r"[ \t\r\n]*")
+#: A shorter text cannot be nested more deeply than the limit: each level takes two characters.
+_SHALLOW_CHARACTERS = 2 * JSON_DEPTH_LIMIT
 
 
 @dataclass(frozen=True)
@@ -41,13 +50,16 @@ class JsonLinesRecords:
         return self.file.name
 
     def records(self, columns: Collection[str] | None = None, /) -> Iterator[Record]:
+        for where, line in self.lines():
+            yield where, parse_object(where, line, columns)
+
+    def lines(self) -> Iterator[tuple[str, bytes]]:
+        """Every line that is not empty, unprocessed, with its location."""
         with translate_read_errors(self.name), self.file.open() as stream:
             for number, raw in enumerate(bounded_lines(self.name, stream), start=1):
-                line = raw.removeprefix(_BOM) if number == 1 else raw
+                line = raw.removeprefix(BOM) if number == 1 else raw
                 if line and not line.isspace():
-                    where = f"{self.name}, line {number}"
-                    text, value = _parsed(where, line)
-                    yield where, _object(where, text, value, columns)
+                    yield f"{self.name}, line {number}", line
 
 
 @dataclass(frozen=True)
@@ -77,6 +89,11 @@ class JsonListRecords:
                 yield where, _object(where, text, value, columns)
             if scanner.peek():
                 raise UnreadableFile(f"{self.name}: more text after the list of {scanner.number} records")
+
+
+def parse_object(where: str, line: bytes, columns: Collection[str] | None = None) -> dict[str, object]:
+    """Parse one JSON object, of which only ``columns`` (``None``: all) will be used."""
+    return _object(where, *_parsed(where, line), columns)
 
 
 def parse_json(where: str, line: bytes) -> Any:
@@ -121,3 +138,171 @@ def _check_characters(where: str, text: str, value: Any) -> None:
             json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError:
             raise UnreadableFile(f"{where}: contains a lone surrogate, which is not a character") from None
+
+
+@dataclass
+class JsonScanner:
+    """A position in the text of a JSON document.
+
+    `elements` and `members` yield before each element of a list and each value of an object; the
+    caller then reads it by `value`, or by `elements` or `members` again.
+    """
+
+    name: str
+    stream: TextIO
+    text: str = ""
+    at: int = 0
+    #: How many elements of the last list have been found.
+    number: int = field(default=0, init=False)
+
+    def peek(self) -> str:
+        """The next non-blank character; empty at the end of the file."""
+        while True:
+            found = _BLANK.match(self.text, self.at)
+            self.at = found.end() if found else self.at
+            if self.at < len(self.text):
+                return self.text[self.at]
+            self.text, self.at = self.stream.read(_CHUNK_CHARACTERS), 0
+            if not self.text:
+                return ""
+
+    def take(self, character: str) -> None:
+        found = self.peek()
+        if found != character:
+            seen = repr(found) if found else "the end of the file"
+            raise UnreadableFile(
+                f"{self.name}, after record {self.number}: expected {character!r}, found {seen}"
+            )
+        self.at += 1
+
+    def elements(self) -> Iterator[str]:
+        """The location of each element of the list that is next."""
+        self.take("[")
+        self.number = 0
+        if self.peek() != "]":
+            while True:
+                self.number += 1
+                yield f"{self.name}, record {self.number}"
+                if self.peek() != ",":
+                    break
+                self.take(",")
+        self.take("]")
+
+    def members(self) -> Iterator[str]:
+        """The name of each member of the object that is next."""
+        self.take("{")
+        if self.peek() != "}":
+            while True:
+                _, name = self.value(self.name)
+                if not isinstance(name, str):
+                    raise UnreadableFile(f"{self.name}: not JSON (a name is not text)")
+                self.take(":")
+                yield name
+                if self.peek() != ",":
+                    break
+                self.take(",")
+        self.take("}")
+
+    def value(self, where: str) -> tuple[str, Any]:
+        """The text and the value that are next; errors name ``where``."""
+        self.peek()
+        while True:
+            try:
+                value, end = DECODER.raw_decode(self.text, self.at)
+            except json.JSONDecodeError as error:
+                if self._is_broken(error) or not self._lengthen(where):
+                    raise UnreadableFile(f"{where}: not JSON ({error.msg})") from None
+                continue
+            except RecursionError:
+                raise UnreadableFile(f"{where}: nested too deeply to be read") from None
+            except ValueError as error:
+                raise UnreadableFile(f"{where}: cannot be read ({error})") from None
+            # A number may have been cut in two.
+            if end == len(self.text) and self._lengthen(where):
+                continue
+            text, self.at = self.text[self.at : end], end
+            check_depth(where, value)
+            return text, value
+
+    def _is_broken(self, error: json.JSONDecodeError) -> bool:
+        """Whether more text cannot mend it."""
+        return not error.msg.startswith("Unterminated") and error.pos < len(self.text) - _WORD_CHARACTERS
+
+    def _lengthen(self, where: str) -> bool:
+        """Read as much again as there is of the value; false at the end of the file."""
+        rest = self.text[self.at :]
+        more = self.stream.read(max(_CHUNK_CHARACTERS, len(rest)))
+        self.text, self.at = rest + more, 0
+        if len(self.text) > JSON_VALUE_BYTES:
+            raise UnreadableFile(f"{where}: longer than {format_bytes(JSON_VALUE_BYTES)}; split it")
+        check_parts(where, self.text.count("[") + self.text.count("{"))
+        return bool(more)
+
+
+class DuplicateKey(ValueError):
+    """A JSON object has a key twice."""
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        (key, _), *_rest = Counter(key for key, _ in pairs).most_common()
+        raise DuplicateKey(f"the key {key[:80]!r} occurs twice in an object; remove one")
+    return found
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a number of JSON; write null")
+
+
+#: Readers disagree about which of two equal keys counts: both raise `DuplicateKey`. Other tools write NaN.
+DECODER = json.JSONDecoder(object_pairs_hook=_distinct)
+FINITE_DECODER = json.JSONDecoder(object_pairs_hook=_distinct, parse_constant=_no_constant)
+
+
+def parse_json_text(where: str, text: str, decoder: json.JSONDecoder = DECODER) -> Any:
+    """Parse one JSON value; raises `UnreadableFile` if it is not JSON, or beyond the limits."""
+    if len(text) > _SHALLOW_CHARACTERS:
+        check_parts(where, text.count("[") + text.count("{"))
+    if len(text) > JSON_VALUE_BYTES:
+        raise UnreadableFile(f"{where}: longer than {format_bytes(JSON_VALUE_BYTES)}; split it")
+    try:
+        value = decoder.decode(text)
+    except json.JSONDecodeError as error:
+        raise UnreadableFile(f"{where}: not JSON ({error.msg}, column {error.colno})") from None
+    except RecursionError:
+        raise _too_deep(where) from None
+    except DuplicateKey as error:
+        raise UnreadableFile(f"{where}: {error}") from None
+    except ValueError as error:
+        raise UnreadableFile(f"{where}: cannot be read ({_brief(error)})") from None
+    if len(text) > _SHALLOW_CHARACTERS:
+        check_depth(where, value)
+    return value
+
+
+def check_parts(where: str, count: int) -> None:
+    """Raise if a value may have too many lists and objects: each takes many times its text."""
+    if count > JSON_PART_LIMIT:
+        raise UnreadableFile(
+            f"{where}: more than {JSON_PART_LIMIT:,} lists and objects in one value; split it"
+        )
+
+
+def check_depth(where: str, value: Any) -> None:
+    """Raise if a value is nested too deeply for those who walk it."""
+    layer, depth = [value], 0
+    while layer := [one for one in layer if isinstance(one, dict | list)]:
+        depth += 1
+        if depth > JSON_DEPTH_LIMIT:
+            raise _too_deep(where)
+        layer = [inner for one in layer for inner in (one.values() if isinstance(one, Mapping) else one)]
+
+
+def _brief(error: ValueError) -> str:
+    """Python names its own setting where a number has too many digits."""
+    return str(error).partition("; use sys.")[0][:300]
+
+
+def _too_deep(where: str) -> UnreadableFile:
+    return UnreadableFile(f"{where}: nested too deeply to be read; the limit is {JSON_DEPTH_LIMIT} levels")

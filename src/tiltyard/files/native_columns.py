@@ -19,25 +19,25 @@ from tiltyard.files.canonical_columns import (
     RESPONSES,
     STYLE,
     TEXT,
+    canonical_array,
+    style_array,
+    text_array,
 )
-from tiltyard.files.column_types import canonical_array, style_array, text_array
 from tiltyard.files.conditions import Condition, wanted_columns
 from tiltyard.files.input_file import translate_read_errors
 from tiltyard.files.invalid_rows import InvalidRows
 from tiltyard.files.json_records import parse_json
-from tiltyard.files.outcome_words import is_outcome, outcome_array, winners_by_name
+from tiltyard.files.read_options import is_outcome, outcome_array, winners_by_name
 from tiltyard.files.records import ColumnRecords
 from tiltyard.files.row_reader import parse_battle
 from tiltyard.files.style_text import style_row
-
-__all__ = ["ColumnReader"]
 
 _BATCH_ROWS = 4096
 
 
 @dataclass(frozen=True)
 class ColumnReader:
-    """Columns of battles. ``mapped`` maps canonical names to headers, where they differ."""
+    """Columns of battles, with the same methods as `RowReader`. ``mapped`` maps canonical names to headers."""
 
     records: ColumnRecords
     mapped: Mapping[str, str] = field(default_factory=dict)

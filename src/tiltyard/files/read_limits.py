@@ -10,24 +10,9 @@ from typing import IO, AnyStr
 
 from tiltyard.errors import UnreadableFile
 
-__all__ = [
-    "ARCHIVE_READ_BYTES",
-    "DELIVERED_FLOOR_BYTES",
-    "EXPANSION_FLOOR_BYTES",
-    "EXPANSION_RATIO",
-    "JSON_DEPTH_LIMIT",
-    "JSON_PART_LIMIT",
-    "JSON_VALUE_BYTES",
-    "LINE_BYTES",
-    "bounded_lines",
-    "check_expansion",
-    "format_bytes",
-    "is_bomb",
-]
-
 #: A line of JSON Lines or CSV, a field of CSV, and a cell.
 LINE_BYTES = 1 << 26
-#: A value in a JSON document, and a member of a zip archive.
+#: A value in a JSON document.
 JSON_VALUE_BYTES = 1 << 28
 #: Levels of a JSON value, and its lists and objects.
 JSON_DEPTH_LIMIT = 200
@@ -37,8 +22,20 @@ EXPANSION_RATIO = 100
 EXPANSION_FLOOR_BYTES = 1 << 26
 #: The same of values that Parquet repeats by number: they are delivered once for each row.
 DELIVERED_FLOOR_BYTES = 1 << 30
-#: What is read of a zip or tar archive in one piece: its directory, a header.
+#: A zip archive: a member, all of them, how many there are, and what is read of it (or of a tar archive) in one piece.
+MEMBER_BYTES = JSON_VALUE_BYTES
+ARCHIVE_BYTES = 1 << 36
+MEMBER_LIMIT = 1_000_000
 ARCHIVE_READ_BYTES = 1 << 26
+#: A Parquet file: its footer, and a page as it is stored and as it is unpacked.
+FOOTER_BYTES = 1 << 26
+PAGE_BYTES = 1 << 29
+#: Rows that it may have whatever its size, and for each of its bytes: equal values take next to no space.
+ROW_FLOOR_LIMIT = 1 << 20
+ROWS_PER_BYTE_LIMIT = 8
+#: A workbook: cells of a sheet from the first to the last row and column, texts; levels of its XML, which has under ten.
+SHEET_CELLS = 5_000_000
+XML_DEPTH_LIMIT = 64
 
 
 def is_bomb(size: int, packed: int, floor: int = EXPANSION_FLOOR_BYTES) -> bool:

@@ -1,20 +1,37 @@
-"""How the battles of a source are read."""
+"""How the battles of a source are read: headers and words of the file's own, winners that are given by name."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tiltyard.errors import BadOption
-from tiltyard.files.canonical_columns import CANONICAL
-from tiltyard.files.outcome_words import checked_outcomes
+import pyarrow as pa
+import pyarrow.types as pt
+
+from tiltyard.core.battles.outcome import parse_outcome
+from tiltyard.errors import BadBattle, BadOption
+from tiltyard.files.canonical_columns import CANONICAL, OTHER_NAMES, RESPONSES, STYLE, text_array
+from tiltyard.files.memory_records import FrameRecords
+from tiltyard.files.parquet_records import ParquetRecords
+from tiltyard.files.records import ColumnRecords, Record, Records
 from tiltyard.option_names import option_name, require_flag
 
-__all__ = ["ReadOptions"]
-
-
 _MAPPINGS = {"columns": "{'model_a': 'left'}", "outcomes": "{'left': 'a', 'right': 'b'}"}
+#: Follows a winner that is a name and an outcome at once, so that it is neither.
+_AMBIGUOUS = " (the name of "
+_WORDS = (*CANONICAL, *OTHER_NAMES, *RESPONSES, *STYLE, "blind", "loser", "unrated")
+#: Spellings beyond case, spaces and punctuation.
+_ALIASES = {
+    "modela": "model_a",
+    "modelb": "model_b",
+    "model_1": "model_a",
+    "model_2": "model_b",
+    "model1": "model_a",
+    "model2": "model_b",
+}
+#: Names of the column of questions in files of battles that have none with its own name.
+QUESTION_NAMES = {"prompt_id": "question_id"}
 
 
 @dataclass(frozen=True)
@@ -50,3 +67,154 @@ class ReadOptions:
                 )
         object.__setattr__(self, "mapped", mapped)
         object.__setattr__(self, "meanings", checked_outcomes(self.outcomes))
+
+
+def outcome_word(value: object) -> str:
+    """A value of the winner column as it is written in the option: ``left``, ``1``, ``0.5``, ``true``."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return f"{value:g}"
+    return str(value).strip().partition(_AMBIGUOUS)[0]
+
+
+def checked_outcomes(outcomes: Mapping[Any, str] | None) -> dict[str, str]:
+    """What each word means, as an outcome in canonical spelling."""
+    meanings: dict[str, str] = {}
+    for value, meaning in (outcomes or {}).items():
+        try:
+            meanings[outcome_word(value)] = parse_outcome(meaning).value
+        except BadBattle:
+            raise BadOption(
+                f"outcomes: {outcome_word(value)} is said to mean {meaning!r}; expected a, b, tie or both_bad"
+            ) from None
+    return meanings
+
+
+def named_winner(winner: object, model_a: object, model_b: object) -> str | None:
+    """The winner as an outcome, if it is the name of one of the two models and of that one only.
+
+    A name that is also the outcome of the other side (a model called ``B`` as model A) stays no outcome at all.
+    """
+    if not isinstance(winner, str) or model_a == model_b or winner not in (model_a, model_b):
+        return None
+    side = "model_a" if winner == model_a else "model_b"
+    return f"{winner}{_AMBIGUOUS}{side})" if is_outcome(winner) and parse_outcome(winner) != side else side
+
+
+def outcome_array(array: pa.Array, meanings: Mapping[str, str]) -> pa.Array:
+    """The winner column as text, with the words that have a meaning replaced by it."""
+    coded = array if pt.is_dictionary(array.type) else array.dictionary_encode()
+    if not meanings and _is_text(coded.type.value_type):
+        return array
+    words = [None if value is None else outcome_word(value) for value in coded.dictionary.to_pylist()]
+    texts = [None if word is None else meanings.get(word, word) for word in words]
+    return pa.array(texts, pa.string()).take(coded.indices)
+
+
+def winners_by_name(winner: pa.Array, model_a: pa.Array, model_b: pa.Array) -> pa.Array:
+    """The winner column with outcomes in the place of models' names."""
+    coded = winner if pt.is_dictionary(winner.type) else winner.dictionary_encode()
+    words = {word for word in coded.dictionary.to_pylist() if word is not None}
+    names = {name for side in (model_a, model_b) for name in text_array(side.unique()).to_pylist()}
+    if words.isdisjoint(names):
+        return winner
+    texts = text_array(coded).to_pylist()
+    sides = zip(texts, text_array(model_a).to_pylist(), text_array(model_b).to_pylist(), strict=True)
+    return pa.array([named_winner(text, a, b) or text for text, a, b in sides], pa.string())
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pt.is_string(kind) or pt.is_large_string(kind) or pt.is_string_view(kind) or pt.is_null(kind))
+
+
+def is_outcome(text: str) -> bool:
+    """Whether a text is an outcome in a known spelling."""
+    try:
+        parse_outcome(text)
+    except BadBattle:
+        return False
+    return True
+
+
+def respelled(records: Records, mapped: Mapping[str, str]) -> Records:
+    """The records with their headers in canonical spelling, where exactly one header can be meant.
+
+    Headers that the caller has mapped, and fields that the caller has mapped to a header, are left alone.
+    """
+    meant: dict[str, list[str]] = {}
+    for header in records.columns:
+        if header not in mapped.values():
+            meant.setdefault(_word(header), []).append(header)
+    # Files without pairs are no battles, and messages name their columns as they are.
+    if "model_b" in meant or "model_b" in mapped:
+        for other, name in QUESTION_NAMES.items():
+            if other in meant and name not in meant:
+                meant[name] = meant.pop(other)
+    names = {
+        headers[0]: word
+        for word, headers in meant.items()
+        if word in _WORDS and word not in records.columns and word not in mapped and len(headers) == 1
+    }
+    if not names:
+        return records
+    if isinstance(records, ParquetRecords | FrameRecords):
+        return RenamedColumns(records, names)
+    return RenamedRecords(records, names)
+
+
+def _word(header: str) -> str:
+    letters = "".join(letter if letter.isalnum() else " " for letter in header.lower())
+    word = "_".join(letters.split())
+    return _ALIASES.get(word, word)
+
+
+@dataclass(frozen=True)
+class RenamedRecords:
+    """Records under other names. ``names`` maps headers to the names they get."""
+
+    origin: Records
+    names: Mapping[str, str]
+
+    @property
+    def kind(self) -> str:
+        return self.origin.kind
+
+    @property
+    def name(self) -> str:
+        return self.origin.name
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(self.names.get(header, header) for header in self.origin.columns)
+
+    @property
+    def rows(self) -> int | None:
+        return self.origin.rows
+
+    def records(self, columns: Collection[str] | None = None, /) -> Iterator[Record]:
+        wanted = None if columns is None else set(self._headers(list(columns)))
+        for where, record in self.origin.records(wanted):
+            yield where, {self.names.get(header, header): value for header, value in record.items()}
+
+    def _headers(self, columns: Sequence[str]) -> list[str]:
+        headers = {name: header for header, name in self.names.items()}
+        return [headers.get(name, name) for name in columns]
+
+
+@dataclass(frozen=True)
+class RenamedColumns(RenamedRecords):
+    """Columns under other names."""
+
+    origin: ColumnRecords
+
+    @property
+    def column_types(self) -> Mapping[str, pa.DataType]:
+        return {self.names.get(header, header): kind for header, kind in self.origin.column_types.items()}
+
+    def batches(
+        self, columns: Sequence[str], batch_size: int, codes: Collection[str] = (), /
+    ) -> Iterator[pa.RecordBatch]:
+        coded = self._headers(list(codes))
+        for batch in self.origin.batches(self._headers(columns), batch_size, coded):
+            yield pa.RecordBatch.from_arrays(batch.columns, names=list(columns))

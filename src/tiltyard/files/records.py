@@ -10,15 +10,6 @@ import pyarrow as pa
 from tiltyard.errors import UnreadableFile
 from tiltyard.files.input_file import translate_read_errors
 
-__all__ = [
-    "RECORD_BATCH_ROWS",
-    "ColumnRecords",
-    "Record",
-    "Records",
-    "numbered_rows",
-    "reject_duplicate_columns",
-]
-
 #: Rows converted to Python objects at a time: conversations are large.
 RECORD_BATCH_ROWS = 1024
 

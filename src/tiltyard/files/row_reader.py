@@ -17,12 +17,10 @@ from tiltyard.files.canonical_columns import CANONICAL, OTHER_NAMES, STYLE, TYPE
 from tiltyard.files.conditions import Condition
 from tiltyard.files.format import BattleFormat, Settled, SkippedRecord
 from tiltyard.files.invalid_rows import InvalidRows
-from tiltyard.files.outcome_words import named_winner, outcome_word
+from tiltyard.files.read_options import named_winner, outcome_word
 from tiltyard.files.records import Records
 from tiltyard.files.style_text import style_row
 from tiltyard.option_names import option_name
-
-__all__ = ["RowReader", "parse_battle"]
 
 #: Appended if a preference contradicts the winner: JudgeArena's early files look like native ones.
 _OTHER_WAY_ROUND = "; if pref is the probability that B is better, read the file with "
@@ -43,14 +41,17 @@ class RowReader:
     kept: tuple[str, ...] = ()
 
     def collecting(self, invalid: InvalidRows, /) -> RowReader:
+        """The same reader, which collects invalid rows instead of raising."""
         return replace(self, invalid=invalid)
 
     def choosing(self, condition: Condition | None, columns: Sequence[str], /) -> RowReader:
+        """The same reader, for the battles that meet the condition, and with these columns kept."""
         kept = tuple(name for name in columns if name in self.keepable)
         return replace(self, condition=condition, kept=kept)
 
     @property
     def keepable(self) -> tuple[str, ...]:
+        """Headers that the format does not use, but that `choosing` can keep as columns."""
         if not self.format.reads:
             return ()
         given = {*CANONICAL, *OTHER_NAMES, *self.stored}
@@ -62,6 +63,7 @@ class RowReader:
 
     @property
     def stored(self) -> tuple[str, ...]:
+        """Canonical columns, then unknown ones."""
         if self.format.reads:
             given = (name for name, header in self.format.gives.items() if header in self._names)
             return (*given, *self.kept)
@@ -71,12 +73,14 @@ class RowReader:
 
     @property
     def later(self) -> tuple[str, ...]:
+        """Canonical columns that are not in the first records, but may be in later ones."""
         if self.format.reads or self.records.kind == "csv":
             return ()
         return tuple(name for name in CANONICAL if name not in self.stored)
 
     @property
     def countable(self) -> tuple[str, ...]:
+        """Style columns that are not stored, but can be measured in the answers."""
         if self._style is None:
             return ()
         return tuple(name for name in STYLE if name not in self._names)
@@ -94,15 +98,18 @@ class RowReader:
 
     @property
     def types(self) -> Mapping[str, pa.DataType]:
+        """The types of unknown columns, if the file fixes them."""
         return {}
 
     def battles(self, tally: Counter[str], /) -> Iterator[Battle]:
+        """The battles, each validated; records that are not battles are counted in ``tally``."""
         for _, battle in self._located(tally, style=False):
             yield battle
 
     def batches(
         self, columns: Sequence[str], batch_size: int, tally: Counter[str], /
     ) -> Iterator[pa.RecordBatch]:
+        """The same as batches of exactly these columns."""
         located = self._located(tally, style=self._measures(columns))
         return self._row_batches(located, columns, batch_size)
 

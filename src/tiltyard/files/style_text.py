@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from tiltyard.files.canonical_columns import STYLE
 
-__all__ = ["TextStyle", "measure_style", "style_row"]
-
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _HEADER = re.compile(r"^ {0,3}#{1,6}[ \t]+\S", re.MULTILINE)
 _LIST = re.compile(r"^[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+\S", re.MULTILINE)

@@ -18,13 +18,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 from tiltyard.errors import InputError, UnreadableFile
-from tiltyard.files.answer_file_rows import BadRow
-from tiltyard.files.answers import Answer
+from tiltyard.files.answer import Answer
 from tiltyard.files.json_records import load_json
 from tiltyard.files.read_limits import bounded_lines, format_bytes
-from tiltyard.files.upload_reader import UPLOAD_NAME, UploadReader
-
-__all__ = ["ADDRESS_SPACE_BYTES", "rows_from_process"]
+from tiltyard.files.upload_reader import UPLOAD_NAME, BadRow, UploadReader
 
 #: What a process may take: address space (libraries reserve half a gigabyte), CPU time, time, one file, open files.
 ADDRESS_SPACE_BYTES = 2 << 30

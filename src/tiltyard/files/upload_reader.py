@@ -1,34 +1,44 @@
-"""Reads an uploaded file of any format that tournaments read, or a zip archive of answers with images and audio."""
+"""Reads an uploaded file of any format that tournaments read, or a zip archive of answers with images and audio.
+
+Rows are read one by one, so that every bad row is reported, not only the first.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
+from typing import TypeVar
 
 from tiltyard.errors import InputError, UnreadableFile
-from tiltyard.files.answer_file_rows import BadRow, answer_rows, bad_row
-from tiltyard.files.answers import (
-    LOG_FORMATS,
-    OWN_FORMAT,
-    Answer,
-    AnswerSource,
-    answer_columns,
-    open_answers,
-)
-from tiltyard.files.input_file import InputFile
+from tiltyard.files.answer import Answer
+from tiltyard.files.answers import LOG_FORMATS, OWN_FORMAT, AnswerSource, answer_columns, open_answers
+from tiltyard.files.csv_reader import CsvRecords
+from tiltyard.files.input_file import BOM, COMPRESSED, InputFile, translate_read_errors
+from tiltyard.files.json_records import JsonLinesRecords, JsonListRecords, parse_object
+from tiltyard.files.parquet_records import ParquetRecords
 from tiltyard.files.zip_members import ZipMembers, open_zip
-
-__all__ = ["UPLOAD_NAME", "UploadReader", "has_native_format"]
 
 #: What messages call the file.
 UPLOAD_NAME = "the file"
 
+#: Parquet rows decoded at a time: a few bytes of a file can expand to a gigabyte.
+_BATCH_ROWS = 32
+#: Fields that the first word of a message (or the second, after "the") may name.
+_FIELDS = frozenset({"prompt_id", "prompt", "model", "response", "kind", "category", "language"}) | {
+    "gold",
+    "expected_behavior",
+    "source",
+    "family",
+    "maker",
+    "truncated",
+}
+#: Columns that are read of a Parquet file.
+_READ_COLUMNS = _FIELDS | {"messages", "trace", "system", "scores", "repeat", "finish_reason", "stop_reason"}
 _ZIP = b"PK\x03\x04"
-_PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
 #: Formats that libraries in native code read: archives, workbooks and logs in them, Parquet.
 _NATIVE = (b"PK", b"PAR1")
-_BLANK = b"\xef\xbb\xbf \t\r\n"
+_BLANK = BOM + b" \t\r\n"
 #: Files of an archive that can be its answers.
 _ANSWER_SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
 #: What some programs add to archives.
@@ -37,6 +47,121 @@ _ARCHIVED_FILE_LIMIT = 20_000
 _MAX_PATH_CHARACTERS = 400
 #: Unknown fields that an import looks at.
 _KEPT_FIELDS = ("finish_reason", "stop_reason")
+
+Line = TypeVar("Line")
+
+
+@dataclass(frozen=True, slots=True)
+class BadRow:
+    """A row that cannot be used. ``field`` is ``None`` if the row as a whole is bad."""
+
+    where: str
+    field: str | None
+    problem: str
+    #: Whether reading stopped at this row.
+    last: bool = False
+
+
+def answer_rows(path: Path, *, most: int) -> Iterator[tuple[str, Answer] | BadRow]:
+    """Every row of an uncompressed file (JSON Lines, a JSON list, CSV or Parquet), good or bad, with its location.
+
+    The first bytes determine the file type. Compressed files are rejected, because their size is
+    unknown until they are unpacked. Reading stops when the rows exceed ``most`` bytes of text.
+    """
+    file, size = InputFile(UPLOAD_NAME, path, None), 0
+    try:
+        for where, record in _records(file, most):
+            size += _size(record)
+            if size > most:
+                raise _unfolding(most)
+            yield _answer_row(where, record)
+    except InputError as error:
+        yield bad_row(UPLOAD_NAME, error, last=True)
+
+
+def bad_row(where: str, error: InputError, *, last: bool = False) -> BadRow:
+    """The location, field and problem of a bad row, taken from an error."""
+    place, problem = _plain(where), str(error)
+    found, colon, rest = problem.partition(": ")
+    if colon and (found == UPLOAD_NAME or found.startswith(f"{UPLOAD_NAME}, ")):
+        place, problem = _plain(found), rest
+    return BadRow(place, problem_field(problem), problem, last)
+
+
+def _records(file: InputFile, most: int) -> Iterator[tuple[str, dict[str, object] | InputError]]:
+    start = file.first_bytes()
+    if start.startswith(tuple(COMPRESSED)):
+        raise UnreadableFile(f"{UPLOAD_NAME}: the file is compressed; unpack it first")
+    if start.startswith(b"PAR1"):
+        return _parquet_rows(file, most)
+    if start.startswith(b"["):
+        return JsonListRecords.opened(file).records()
+    if not start:
+        raise UnreadableFile(f"{UPLOAD_NAME}: the file is empty; expected answers")
+    if start.startswith(b"{"):
+        return _caught(JsonLinesRecords(file).lines(), parse_object)
+    table = CsvRecords.opened(file)
+    return _caught(table.lines(), table.record)
+
+
+def _parquet_rows(file: InputFile, most: int) -> Iterator[tuple[str, dict[str, object]]]:
+    """Row by row. Repeated values stay dictionary codes until their row is read."""
+    opened, number = ParquetRecords.opened(file), 0
+    if opened.unpacked() > most:
+        raise _unfolding(most)
+    columns = [name for name in opened.columns if name in _READ_COLUMNS]
+    for batch in opened.batches(columns, _BATCH_ROWS, columns):
+        for k in range(batch.num_rows):
+            number += 1
+            where = f"{UPLOAD_NAME}, row {number}"
+            with translate_read_errors(where):
+                (row,) = batch.slice(k, 1).to_pylist()
+            yield where, {name: value for name, value in row.items() if value is not None}
+
+
+def _caught(
+    lines: Iterable[tuple[str, Line]], parse: Callable[[str, Line], dict[str, object]]
+) -> Iterator[tuple[str, dict[str, object] | InputError]]:
+    """Parse each line; what is wrong with one is an error in its place."""
+    for where, line in lines:
+        try:
+            yield where, parse(where, line)
+        except InputError as error:
+            yield where, error
+
+
+def _answer_row(where: str, record: dict[str, object] | InputError) -> tuple[str, Answer] | BadRow:
+    if isinstance(record, InputError):
+        return bad_row(where, record)
+    try:
+        return _plain(where), Answer.from_dict(record, where)
+    except InputError as error:
+        return bad_row(where, error)
+
+
+def _size(record: dict[str, object] | InputError) -> int:
+    """The size in bytes of a row's texts."""
+    if isinstance(record, InputError):
+        return 0
+    return sum(len(text.encode(errors="surrogatepass")) for text in record.values() if isinstance(text, str))
+
+
+def _unfolding(most: int) -> UnreadableFile:
+    return UnreadableFile(
+        f"{UPLOAD_NAME}: it expands to more than {most} bytes; split it, or import it with tiltyard serve"
+    )
+
+
+def _plain(where: str) -> str:
+    return where.removeprefix(f"{UPLOAD_NAME}, ")
+
+
+def problem_field(problem: str) -> str | None:
+    """The field that a message is about: messages about a row begin with it."""
+    word = problem.removeprefix("the ").partition(" ")[0]
+    if word in _FIELDS:
+        return word
+    return "response" if problem.startswith("these bytes") else None
 
 
 def has_native_format(data: bytes) -> bool:
@@ -75,7 +200,7 @@ class UploadReader:
             start = file.read(4)
         if start == _ZIP and self._is_answers_archive():
             return self._archive_rows()
-        source = None if start.startswith(_PACKED) else self._foreign_source()
+        source = None if start.startswith(tuple(COMPRESSED)) else self._foreign_source()
         return answer_rows(self.path, most=self.most) if source is None else self._foreign_rows(source)
 
     def _foreign_source(self) -> AnswerSource | None:

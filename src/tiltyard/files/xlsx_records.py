@@ -18,15 +18,12 @@ from xml.parsers import expat
 
 from tiltyard.errors import UnreadableFile
 from tiltyard.files.input_file import InputFile
+from tiltyard.files.read_limits import SHEET_CELLS, XML_DEPTH_LIMIT
 from tiltyard.files.records import Record, reject_duplicate_columns
 from tiltyard.files.zip_members import open_zip
 
 #: The member that makes an archive a workbook.
 WORKBOOK = "xl/workbook.xml"
-#: The cells of a sheet from the first to the last row and column, and the texts of a workbook.
-SHEET_CELLS = 5_000_000
-#: Levels of XML; a workbook has fewer than ten.
-_XML_DEPTH_LIMIT = 64
 #: A cell's place, of Excel's 16,384 columns and 1,048,576 rows, or a number of as many digits.
 _PLACE = re.compile(r"([A-Za-z]{0,3})([0-9]{1,7})")
 #: Whole numbers from here on are not exact in a workbook.
@@ -132,8 +129,8 @@ class _XmlCheck:
 
     def _start(self, name: str, attributes: Mapping[str, str]) -> None:
         self._depth += 1
-        if self._depth > _XML_DEPTH_LIMIT:
-            raise UnreadableFile(f"{self._where}: nested too deeply; the limit is {_XML_DEPTH_LIMIT} levels")
+        if self._depth > XML_DEPTH_LIMIT:
+            raise UnreadableFile(f"{self._where}: nested too deeply; the limit is {XML_DEPTH_LIMIT} levels")
         local = name.rpartition(":")[2]
         if local == "row" and "r" in attributes:
             self._row = self._place(attributes["r"])[0]

@@ -14,15 +14,15 @@ import pyarrow as pa
 
 from tiltyard.errors import UnreadableFile
 from tiltyard.files.input_file import InputFile, translate_read_errors
-from tiltyard.files.read_limits import ARCHIVE_READ_BYTES, JSON_VALUE_BYTES, check_expansion, format_bytes
+from tiltyard.files.read_limits import (
+    ARCHIVE_BYTES,
+    ARCHIVE_READ_BYTES,
+    MEMBER_BYTES,
+    MEMBER_LIMIT,
+    check_expansion,
+    format_bytes,
+)
 
-__all__ = ["ZipMembers", "open_zip"]
-
-#: The largest member that is unpacked, and the most that is unpacked of one archive.
-MEMBER_BYTES = JSON_VALUE_BYTES
-ARCHIVE_BYTES = 1 << 36
-#: The most members that an archive may list.
-MEMBER_LIMIT = 1_000_000
 _CHUNK_BYTES = 1 << 20
 #: Zip's number of zstd, which Python's module reads from 3.14 on.
 _ZSTD_CODE = 93

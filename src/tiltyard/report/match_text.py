@@ -17,7 +17,7 @@ from tiltyard.core.judging.question import QuestionPurpose
 from tiltyard.core.judging.reconciliation import MatchResult
 from tiltyard.core.judging.verdict import VerdictStep
 from tiltyard.core.judging.verdict_groups import VerdictGroup
-from tiltyard.files.answers import Answer
+from tiltyard.files.answer import Answer
 from tiltyard.report.escapes import escape_controls
 
 #: Longer messages are cut, and of more messages only the last are shown; steps are folded as for judges.

@@ -7,7 +7,7 @@ nothing from those packages.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NotRequired, TypedDict
+from typing import TypedDict
 
 from tiltyard.core.judging.diagnostics.judge_diagnostics import JudgeDocument
 from tiltyard.core.judging.diagnostics.rater_agreement import AgreementDocument
@@ -139,8 +139,8 @@ class EstimateLineDocument(TypedDict):
     prefix_tokens: int
     output_tokens: int
     max_tokens: int
-    #: Replies from which the output was estimated; 0 if it is an assumption. Earlier estimates lack it.
-    measured: NotRequired[int]
+    #: Replies from which the output was estimated; 0 if it is an assumption.
+    measured: int
     usd: dict[str, CostRangeDocument]
 
 

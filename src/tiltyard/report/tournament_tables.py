@@ -153,9 +153,9 @@ def _output(estimate: EstimateDocument) -> str:
         f"{escape_controls(line['judge'])}, {escape_controls(line['dimension'])}: "
         f"{line['output_tokens'] // line['calls']:,} tokens, the mean of {line['measured']:,}"
         for line in estimate["lines"]
-        if line["calls"] and line.get("measured")
+        if line["calls"] and line["measured"]
     ]
-    assumed = any(line["calls"] and not line.get("measured") for line in estimate["lines"])
+    assumed = any(line["calls"] and not line["measured"] for line in estimate["lines"])
     parts = [f"Measured output of a reply: {'; '.join(measured)}."] if measured else []
     if assumed:
         rest = "The other output" if measured else "Output"

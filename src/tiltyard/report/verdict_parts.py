@@ -26,7 +26,7 @@ from tiltyard.core.judging.judged_question import JudgedQuestion
 from tiltyard.core.judging.question import QuestionPurpose, QuestionTexts
 from tiltyard.core.judging.reconciliation import MatchResult
 from tiltyard.core.judging.verdict_groups import VerdictGroup, group_verdicts
-from tiltyard.files.answers import Answer
+from tiltyard.files.answer import Answer
 from tiltyard.report.board_charts import charts_available
 from tiltyard.report.html_parts import page_asset, script_json, section_html, text_html
 from tiltyard.report.match_text import context_of

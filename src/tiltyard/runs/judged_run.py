@@ -13,7 +13,7 @@ from tiltyard.core.judging.question import Rubric
 from tiltyard.core.judging.reconciliation import build_match_battles
 from tiltyard.errors import BadOption
 from tiltyard.files import BattleSource
-from tiltyard.files.answers import Answer
+from tiltyard.files.answer import Answer
 
 #: The group of pooled dimensions, and the dimension of human battles without one.
 OVERALL = "overall"

@@ -25,7 +25,10 @@ from tiltyard.core.board.win_rates import (
 )
 from tiltyard.errors import BrokenArtifact, InputError, UnreadableFile
 from tiltyard.files.battle_source import BattleSource
-from tiltyard.files.json_values import FINITE_DECODER, parse_json_text
+from tiltyard.files.json_records import (
+    FINITE_DECODER,
+    parse_json_text,
+)
 from tiltyard.files.read_limits import bounded_lines
 from tiltyard.runs.battle_rating import RateSettings, method_of
 from tiltyard.settings.regular_files import open_regular, read_regular
@@ -135,16 +138,16 @@ class RunManifest(ManifestDocument):
     method: str
     parameters: dict[str, object]
     by: str | list[str] | None
-    overlapping: bool = False
+    overlapping: bool
     style: list[str]
-    where: str | None = None
+    where: str | None
     n_bootstraps: int
     arena: str | None
     model: str | None
-    baseline: ManifestBaseline | None = None
+    baseline: ManifestBaseline | None
     evaluated: list[str]
-    #: What identifies the run: see `run_identity`; ``None`` in folders of 0.1.
-    identity: str | None = None
+    #: What identifies the run: see `run_identity`.
+    identity: str
     files: dict[str, str]
 
     @classmethod

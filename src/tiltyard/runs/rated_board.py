@@ -12,8 +12,7 @@ from tiltyard.core.board.win_rates import BaselineWinRates
 from tiltyard.core.ratings import BradleyTerry, Finding, Ratings
 from tiltyard.core.ratings.comparison import Comparison, compare_models
 from tiltyard.errors import BadOption, CannotRate, MissingExtra
-from tiltyard.files.battle_source import BattleSource
-from tiltyard.files.data_source import BattleData, open_data
+from tiltyard.files.battle_source import BattleData, BattleSource, open_data
 from tiltyard.files.read_options import ReadOptions
 from tiltyard.report.board_charts import ratings_chart
 from tiltyard.report.board_formats import boards_columns, boards_csv, boards_latex, boards_markdown

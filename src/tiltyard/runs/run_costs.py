@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, cast
 from tiltyard.core.judging.judged_question import JudgedQuestion
 from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.errors import UnreadableFile
-from tiltyard.files.row_parquet import read_rows
+from tiltyard.files.parquet_tables import read_rows
 from tiltyard.report.run_documents import ActualCosts, CostsDocument, PromptCacheUse
 from tiltyard.runs.judged_run import ATTEMPT_COLUMNS, AttemptRow
 from tiltyard.runs.tournament_manifest import TournamentManifest

@@ -117,10 +117,9 @@ def _hashes(folder: Path, manifest: RunManifest) -> Iterator[RunCheck]:
     expected = [BATTLES, RATINGS, WINRATES, REPORT, *([BOOTSTRAP] if manifest.n_bootstraps else [])]
     # These are optional; a file of that name without an entry is not part of the run.
     expected += [BATTLE_LINES] if BATTLE_LINES in manifest.files else []
-    if manifest.identity is not None:
-        # Which figures there must be follows from the battles.
-        figures = (name for name in manifest.files if name.startswith(f"{FIGURES}/"))
-        expected += [BOARD_CSV, *BOARD_TEXTS, *figures]
+    # Which figures there must be follows from the battles.
+    figures = (name for name in manifest.files if name.startswith(f"{FIGURES}/"))
+    expected += [BOARD_CSV, *BOARD_TEXTS, *figures]
     for name in expected:
         yield hash_check(folder, name, manifest.files.get(name))
     folders = {path.name for path in folder.iterdir() if path.is_dir()} - {FIGURES}
@@ -144,15 +143,14 @@ def _recomputed(folder: Path, manifest: RunManifest) -> Iterator[RunCheck]:
     if manifest.n_bootstraps:
         yield comparison_check(BOOTSTRAP, read_parquet(folder / BOOTSTRAP), bootstrap_columns(groups))
     battles_sha256 = manifest.files[BATTLES]
-    if manifest.identity is not None:
-        same = manifest.has_own_identity()
-        detail = "of these battles and settings" if same else "of other battles or settings"
-        yield RunCheck("identity", same, detail)
-        boards, figures = board_documents(groups), figure_documents(groups)
-        yield comparison_check(BOARD_CSV, read_table(folder / BOARD_CSV), table_values(boards.pop(BOARD_CSV)))
-        for name, text in boards.items():
-            yield page_check(folder / name, manifest.platform, partial(str, text))
-        yield _figures_check(folder, manifest, figures)
+    same = manifest.has_own_identity()
+    detail = "of these battles and settings" if same else "of other battles or settings"
+    yield RunCheck("identity", same, detail)
+    boards, figures = board_documents(groups), figure_documents(groups)
+    yield comparison_check(BOARD_CSV, read_table(folder / BOARD_CSV), table_values(boards.pop(BOARD_CSV)))
+    for name, text in boards.items():
+        yield page_check(folder / name, manifest.platform, partial(str, text))
+    yield _figures_check(folder, manifest, figures)
     yield page_check(
         folder / REPORT, manifest.platform, lambda: render_report(groups, settings, battles_sha256)
     )

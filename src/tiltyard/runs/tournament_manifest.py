@@ -16,7 +16,7 @@ from tiltyard.core.board.board_rows import parameters_of
 from tiltyard.core.judging.matches import Prompt
 from tiltyard.core.ratings import BradleyTerry, Elo, RatingMethod
 from tiltyard.errors import BadOption
-from tiltyard.files.answers import Answer
+from tiltyard.files.answer import Answer
 from tiltyard.runs.battle_rating import RateSettings, method_of
 from tiltyard.runs.judged_run import JudgedRun
 from tiltyard.runs.manifest import ManifestDocument, ManifestInput, ManifestModel, Platform
@@ -49,10 +49,10 @@ class RubricEntry(ManifestModel):
 class ReportDataEntry(ManifestModel):
     """The files beside the report: how many of each kind, and whether charts are among them."""
 
-    index: PartCount = 0
-    texts: PartCount = 0
-    verdicts: PartCount = 0
-    charts: bool = False
+    index: PartCount
+    texts: PartCount
+    verdicts: PartCount
+    charts: bool
 
 
 class TournamentManifest(ManifestDocument):
@@ -80,8 +80,7 @@ class TournamentManifest(ManifestDocument):
     families: dict[str, str | None]
     quorum: int
     limit_pairs: int | None
-    #: Earlier versions did not sample.
-    sample_pairs: int | None = None
+    sample_pairs: int | None
     rubrics: dict[Dimension, RubricEntry]
     prompt_set: str
     unanswered: list[str]
@@ -100,8 +99,7 @@ class TournamentManifest(ManifestDocument):
     estimate: dict[str, object]
     prompt_cache_asked: bool
     platform: Platform
-    #: Zero in runs of versions that wrote only the page.
-    report_data: ReportDataEntry = ReportDataEntry()
+    report_data: ReportDataEntry
     files: dict[str, str]
 
     @property
@@ -212,6 +210,7 @@ def draft_manifest(run: JudgedRun) -> TournamentManifest:
         estimate=json.loads(json.dumps(dict(run.estimate), allow_nan=False)),
         prompt_cache_asked=run.prompt_cache_asked,
         platform=Platform.here(),
+        report_data=ReportDataEntry(index=0, texts=0, verdicts=0, charts=False),
         files={},
     )
 

@@ -15,7 +15,7 @@ from tiltyard.core.judging.question import Question, QuestionPurpose, parse_rubr
 from tiltyard.core.judging.verdict import PARSER_VERSION
 from tiltyard.errors import BadBattle, TiltyardError, UnreadableFile
 from tiltyard.files import BattleSource
-from tiltyard.files.answers import Answer
+from tiltyard.files.answer import Answer
 from tiltyard.report.verdict_parts import VerdictParts
 from tiltyard.runs.manifest import BATTLE_LINES, BATTLES, json_line, parse_document, read_lines
 from tiltyard.runs.run_costs import QuestionIndex, attempt_problem, read_attempts
@@ -265,7 +265,6 @@ class _Verdicts:
         self._judges = frozenset(manifest.judges)
         self._due = due
         self._rows = 0
-        self._older = 0
 
     def read(self) -> Iterator[JudgedQuestion]:
         for where, row in read_lines(self._path):
@@ -280,16 +279,15 @@ class _Verdicts:
             raise UnreadableFile(f"{self._path.name}: {missing}")
 
     def check(self, name: str) -> RunCheck:
-        if self._older:
-            detail = f"{self._rows} verdicts, {self._older} of them read by an earlier parser"
-            return RunCheck(name, passed=True, detail=detail, exact=False)
         return RunCheck(name, passed=True, detail=f"{self._rows} replies parsed again, same verdicts")
 
     def _misread(self, judged: JudgedQuestion) -> str | None:
-        if 1 <= judged.parser < PARSER_VERSION:
-            self._older += 1
-            return None
-        if judged.parser != PARSER_VERSION or reparse(judged) != judged:
+        if judged.parser != PARSER_VERSION:
+            return (
+                f"question {judged.question.id}: read by parser {judged.parser}, and this version has parser "
+                f"{PARSER_VERSION}; run the tournament again, which asks no judge twice, or use the version that wrote it"
+            )
+        if reparse(judged) != judged:
             return f"question {judged.question.id}: the reply does not match the verdict"
         return None
 

@@ -14,10 +14,9 @@ from tiltyard.core.judging.judged_question import JudgedQuestion
 from tiltyard.core.judging.matches import Match, MatchList
 from tiltyard.errors import BadOption, UnreadableFile
 from tiltyard.files import BattleSource, open_battles, write_battles
-from tiltyard.files.answers import Answer
-from tiltyard.files.battle_copy import copy_battles
-from tiltyard.files.column_parquet import write_columns
-from tiltyard.files.row_parquet import write_row_table
+from tiltyard.files.answer import Answer
+from tiltyard.files.battle_tables import copy_battles
+from tiltyard.files.parquet_tables import write_columns, write_row_table
 from tiltyard.report.run_documents import CostsDocument, DiagnosticsDocument
 from tiltyard.report.verdict_parts import REPORT_DATA, VerdictParts
 from tiltyard.runs.dimension_ratings import rate_dimensions

@@ -34,7 +34,7 @@ from tiltyard.core.judging.verdict import VerdictForm
 from tiltyard.core.ratings import Finding
 from tiltyard.core.ratings.sentences import first_of
 from tiltyard.errors import UnreadableFile
-from tiltyard.files.answers import Answer
+from tiltyard.files.answer import Answer
 from tiltyard.files.canonical_columns import STYLE
 from tiltyard.files.style_text import TextStyle, measure_style
 from tiltyard.report.run_documents import DiagnosticsDocument, JudgeAgreement

@@ -17,8 +17,8 @@ from typing import Any
 from tiltyard.core.battles import Battle
 from tiltyard.errors import TiltyardError, UnreadableFile
 from tiltyard.files import BattleSource
-from tiltyard.files.battle_stream import json_line
-from tiltyard.files.column_parquet import read_columns
+from tiltyard.files.battle_writer import json_line
+from tiltyard.files.parquet_tables import read_columns
 from tiltyard.files.read_limits import bounded_lines
 from tiltyard.runs.manifest import MANIFEST, MANIFEST_HASH, Platform, file_hash, hash_line, parse_document
 from tiltyard.settings.regular_files import open_regular, read_regular

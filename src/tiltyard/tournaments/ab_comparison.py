@@ -22,9 +22,9 @@ from tiltyard.core.ratings.comparison import (
     prompts_needed,
 )
 from tiltyard.errors import BadOption
-from tiltyard.files.answer_formats.answer_notes import LOG_STATUS_NOTE, UNREADABLE_SCORE_NOTE
+from tiltyard.files.answer import LOG_STATUS_NOTE, UNREADABLE_SCORE_NOTE, Answer
 from tiltyard.files.answer_formats.lm_eval import lower_is_better_metrics
-from tiltyard.files.answers import Answer, answer_columns, drop_replaced_answers, open_answers
+from tiltyard.files.answers import answer_columns, drop_replaced_answers, open_answers
 from tiltyard.files.input_address import shown_path
 from tiltyard.option_names import option_name, refuse_unknown
 from tiltyard.report.ab_report import ABReport

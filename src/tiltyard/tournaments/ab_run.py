@@ -22,7 +22,7 @@ from tiltyard.core.ratings.comparison import (
 )
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.errors import BadOption
-from tiltyard.files.answers import SCORES_ONLY, Answer
+from tiltyard.files.answer import SCORES_ONLY, Answer
 from tiltyard.judges.judge_setup import JudgeSetup
 from tiltyard.judges.ledger import Ledger
 from tiltyard.runs.ab_lead import (

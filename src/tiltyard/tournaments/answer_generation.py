@@ -18,7 +18,8 @@ from tiltyard.core.judging.matches import Prompt
 from tiltyard.core.judging.question import ChatPrompt
 from tiltyard.core.judging.verdict import QuestionState, VerdictForm
 from tiltyard.errors import BadConfig, BadOption
-from tiltyard.files.answers import read_answers, read_flag
+from tiltyard.files.answer import read_flag
+from tiltyard.files.answers import read_answers
 from tiltyard.files.format_detection import open_records
 from tiltyard.jobs import Shard
 from tiltyard.judges.judge_setup import JudgeSetup, open_model

@@ -12,13 +12,8 @@ from tiltyard.core.judging.conversation import image_urls
 from tiltyard.core.judging.matches import Prompt
 from tiltyard.core.judging.question import Rubric
 from tiltyard.errors import BadConfig, UnreadableFile
-from tiltyard.files.answers import (
-    LOG_FORMATS,
-    Answer,
-    drop_replaced_answers,
-    open_answers,
-    read_answers,
-)
+from tiltyard.files.answer import Answer
+from tiltyard.files.answers import LOG_FORMATS, drop_replaced_answers, open_answers, read_answers
 from tiltyard.files.format_detection import open_records
 from tiltyard.settings.rubric_files import load_rubric
 from tiltyard.settings.tournament_config import TournamentConfig

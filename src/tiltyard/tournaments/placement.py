@@ -12,7 +12,8 @@ from typing import Any
 from tiltyard.atomic_files import atomic_write, refuse_unwritable
 from tiltyard.core.judging.matches import stable_id
 from tiltyard.errors import BadOption
-from tiltyard.files.answers import Answer, drop_replaced_answers, read_answers, write_answers
+from tiltyard.files.answer import Answer
+from tiltyard.files.answers import drop_replaced_answers, read_answers, write_answers
 from tiltyard.files.battle_answers import battle_answers
 from tiltyard.files.battle_writer import write_rows
 from tiltyard.settings.placement_config import PlacementConfig, load_placement, with_absolute_paths

@@ -12,7 +12,8 @@ from typing import Any
 
 from tiltyard.atomic_files import refuse_unwritable
 from tiltyard.errors import BadOption
-from tiltyard.files.answers import SCORES_ONLY, Answer, drop_replaced_answers, open_answers, write_answers
+from tiltyard.files.answer import SCORES_ONLY, Answer
+from tiltyard.files.answers import drop_replaced_answers, open_answers, write_answers
 from tiltyard.files.battle_writer import write_rows
 from tiltyard.settings.prices import PriceEntry
 from tiltyard.settings.quick_tournament import QuickJudge, quick_document, quick_yaml

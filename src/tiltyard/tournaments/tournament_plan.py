@@ -36,7 +36,7 @@ from tiltyard.core.judging.question import (
     build_chat_prompt,
 )
 from tiltyard.errors import BadConfig
-from tiltyard.files.answers import Answer
+from tiltyard.files.answer import Answer
 from tiltyard.jobs import Shard
 from tiltyard.judges.judge_setup import JudgeSetup
 from tiltyard.judges.requests import JudgeRequest, request_key

@@ -388,7 +388,7 @@ class Access:
         if await self.needs_proof(request, queue, voter):
             gate, session = await self._pass_gate(request, queue, voter)
         elif voter is not None:
-            return voter, self._renewed(request, voter)
+            return voter, None
         if voter is None:
             if self.limits is not None:
                 known = queue.settings.entry != "open" or await self.entry.is_known(request, queue.arena)
@@ -398,13 +398,6 @@ class Access:
             await self.accounts.keep_gate(session, gate, self._origin(request))
         token = make_voter_token(session, time.time(), gate)
         return Voter(session, HUMAN), self.cookies.header(VOTER_COOKIE, token, VOTER_COOKIE_LIFETIME)
-
-    def _renewed(self, request: HTTPConnection, voter: Voter) -> str | None:
-        """The cookie of a session under the name that it has now, if the browser has it under an earlier one."""
-        if not self.cookies.is_outdated(request, VOTER_COOKIE) or self.session_of(request) != voter.session:
-            return None
-        token = self.cookies.unseal(VOTER_COOKIE, self.cookies.read(request, VOTER_COOKIE) or "")
-        return None if token is None else self.cookies.header(VOTER_COOKIE, token, VOTER_COOKIE_LIFETIME)
 
     async def _pass_gate(
         self, request: Request, queue: VotingQueue, voter: Voter | None

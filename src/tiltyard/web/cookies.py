@@ -45,24 +45,21 @@ VOTER_COOKIE_LIFETIME = timedelta(days=400)
 ENTRY_COOKIE_LIFETIME = timedelta(days=400)
 _SIGNATURE_BYTES = 16
 _MAX_COOKIE_CHARACTERS = 200
-#: A token: version, number of the session or of the invitation, and the second in which it was issued.
-_NUMBERED_TOKEN = struct.Struct(">BQI")
-_NUMBERED_TOKEN_VERSION = 1
-_NUMBERED_TOKEN_CHARACTERS = 18
-#: The version of a voter's token says what came of the gate: no query is needed to know it.
-_VERSION_BY_GATE = {
-    GateResult.NONE: _NUMBERED_TOKEN_VERSION,
-    GateResult.PASSED: 2,
-    GateResult.UNAVAILABLE: 3,
-}
+#: A voter's token: what came of the gate, which needs no query this way, the number of the session, and the second in
+#: which it was issued.
+_VOTER_TOKEN = struct.Struct(">BQI")
+_VOTER_TOKEN_CHARACTERS = 18
+_GATE_RESULTS = {1: GateResult.NONE, 2: GateResult.PASSED, 3: GateResult.UNAVAILABLE}
+_GATE_NUMBERS = {gate: number for number, gate in _GATE_RESULTS.items()}
+#: A token of entry: version, numbers of the invitation and of its use, and the second.
 _ENTRY_TOKEN = struct.Struct(">BQIQ")
-_ENTRY_TOKEN_VERSION = 2
+_ENTRY_TOKEN_VERSION = 1
 _ENTRY_TOKEN_CHARACTERS = 28
 
 
 def make_voter_token(session: int, issued: float, gate: GateResult = GateResult.NONE) -> str:
     """The token of a voter's session, to be signed by `Cookies`. ``issued`` is a Unix time."""
-    return _make_numbered_token(session, int(issued), _VERSION_BY_GATE[gate])
+    return _shown(_VOTER_TOKEN.pack(_GATE_NUMBERS[gate], session, int(issued)))
 
 
 def read_voter_token(token: str, now: float) -> tuple[int, GateResult] | None:
@@ -70,11 +67,13 @@ def read_voter_token(token: str, now: float) -> tuple[int, GateResult] | None:
 
     ``None`` if it is no such token or older than a cookie may be.
     """
-    for gate, version in _VERSION_BY_GATE.items():
-        found = _read_numbered_token(token, now, VOTER_COOKIE_LIFETIME, version)
-        if found is not None:
-            return found[0], gate
-    return None
+    if len(token) != _VOTER_TOKEN_CHARACTERS:
+        return None
+    number, session, issued = _VOTER_TOKEN.unpack(base64.urlsafe_b64decode(token + "=="))
+    gate = _GATE_RESULTS.get(number)
+    if gate is None or now - issued >= VOTER_COOKIE_LIFETIME.total_seconds():
+        return None
+    return session, gate
 
 
 def entry_cookie(shard: int, arena: int) -> str:
@@ -90,26 +89,10 @@ def make_entry_token(grant: EntryGrant) -> str:
 def read_entry_token(token: str, now: float) -> EntryGrant | None:
     """The grant in a token; ``None`` if it is no such token or older than a cookie may be."""
     if len(token) != _ENTRY_TOKEN_CHARACTERS:
-        # A cookie of an earlier version, which does not say whose use it was.
-        found = _read_numbered_token(token, now, ENTRY_COOKIE_LIFETIME)
-        return None if found is None else EntryGrant(*found)
+        return None
     version, invitation, issued, use = _ENTRY_TOKEN.unpack(base64.urlsafe_b64decode(token))
     valid = version == _ENTRY_TOKEN_VERSION and now - issued < ENTRY_COOKIE_LIFETIME.total_seconds()
     return EntryGrant(invitation, issued, use) if valid else None
-
-
-def _make_numbered_token(number: int, issued: int, version: int = _NUMBERED_TOKEN_VERSION) -> str:
-    return _shown(_NUMBERED_TOKEN.pack(version, number, issued))
-
-
-def _read_numbered_token(
-    token: str, now: float, life: timedelta, expected: int = _NUMBERED_TOKEN_VERSION
-) -> tuple[int, int] | None:
-    if len(token) != _NUMBERED_TOKEN_CHARACTERS:
-        return None
-    version, number, issued = _NUMBERED_TOKEN.unpack(base64.urlsafe_b64decode(token + "=="))
-    valid = version == expected and now - issued < life.total_seconds()
-    return (number, issued) if valid else None
 
 
 class Cookies:
@@ -118,6 +101,7 @@ class Cookies:
     def __init__(self, keys: SecretKeys, *, secure: bool) -> None:
         self._keys = keys
         self._secure = secure
+        self._prefix = _HOST_PREFIX if secure else ""
 
     def seal(self, name: str, token: str) -> str:
         """The value of the cookie with this name for a token."""
@@ -138,13 +122,8 @@ class Cookies:
         return token if known else None
 
     def read(self, request: HTTPConnection, name: str) -> str | None:
-        """The raw value of a cookie. A value under the name without the prefix, from before there was one, comes second."""
-        found = read_cookie(request, _HOST_PREFIX + name) if self._secure else None
-        return read_cookie(request, name) if found is None else found
-
-    def is_outdated(self, request: HTTPConnection, name: str) -> bool:
-        """Whether a browser has a cookie under the name without the prefix only."""
-        return self._secure and read_cookie(request, _HOST_PREFIX + name) is None
+        """The raw value of a cookie."""
+        return read_cookie(request, self._prefix + name)
 
     def header(self, name: str, token: str, life: timedelta) -> str:
         """The ``Set-Cookie`` header that sets a token."""
@@ -159,8 +138,8 @@ class Cookies:
         return self._text(name, "", 0)
 
     def _text(self, name: str, value: str, seconds: int) -> str:
-        prefix, secure = (_HOST_PREFIX, "; Secure") if self._secure else ("", "")
-        return f"{prefix}{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}"
+        secure = "; Secure" if self._secure else ""
+        return f"{self._prefix}{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}"
 
 
 def _shown(signature: bytes) -> str:

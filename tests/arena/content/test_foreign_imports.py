@@ -11,7 +11,7 @@ from tiltyard.arena.content.answer_rows import check_upload_rows, read_checked_a
 from tiltyard.arena.content.blob_store import ResponseContent
 from tiltyard.arena.content.stored_conversations import read_conversation
 from tiltyard.errors import InputError
-from tiltyard.files.answer_file_rows import answer_rows
+from tiltyard.files.upload_reader import answer_rows
 
 FIXTURES = Path(__file__).parents[2] / "files/fixtures/answers"
 

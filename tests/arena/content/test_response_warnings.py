@@ -10,7 +10,7 @@ from support.media_files import png
 from tiltyard.arena.content.answer_rows import CheckedAnswer, check_upload_rows
 from tiltyard.arena.content.response_warnings import SHOWN_WARNING_LIMIT, WarningFinder
 from tiltyard.arena.content.stored_conversations import CONVERSATION, conversation_bytes
-from tiltyard.files.answers import Answer
+from tiltyard.files.answer import Answer
 
 LONG = "The river rises in the hills above the town, and from there it runs to the sea"
 

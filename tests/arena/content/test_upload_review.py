@@ -29,8 +29,8 @@ from tiltyard.arena.content.upload_review import (
 )
 from tiltyard.arena.operators.arena_changes import withdraw
 from tiltyard.errors import Conflict, InputError, NotFound
-from tiltyard.files.answer_file_rows import answer_rows
 from tiltyard.files.parquet_records import ParquetRecords
+from tiltyard.files.upload_reader import answer_rows
 from tiltyard.postgres.connections import connect, open_pool
 
 GOOD = [

@@ -45,14 +45,14 @@ def test_a_board_without_retired_models_keeps_everything_else():
     assert list(board.ranks.values()) == [1, 2, 3, 4, 5]
 
 
-def test_a_field_that_nobody_knows_is_ignored_and_one_with_a_default_may_be_missing():
-    plain = document() | {"colour": "blue"}
-    for row in plain["rows"]:
-        del row["official"]
-    del plain["method"]["cross_check"], plain["method"]["order"]
-    read = BoardDocument.from_dict(plain)
-    assert not any(row.official for row in read.rows)
-    assert read.method.order == "conservative"
+def test_a_field_that_nobody_knows_is_ignored_and_one_that_is_missing_is_refused():
+    plain = document()
+    assert BoardDocument.from_dict(plain | {"colour": "blue"}) == BoardDocument.from_dict(plain)
+    for place, name in ((plain, "settled"), (plain["rows"][0], "official"), (plain["method"], "order")):
+        value = place.pop(name)
+        with pytest.raises(InputError):
+            BoardDocument.from_dict(plain)
+        place[name] = value
 
 
 def changed(**changes):

@@ -20,13 +20,14 @@ from tiltyard.arena.content.stored_conversations import (
     response_text,
 )
 from tiltyard.errors import InputError
-from tiltyard.files.answer_file_rows import BadRow, bad_row
-from tiltyard.files.answers import OWN_FORMAT, SCORES_ONLY, Answer, open_answers
+from tiltyard.files.answer import SCORES_ONLY, Answer
+from tiltyard.files.answers import OWN_FORMAT, open_answers
 from tiltyard.files.format_detection import open_records
 from tiltyard.files.input_file import InputFile
 from tiltyard.files.json_records import JsonLinesRecords
 from tiltyard.files.records import Record
 from tiltyard.files.style_text import measure_style
+from tiltyard.files.upload_reader import BadRow, bad_row
 
 __all__ = [
     "MAX_NAME_CHARACTERS",

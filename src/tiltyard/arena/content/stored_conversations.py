@@ -19,8 +19,7 @@ from tiltyard.arena.content.media_types import detect_media_type
 from tiltyard.arena.content.message_images import ImageCollector, image_hashes, unshown_files
 from tiltyard.core.judging.conversation import AnswerContext, Message
 from tiltyard.errors import InputError, NotFound, StoreFault, UnreadableFile
-from tiltyard.files.answers import Answer
-from tiltyard.files.message_fields import message_rows, read_messages
+from tiltyard.files.answer import Answer, message_rows, read_messages
 
 __all__ = [
     "CONVERSATION",

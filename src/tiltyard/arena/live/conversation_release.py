@@ -27,7 +27,7 @@ from tiltyard.core.battles import Kind
 from tiltyard.core.battles.outcome import SPELLED
 from tiltyard.core.live.private_data import find_private_data
 from tiltyard.errors import BadOption, NotFound
-from tiltyard.files.row_parquet import write_row_table
+from tiltyard.files.parquet_tables import write_row_table
 from tiltyard.postgres.connections import connect, translate_errors
 from tiltyard.postgres.statements import statement
 from tiltyard.settings.arena_settings import ArenaSettings

@@ -24,7 +24,7 @@ from tiltyard.core.battles.outcome import SPELLED
 from tiltyard.core.live.prompt_texts import free_prompt_name
 from tiltyard.core.policy.state.policy import Lane
 from tiltyard.errors import BadOption
-from tiltyard.files.battle_stream import Container, stream_battles
+from tiltyard.files.battle_writer import Container, stream_battles
 from tiltyard.postgres.connections import connect
 
 __all__ = ["MEDIA_TYPES", "BattleExport", "export_battles", "open_export"]

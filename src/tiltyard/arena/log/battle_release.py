@@ -30,7 +30,7 @@ from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.core.battles import Kind
 from tiltyard.core.battles.battle import Battle
 from tiltyard.core.battles.outcome import SPELLED, kind_of
-from tiltyard.files.battle_stream import Container, stream_battles
+from tiltyard.files.battle_writer import Container, stream_battles
 from tiltyard.postgres.connections import connect
 from tiltyard.runs.manifest import (
     BOARD,

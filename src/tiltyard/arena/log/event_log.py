@@ -128,7 +128,7 @@ class LogRow:
     response_a: int = -1
     response_b: int = -1
     expires_at: datetime | None = None
-    #: For a vote: whether the voter knew neither name. Votes of older versions count as blind.
+    #: For a vote: whether the voter knew neither name.
     blind: bool = True
     #: The number of the prompt that the voter wrote, for a matchup or a vote in a live arena; 0 elsewhere.
     free_prompt: int = NO_FREE_PROMPT

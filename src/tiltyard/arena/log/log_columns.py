@@ -69,7 +69,7 @@ class LogColumns:
     outcome: Ints
     nominal: Ints
     lane: Ints
-    #: For a vote: 1 if it is blind, 0 if its voter knew a name. Not recorded by older versions.
+    #: For a vote: 1 if it is blind, 0 if its voter knew a name.
     blind: Ints
     #: The number of the prompt that the voter wrote; 0 if there is none.
     free_prompt: Ints

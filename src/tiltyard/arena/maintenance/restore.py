@@ -22,7 +22,6 @@ from tiltyard.arena.maintenance.backup import (
     open_member,
     read_backup,
 )
-from tiltyard.arena.maintenance.dump_archive import remove_private_options
 from tiltyard.arena.maintenance.restored_access import RestoredAccess, read_access, revoke_access
 from tiltyard.atomic_files import create_private_file
 from tiltyard.errors import StoreFault
@@ -140,8 +139,6 @@ def _load(url: str, tar: tarfile.TarFile, room: Path) -> None:
     dump = room / DATABASE
     with open_member(tar, DATABASE) as file, dump.open("wb") as written:
         shutil.copyfileobj(file, written)
-    # For backups of earlier versions, which did not remove them from dumps.
-    remove_private_options(dump)
     shown, add = without_password(url)
     found = bundled_folder()
     assert found is not None

@@ -19,7 +19,7 @@ from tiltyard.arena.maintenance.voter_numbers import VoterNumbers
 from tiltyard.arena.rating.rater_progress import Connection, log_head, read_undone_votes
 from tiltyard.core.policy.state.rating_fold import MethodValues, method_from_dict, method_to_dict
 from tiltyard.errors import StoreFault
-from tiltyard.files.array_parquet import Arrays
+from tiltyard.files.parquet_tables import Arrays
 from tiltyard.postgres.connections import translate_errors
 
 __all__ = ["SegmentContent", "SegmentRange", "read_content", "read_range"]

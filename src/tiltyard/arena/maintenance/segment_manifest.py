@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 from pydantic import AwareDatetime, Field, ValidationError
 
 from tiltyard.errors import BrokenArtifact, UnreadableFile
-from tiltyard.files.array_parquet import ArrayKind
+from tiltyard.files.parquet_tables import ArrayKind
 from tiltyard.runs.manifest import MANIFEST, ManifestModel, file_hash, parse_document
 from tiltyard.settings.regular_files import read_regular
 
@@ -36,7 +36,7 @@ __all__ = [
     "segment_name",
 ]
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 1
 
 #: The columns of each file. None of them can hold an address or what a voter wrote.
 SEGMENT_FILES: Mapping[str, Mapping[str, ArrayKind]] = {
@@ -109,7 +109,7 @@ class SegmentManifest(ManifestModel):
     """What a segment holds."""
 
     #: Format 1 has no column of free prompts.
-    format: Literal[1, 2, 3] = 3
+    format: Literal[1] = 1
     arena: str
     #: The version of Tiltyard that wrote it, and of the state that it folds events to.
     tiltyard: str
@@ -223,10 +223,10 @@ def _read_segment(folder: Path) -> ArchivedSegment:
     except UnreadableFile as error:
         raise BrokenArtifact(str(error)) from None
     version = document.get("format") if isinstance(document, dict) else None
-    if isinstance(version, int) and version > FORMAT_VERSION:
+    if isinstance(version, int) and version != FORMAT_VERSION:
         raise BrokenArtifact(
-            f"{path}: format {version} is newer than {FORMAT_VERSION}, the newest that this version of Tiltyard reads; "
-            "update Tiltyard"
+            f"{path}: format {version}, and this version of Tiltyard reads format {FORMAT_VERSION}; use the version that "
+            "wrote it, or archive the arena again"
         )
     try:
         manifest = SegmentManifest.model_validate(document)

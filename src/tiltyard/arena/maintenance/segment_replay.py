@@ -25,7 +25,7 @@ from tiltyard.arena.rating.rater_progress import ExclusionChange, OpenAtPosition
 from tiltyard.core.battles import KIND_COUNT
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.errors import BadOption, BrokenArtifact, StoreFault, UnreadableFile
-from tiltyard.files.array_parquet import Arrays, read_arrays
+from tiltyard.files.parquet_tables import Arrays, read_arrays
 from tiltyard.settings.arena_settings import ArenaSettings
 
 __all__ = ["ReplayedArchive", "read_segment", "replay_archive"]
@@ -33,8 +33,6 @@ __all__ = ["ReplayedArchive", "read_segment", "replay_archive"]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: Kinds that begin a matchup, and that end one.
 _BEGIN_KINDS = (LogKind.SERVED, LogKind.PREFETCHED)
-#: Columns of events that segments have from a format on; before, all their values were 0.
-_LATER_COLUMNS = {"free_prompt": 2, "mark": 3}
 _END_KINDS = (LogKind.VOTE, LogKind.SKIP, LogKind.EXPIRE, LogKind.RELEASED)
 
 
@@ -65,18 +63,10 @@ class ReplayedArchive:
 
 def read_segment(segment: ArchivedSegment, name: str) -> Arrays:
     """The columns of one file of a segment."""
-    kinds = dict(SEGMENT_FILES[name])
-    later = [column for column, since in _LATER_COLUMNS.items() if segment.manifest.format < since]
-    for column in later:
-        kinds.pop(column, None)
     try:
-        found = read_arrays(segment.folder / name, kinds)
+        return read_arrays(segment.folder / name, dict(SEGMENT_FILES[name]))
     except UnreadableFile as error:
         raise BrokenArtifact(str(error)) from None
-    if name == "events.parquet":
-        for column in later:
-            found[column] = np.zeros(len(found["position"]), dtype=np.int64)
-    return found
 
 
 def replay_archive(

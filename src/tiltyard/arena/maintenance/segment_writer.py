@@ -32,7 +32,7 @@ from tiltyard.arena.rating.rater_progress import Connection, RatedArena, event_t
 from tiltyard.atomic_files import remove_folder_drafts, replace_file, replace_folder
 from tiltyard.errors import BadOption, BrokenArtifact, Conflict, NotFound
 from tiltyard.file_locks import lock_file
-from tiltyard.files.array_parquet import write_arrays
+from tiltyard.files.parquet_tables import write_arrays
 from tiltyard.postgres.connections import connect, translate_errors
 from tiltyard.postgres.statements import statement
 from tiltyard.runs.manifest import MANIFEST, json_bytes

@@ -54,10 +54,10 @@ class BoardMethod:
 
     @classmethod
     def from_dict(cls, said: Mapping[str, Any]) -> BoardMethod:
-        """The method of `to_dict`; what is not named has its default."""
+        """The method of `to_dict`."""
         policy, rater = method_from_dict(said)
-        named = {name: said[name] for name in ("order", "settled_family") if name in said}
-        return cls(policy, rater, **named, cross_check=batch_from_dict(said.get("cross_check", {})))
+        named = {name: said[name] for name in ("order", "settled_family")}
+        return cls(policy, rater, **named, cross_check=batch_from_dict(said["cross_check"]))
 
     def to_dict(self) -> dict[str, object]:
         """Plain values for JSON."""
@@ -204,7 +204,7 @@ def batch_to_dict(method: BradleyTerry) -> dict[str, object]:
 
 
 def batch_from_dict(said: Mapping[str, Any]) -> BradleyTerry:
-    """The method of `batch_to_dict`; what is not named has its default."""
+    """The method of `batch_to_dict`."""
     return BradleyTerry(**{name: value for name, value in said.items() if name != "name"})
 
 

@@ -1,16 +1,15 @@
 """Frozen records as plain JSON values, and back.
 
 A record is a dataclass whose fields are numbers, texts, enumerations, other records, tuples of one kind, or
-mappings. Its JSON object has the same names. Reading checks the type of every value; a name that the record does
-not know is ignored, and one that is missing takes the field's default. So a field that is added later needs a
-default: documents that were published before lack it.
+mappings. Its JSON object has the same names. Reading checks that every field is there, with a value of its type; a
+name that the record does not know is ignored.
 """
 
 from __future__ import annotations
 
 import types
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
@@ -75,24 +74,20 @@ def _plain_reader(kind: type[Any]) -> Reader:
 def _record(kind: Any) -> Reader:
     hints = get_type_hints(kind)
     parts = [
-        (field.name, _as_they_are(hints[field.name]), _reader(hints[field.name]), _default(field))
-        for field in fields(kind)
+        (field.name, _as_they_are(hints[field.name]), _reader(hints[field.name])) for field in fields(kind)
     ]
 
     def read(value: Any) -> Any:
         if type(value) is not dict:
             raise _wrong(kind.__name__, value)
         found = []
-        for name, plain, reader, default in parts:
-            if name in value:
-                part = value[name]
-                found.append(part if type(part) in plain else reader(part))
-            elif default is None:
+        for name, plain, reader in parts:
+            if name not in value:
                 raise InputError(
-                    f"a document lacks {name} of {kind.__name__}; another version may have made it"
+                    f"a document lacks {name} of {kind.__name__}: another version of Tiltyard made it; read it with that"
                 )
-            else:
-                found.append(default())
+            part = value[name]
+            found.append(part if type(part) in plain else reader(part))
         return kind(*found)
 
     return read
@@ -103,12 +98,6 @@ def _as_they_are(kind: Any) -> frozenset[type]:
     if get_origin(kind) in (Union, types.UnionType):
         return frozenset().union(*map(_as_they_are, get_args(kind)))
     return frozenset({kind}) if kind is type(None) else _SCALARS.get(kind, frozenset())
-
-
-def _default(field: Any) -> Callable[[], Any] | None:
-    if field.default is not MISSING:
-        return lambda: field.default
-    return None if field.default_factory is MISSING else field.default_factory
 
 
 def _scalar(allowed: frozenset[type], called: str) -> Reader:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, NotRequired, TypedDict
+from typing import Any, TypedDict
 
 from tiltyard.core.ratings.finding_templates import FINDINGS
 from tiltyard.core.ratings.sentences import Values, frozen_values, sentence, template_of
@@ -26,10 +26,10 @@ WARN_DOF = 10.0
 
 
 class FindingDocument(TypedDict):
-    """A finding as written; earlier versions wrote no values."""
+    """A finding as written."""
 
     name: str
-    values: NotRequired[Values]
+    values: Values
     text: str
     advice: str
 
@@ -70,7 +70,7 @@ class Finding:
     @classmethod
     def from_dict(cls, said: FindingDocument) -> Finding:
         """The finding of `to_dict`."""
-        return cls(said["name"], said.get("values", {}), said["text"], said["advice"])
+        return cls(said["name"], said["values"], said["text"], said["advice"])
 
     def to_dict(self) -> FindingDocument:
         """Plain values for JSON; a number that is none is ``None``."""

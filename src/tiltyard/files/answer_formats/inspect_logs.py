@@ -16,23 +16,24 @@ from typing import Any
 
 from tiltyard.core.judging.conversation import Message, split_conversation
 from tiltyard.errors import UnreadableFile
-from tiltyard.files.answer import SCORES_ONLY, Answer, AnswerUsage, finite_number
-from tiltyard.files.answer_formats.answer_notes import (
+from tiltyard.files.answer import (
     FAILED_NOTE,
     INVALID_NOTE,
     LOG_STATUS_NOTE,
     NO_RESPONSE_NOTE,
     NOT_IN_FILE_NOTE,
+    SCORES_ONLY,
     UNREADABLE_SCORE_NOTE,
     UNSCORED_NOTE,
+    Answer,
+    AnswerUsage,
+    clean_text,
+    finite_number,
+    read_messages,
 )
 from tiltyard.files.input_file import InputFile, translate_read_errors
-from tiltyard.files.json_records import load_json
-from tiltyard.files.json_scanner import JsonScanner
-from tiltyard.files.message_fields import clean_text, read_messages
+from tiltyard.files.json_records import JsonScanner, load_json
 from tiltyard.files.zip_members import ZipMembers, open_zip
-
-__all__ = ["INSPECT_HEADERS", "inspect_archive_answers", "inspect_document_answers"]
 
 #: The members with the header of a log: of one that has ended, and of one still being written.
 INSPECT_HEADERS = ("header.json", "_journal/start.json")

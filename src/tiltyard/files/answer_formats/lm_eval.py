@@ -16,19 +16,21 @@ from typing import Any
 
 from tiltyard.core.judging.conversation import Message, split_conversation
 from tiltyard.errors import UnreadableFile
-from tiltyard.files.answer import SCORES_ONLY, Answer, finite_number
-from tiltyard.files.answer_formats.answer_notes import (
+from tiltyard.files.answer import (
     MORE_RESPONSES_NOTE,
     NO_RESPONSE_NOTE,
+    SCORES_ONLY,
     UNREADABLE_SCORE_NOTE,
     UNSCORED_NOTE,
+    Answer,
+    clean_text,
+    finite_number,
+    json_text,
+    read_messages,
 )
 from tiltyard.files.answer_formats.answer_tables import all_records
 from tiltyard.files.json_records import load_json
-from tiltyard.files.message_fields import clean_text, json_text, read_messages
 from tiltyard.files.records import Records
-
-__all__ = ["is_lm_eval", "lm_eval_answers", "lower_is_better_metrics"]
 
 _NAME = re.compile(
     r"samples_(?P<task>.+?)(?:_(?P<time>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?))?\.jsonl(?:\.gz|\.zst)?"

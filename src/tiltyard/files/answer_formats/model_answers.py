@@ -12,14 +12,17 @@ from typing import Any
 
 from tiltyard.core.judging.conversation import split_conversation
 from tiltyard.errors import UnreadableFile
-from tiltyard.files.answer import Answer, AnswerUsage
-from tiltyard.files.answer_formats.answer_notes import MORE_RESPONSES_NOTE, NO_RESPONSE_NOTE
+from tiltyard.files.answer import (
+    MORE_RESPONSES_NOTE,
+    NO_RESPONSE_NOTE,
+    Answer,
+    AnswerUsage,
+    clean_text,
+    read_messages,
+)
 from tiltyard.files.answer_formats.answer_tables import all_records
 from tiltyard.files.format_detection import open_records
-from tiltyard.files.message_fields import clean_text, read_messages
 from tiltyard.files.records import Records
-
-__all__ = ["is_model_answers", "model_answers", "read_questions"]
 
 Questions = Mapping[str, Mapping[str, object]]
 

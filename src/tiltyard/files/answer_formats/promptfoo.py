@@ -16,15 +16,22 @@ from typing import Any
 
 from tiltyard.core.judging.conversation import split_conversation
 from tiltyard.errors import UnreadableFile
-from tiltyard.files.answer import SCORES_ONLY, Answer, AnswerUsage, finite_number
-from tiltyard.files.answer_formats.answer_notes import FAILED_NOTE, NO_RESPONSE_NOTE, UNSCORED_NOTE
+from tiltyard.files.answer import (
+    FAILED_NOTE,
+    NO_RESPONSE_NOTE,
+    SCORES_ONLY,
+    UNSCORED_NOTE,
+    Answer,
+    AnswerUsage,
+    clean_text,
+    finite_number,
+    json_text,
+    read_messages,
+)
 from tiltyard.files.answer_formats.answer_tables import all_records
 from tiltyard.files.input_file import InputFile, translate_read_errors
-from tiltyard.files.json_scanner import JsonScanner
-from tiltyard.files.message_fields import clean_text, json_text, read_messages
+from tiltyard.files.json_records import JsonScanner
 from tiltyard.files.records import Record, Records
-
-__all__ = ["is_promptfoo", "promptfoo_answers", "promptfoo_document_answers"]
 
 #: The reason of a failure that is an error and no failed assertion.
 _ERROR_CODE = 2

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.files.answers import Answer
+from tiltyard.files.answer import Answer
 from tiltyard.simulation.demo.demo_roster import MODELS, AnswerLevel, DemoPrompt, demo_prompts, level_of
 
 #: How models begin and end, by language. A model without a line here says nothing but the answer.

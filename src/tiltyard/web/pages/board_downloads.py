@@ -15,7 +15,7 @@ from typing import Literal
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from tiltyard.files.row_parquet import write_row_table
+from tiltyard.files.parquet_tables import write_row_table
 from tiltyard.web.pages.board_data import BoardPageData, board_page_cache_of, gather_board_page, send_file
 from tiltyard.web.pages.board_query import BoardQuery, BoardQueryParams, Snap
 from tiltyard.web.pages.board_view import BoardLine, BoardView, compare_sources, filter_and_sort

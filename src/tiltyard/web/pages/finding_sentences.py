@@ -1,9 +1,8 @@
 """Sentences of rules and findings in the language of a page.
 
 A rule or finding is a name and values. English pages show the sentence that was published in the document. Other
-languages fill in the translated template. A sentence without a template or with missing values (from a board of
-another version, for instance) stays in English and is marked as English. Advice is always that for readers of an
-arena.
+languages fill in the translated template. A sentence without a template or with missing values stays in English and is
+marked as English. Advice is always that for readers of an arena.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from tiltyard.arena.log.battle_export import MEDIA_TYPES, export_battles, open_e
 from tiltyard.arena.log.battle_release import ReleasePart, export_release
 from tiltyard.arena.operators.audit_and_complaints import note_export
 from tiltyard.errors import BadOption, NotAllowed
-from tiltyard.files.battle_stream import Container
+from tiltyard.files.battle_writer import Container
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.access import Actor, CurrentActor, keys_of, registry_of, require_scope
 from tiltyard.web.context import context_of

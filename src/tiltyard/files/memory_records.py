@@ -1,10 +1,12 @@
-"""Columns that another library holds in memory: pandas, polars, DuckDB, Arrow, or a mapping of columns.
+"""Battles in memory: frames of other libraries, mappings of columns, and rows that are Python objects.
 
-They come through Arrow's C interface (``__arrow_c_stream__``), so that none of these libraries is imported.
+Frames (pandas, polars, DuckDB, Arrow) come through Arrow's C interface (``__arrow_c_stream__``), so that none of these
+libraries is imported.
 """
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,12 +15,12 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tiltyard.core.battles.battle import Battle
 from tiltyard.errors import BadOption, UnreadableFile
-from tiltyard.files.column_types import text_array
+from tiltyard.files.canonical_columns import text_array
 from tiltyard.files.input_file import translate_read_errors
+from tiltyard.files.json_records import SAMPLE_ROWS
 from tiltyard.files.records import RECORD_BATCH_ROWS, Record, numbered_rows, reject_duplicate_columns
-
-__all__ = ["FrameRecords", "column_table", "is_frame"]
 
 #: How Arrow calls an index of pandas that has no name.
 _UNNAMED_INDEX = "__index_level_"
@@ -181,3 +183,39 @@ def _plain(array: pa.Array) -> pa.Array:
     if pa.types.is_dictionary(kind) and pa.types.is_string_view(kind.value_type):
         return pa.DictionaryArray.from_arrays(array.indices, text_array(array.dictionary))
     return array
+
+
+@dataclass(frozen=True, eq=False)
+class ListRecords:
+    """A list of rows, read as a list of JSON objects is; None, NaN and pandas' NA are absent values."""
+
+    name: str
+    items: tuple[object, ...] = field(repr=False)
+    kind: ClassVar[str] = "json"
+    rows: ClassVar[int | None] = None
+
+    @classmethod
+    def opened(cls, rows: Iterable[object], name: str) -> ListRecords:
+        return cls(name, tuple(rows))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        sample = itertools.islice(self.records(), SAMPLE_ROWS)
+        return tuple(dict.fromkeys(key for _, record in sample for key in record))
+
+    def records(self, _columns: Collection[str] | None = None, /) -> Iterator[Record]:
+        for number, row in enumerate(self.items, start=1):
+            where = f"{self.name}, row {number}"
+            plain = row.to_dict() if isinstance(row, Battle) else row
+            if not isinstance(plain, Mapping):
+                raise BadOption(
+                    f"{where}: is of type {type(row).__name__}; expected a mapping, as {{'model_a': …, 'model_b': …, 'winner': …}}"
+                )
+            yield where, {str(key): value for key, value in plain.items() if not _is_missing(value)}
+
+
+def _is_missing(value: object) -> bool:
+    """Whether a value is None, NaN, or pandas' NA or NaT, which answer no comparison."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float) and value != value

@@ -1,4 +1,4 @@
-"""The battles that LMArena publishes: the data sets of 55, 100 and 140 thousand human preferences."""
+"""Formats of arenas in which people vote: LMArena's data sets, logs cleaned by FastChat, and compar:IA."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from tiltyard.errors import BadBattle
-from tiltyard.files.conversations import answers_in
-from tiltyard.files.format import BattleFormat
-from tiltyard.files.timestamps import parse_arena_time
-
-__all__ = ["LMARENA_55K", "LMARENA_100K", "LMARENA_140K"]
+from tiltyard.files.format import BattleFormat, Converted, SkippedRecord, answers_in, parse_arena_time
 
 _ONE_HOT = {"winner_model_a": "model_a", "winner_model_b": "model_b", "winner_tie": "tie"}
 _CONVERSATIONS = ("conversation_a", "conversation_b")
-_ALL_KINDS = frozenset({"csv", "json", "jsonl", "parquet"})
 #: A prompt is hard if it meets so many of the seven criteria, and long from so many tokens on.
 _HARD_COUNT = 6
 _LONG_QUERY_TOKENS = 500
 #: Where the counts of each style trait are stated.
 _COUNTS = {"headers": "header_count", "lists": "list_count", "bold": "bold_count"}
+_KINDS = frozenset({"csv", "json", "jsonl", "parquet"})
+_CHOICES = {"a_better": "model_a", "b_better": "model_b", "both_good": "tie", "both_bad": "both_bad"}
+
+
+# LMArena
 
 
 def _convert_55k(record: Mapping[str, object]) -> Mapping[str, object]:
@@ -132,7 +132,7 @@ def _has(*names: str) -> Any:
 
 LMARENA_55K = BattleFormat(
     name="lmarena-55k",
-    kinds=_ALL_KINDS,
+    kinds=_KINDS,
     recognises=_has("model_a", "model_b", *_ONE_HOT),
     convert=_convert_55k,
     gives={
@@ -148,7 +148,7 @@ LMARENA_55K = BattleFormat(
 )
 LMARENA_100K = BattleFormat(
     name="lmarena-100k",
-    kinds=_ALL_KINDS,
+    kinds=_KINDS,
     recognises=_has("model_a", "model_b", "winner", "judge_hash", "tstamp"),
     convert=_convert_100k,
     gives={
@@ -170,7 +170,7 @@ LMARENA_100K = BattleFormat(
 )
 LMARENA_140K = BattleFormat(
     name="lmarena-140k",
-    kinds=_ALL_KINDS,
+    kinds=_KINDS,
     recognises=_has("id", "model_a", "model_b", "winner", "evaluation_order"),
     convert=_convert_140k,
     gives={
@@ -190,3 +190,177 @@ LMARENA_140K = BattleFormat(
     style=_style,
     style_in=("conv_metadata",),
 )
+
+
+# FastChat
+
+
+def _is_fastchat(columns: Collection[str]) -> bool:
+    names = {"model_a", "model_b", "winner", "judge", "anony", "tstamp"}
+    return names <= set(columns) and "judge_hash" not in columns
+
+
+def _convert_fastchat(record: Mapping[str, object]) -> Converted:
+    if not _is_true("anony", record.get("anony")):
+        return SkippedRecord("the voter knew the models (anony is false)")
+    return {
+        "model_a": record.get("model_a"),
+        "model_b": record.get("model_b"),
+        "winner": record.get("winner"),
+        "source": "human",
+        "question_id": record.get("question_id"),
+        "language": record.get("language"),
+        "voter": record.get("judge"),
+        "time": parse_arena_time(record.get("tstamp")),
+    }
+
+
+FASTCHAT = BattleFormat(
+    name="fastchat-battles",
+    kinds=_KINDS,
+    recognises=_is_fastchat,
+    convert=_convert_fastchat,
+    gives={
+        "model_a": "model_a",
+        "model_b": "model_b",
+        "winner": "winner",
+        "source": "winner",
+        "question_id": "question_id",
+        "language": "language",
+        "voter": "judge",
+        "time": "tstamp",
+    },
+    also_reads=("anony",),
+    answers=answers_in(*_CONVERSATIONS),
+    answers_in=_CONVERSATIONS,
+)
+
+
+# compar:IA
+
+
+def _is_comparia_votes(columns: Collection[str]) -> bool:
+    return {"model_a_name", "model_b_name", "chosen_model_name", "both_equal"} <= set(columns)
+
+
+def _is_comparia_turns(columns: Collection[str]) -> bool:
+    return {"comparison_id", "model_a", "model_b", "choice", "turn"} <= set(columns)
+
+
+def _convert_comparia_vote(record: Mapping[str, object]) -> Converted:
+    model_a, model_b = record.get("model_a_name"), record.get("model_b_name")
+    winner = _vote(record, model_a, model_b)
+    if isinstance(winner, SkippedRecord):
+        return winner
+    return {
+        "model_a": model_a,
+        "model_b": model_b,
+        "winner": winner,
+        "source": "human",
+        "question_id": record.get("conversation_pair_id"),
+        "category": record.get("selected_category"),
+        "voter": record.get("visitor_id") or record.get("session_hash"),
+        "time": parse_arena_time(record.get("timestamp")),
+    }
+
+
+def _vote(record: Mapping[str, object], model_a: Any, model_b: Any) -> str | SkippedRecord:
+    chosen, equal = (
+        record.get("chosen_model_name"),
+        _is_true("both_equal", record.get("both_equal"), optional=True),
+    )
+    if equal and chosen is not None:
+        raise BadBattle(f"both_equal is true, but chosen_model_name is {chosen!r}")
+    if equal:
+        return "tie"
+    if chosen is None:
+        return SkippedRecord("no choice was made")
+    if model_a == model_b:
+        return SkippedRecord("both answers came from one model")
+    if chosen not in (model_a, model_b):
+        return SkippedRecord("the chosen model is neither of the two")
+    return "model_a" if chosen == model_a else "model_b"
+
+
+def _convert_comparia_turn(record: Mapping[str, object]) -> Converted:
+    choice = record.get("choice")
+    if choice is None:
+        return SkippedRecord("no choice was made")
+    if choice == "idk":
+        return SkippedRecord("the voter did not know")
+    if _is_true("excluded", record.get("excluded"), optional=True):
+        return SkippedRecord("excluded by the arena")
+    if not isinstance(choice, str) or choice not in _CHOICES:
+        raise BadBattle(f"choice is {choice!r}; expected {', '.join(_CHOICES)} or idk")
+    return {
+        "model_a": record.get("model_a"),
+        "model_b": record.get("model_b"),
+        "winner": _CHOICES[choice],
+        "source": "human",
+        "question_id": record.get("comparison_id"),
+        "language": _one_language(record.get("metadata")),
+        "time": parse_arena_time(record.get("timestamp")),
+    }
+
+
+def _one_language(metadata: Any) -> str | None:
+    """The language of a conversation, if it has exactly one."""
+    languages = metadata.get("languages") if isinstance(metadata, Mapping) else None
+    match languages:
+        case [str(language)]:
+            return language
+    return None
+
+
+COMPARIA_VOTES = BattleFormat(
+    name="comparia-votes",
+    kinds=_KINDS,
+    recognises=_is_comparia_votes,
+    convert=_convert_comparia_vote,
+    gives={
+        "model_a": "model_a_name",
+        "model_b": "model_b_name",
+        "winner": "chosen_model_name",
+        "source": "chosen_model_name",
+        "question_id": "conversation_pair_id",
+        "category": "selected_category",
+        "voter": "visitor_id",
+        "time": "timestamp",
+    },
+    also_reads=("both_equal", "session_hash"),
+    answers=answers_in("conversation_a", "conversation_b"),
+    answers_in=("conversation_a", "conversation_b"),
+)
+COMPARIA_TURNS = BattleFormat(
+    name="comparia-turns",
+    kinds=_KINDS,
+    recognises=_is_comparia_turns,
+    convert=_convert_comparia_turn,
+    gives={
+        "model_a": "model_a",
+        "model_b": "model_b",
+        "winner": "choice",
+        "source": "choice",
+        "question_id": "comparison_id",
+        "language": "metadata",
+        "time": "timestamp",
+    },
+    also_reads=("excluded",),
+    answers=answers_in("response_a", "response_b"),
+    answers_in=("response_a", "response_b"),
+)
+
+
+def _is_true(key: str, value: Any, *, optional: bool = False) -> bool:
+    match value:
+        case None if optional:
+            return False
+        case True | "True" | "true":
+            return True
+        case False | "False" | "false":
+            return False
+    raise BadBattle(f"{key} is {value!r}; expected true or false")
+
+
+#: A format that is added here needs no other registration.
+ARENA_FORMATS = (LMARENA_55K, LMARENA_100K, LMARENA_140K, FASTCHAT, COMPARIA_VOTES, COMPARIA_TURNS)

@@ -1,0 +1,147 @@
+"""Tables of our own in Parquet: plain columns, rows in chunks, and NumPy columns of logs that are too long for rows."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tiltyard.atomic_files import atomic_write
+from tiltyard.errors import BadOption, UnreadableFile
+from tiltyard.files.input_file import translate_read_errors
+from tiltyard.files.parquet_records import check_parquet
+from tiltyard.settings.regular_files import open_regular
+
+#: ``time`` is in microseconds since 1970, ``flag`` is 0 or 1. Absent is -1 in these and in integers, NaN in numbers.
+ArrayKind: TypeAlias = Literal["integer", "time", "flag", "number", "text"]
+#: Columns of equal length by name; texts are objects and never absent.
+Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
+
+_ARRAY_TYPES: Mapping[ArrayKind, pa.DataType] = {
+    "integer": pa.int64(),
+    "time": pa.timestamp("us", "UTC"),
+    "flag": pa.bool_(),
+    "number": pa.float64(),
+    "text": pa.string(),
+}
+_CHUNK_ROWS = 16_384
+_ROW_TYPES: Mapping[type, pa.DataType] = {str: pa.string(), int: pa.int64(), float: pa.float64()}
+
+
+def write_columns(path: Path, columns: dict[str, list[Any]]) -> None:
+    """Write columns of equal length."""
+    with atomic_write(str(path)) as file:
+        pq.write_table(pa.table(columns), file, compression="zstd")
+
+
+def read_columns(path: Path) -> dict[str, list[Any]]:
+    """The columns of a file, as plain values; raises `UnreadableFile` if it is invalid."""
+    with translate_read_errors(str(path)), open_regular(path) as file:
+        check_parquet(str(path), file)
+        table: pa.Table = pq.read_table(file)
+        return {name: table.column(name).to_pylist() for name in table.column_names}
+
+
+def write_row_table(path: Path, columns: Mapping[str, type], rows: Iterable[Mapping[str, object]]) -> int:
+    """Write rows with these columns, each text, integer, number or ``None``; return the number of rows."""
+    schema = pa.schema([(name, _ROW_TYPES[kind]) for name, kind in columns.items()])
+    stream, written = iter(rows), 0
+    with (
+        atomic_write(str(path)) as file,
+        pq.ParquetWriter(file, schema, compression="zstd", use_dictionary=True) as writer,
+    ):
+        while chunk := list(itertools.islice(stream, _CHUNK_ROWS)):
+            for number, row in enumerate(chunk, start=written + 1):
+                _check_row(f"{path}, row {number}", columns, row)
+            writer.write_batch(_row_batch(path, schema, chunk, written))
+            written += len(chunk)
+    return written
+
+
+def _check_row(where: str, columns: Mapping[str, type], row: Mapping[str, object]) -> None:
+    if row.keys() != columns.keys():
+        odd = ", ".join(sorted(row.keys() ^ columns.keys()))
+        raise BadOption(f"{where}: unexpected or missing columns: {odd}")
+    for name, kind in columns.items():
+        value = row[name]
+        if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
+            raise BadOption(f"{where}: {name} is {value!r}; expected {kind.__name__} or None")
+
+
+def _row_batch(
+    path: Path, schema: pa.Schema, rows: list[Mapping[str, object]], before: int
+) -> pa.RecordBatch:
+    try:
+        arrays = [pa.array([row[field.name] for row in rows], field.type) for field in schema]
+    except (pa.ArrowInvalid, OverflowError, UnicodeEncodeError) as error:
+        where = f"{path}, rows {before + 1} to {before + len(rows)}"
+        raise BadOption(f"{where}: a value does not fit its column ({error})") from None
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def read_rows(path: Path, columns: Mapping[str, type]) -> Iterator[dict[str, object]]:
+    """The rows of a file with exactly these columns; raises `UnreadableFile` for any other file."""
+    with translate_read_errors(str(path)), open_regular(path) as opened:
+        check_parquet(str(path), opened)
+        file = pq.ParquetFile(opened)
+        expected = pa.schema([(name, _ROW_TYPES[kind]) for name, kind in columns.items()])
+        if not file.schema_arrow.equals(expected):
+            raise UnreadableFile(f"{path}: the columns are not {', '.join(columns)} with the expected types")
+        for batch in file.iter_batches(_CHUNK_ROWS):
+            yield from batch.to_pylist()
+
+
+def write_arrays(
+    file: BinaryIO, kinds: Mapping[str, ArrayKind], columns: Mapping[str, npt.NDArray[Any] | Sequence[Any]]
+) -> int:
+    """Write these columns, in the order of their kinds; return the number of rows."""
+    try:
+        arrays = [_to_arrow(kind, columns[name]) for name, kind in kinds.items()]
+        table = pa.Table.from_arrays(arrays, schema=_schema(kinds))
+    except (pa.ArrowException, OverflowError, UnicodeEncodeError, ValueError) as error:
+        raise BadOption(f"a value does not fit its column of {', '.join(kinds)} ({error})") from None
+    pq.write_table(table, file, compression="zstd")
+    return int(table.num_rows)
+
+
+def read_arrays(path: Path, kinds: Mapping[str, ArrayKind]) -> Arrays:
+    """The columns of a file that has exactly these; raises `UnreadableFile` for any other file."""
+    with translate_read_errors(str(path)), open_regular(path) as opened:
+        check_parquet(str(path), opened)
+        file = pq.ParquetFile(opened)
+        if not file.schema_arrow.equals(_schema(kinds)):
+            raise UnreadableFile(f"{path}: the columns are not {', '.join(kinds)} with the expected types")
+        table: pa.Table = file.read()
+        return {name: _to_numpy(kind, table.column(name)) for name, kind in kinds.items()}
+
+
+def _schema(kinds: Mapping[str, ArrayKind]) -> pa.Schema:
+    return pa.schema([(name, _ARRAY_TYPES[kind]) for name, kind in kinds.items()])
+
+
+def _to_arrow(kind: ArrayKind, values: npt.NDArray[Any] | Sequence[Any]) -> pa.Array:
+    if kind == "text":
+        return pa.array(list(values), pa.string())
+    if kind == "number":
+        numbers = np.asarray(values, dtype=np.float64)
+        return pa.array(numbers, pa.float64(), mask=np.isnan(numbers))
+    whole = np.asarray(values, dtype=np.int64)
+    return pa.array(whole, pa.int64(), mask=whole == -1).cast(_ARRAY_TYPES[kind])
+
+
+def _to_numpy(kind: ArrayKind, column: pa.ChunkedArray) -> npt.NDArray[Any]:
+    if kind == "text":
+        texts = np.empty(len(column), dtype=object)
+        texts[:] = column.to_pylist()
+        return texts
+    absent = np.nan if kind == "number" else -1
+    values: npt.NDArray[Any] = (
+        column.cast(_ARRAY_TYPES["number" if kind == "number" else "integer"]).fill_null(absent).to_numpy()
+    )
+    return values

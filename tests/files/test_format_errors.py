@@ -261,7 +261,7 @@ def changed(name: str, row: int, **fields: object) -> list[dict]:
         ("lmarena_100k.jsonl", {"winner": "oak-7b"}, "line 2: winner is 'oak-7b'"),
         ("lmarena_100k.jsonl", {"tstamp": "yesterday"}, "line 2: time is 'yesterday'"),
         ("lmarena_140k.jsonl", {"timestamp": {}}, "line 2: time is {}"),
-        ("comparia_votes.jsonl", {"both_equal": "maybe"}, "line 2: 'maybe' is not true or false"),
+        ("comparia_votes.jsonl", {"both_equal": "maybe"}, "line 2: both_equal is 'maybe'"),
         (
             "comparia_votes.jsonl",
             {"chosen_model_name": "frêne"},

@@ -321,7 +321,7 @@ def test_a_folder_without_segments_is_refused(tmp_path, there):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"format": 4, "columns": {}}, "format 4 is newer than 3.*update Tiltyard"),
+        ({"format": 4, "columns": {}}, "format 4"),
         ({"format": 0}, "format"),
         ({"format": "1"}, "format"),
         ({"more": 1}, "more"),

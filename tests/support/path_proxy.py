@@ -32,6 +32,8 @@ class PathProxy:
         self.servers: list[str] = []
         #: The path of each request, and the server that it went to.
         self.passed: list[tuple[str, str]] = []
+        #: Nobody else holds a task whose connection is not being read: it would be collected.
+        self._tasks: set[asyncio.Task[None] | None] = set()
 
     @property
     def url(self) -> str:
@@ -51,6 +53,7 @@ class PathProxy:
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One request for each connection, and its whole response."""
+        self._tasks.add(asyncio.current_task())
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError), contextlib.closing(writer):
             lines = (await reader.readuntil(b"\r\n\r\n")).split(b"\r\n")
             path = lines[0].split(b" ")[1].decode("ascii")
@@ -66,6 +69,7 @@ class PathProxy:
                 while part := await upstream.read(_HEAD_BYTES):
                     writer.write(part)
                 await writer.drain()
+        self._tasks.discard(asyncio.current_task())
 
 
 @contextmanager

@@ -275,7 +275,7 @@ def test_a_prompt_that_cannot_be_sent_is_kept(live, prompt, sentence):
 def test_waiting_in_line_tells_the_place_and_when(live):
     live.answer(steady(LONG, rate=100))
     first, path = ask(live)
-    slots = live.site.registry.live_process.slots
+    slots = live.site.registry.turn_slots
     limit, slots.limit = slots.limit, 1
     try:
         refused = new_visitor(live).post("/arenas/arena/ask", data={"prompt": "Soon?"})

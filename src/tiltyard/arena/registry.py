@@ -15,7 +15,7 @@ from tiltyard.arena.content.arenas import find_arena, find_arenas, prompt_text
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import open_configured_storage
 from tiltyard.arena.live.entrant_pool import EntrantPool, open_entrant
-from tiltyard.arena.live.live_battles import LiveBattles, LiveProcess
+from tiltyard.arena.live.live_battles import LiveBattles
 from tiltyard.arena.live.live_store import arenas_with_running_turns
 from tiltyard.arena.live.safety import Safety, open_configured_safety
 from tiltyard.arena.live.turn_slots import TurnSlots
@@ -121,8 +121,7 @@ class ArenaRegistry:
         #: The moderation of live arenas; ``None`` if there is none.
         self.live_checks: Safety | None = None
         self._live: dict[str, LiveBattles] = {}
-        slots = TurnSlots(pool, self.lease.ring.own, settings.live_turns)
-        self.live_process = LiveProcess(pool, self.lease.ring.own, slots)
+        self.turn_slots = TurnSlots(pool, self.lease.ring.own, settings.live_turns)
         self._recovering: asyncio.Task[None] | None = None
         self._retries = Retries(
             _LOG, "reading the arenas' settings", Backoff(_SETTINGS_POLL_SECONDS, _MAX_SETTINGS_RETRY_SECONDS)
@@ -177,7 +176,7 @@ class ArenaRegistry:
             entrants = EntrantPool(self.pool, queue.arena, self.open_entrant or _open_none)
             find_queue = partial(self.voting_queue, name)
             self._live[name] = LiveBattles(
-                queue.arena, self.live_process, find_queue, entrants, self.live_checks
+                queue.arena, self.turn_slots, find_queue, entrants, self.live_checks
             )
         return self._live[name]
 

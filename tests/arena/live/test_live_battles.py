@@ -237,7 +237,7 @@ def test_beyond_the_limit_voters_wait_in_line(database: str) -> None:
     models.script(LONG)
 
     async def scene(registry: ArenaRegistry, battles: LiveBattles) -> None:
-        registry.live_process.slots.limit = 1
+        registry.turn_slots.limit = 1
         battle = await battles.ask(ANN, "Why?")
         with pytest.raises(Busy, match="number 1 in line"):
             await battles.ask(BOB, "Why?")

@@ -73,7 +73,7 @@ from tiltyard.errors import (
 )
 from tiltyard.instruments import LIVE_TURN_SECONDS, LIVE_TURNS
 from tiltyard.judges.providers.streams import ChatRequest, ChatTurn
-from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
+from tiltyard.postgres.connection_pool import connect_from_pool
 from tiltyard.postgres.statements import statement
 from tiltyard.retries import Backoff, Retries
 from tiltyard.settings.arena_settings import ArenaSettings
@@ -111,16 +111,6 @@ class LiveChecks(Protocol):
     async def check_answers(self, history: Sequence[LiveTurn], a: str, b: str) -> CheckedText: ...
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LiveProcess:
-    """What all live arenas of one process share."""
-
-    pool: ConnectionPool
-    #: The number of this process.
-    process: int
-    slots: TurnSlots
-
-
 @dataclass(slots=True, eq=False)
 class _RunningTurn:
     session: int
@@ -145,14 +135,14 @@ class LiveBattles:
     def __init__(
         self,
         arena: int,
-        shared: LiveProcess,
+        slots: TurnSlots,
         find_queue: Callable[[], Awaitable[VotingQueue]],
         entrants: EntrantPool,
         checks: LiveChecks | None = None,
     ) -> None:
         self.arena = arena
-        self._shared = shared
-        self._pool = shared.pool
+        self._slots = slots
+        self._pool = slots.pool
         self._find_queue = find_queue
         self.entrants = entrants
         self._checks = checks
@@ -182,15 +172,6 @@ class LiveBattles:
     def note_use(self) -> None:
         """Somebody asks for these battles."""
         self._used_at = time.monotonic()
-
-    async def ask(self, voter: Voter, text: str, category: str | None = None) -> LiveBattle:
-        """Begin a battle with a voter's prompt. The voter must have ended the last one."""
-        return await self.battle(voter, await self.begin(voter, text, category))
-
-    async def follow_up(self, voter: Voter, matchup: UUID, text: str) -> LiveBattle:
-        """Send a further prompt to the same two models."""
-        await self.go_on(voter, matchup, text)
-        return await self.battle(voter, matchup)
 
     async def stop(self, voter: Voter, matchup: UUID) -> LiveBattle:
         """Stop both answers; what is shown counts."""
@@ -247,14 +228,14 @@ class LiveBattles:
             shown = self._follow(voter, matchup, battle.turns[-1])
         return await shown.next_frame(after, min(wait_seconds, MAX_WAIT_SECONDS))
 
-    async def begin(self, voter: Voter, text: str, category: str | None) -> UUID:
-        """Begin a battle; return its matchup's id."""
+    async def ask(self, voter: Voter, text: str, category: str | None = None) -> LiveBattle:
+        """Begin a battle with a voter's prompt. The voter must have ended the last one."""
         if voter.source != HUMAN:
             raise Conflict("live battles are for people; a judge votes on stored responses")
         queue = await self._open_queue()
         text = _checked_prompt(text, queue.settings)
         await self._unbegun_battle(voter)
-        async with self._shared.slots.taken(self.arena, voter.session):
+        async with self._slots.taken(self.arena, voter.session):
             unbegun = await self._unbegun_battle(voter)
             if unbegun is not None:
                 await self._void(unbegun, "its first turn never began")
@@ -267,21 +248,22 @@ class LiveBattles:
             except Exception:
                 await self._void(matchup, "the answers could not be requested")
                 raise
-        return matchup
+        return await self.battle(voter, matchup)
 
-    async def go_on(self, voter: Voter, matchup: UUID, text: str) -> None:
-        """Begin the next turn of a battle."""
+    async def follow_up(self, voter: Voter, matchup: UUID, text: str) -> LiveBattle:
+        """Send a further prompt to the same two models."""
         queue = await self._open_queue()
         text = _checked_prompt(text, queue.settings)
         battle = await self.battle(voter, matchup)
         _check_continuable(battle, queue.settings)
-        async with self._shared.slots.taken(self.arena, voter.session):
+        async with self._slots.taken(self.arena, voter.session):
             rules = await self._check_prompt(battle.turns, text)
             await self._begin_turn(queue, voter, matchup, battle.turns, text, rules)
+        return await self.battle(voter, matchup)
 
     async def interrupt(self, voter: Voter, matchup: UUID) -> None:
         """Stop the turn that runs, if any, and wait for its end."""
-        if not await self._shared.slots.stop(self.arena, voter.session, matchup):
+        if not await self._slots.stop(self.arena, voter.session, matchup):
             await self.battle(voter, matchup)
             return
         running = self._running.get(matchup)
@@ -297,7 +279,7 @@ class LiveBattles:
         async with self._recovery:
             if self._is_recovered and not again:
                 return
-            await void_lost_turns(self._pool, self.arena, self._shared.process)
+            await void_lost_turns(self._pool, self.arena, self._slots.process)
             for matchup, problem in (await list_open_void_battles(self._pool, self.arena)).items():
                 await self._void(matchup, problem)
             self._is_recovered = True
@@ -361,7 +343,7 @@ class LiveBattles:
             if one.written != one.generation.shown.shown
         }
         followed = {matchup: one.shown.shown for matchup, one in self._followed.items()}
-        found = await self._shared.slots.exchange(self.arena, changed, followed)
+        found = await self._slots.exchange(self.arena, changed, followed)
         for matchup, running in self._running.items():
             if matchup in changed:
                 running.written = changed[matchup][1]
@@ -448,7 +430,7 @@ class LiveBattles:
         entrants = [self.entrants.of(model) for model in models]
         requests = [_request(one, side, turns, text, settings) for side, one in enumerate(entrants)]
         left, right = (one.plan(request) for one, request in zip(entrants, requests, strict=True))
-        plan = TurnPlan(turn, text, (left, right), self._shared.process)
+        plan = TurnPlan(turn, text, (left, right), self._slots.process)
         limits, mask = _budget_limits(settings), await self._mask(settings)
         async with self._spending:
             numbers = await begin_turn(self._pool, self.arena, matchup, plan, limits)
@@ -486,7 +468,7 @@ class LiveBattles:
             end = await generation.run()
             LIVE_TURNS.record(1, end.state)
             LIVE_TURN_SECONDS.record(time.monotonic() - began)
-            self._shared.slots.note_duration(time.monotonic() - began)
+            self._slots.note_duration(time.monotonic() - began)
         except Exception as error:  # noqa: BLE001 - what is not ended here is ended at the next recovery
             _LOG.error("a live turn could not be ended: %s", type(error).__name__)
         finally:

@@ -152,6 +152,16 @@ class CallEnd:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerFigures:
+    """What the answers of one side took and cost; ``None`` where it is unknown. It tells who answered."""
+
+    first_token_seconds: float | None = None
+    seconds: float | None = None
+    #: Millionths of a dollar.
+    cost: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class StoredEntrant:
     """A model of a live arena: who answers, without keys."""
 

@@ -15,6 +15,7 @@ from psycopg.types.json import Jsonb
 
 from tiltyard.arena.live.live_budget import accounts_of, lock_spending, reserve_calls
 from tiltyard.arena.live.live_records import (
+    AnswerFigures,
     BattleState,
     BudgetLimits,
     CallEnd,
@@ -230,6 +231,23 @@ async def record_turn_vote(
         done = await _execute(connection, "live_turn_vote", values)
     if not done.rowcount:
         raise Closed("this turn has no two complete answers; there is nothing to compare")
+
+
+async def read_live_categories(pool: ConnectionPool, arena: int) -> tuple[str, ...]:
+    """The categories in which a prompt can be asked."""
+    async with connect_from_pool(pool) as connection:
+        found = await _execute(connection, "live_categories", {"arena": arena})
+        return tuple(name for (name,) in await found.fetchall())
+
+
+async def read_answer_figures(
+    pool: ConnectionPool, arena: int, matchup: UUID
+) -> tuple[AnswerFigures, AnswerFigures]:
+    """What both sides of a battle took and cost. Nobody may see it before the vote is final."""
+    async with connect_from_pool(pool) as connection:
+        found = await _execute(connection, "live_answer_figures", {"arena": arena, "matchup": matchup})
+        figures = {side: AnswerFigures(*values) for side, *values in await found.fetchall()}
+    return figures.get(0, AnswerFigures()), figures.get(1, AnswerFigures())
 
 
 async def list_entrants(pool: ConnectionPool, arena: int) -> list[StoredEntrant]:

@@ -64,8 +64,8 @@ class TurnSlots:
         if limit < 1:
             raise BadOption(f"the limit of running turns is {limit}; expected at least 1")
         self.limit = limit
-        self._pool = pool
-        self._process = process
+        self.pool = pool
+        self.process = process
         self._durations: deque[float] = deque(maxlen=_AVERAGED_TURN_COUNT)
 
     @asynccontextmanager
@@ -87,7 +87,7 @@ class TurnSlots:
 
     async def release(self, arena: int, session: int) -> None:
         """Give a place back in which no turn has begun; that of a turn is free when its end is stored."""
-        async with connect_from_pool(self._pool) as connection:
+        async with connect_from_pool(self.pool) as connection:
             with translate_errors("give back a place for a turn"):
                 await connection.execute(statement("slots_release"), self._key(arena, session))
 
@@ -98,7 +98,7 @@ class TurnSlots:
     async def stop(self, arena: int, session: int, matchup: UUID) -> bool:
         """Ask for the end of a turn; return whether one runs."""
         values = self._key(arena, session) | {"matchup": matchup}
-        async with connect_from_pool(self._pool) as connection:
+        async with connect_from_pool(self.pool) as connection:
             with translate_errors("stop a turn"):
                 return (await connection.execute(statement("slots_stop"), values)).rowcount > 0
 
@@ -115,7 +115,7 @@ class TurnSlots:
         new = [now.after(before) for before, now in changed.values()]
         values = {
             "arena": arena,
-            "process": self._process,
+            "process": self.process,
             "matchup": list(changed),
             "from_a": [len(before.a) for before, _ in changed.values()],
             "from_b": [len(before.b) for before, _ in changed.values()],
@@ -124,7 +124,7 @@ class TurnSlots:
             "has_a": [len(known.a) for known in followed.values()],
             "has_b": [len(known.b) for known in followed.values()],
         }
-        async with connect_from_pool(self._pool) as connection:
+        async with connect_from_pool(self.pool) as connection:
             with translate_errors("pass on what live answers show"):
                 text = await find_statement(connection, "slots_exchange", values)
                 rows = await (await connection.execute(text, values)).fetchall()
@@ -136,7 +136,7 @@ class TurnSlots:
     async def _take(self, arena: int, session: int) -> bool:
         """Take a place; return false if this voter has one. `Busy` if there is none."""
         key = self._key(arena, session)
-        async with connect_from_pool(self._pool) as connection:
+        async with connect_from_pool(self.pool) as connection:
             with translate_errors("find a place for a turn"):
                 async with connection.transaction():
                     await connection.execute(statement("slots_lock"))
@@ -166,7 +166,7 @@ class TurnSlots:
         return max(places, 1) * mean / self.limit
 
     def _key(self, arena: int, session: int) -> dict[str, Any]:
-        return {"arena": arena, "session": session, "process": self._process}
+        return {"arena": arena, "session": session, "process": self.process}
 
 
 def count_slots(connection: psycopg.Connection) -> tuple[int, int]:

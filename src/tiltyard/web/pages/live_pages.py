@@ -10,9 +10,8 @@ from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
 
 from tiltyard.arena.live.live_battles import LiveBattles
-from tiltyard.arena.live.live_lookup import AnswerFigures, read_answer_figures, read_live_categories
-from tiltyard.arena.live.live_records import FrameMark, LiveBattle, LiveFrame, TurnOutcome
-from tiltyard.arena.live.live_store import list_battles
+from tiltyard.arena.live.live_records import AnswerFigures, FrameMark, LiveBattle, LiveFrame, TurnOutcome
+from tiltyard.arena.live.live_store import list_battles, read_answer_figures, read_live_categories
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.errors import (

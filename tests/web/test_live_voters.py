@@ -10,7 +10,7 @@ from support.faulty_upstream import FaultyUpstream, faulty_upstream
 from support.invited import come_in, make_link
 from support.live_sites import ASK, live_site, read_stream
 from support.served import make_token
-from tiltyard.instruments import recording
+from tiltyard.foundation.telemetry import recording
 from tiltyard.postgres.connections import connect
 from tiltyard.web.metrics import record_gauges
 

@@ -25,10 +25,9 @@ from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
 
 from tiltyard.arena.operator_roles import ALL_RIGHTS, OperatorGrants, OperatorRole
-from tiltyard.caches import BoundedCache
-from tiltyard.compute_once import SingleFlight
 from tiltyard.core.integrity.vote_groups import VoterOrigin
 from tiltyard.errors import BadOption, NotAllowed, NotFound
+from tiltyard.foundation.caches import BoundedCache, SingleFlight
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
 from tiltyard.wire.operators import Token

@@ -44,7 +44,7 @@ from tiltyard.cli import (
 from tiltyard.cli.exit_codes import JUDGE_UNUSABLE_EXIT_CODE
 from tiltyard.cli.fetch_progress import show_fetches
 from tiltyard.errors import JudgeUnusable, TiltyardError
-from tiltyard.option_names import command_line_spelling
+from tiltyard.foundation.option_names import command_line_spelling
 from tiltyard.report.terminal_escape import escape_controls
 
 _BUG_EXIT_CODE = 70

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from tiltyard.fetch_listener import listen_to_fetches
+from tiltyard.foundation.fetch_listener import listen_to_fetches
 from tiltyard.report.terminal_escape import escape_controls
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys, hash_buffer
 from tiltyard.core.battles.outcome import kind_of, parse_label, parse_outcome
 from tiltyard.errors import BadBattle, BadOption
 from tiltyard.files.battle_source import BattleSource, explain_invalid, require_column
-from tiltyard.option_names import option_name
+from tiltyard.foundation.option_names import option_name
 
 __all__ = [
     "STYLES",

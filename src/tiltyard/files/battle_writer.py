@@ -13,11 +13,11 @@ from typing import BinaryIO, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tiltyard.atomic_files import atomic_write
 from tiltyard.core.battles.battle import Battle
 from tiltyard.errors import BadOption
 from tiltyard.files.battle_stream import json_line, stream_csv
 from tiltyard.files.parquet_batches import battle_batches, canonical_batch
+from tiltyard.foundation.atomic_files import atomic_write
 
 __all__ = ["write_batches", "write_battles", "write_rows"]
 

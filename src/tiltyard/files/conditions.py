@@ -22,7 +22,7 @@ import pyarrow as pa
 from tiltyard.core.battles.outcome import parse_outcome
 from tiltyard.errors import BadBattle, BadOption
 from tiltyard.files.canonical_columns import REQUIRED
-from tiltyard.option_names import option_name
+from tiltyard.foundation.option_names import option_name
 
 __all__ = ["Condition", "parse_condition", "wanted_columns"]
 

@@ -26,7 +26,7 @@ from tiltyard.files.other_tables import explain_table
 from tiltyard.files.parquet_records import ParquetRecords
 from tiltyard.files.records import Record, Records
 from tiltyard.files.winner_loser import WINNER_LOSER
-from tiltyard.option_names import option_name
+from tiltyard.foundation.option_names import option_name
 
 __all__ = [
     "FORMATS",

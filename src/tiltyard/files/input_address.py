@@ -6,8 +6,8 @@ import os
 import re
 
 from tiltyard.errors import BadOption
-from tiltyard.fetch_listener import fetch_listener
 from tiltyard.files.fetched_files import FetchedFiles, check_no_page
+from tiltyard.foundation.fetch_listener import fetch_listener
 
 __all__ = ["address_of", "fetch_address", "shown_path"]
 

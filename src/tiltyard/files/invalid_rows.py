@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tiltyard.errors import BadBattle
 from tiltyard.files.outcome_words import outcome_word
-from tiltyard.option_names import option_name
+from tiltyard.foundation.option_names import option_name
 
 __all__ = ["InvalidRows"]
 

@@ -9,7 +9,7 @@ from typing import Any
 from tiltyard.errors import BadOption
 from tiltyard.files.canonical_columns import CANONICAL
 from tiltyard.files.outcome_words import checked_outcomes
-from tiltyard.option_names import option_name, require_flag
+from tiltyard.foundation.option_names import option_name, require_flag
 
 __all__ = ["ReadOptions"]
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tiltyard.atomic_files import atomic_write
 from tiltyard.errors import BadOption, UnreadableFile
 from tiltyard.files.input_file import translate_read_errors
 from tiltyard.files.parquet_sizes import check_parquet
+from tiltyard.foundation.atomic_files import atomic_write
 from tiltyard.settings.regular_files import open_regular
 
 __all__ = ["read_rows", "write_row_table"]

@@ -20,7 +20,7 @@ from tiltyard.files.invalid_rows import InvalidRows
 from tiltyard.files.outcome_words import named_winner, outcome_word
 from tiltyard.files.records import Records
 from tiltyard.files.style_text import style_row
-from tiltyard.option_names import option_name
+from tiltyard.foundation.option_names import option_name
 
 __all__ = ["RowReader", "parse_battle"]
 

@@ -14,9 +14,9 @@ from urllib.parse import SplitResult, quote, urlsplit
 
 from tiltyard._version import __version__
 from tiltyard.errors import BadOption, UnreadableFile
-from tiltyard.fetch_listener import FetchListener, fetch_listener
 from tiltyard.files.fetched_files import FetchedFiles
 from tiltyard.files.input_file import spool_input
+from tiltyard.foundation.fetch_listener import FetchListener, fetch_listener
 
 __all__ = ["check_redirect", "fetch_web_file", "shown_address"]
 

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote_plus, urlencode
 
-from tiltyard.caches import BoundedCache
-from tiltyard.compute_once import SingleFlight
 from tiltyard.errors import IdentityFault
+from tiltyard.foundation.caches import BoundedCache, SingleFlight
 from tiltyard.identity.id_tokens import (
     SIGNATURE_ALGORITHMS,
     ExpectedToken,

@@ -8,8 +8,8 @@ import time
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from tiltyard.compute_once import SingleFlight
 from tiltyard.errors import TiltyardError
+from tiltyard.foundation.caches import SingleFlight
 from tiltyard.jobs.shard import Hook, Shard, Work
 
 __all__ = ["EventLoopThread", "RunningShards"]

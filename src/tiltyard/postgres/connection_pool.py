@@ -18,9 +18,9 @@ from psycopg import AsyncConnection
 from psycopg.pq import PipelineStatus, TransactionStatus
 
 from tiltyard.errors import Crowded, StoreFault
-from tiltyard.instruments import POOL_REFUSED
+from tiltyard.foundation.retries import Backoff
+from tiltyard.foundation.telemetry import POOL_REFUSED
 from tiltyard.postgres.connections import connect_async, translate_errors
-from tiltyard.retries import Backoff
 
 __all__ = ["Connection", "ConnectionPool", "connect_from_pool"]
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypedDict
 
 from tiltyard.errors import BadOption, StoreFault
-from tiltyard.traces import is_tracing
+from tiltyard.foundation.telemetry import is_tracing
 
 if TYPE_CHECKING:
     import psycopg

@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import IO, Self
 from urllib.parse import quote
 
-from tiltyard.atomic_files import replace_file
 from tiltyard.errors import StoreFault
-from tiltyard.file_locks import lock_file
+from tiltyard.foundation.atomic_files import lock_file, replace_file
 from tiltyard.postgres.binaries import Binaries, OnWait, bundled_folder, choose_account, one_line
 from tiltyard.postgres.connections import connect
 from tiltyard.postgres.server_config import SERVER_SETTINGS, Postmaster

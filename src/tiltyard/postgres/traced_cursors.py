@@ -8,8 +8,8 @@ from typing import Any, Self
 
 from psycopg import AsyncCursor, Cursor
 
+from tiltyard.foundation.telemetry import span
 from tiltyard.postgres.statements import statements
-from tiltyard.traces import span
 
 __all__ = ["TracedAsyncCursor", "TracedCursor", "name_statement"]
 

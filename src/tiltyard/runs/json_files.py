@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tiltyard.atomic_files import atomic_write
 from tiltyard.errors import UnreadableFile
 from tiltyard.files.json_values import FINITE_DECODER, parse_json_text
 from tiltyard.files.read_limits import bounded_lines
+from tiltyard.foundation.atomic_files import atomic_write
 from tiltyard.settings.regular_files import open_regular
 
 

@@ -12,9 +12,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from tiltyard.atomic_files import replace_folder
 from tiltyard.errors import BadOption, BrokenArtifact
 from tiltyard.files import open_battles
+from tiltyard.foundation.atomic_files import replace_folder
 from tiltyard.report.site_boards import SiteRun
 from tiltyard.report.site_page import SitePage, render_site_page
 from tiltyard.report.svg_badge import render_badge

@@ -7,7 +7,6 @@ from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, TypedDict, TypeVar
 
-from tiltyard.atomic_files import atomic_write, remove_drafts
 from tiltyard.core.battles import Battle
 from tiltyard.core.board import RatedGroup
 from tiltyard.core.judging.judged_question import JudgedQuestion
@@ -18,6 +17,7 @@ from tiltyard.files.answers import Answer
 from tiltyard.files.battle_copy import copy_battles
 from tiltyard.files.column_parquet import write_columns
 from tiltyard.files.row_parquet import write_row_table
+from tiltyard.foundation.atomic_files import atomic_write, remove_drafts
 from tiltyard.report.run_documents import CostsDocument, DiagnosticsDocument
 from tiltyard.report.verdict_browser import REPORT_DATA
 from tiltyard.report.verdict_parts import VerdictParts

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tiltyard.errors import BadOption
-from tiltyard.option_names import option_name
+from tiltyard.foundation.option_names import option_name
 from tiltyard.settings.prices import PriceEntry, open_prices
 from tiltyard.settings.rubric_files import SHIPPED
 from tiltyard.settings.yaml_file import write_yaml

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypedDict, Unpack, cast
 
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.errors import BadOption
-from tiltyard.option_names import option_name, refuse_unknown
+from tiltyard.foundation.option_names import option_name, refuse_unknown
 from tiltyard.simulation.arena_forecast import (
     ForecastsBeside,
     Simulation,

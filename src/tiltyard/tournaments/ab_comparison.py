@@ -16,7 +16,7 @@ from tiltyard.files.answer_formats.answer_notes import LOG_STATUS_NOTE, UNREADAB
 from tiltyard.files.answer_formats.lm_eval import lower_is_better_metrics
 from tiltyard.files.answers import Answer, answer_columns, drop_replaced_answers, open_answers
 from tiltyard.files.input_address import shown_path
-from tiltyard.option_names import option_name, refuse_unknown
+from tiltyard.foundation.option_names import option_name, refuse_unknown
 from tiltyard.report.ab_report import ABReport
 from tiltyard.runs.ab_lead import DEFAULT_MARGIN_POINTS
 from tiltyard.settings.prices import PriceEntry, format_dollars, read_prices

@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tiltyard.atomic_files import atomic_write
 from tiltyard.core.judging.stable_ids import stable_id
 from tiltyard.errors import BadOption
 from tiltyard.files.answers import Answer, drop_replaced_answers, read_answers, write_answers
 from tiltyard.files.battle_answers import battle_answers
 from tiltyard.files.battle_writer import write_rows
+from tiltyard.foundation.atomic_files import atomic_write
 from tiltyard.settings.placement_config import PlacementConfig, load_placement, with_absolute_paths
 from tiltyard.settings.prices import PriceEntry, merged_prices, to_picodollars
 from tiltyard.settings.tournament_config import load_config

@@ -13,7 +13,7 @@ from typing import Any, Unpack
 from tiltyard.core.board import Board
 from tiltyard.core.ratings import Finding
 from tiltyard.errors import BadOption
-from tiltyard.option_names import refuse_unknown
+from tiltyard.foundation.option_names import refuse_unknown
 from tiltyard.runs.tournament_writer import read_run_documents
 from tiltyard.settings.prices import PriceEntry, read_prices
 from tiltyard.tournaments.python_calls import (

@@ -17,7 +17,7 @@ from tiltyard.core.ratings.paired_difference import (
 )
 from tiltyard.errors import BadOption
 from tiltyard.files.answers import Answer
-from tiltyard.option_names import option_name
+from tiltyard.foundation.option_names import option_name
 
 #: Scores of one model: metric → prompt → values of its repeats.
 ScoreTable = Mapping[str, Mapping[str, list[float]]]

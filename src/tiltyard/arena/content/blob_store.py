@@ -14,8 +14,8 @@ from typing import NamedTuple
 from psycopg import AsyncConnection
 
 from tiltyard.arena.content.object_storage import ObjectStorage
-from tiltyard.caches import BoundedCache
 from tiltyard.errors import Conflict, NotFound, StoreFault
+from tiltyard.foundation.caches import BoundedCache
 from tiltyard.postgres.connection_pool import ConnectionPool
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement

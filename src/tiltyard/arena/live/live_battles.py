@@ -65,7 +65,7 @@ from tiltyard.errors import (
     ProviderFault,
     StoreFault,
 )
-from tiltyard.instruments import LIVE_TURN_SECONDS, LIVE_TURNS
+from tiltyard.foundation.telemetry import LIVE_TURN_SECONDS, LIVE_TURNS
 from tiltyard.judges.providers.streams import ChatRequest, ChatTurn
 from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
 from tiltyard.postgres.statements import statement

@@ -24,8 +24,8 @@ from tiltyard.arena.maintenance.backup import (
 )
 from tiltyard.arena.maintenance.dump_archive import remove_private_options
 from tiltyard.arena.maintenance.restored_access import RestoredAccess, read_access, revoke_access
-from tiltyard.atomic_files import create_private_file
 from tiltyard.errors import StoreFault
+from tiltyard.foundation.atomic_files import create_private_file
 from tiltyard.postgres.binaries import Binaries, bundled_folder, without_password
 from tiltyard.postgres.connections import connect, translate_errors
 from tiltyard.postgres.schema_migrations import use_custom_plans

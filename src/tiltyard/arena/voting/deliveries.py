@@ -12,8 +12,8 @@ from time import monotonic
 from uuid import UUID
 
 from tiltyard.arena.log.event_details import VoteDetail
-from tiltyard.caches import BoundedCache
 from tiltyard.core.policy.state.vote_marks import NO_MARK, Look
+from tiltyard.foundation.caches import BoundedCache
 
 __all__ = ["Deliveries"]
 

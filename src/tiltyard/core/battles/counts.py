@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.compiled_kernels import Kernel, compile_kernel
+from tiltyard.foundation.compiled_kernels import Kernel, compile_kernel
 
 __all__ = ["CELL_SUM_COUNT", "Counts", "CountsBuilder"]
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.compiled_kernels import choose_kernel
 from tiltyard.core.battles.batch import BattleBatch, NameColumn, to_batches
 from tiltyard.core.battles.battle import Battle
 from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys
 from tiltyard.core.battles.counts import Counts, CountsBuilder
 from tiltyard.core.battles.repeated_battles import battle_keys, count_repeats
 from tiltyard.errors import CannotRate
+from tiltyard.foundation.compiled_kernels import choose_kernel
 
 __all__ = ["CodedBattles", "GroupTableBuilder", "Table", "TableBuilder"]
 

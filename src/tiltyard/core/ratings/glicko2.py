@@ -9,7 +9,6 @@ from typing import Literal, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.compiled_kernels import Kernel, KernelChoice, choose_kernel, compile_kernel
 from tiltyard.core.battles import CodedBattles, Table
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.core.ratings.groups import data_findings, disconnected_finding, numbered_groups
@@ -20,6 +19,7 @@ from tiltyard.core.ratings.parameter_checks import require_above_zero, require_a
 from tiltyard.core.ratings.result import Ratings
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.errors import CannotRate
+from tiltyard.foundation.compiled_kernels import Kernel, KernelChoice, choose_kernel, compile_kernel
 
 __all__ = ["GLICKO_POINTS", "Glicko2", "Glicko2State", "Glicko2Values"]
 

@@ -20,9 +20,9 @@ from tiltyard.arena.content.stored_conversations import (
     read_conversation,
 )
 from tiltyard.arena.voting.voting_queue import VotingQueue
-from tiltyard.caches import BoundedCache
 from tiltyard.core.judging.question_context import AnswerContext
 from tiltyard.errors import NotFound
+from tiltyard.foundation.caches import BoundedCache
 from tiltyard.web.access import registry_of
 from tiltyard.web.app_sandbox import PLAIN
 from tiltyard.web.context import context_of

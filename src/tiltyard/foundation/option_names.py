@@ -8,8 +8,6 @@ from difflib import get_close_matches
 
 from tiltyard.errors import BadOption
 
-__all__ = ["command_line_spelling", "option_name", "refuse_unknown", "require_flag"]
-
 
 class _Spelling:
     """How this process spells options: a process either runs a command or is somebody's Python."""

@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping
 
 from tiltyard.errors import TiltyardError
 
-__all__ = ["Backoff", "Retries"]
-
 #: The default maximum delay between two attempts. A database that recovers is used again within
 #: this time.
 MAX_WAIT_SECONDS = 10.0

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from tiltyard.compute_once import BoundedQueue, SingleFlight
 from tiltyard.errors import Crowded
+from tiltyard.foundation.caches import BoundedQueue, SingleFlight
 
 
 class Work:

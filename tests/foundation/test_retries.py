@@ -4,7 +4,7 @@ import logging
 from itertools import pairwise
 
 from tiltyard.errors import StoreFault
-from tiltyard.retries import Backoff, Retries
+from tiltyard.foundation.retries import Backoff, Retries
 
 LOG = logging.getLogger("tiltyard.test")
 

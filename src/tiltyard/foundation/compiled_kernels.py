@@ -14,8 +14,6 @@ from typing import Any, Literal, TypeVar, cast
 
 from tiltyard.errors import BadOption, MissingExtra
 
-__all__ = ["Kernel", "KernelChoice", "choose_kernel", "compile_kernel"]
-
 KernelChoice = Literal["auto", "plain", "compiled"]
 Kernel = Literal["plain", "compiled"]
 F = TypeVar("F", bound=Callable[..., Any])

@@ -1,8 +1,8 @@
 import pytest
 
-from tiltyard import compiled_kernels
-from tiltyard.compiled_kernels import choose_kernel, compile_kernel
 from tiltyard.errors import BadOption, MissingExtra
+from tiltyard.foundation import compiled_kernels
+from tiltyard.foundation.compiled_kernels import choose_kernel, compile_kernel
 
 
 def test_work_decides_unless_the_kernel_is_named():

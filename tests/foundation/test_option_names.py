@@ -2,7 +2,7 @@
 
 import pytest
 
-from tiltyard.option_names import command_line_spelling, option_name
+from tiltyard.foundation.option_names import command_line_spelling, option_name
 
 
 @pytest.mark.parametrize(

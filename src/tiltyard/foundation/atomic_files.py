@@ -1,4 +1,8 @@
-"""Atomic writes: a file or a folder appears under its name when it is complete, or not at all."""
+"""Atomic writes and locks of files.
+
+A file or a folder appears under its name when it is complete, or not at all. The operating system releases a lock
+when its process ends, however it ends.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +16,9 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 from tiltyard.errors import BadOption
-
-__all__ = [
-    "atomic_write",
-    "create_private_file",
-    "remove_drafts",
-    "remove_folder_drafts",
-    "replace_file",
-    "replace_folder",
-]
 
 _PRIVATE = partial(os.open, mode=0o600)
 
@@ -147,3 +142,32 @@ def _flush_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def lock_file(file: IO[bytes], *, shared: bool = False, wait: bool = True) -> bool:
+        """Lock a file until it is closed; return whether the lock was obtained. There are no shared locks."""
+        assert not shared
+        try:
+            msvcrt.locking(file.fileno(), msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+else:
+    import fcntl
+
+    def lock_file(file: IO[bytes], *, shared: bool = False, wait: bool = True) -> bool:
+        """Lock a file until it is closed; return whether the lock was obtained.
+
+        Many can hold a shared lock, and nobody else an exclusive one. A second call on the same file changes
+        the kind of its lock. Without ``wait`` the answer is immediate.
+        """
+        kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        try:
+            fcntl.flock(file.fileno(), kind if wait else kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True

@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Protocol
 
-__all__ = ["FetchListener", "QuietFetches", "fetch_listener", "listen_to_fetches"]
-
 
 class FetchListener(Protocol):
     """What is told of downloads."""

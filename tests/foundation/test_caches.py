@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiltyard.caches import BoundedCache
+from tiltyard.foundation.caches import BoundedCache
 
 
 @pytest.fixture
 def clock(monkeypatch):
     clock = SimpleNamespace(now=1_000_000.0)
-    monkeypatch.setattr("tiltyard.caches.time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr("tiltyard.foundation.caches.time", SimpleNamespace(monotonic=lambda: clock.now))
     return clock
 
 

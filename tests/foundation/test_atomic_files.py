@@ -10,8 +10,9 @@ from contextlib import suppress
 
 import pytest
 
-from tiltyard import atomic_files
-from tiltyard.atomic_files import (
+from tiltyard.errors import BadOption
+from tiltyard.foundation import atomic_files
+from tiltyard.foundation.atomic_files import (
     atomic_write,
     create_private_file,
     remove_drafts,
@@ -19,12 +20,11 @@ from tiltyard.atomic_files import (
     replace_file,
     replace_folder,
 )
-from tiltyard.errors import BadOption
 
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from tiltyard import atomic_files
+from tiltyard.foundation import atomic_files
 path = Path(sys.argv[1])
 if sys.argv[2] == "replace":
     Path.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
@@ -223,7 +223,7 @@ def test_an_error_leaves_the_earlier_folder(tmp_path):
 KILLED_AT_MOVE = """
 import os, signal, sys
 from pathlib import Path
-from tiltyard.atomic_files import replace_folder
+from tiltyard.foundation.atomic_files import replace_folder
 replace, moves = Path.replace, []
 def move(path, place):
     moves.append(place)

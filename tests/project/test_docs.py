@@ -36,6 +36,7 @@ from tiltyard.runs.manifest import ManifestInput, Platform, RunManifest
 from tiltyard.runs.rating_documents import ratings_document
 from tiltyard.settings import live_models, moderation_rules, tournament_sections
 from tiltyard.settings.config_section import validate_section
+from tiltyard.settings.model_endpoints import PROVIDERS
 from tiltyard.settings.model_families import load_families
 from tiltyard.settings.placement_config import PlacementConfig, load_placement
 from tiltyard.settings.prices import PriceEntry, ShippedEntry, open_prices
@@ -372,7 +373,7 @@ def test_every_table_of_the_ledger_is_documented():
 
 
 def test_every_variable_of_the_environment_is_documented():
-    variables = {"TILTYARD_HOME", "DATABASE_URL", *tournament_sections.KEY_VARIABLES.values()}
+    variables = {"TILTYARD_HOME", "DATABASE_URL", *(one.key_variable for one in PROVIDERS.values())}
     assert variables - coded(section("ledger.md", "Environment")) == set()
 
 

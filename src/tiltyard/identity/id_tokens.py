@@ -8,8 +8,6 @@ from typing import Any
 
 from tiltyard.errors import IdentityFault
 
-__all__ = ["SIGNATURE_ALGORITHMS", "ExpectedToken", "UntrustedSignature", "read_id_token"]
-
 #: Signatures with a private key. Never ``none``, and never HMAC: whoever knows the client's secret, or mistakes a public
 #: key for one, could sign.
 SIGNATURE_ALGORITHMS = (

@@ -25,8 +25,6 @@ from tiltyard.identity.person_identity import PersonIdentity, check_groups, chec
 from tiltyard.identity.provider_calls import ProviderCalls
 from tiltyard.settings.sign_in_settings import SignInSettings
 
-__all__ = ["CodeRequest", "OidcClient", "ProviderDocument"]
-
 _DOCUMENT_CACHE_SECONDS = 3600.0
 _MAX_CODE_CHARACTERS = 4096
 _KEY_LIMIT = 100

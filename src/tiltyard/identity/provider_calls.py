@@ -11,8 +11,6 @@ from urllib.parse import urlsplit
 from tiltyard.errors import IdentityFault
 from tiltyard.settings.serving_settings import is_loopback
 
-__all__ = ["ProviderCalls"]
-
 _CALL_SECONDS = 10.0
 _MAX_ANSWER_BYTES = 1024 * 1024
 

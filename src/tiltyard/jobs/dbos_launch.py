@@ -17,8 +17,6 @@ from tiltyard.jobs.shard import Shard
 if TYPE_CHECKING:
     from dbos import DBOSConfig
 
-__all__ = ["database_file", "launch_dbos", "redacted_url", "shard_workflow"]
-
 _VERSION = "1"
 """Workers process only shards of their own version; it changes when the meaning of a shard does."""
 

@@ -26,8 +26,6 @@ from tiltyard.jobs.worker_locks import FileLocks, ServerLocks, WorkerLock, Worke
 if TYPE_CHECKING:
     from dbos import WorkflowStatus
 
-__all__ = ["Engine", "WorkerHooks", "open_engine", "queue_of"]
-
 _LOCK_WATCH_SECONDS = 1.0
 _RESUME_SECONDS = 1.0
 _STRANDED_SECONDS = 30.0

@@ -12,8 +12,6 @@ from tiltyard.errors import TiltyardError
 from tiltyard.foundation.caches import SingleFlight
 from tiltyard.jobs.shard import Hook, Shard, Work
 
-__all__ = ["EventLoopThread", "RunningShards"]
-
 _STOP_WAIT_SECONDS = 10.0
 
 T = TypeVar("T")

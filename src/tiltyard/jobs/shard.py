@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-__all__ = ["Hook", "Shard", "Work"]
-
 
 @dataclass(frozen=True, slots=True)
 class Shard:

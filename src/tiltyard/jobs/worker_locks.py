@@ -24,8 +24,6 @@ from tiltyard.foundation.atomic_files import lock_file
 if TYPE_CHECKING:
     import psycopg
 
-__all__ = ["FileLocks", "ServerLocks", "WorkerLock", "WorkerLocks", "lock_worker_name"]
-
 _KEEPALIVE = "SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3"
 
 

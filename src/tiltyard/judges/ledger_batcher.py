@@ -10,8 +10,6 @@ from typing import Any, TypeVar
 from tiltyard.judges.ledger import AttemptIntent, Ledger, ReservationResult, Settlement
 from tiltyard.judges.providers.provider import Body
 
-__all__ = ["LedgerBatcher"]
-
 T = TypeVar("T")
 
 

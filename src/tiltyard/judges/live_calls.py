@@ -18,19 +18,7 @@ from tiltyard.errors import ProviderFault
 from tiltyard.judges.ledger import AttemptIntent, ReservationResult, Settlement
 from tiltyard.judges.ledger_batcher import LedgerBatcher
 from tiltyard.judges.providers.provider import Body
-from tiltyard.judges.reply_limits import ADAPTATION_LIMIT
-from tiltyard.judges.requests import JudgeCaller, JudgeRequest
-
-__all__ = [
-    "PREWARM",
-    "LiveCalls",
-    "OnSettled",
-    "gather_or_cancel",
-    "make_intent",
-    "retry_delay",
-    "settle_failure",
-    "settle_reply",
-]
+from tiltyard.judges.requests import ADAPTATION_LIMIT, JudgeCaller, JudgeRequest
 
 T = TypeVar("T")
 

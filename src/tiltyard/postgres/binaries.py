@@ -18,18 +18,6 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsp
 
 from tiltyard.errors import BadOption, MissingExtra, StoreFault
 
-__all__ = [
-    "BUNDLED_MAJOR_VERSION",
-    "Binaries",
-    "OnWait",
-    "bundled_folder",
-    "choose_account",
-    "find_pg_dump_folder",
-    "installed_folders",
-    "one_line",
-    "without_password",
-]
-
 #: The major version of the programs that come with the extra ``arena``.
 BUNDLED_MAJOR_VERSION = 18
 _FOLDERS = {BUNDLED_MAJOR_VERSION: "pginstall18", 16: "pginstall"}

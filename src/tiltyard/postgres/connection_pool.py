@@ -22,8 +22,6 @@ from tiltyard.foundation.retries import Backoff
 from tiltyard.foundation.telemetry import POOL_REFUSED
 from tiltyard.postgres.connections import connect_async, translate_errors
 
-__all__ = ["Connection", "ConnectionPool", "connect_from_pool"]
-
 Connection = AsyncConnection[Any]
 
 #: How long a caller waits for a connection before `Crowded` is raised.

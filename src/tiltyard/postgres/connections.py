@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from tiltyard.postgres.connection_pool import ConnectionPool
 
-__all__ = ["connect", "connect_async", "is_broken", "open_pool", "translate_errors"]
-
 #: What to do, by prefix of the SQLSTATE; the first match is used.
 _REMEDIES = {
     "28": "check user and password in DATABASE_URL",

@@ -10,8 +10,6 @@ from tiltyard.postgres.binaries import OnWait
 from tiltyard.postgres.schema_migrations import migrate
 from tiltyard.settings.environment import Environment
 
-__all__ = ["OpenedDatabase", "open_database", "open_long_lived_database"]
-
 
 @dataclass(frozen=True)
 class OpenedDatabase:

@@ -26,8 +26,6 @@ from tiltyard.postgres.connections import connect
 from tiltyard.postgres.server_config import SERVER_SETTINGS, Postmaster
 from tiltyard.postgres.statements import statement
 
-__all__ = ["EmbeddedServer"]
-
 _NAME = "tiltyard"
 _PORT = 5432
 #: Crash recovery of a large database takes minutes; a timeout would only make it start over.

@@ -13,8 +13,6 @@ from tiltyard.settings.environment import SESSION_URL_VARIABLE
 if TYPE_CHECKING:
     import psycopg
 
-__all__ = ["PoolMode", "check_same_database", "find_pool_mode"]
-
 PoolMode = Literal["none", "session", "transaction"]
 
 

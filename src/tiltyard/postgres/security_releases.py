@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 
-__all__ = ["KNOWN_ON", "SECURITY_RELEASES", "SecurityRelease", "missing_releases"]
-
 #: When the table below was last checked against public sources.
 KNOWN_ON = date(2026, 11, 16)
 

@@ -6,8 +6,6 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["SERVER_SETTINGS", "Postmaster"]
-
 #: Template with ``port`` and ``socket``, the folder of the socket.
 SERVER_SETTINGS = """\
 # Written by Tiltyard at every start. Use ALTER SYSTEM for settings of your own.

@@ -11,8 +11,6 @@ from psycopg import AsyncCursor, Cursor
 from tiltyard.foundation.telemetry import span
 from tiltyard.postgres.statements import statements
 
-__all__ = ["TracedAsyncCursor", "TracedCursor", "name_statement"]
-
 #: Partitions that stand in a statement in place of the partitioned table.
 _PARTITIONS = re.compile(r"\b(events|matchups|endings|battles)_b\d+\b")
 _WORD = re.compile(r"\s*+([A-Za-z]{1,20})")

@@ -22,14 +22,13 @@ from tiltyard.settings.config_section import (
     section_error,
     validate_section,
 )
+from tiltyard.settings.model_endpoints import REPLAY, address_problem, key_variable
 from tiltyard.settings.prices import PriceBook, open_prices
 from tiltyard.settings.regular_files import read_regular_text
 from tiltyard.settings.rubric_files import SHIPPED, shipped_rubric
 from tiltyard.settings.tournament_config import JudgeSettings, complete_judge
-from tiltyard.settings.tournament_sections import KEY_VARIABLES, Budget, ModeJudge, Prices, address_problem
+from tiltyard.settings.tournament_sections import Budget, ModeJudge, Prices
 from tiltyard.settings.yaml_file import YamlFile, read_yaml
-
-__all__ = ["ArenaJudges", "JudgeRound", "load_arena_judges", "load_judge_rounds"]
 
 _Arena = Annotated[
     str,
@@ -159,9 +158,8 @@ def load_judge_rounds(path: Path) -> tuple[JudgeRound, ...]:
 def _complete(judge: ModeJudge, folder: Path, prices: PriceBook) -> JudgeSettings:
     stated = judge.model_dump()
     stated["name"] = judge.name or judge.model
-    if stated["api_key_env"] is None and stated["base_url"] is None:
-        stated["api_key_env"] = KEY_VARIABLES.get(judge.provider)
-    if judge.provider == "replay":
+    stated["api_key_env"] = key_variable(judge.provider, judge.api_key_env, judge.base_url)
+    if judge.provider == REPLAY:
         if judge.base_url is None:
             raise BadConfig(f"judge {stated['name']}: replay needs base_url: the file of recorded replies")
         stated["base_url"] = str((folder / Path(judge.base_url).expanduser()).resolve())

@@ -21,28 +21,6 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from tiltyard.errors import BadConfig
 from tiltyard.settings.yaml_file import Place, YamlFile
 
-__all__ = [
-    "ConfigSection",
-    "Count",
-    "FileName",
-    "Many",
-    "Name",
-    "NonNegative",
-    "Number",
-    "PathText",
-    "Positive",
-    "Seed",
-    "Share",
-    "Text",
-    "Variable",
-    "YesNo",
-    "default_if_empty",
-    "expecting",
-    "one_of",
-    "section_error",
-    "validate_section",
-]
-
 _PROBLEM_LIMIT = 3
 _EXPECTED = "expected"
 _WRONG = "wrong"

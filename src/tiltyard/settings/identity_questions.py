@@ -9,8 +9,6 @@ from typing import Annotated
 from tiltyard.settings.config_section import ConfigSection, Many, Name, validate_section
 from tiltyard.settings.yaml_file import parse_yaml
 
-__all__ = ["IdentityQuestions", "load_identity_questions"]
-
 Phrases = Annotated[tuple[Name, ...], Many]
 
 

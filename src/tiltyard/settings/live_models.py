@@ -22,19 +22,12 @@ from tiltyard.settings.config_section import (
     section_error,
     validate_section,
 )
+from tiltyard.settings.model_endpoints import PROVIDERS, key_variable
 from tiltyard.settings.model_traits import request_fields
 from tiltyard.settings.moderation_rules import ModerationSection
-from tiltyard.settings.prices import OWN_ADDRESSES, Dollars, Price, PriceBook, PriceEntry, open_prices
-from tiltyard.settings.tournament_sections import KEY_VARIABLES, GenerateSection, Prices
+from tiltyard.settings.prices import Dollars, Price, PriceBook, PriceEntry, open_prices
+from tiltyard.settings.tournament_sections import GenerateSection, Prices
 from tiltyard.settings.yaml_file import YamlFile, read_yaml
-
-__all__ = [
-    "LiveEntrant",
-    "LiveModel",
-    "LiveModels",
-    "LivePrice",
-    "load_live_models",
-]
 
 #: Changes when the same settings are sent as another request.
 _SCHEME_VERSION = 1
@@ -148,7 +141,7 @@ class LiveEntrant:
         decisive = {
             "scheme": _SCHEME_VERSION,
             "provider": self.provider,
-            "base_url": (self.base_url or OWN_ADDRESSES[self.provider]).rstrip("/"),
+            "base_url": (self.base_url or PROVIDERS[self.provider].base_url).rstrip("/"),
             "path": self.path,
             "query": dict(self.query),
             "headers": {name.lower(): value for name, value in self.headers.items()},
@@ -189,8 +182,7 @@ class LiveModels(ConfigSection):
         except BadConfig as error:
             raise BadConfig(f"{self._file.where(('models', number))}: {error}") from None
         settings = {field: getattr(model, field) for field in _SETTINGS}
-        if model.api_key_env is None and model.base_url is None:
-            settings["api_key_env"] = KEY_VARIABLES[model.provider]
+        settings["api_key_env"] = key_variable(model.provider, model.api_key_env, model.base_url)
         limit = model.max_tokens or traits.default_limit(options)
         return LiveEntrant(**settings, max_tokens=limit, options=options, price=_price(model, prices))
 

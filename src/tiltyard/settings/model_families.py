@@ -10,8 +10,6 @@ from typing import Annotated
 from tiltyard.settings.config_section import ConfigSection, Many, Name, Text, validate_section
 from tiltyard.settings.yaml_file import parse_yaml
 
-__all__ = ["FamilyTable", "ModelFamily", "SelfReference", "load_families"]
-
 Names = Annotated[tuple[Name, ...], Many]
 
 

@@ -25,19 +25,14 @@ from tiltyard.settings.config_section import (
     section_error,
     validate_section,
 )
-from tiltyard.settings.endpoint_routes import HeaderName, HeaderValue, UrlPath, route_problems
-from tiltyard.settings.tournament_sections import address_problem
+from tiltyard.settings.model_endpoints import (
+    HeaderName,
+    HeaderValue,
+    UrlPath,
+    address_problem,
+    route_problems,
+)
 from tiltyard.settings.yaml_file import read_yaml
-
-__all__ = [
-    "CheckEndpointSection",
-    "GuardSection",
-    "ModerationEndpointSection",
-    "ModerationRule",
-    "ModerationRules",
-    "ModerationSection",
-    "load_moderation_rules",
-]
 
 _PHRASE_LIMIT = 10_000
 _MAX_PHRASE_CHARACTERS = 200

@@ -17,8 +17,6 @@ from tiltyard.settings.tournament_sections import (
 )
 from tiltyard.settings.yaml_file import read_yaml
 
-__all__ = ["PlacementConfig", "load_placement"]
-
 
 class PlacementConfig(ConfigSection):
     """The sections of a tournament's configuration that a placement uses; the rest is given as options."""

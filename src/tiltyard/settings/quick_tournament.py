@@ -9,11 +9,10 @@ from typing import Any
 
 from tiltyard.errors import BadOption
 from tiltyard.foundation.option_names import option_name
+from tiltyard.settings.model_endpoints import PROVIDERS
 from tiltyard.settings.prices import PriceEntry, open_prices
 from tiltyard.settings.rubric_files import SHIPPED
 from tiltyard.settings.yaml_file import write_yaml
-
-__all__ = ["QuickJudge", "quick_document", "quick_rubric", "quick_yaml"]
 
 #: The rubric where none is named.
 _DEFAULT_RUBRIC = "preference"
@@ -45,7 +44,10 @@ class QuickJudge:
         known = open_prices().shipped.get(self.model)
         provider = self.provider or (known.provider if known is not None else None)
         if provider is None:
-            provider = "anthropic" if self.model.startswith("claude") else "openai"
+            provider = next(
+                (name for name, one in PROVIDERS.items() if self.model.startswith(one.model_prefixes)),
+                "openai",
+            )
         address = self.base_url
         if address is None and self.provider is None and known is not None and known.base_url:
             address = known.base_url[0]

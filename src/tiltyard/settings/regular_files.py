@@ -11,15 +11,6 @@ import os
 import stat
 from pathlib import Path
 
-__all__ = [
-    "OversizedFile",
-    "SpecialFile",
-    "check_no_device",
-    "open_regular",
-    "read_regular",
-    "read_regular_text",
-]
-
 #: What is read of a file as a whole.
 _WHOLE_FILE_BYTES = 1 << 30
 #: Files above that size may not be almost empty: of one byte in so many, at least, there must be data on the disk.

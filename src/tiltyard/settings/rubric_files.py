@@ -9,8 +9,6 @@ from tiltyard.errors import BadConfig, UnreadableFile
 from tiltyard.settings.regular_files import read_regular_text
 from tiltyard.settings.tournament_config import TournamentConfig
 
-__all__ = ["SHIPPED", "load_rubric", "shipped_rubric"]
-
 #: Dimensions with a built-in rubric.
 SHIPPED = ("factuality", "calibration", "clinical_utility", "preference")
 

@@ -15,8 +15,6 @@ from tiltyard.errors import BadOption
 from tiltyard.settings.rubric_files import shipped_rubric
 from tiltyard.settings.yaml_file import parse_yaml
 
-__all__ = ["SampleVerdict", "recorded_reply", "sample_files", "sample_verdicts", "write_sample"]
-
 #: How the first model compares with the second, as seen from slot A and from slot B.
 _STEPS = {
     ">>": (VerdictStep.FIRST_MUCH, VerdictStep.SECOND_MUCH),

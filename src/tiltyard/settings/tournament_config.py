@@ -25,11 +25,11 @@ from tiltyard.settings.config_section import (
     section_error,
     validate_section,
 )
+from tiltyard.settings.model_endpoints import REPLAY, address_problem, key_variable
 from tiltyard.settings.model_traits import request_fields
 from tiltyard.settings.prices import PriceBook, PriceEntry, merged_prices, open_prices
 from tiltyard.settings.tournament_sections import (
     DEFAULT_MODES,
-    KEY_VARIABLES,
     MODEL_SETTINGS,
     ROUTE_SETTINGS,
     Budget,
@@ -46,12 +46,9 @@ from tiltyard.settings.tournament_sections import (
     PromptSelection,
     RatingsSection,
     RubricFile,
-    address_problem,
     with_default_modes,
 )
 from tiltyard.settings.yaml_file import YamlFile, read_yaml
-
-__all__ = ["JudgeSettings", "RunMode", "TournamentConfig", "complete_judge", "load_config", "resolve_config"]
 
 
 class TournamentConfig(ConfigSection):
@@ -155,8 +152,7 @@ class TournamentConfig(ConfigSection):
         for field in dropped:
             defaults[field] = JudgeSection.model_fields[field].get_default(call_default_factory=True)
         whole = {**defaults, **stated, "name": judge.name or judge.model}
-        if whole["api_key_env"] is None and whole["base_url"] is None:
-            whole["api_key_env"] = KEY_VARIABLES.get(whole["provider"])
+        whole["api_key_env"] = key_variable(whole["provider"], whole["api_key_env"], whole["base_url"])
         return complete_judge(whole, prices)
 
     @model_validator(mode="after")
@@ -305,7 +301,7 @@ def _move(document: dict[str, Any], judges: Iterable[dict[str, Any]], old: Path,
         document["prices"] = moved(document["prices"])
     generators = (one["generate"] for one in document["entrants"] if one["generate"])
     for serving in (document["judge"], *judges, *generators):
-        if serving["provider"] == "replay" and serving["base_url"]:
+        if serving["provider"] == REPLAY and serving["base_url"]:
             serving["base_url"] = moved(serving["base_url"])
 
 

@@ -19,10 +19,10 @@ from tiltyard.errors import CannotRate, ProviderFault
 from tiltyard.judges.judge_setup import JudgeSetup
 from tiltyard.judges.ledger import Ledger
 from tiltyard.judges.providers.provider import Usage
-from tiltyard.judges.requests import JudgeRequest
-from tiltyard.judges.token_estimate import (
+from tiltyard.judges.requests import (
     EXPECTED_BYTES_PER_TOKEN,
     LOW_BYTES_PER_TOKEN,
+    JudgeRequest,
     expected_tokens,
     token_upper_bound,
 )

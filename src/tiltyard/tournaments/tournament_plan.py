@@ -24,8 +24,7 @@ from tiltyard.core.judging.rubric import Rubric
 from tiltyard.files.answers import Answer
 from tiltyard.jobs import Shard
 from tiltyard.judges.judge_setup import JudgeSetup
-from tiltyard.judges.requests import JudgeRequest, request_key
-from tiltyard.judges.token_estimate import IMAGE_TOKENS
+from tiltyard.judges.requests import IMAGE_TOKENS, JudgeRequest, request_key
 from tiltyard.tournaments.asking_order import AskingOrder
 
 #: Length of a key.

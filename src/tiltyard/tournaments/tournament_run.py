@@ -17,9 +17,14 @@ from tiltyard.core.judging.judged_question import JudgedQuestion
 from tiltyard.errors import BadOption, BrokenArtifact
 from tiltyard.files import open_battles
 from tiltyard.judges.judge_setup import JudgeSetup, judge_price, open_judges
-from tiltyard.judges.judging_run import JudgingDatabases, JudgingOutcome, RunProgress, run_judging
+from tiltyard.judges.judging_run import (
+    JudgingDatabases,
+    JudgingOutcome,
+    QuestionResults,
+    RunProgress,
+    run_judging,
+)
 from tiltyard.judges.ledger import Ledger
-from tiltyard.judges.question_results import QuestionResults
 from tiltyard.runs.judged_run import JudgedRun
 from tiltyard.runs.tournament_files import CONFIG
 from tiltyard.runs.tournament_writer import begin_folder, read_draft, read_run_documents, write_judged_run

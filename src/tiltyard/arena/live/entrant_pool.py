@@ -13,11 +13,10 @@ from tiltyard.arena.live.generation import TurnEntrant
 from tiltyard.arena.live.live_records import StoredEntrant
 from tiltyard.arena.live.live_store import list_entrants
 from tiltyard.errors import ProviderFault, StoreFault, TiltyardError
-from tiltyard.judges.chat_models import ChatModel, open_chat_model
-from tiltyard.judges.entrant_health import EntrantHealth, HealthReport
+from tiltyard.judges.chat_models import ChatModel, EntrantHealth, HealthReport, open_chat_model
 from tiltyard.judges.providers.json_bodies import encode_body
-from tiltyard.judges.providers.streams import ChatRequest, StreamEnd, StreamTimeouts
-from tiltyard.judges.token_estimate import token_upper_bound
+from tiltyard.judges.providers.provider import ChatRequest, StreamEnd, StreamTimeouts
+from tiltyard.judges.requests import token_upper_bound
 from tiltyard.postgres.connection_pool import ConnectionPool
 from tiltyard.settings.environment import Environment
 from tiltyard.settings.live_models import LiveEntrant, LiveModels

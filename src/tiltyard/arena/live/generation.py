@@ -21,7 +21,7 @@ from tiltyard.core.live.stream_pace import Pace, PaceState, SideProgress, advanc
 from tiltyard.errors import ProviderFault, Refused, StoreFault
 from tiltyard.foundation.retries import Backoff
 from tiltyard.foundation.telemetry import LIVE_CALLS, LIVE_FIRST_TOKEN_SECONDS, LIVE_FRAMES
-from tiltyard.judges.providers.streams import ChatProvider, ChatRequest, StreamEnd
+from tiltyard.judges.providers.provider import ChatProvider, ChatRequest, StreamEnd
 
 __all__ = ["SideCall", "TurnChecks", "TurnEntrant", "TurnGeneration", "TurnLimits", "TurnRecorder"]
 

@@ -19,17 +19,6 @@ from tiltyard.errors import ProviderFault
 from tiltyard.judges.providers.json_bodies import parse_body
 from tiltyard.judges.providers.provider import LONGEST_WAIT_SECONDS
 
-__all__ = [
-    "RefusedCall",
-    "error_in_reply",
-    "is_retryable",
-    "parse_error_document",
-    "retry_after",
-    "status_fault",
-    "to_provider_fault",
-    "unreadable_reply",
-]
-
 _THROTTLED = frozenset({429, 503, 529})
 _RETRYABLE = frozenset({408, 409, 425})
 #: Server errors that a retry cannot fix.

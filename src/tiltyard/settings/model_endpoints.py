@@ -1,18 +1,58 @@
-"""How calls reach an endpoint beyond its address: path, query, headers, and the header of the key."""
+"""Where models are served: the providers that are known, and how calls reach an address."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Any, Final
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from tiltyard.settings.config_section import expecting
+from tiltyard.settings.config_section import expecting, one_of
 
-__all__ = ["EndpointRoute", "HeaderName", "HeaderValue", "UrlPath", "route_problems"]
 
+@dataclass(frozen=True, slots=True)
+class KnownProvider:
+    """What is known of a provider before it is called. Its protocol is the module of its name in `judges.providers`."""
+
+    #: Its own address: the built-in prices apply only to this one.
+    base_url: str
+    #: The default environment variable of its key.
+    key_variable: str
+    #: The request fields of the setting ``effort``.
+    effort_fields: Callable[[str], dict[str, Any]]
+    #: How the names of its own models begin, if they all begin alike.
+    model_prefixes: tuple[str, ...] = ()
+
+
+PROVIDERS: Final[Mapping[str, KnownProvider]] = {
+    "anthropic": KnownProvider(
+        "https://api.anthropic.com",
+        "ANTHROPIC_API_KEY",
+        lambda effort: {"output_config": {"effort": effort}},
+        model_prefixes=("claude",),
+    ),
+    "openai": KnownProvider(
+        "https://api.openai.com/v1", "OPENAI_API_KEY", lambda effort: {"reasoning_effort": effort}
+    ),
+}
+#: Stands for a provider: a file of recorded replies.
+REPLAY: Final = "replay"
+
+
+def _known(name: str) -> str:
+    if name not in PROVIDERS:
+        raise ValueError(name)
+    return name
+
+
+def _known_or_replay(name: str) -> str:
+    return name if name == REPLAY else _known(name)
+
+
+ProviderName = Annotated[str, AfterValidator(_known), one_of(*PROVIDERS)]
+JudgeProviderName = Annotated[str, AfterValidator(_known_or_replay), one_of(*PROVIDERS, REPLAY)]
 HeaderName = Annotated[
     str,
     Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$", max_length=200),
@@ -94,3 +134,26 @@ def route_problems(
     both = next((name for name in query if name in query_env), None)
     if both is not None:
         yield "query", f"{both} is set twice"
+
+
+def address_problem(provider: str, base_url: str | None) -> str | None:
+    """The problem with a provider's address; ``None`` if it is valid."""
+    if provider == REPLAY:
+        return None if base_url else "replay needs base_url: the file of recorded replies"
+    if base_url is None:
+        return None
+    if not re.match(r"https?://[^/]", base_url):
+        return f"expected an address that begins with http:// or https://, found {base_url!r}"
+    if "@" in base_url.split("/")[2]:
+        return "expected an address without a password; name the key's variable in api_key_env"
+    return None
+
+
+def key_variable(provider: str, stated: str | None, base_url: str | None) -> str | None:
+    """The environment variable of a key: the stated one, or the provider's own at its own address.
+
+    Any other address gets a key only if the configuration names the variable.
+    """
+    if stated is not None or base_url is not None or provider == REPLAY:
+        return stated
+    return PROVIDERS[provider].key_variable

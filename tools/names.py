@@ -41,8 +41,8 @@ NOUNS_IN_ING = {
 ONE_OF_EACH = {
     r"\bOrderedDict\b": {"foundation/caches.py"},
     r"del self\.\w+\[next\(iter\(": {"arena/voting/revealed_names.py", "core/policy/state/session_memory.py"},
-    r"\bos\.(fsync|link|replace)\b": {"foundation/atomic_files.py"},
-    r"^\s*import (fcntl|msvcrt)\b": {"foundation/atomic_files.py"},
+    r"\bos\.(fsync|link|replace)\b": {"foundation/local_files.py"},
+    r"^\s*import (fcntl|msvcrt)\b": {"foundation/local_files.py"},
     r"-- name: \(": {"postgres/statements.py"},
 }
 
@@ -283,7 +283,7 @@ def second_mechanisms() -> Iterator[str]:
             if re.search(pattern, path.read_text(encoding="utf-8"), re.MULTILINE)
         }
         for user in sorted(users ^ allowed):
-            yield f"{user}: use foundation.caches, foundation.atomic_files or load_statements, not {pattern}"
+            yield f"{user}: use foundation.caches, foundation.local_files or load_statements, not {pattern}"
 
 
 RULES = (

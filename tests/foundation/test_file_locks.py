@@ -8,11 +8,11 @@ import threading
 
 import pytest
 
-from tiltyard.foundation.atomic_files import lock_file
+from tiltyard.foundation.local_files import lock_file
 
 HOLDER = """
 import sys, time
-from tiltyard.foundation.atomic_files import lock_file
+from tiltyard.foundation.local_files import lock_file
 file = open(sys.argv[1], "ab")
 assert lock_file(file, shared=sys.argv[2] == "shared")
 print("held", flush=True)

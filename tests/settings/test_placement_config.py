@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tiltyard.errors import BadConfig
-from tiltyard.settings.placement_config import PlacementConfig, load_placement, with_absolute_paths
+from tiltyard.settings.tournament_config import PlacementConfig, load_placement, with_absolute_paths
 
 
 def load(folder, text):

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from support.tournament_texts import LEAST, config_of
 from tiltyard.errors import BadConfig, UnreadableFile
-from tiltyard.settings.rubric_files import SHIPPED, load_rubric
-from tiltyard.settings.tournament_config import load_config, resolve_config
+from tiltyard.settings.tournament_config import SHIPPED, load_config, load_rubric, resolve_config
 from tiltyard.settings.yaml_file import write_yaml
 
 FULL = """\

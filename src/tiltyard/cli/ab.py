@@ -69,7 +69,7 @@ def ab(
     5: undecided.
     """
     from tiltyard.cli.judging_progress import QuietProgress
-    from tiltyard.settings.quick_tournament import QuickJudge
+    from tiltyard.settings.ready_tournaments import QuickJudge
     from tiltyard.tournaments.ab_comparison import ABSettings, compare_ab
 
     if not judge and (provider or base_url or api_key_env):

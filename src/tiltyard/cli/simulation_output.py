@@ -46,7 +46,7 @@ def prepare_folder(out: Path | None) -> None:
 
 
 def write_files(out: Path, files: Mapping[str, str]) -> None:
-    from tiltyard.foundation.atomic_files import atomic_write
+    from tiltyard.foundation.local_files import atomic_write
 
     for name, text in files.items():
         with atomic_write(str(out / name)) as file:

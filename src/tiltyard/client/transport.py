@@ -20,7 +20,7 @@ from tiltyard.client.api_call import (
     load_http_library,
     unreachable_error,
 )
-from tiltyard.foundation.atomic_files import atomic_write
+from tiltyard.foundation.local_files import atomic_write
 
 if TYPE_CHECKING:
     import httpx2

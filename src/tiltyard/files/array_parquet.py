@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from tiltyard.errors import BadOption, UnreadableFile
 from tiltyard.files.input_file import translate_read_errors
 from tiltyard.files.parquet_sizes import check_parquet
-from tiltyard.settings.regular_files import open_regular
+from tiltyard.foundation.local_files import open_regular
 
 __all__ = ["ArrayKind", "Arrays", "read_arrays", "write_arrays"]
 

@@ -17,7 +17,7 @@ from tiltyard.core.battles.battle import Battle
 from tiltyard.errors import BadOption
 from tiltyard.files.battle_stream import json_line, stream_csv
 from tiltyard.files.parquet_batches import battle_batches, canonical_batch
-from tiltyard.foundation.atomic_files import atomic_write
+from tiltyard.foundation.local_files import atomic_write
 
 __all__ = ["write_batches", "write_battles", "write_rows"]
 

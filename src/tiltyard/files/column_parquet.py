@@ -10,8 +10,7 @@ import pyarrow.parquet as pq
 
 from tiltyard.files.input_file import translate_read_errors
 from tiltyard.files.parquet_sizes import check_parquet
-from tiltyard.foundation.atomic_files import atomic_write
-from tiltyard.settings.regular_files import open_regular
+from tiltyard.foundation.local_files import atomic_write, open_regular
 
 __all__ = ["read_columns", "write_columns"]
 

@@ -19,7 +19,7 @@ from typing import IO, TYPE_CHECKING, LiteralString, Protocol
 from urllib.parse import quote
 
 from tiltyard.errors import BadOption, TiltyardError
-from tiltyard.foundation.atomic_files import lock_file
+from tiltyard.foundation.local_files import lock_file
 
 if TYPE_CHECKING:
     import psycopg

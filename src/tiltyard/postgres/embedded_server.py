@@ -20,7 +20,7 @@ from typing import IO, Self
 from urllib.parse import quote
 
 from tiltyard.errors import StoreFault
-from tiltyard.foundation.atomic_files import lock_file, replace_file
+from tiltyard.foundation.local_files import lock_file, replace_file
 from tiltyard.postgres.binaries import Binaries, OnWait, bundled_folder, choose_account, one_line
 from tiltyard.postgres.connections import connect
 from tiltyard.postgres.server_config import SERVER_SETTINGS, Postmaster

@@ -11,8 +11,8 @@ from tiltyard.errors import UnreadableFile
 from tiltyard.files import BattleSource
 from tiltyard.files.battle_stream import json_line
 from tiltyard.files.read_limits import bounded_lines
+from tiltyard.foundation.local_files import open_regular
 from tiltyard.runs.json_files import parse_document
-from tiltyard.settings.regular_files import open_regular
 
 
 def first_difference(lines: Path, source: BattleSource) -> int | None:

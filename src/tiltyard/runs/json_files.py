@@ -10,8 +10,7 @@ from typing import Any
 from tiltyard.errors import UnreadableFile
 from tiltyard.files.json_values import FINITE_DECODER, parse_json_text
 from tiltyard.files.read_limits import bounded_lines
-from tiltyard.foundation.atomic_files import atomic_write
-from tiltyard.settings.regular_files import open_regular
+from tiltyard.foundation.local_files import atomic_write, open_regular
 
 
 def json_bytes(document: Mapping[str, object]) -> bytes:

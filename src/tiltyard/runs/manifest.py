@@ -18,9 +18,9 @@ from tiltyard.core.board.baseline_win_rates import BaselineChoice, BaselineRule
 from tiltyard.core.board.board_rows import parameters_of
 from tiltyard.errors import BrokenArtifact, InputError, UnreadableFile
 from tiltyard.files.battle_source import BattleSource
+from tiltyard.foundation.local_files import open_regular, read_regular
 from tiltyard.runs.battle_rating import RateSettings, method_of
 from tiltyard.runs.json_files import parse_document
-from tiltyard.settings.regular_files import open_regular, read_regular
 
 MANIFEST = "manifest.json"
 MANIFEST_HASH = "manifest.sha256"

@@ -14,6 +14,7 @@ from tiltyard.core.ratings.paired_difference import ABDecision, decide
 from tiltyard.errors import BrokenArtifact
 from tiltyard.files import BattleSource, open_battles
 from tiltyard.files.canonical_columns import EXTRA_JSON
+from tiltyard.foundation.local_files import read_regular
 from tiltyard.report.ab_report import ABReport
 from tiltyard.report.site_boards import SiteBoard, SiteRow
 from tiltyard.runs.ab_lead import AB_MODE, DEFAULT_MARGIN_POINTS, ab_difference, points, slot_preference
@@ -28,7 +29,6 @@ from tiltyard.runs.manifest import (
 )
 from tiltyard.runs.tournament_manifest import TournamentManifest
 from tiltyard.runs.tournament_writer import read_run_documents
-from tiltyard.settings.regular_files import read_regular
 
 #: Fields that say nothing about persons or texts.
 _PLAIN_FIELDS = frozenset(

@@ -9,8 +9,8 @@ from typing import Literal
 from pydantic import Field, ValidationError
 
 from tiltyard.errors import BrokenArtifact
+from tiltyard.foundation.local_files import read_regular
 from tiltyard.runs.manifest import MANIFEST, ManifestModel
-from tiltyard.settings.regular_files import read_regular
 
 #: The kind that the manifest names.
 RELEASE = "release"

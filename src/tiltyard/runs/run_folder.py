@@ -14,7 +14,7 @@ from tiltyard.files import BattleSource, write_battles
 from tiltyard.files.battle_copy import copy_battles
 from tiltyard.files.battle_tables import Progress, models_by_group
 from tiltyard.files.column_parquet import write_columns
-from tiltyard.foundation.atomic_files import replace_folder
+from tiltyard.foundation.local_files import replace_folder
 from tiltyard.report.board_page import render_page
 from tiltyard.report.methods_text import RunFacts
 from tiltyard.runs.battle_rating import RateSettings, baseline_columns, rate_files

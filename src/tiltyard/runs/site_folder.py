@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tiltyard.errors import BadOption, BrokenArtifact
 from tiltyard.files import open_battles
-from tiltyard.foundation.atomic_files import replace_folder
+from tiltyard.foundation.local_files import open_regular, read_regular, replace_folder
 from tiltyard.report.site_boards import SiteRun
 from tiltyard.report.site_page import SitePage, render_site_page
 from tiltyard.report.svg_badge import render_badge
@@ -25,7 +25,6 @@ from tiltyard.runs.plain_names import plain_names
 from tiltyard.runs.published_run import RunFields, read_run_content, run_files
 from tiltyard.runs.run_verification import verify_run
 from tiltyard.runs.tournament_documents import ZIP_EPOCH
-from tiltyard.settings.regular_files import open_regular, read_regular
 
 SITE_INDEX = "site.json"
 _PAGE = "index.html"

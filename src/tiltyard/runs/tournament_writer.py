@@ -17,7 +17,7 @@ from tiltyard.files.answers import Answer
 from tiltyard.files.battle_copy import copy_battles
 from tiltyard.files.column_parquet import write_columns
 from tiltyard.files.row_parquet import write_row_table
-from tiltyard.foundation.atomic_files import atomic_write, remove_drafts
+from tiltyard.foundation.local_files import atomic_write, read_regular, remove_drafts
 from tiltyard.report.run_documents import CostsDocument, DiagnosticsDocument
 from tiltyard.report.verdict_browser import REPORT_DATA
 from tiltyard.report.verdict_parts import VerdictParts
@@ -54,7 +54,6 @@ from tiltyard.runs.tournament_files import (
 )
 from tiltyard.runs.tournament_manifest import TournamentManifest, draft_manifest
 from tiltyard.runs.verdict_pass import HumanVotes, VerdictPass, as_anchor_battles
-from tiltyard.settings.regular_files import read_regular
 from tiltyard.settings.yaml_file import write_yaml
 
 

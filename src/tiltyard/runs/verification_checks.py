@@ -15,9 +15,9 @@ from typing import Any
 
 from tiltyard.errors import TiltyardError
 from tiltyard.files.column_parquet import read_columns
+from tiltyard.foundation.local_files import read_regular
 from tiltyard.runs.json_files import parse_document
 from tiltyard.runs.manifest import MANIFEST, MANIFEST_HASH, Platform, file_hash, hash_line
-from tiltyard.settings.regular_files import read_regular
 
 #: The tolerance in rating points of a recomputed number: processors, numbers of threads and
 #: library versions round differently.

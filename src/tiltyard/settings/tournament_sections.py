@@ -128,6 +128,12 @@ class ModeJudge(JudgeSection):
     name: Name | None = None
 
 
+#: Judges, each with its settings or just by the name of its model.
+Judges = tuple[
+    Annotated[ModeJudge, BeforeValidator(lambda one: {"model": one} if isinstance(one, str) else one)], ...
+]
+
+
 class PromptSelection(ConfigSection):
     """The prompts to use from the bank: all, a total number, or a number from each source."""
 
@@ -153,16 +159,7 @@ class PromptSelection(ConfigSection):
 
 
 class ModeSettings(ConfigSection):
-    judges: Annotated[
-        tuple[
-            Annotated[
-                ModeJudge, BeforeValidator(lambda one: {"model": one} if isinstance(one, str) else one)
-            ],
-            ...,
-        ],
-        Many,
-        default_if_empty(()),
-    ] = ()
+    judges: Annotated[Judges, Many, default_if_empty(())] = ()
     quorum: Count | None = None
     prompts: PromptSelection = Field(default_factory=lambda: PromptSelection.model_validate("all"))
     seed: Seed = 0

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tiltyard.errors import BadConfig
-from tiltyard.settings.regular_files import check_no_device
+from tiltyard.foundation.local_files import check_no_device
 
 #: The location of a value: the keys and indexes that lead to it.
 Place = tuple[str | int, ...]

@@ -20,7 +20,7 @@ from tiltyard.foundation.option_names import option_name, refuse_unknown
 from tiltyard.report.ab_report import ABReport
 from tiltyard.runs.ab_lead import DEFAULT_MARGIN_POINTS
 from tiltyard.settings.prices import PriceEntry, format_dollars, read_prices
-from tiltyard.settings.quick_tournament import QuickJudge
+from tiltyard.settings.ready_tournaments import QuickJudge
 from tiltyard.tournaments.ab_run import JudgedComparison, compare_judged, write_ab_inputs
 from tiltyard.tournaments.python_calls import (
     Judge,

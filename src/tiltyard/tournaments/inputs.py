@@ -20,8 +20,7 @@ from tiltyard.files.answers import (
     read_answers,
 )
 from tiltyard.files.format_detection import open_records
-from tiltyard.settings.rubric_files import load_rubric
-from tiltyard.settings.tournament_config import TournamentConfig
+from tiltyard.settings.tournament_config import TournamentConfig, load_rubric
 
 #: An image that can be sent to a judge, and the most characters of one.
 _IMAGE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]")

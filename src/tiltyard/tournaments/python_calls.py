@@ -11,7 +11,7 @@ from typing import Any, TypedDict, TypeVar
 
 from tiltyard.errors import BadOption
 from tiltyard.judges.judging_run import RunProgress
-from tiltyard.settings.quick_tournament import QuickJudge
+from tiltyard.settings.ready_tournaments import QuickJudge
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from tiltyard.errors import BadOption
 from tiltyard.files.answers import SCORES_ONLY, Answer, drop_replaced_answers, open_answers, write_answers
 from tiltyard.files.battle_writer import write_rows
 from tiltyard.settings.prices import PriceEntry
-from tiltyard.settings.quick_tournament import QuickJudge, quick_document, quick_yaml
+from tiltyard.settings.ready_tournaments import QuickJudge, quick_document, quick_yaml
 from tiltyard.settings.tournament_config import load_config
 
 #: A file of answers in any known format, an answer, or the fields of one; or several of them.

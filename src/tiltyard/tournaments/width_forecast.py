@@ -8,8 +8,8 @@ from typing import Any
 
 from tiltyard.core.judging.power_analysis import ExpectedPrecision, detectable_difference, scale_pilot_width
 from tiltyard.errors import BrokenArtifact
+from tiltyard.foundation.local_files import read_regular
 from tiltyard.report.run_documents import PilotForecast
-from tiltyard.settings.regular_files import read_regular
 
 
 def pilot_expectation(folder: Path, planned: ExpectedPrecision | None) -> dict[str, PilotForecast]:

@@ -10,7 +10,7 @@ from tiltyard.errors import BadConfig, ProviderFault
 from tiltyard.judges.providers.moderation_calls import GuardModel, ModerationEndpoint
 from tiltyard.judges.providers.provider import ChatTurn
 from tiltyard.settings.environment import read_environment
-from tiltyard.settings.moderation_rules import GuardSection, ModerationEndpointSection
+from tiltyard.settings.live_models import GuardSection, ModerationEndpointSection
 
 TALK = (ChatTurn("user", "Hello"), ChatTurn("assistant", "Hi"), ChatTurn("user", ""))
 ENVIRONMENT = read_environment(variables={"GUARD_KEY": "a-secret-key"})

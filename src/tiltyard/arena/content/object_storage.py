@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 from tiltyard.errors import BadOption, MissingExtra, StoreFault
-from tiltyard.foundation.atomic_files import replace_file
+from tiltyard.foundation.local_files import replace_file
 from tiltyard.settings.environment import Environment
 
 if TYPE_CHECKING:

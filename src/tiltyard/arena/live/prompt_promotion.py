@@ -14,7 +14,7 @@ from tiltyard.arena.live.conversation_release import (
     read_conversations,
 )
 from tiltyard.core.live.prompt_language import UNKNOWN_LANGUAGE, detect_language
-from tiltyard.foundation.atomic_files import atomic_write
+from tiltyard.foundation.local_files import atomic_write
 from tiltyard.postgres.connections import connect
 
 __all__ = ["PromotedPrompt", "promote_prompts", "promoted_lines"]

@@ -13,8 +13,7 @@ from tiltyard.arena.live.rule_matcher import RuleMatcher, TextKind
 from tiltyard.errors import MissingExtra, ProviderFault
 from tiltyard.judges.providers.provider import ChatGuard, ChatTurn
 from tiltyard.settings.environment import Environment
-from tiltyard.settings.live_models import load_live_models
-from tiltyard.settings.moderation_rules import ModerationSection
+from tiltyard.settings.live_models import ModerationSection, load_live_models
 
 __all__ = [
     "MODERATION_VARIABLE",

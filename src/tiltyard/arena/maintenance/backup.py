@@ -28,12 +28,11 @@ from tiltyard.arena.content.object_storage import ObjectStorage
 from tiltyard.arena.maintenance.dump_archive import remove_private_options
 from tiltyard.errors import InputError, StoreFault, UnreadableFile
 from tiltyard.files.read_limits import ARCHIVE_READ_BYTES
-from tiltyard.foundation.atomic_files import remove_drafts, replace_file
+from tiltyard.foundation.local_files import open_regular, read_regular, remove_drafts, replace_file
 from tiltyard.postgres.binaries import Binaries, find_pg_dump_folder, without_password
 from tiltyard.postgres.connections import connect, translate_errors
 from tiltyard.postgres.statements import bucket_statement, statement
 from tiltyard.runs.json_files import parse_document
-from tiltyard.settings.regular_files import open_regular, read_regular
 
 if TYPE_CHECKING:
     import psycopg

@@ -25,12 +25,11 @@ from tiltyard.arena.maintenance.backup import (
 from tiltyard.arena.maintenance.dump_archive import remove_private_options
 from tiltyard.arena.maintenance.restored_access import RestoredAccess, read_access, revoke_access
 from tiltyard.errors import StoreFault
-from tiltyard.foundation.atomic_files import create_private_file
+from tiltyard.foundation.local_files import create_private_file, open_regular
 from tiltyard.postgres.binaries import Binaries, bundled_folder, without_password
 from tiltyard.postgres.connections import connect, translate_errors
 from tiltyard.postgres.schema_migrations import use_custom_plans
 from tiltyard.postgres.statements import bucket_statement, statement
-from tiltyard.settings.regular_files import open_regular
 
 if TYPE_CHECKING:
     import psycopg

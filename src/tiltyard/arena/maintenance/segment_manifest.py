@@ -17,9 +17,9 @@ from pydantic import AwareDatetime, Field, ValidationError
 
 from tiltyard.errors import BrokenArtifact, UnreadableFile
 from tiltyard.files.array_parquet import ArrayKind
+from tiltyard.foundation.local_files import read_regular
 from tiltyard.runs.json_files import parse_document
 from tiltyard.runs.manifest import MANIFEST, ManifestModel, file_hash
-from tiltyard.settings.regular_files import read_regular
 
 __all__ = [
     "FORMAT_VERSION",

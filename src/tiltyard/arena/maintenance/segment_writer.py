@@ -31,7 +31,7 @@ from tiltyard.arena.rating.checkpoints import STATE_VERSION
 from tiltyard.arena.rating.rater_progress import Connection, RatedArena, event_time, read_rated_arenas
 from tiltyard.errors import BadOption, BrokenArtifact, Conflict, NotFound
 from tiltyard.files.array_parquet import write_arrays
-from tiltyard.foundation.atomic_files import lock_file, remove_folder_drafts, replace_file, replace_folder
+from tiltyard.foundation.local_files import lock_file, remove_folder_drafts, replace_file, replace_folder
 from tiltyard.postgres.connections import connect, translate_errors
 from tiltyard.postgres.statements import statement
 from tiltyard.runs.json_files import json_bytes

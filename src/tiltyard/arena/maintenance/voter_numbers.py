@@ -15,7 +15,7 @@ import numpy.typing as npt
 from tiltyard.core.policy.state.events import NO_SESSION
 from tiltyard.errors import BadOption
 from tiltyard.files.array_parquet import ArrayKind, read_arrays, write_arrays
-from tiltyard.foundation.atomic_files import replace_file
+from tiltyard.foundation.local_files import replace_file
 
 __all__ = ["VoterNumbers", "read_voter_numbers"]
 

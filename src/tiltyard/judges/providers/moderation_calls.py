@@ -12,7 +12,7 @@ from tiltyard.judges.providers.http_client import HttpClient
 from tiltyard.judges.providers.json_bodies import encode_body
 from tiltyard.judges.providers.provider import ChatTurn
 from tiltyard.settings.environment import Environment
-from tiltyard.settings.moderation_rules import CheckEndpointSection, GuardSection, ModerationEndpointSection
+from tiltyard.settings.live_models import CheckEndpointSection, GuardSection, ModerationEndpointSection
 
 #: Words that name the categories of a refusal; more than these are not kept.
 _CATEGORY_LIMIT = 8

@@ -11,6 +11,7 @@ from typing import Any
 from tiltyard.core.judging.question import ChatPrompt
 from tiltyard.core.judging.verdict import Reply
 from tiltyard.errors import ProviderFault, UnreadableFile
+from tiltyard.foundation.local_files import read_regular
 from tiltyard.judges.providers.json_bodies import (
     checked_options,
     parse_body,
@@ -18,7 +19,6 @@ from tiltyard.judges.providers.json_bodies import (
     repair_surrogates,
 )
 from tiltyard.judges.providers.provider import Body, Capabilities, Provider, Usage
-from tiltyard.settings.regular_files import read_regular
 
 _NONCE = re.compile(r"(?<![0-9a-zA-Z])[0-9a-f]{32}(?![0-9a-zA-Z])")
 _OURS = ("model", "system", "user", "max_tokens", "form")

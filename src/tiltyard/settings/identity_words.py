@@ -1,16 +1,17 @@
-"""Model families and their makers: the names by which a response may reveal its model."""
+"""Words about which model answers: names and phrases that reveal it in a response, and questions for it in a prompt."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
 from importlib.resources import files
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from tiltyard.settings.config_section import ConfigSection, Many, Name, Text, validate_section
 from tiltyard.settings.yaml_file import parse_yaml
 
 Names = Annotated[tuple[Name, ...], Many]
+S = TypeVar("S", bound=ConfigSection)
 
 
 class ModelFamily(ConfigSection):
@@ -49,8 +50,32 @@ class FamilyTable(ConfigSection):
     self_reference: SelfReference
 
 
+class IdentityQuestions(ConfigSection):
+    """Phrases by which a prompt asks which model answers it, in many languages."""
+
+    #: Words that ``…`` stands for in a phrase.
+    nouns: Names
+    phrases: Names
+    #: Phrases that count only at the end of a sentence.
+    final_phrases: Names
+    #: What may stand between one of these and the end.
+    closings: Names
+    #: Phrases that count if the name of a model, a family or a maker follows.
+    before_names: Names
+
+
 @functools.cache
 def load_families() -> FamilyTable:
     """Load the built-in table."""
-    text = files("tiltyard.settings").joinpath("model_families.yaml").read_text(encoding="utf-8")
-    return validate_section(FamilyTable, parse_yaml(text, "model_families.yaml"), {})
+    return _load(FamilyTable, "model_families.yaml")
+
+
+@functools.cache
+def load_identity_questions() -> IdentityQuestions:
+    """Load the built-in phrases."""
+    return _load(IdentityQuestions, "identity_questions.yaml")
+
+
+def _load(model: type[S], name: str) -> S:
+    text = files("tiltyard.settings").joinpath(name).read_text(encoding="utf-8")
+    return validate_section(model, parse_yaml(text, name), {})

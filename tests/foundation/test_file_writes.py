@@ -11,8 +11,8 @@ from contextlib import suppress
 import pytest
 
 from tiltyard.errors import BadOption
-from tiltyard.foundation import atomic_files
-from tiltyard.foundation.atomic_files import (
+from tiltyard.foundation import local_files
+from tiltyard.foundation.local_files import (
     atomic_write,
     create_private_file,
     remove_drafts,
@@ -24,15 +24,15 @@ from tiltyard.foundation.atomic_files import (
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from tiltyard.foundation import atomic_files
+from tiltyard.foundation import local_files
 path = Path(sys.argv[1])
 if sys.argv[2] == "replace":
     Path.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-    with atomic_files.replace_file(path, durable=True) as file:
+    with local_files.replace_file(path, durable=True) as file:
         file.write(b"new")
 else:
     os.link = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-    atomic_files.create_private_file(path, b"new")
+    local_files.create_private_file(path, b"new")
 """
 
 
@@ -223,7 +223,7 @@ def test_an_error_leaves_the_earlier_folder(tmp_path):
 KILLED_AT_MOVE = """
 import os, signal, sys
 from pathlib import Path
-from tiltyard.foundation.atomic_files import replace_folder
+from tiltyard.foundation.local_files import replace_folder
 replace, moves = Path.replace, []
 def move(path, place):
     moves.append(place)
@@ -253,9 +253,9 @@ def test_what_a_killed_process_left_of_a_folder_is_finished_or_removed(tmp_path,
 def test_a_move_that_fails_brings_the_old_folder_back(tmp_path):
     places = tmp_path / "no draft", tmp_path / "x", tmp_path / "old"
     with pytest.raises(FileNotFoundError):
-        atomic_files._put_folder(*places)
+        local_files._put_folder(*places)
     (tmp_path / "x").mkdir()
     (tmp_path / "x" / "kept").touch()
     with pytest.raises(FileNotFoundError):
-        atomic_files._put_folder(*places)
+        local_files._put_folder(*places)
     assert (tmp_path / "x" / "kept").exists()

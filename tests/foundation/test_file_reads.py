@@ -9,9 +9,9 @@ from tiltyard.arena.maintenance.backup import read_backup
 from tiltyard.arena.secret_keys import open_keys
 from tiltyard.errors import BadConfig, BrokenArtifact, UnreadableFile
 from tiltyard.files import open_battles
+from tiltyard.foundation import local_files
+from tiltyard.foundation.local_files import OversizedFile, open_regular, read_regular, read_regular_text
 from tiltyard.judges.providers.replay import _recorded
-from tiltyard.settings import regular_files
-from tiltyard.settings.regular_files import OversizedFile, open_regular, read_regular, read_regular_text
 from tiltyard.settings.yaml_file import read_yaml
 from tiltyard.tournaments.width_forecast import _groups
 
@@ -31,7 +31,7 @@ def test_a_file_that_is_replaced_by_a_pipe_in_between_is_refused(tmp_path, monke
         put_special("pipe", path)
         return opening(path, *more)
 
-    monkeypatch.setattr(regular_files.os, "open", replaced)
+    monkeypatch.setattr(local_files.os, "open", replaced)
     with within_seconds(10), pytest.raises(OSError, match="not a regular file"):
         read_regular(tmp_path / "file")
 
@@ -84,7 +84,7 @@ def test_a_file_of_holes_is_refused_and_one_with_data_is_read(tmp_path):
 
 
 def test_a_file_that_is_read_as_a_whole_has_a_limit(tmp_path, monkeypatch):
-    monkeypatch.setattr(regular_files, "_WHOLE_FILE_BYTES", 4)
+    monkeypatch.setattr(local_files, "_WHOLE_FILE_BYTES", 4)
     (tmp_path / "file").write_bytes(b"data")
     assert read_regular(tmp_path / "file") == b"data"
     (tmp_path / "file").write_bytes(b"data+")
@@ -93,7 +93,7 @@ def test_a_file_that_is_read_as_a_whole_has_a_limit(tmp_path, monkeypatch):
 
 
 def test_where_a_system_does_not_tell_holes_they_are_read(tmp_path, monkeypatch):
-    monkeypatch.delattr(regular_files.os, "SEEK_DATA")
+    monkeypatch.delattr(local_files.os, "SEEK_DATA")
     (tmp_path / "file").write_bytes(b"data")
     os.truncate(tmp_path / "file", 1 << 31)
     with open_regular(tmp_path / "file") as file:

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 import tiltyard
-from tiltyard.foundation import compiled_kernels
 from tiltyard.core.battles import CodedBattles
+from tiltyard.foundation import compiled_kernels
 from tiltyard.foundation.compiled_kernels import KernelChoice
 from timing import ELO_K, PERMUTATIONS, REFITS, TAU, asked, farthest, load, repeat, report
 

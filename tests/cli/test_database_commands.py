@@ -17,7 +17,7 @@ from tiltyard.cli.doctor import doctor
 from tiltyard.cli.migrate import migrate, upgrade_database
 from tiltyard.errors import BadOption, StoreFault
 from tiltyard.postgres.connections import connect
-from tiltyard.postgres.server_config import Postmaster
+from tiltyard.postgres.embedded_server import Postmaster
 
 AS_USER = [] if account() is None else ["--as-user", account().pw_name]
 

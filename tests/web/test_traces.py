@@ -13,9 +13,8 @@ from support.live_arenas import made_arena
 from support.served import served
 from tiltyard.errors import MissingExtra
 from tiltyard.foundation.telemetry import ENDPOINT_VARIABLE, describe_span, is_tracing, span, tracing
-from tiltyard.postgres.connections import connect
+from tiltyard.postgres.connections import TracedCursor, connect, name_statement
 from tiltyard.postgres.statements import bucket_statement, statements
-from tiltyard.postgres.traced_cursors import TracedCursor, name_statement
 
 
 @contextmanager

@@ -36,7 +36,7 @@ from tiltyard.wire.vocabulary import Scope
 if TYPE_CHECKING:
     from argon2 import PasswordHasher
 
-    from tiltyard.postgres.connection_pool import ConnectionPool
+    from tiltyard.postgres.connections import ConnectionPool
 
 T = TypeVar("T")
 

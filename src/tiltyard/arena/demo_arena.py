@@ -34,7 +34,7 @@ from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.core.battles import Kind
 from tiltyard.errors import Closed, Conflict, NotFound, TiltyardError
 from tiltyard.files.answers import Answer, write_answers
-from tiltyard.postgres.connection_pool import connect_from_pool
+from tiltyard.postgres.connections import connect_from_pool
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.wire.vocabulary import Tag
 

@@ -27,9 +27,7 @@ from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.errors import BadConfig, TiltyardError
 from tiltyard.foundation.caches import BoundedCache, SingleFlight
 from tiltyard.foundation.retries import Backoff, Retries
-from tiltyard.postgres.connection_pool import connect_from_pool
-from tiltyard.postgres.connections import connect, open_pool
-from tiltyard.postgres.poolers import check_same_database
+from tiltyard.postgres.connections import check_same_database, connect, connect_from_pool, open_pool
 from tiltyard.postgres.schema_migrations import check_schema, use_custom_plans
 
 if TYPE_CHECKING:
@@ -37,7 +35,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.live.generation import TurnEntrant
     from tiltyard.arena.live.live_records import StoredEntrant
     from tiltyard.core.policy.state.strengths import Strengths
-    from tiltyard.postgres.connection_pool import ConnectionPool
+    from tiltyard.postgres.connections import ConnectionPool
     from tiltyard.settings.environment import Environment
     from tiltyard.settings.serving_settings import ServingSettings
 

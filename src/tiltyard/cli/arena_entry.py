@@ -23,7 +23,7 @@ from tiltyard.report.terminal_escape import escape_controls
 
 if TYPE_CHECKING:
     from tiltyard.arena.operators.invitations import Invitation
-    from tiltyard.postgres.connection_pool import ConnectionPool
+    from tiltyard.postgres.connections import ConnectionPool
     from tiltyard.settings.arena_settings import ArenaSettings
 
 

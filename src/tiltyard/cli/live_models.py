@@ -23,7 +23,7 @@ from tiltyard.report.terminal_escape import escape_controls
 if TYPE_CHECKING:
     from tiltyard.arena.live.live_arena import NewEntrant
     from tiltyard.arena.operators.live_setup import LiveSetup
-    from tiltyard.postgres.connection_pool import ConnectionPool
+    from tiltyard.postgres.connections import ConnectionPool
     from tiltyard.settings.environment import Environment
 
 

@@ -110,7 +110,7 @@ def _export(arena: str, path: Path) -> None:
     from tiltyard.arena.log.battle_export import export_battles, open_export
     from tiltyard.arena.secret_keys import SecretKeys
     from tiltyard.postgres.connections import connect_async
-    from tiltyard.postgres.database_url import open_database
+    from tiltyard.postgres.embedded_server import open_database
     from tiltyard.settings.environment import read_environment
 
     async def number(url: str) -> int:

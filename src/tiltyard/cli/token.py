@@ -115,7 +115,7 @@ def _with_accounts(
 
     from tiltyard.arena.accounts import Accounts
     from tiltyard.postgres.connections import open_pool
-    from tiltyard.postgres.database_url import open_database
+    from tiltyard.postgres.embedded_server import open_database
 
     async def working(url: str) -> T:
         async with open_pool(url, most=1, name="tiltyard token") as pool:

@@ -22,7 +22,7 @@ from zoneinfo import ZoneInfo
 from tiltyard.errors import BadOption, MissingExtra, TiltyardError
 from tiltyard.foundation.retries import Backoff, Retries
 from tiltyard.jobs.engine import Engine, open_engine
-from tiltyard.jobs.shard import Shard
+from tiltyard.jobs.shards import Shard
 
 __all__ = ["RUN", "JobFailure", "Schedule", "run_schedules"]
 

@@ -17,7 +17,8 @@ from tiltyard.core.judging.judged_question import JudgedQuestion, match_id_of
 from tiltyard.core.judging.question import Question
 from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.errors import JudgeUnusable
-from tiltyard.jobs import Engine, Shard, WorkerHooks, open_engine
+from tiltyard.jobs.engine import Engine, WorkerHooks, open_engine
+from tiltyard.jobs.shards import Shard
 from tiltyard.judges.batch_calls import BatchCalls
 from tiltyard.judges.concurrency_limiter import ConcurrencyLimiter
 from tiltyard.judges.judge_setup import JudgeSetup

@@ -19,7 +19,7 @@ from tiltyard.core.judging.verdict import QuestionState, VerdictForm
 from tiltyard.errors import BadConfig, BadOption
 from tiltyard.files.answers import read_answers, read_flag
 from tiltyard.files.format_detection import open_records
-from tiltyard.jobs import Shard
+from tiltyard.jobs.shards import Shard
 from tiltyard.judges.judge_setup import JudgeSetup, open_model
 from tiltyard.judges.judging_run import RunProgress, run_judging
 from tiltyard.judges.ledger import Attempt, Ledger

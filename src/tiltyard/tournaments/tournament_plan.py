@@ -22,7 +22,7 @@ from tiltyard.core.judging.question import (
 from tiltyard.core.judging.question_context import context_texts, shared_context
 from tiltyard.core.judging.rubric import Rubric
 from tiltyard.files.answers import Answer
-from tiltyard.jobs import Shard
+from tiltyard.jobs.shards import Shard
 from tiltyard.judges.judge_setup import JudgeSetup
 from tiltyard.judges.requests import IMAGE_TOKENS, JudgeRequest, request_key
 from tiltyard.tournaments.asking_order import AskingOrder

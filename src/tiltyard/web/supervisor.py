@@ -17,7 +17,7 @@ from multiprocessing.connection import wait
 from tiltyard.errors import BadOption, StoreFault, TiltyardError
 from tiltyard.foundation.retries import Backoff
 from tiltyard.foundation.telemetry import CHILD_RESTARTS, FOLDER_VARIABLE, recording
-from tiltyard.postgres.database_url import OpenedDatabase
+from tiltyard.postgres.embedded_server import OpenedDatabase
 from tiltyard.settings.environment import ONE_THREAD, read_environment
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.child_process import ChildConfig, run_child

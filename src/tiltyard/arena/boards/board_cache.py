@@ -54,7 +54,7 @@ from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.errors import NotFound
 from tiltyard.foundation.caches import BoundedCache
 from tiltyard.foundation.retries import Backoff, Retries
-from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
+from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool
 
 __all__ = ["BoardCache", "HashedDocument", "HistoryDocument", "OnSnapshot"]
 

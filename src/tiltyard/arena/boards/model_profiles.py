@@ -37,7 +37,7 @@ from tiltyard.core.policy.validity.pair_floors import NeighbourRecord, challenge
 from tiltyard.core.policy.validity.recent_form import VoteRecord
 from tiltyard.errors import NotFound
 from tiltyard.foundation.caches import BoundedCache, BoundedQueue
-from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
+from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool
 
 __all__ = ["ModelProfile", "ModelProfiles", "Opponent", "PromptRecord"]
 

@@ -16,8 +16,7 @@ from psycopg import AsyncConnection
 from tiltyard.arena.content.object_storage import ObjectStorage
 from tiltyard.errors import Conflict, NotFound, StoreFault
 from tiltyard.foundation.caches import BoundedCache
-from tiltyard.postgres.connection_pool import ConnectionPool
-from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.connections import ConnectionPool, translate_errors
 from tiltyard.postgres.statements import statement
 
 __all__ = ["INLINE_LIMIT_BYTES", "BlobStore", "ResponseContent"]

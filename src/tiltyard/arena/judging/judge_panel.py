@@ -19,7 +19,7 @@ from tiltyard.core.judging.rubric import Rubric
 from tiltyard.core.judging.stable_ids import stable_id
 from tiltyard.core.judging.verdict import QuestionState, Verdict
 from tiltyard.errors import BadOption
-from tiltyard.jobs import Shard
+from tiltyard.jobs.shards import Shard
 from tiltyard.jobs.worker_locks import FileLocks, ServerLocks, WorkerLock, WorkerLocks, lock_worker_name
 from tiltyard.judges.judge_setup import JudgeSetup, open_judge
 from tiltyard.judges.judging_run import JudgingDatabases, JudgingWorker, RunProgress

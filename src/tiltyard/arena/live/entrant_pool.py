@@ -17,7 +17,7 @@ from tiltyard.judges.chat_models import ChatModel, EntrantHealth, HealthReport, 
 from tiltyard.judges.providers.json_bodies import encode_body
 from tiltyard.judges.providers.provider import ChatRequest, StreamEnd, StreamTimeouts
 from tiltyard.judges.requests import token_upper_bound
-from tiltyard.postgres.connection_pool import ConnectionPool
+from tiltyard.postgres.connections import ConnectionPool
 from tiltyard.settings.environment import Environment
 from tiltyard.settings.live_models import LiveEntrant, LiveModels
 from tiltyard.settings.prices import Price, open_prices

@@ -67,7 +67,7 @@ from tiltyard.errors import (
 )
 from tiltyard.foundation.telemetry import LIVE_TURN_SECONDS, LIVE_TURNS
 from tiltyard.judges.providers.provider import ChatRequest, ChatTurn
-from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
+from tiltyard.postgres.connections import ConnectionPool, connect_from_pool
 from tiltyard.postgres.statements import statement
 from tiltyard.settings.arena_settings import ArenaSettings
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from tiltyard.arena.log.buckets import find_statement
-from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
-from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.connections import ConnectionPool, connect_from_pool, translate_errors
 
 __all__ = ["AnswerFigures", "read_answer_figures", "read_live_categories"]
 

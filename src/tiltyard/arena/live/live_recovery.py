@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
-from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.connections import ConnectionPool, connect_from_pool, translate_errors
 from tiltyard.postgres.statements import statement
 
 __all__ = ["arenas_with_running_turns", "running_process"]

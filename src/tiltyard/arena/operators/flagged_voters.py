@@ -14,7 +14,7 @@ from tiltyard.core.integrity.session_groups import SessionGroup, find_groups_in_
 from tiltyard.core.integrity.session_habits import find_habits
 from tiltyard.core.integrity.voter_tests import CountedOf, VoterSign, VoterTest, find_unlike_voters
 from tiltyard.errors import NotFound
-from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
+from tiltyard.postgres.connections import ConnectionPool, connect_from_pool
 
 __all__ = ["FlaggedGroup", "SessionFlag", "find_flagged_group", "list_flagged_groups"]
 

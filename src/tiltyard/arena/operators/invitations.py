@@ -19,7 +19,7 @@ from tiltyard.arena.content.answer_rows import validate_name
 from tiltyard.arena.content.arenas import Arena, find_arena, find_arena_by_number
 from tiltyard.errors import BadOption, Conflict, NotAdmitted, NotFound
 from tiltyard.foundation.caches import BoundedCache, SingleFlight
-from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
+from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool
 from tiltyard.postgres.statements import statement
 from tiltyard.settings.arena_settings import Entry
 

@@ -20,8 +20,7 @@ from typing import Any, Final, Literal
 from tiltyard.arena.tasks import cancel_and_wait
 from tiltyard.errors import TiltyardError
 from tiltyard.foundation.retries import Backoff, Retries
-from tiltyard.postgres.connection_pool import ConnectionPool
-from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.connections import ConnectionPool, translate_errors
 from tiltyard.postgres.statements import statement
 
 _LOG = logging.getLogger(__name__)

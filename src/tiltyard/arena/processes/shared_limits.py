@@ -24,7 +24,7 @@ from tiltyard.errors import Busy
 from tiltyard.foundation.caches import BoundedCache
 from tiltyard.foundation.retries import Backoff, Retries
 from tiltyard.foundation.telemetry import LIMIT_LEASES, LIMITED
-from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
+from tiltyard.postgres.connections import ConnectionPool, connect_from_pool
 from tiltyard.postgres.statements import statement
 
 __all__ = ["SharedLimit", "SharedLimits"]

@@ -35,7 +35,7 @@ from tiltyard.core.live.free_prompts import free_prompt_name
 from tiltyard.core.policy.state.vote_marks import Unrated
 from tiltyard.errors import NotFound
 from tiltyard.foundation.caches import BoundedCache
-from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
+from tiltyard.postgres.connections import ConnectionPool, connect_from_pool
 from tiltyard.settings.arena_settings import MAX_SESSION_VOTES
 
 __all__ = ["PersonalBoard", "PersonalBoards", "RecentVote"]

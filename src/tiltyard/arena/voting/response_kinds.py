@@ -12,7 +12,7 @@ from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
 
 if TYPE_CHECKING:
-    from tiltyard.postgres.connection_pool import ConnectionPool
+    from tiltyard.postgres.connections import ConnectionPool
 
 __all__ = ["ResponseKinds"]
 

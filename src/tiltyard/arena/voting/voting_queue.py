@@ -76,7 +76,7 @@ from tiltyard.errors import Closed, Crowded, StoreFault
 from tiltyard.foundation.caches import BoundedCache
 from tiltyard.foundation.retries import Backoff, Retries
 from tiltyard.foundation.telemetry import BATCH_REQUESTS, BATCH_SECONDS, describe_span, span
-from tiltyard.postgres.connection_pool import ConnectionPool
+from tiltyard.postgres.connections import ConnectionPool
 from tiltyard.settings.arena_settings import ArenaSettings
 
 __all__ = ["VotingQueue"]

@@ -1,20 +1,41 @@
-"""The shards that this process is running, and their event loop."""
+"""Shards, the units of work: those that this process is running, and their event loop."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 import time
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from tiltyard.errors import TiltyardError
 from tiltyard.foundation.caches import SingleFlight
-from tiltyard.jobs.shard import Hook, Shard, Work
 
 _STOP_WAIT_SECONDS = 10.0
-
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One unit of work: questions ``first`` (included) to ``last`` (excluded) of a plan."""
+
+    run: str
+    generation: int
+    index: int
+    first: int
+    last: int
+
+    @property
+    def id(self) -> str:
+        """A permanent key: a shard that finished or failed is never run again under the same key."""
+        return f"{self.run}:{self.generation}:{self.index}"
+
+
+#: Processes a shard and returns counts. Runs on the engine's event loop; must be idempotent.
+Work = Callable[[Shard], Awaitable[dict[str, int]]]
+#: Runs on the engine's event loop, before or after all work.
+Hook = Callable[[], Awaitable[None]]
 
 
 class EventLoopThread:

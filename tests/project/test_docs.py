@@ -377,8 +377,16 @@ def test_every_table_of_the_ledger_is_documented():
 
 
 def test_every_variable_of_the_environment_is_documented():
-    variables = {"TILTYARD_HOME", "DATABASE_URL", *(one.key_variable for one in PROVIDERS.values())}
-    assert variables - coded(section("ledger.md", "Environment")) == set()
+    assert {"TILTYARD_HOME", "DATABASE_URL"} - coded(section("ledger.md", "Environment")) == set()
+
+
+def test_every_provider_is_documented():
+    rows = (DOCS / "how-to/connect-providers.md").read_text(encoding="utf-8").splitlines()
+    for name, known in PROVIDERS.items():
+        adapter = import_module(f"tiltyard.judges.providers.{name}").ADAPTER
+        facts = (known.base_url, known.key_variable, adapter.key_header, adapter.call_path)
+        told = next(row for row in rows if row.startswith(f"| `{name}` |"))
+        assert told.endswith("".join(f" `{fact}` |" for fact in facts))
 
 
 ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")

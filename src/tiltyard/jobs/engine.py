@@ -146,11 +146,6 @@ class Engine:
                 on_tick()
             time.sleep(poll)
 
-    def results(self, run: str, generation: int) -> dict[str, dict[str, int]]:
-        """The counts returned by each finished shard, by shard ID."""
-        rows = _rows(run, generation, status="SUCCESS", load_output=True)
-        return {row.workflow_id: dict(row.output or {}) for row in rows}
-
     def failures(self, run: str, generation: int) -> dict[str, str]:
         """The errors of failed shards, by shard ID. Only a new generation retries them."""
         rows = _rows(run, generation, status=_FAILED, load_output=True)

@@ -288,7 +288,10 @@ class JudgingWorker:
         return LiveCalls(self._run, self.worker, self._books, self._heard)
 
     def _caller(self, seat: JudgeSetup) -> JudgeCaller:
-        books, name = self._books, _limit_name(seat)
+        books, settings = self._books, seat.settings
+        # One name for all workers that use the same URL and key; the key itself is never stored.
+        identity = f"{seat.provider.name}\n{seat.provider.base_url}\n{settings.api_key_env}"
+        name = hashlib.sha256(identity.encode()).hexdigest()[:32]
 
         async def permits(count: int, interval: float) -> tuple[float, float]:
             return await books.run(Ledger.take_permits, name, count, interval)
@@ -296,7 +299,6 @@ class JudgingWorker:
         async def pause(until: float) -> None:
             await books.run(Ledger.pause, name, until)
 
-        settings = seat.settings
         gate = ConcurrencyLimiter(
             settings.concurrency, per_minute=settings.requests_per_minute, permits=permits, pause=pause
         )
@@ -337,12 +339,6 @@ class JudgingWorker:
             known = await self._books.replies([request.key])
             if caller.due(request, known.get(request.key, [])) is not None:
                 await self._live().prewarm(request, replace(caller, batch=False))
-
-
-def _limit_name(seat: JudgeSetup) -> str:
-    """One name for all workers that use the same URL and key; the key itself is never stored."""
-    identity = f"{seat.provider.name}\n{seat.provider.base_url}\n{seat.settings.api_key_env}"
-    return hashlib.sha256(identity.encode()).hexdigest()[:32]
 
 
 class PlannedQuestions(Protocol):

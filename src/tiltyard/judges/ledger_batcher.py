@@ -44,7 +44,8 @@ class LedgerBatcher:
             return await done
         except asyncio.CancelledError:
             if not done.cancelled() and done.exception() is None and done.result() is ReservationResult.YES:
-                self._withdraw(intent)
+                self._withdrawn.append(intent)
+                self._flush()
             raise
 
     async def settle(self, settlement: Settlement) -> None:
@@ -77,10 +78,6 @@ class LedgerBatcher:
     def close(self) -> None:
         self._thread.submit(self._ledger.close).result()
         self._thread.shutdown()
-
-    def _withdraw(self, intent: AttemptIntent) -> None:
-        self._withdrawn.append(intent)
-        self._flush()
 
     def _flush(self) -> None:
         if self._flushing is None:

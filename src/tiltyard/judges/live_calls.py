@@ -307,14 +307,10 @@ def settle_failure(intent: AttemptIntent, caller: JudgeCaller, fault: ProviderFa
         ask=intent.ask,
         reserved=intent.reserved,
         state=QuestionState.LOST if fault.billed else QuestionState.PROVIDER_ERROR,
-        cost=_charged(intent, caller) if fault.billed else 0,
+        # The worst case of a reply that was lost, if the price is known.
+        cost=0 if not fault.billed else None if caller.price is None else intent.reserved,
         error=str(fault),
     )
-
-
-def _charged(intent: AttemptIntent, caller: JudgeCaller) -> int | None:
-    """The cost of a call whose reply was lost: the worst case, if the price is known."""
-    return None if caller.price is None else intent.reserved
 
 
 async def _poll_delay(looks: int) -> None:

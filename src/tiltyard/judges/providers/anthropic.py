@@ -228,13 +228,12 @@ def _user_content(ask: ChatPrompt) -> str | list[Body]:
     """The text alone, or the text and its images."""
     if not ask.images:
         return ask.user
-    return [{"type": "text", "text": ask.user}, *map(_image, ask.images)]
-
-
-def _image(url: str) -> Body:
-    """An image, given as a ``data:`` URL with base64."""
-    media, _, data = url.removeprefix("data:").partition(";base64,")
-    return {"type": "image", "source": {"type": "base64", "media_type": media, "data": data}}
+    content: list[Body] = [{"type": "text", "text": ask.user}]
+    for url in ask.images:
+        # A ``data:`` URL with base64.
+        media, _, data = url.removeprefix("data:").partition(";base64,")
+        content.append({"type": "image", "source": {"type": "base64", "media_type": media, "data": data}})
+    return content
 
 
 class AnthropicStream(StreamReader):

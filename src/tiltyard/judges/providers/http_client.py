@@ -27,7 +27,7 @@ from yarl import URL
 from tiltyard._version import __version__
 from tiltyard.errors import ProviderFault
 from tiltyard.judges.providers.endpoints import Credentials, Endpoint, checked_base_url, merge_headers
-from tiltyard.judges.providers.faults import RefusedCall, status_fault, to_provider_fault, unreadable_reply
+from tiltyard.judges.providers.faults import status_fault, to_provider_fault, unreadable_reply
 from tiltyard.judges.providers.json_bodies import encode_body, parse_body
 from tiltyard.judges.providers.provider import (
     BatchStatus,
@@ -351,9 +351,15 @@ class HttpClient:
             raise to_provider_fault(error, self.where, billable=call.billable) from None
 
     def _refused(self, call: _Call, response: aiohttp.ClientResponse, content: bytes) -> ProviderFault:
-        reply = RefusedCall(response.status, response.headers, content)
         where = f"{self.where}, model {call.model}" if call.model else self.where
-        return status_fault(reply, where, billable=call.billable, creates=call.creates)
+        return status_fault(
+            response.status,
+            response.headers,
+            content,
+            where,
+            billable=call.billable,
+            creates=call.creates,
+        )
 
     def _document(self, data: bytes, *, billable: bool) -> Body:
         if data.lstrip()[:1] == b"<":

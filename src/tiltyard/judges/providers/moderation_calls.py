@@ -48,7 +48,9 @@ class ModerationEndpoint:
                 raise unreadable_reply(
                     self._wire.where, "a result is not flagged true or false", billable=False
                 )
-            named = _named_categories(result.get("categories"))
+            categories = result.get("categories")
+            held = categories.items() if isinstance(categories, Mapping) else ()
+            named = [str(name) for name, is_held in held if is_held is True]
             counted = [name for name in named if name in self._section.categories]
             if self._section.categories:
                 harmful |= bool(counted)
@@ -108,13 +110,6 @@ def _open_wire(section: CheckEndpointSection, environment: Environment, timeout_
     endpoint = Endpoint("openai", checked_base_url(section.base_url, "openai"), route)
     credentials = endpoint.credentials(environment.api_key(section), "Authorization")
     return HttpClient(endpoint, credentials, timeout_seconds)
-
-
-def _named_categories(categories: object) -> list[str]:
-    """The categories that a result says it is in."""
-    if not isinstance(categories, Mapping):
-        return []
-    return [str(name) for name, held in categories.items() if held is True]
 
 
 def _reply_text(reply: Mapping[str, Any]) -> str:

@@ -60,18 +60,15 @@ class StreamReader:
         """The end of the answer. Raises `ProviderFault` if the stream has no end."""
         if self.stop is None and not self.finished:
             raise unreadable_reply(self.where, "the stream ended without its end mark", billable=True)
-        given, made = self._tokens()
-        return StreamEnd(given, made, self.stop or "end", self.usage)
+        usage = self.usage
+        given, made = (None, None) if usage is None else (usage.all_input, usage.output)
+        return StreamEnd(given, made, self.stop or "end", usage)
 
     def _event(self, event: ServerEvent) -> None:
         raise NotImplementedError
 
     def _reply(self, reply: Body) -> None:
         raise NotImplementedError
-
-    def _tokens(self) -> tuple[int | None, int | None]:
-        usage = self.usage
-        return (None, None) if usage is None else (usage.all_input, usage.output)
 
     def _add(self, text: object) -> None:
         """Add to the answer, of which a part may be thinking between tags."""

@@ -12,10 +12,10 @@ import secrets
 import select
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from functools import lru_cache
-from typing import Any, Literal, Self, TypedDict
+from typing import Any, Literal, Self
 
 from tiltyard.errors import BadOption, Crowded, MissingExtra, StoreFault
 from tiltyard.foundation.retries import Backoff
@@ -59,6 +59,15 @@ _REFUSED = {
 }
 #: A password in a URL, before the @, or as password=….
 _SECRET = re.compile(r"(://[^:/@\s]*+):[^@\s]*+(@?)|(password\s*=\s*)('[^']*'|\S+)", re.IGNORECASE)
+#: A dead peer is noticed within seconds, so that whoever held a lock is known to be gone.
+_OPTIONS: Mapping[str, Any] = {
+    "connect_timeout": 10,
+    "keepalives": 1,
+    "keepalives_idle": 1,
+    "keepalives_interval": 1,
+    "keepalives_count": 5,
+    "tcp_user_timeout": 10_000,
+}
 #: How long a caller waits for a connection before `Crowded` is raised.
 WAIT_SECONDS = 10.0
 #: Connections that background work may use at the same time.
@@ -75,7 +84,7 @@ _WORD = re.compile(r"\s*+([A-Za-z]{1,20})")
 def connect(url: str, *, name: str = "tiltyard") -> psycopg.Connection:
     """Connect in autocommit mode. ``name`` is the application name in ``pg_stat_activity``."""
     with translate_errors("connect to the database"):
-        connection = psycopg.connect(_checked(url), autocommit=True, **_options(name))
+        connection = psycopg.connect(_checked(url), autocommit=True, application_name=name, **_OPTIONS)
     if is_tracing():
         connection.cursor_factory = TracedCursor
     return connection
@@ -87,7 +96,9 @@ async def connect_async(url: str, *, name: str = "tiltyard", pooled: bool = Fals
     ``pooled``: by a pooler that shares sessions. No statement is prepared then: what is prepared belongs to a session.
     """
     with translate_errors("connect to the database"):
-        connection = await psycopg.AsyncConnection.connect(_checked(url), autocommit=True, **_options(name))
+        connection = await psycopg.AsyncConnection.connect(
+            _checked(url), autocommit=True, application_name=name, **_OPTIONS
+        )
     if is_tracing():
         connection.cursor_factory = TracedAsyncCursor
     if pooled:
@@ -126,31 +137,6 @@ def _checked(url: str) -> str:
         scheme = match[0] if (match := re.match(r"[a-z0-9+.-]+(?=:)", url)) else ""
         raise BadOption(f"DATABASE_URL {scheme}:… is not supported; expected postgresql://user@host/database")
     return url
-
-
-class _Options(TypedDict):
-    """What every connection is opened with."""
-
-    application_name: str
-    connect_timeout: int
-    keepalives: int
-    keepalives_idle: int
-    keepalives_interval: int
-    keepalives_count: int
-    tcp_user_timeout: int
-
-
-def _options(name: str) -> _Options:
-    """Who connects. A dead peer is noticed within seconds, so that whoever held a lock is known to be gone."""
-    return {
-        "application_name": name,
-        "connect_timeout": 10,
-        "keepalives": 1,
-        "keepalives_idle": 1,
-        "keepalives_interval": 1,
-        "keepalives_count": 5,
-        "tcp_user_timeout": 10_000,
-    }
 
 
 def _message(error: psycopg.Error) -> str:

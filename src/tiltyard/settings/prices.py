@@ -6,7 +6,7 @@ import functools
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import date
 from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Decimal, InvalidOperation
 from fractions import Fraction
@@ -361,17 +361,8 @@ def _entry(table: Mapping[str, _Entry], provider: str, model: str) -> _Entry | N
 
 
 def _traits(entry: PriceEntry) -> ModelTraits:
-    return ModelTraits(
-        thinks=entry.thinks,
-        max_output=entry.max_output,
-        context=entry.context,
-        forms=entry.forms,
-        refuses=entry.refuses or (),
-        refuses_thinking=entry.refuses_thinking or (),
-        efforts=entry.efforts,
-        thinking_on=entry.thinking_on,
-        thinking_off=entry.thinking_off,
-    )
+    stated = {field.name: getattr(entry, field.name) for field in fields(ModelTraits)}
+    return ModelTraits(**{name: value for name, value in stated.items() if value is not None})
 
 
 def _price(entry: PriceEntry) -> Price | None:

@@ -15,9 +15,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from arena_usage import family
-from tiltyard.postgres.embedded_server import EmbeddedServer
+from tiltyard.postgres.embedded_server import EmbeddedServer, Postmaster
 from tiltyard.postgres.schema_migrations import migrate
-from tiltyard.postgres.server_config import Postmaster
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.child_process import ChildConfig, run_child
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 
 import tiltyard
-from tiltyard import compiled_kernels
-from tiltyard.compiled_kernels import KernelChoice
 from tiltyard.core.battles import CodedBattles
+from tiltyard.foundation import compiled_kernels
+from tiltyard.foundation.compiled_kernels import KernelChoice
 from timing import ELO_K, PERMUTATIONS, REFITS, TAU, asked, farthest, load, repeat, report
 
 CASES = ["bt", "bt-names", "bootstrap", "elo", "glicko2", "style", "read"]

@@ -39,10 +39,10 @@ NOUNS_IN_ING = {
 
 #: What a mechanism is made of, and where it is allowed.
 ONE_OF_EACH = {
-    r"\bOrderedDict\b": {"caches.py"},
+    r"\bOrderedDict\b": {"foundation/caches.py"},
     r"del self\.\w+\[next\(iter\(": {"arena/voting/revealed_names.py", "core/policy/state/session_memory.py"},
-    r"\bos\.(fsync|link|replace)\b": {"atomic_files.py"},
-    r"^\s*import (fcntl|msvcrt)\b": {"file_locks.py"},
+    r"\bos\.(fsync|link|replace)\b": {"foundation/local_files.py"},
+    r"^\s*import (fcntl|msvcrt)\b": {"foundation/local_files.py"},
     r"-- name: \(": {"postgres/statements.py"},
 }
 
@@ -283,7 +283,7 @@ def second_mechanisms() -> Iterator[str]:
             if re.search(pattern, path.read_text(encoding="utf-8"), re.MULTILINE)
         }
         for user in sorted(users ^ allowed):
-            yield f"{user}: use caches, atomic_files, file_locks or load_statements, not {pattern}"
+            yield f"{user}: use foundation.caches, foundation.local_files or load_statements, not {pattern}"
 
 
 RULES = (

@@ -15,7 +15,7 @@ from tiltyard.arena.rating.crowd_watch import CrowdWatch
 from tiltyard.core.integrity.voter_tests import SessionVotes, find_unlike_voters
 from tiltyard.core.policy.state.vote_marks import NO_MARK, VoteMark
 from tiltyard.core.ratings.scoring import Scoring
-from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
+from tiltyard.postgres.connections import ConnectionPool, connect_from_pool
 
 __all__ = ["LogWatch", "flagged_in_log", "read_flagged_sessions"]
 

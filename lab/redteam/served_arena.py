@@ -43,8 +43,12 @@ from tiltyard.core.battles import Kind
 from tiltyard.core.board.arena_board import ArenaBoard
 from tiltyard.core.policy.state.vote_marks import least_look_seconds
 from tiltyard.errors import Busy, Crowded, Expired, TiltyardError
-from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
-from tiltyard.postgres.connections import connect, open_pool
+from tiltyard.postgres.connections import (
+    ConnectionPool,
+    connect,
+    connect_from_pool,
+    open_pool,
+)
 from tiltyard.simulation.demo.demo_roster import demo_prompts
 
 __all__ = ["LoggedVote", "ServedArena", "ToldChange"]

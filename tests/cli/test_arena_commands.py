@@ -9,7 +9,7 @@ from support.voted_arenas import lay_votes
 from tiltyard.arena.log import buckets
 from tiltyard.arena.maintenance import arena_moves
 from tiltyard.arena.maintenance.arena_moves import DEFAULT_TIMES, MoveTimes
-from tiltyard.caches import BoundedCache
+from tiltyard.foundation.caches import BoundedCache
 from tiltyard.postgres.connections import connect
 
 

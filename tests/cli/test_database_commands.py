@@ -15,7 +15,7 @@ from tiltyard.cli.database_options import WaitNotice
 from tiltyard.cli.maintenance import backup, doctor, migrate, restore, upgrade_database
 from tiltyard.errors import BadOption, StoreFault
 from tiltyard.postgres.connections import connect
-from tiltyard.postgres.server_config import Postmaster
+from tiltyard.postgres.embedded_server import Postmaster
 
 AS_USER = [] if account() is None else ["--as-user", account().pw_name]
 

@@ -11,8 +11,7 @@ from support.command import run
 from support.live_arenas import make_arena
 from support.panelled import finish_panel
 from tiltyard.arena.operators.expert_panels import find_panel
-from tiltyard.postgres.connection_pool import connect_from_pool
-from tiltyard.postgres.connections import connect, open_pool
+from tiltyard.postgres.connections import connect, connect_from_pool, open_pool
 
 RATERS = ("Ada", "Ben", "Cleo")
 OPEN = ("panel", "open", "arena", "experts", "--base-url", "https://arena.example.org", "--seed", "3")

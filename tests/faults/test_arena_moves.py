@@ -11,9 +11,9 @@ from tiltyard.arena.log import buckets, event_log, partitions
 from tiltyard.arena.maintenance import arena_moves
 from tiltyard.arena.maintenance.arena_moves import MoveTimes, delete_old_copy, move_arena
 from tiltyard.arena.voting.voter_requests import Voter
-from tiltyard.caches import BoundedCache
 from tiltyard.core.battles import Kind
 from tiltyard.errors import Conflict
+from tiltyard.foundation.caches import BoundedCache
 from tiltyard.postgres.connections import connect, open_pool
 
 TIMES = MoveTimes(cache_seconds=0.4, grace_seconds=0.5)

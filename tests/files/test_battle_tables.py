@@ -19,7 +19,7 @@ from tiltyard.core.ratings import BradleyTerry, Elo, Glicko2
 from tiltyard.errors import BadBattle, BadOption, CannotRate, InputError
 from tiltyard.files import battle_tables, open_battles, read_battles, write_battles
 from tiltyard.files.battle_tables import count_by_group, count_groups, count_table, models_by_group
-from tiltyard.option_names import command_line_spelling
+from tiltyard.foundation.option_names import command_line_spelling
 from tiltyard.simulation.demo.demo_voters import demo_battles
 
 FULL = [

@@ -4,8 +4,7 @@ import asyncio
 
 import pytest
 
-from tiltyard.jobs.running_shards import RunningShards
-from tiltyard.jobs.shard import Shard
+from tiltyard.jobs.shards import RunningShards, Shard
 
 SHARD = Shard("run", 0, 0, 0, 10)
 

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from support.worker_process import Journal, until
 from tiltyard.errors import BadOption, TiltyardError
-from tiltyard.jobs import Shard, open_engine
+from tiltyard.jobs.engine import open_engine
 from tiltyard.jobs.schedule import JobFailure, Schedule, run_schedules
+from tiltyard.jobs.shards import Shard
 
 EVERY_SECOND = "* * * * * *"
 on_postgresql = pytest.mark.parametrize("database", ["postgresql"], indirect=True)

@@ -12,7 +12,7 @@ from collections import Counter
 import pytest
 
 from support.worker_process import Journal, shards, until, worker_process
-from tiltyard.jobs import WorkerHooks, open_engine
+from tiltyard.jobs.engine import WorkerHooks, open_engine
 
 
 def stop_between_writes(pid: int, database: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 from support.faulty_upstream import faulty_upstream
 from tiltyard.errors import BadConfig
 from tiltyard.judges.chat_models import open_chat_model
-from tiltyard.judges.providers import ChatRequest, ChatTurn, StreamTimeouts
+from tiltyard.judges.providers.provider import ChatRequest, ChatTurn, StreamTimeouts
 from tiltyard.settings.environment import Environment
 from tiltyard.settings.live_models import load_live_models
 

@@ -9,7 +9,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tiltyard.errors import ProviderFault, StreamBroken
-from tiltyard.judges.entrant_health import EntrantHealth, HealthPolicy, describe_problem
+from tiltyard.judges.chat_models import (
+    EntrantHealth,
+    HealthPolicy,
+    describe_problem,
+)
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 POLICY = HealthPolicy(failures=3, first_rest_seconds=30, longest_rest_seconds=100, trial_seconds=60)

@@ -6,8 +6,7 @@ import pytest
 
 from tiltyard.core.judging.verdict import QuestionState, VerdictForm
 from tiltyard.errors import JudgeUnusable, ProviderFault
-from tiltyard.judges.reply_limits import LearnedLimits, ReplyLimits
-from tiltyard.judges.unusable_judges import UNUSABLE, UnusableReplies
+from tiltyard.judges.requests import UNUSABLE, LearnedLimits, ReplyLimits, UnusableReplies
 
 OK, CUT, ODD, NO = QuestionState.OK, QuestionState.TRUNCATED, QuestionState.UNPARSEABLE, QuestionState.REFUSED
 

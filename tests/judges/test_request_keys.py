@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from tiltyard.core.judging.question import VERDICT_SCHEMA, ChatPrompt
 from tiltyard.core.judging.verdict import VerdictForm
-from tiltyard.judges.providers import open_provider
-from tiltyard.judges.requests import request_key
-from tiltyard.judges.token_estimate import expected_tokens, token_upper_bound
+from tiltyard.judges.providers.provider_factory import open_provider
+from tiltyard.judges.requests import expected_tokens, request_key, token_upper_bound
 
 TEXTS = st.text(st.characters(), max_size=8)
 VALUES = st.recursive(

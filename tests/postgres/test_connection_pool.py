@@ -6,7 +6,7 @@ import pytest
 
 from support.postgres_servers import fresh_database
 from tiltyard.errors import Crowded, StoreFault
-from tiltyard.postgres import connection_pool
+from tiltyard.postgres import connections
 from tiltyard.postgres.connections import connect, open_pool
 
 CLOSED = "postgresql://someone:s3cret@127.0.0.1:1/nothing"
@@ -61,7 +61,7 @@ def test_there_are_never_more_than_the_bound(server):
 @pytest.mark.parametrize("slow", ["connection", "voting_connection"])
 def test_neither_desks_nor_pages_take_all_connections(server, monkeypatch, slow):
     """However many of one kind are slow, the other kind is served at once."""
-    monkeypatch.setattr(connection_pool, "WAIT_SECONDS", 0.3)
+    monkeypatch.setattr(connections, "WAIT_SECONDS", 0.3)
     quick = {"connection": "voting_connection", "voting_connection": "connection"}[slow]
 
     async def scene():
@@ -161,7 +161,7 @@ def test_where_the_server_opens_no_more_those_in_use_are_waited_for(server, monk
 
             async with pool.connection() as connection:
                 first = await pid_of(connection)
-                monkeypatch.setattr(connection_pool, "connect_async", refused)
+                monkeypatch.setattr(connections, "connect_async", refused)
                 waiting = asyncio.create_task(ask())
                 await asyncio.sleep(0.05)
                 assert not waiting.done()
@@ -175,7 +175,7 @@ def test_where_the_server_opens_no_more_those_in_use_are_waited_for(server, monk
 
 
 def test_connections_that_nobody_needs_are_closed(server, monkeypatch):
-    monkeypatch.setattr(connection_pool, "IDLE_SECONDS", 0.1)
+    monkeypatch.setattr(connections, "IDLE_SECONDS", 0.1)
 
     async def scene():
         async with open_pool(server, most=4) as pool:

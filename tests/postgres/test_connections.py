@@ -1,6 +1,8 @@
 """Connections: what the driver says, in our words and without secrets."""
 
 import asyncio
+import subprocess
+import sys
 
 import psycopg
 import pytest
@@ -93,3 +95,17 @@ def test_rows_that_the_server_quotes_are_left_out(server):
             with pytest.raises(StoreFault, match="cannot write it") as caught, translate_errors("write it"):
                 connection.execute("INSERT INTO texts VALUES (%s)", [text])
             assert "private" not in str(caught.value)
+
+
+def test_without_the_driver_the_extra_is_named():
+    code = """
+import sys
+sys.modules["psycopg"] = None
+from tiltyard.errors import MissingExtra
+try:
+    import tiltyard.postgres.connections
+except MissingExtra as error:
+    print(error.extra)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "arena\n"

@@ -18,10 +18,8 @@ from support.postgres_servers import account, new_home
 from tiltyard.errors import BadOption, StoreFault
 from tiltyard.postgres.binaries import Binaries, bundled_folder, choose_account, without_password
 from tiltyard.postgres.connections import connect
-from tiltyard.postgres.database_url import open_database
-from tiltyard.postgres.embedded_server import EmbeddedServer
+from tiltyard.postgres.embedded_server import EmbeddedServer, Postmaster, open_database
 from tiltyard.postgres.schema_migrations import pending_migrations
-from tiltyard.postgres.server_config import Postmaster
 from tiltyard.settings.environment import read_environment
 
 USER = None if account() is None else account().pw_name

@@ -22,7 +22,7 @@ from tiltyard.arena.maintenance.segment_manifest import (
 from tiltyard.arena.registry import ArenaRegistry
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.core.policy.state.policy import Lane
-from tiltyard.instruments import INSTRUMENTS
+from tiltyard.foundation.telemetry import INSTRUMENTS
 from tiltyard.postgres.connections import open_pool
 from tiltyard.postgres.schema_migrations import migrations
 from tiltyard.settings.arena_settings import ArenaSettings

@@ -34,13 +34,18 @@ from tiltyard.judges.requests import JudgeRequest
 from tiltyard.runs.battle_rating import RateSettings, rate_files
 from tiltyard.runs.manifest import ManifestInput, Platform, RunManifest
 from tiltyard.runs.rating_documents import ratings_document
-from tiltyard.settings import live_models, moderation_rules, tournament_sections
+from tiltyard.settings import live_models, tournament_sections
 from tiltyard.settings.config_section import validate_section
-from tiltyard.settings.model_families import load_families
-from tiltyard.settings.placement_config import PlacementConfig, load_placement
+from tiltyard.settings.identity_words import load_families
+from tiltyard.settings.model_endpoints import PROVIDERS
 from tiltyard.settings.prices import PriceEntry, ShippedEntry, open_prices
-from tiltyard.settings.rubric_files import SHIPPED
-from tiltyard.settings.tournament_config import TournamentConfig, load_config
+from tiltyard.settings.tournament_config import (
+    SHIPPED,
+    PlacementConfig,
+    TournamentConfig,
+    load_config,
+    load_placement,
+)
 from tiltyard.settings.yaml_file import parse_yaml, read_yaml, write_yaml
 from tiltyard.simulation.demo.demo_voters import demo_battles
 from tiltyard.tournaments.cost_estimate import PlannedQuestion
@@ -190,10 +195,10 @@ SECTIONS = {
     "Live models": live_models.LiveModels,
     "A live model": live_models.LiveModel,
     "The price of a live model": live_models.LivePrice,
-    "moderation": moderation_rules.ModerationSection,
-    "moderation rules": moderation_rules.ModerationRule,
-    "moderation endpoint": moderation_rules.ModerationEndpointSection,
-    "guard model": moderation_rules.GuardSection,
+    "moderation": live_models.ModerationSection,
+    "moderation rules": live_models.ModerationRule,
+    "moderation endpoint": live_models.ModerationEndpointSection,
+    "guard model": live_models.GuardSection,
 }
 #: Fields of live models that are refused.
 REFUSED = {"A live model": {"batch", "retries", "timeout_seconds"}}
@@ -281,10 +286,10 @@ def test_configurations_in_the_docs_are_valid(name, block, tmp_path):
         assert open_prices(path.name, tmp_path).own
     elif "moderation" in found:
         path.write_text(write_yaml(found["moderation"]), encoding="utf-8")
-        assert validate_section(moderation_rules.ModerationSection, read_yaml(path), {})
+        assert validate_section(live_models.ModerationSection, read_yaml(path), {})
     elif isinstance(found.get("rules"), list):
         path.write_text(block, encoding="utf-8")
-        assert moderation_rules.load_moderation_rules(path).rules
+        assert live_models.load_moderation_rules(path).rules
     elif "generate" in found:
         path.write_text(block, encoding="utf-8")
         assert load_placement(path).generate
@@ -372,8 +377,16 @@ def test_every_table_of_the_ledger_is_documented():
 
 
 def test_every_variable_of_the_environment_is_documented():
-    variables = {"TILTYARD_HOME", "DATABASE_URL", *tournament_sections.KEY_VARIABLES.values()}
-    assert variables - coded(section("ledger.md", "Environment")) == set()
+    assert {"TILTYARD_HOME", "DATABASE_URL"} - coded(section("ledger.md", "Environment")) == set()
+
+
+def test_every_provider_is_documented():
+    rows = (DOCS / "how-to/connect-providers.md").read_text(encoding="utf-8").splitlines()
+    for name, known in PROVIDERS.items():
+        adapter = import_module(f"tiltyard.judges.providers.{name}").ADAPTER
+        facts = (known.base_url, known.key_variable, adapter.key_header, adapter.call_path)
+        told = next(row for row in rows if row.startswith(f"| `{name}` |"))
+        assert told.endswith("".join(f" `{fact}` |" for fact in facts))
 
 
 ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")

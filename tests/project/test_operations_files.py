@@ -18,7 +18,7 @@ import yaml
 from support.deployed import DEPLOY, MANIFESTS, ROOT
 from support.live_arenas import made_arena
 from support.served import served
-from tiltyard.instruments import INSTRUMENTS
+from tiltyard.foundation.telemetry import INSTRUMENTS
 from tiltyard.settings.serving_settings import ServingSettings
 
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))

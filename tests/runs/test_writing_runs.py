@@ -11,11 +11,11 @@ import pytest
 
 from support.run_folders import SETTINGS, failed, mixed, written
 from support.worlds import battles
-from tiltyard import atomic_files
 from tiltyard.core.battles import Battle
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.errors import BadBattle, BadOption, CannotRate
 from tiltyard.files import open_battles, read_battles, write_battles
+from tiltyard.foundation import local_files
 from tiltyard.runs import run_folder as folder_module
 from tiltyard.runs.battle_rating import RateSettings, method_of, open_all, rate_files
 from tiltyard.runs.manifest import file_hash, read_manifest
@@ -299,7 +299,7 @@ class TestPlace:
         def fails(*_, **__):
             raise error("the plug")
 
-        monkeypatch.setattr(atomic_files if step == "_put_folder" else folder_module, step, fails)
+        monkeypatch.setattr(local_files if step == "_put_folder" else folder_module, step, fails)
         with pytest.raises(BadOption if error is OSError else error, match="the plug"):
             write_run(tmp_path / "run", [source], RateSettings())
         assert listing(tmp_path / "run") == before

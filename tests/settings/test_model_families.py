@@ -2,7 +2,7 @@
 
 from datetime import date
 
-from tiltyard.settings.model_families import load_families
+from tiltyard.settings.identity_words import load_families
 
 
 def test_the_table_is_dated_and_no_name_means_two_things():

@@ -4,7 +4,7 @@ import pytest
 
 from tiltyard.errors import BadConfig
 from tiltyard.settings.config_section import validate_section
-from tiltyard.settings.moderation_rules import ModerationSection, load_moderation_rules
+from tiltyard.settings.live_models import ModerationSection, load_moderation_rules
 from tiltyard.settings.yaml_file import parse_yaml
 
 RULES = """

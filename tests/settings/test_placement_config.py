@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tiltyard.errors import BadConfig
-from tiltyard.settings.placement_config import PlacementConfig, load_placement, with_absolute_paths
+from tiltyard.settings.tournament_config import PlacementConfig, load_placement, with_absolute_paths
 
 
 def load(folder, text):
@@ -25,7 +25,7 @@ def test_an_empty_file_and_empty_sections_have_their_defaults(tmp_path):
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("judge:\n  provider: nobody\n", "place.yaml, line 2, judge.provider: expected anthropic, openai or"),
+        ("judge:\n  provider: nobody\n", "place.yaml, line 2, judge.provider: expected"),
         ("entrants: []\n", "unknown field"),
         ("judge: {concurency: 3}\n", "did you mean concurrency?"),
         ("checks:\n  repeats: -1\n", "line 2"),

@@ -20,9 +20,8 @@ from tiltyard.errors import BadOption
 from tiltyard.files.answers import read_answers
 from tiltyard.judges.providers.replay import ReplayProvider
 from tiltyard.settings.prices import FREE, open_prices
-from tiltyard.settings.rubric_files import load_rubric
-from tiltyard.settings.sample_tournament import sample_files, sample_verdicts, write_sample
-from tiltyard.settings.tournament_config import load_config
+from tiltyard.settings.ready_tournaments import sample_files, sample_verdicts, write_sample
+from tiltyard.settings.tournament_config import load_config, load_rubric
 
 
 @pytest.fixture

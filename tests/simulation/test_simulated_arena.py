@@ -277,7 +277,7 @@ def test_the_truth_follows_models_that_drift_and_leave():
 
 def test_everything_a_result_comes_from_is_among_what_it_depends_on():
     """Follow imports from the module of the study; what only runs or keeps studies moves no number."""
-    beside = {"tiltyard.errors", "tiltyard.compiled_kernels", "tiltyard.simulation.studies"}
+    beside = {"tiltyard.errors", "tiltyard.foundation.compiled_kernels", "tiltyard.simulation.studies"}
     seen, ahead = set(), ["tiltyard.simulation.simulated_arena"]
     while ahead:
         name = ahead.pop()

@@ -15,8 +15,7 @@ from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.postgres.connection_pool import connect_from_pool
-from tiltyard.postgres.connections import open_pool
+from tiltyard.postgres.connections import connect_from_pool, open_pool
 from tiltyard.settings.arena_settings import ArenaSettings, Reveal
 
 __all__ = ["answers_file", "let_time_pass", "made_arena", "make_arena", "voting_queue_of"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from tiltyard.arena.live.generation import TurnEntrant
 from tiltyard.errors import ProviderFault
-from tiltyard.judges.providers.streams import ChatRequest, StreamEnd, StreamPiece
+from tiltyard.judges.providers.provider import ChatRequest, StreamEnd, StreamPiece
 
 #: The price of a token in these tests, in millionths of a dollar.
 TOKEN_MICRODOLLARS = 3

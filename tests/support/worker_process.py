@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tiltyard.jobs import Shard, WorkerHooks, open_engine
+from tiltyard.jobs.engine import WorkerHooks, open_engine
+from tiltyard.jobs.shards import Shard
 
 
 class Journal:

@@ -8,8 +8,8 @@ import yaml
 from support.arranged import NO_CHECKS, PRICES, Arranged, arrange, write_lines
 from support.servers.paid_llm import paid_llm
 from tiltyard.core.judging.verdict import VerdictStep
-from tiltyard.settings.rubric_files import shipped_rubric
-from tiltyard.settings.sample_tournament import recorded_reply
+from tiltyard.settings.ready_tournaments import recorded_reply
+from tiltyard.settings.tournament_config import shipped_rubric
 
 #: Too few to call a judge unusable, which has an exit code of its own.
 FEW = {"models": 2, "prompts": 2, "dimensions": 1}

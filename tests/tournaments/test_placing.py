@@ -15,8 +15,8 @@ from support.servers.paid_llm import paid_llm
 from tiltyard.core.judging.question import QuestionTexts
 from tiltyard.core.judging.verdict import VerdictStep
 from tiltyard.settings.prices import to_picodollars
-from tiltyard.settings.rubric_files import shipped_rubric
-from tiltyard.settings.sample_tournament import recorded_reply
+from tiltyard.settings.ready_tournaments import recorded_reply
+from tiltyard.settings.tournament_config import shipped_rubric
 from tiltyard.tournaments.placement import draw_opponents, new_folder, remaining_budget
 
 OPPONENTS = ("elm", "oak", "ash")

@@ -19,9 +19,9 @@ from tiltyard.errors import ProviderFault
 from tiltyard.judges.judge_setup import open_judge, open_judges
 from tiltyard.settings.arena_judges import load_arena_judges
 from tiltyard.settings.environment import read_environment
+from tiltyard.settings.model_endpoints import PROVIDERS
 from tiltyard.settings.prices import open_prices
 from tiltyard.settings.tournament_config import load_config
-from tiltyard.settings.tournament_sections import KEY_VARIABLES
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "connect-providers.md"
 SECRET = "very-secret-0123456789"
@@ -59,7 +59,7 @@ def arranged_at(folder, judge, url):
     path = OWN_PATHS[judge["provider"]] if own else urlsplit(judge["base_url"]).path
     judge["base_url"] = url + path
     if own:
-        judge["api_key_env"] = KEY_VARIABLES[judge["provider"]]
+        judge["api_key_env"] = PROVIDERS[judge["provider"]].key_variable
     arranged = arrange(folder, models=2, prompts=1, dimensions=1, judge=judge)
     variables = [judge.get("api_key_env"), *judge.get("headers_env", {}).values()]
     arranged.environment = {

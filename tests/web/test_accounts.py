@@ -89,7 +89,7 @@ def test_a_number_that_no_session_has_is_not_revoked(database, session, error):
 
 def test_revoked_sessions_are_read_once_for_all_and_again_after_seconds(monkeypatch):
     clock = SimpleNamespace(monotonic=lambda: now)
-    monkeypatch.setattr("tiltyard.caches.time", clock)
+    monkeypatch.setattr("tiltyard.foundation.caches.time", clock)
     monkeypatch.setattr("tiltyard.arena.accounts.time", clock)
     reads = []
 

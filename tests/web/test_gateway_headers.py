@@ -8,7 +8,7 @@ import pytest
 from support.live_arenas import made_arena
 from support.postgres_servers import fresh_database
 from support.served import served
-from tiltyard.instruments import REFUSED_IDENTITY_HEADERS, recording
+from tiltyard.foundation.telemetry import REFUSED_IDENTITY_HEADERS, recording
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.settings.serving_settings import ServingSettings

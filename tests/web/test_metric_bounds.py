@@ -5,11 +5,11 @@ from psycopg.errors import CheckViolation
 from test_health import figures_in
 
 from support.live_arenas import made_arena
-from tiltyard import instruments
 from tiltyard.arena.operators.service_status import DiskSpace, ServiceStatus, ServiceStatusReader
 from tiltyard.arena.rating import rater_lag
 from tiltyard.arena.rating.rater_lag import LagSweep, RaterLag
-from tiltyard.instruments import INSTRUMENTS, OTHER, Instrument, recording
+from tiltyard.foundation import telemetry
+from tiltyard.foundation.telemetry import INSTRUMENTS, OTHER, Instrument, recording
 from tiltyard.postgres.connections import connect
 from tiltyard.web.metrics import ProcessMetrics, metrics_page
 
@@ -72,7 +72,7 @@ def test_label_values_beyond_the_limit_are_counted_together():
     metrics = ProcessMetrics()
     with recording(metrics):
         for k in range(ARENA_COUNT):
-            instruments.REQUESTS.record(1, f"route-{k}", "GET", "200")
+            telemetry.REQUESTS.record(1, f"route-{k}", "GET", "200")
     text = page(ServiceStatus([], 1, None), metrics)
     series = [line for line in text.splitlines() if line.startswith("tiltyard_requests_total")]
     assert len(series) == 501

@@ -12,8 +12,8 @@ from support.matchup_texts import stored_id
 from support.served import SECRET, make_operator, make_token, served
 from tiltyard.arena.accounts import GateResult
 from tiltyard.arena.secret_keys import SecretKeys
-from tiltyard.caches import BoundedCache
 from tiltyard.errors import StoreFault
+from tiltyard.foundation.caches import BoundedCache
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.settings.serving_settings import ServingSettings

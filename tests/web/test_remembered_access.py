@@ -14,7 +14,7 @@ from tiltyard.web.access import Access
 @pytest.fixture
 def clock(monkeypatch):
     clock = SimpleNamespace(now=1_000_000.0)
-    monkeypatch.setattr("tiltyard.caches.time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr("tiltyard.foundation.caches.time", SimpleNamespace(monotonic=lambda: clock.now))
     return clock
 
 

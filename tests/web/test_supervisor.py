@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tiltyard.errors import TiltyardError
-from tiltyard.postgres.database_url import OpenedDatabase
+from tiltyard.postgres.embedded_server import OpenedDatabase
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web import supervisor
 from tiltyard.web.monitoring_port import serve_monitoring

@@ -12,10 +12,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from support.live_arenas import made_arena
 from support.served import served
 from tiltyard.errors import MissingExtra
-from tiltyard.postgres.connections import connect
+from tiltyard.foundation.telemetry import ENDPOINT_VARIABLE, describe_span, is_tracing, span, tracing
+from tiltyard.postgres.connections import TracedCursor, connect, name_statement
 from tiltyard.postgres.statements import bucket_statement, statements
-from tiltyard.postgres.traced_cursors import TracedCursor, name_statement
-from tiltyard.traces import ENDPOINT_VARIABLE, describe_span, is_tracing, span, tracing
 
 
 @contextmanager
@@ -109,7 +108,7 @@ def test_without_an_endpoint_nothing_is_recorded_or_imported(database):
         with connect(database) as connection:
             assert not isinstance(connection.cursor(), TracedCursor)
     code = (
-        "import sys; from tiltyard.traces import *\n"
+        "import sys; from tiltyard.foundation.telemetry import *\n"
         "with tracing({}, 'web'), span('x'): describe_span('y')\n"
         "assert not [name for name in sys.modules if name.startswith('opentelemetry')]"
     )

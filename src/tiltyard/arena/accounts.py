@@ -25,10 +25,9 @@ from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
 
 from tiltyard.arena.operator_roles import ALL_RIGHTS, OperatorGrants, OperatorRole
-from tiltyard.caches import BoundedCache
-from tiltyard.compute_once import SingleFlight
 from tiltyard.core.integrity.vote_groups import VoterOrigin
 from tiltyard.errors import BadOption, NotAllowed, NotFound
+from tiltyard.foundation.caches import BoundedCache, SingleFlight
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
 from tiltyard.wire.operators import Token
@@ -37,7 +36,7 @@ from tiltyard.wire.vocabulary import Scope
 if TYPE_CHECKING:
     from argon2 import PasswordHasher
 
-    from tiltyard.postgres.connection_pool import ConnectionPool
+    from tiltyard.postgres.connections import ConnectionPool
 
 T = TypeVar("T")
 

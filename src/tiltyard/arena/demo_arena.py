@@ -35,7 +35,7 @@ from tiltyard.core.battles import Kind
 from tiltyard.errors import Closed, Conflict, NotFound, TiltyardError
 from tiltyard.files.answer import Answer
 from tiltyard.files.answers import write_answers
-from tiltyard.postgres.connection_pool import connect_from_pool
+from tiltyard.postgres.connections import connect_from_pool
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.wire.vocabulary import Tag
 

@@ -24,21 +24,18 @@ from tiltyard.arena.processes.process_leases import ProcessLease
 from tiltyard.arena.tasks import cancel_and_wait
 from tiltyard.arena.voting.matchup_arenas import MatchupArenas
 from tiltyard.arena.voting.voting_queue import VotingQueue
-from tiltyard.caches import BoundedCache
-from tiltyard.compute_once import SingleFlight
 from tiltyard.errors import BadConfig, TiltyardError
-from tiltyard.postgres.connection_pool import connect_from_pool
-from tiltyard.postgres.connections import connect, open_pool
-from tiltyard.postgres.poolers import check_same_database
+from tiltyard.foundation.caches import BoundedCache, SingleFlight
+from tiltyard.foundation.retries import Backoff, Retries
+from tiltyard.postgres.connections import check_same_database, connect, connect_from_pool, open_pool
 from tiltyard.postgres.schema_migrations import check_schema, use_custom_plans
-from tiltyard.retries import Backoff, Retries
 
 if TYPE_CHECKING:
     from tiltyard.arena.live.entrant_pool import EntrantOpener
     from tiltyard.arena.live.generation import TurnEntrant
     from tiltyard.arena.live.live_records import StoredEntrant
     from tiltyard.core.policy.state.strengths import Strengths
-    from tiltyard.postgres.connection_pool import ConnectionPool
+    from tiltyard.postgres.connections import ConnectionPool
     from tiltyard.settings.environment import Environment
     from tiltyard.settings.serving_settings import ServingSettings
 

@@ -15,9 +15,8 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from tiltyard.atomic_files import create_private_file
 from tiltyard.errors import BadOption, UnreadableFile
-from tiltyard.settings.regular_files import open_regular
+from tiltyard.foundation.local_files import create_private_file, open_regular
 
 __all__ = ["KEY_FILE", "KEY_VARIABLE", "SecretKeys", "open_keys"]
 

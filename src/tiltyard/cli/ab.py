@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tiltyard.atomic_files import refuse_unwritable
 from tiltyard.cli.options import (
     INCOMPLETE_EXIT_CODE,
     JUDGE_UNUSABLE_EXIT_CODE,
@@ -23,6 +22,7 @@ from tiltyard.cli.options import (
     stated_prices,
 )
 from tiltyard.errors import BadOption
+from tiltyard.foundation.local_files import refuse_unwritable
 from tiltyard.report.escapes import escape_controls
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def ab(
     5: undecided.
     """
     from tiltyard.cli.progress import QuietProgress
-    from tiltyard.settings.quick_tournament import QuickJudge
+    from tiltyard.settings.ready_tournaments import QuickJudge
     from tiltyard.tournaments.ab_comparison import ABSettings, compare_ab
 
     if not judge and (provider or base_url or api_key_env):

@@ -34,7 +34,7 @@ from tiltyard.cli import (
 from tiltyard.cli.options import JUDGE_UNUSABLE_EXIT_CODE
 from tiltyard.cli.progress import show_fetches
 from tiltyard.errors import JudgeUnusable, TiltyardError
-from tiltyard.option_names import command_line_spelling
+from tiltyard.foundation.option_names import command_line_spelling
 from tiltyard.report.escapes import escape_controls
 
 _BUG_EXIT_CODE = 70

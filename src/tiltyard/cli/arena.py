@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.live.live_arena import NewEntrant
     from tiltyard.arena.operators.invitations import Invitation
     from tiltyard.arena.operators.live_setup import LiveSetup
-    from tiltyard.postgres.connection_pool import ConnectionPool
+    from tiltyard.postgres.connections import ConnectionPool
     from tiltyard.settings.arena_settings import ArenaSettings
     from tiltyard.settings.environment import Environment
 

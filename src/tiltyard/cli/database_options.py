@@ -15,7 +15,7 @@ import typer
 from tiltyard.errors import BadOption
 
 if TYPE_CHECKING:
-    from tiltyard.postgres.connection_pool import ConnectionPool
+    from tiltyard.postgres.connections import ConnectionPool
     from tiltyard.settings.environment import Environment
 
 
@@ -59,7 +59,7 @@ class WaitNotice:
 @contextmanager
 def database(home: Path | None, as_user: str | None, *, migrating: bool = False) -> Iterator[str]:
     """Open the database of this home and yield its URL."""
-    from tiltyard.postgres.database_url import open_database
+    from tiltyard.postgres.embedded_server import open_database
 
     environment = serving_environment(home)
     with open_database(environment, as_user=as_user, on_wait=WaitNotice(), migrating=migrating) as url:

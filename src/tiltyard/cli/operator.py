@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.accounts import Accounts
     from tiltyard.arena.operator_roles import OperatorGrants
     from tiltyard.arena.operators.operator_people import OperatorInvitation, OperatorRecord
-    from tiltyard.postgres.connection_pool import ConnectionPool
+    from tiltyard.postgres.connections import ConnectionPool
 
 
 app = typer.Typer(help="Invite and manage operators.", no_args_is_help=True, rich_markup_mode=None)

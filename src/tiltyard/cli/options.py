@@ -62,7 +62,7 @@ Rubrics = Annotated[
     typer.Option("--rubric", metavar="NAME|FILE", help="What the judge compares; may be repeated."),
 ]
 JudgeProvider = Annotated[
-    str | None, typer.Option("--provider", help="The judge's protocol: anthropic or openai.")
+    str | None, typer.Option("--provider", help="The judge's protocol, such as anthropic or openai.")
 ]
 JudgeAddress = Annotated[str | None, typer.Option("--base-url", help="The judge's address.")]
 JudgeKey = Annotated[

@@ -207,7 +207,7 @@ def export(
 ) -> None:
     """Write one table: item, prompt, models, rater, vote, time, remark, adjudication."""
     from tiltyard.arena.operators.panel_export import PanelFormat, panel_file
-    from tiltyard.atomic_files import atomic_write
+    from tiltyard.foundation.local_files import atomic_write
 
     forms: dict[str, PanelFormat] = {".csv": "csv", ".parquet": "parquet"}
     if to.suffix not in forms:

@@ -37,7 +37,7 @@ def place(
     ] = None,
     judge_model: Annotated[str | None, typer.Option(help="The judge model.")] = None,
     provider: Annotated[
-        str | None, typer.Option(help="Provider of the judge: anthropic, openai or replay.")
+        str | None, typer.Option(help="Provider of the judge, such as anthropic or openai, or replay.")
     ] = None,
     base_url: Annotated[str | None, typer.Option(help="URL of the provider, if not its default.")] = None,
     n: Annotated[int, typer.Option("--n", min=1, help="Number of prompts, with one opponent each.")] = 100,

@@ -179,7 +179,7 @@ def init(
         return
     if judge or rubric or provider or base_url or api_key_env:
         raise BadOption("--judge, --rubric, --provider, --base-url and --api-key-env need --answers FILE")
-    from tiltyard.settings.sample_tournament import write_sample
+    from tiltyard.settings.ready_tournaments import write_sample
 
     written = write_sample(folder)
     names = ", ".join(path.name for path in written)
@@ -194,7 +194,7 @@ def _start(
     rubric: list[str] | None,
     place: tuple[str | None, str | None, str | None],
 ) -> None:
-    from tiltyard.settings.quick_tournament import QuickJudge
+    from tiltyard.settings.ready_tournaments import QuickJudge
     from tiltyard.tournaments.quick_inputs import start_tournament
 
     if not models and any(place):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import typer
 
-from tiltyard.fetch_listener import listen_to_fetches
+from tiltyard.foundation.fetch_listener import listen_to_fetches
 from tiltyard.report.escapes import escape_controls
 
 if TYPE_CHECKING:

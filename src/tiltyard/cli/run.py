@@ -27,7 +27,7 @@ from tiltyard.report.escapes import escape_controls
 if TYPE_CHECKING:
     from tiltyard.core.judging.judged_question import JudgedQuestion
     from tiltyard.core.judging.verdict import Reply
-    from tiltyard.settings.quick_tournament import QuickJudge
+    from tiltyard.settings.ready_tournaments import QuickJudge
     from tiltyard.tournaments.tournament_plan import TournamentPlan
     from tiltyard.tournaments.tournament_run import FinishedRun
 
@@ -129,7 +129,7 @@ def run(
 def _quick_judges(
     models: list[str] | None, provider: str | None, base_url: str | None, api_key_env: str | None
 ) -> list[QuickJudge]:
-    from tiltyard.settings.quick_tournament import QuickJudge
+    from tiltyard.settings.ready_tournaments import QuickJudge
 
     if not models:
         raise BadOption("--answers needs --judge MODEL")

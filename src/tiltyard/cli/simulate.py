@@ -199,7 +199,7 @@ def prepare_folder(out: Path | None) -> None:
 
 
 def write_files(out: Path, files: Mapping[str, str]) -> None:
-    from tiltyard.atomic_files import atomic_write
+    from tiltyard.foundation.local_files import atomic_write
 
     for name, text in files.items():
         with atomic_write(str(out / name)) as file:
@@ -295,7 +295,7 @@ def _export(arena: str, path: Path) -> None:
     from tiltyard.arena.log.battle_export import export_battles, open_export
     from tiltyard.arena.secret_keys import SecretKeys
     from tiltyard.postgres.connections import connect_async
-    from tiltyard.postgres.database_url import open_database
+    from tiltyard.postgres.embedded_server import open_database
     from tiltyard.settings.environment import read_environment
 
     async def number(url: str) -> int:

@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager, contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, overload
 
-from tiltyard.atomic_files import atomic_write
 from tiltyard.client.api_call import (
     Call,
     Exchange,
@@ -21,6 +20,7 @@ from tiltyard.client.api_call import (
     load_http_library,
     unreachable_error,
 )
+from tiltyard.foundation.local_files import atomic_write
 
 if TYPE_CHECKING:
     import httpx2

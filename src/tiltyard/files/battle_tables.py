@@ -22,7 +22,7 @@ from tiltyard.errors import BadBattle, BadOption
 from tiltyard.files.battle_source import BattleSource, explain_invalid, open_battles, require_column
 from tiltyard.files.battle_writer import battle_batches, write_batches
 from tiltyard.files.canonical_columns import RESPONSES
-from tiltyard.option_names import option_name
+from tiltyard.foundation.option_names import option_name
 
 Floats = npt.NDArray[np.float64]
 

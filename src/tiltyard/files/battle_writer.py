@@ -17,7 +17,6 @@ from typing import Any, BinaryIO, Literal, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tiltyard.atomic_files import atomic_write
 from tiltyard.core.battles.battle import Battle
 from tiltyard.core.battles.outcome import parse_outcome
 from tiltyard.errors import BadBattle, BadOption
@@ -30,6 +29,7 @@ from tiltyard.files.canonical_columns import (
     TYPES,
     canonical_array,
 )
+from tiltyard.foundation.local_files import atomic_write
 
 _CHUNK_BATTLES = 65_536
 _JSON_ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst")

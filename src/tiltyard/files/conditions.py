@@ -22,7 +22,7 @@ import pyarrow as pa
 from tiltyard.core.battles.outcome import parse_outcome
 from tiltyard.errors import BadBattle, BadOption
 from tiltyard.files.canonical_columns import REQUIRED
-from tiltyard.option_names import option_name
+from tiltyard.foundation.option_names import option_name
 
 #: The outcomes of a test, so that "and" is the minimum and "or" the maximum.
 _FALSE_CODE, _UNKNOWN_CODE, _TRUE_CODE = 0, 1, 2

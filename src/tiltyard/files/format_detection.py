@@ -18,7 +18,7 @@ from tiltyard.files.json_records import JsonLinesRecords, JsonListRecords
 from tiltyard.files.judgments import JUDGMENT_FORMATS
 from tiltyard.files.parquet_records import ParquetRecords
 from tiltyard.files.records import Record, Records
-from tiltyard.option_names import option_name
+from tiltyard.foundation.option_names import option_name
 
 _NUMBERS = frozenset({"pref", "weight", "position", *STYLE})
 #: What else a table of winners and losers may say of a battle; ``label``, ``pref`` and ``both_bad`` have no meaning in it.

@@ -6,8 +6,8 @@ import os
 import re
 
 from tiltyard.errors import BadOption
-from tiltyard.fetch_listener import fetch_listener
 from tiltyard.files.input_file import FetchedFiles, check_no_page
+from tiltyard.foundation.fetch_listener import fetch_listener
 
 _ADDRESS = re.compile(r"(hf|https?)://", re.IGNORECASE)
 #: What a path object makes of an address: it joins slashes.

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from tiltyard.errors import UnreadableFile
 from tiltyard.files.read_limits import bounded_lines, check_expansion
-from tiltyard.settings.regular_files import SpecialFile, check_no_device
+from tiltyard.foundation.local_files import SpecialFile, check_no_device
 
 STDIN = "standard input"
 

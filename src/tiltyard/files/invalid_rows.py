@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tiltyard.errors import BadBattle
 from tiltyard.files.read_options import outcome_word
-from tiltyard.option_names import option_name
+from tiltyard.foundation.option_names import option_name
 
 #: Distinct problems that are kept apart; the rest is counted as one.
 _MAX_PROBLEMS = 1000

@@ -12,11 +12,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tiltyard.atomic_files import atomic_write
 from tiltyard.errors import BadOption, UnreadableFile
 from tiltyard.files.input_file import translate_read_errors
 from tiltyard.files.parquet_records import check_parquet
-from tiltyard.settings.regular_files import open_regular
+from tiltyard.foundation.local_files import atomic_write, open_regular
 
 #: ``time`` is in microseconds since 1970, ``flag`` is 0 or 1. Absent is -1 in these and in integers, NaN in numbers.
 ArrayKind: TypeAlias = Literal["integer", "time", "flag", "number", "text"]

@@ -5,32 +5,36 @@ The steps are those of OpenID Connect Core 1.0, section 3.1; discovery is OpenID
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hmac
+import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote_plus, urlencode
+from urllib.parse import quote_plus, urlencode, urlsplit
 
-from tiltyard.caches import BoundedCache
-from tiltyard.compute_once import SingleFlight
 from tiltyard.errors import IdentityFault
-from tiltyard.identity.id_tokens import (
-    SIGNATURE_ALGORITHMS,
-    ExpectedToken,
-    UntrustedSignature,
-    read_id_token,
-)
+from tiltyard.foundation.caches import BoundedCache, SingleFlight
 from tiltyard.identity.person_identity import PersonIdentity, check_groups, check_subject, clean_name
-from tiltyard.identity.provider_calls import ProviderCalls
+from tiltyard.settings.serving_settings import is_loopback
 from tiltyard.settings.sign_in_settings import SignInSettings
-
-__all__ = ["CodeRequest", "OidcClient", "ProviderDocument"]
 
 _DOCUMENT_CACHE_SECONDS = 3600.0
 _MAX_CODE_CHARACTERS = 4096
 _KEY_LIMIT = 100
+#: Signatures with a private key. Never ``none``, and never HMAC: whoever knows the client's secret, or mistakes a public
+#: key for one, could sign.
+SIGNATURE_ALGORITHMS = (
+    *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
+    *("ES256", "ES384", "ES512", "EdDSA", "Ed25519"),
+)
+#: Seconds by which the provider's clock may differ from ours.
+_LEEWAY_SECONDS = 60
+_MAX_TOKEN_CHARACTERS = 64 * 1024
+_CALL_SECONDS = 10.0
+_MAX_ANSWER_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,3 +240,169 @@ def _listed(groups: object) -> Sequence[object]:
     if not isinstance(groups, list) or not all(isinstance(one, str) for one in groups):
         raise IdentityFault("the provider sent groups that are no names; check its claim of groups")
     return groups
+
+
+class UntrustedSignature(IdentityFault):
+    """No known key has signed the token. The provider may have new keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedToken:
+    """What a token must say to be the answer to one request."""
+
+    issuer: str
+    client_id: str
+    nonce: str
+    #: Those of the provider's discovery document.
+    algorithms: Sequence[str]
+    #: The access token that came with it.
+    access_token: str | None
+    now: float
+
+
+def read_id_token(
+    token: str, keys: Sequence[Mapping[str, Any]], expected: ExpectedToken
+) -> Mapping[str, Any]:
+    """The claims of a token that is what was expected; else `IdentityFault`."""
+    from authlib.oidc.core import CodeIDToken
+    from joserfc.errors import JoseError
+
+    if len(token) > _MAX_TOKEN_CHARACTERS or not token.isascii():
+        raise IdentityFault("the provider's ID token is too long, or no token")
+    header, claims = _verify(token, keys, expected.algorithms)
+    # A list is checked here: Authlib looks for one value only.
+    options = {
+        "iss": {"essential": True, "value": expected.issuer},
+        "aud": {"essential": True, "value": expected.client_id},
+        "sub": {"essential": True},
+        "exp": {"essential": True},
+        "iat": {"essential": True},
+        "nonce": {"essential": True, "value": expected.nonce},
+    }
+    params = {
+        "client_id": expected.client_id,
+        "nonce": expected.nonce,
+        "access_token": expected.access_token,
+    }
+    checked = CodeIDToken(claims, header, options, params)
+    try:
+        checked.validate(now=int(expected.now), leeway=_LEEWAY_SECONDS)
+    except JoseError as error:
+        raise IdentityFault(f"the provider's ID token is refused: {_said(error)}") from None
+    except (TypeError, ValueError, KeyError, AttributeError):
+        raise IdentityFault("the provider's ID token has a claim of a wrong type") from None
+    return dict(checked)
+
+
+def _verify(
+    token: str, keys: Sequence[Mapping[str, Any]], algorithms: Sequence[str]
+) -> tuple[Mapping[str, Any], dict[str, Any]]:
+    """Header and claims of a token that one of the keys has signed."""
+    from joserfc import jws, jwt
+    from joserfc.errors import JoseError
+    from joserfc.jwk import JWKRegistry
+
+    allowed = [one for one in SIGNATURE_ALGORITHMS if one in algorithms]
+    try:
+        header = jws.extract_compact(token.encode()).headers()
+    except (JoseError, ValueError):
+        raise IdentityFault("the provider's ID token is no signed token") from None
+    if header.get("alg") not in allowed:
+        raise IdentityFault(
+            f"the provider's ID token is signed with {str(header.get('alg'))[:20]!r}; expected"
+            f" {', '.join(allowed) or 'an algorithm that its discovery document names'}"
+        )
+    kid = header.get("kid")
+    for key in keys:
+        if kid is not None and key.get("kid") not in {None, kid}:
+            continue
+        if key.get("kty") == "oct" or key.get("use", "sig") != "sig":
+            continue
+        if key.get("alg", header["alg"]) != header["alg"]:
+            continue
+        try:
+            decoded = jwt.decode(token, JWKRegistry.import_key(dict(key)), algorithms=allowed)
+        except (JoseError, ValueError, TypeError, KeyError):
+            continue
+        return decoded.header, dict(decoded.claims)
+    raise UntrustedSignature("the provider's ID token is signed by no key of the provider")
+
+
+def _said(error: Exception) -> str:
+    return str(error).partition("\n")[0][:200]
+
+
+class ProviderCalls:
+    """Asks one provider for JSON documents. What is no document is an `IdentityFault`."""
+
+    def __init__(self, issuer: str) -> None:
+        self._local = is_loopback(urlsplit(issuer).hostname or "")
+
+    async def get(self, url: str, what: str, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """The document at an address. ``what`` names it in messages."""
+        return await self._call("GET", url, what, headers or {}, None)
+
+    async def post(
+        self, url: str, what: str, headers: Mapping[str, str], form: Mapping[str, str]
+    ) -> dict[str, Any]:
+        """The answer to a form."""
+        return await self._call("POST", url, what, headers, form)
+
+    def check_address(self, url: object, what: str) -> str:
+        """An address of the provider: https, unless the provider is on this machine."""
+        if isinstance(url, str) and url.isascii() and url.isprintable():
+            try:
+                parts = urlsplit(url)
+                secure = parts.scheme == "https" or (self._local and parts.scheme == "http")
+                if secure and parts.hostname and not parts.username:
+                    return url
+            except ValueError:
+                pass
+        raise IdentityFault(f"the provider's discovery document has no usable {what}")
+
+    async def _call(
+        self, method: str, url: str, what: str, headers: Mapping[str, str], form: Mapping[str, str] | None
+    ) -> dict[str, Any]:
+        import httpx2
+
+        try:
+            async with asyncio.timeout(_CALL_SECONDS):
+                async with (
+                    httpx2.AsyncClient(follow_redirects=False, timeout=_CALL_SECONDS) as client,
+                    client.stream(
+                        method, url, headers={"Accept": "application/json", **headers}, data=form
+                    ) as answer,
+                ):
+                    body = b""
+                    async for part in answer.aiter_bytes():
+                        body += part
+                        if len(body) > _MAX_ANSWER_BYTES:
+                            raise IdentityFault(
+                                f"the provider's {what} has more than {_MAX_ANSWER_BYTES:,} bytes"
+                            )
+                    status = answer.status_code
+        except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError, OSError) as error:
+            raise IdentityFault(
+                f"the identity provider did not answer ({what}: {type(error).__name__})", unreachable=True
+            ) from None
+        return _document(body, status, what)
+
+
+def _document(body: bytes, status: int, what: str) -> dict[str, Any]:
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError):
+        document = None
+    if status == 200 and isinstance(document, dict):
+        return document
+    # RFC 6749, section 5.2: error is a short code, such as invalid_client.
+    code = document.get("error") if isinstance(document, dict) else None
+    said = (
+        f", {code}"
+        if isinstance(code, str) and code.isascii() and code.isprintable() and len(code) <= 60
+        else ""
+    )
+    raise IdentityFault(
+        f"the identity provider refused ({what}: status {status}{said})",
+        unreachable=status >= 500 or status == 429,
+    )

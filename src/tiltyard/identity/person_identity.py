@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from tiltyard.errors import IdentityFault
 
-__all__ = ["PROXY_ISSUER", "PersonIdentity", "check_groups", "check_subject", "clean_name"]
-
 #: The issuer of those whom a gateway names. No provider has it: it is no URL.
 PROXY_ISSUER = "proxy"
 

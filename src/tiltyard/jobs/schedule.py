@@ -20,9 +20,9 @@ from importlib.util import find_spec
 from zoneinfo import ZoneInfo
 
 from tiltyard.errors import BadOption, MissingExtra, TiltyardError
+from tiltyard.foundation.retries import Backoff, Retries
 from tiltyard.jobs.engine import Engine, open_engine
-from tiltyard.jobs.shard import Shard
-from tiltyard.retries import Backoff, Retries
+from tiltyard.jobs.shards import Shard
 
 __all__ = ["RUN", "JobFailure", "Schedule", "run_schedules"]
 

@@ -19,12 +19,10 @@ from typing import IO, TYPE_CHECKING, LiteralString, Protocol
 from urllib.parse import quote
 
 from tiltyard.errors import BadOption, TiltyardError
-from tiltyard.file_locks import lock_file
+from tiltyard.foundation.local_files import lock_file
 
 if TYPE_CHECKING:
     import psycopg
-
-__all__ = ["FileLocks", "ServerLocks", "WorkerLock", "WorkerLocks", "lock_worker_name"]
 
 _KEEPALIVE = "SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3"
 

@@ -31,10 +31,7 @@ from tiltyard.judges.live_calls import (
     settle_reply,
 )
 from tiltyard.judges.providers.provider import BatchEntry, BatchItem, BatchStatus, Body
-from tiltyard.judges.reply_limits import ADAPTATION_LIMIT
-from tiltyard.judges.requests import JudgeCaller, JudgeRequest
-
-__all__ = ["BatchCalls"]
+from tiltyard.judges.requests import ADAPTATION_LIMIT, JudgeCaller, JudgeRequest
 
 #: Requests to try first when a judge has given no verdict for long.
 _PROBE_REQUESTS = 10

@@ -1,36 +1,42 @@
-"""A model with its parameters, which answers conversations as streams."""
+"""A model of live battles: it answers conversations as streams, and is rested while it keeps failing."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import Any
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Literal
 
-from tiltyard.errors import BadConfig, BadOption, ProviderFault
-from tiltyard.judges.providers.json_bodies import encode_body
-from tiltyard.judges.providers.provider import Body
-from tiltyard.judges.providers.provider_factory import open_streaming_provider
-from tiltyard.judges.providers.streams import (
+from tiltyard.errors import BadConfig, BadOption, ProviderFault, StreamBroken
+from tiltyard.judges.providers.json_bodies import encode_body, token_limit, with_token_limit
+from tiltyard.judges.providers.provider import (
+    Body,
     ChatRequest,
     ChatTurn,
     StreamEnd,
     StreamingProvider,
     StreamPiece,
     StreamTimeouts,
-    broken_stream,
 )
-from tiltyard.judges.providers.token_limits import token_limit, with_token_limit
-from tiltyard.judges.reply_limits import ADAPTATION_LIMIT, LearnedLimits
+from tiltyard.judges.providers.provider_factory import open_streaming_provider
+from tiltyard.judges.requests import ADAPTATION_LIMIT, LearnedLimits
 from tiltyard.settings.environment import Environment
 from tiltyard.settings.live_models import LiveEntrant
-
-__all__ = ["ChatModel", "open_chat_model"]
 
 #: The field of OpenAI's protocol that asks for the usage of a stream. Some servers refuse it.
 _USAGE_FIELD = "stream_options"
 _REFUSED_STATUSES = frozenset({400, 422})
 #: A server that sends more than this for each token of the limit ignores the limit: its answer is cut.
 _TOKEN_CHARACTERS = 64
+_PROBLEMS = {
+    401: "its key was refused",
+    402: "its account has no credit",
+    403: "its key lacks permission",
+    404: "its address or its model does not exist",
+    410: "its model is no longer served",
+    200: "its answer could not be read",
+}
 
 
 class ChatModel:
@@ -79,7 +85,7 @@ class ChatModel:
                                 return
             except ProviderFault as fault:
                 if begun:
-                    raise broken_stream(fault) from None
+                    raise _broken(fault) from None
                 if not self._learn(fault, body):
                     raise
             else:
@@ -103,6 +109,20 @@ class ChatModel:
         return asked and named
 
 
+def _broken(fault: ProviderFault) -> StreamBroken:
+    """The fault of a stream of which a part has arrived: that part was billed."""
+    return StreamBroken(
+        str(fault),
+        status=fault.status,
+        retryable=fault.retryable,
+        throttled=fault.throttled,
+        billed=True,
+        fatal=fault.fatal,
+        retry_after=fault.retry_after,
+        said=fault.said,
+    )
+
+
 def open_chat_model(
     entrant: LiveEntrant, environment: Environment, timeouts: StreamTimeouts | None = None
 ) -> ChatModel:
@@ -124,3 +144,87 @@ def open_chat_model(
     except BadOption as error:
         raise BadConfig(f"model {entrant.name}: {error}") from None
     return model
+
+
+#: ``well``: it is asked. ``rested``: it is not. ``trial``: it was rested, and one call finds out whether it answers.
+HealthState = Literal["well", "rested", "trial"]
+
+
+@dataclass(frozen=True, slots=True)
+class HealthPolicy:
+    """When a model is rested, and for how long."""
+
+    #: Consecutive failures that rest it. A failure that every call would share, such as a wrong key, rests it at once.
+    failures: int = 3
+    #: The first rest. Each one that follows without a success between is twice as long, up to the longest.
+    first_rest_seconds: float = 30.0
+    longest_rest_seconds: float = 3600.0
+    #: A trial of which nothing is heard for so long is forgotten, and another one allowed.
+    trial_seconds: float = 900.0
+
+
+DEFAULT_POLICY = HealthPolicy()
+
+
+@dataclass(frozen=True, slots=True)
+class EntrantHealth:
+    """The health of one model that has failed since its last success; a model that has not is well."""
+
+    state: HealthState = "well"
+    #: When this state began.
+    since: datetime | None = None
+    #: Failures and rests since the last success, and the last problem in our own words: nothing that a provider wrote
+    #: is repeated.
+    failures: int = 0
+    rests: int = 0
+    problem: str | None = None
+    #: When it is tried again; ``None`` if it was not rested.
+    until: datetime | None = None
+
+    def available(self, now: datetime, policy: HealthPolicy = DEFAULT_POLICY) -> bool:
+        """Whether it may be asked now. After a rest, for one call at a time."""
+        if self.state == "trial" and self.since is not None:
+            return now >= self.since + timedelta(seconds=policy.trial_seconds)
+        return self.until is None or now >= self.until
+
+    def started(self, now: datetime, policy: HealthPolicy = DEFAULT_POLICY) -> EntrantHealth:
+        """A call begins. If it is rested, this call is the trial."""
+        if self.state != "well" and self.available(now, policy):
+            return replace(self, state="trial", since=now)
+        return self
+
+    def failed(
+        self, fault: ProviderFault, now: datetime, policy: HealthPolicy = DEFAULT_POLICY
+    ) -> EntrantHealth:
+        """A call has failed. A call that was already under way when the rest began does not prolong the rest."""
+        worse = replace(self, failures=self.failures + 1, problem=describe_problem(fault))
+        due = self.state == "trial" or fault.fatal or worse.failures >= policy.failures
+        if self.state == "rested" or not due:
+            return worse
+        # A growing time, and as long as its provider asked for, within the longest.
+        grown = policy.first_rest_seconds
+        for _ in range(self.rests):
+            grown = min(2 * grown, policy.longest_rest_seconds)
+        seconds = min(max(grown, fault.retry_after or 0.0), policy.longest_rest_seconds)
+        until = now + timedelta(seconds=seconds)
+        return replace(worse, state="rested", since=now, rests=self.rests + 1, until=until)
+
+    def stopped(self, now: datetime) -> EntrantHealth:
+        """A call was stopped before it was known how it ends. If it was the trial, another one is allowed."""
+        return replace(self, state="rested", since=now) if self.state == "trial" else self
+
+
+def describe_problem(fault: ProviderFault) -> str:
+    """A failure in our own words, to follow a model's name."""
+    status = fault.status
+    if isinstance(fault, StreamBroken):
+        return "an answer broke off"
+    if fault.throttled:
+        return "its provider asks for fewer calls"
+    if status in _PROBLEMS:
+        return _PROBLEMS[status]
+    if status is not None:
+        return f"its server {'failed' if status >= 500 else 'rejected the request'} with status {status}"
+    if fault.billed:
+        return "it did not answer in time, or the connection was lost"
+    return "its server could not be reached" if fault.retryable else "it could not be asked"

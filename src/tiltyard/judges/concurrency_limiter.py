@@ -11,8 +11,6 @@ from collections.abc import Awaitable, Callable
 from tiltyard.errors import JudgeUnusable, ProviderFault
 from tiltyard.judges.providers.provider import LONGEST_WAIT_SECONDS
 
-__all__ = ["ConcurrencyLimiter"]
-
 #: Consecutive calls that failed for a reason that other calls share, none served in between, that stop the run.
 _CONSECUTIVE_REFUSED_CALLS = 8
 #: Concurrent calls at the start; doubled each round until the provider throttles.

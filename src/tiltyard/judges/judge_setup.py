@@ -9,18 +9,15 @@ from typing import Any, ClassVar
 
 from tiltyard.core.judging.verdict import ParsedReply, QuestionState, Reply, VerdictForm, read_reply
 from tiltyard.errors import BadConfig
+from tiltyard.judges.providers.json_bodies import token_limit
 from tiltyard.judges.providers.provider import Body, Provider
 from tiltyard.judges.providers.provider_factory import open_provider
-from tiltyard.judges.providers.token_limits import token_limit
-from tiltyard.judges.reply_limits import ReplyLimits
-from tiltyard.judges.requests import JudgeRequest
-from tiltyard.judges.token_estimate import token_upper_bound
+from tiltyard.judges.requests import JudgeRequest, ReplyLimits, token_upper_bound
 from tiltyard.settings.environment import Environment
+from tiltyard.settings.model_endpoints import REPLAY
 from tiltyard.settings.model_traits import ModelTraits
 from tiltyard.settings.prices import ModelRetirement, Price, PriceBook, open_prices
 from tiltyard.settings.tournament_config import JudgeSettings, RunMode, TournamentConfig
-
-__all__ = ["JudgeSetup", "judge_price", "open_judge", "open_judges", "open_model", "possible_forms"]
 
 
 def _closed() -> Provider:
@@ -114,7 +111,7 @@ def open_judges(
     prices = open_prices(config.prices, config.folder)
     seats: list[JudgeSetup] = []
     for settings in mode.judges:
-        if settings.provider == "replay" and settings.base_url is not None:
+        if settings.provider == REPLAY and settings.base_url is not None:
             settings = replace(settings, base_url=str(config.at(settings.base_url).resolve()))  # noqa: PLW2901
         seats.append(open_judge(settings, environment, prices, asking=asking))
     return seats

@@ -1,4 +1,4 @@
-"""Runs judging: sends the requests of a plan to judges, with one worker or several."""
+"""Judges a plan: sends its requests to judges, with one worker or several, and reads the results of its questions."""
 
 from __future__ import annotations
 
@@ -9,28 +9,31 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
+from tiltyard.core.judging.judged_question import JudgedQuestion, match_id_of
+from tiltyard.core.judging.question import Question
+from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.errors import JudgeUnusable
-from tiltyard.jobs import Engine, Shard, WorkerHooks, open_engine
+from tiltyard.jobs.engine import Engine, WorkerHooks, open_engine
+from tiltyard.jobs.shards import Shard
 from tiltyard.judges.batch_calls import BatchCalls
 from tiltyard.judges.concurrency_limiter import ConcurrencyLimiter
 from tiltyard.judges.judge_setup import JudgeSetup
 from tiltyard.judges.ledger import Ledger
 from tiltyard.judges.ledger_batcher import LedgerBatcher
 from tiltyard.judges.live_calls import LiveCalls
-from tiltyard.judges.reply_limits import LearnedLimits
-from tiltyard.judges.requests import JudgeCaller, JudgeRequest
-from tiltyard.judges.unusable_judges import UNUSABLE, UnusableReplies
+from tiltyard.judges.providers.provider import Body
+from tiltyard.judges.requests import UNUSABLE, JudgeCaller, JudgeRequest, LearnedLimits, UnusableReplies
 from tiltyard.settings.environment import Environment
-
-__all__ = ["JudgingDatabases", "JudgingOutcome", "JudgingWorker", "RequestPlan", "RunProgress", "run_judging"]
 
 #: Shards of batches in progress at the same time: each only waits, for hours.
 _BATCH_SHARD_LIMIT = 64
 #: How long an additional worker waits for its leader to submit the shards.
 _LEADER_WAIT_SECONDS = 60.0
+_QUESTION_BATCH_COUNT = 500
 
 
 @dataclass(frozen=True)
@@ -285,7 +288,10 @@ class JudgingWorker:
         return LiveCalls(self._run, self.worker, self._books, self._heard)
 
     def _caller(self, seat: JudgeSetup) -> JudgeCaller:
-        books, name = self._books, _limit_name(seat)
+        books, settings = self._books, seat.settings
+        # One name for all workers that use the same URL and key; the key itself is never stored.
+        identity = f"{seat.provider.name}\n{seat.provider.base_url}\n{settings.api_key_env}"
+        name = hashlib.sha256(identity.encode()).hexdigest()[:32]
 
         async def permits(count: int, interval: float) -> tuple[float, float]:
             return await books.run(Ledger.take_permits, name, count, interval)
@@ -293,7 +299,6 @@ class JudgingWorker:
         async def pause(until: float) -> None:
             await books.run(Ledger.pause, name, until)
 
-        settings = seat.settings
         gate = ConcurrencyLimiter(
             settings.concurrency, per_minute=settings.requests_per_minute, permits=permits, pause=pause
         )
@@ -336,7 +341,89 @@ class JudgingWorker:
                 await self._live().prewarm(request, replace(caller, batch=False))
 
 
-def _limit_name(seat: JudgeSetup) -> str:
-    """One name for all workers that use the same URL and key; the key itself is never stored."""
-    identity = f"{seat.provider.name}\n{seat.provider.base_url}\n{seat.settings.api_key_env}"
-    return hashlib.sha256(identity.encode()).hexdigest()[:32]
+class PlannedQuestions(Protocol):
+    """The questions of a plan with the keys of their requests, and who is asked."""
+
+    def keys(self, dimension: str) -> Iterator[tuple[Question, str]]: ...
+    def seat(self, question: Question) -> JudgeSetup: ...
+
+
+class QuestionResults:
+    """The results of a plan's questions. Raw replies are parsed again each time: the cache stores only them."""
+
+    def __init__(self, plan: PlannedQuestions, ledger: Ledger, run: str) -> None:
+        self._plan = plan
+        self._ledger = ledger
+        self._run = run
+        self._failed: dict[str, tuple[str, str | None]] | None = None
+        self._states: dict[str, Counter[str]] = {}
+        #: The first error message of each state, of the dimensions read so far.
+        self.problems: dict[str, str] = {}
+        #: The first question whose reply could not be parsed.
+        self.first_unreadable: JudgedQuestion | None = None
+
+    @property
+    def states(self) -> Counter[str]:
+        """Number of questions by state, of the dimensions read so far."""
+        return sum(self._states.values(), Counter[str]())
+
+    def dimension(self, name: str) -> Iterator[JudgedQuestion]:
+        """All questions of one dimension with their results, in canonical order."""
+        states = self._states[name] = Counter()
+        for judged in self._dimension(name):
+            states[judged.state] += 1
+            if judged.problem is not None:
+                self.problems.setdefault(judged.state, judged.problem)
+            if judged.state is QuestionState.UNPARSEABLE and self.first_unreadable is None:
+                self.first_unreadable = judged
+            yield judged
+
+    def _dimension(self, name: str) -> Iterator[JudgedQuestion]:
+        questions = self._plan.keys(name)
+        while together := list(islice(questions, _QUESTION_BATCH_COUNT)):
+            replies = self._ledger.replies(key for _, key in together)
+            for question, key in together:
+                yield self._judged(question, key, replies.get(key, []))
+
+    def _judged(self, question: Question, key: str, bodies: Sequence[Body]) -> JudgedQuestion:
+        seat = self._plan.seat(question)
+        if not bodies:
+            state, problem = self._failures().get(key, (QuestionState.UNASKED, None))
+            return JudgedQuestion(
+                question,
+                match_id_of(question),
+                QuestionState(state),
+                None,
+                problem,
+                None,
+                seat.form,
+                key,
+                asks=0,
+            )
+        readings = [seat.reading(body) for body in bodies]
+        reply, reading = next((pair for pair in readings if pair[1].state is QuestionState.OK), readings[-1])
+        return JudgedQuestion(
+            question=question,
+            match_id=match_id_of(question),
+            state=reading.state,
+            verdict=reading.verdict,
+            problem=reading.problem,
+            reply=reply,
+            form=seat.form,
+            key=key,
+            asks=len(bodies),
+        )
+
+    def _failures(self) -> Mapping[str, tuple[str, str | None]]:
+        """State and error of the last attempt, by request without a reply."""
+        if self._failed is None:
+            self._failed = {}
+            for attempt in self._ledger.attempts(self._run):
+                # An attempt without a question ID only filled a prompt cache.
+                if attempt.question_id and attempt.state in (
+                    QuestionState.PROVIDER_ERROR,
+                    QuestionState.EXPIRED,
+                    QuestionState.LOST,
+                ):
+                    self._failed[attempt.request_key] = attempt.state, attempt.error
+        return self._failed

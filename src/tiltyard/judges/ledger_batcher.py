@@ -10,8 +10,6 @@ from typing import Any, TypeVar
 from tiltyard.judges.ledger import AttemptIntent, Ledger, ReservationResult, Settlement
 from tiltyard.judges.providers.provider import Body
 
-__all__ = ["LedgerBatcher"]
-
 T = TypeVar("T")
 
 
@@ -46,7 +44,8 @@ class LedgerBatcher:
             return await done
         except asyncio.CancelledError:
             if not done.cancelled() and done.exception() is None and done.result() is ReservationResult.YES:
-                self._withdraw(intent)
+                self._withdrawn.append(intent)
+                self._flush()
             raise
 
     async def settle(self, settlement: Settlement) -> None:
@@ -79,10 +78,6 @@ class LedgerBatcher:
     def close(self) -> None:
         self._thread.submit(self._ledger.close).result()
         self._thread.shutdown()
-
-    def _withdraw(self, intent: AttemptIntent) -> None:
-        self._withdrawn.append(intent)
-        self._flush()
 
     def _flush(self) -> None:
         if self._flushing is None:

@@ -18,8 +18,6 @@ from typing import Any, Protocol
 from tiltyard.errors import BadOption, MissingExtra, TiltyardError, UnreadableFile
 from tiltyard.postgres.statements import load_statements
 
-__all__ = ["LedgerDatabase", "ledger_statements", "open_database"]
-
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
 #: How long to wait for another process that writes to the same file.
 _LOCK_WAIT_SECONDS = 120.0

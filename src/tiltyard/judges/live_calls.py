@@ -18,19 +18,7 @@ from tiltyard.errors import ProviderFault
 from tiltyard.judges.ledger import AttemptIntent, ReservationResult, Settlement
 from tiltyard.judges.ledger_batcher import LedgerBatcher
 from tiltyard.judges.providers.provider import Body
-from tiltyard.judges.reply_limits import ADAPTATION_LIMIT
-from tiltyard.judges.requests import JudgeCaller, JudgeRequest
-
-__all__ = [
-    "PREWARM",
-    "LiveCalls",
-    "OnSettled",
-    "gather_or_cancel",
-    "make_intent",
-    "retry_delay",
-    "settle_failure",
-    "settle_reply",
-]
+from tiltyard.judges.requests import ADAPTATION_LIMIT, JudgeCaller, JudgeRequest
 
 T = TypeVar("T")
 
@@ -319,14 +307,10 @@ def settle_failure(intent: AttemptIntent, caller: JudgeCaller, fault: ProviderFa
         ask=intent.ask,
         reserved=intent.reserved,
         state=QuestionState.LOST if fault.billed else QuestionState.PROVIDER_ERROR,
-        cost=_charged(intent, caller) if fault.billed else 0,
+        # The worst case of a reply that was lost, if the price is known.
+        cost=0 if not fault.billed else None if caller.price is None else intent.reserved,
         error=str(fault),
     )
-
-
-def _charged(intent: AttemptIntent, caller: JudgeCaller) -> int | None:
-    """The cost of a call whose reply was lost: the worst case, if the price is known."""
-    return None if caller.price is None else intent.reserved
 
 
 async def _poll_delay(looks: int) -> None:

@@ -1,24 +1,176 @@
-"""Requests to judges, and their cache keys."""
+"""Requests to judges: their keys and sizes, how long replies may be, and when a judge is unusable."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from tiltyard.core.judging.matches import Match
-from tiltyard.core.judging.verdict import QuestionState
-from tiltyard.errors import JudgeUnusable
+from tiltyard.core.judging.verdict import QuestionState, VerdictForm
+from tiltyard.errors import JudgeUnusable, ProviderFault
 from tiltyard.judges.concurrency_limiter import ConcurrencyLimiter
+from tiltyard.judges.providers.json_bodies import (
+    allowed_tokens,
+    alternative_limit_field,
+    token_limit,
+    with_token_limit,
+)
 from tiltyard.judges.providers.provider import Body, Provider, Usage
-from tiltyard.judges.providers.token_limits import token_limit, with_token_limit
-from tiltyard.judges.reply_limits import LearnedLimits, ReplyLimits
-from tiltyard.judges.token_estimate import token_upper_bound
-from tiltyard.judges.unusable_judges import UnusableReplies
 from tiltyard.settings.prices import Price
 
-__all__ = ["JudgeCaller", "JudgeRequest", "request_key"]
+#: Bytes of text per token. English prose has four to five; code, other languages and numbers have fewer.
+LOW_BYTES_PER_TOKEN, EXPECTED_BYTES_PER_TOKEN = 5.0, 4.0
+#: An upper bound of the tokens of one image; most models bill far fewer.
+IMAGE_TOKENS = 50_000
+#: Tokens that a provider may add to a request: roles, the schema's grammar, the tool definition.
+_OVERHEAD_TOKENS = 1024
+#: A request is sent at most twice: once more if its reply cannot be parsed.
+ASK_LIMIT = 2
+#: How often one request is adapted to the limits of its endpoint.
+ADAPTATION_LIMIT = 4
+#: A truncated reply is retried with this many times the tokens.
+_RAISED_LIMIT_RATIO = 4
+#: The lowest limit to send, even if less space seems to be left: our count is only an estimate.
+_MIN_REPLY_TOKENS = 64
+#: Statuses of a rejected request; items of a batch have none.
+_REFUSALS = frozenset({None, 400, 422})
+#: Prefix of the reason, by which it is recognised among the failures of other workers.
+UNUSABLE = "judge unusable: "
+#: Consecutive replies without a verdict, retries included, and finished prompts among them.
+_UNUSABLE_REPLY_COUNT, _UNUSABLE_PROMPT_COUNT = 10, 3
+#: The replies that are enough where a judge has given no verdict yet, and is asked one question after the other.
+FIRST_UNUSABLE_REPLY_COUNT = 6
+_WITHOUT_VERDICT = (QuestionState.TRUNCATED, QuestionState.UNPARSEABLE, QuestionState.REFUSED)
+
+
+def token_upper_bound(size: int) -> int:
+    """An upper bound: a token has at least one byte, and providers add a little."""
+    return size + _OVERHEAD_TOKENS
+
+
+def expected_tokens(size: int, bytes_per_token: float = EXPECTED_BYTES_PER_TOKEN) -> int:
+    """An estimate, and marked as one wherever it is shown."""
+    return round(size / bytes_per_token)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyLimits:
+    """The known limits of a model in tokens: its output, and its context (request and reply together)."""
+
+    max_output: int | None = None
+    context: int | None = None
+    #: Whether to retry a truncated reply with a larger limit, and one that cannot be parsed with the same.
+    raised: bool = True
+    repeated: bool = True
+
+    def next_limit(self, states: Sequence[QuestionState], planned: int, size: int) -> int | None:
+        """The limit of the next attempt after replies with these states; ``None`` if none is needed.
+
+        ``planned`` is the request's own limit, ``size`` its bytes. A truncated reply is never retried
+        with the same limit: it would be truncated again.
+        """
+        if not states:
+            return planned
+        if len(states) >= ASK_LIMIT:
+            return None
+        if states[0] is QuestionState.UNPARSEABLE:
+            return planned if self.repeated else None
+        if states[0] is not QuestionState.TRUNCATED or not self.raised:
+            return None
+        room = math.inf if self.context is None else self.context - expected_tokens(size)
+        raised = min(
+            _RAISED_LIMIT_RATIO * planned, math.inf if self.max_output is None else self.max_output, room
+        )
+        return int(raised) if raised > planned else None
+
+
+@dataclass(slots=True)
+class LearnedLimits:
+    """Limits learnt from error messages of an endpoint, kept for the rest of the run."""
+
+    output: int | None = None
+    context: int | None = None
+    #: Input tokens per byte of a request: the highest seen.
+    tokens_per_byte: float = 1.0 / EXPECTED_BYTES_PER_TOKEN
+    #: The field name for the limit, if the endpoint wants another one.
+    field: str | None = None
+
+    def bounded(self, limit: int, size: int) -> int:
+        """The limit, reduced to what is known to be allowed for a request of this size."""
+        most = limit if self.output is None else min(limit, self.output)
+        if self.context is None:
+            return most
+        room = self.context - math.ceil(size * self.tokens_per_byte)
+        return min(most, max(room, _MIN_REPLY_TOKENS))
+
+    def learn(self, fault: ProviderFault, body: Body, size: int) -> bool:
+        """Learn from a rejection; return whether the request will be sent differently now."""
+        if fault.status not in _REFUSALS or fault.billed:
+            return False
+        self.field = alternative_limit_field(fault.said, body) or self.field
+        sent = token_limit(body)
+        allowed = allowed_tokens(fault.said, sent)
+        if allowed is not None and allowed.context is not None:
+            self.context = allowed.context
+            self.tokens_per_byte = max(self.tokens_per_byte, (allowed.input or 0) / max(size, 1))
+        elif allowed is not None:
+            self.output = min(allowed.output, self.output or allowed.output)
+        renamed = self.field is not None and self.field not in body
+        return renamed or self.bounded(sent, size) < sent
+
+
+class UnusableReplies:
+    """Counts consecutive replies of one judge without a verdict.
+
+    A prompt counts once a question on it has ended: many calls are in flight together, and all of
+    their first replies may be truncated although the retries, with a larger limit, are not.
+    """
+
+    def __init__(
+        self, judge: str, form: VerdictForm, max_tokens: int, replies: int = _UNUSABLE_REPLY_COUNT
+    ) -> None:
+        self._judge = judge
+        self._replies = replies
+        self._advice = {
+            QuestionState.TRUNCATED: f"raise max_tokens ({max_tokens:,} now), or choose a judge that thinks less",
+            QuestionState.UNPARSEABLE: f"use another reply form ({form} now), or choose another judge",
+            QuestionState.REFUSED: "check the prompts, or choose another judge",
+        }
+        self._states: Counter[QuestionState] = Counter()
+        self._prompts: set[str] = set()
+
+    @property
+    def has_long_streak(self) -> bool:
+        """Whether the last verdict was many replies ago."""
+        return self._states.total() >= self._replies
+
+    def add(self, prompt_id: str, state: str, *, ended: bool) -> JudgeUnusable | None:
+        """Record the state of a reply; return the reason once the judge is unusable.
+
+        ``ended``: the question needs no further request.
+        """
+        if state not in _WITHOUT_VERDICT:
+            self._states.clear()
+            self._prompts.clear()
+            return None
+        self._states[QuestionState(state)] += 1
+        if ended:
+            self._prompts.add(prompt_id)
+        if not self.has_long_streak or len(self._prompts) < _UNUSABLE_PROMPT_COUNT:
+            return None
+        return JudgeUnusable(self._reason())
+
+    def _reason(self) -> str:
+        common = self._states.most_common(1)[0][0]
+        states = ", ".join(f"{state} {count}" for state, count in self._states.most_common())
+        return (
+            f"{UNUSABLE}the last {self._states.total()} replies of {self._judge}, on {len(self._prompts)} or more "
+            f"prompts, contained no verdict ({states}); {self._advice[common]}, then run the command again"
+        )
 
 
 @dataclass(frozen=True, slots=True)

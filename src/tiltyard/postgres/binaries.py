@@ -1,4 +1,7 @@
-"""Finds the PostgreSQL programs and runs them, as another user if necessary."""
+"""PostgreSQL's programs: found, run as another user if necessary, and the releases that fix vulnerabilities.
+
+Update `KNOWN_ON` and `SECURITY_RELEASES` together; docs/how-to/postgresql.md shows them.
+"""
 
 from __future__ import annotations
 
@@ -11,24 +14,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TypedDict
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
 from tiltyard.errors import BadOption, MissingExtra, StoreFault
-
-__all__ = [
-    "BUNDLED_MAJOR_VERSION",
-    "Binaries",
-    "OnWait",
-    "bundled_folder",
-    "choose_account",
-    "find_pg_dump_folder",
-    "installed_folders",
-    "one_line",
-    "without_password",
-]
 
 #: The major version of the programs that come with the extra ``arena``.
 BUNDLED_MAJOR_VERSION = 18
@@ -44,6 +36,8 @@ _POLL_SECONDS = 0.25
 
 #: Called about four times a second while a program runs, with the seconds so far.
 OnWait = Callable[[float], None]
+#: When the table below was last checked against public sources.
+KNOWN_ON = date(2026, 11, 16)
 
 
 @dataclass(frozen=True)
@@ -252,3 +246,50 @@ def _numbered(uid: int) -> pwd.struct_passwd:
         raise BadOption(
             f"the database's folder belongs to the user ID {uid}, which does not exist on this machine"
         ) from None
+
+
+@dataclass(frozen=True)
+class SecurityRelease:
+    """One release that fixes vulnerabilities."""
+
+    day: date
+    #: The first minor version with the fixes, by major version, where known.
+    minors: Mapping[int, int]
+    source: str
+
+
+#: Oldest first. For a major version that a release does not list, its fixes are in some minor version after
+#: those that earlier releases list.
+SECURITY_RELEASES = (
+    SecurityRelease(
+        date(2026, 5, 14),
+        {15: 18, 16: 14, 17: 10, 18: 4},
+        "https://www.postgresql.org/about/news/postgresql-184-1710-1614-1518-and-1423-released-3297/",
+    ),
+    SecurityRelease(
+        date(2026, 8, 13),
+        {15: 19, 16: 15, 17: 11, 18: 6},
+        "https://github.com/docker-library/official-images/pull/22048",
+    ),
+    SecurityRelease(
+        date(2026, 11, 13),
+        {15: 20},
+        "https://tracker.debian.org/pkg/postgresql-15",
+    ),
+)
+
+
+def missing_releases(server_version: int) -> list[SecurityRelease] | None:
+    """The known releases that a server lacks, oldest first; ``None`` if its major version is not listed.
+
+    ``server_version`` is libpq's number, such as 150020 for 15.20.
+    """
+    major, minor = divmod(server_version, 10_000)
+    missing, newest = [], None
+    for release in SECURITY_RELEASES:
+        named = release.minors.get(major)
+        if named is not None:
+            newest = named
+        if newest is not None and (minor < newest or (named is None and minor == newest)):
+            missing.append(release)
+    return None if newest is None else missing

@@ -1,6 +1,6 @@
-"""The embedded PostgreSQL server in Tiltyard's home: started by the first command, stopped by the last.
+"""The database of a command: DATABASE_URL, or the embedded PostgreSQL server in Tiltyard's home.
 
-It listens on a socket in a folder that only its owner can enter, and requires a password as well.
+The embedded server is started by the first command and stopped by the last. It listens on a socket in a folder that only its owner can enter, and requires a password as well.
 Each process that uses it holds a shared lock; the last one to release it stops the server. A server whose
 users were killed keeps running, and the next command adopts it.
 """
@@ -13,22 +13,48 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Self
 from urllib.parse import quote
 
-from tiltyard.atomic_files import replace_file
 from tiltyard.errors import StoreFault
-from tiltyard.file_locks import lock_file
+from tiltyard.foundation.local_files import lock_file, replace_file
 from tiltyard.postgres.binaries import Binaries, OnWait, bundled_folder, choose_account, one_line
 from tiltyard.postgres.connections import connect
-from tiltyard.postgres.server_config import SERVER_SETTINGS, Postmaster
+from tiltyard.postgres.schema_migrations import migrate
 from tiltyard.postgres.statements import statement
+from tiltyard.settings.environment import Environment
 
-__all__ = ["EmbeddedServer"]
-
+#: Template with ``port`` and ``socket``, the folder of the socket.
+SERVER_SETTINGS = """\
+# Written by Tiltyard at every start. Use ALTER SYSTEM for settings of your own.
+listen_addresses = ''
+port = {port}
+unix_socket_directories = '{socket}'
+unix_socket_permissions = 0700
+max_connections = 100
+shared_buffers = 256MB
+max_wal_size = 2GB
+checkpoint_timeout = 15min
+jit = off
+timezone = 'UTC'
+log_timezone = 'UTC'
+# Seven daily log files, each overwritten after a week; without texts of prompts and responses.
+logging_collector = on
+log_directory = '../logs'
+log_filename = 'postgresql-%a.log'
+log_file_mode = 0600
+log_truncate_on_rotation = on
+log_rotation_age = 1d
+log_rotation_size = 0
+log_checkpoints = off
+log_min_error_statement = panic
+log_parameter_max_length = 0
+log_parameter_max_length_on_error = 0
+"""
 _NAME = "tiltyard"
 _PORT = 5432
 #: Crash recovery of a large database takes minutes; a timeout would only make it start over.
@@ -42,6 +68,45 @@ _UNRESPONSIVE_SECONDS = 5.0
 #: Timeout of a smart shutdown, which waits for clients to disconnect.
 _SMART_SHUTDOWN_SECONDS = 3
 _STARTING_MESSAGES = ("starting up", "recovery", "shutting down", "not yet accepting")
+
+
+@dataclass(frozen=True)
+class Postmaster:
+    """The content of ``postmaster.pid``."""
+
+    pid: int
+    port: int
+    socket: str
+
+    @classmethod
+    def read(cls, data: Path) -> Postmaster | None:
+        """Read the file of a data folder; ``None`` if it is missing or incomplete."""
+        try:
+            lines = (data / "postmaster.pid").read_text(encoding="utf-8").splitlines()
+            return cls(int(lines[0]), int(lines[3]), lines[4])
+        except (FileNotFoundError, NotADirectoryError, IndexError, ValueError):
+            return None
+
+    def alive(self) -> bool:
+        """Whether a process with this ID exists; it may be a different program."""
+        if _is_zombie(self.pid):
+            return False
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            pass
+        return True
+
+
+def _is_zombie(pid: int) -> bool:
+    """Whether a process has ended but was not reaped, as in containers whose process 1 does not reap."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return text.rpartition(")")[2].split()[0] == "Z"
 
 
 class EmbeddedServer:
@@ -393,3 +458,50 @@ def _user(uid: int) -> str:
     with suppress(KeyError):
         return pwd.getpwuid(uid).pw_name
     return str(uid)
+
+
+@dataclass(frozen=True)
+class OpenedDatabase:
+    """An open database."""
+
+    url: str
+    #: Restarts the server if it has died, and returns whether it had; ``None`` for an external server.
+    restart_if_dead: Callable[[], bool] | None = None
+
+
+@contextmanager
+def open_database(
+    environment: Environment,
+    *,
+    as_user: str | None = None,
+    on_wait: OnWait | None = None,
+    migrating: bool = True,
+) -> Iterator[str]:
+    """Yield the URL of the database.
+
+    Without DATABASE_URL this is the embedded server, which is started if necessary and stopped afterwards
+    unless others use it. ``migrating`` applies pending migrations to the embedded database; an external one
+    is migrated by ``tiltyard migrate`` only.
+    """
+    with open_long_lived_database(
+        environment, as_user=as_user, on_wait=on_wait, migrating=migrating
+    ) as opened:
+        yield opened.url
+
+
+@contextmanager
+def open_long_lived_database(
+    environment: Environment,
+    *,
+    as_user: str | None = None,
+    on_wait: OnWait | None = None,
+    migrating: bool = True,
+) -> Iterator[OpenedDatabase]:
+    """Like `open_database`, for long-running processes that must restart a server that died."""
+    if environment.database_url is not None:
+        yield OpenedDatabase(environment.database_url)
+        return
+    with EmbeddedServer(environment.home, user=as_user, on_wait=on_wait) as server:
+        if migrating:
+            migrate(server.url)
+        yield OpenedDatabase(server.url, server.restart_if_dead)

@@ -21,16 +21,6 @@ from tiltyard.postgres.statements import statement
 if TYPE_CHECKING:
     import psycopg
 
-__all__ = [
-    "Migration",
-    "applied_migrations",
-    "check_schema",
-    "migrate",
-    "migrations",
-    "pending_migrations",
-    "use_custom_plans",
-]
-
 #: Arenas keep running during a migration: one that waits longer than this for a lock fails.
 _LOCK_TIMEOUT = "5s"
 

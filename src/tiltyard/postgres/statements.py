@@ -8,8 +8,6 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
-__all__ = ["bucket_statement", "bucket_table", "is_bucketed", "load_statements", "statement", "statements"]
-
 _HEAD = re.compile(r"^-- name: (\w+)\n((?:--.*\n)+)", re.MULTILINE)
 #: Tables that are partitioned by bucket; a parameter may have the name of one.
 _BUCKETED = re.compile(r"(?<!%\()\b(events|matchups|endings|battles)\b")

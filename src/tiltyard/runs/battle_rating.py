@@ -30,7 +30,7 @@ from tiltyard.files.battle_source import open_path, require_column
 from tiltyard.files.battle_tables import Progress, count_groups, count_table, style_columns
 from tiltyard.files.conditions import parse_condition
 from tiltyard.files.read_options import ReadOptions
-from tiltyard.option_names import option_name
+from tiltyard.foundation.option_names import option_name
 
 METHODS: dict[str, type[BradleyTerry | Elo | Glicko2]] = {
     "bradley-terry": BradleyTerry,

@@ -17,7 +17,6 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from tiltyard.atomic_files import atomic_write
 from tiltyard.core.board.board_rows import parameters_of
 from tiltyard.core.board.win_rates import (
     BaselineChoice,
@@ -30,8 +29,12 @@ from tiltyard.files.json_records import (
     parse_json_text,
 )
 from tiltyard.files.read_limits import bounded_lines
+from tiltyard.foundation.local_files import (
+    atomic_write,
+    open_regular,
+    read_regular,
+)
 from tiltyard.runs.battle_rating import RateSettings, method_of
-from tiltyard.settings.regular_files import open_regular, read_regular
 
 MANIFEST = "manifest.json"
 MANIFEST_HASH = "manifest.sha256"

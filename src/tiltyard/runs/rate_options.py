@@ -13,7 +13,7 @@ from tiltyard.core.board.win_rates import BaselineChoice
 from tiltyard.core.ratings import BradleyTerry, RatingMethod
 from tiltyard.errors import BadOption
 from tiltyard.files.conditions import parse_condition
-from tiltyard.option_names import option_name, require_flag
+from tiltyard.foundation.option_names import option_name, require_flag
 from tiltyard.runs.battle_rating import METHODS, RateSettings, method_of
 
 _BRADLEY_TERRY, _ELO = "bradley-terry", "elo"

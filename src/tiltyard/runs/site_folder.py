@@ -13,7 +13,6 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from tiltyard.atomic_files import refuse_unwritable, replace_folder
 from tiltyard.core.ratings.comparison import (
     ABDecision,
     decide,
@@ -22,6 +21,12 @@ from tiltyard.core.ratings.findings import Finding
 from tiltyard.errors import BadOption, BrokenArtifact
 from tiltyard.files import BattleSource, open_battles
 from tiltyard.files.canonical_columns import EXTRA_JSON
+from tiltyard.foundation.local_files import (
+    open_regular,
+    read_regular,
+    refuse_unwritable,
+    replace_folder,
+)
 from tiltyard.report.ab_report import ABReport
 from tiltyard.report.site_boards import SiteBoard, SiteRow, SiteRun, card_png, render_badge, render_card
 from tiltyard.report.site_page import SitePage, render_site_page
@@ -45,7 +50,6 @@ from tiltyard.runs.run_verification import verify_run
 from tiltyard.runs.tournament_files import ZIP_EPOCH
 from tiltyard.runs.tournament_manifest import TournamentManifest
 from tiltyard.runs.tournament_writer import read_run_documents
-from tiltyard.settings.regular_files import open_regular, read_regular
 
 #: Fields that say nothing about persons or texts.
 _PLAIN_FIELDS = frozenset(

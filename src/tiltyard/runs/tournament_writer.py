@@ -7,7 +7,6 @@ from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, TypedDict, TypeVar, cast
 
-from tiltyard.atomic_files import atomic_write, refuse_unwritable, remove_drafts
 from tiltyard.core.battles import Battle
 from tiltyard.core.board import RatedGroup
 from tiltyard.core.judging.judged_question import JudgedQuestion
@@ -17,6 +16,12 @@ from tiltyard.files import BattleSource, open_battles, write_battles
 from tiltyard.files.answer import Answer
 from tiltyard.files.battle_tables import copy_battles
 from tiltyard.files.parquet_tables import write_columns, write_row_table
+from tiltyard.foundation.local_files import (
+    atomic_write,
+    read_regular,
+    refuse_unwritable,
+    remove_drafts,
+)
 from tiltyard.report.run_documents import CostsDocument, DiagnosticsDocument
 from tiltyard.report.verdict_parts import REPORT_DATA, VerdictParts
 from tiltyard.runs.dimension_ratings import rate_dimensions
@@ -55,7 +60,6 @@ from tiltyard.runs.tournament_files import (
 )
 from tiltyard.runs.tournament_manifest import TournamentManifest, draft_manifest
 from tiltyard.runs.verdict_pass import HumanVotes, ResponseIndex, VerdictPass, answers_of, as_anchor_battles
-from tiltyard.settings.regular_files import read_regular
 from tiltyard.settings.yaml_file import write_yaml
 
 _DRAFT_TEXTS = ("run_id", "started_at", "mode", "config_path")

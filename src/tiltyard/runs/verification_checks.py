@@ -20,8 +20,11 @@ from tiltyard.files import BattleSource
 from tiltyard.files.battle_writer import json_line
 from tiltyard.files.parquet_tables import read_columns
 from tiltyard.files.read_limits import bounded_lines
+from tiltyard.foundation.local_files import (
+    open_regular,
+    read_regular,
+)
 from tiltyard.runs.manifest import MANIFEST, MANIFEST_HASH, Platform, file_hash, hash_line, parse_document
-from tiltyard.settings.regular_files import open_regular, read_regular
 
 #: The tolerance in rating points of a recomputed number: processors, numbers of threads and
 #: library versions round differently.

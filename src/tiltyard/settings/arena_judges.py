@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
+from pydantic import Field, model_validator
 
-from tiltyard.core.judging.question import Rubric, parse_rubric
-from tiltyard.errors import BadConfig, UnreadableFile
+from tiltyard.core.judging.question import Rubric
+from tiltyard.errors import BadConfig
 from tiltyard.settings.config_section import (
+    ConfigFile,
     ConfigSection,
     Count,
     Many,
@@ -19,17 +19,21 @@ from tiltyard.settings.config_section import (
     Variable,
     default_if_empty,
     expecting,
+    repeated,
     section_error,
     validate_section,
 )
+from tiltyard.settings.model_endpoints import REPLAY, address_problem, key_variable
 from tiltyard.settings.prices import PriceBook, open_prices
-from tiltyard.settings.regular_files import read_regular_text
-from tiltyard.settings.rubric_files import SHIPPED, shipped_rubric
-from tiltyard.settings.tournament_config import JudgeSettings, complete_judge
-from tiltyard.settings.tournament_sections import KEY_VARIABLES, Budget, ModeJudge, Prices, address_problem
-from tiltyard.settings.yaml_file import YamlFile, read_yaml
-
-__all__ = ["ArenaJudges", "JudgeRound", "load_arena_judges", "load_judge_rounds"]
+from tiltyard.settings.tournament_config import (
+    SHIPPED,
+    JudgeSettings,
+    complete_judge,
+    read_rubric,
+    shipped_rubric,
+)
+from tiltyard.settings.tournament_sections import Budget, Judges, ModeJudge, Prices
+from tiltyard.settings.yaml_file import read_yaml
 
 _Arena = Annotated[
     str,
@@ -38,19 +42,10 @@ _Arena = Annotated[
 ]
 
 
-class ArenaJudges(ConfigSection):
+class ArenaJudges(ConfigFile):
     """The judges, their rubric and their budget."""
 
-    judges: Annotated[
-        tuple[
-            Annotated[
-                ModeJudge, BeforeValidator(lambda one: {"model": one} if isinstance(one, str) else one)
-            ],
-            ...,
-        ],
-        Many,
-        Field(min_length=1),
-    ]
+    judges: Annotated[Judges, Many, Field(min_length=1)]
     #: The name of a built-in rubric, or the path of a file.
     rubric: Annotated[PathText, default_if_empty("preference")] = "preference"
     #: How many judges must have a result; by default more than half.
@@ -59,17 +54,6 @@ class ArenaJudges(ConfigSection):
     prices: Prices | None = None
     #: The ledger's location, if not ``TILTYARD_HOME`` or ``DATABASE_URL``.
     judgments_dir: PathText | None = None
-    _file: YamlFile = PrivateAttr(default=YamlFile("judge.yaml", {}, {(): 1}))
-
-    @property
-    def path(self) -> Path:
-        """The file that the configuration was read from."""
-        return Path(self._file.name)
-
-    @property
-    def folder(self) -> Path:
-        """The folder that the configuration's paths are relative to."""
-        return self.path.parent
 
     def complete(self) -> tuple[JudgeSettings, ...]:
         """The judges, with all defaults filled in."""
@@ -85,21 +69,12 @@ class ArenaJudges(ConfigSection):
         """Load the built-in rubric of this name, or read it from the file."""
         if self.rubric in SHIPPED:
             return shipped_rubric(self.rubric)
-        place = self.folder / Path(self.rubric).expanduser()
-        try:
-            text = read_regular_text(place)
-        except (OSError, UnicodeDecodeError) as error:
-            problem = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-            raise UnreadableFile(
-                f"{self._file.where(('rubric',))}: {place} cannot be read: {problem}; name a file, or one of "
-                f"{', '.join(SHIPPED)}"
-            ) from None
-        return parse_rubric(place.stem, text, str(place))
+        path = self.at(self.rubric)
+        return read_rubric(path.stem, path, self.where("rubric"))
 
     @model_validator(mode="after")
     def _coherent(self) -> Self:
-        names = [judge.name or judge.model for judge in self.judges]
-        twice = next((name for name, times in Counter(names).items() if times > 1), None)
+        twice = repeated(judge.name or judge.model for judge in self.judges)
         if twice is not None:
             raise section_error(f"duplicate judge name {twice!r}; rename one of them", "judges")
         if self.majority > len(self.judges):
@@ -117,10 +92,7 @@ class ArenaJudges(ConfigSection):
 
 def load_arena_judges(path: Path) -> ArenaJudges:
     """Read the file; raises `BadConfig` if it is invalid."""
-    file = read_yaml(path)
-    config = validate_section(ArenaJudges, file, {})
-    config._file = file  # noqa: SLF001
-    return config
+    return ArenaJudges.load(path)
 
 
 class JudgeRound(ConfigSection):
@@ -142,8 +114,7 @@ class _Rounds(ConfigSection):
 
     @model_validator(mode="after")
     def _apart(self) -> Self:
-        arenas = [one.arena for one in self.rounds]
-        if len(set(arenas)) < len(arenas):
+        if repeated(one.arena for one in self.rounds) is not None:
             raise section_error("duplicate arena; give each arena one round", "rounds")
         return self
 
@@ -159,9 +130,8 @@ def load_judge_rounds(path: Path) -> tuple[JudgeRound, ...]:
 def _complete(judge: ModeJudge, folder: Path, prices: PriceBook) -> JudgeSettings:
     stated = judge.model_dump()
     stated["name"] = judge.name or judge.model
-    if stated["api_key_env"] is None and stated["base_url"] is None:
-        stated["api_key_env"] = KEY_VARIABLES.get(judge.provider)
-    if judge.provider == "replay":
+    stated["api_key_env"] = key_variable(judge.provider, judge.api_key_env, judge.base_url)
+    if judge.provider == REPLAY:
         if judge.base_url is None:
             raise BadConfig(f"judge {stated['name']}: replay needs base_url: the file of recorded replies")
         stated["base_url"] = str((folder / Path(judge.base_url).expanduser()).resolve())

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, TypeVar, get_args, get_origin
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Self, TypeVar, get_args, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -13,35 +16,14 @@ from pydantic import (
     ConfigDict,
     Field,
     PlainSerializer,
+    PrivateAttr,
     ValidationError,
     WrapValidator,
 )
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from tiltyard.errors import BadConfig
-from tiltyard.settings.yaml_file import Place, YamlFile
-
-__all__ = [
-    "ConfigSection",
-    "Count",
-    "FileName",
-    "Many",
-    "Name",
-    "NonNegative",
-    "Number",
-    "PathText",
-    "Positive",
-    "Seed",
-    "Share",
-    "Text",
-    "Variable",
-    "YesNo",
-    "default_if_empty",
-    "expecting",
-    "one_of",
-    "section_error",
-    "validate_section",
-]
+from tiltyard.settings.yaml_file import Place, YamlFile, read_yaml
 
 _PROBLEM_LIMIT = 3
 _EXPECTED = "expected"
@@ -54,7 +36,49 @@ class ConfigSection(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
+class ConfigFile(ConfigSection):
+    """A configuration that is read from a file. Its paths are relative to the file."""
+
+    _file: YamlFile = PrivateAttr(default=YamlFile("configuration.yaml", {}, {(): 1}))
+
+    @classmethod
+    def load(cls, path: Path, given: Mapping[str, Any] | None = None) -> Self:
+        """Read a file; ``given`` (``a.b`` → value) takes precedence. Raises `BadConfig` if it is invalid."""
+        file = read_yaml(path)
+        config = validate_section(cls, file, given or {})
+        config._file = file  # noqa: SLF001
+        return config
+
+    @property
+    def path(self) -> Path:
+        """The file that the configuration was read from."""
+        return Path(self._file.name)
+
+    @property
+    def folder(self) -> Path:
+        """The folder that the configuration's paths are relative to."""
+        return self.path.parent
+
+    def at(self, path: str) -> Path:
+        """Resolve a path of the configuration against the working folder."""
+        return self.folder / expand_user(path)
+
+    def where(self, *place: str | int) -> str:
+        """File, line and field, for messages."""
+        return self._file.where(place)
+
+
 S = TypeVar("S", bound=ConfigSection)
+
+
+def expand_user(path: str) -> Path:
+    """A path whose ``~`` is the home of a user."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111  which, unlike Path's, leaves an unknown user alone
+
+
+def repeated(names: Iterable[str]) -> str | None:
+    """The first name that is there more than once."""
+    return next((name for name, times in Counter(names).items() if times > 1), None)
 
 
 def expecting(what: str, *, secret: bool = False) -> WrapValidator:

@@ -10,10 +10,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from tiltyard.errors import BadConfig, BadOption, MissingExtra
-from tiltyard.settings.endpoint_routes import EndpointRoute
-from tiltyard.settings.tournament_sections import KEY_VARIABLES
-
-__all__ = ["ONE_THREAD", "SESSION_URL_VARIABLE", "Environment", "ModelEndpoint", "read_environment"]
+from tiltyard.settings.model_endpoints import REPLAY, EndpointRoute, key_variable
 
 SESSION_URL_VARIABLE = "TILTYARD_SESSION_DATABASE_URL"
 
@@ -71,17 +68,11 @@ class Environment:
     pooler_url: str | None = field(default=None, repr=False)
 
     def api_key(self, served: ModelEndpoint) -> str | None:
-        """The API key of a judge; ``None`` if no key should be sent.
-
-        A provider's default variable is used only for the provider's own address: any other
-        address gets a key only if the configuration names the variable.
-        """
-        name = served.api_key_env
-        if name is None and served.base_url is None:
-            name = KEY_VARIABLES.get(served.provider)
-        if name is None or served.provider == "replay":
+        """The API key of a judge; ``None`` if no key should be sent."""
+        if served.provider == REPLAY:
             return None
-        return self._secret(served, name, "a key")
+        name = key_variable(served.provider, served.api_key_env, served.base_url)
+        return None if name is None else self._secret(served, name, "a key")
 
     def route(self, served: ModelEndpoint, *, asking: bool) -> EndpointRoute:
         """How a model is reached. ``asking``: it will be called, so the variables of its secrets are required."""

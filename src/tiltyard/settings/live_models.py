@@ -1,4 +1,4 @@
-"""The models of a live arena: which model answers, where it is served, and with which parameters."""
+"""The models of a live arena, where they are served and with which parameters; and how their texts are moderated."""
 
 from __future__ import annotations
 
@@ -6,36 +6,54 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import Field, model_validator
 
 from tiltyard.errors import BadConfig
 from tiltyard.settings.config_section import (
+    ConfigFile,
     ConfigSection,
+    Count,
     Many,
     Name,
+    PathText,
+    Positive,
+    Text,
+    Variable,
     YesNo,
+    default_if_empty,
     expecting,
+    one_of,
+    repeated,
     section_error,
     validate_section,
 )
+from tiltyard.settings.model_endpoints import (
+    PROVIDERS,
+    HeaderName,
+    HeaderValue,
+    UrlPath,
+    address_problem,
+    key_variable,
+    route_problems,
+)
 from tiltyard.settings.model_traits import request_fields
-from tiltyard.settings.moderation_rules import ModerationSection
-from tiltyard.settings.prices import OWN_ADDRESSES, Dollars, Price, PriceBook, PriceEntry, open_prices
-from tiltyard.settings.tournament_sections import KEY_VARIABLES, GenerateSection, Prices
-from tiltyard.settings.yaml_file import YamlFile, read_yaml
+from tiltyard.settings.prices import Dollars, Price, PriceBook, PriceEntry, open_prices
+from tiltyard.settings.tournament_sections import GenerateSection, Prices
+from tiltyard.settings.yaml_file import read_yaml
 
-__all__ = [
-    "LiveEntrant",
-    "LiveModel",
-    "LiveModels",
-    "LivePrice",
-    "load_live_models",
+_PHRASE_LIMIT = 10_000
+_MAX_PHRASE_CHARACTERS = 200
+_MAX_PHRASE_WORDS = 20
+
+Phrase = Annotated[
+    str,
+    Field(min_length=1, max_length=_MAX_PHRASE_CHARACTERS),
+    expecting(f"words on one line, at most {_MAX_PHRASE_CHARACTERS} characters (put a number in quotes)"),
 ]
-
 #: Changes when the same settings are sent as another request.
 _SCHEME_VERSION = 1
 #: Settings of other calls, and why they have no effect here.
@@ -44,28 +62,134 @@ _UNUSED = {
     "retries": "an answer that failed is asked for at most once more, whatever the model",
     "timeout_seconds": "timeouts are settings of the arena, the same for all its models",
 }
-_SETTINGS = (
-    "name",
-    "provider",
-    "model",
-    "base_url",
-    "path",
-    "query",
-    "headers",
-    "query_env",
-    "headers_env",
-    "api_key_env",
-    "api_key_header",
-    "system",
-    "thinking_open",
-    "concurrency",
-    "requests_per_minute",
-    "maker",
-    "family",
-    "licence",
-    "link",
-    "open_weights",
-)
+#: Settings of an entrant that are computed from more than one of the file.
+_COMPUTED_SETTINGS = frozenset({"api_key_env", "max_tokens", "options", "price"})
+
+
+class ModerationRule(ConfigSection):
+    """Words and phrases, and what happens to a text that contains one."""
+
+    name: Name
+    #: ``refuse``: the text is not accepted. ``flag``: it is accepted, and the rule's name is kept with the turn.
+    action: Annotated[Literal["refuse", "flag"], one_of("refuse", "flag")] = "refuse"
+    #: Whole words, whatever their case and accents. ``bomb*``: words that begin so. ``*bomb*``: anywhere in the text.
+    phrases: Annotated[tuple[Phrase, ...], Many, Field(min_length=1)]
+    #: Which texts are searched.
+    texts: Annotated[Literal["all", "prompts", "answers"], one_of("all", "prompts", "answers")] = "all"
+
+    @model_validator(mode="after")
+    def _searchable(self) -> Self:
+        for number, phrase in enumerate(self.phrases):
+            problem = _phrase_problem(phrase)
+            if problem is not None:
+                raise section_error(f"{phrase!r} {problem}", "phrases", number)
+        return self
+
+
+class ModerationRules(ConfigSection):
+    """The file of rules."""
+
+    rules: Annotated[tuple[ModerationRule, ...], Field(strict=False)]
+
+    @model_validator(mode="after")
+    def _bounded(self) -> Self:
+        twice = repeated(rule.name for rule in self.rules)
+        if twice is not None:
+            raise section_error(f"duplicate rule {twice!r}; rename one of them", "rules")
+        count = sum(len(rule.phrases) for rule in self.rules)
+        if count > _PHRASE_LIMIT:
+            raise section_error(f"{count:,} phrases; the limit is {_PHRASE_LIMIT:,}", "rules")
+        return self
+
+
+class CheckEndpointSection(ConfigSection):
+    """Where a check is served, in OpenAI's style."""
+
+    model: Name
+    base_url: Text | None = None
+    path: UrlPath
+    query: Annotated[Mapping[Text, Text], default_if_empty({})] = Field(default_factory=dict)
+    headers: Annotated[Mapping[HeaderName, HeaderValue], default_if_empty({})] = Field(default_factory=dict)
+    query_env: Annotated[Mapping[Text, Variable], default_if_empty({})] = Field(default_factory=dict)
+    headers_env: Annotated[Mapping[HeaderName, Variable], default_if_empty({})] = Field(default_factory=dict)
+    api_key_env: Variable | None = None
+    api_key_header: HeaderName | None = None
+
+    @property
+    def provider(self) -> str:
+        """The protocol that it speaks."""
+        return "openai"
+
+    @model_validator(mode="after")
+    def _addressed(self) -> Self:
+        problem = address_problem("openai", self.base_url)
+        if problem is not None:
+            raise section_error(problem, "base_url")
+        for field, trouble in route_problems(self.headers, self.headers_env, self.query, self.query_env):
+            raise section_error(trouble, field)
+        return self
+
+
+class ModerationEndpointSection(CheckEndpointSection):
+    """An endpoint that says whether texts are harmful: ``POST /moderations``."""
+
+    model: Name = "omni-moderation-latest"
+    path: UrlPath = "/moderations"
+    #: The categories that refuse a text; by default all of them.
+    categories: Annotated[tuple[Text, ...], Many, default_if_empty(())] = ()
+
+
+class GuardSection(CheckEndpointSection):
+    """A guard model behind OpenAI's chat protocol, which answers ``safe`` or ``unsafe`` and perhaps categories."""
+
+    path: UrlPath = "/chat/completions"
+    #: Sent before the conversation, for models whose chat template has no instruction of its own.
+    system: Text | None = None
+    #: The first words of an answer that mean that nothing is wrong, or that something is.
+    safe: Annotated[tuple[Text, ...], Many, Field(min_length=1)] = ("safe",)
+    unsafe: Annotated[tuple[Text, ...], Many, Field(min_length=1)] = ("unsafe",)
+    max_tokens: Count = 64
+
+
+class ModerationSection(ConfigSection):
+    """The section ``moderation`` of a models file."""
+
+    #: A file of rules, relative to the file that refers to it.
+    rules: PathText | None = None
+    endpoint: ModerationEndpointSection | None = None
+    guard: GuardSection | None = None
+    #: What happens if a check does not answer in time. ``closed``: the text is refused. ``open``: it is accepted and
+    #: flagged.
+    fail: Annotated[Literal["closed", "open"], one_of("closed", "open")] = "closed"
+    #: The most that all checks of a text may take together.
+    timeout_seconds: Positive = 5.0
+    #: Whether answers are shown only after they have been checked; else they are checked when they are complete.
+    hold_answers: YesNo = False
+
+    def read_rules(self, folder: Path) -> ModerationRules:
+        """The rules of the file that is named, or none."""
+        if self.rules is None:
+            return ModerationRules(rules=())
+        return load_moderation_rules(folder / Path(self.rules).expanduser())
+
+
+def load_moderation_rules(path: Path) -> ModerationRules:
+    """Read a file of rules; raises `BadConfig` if it is invalid."""
+    return validate_section(ModerationRules, read_yaml(path), {})
+
+
+def _phrase_problem(phrase: str) -> str | None:
+    words = phrase.split()
+    if len(words) > _MAX_PHRASE_WORDS:
+        return f"has {len(words)} words; the limit is {_MAX_PHRASE_WORDS}"
+    if not any(character.isalnum() for character in phrase):
+        return "has neither letters nor digits"
+    anywhere = len(phrase) > 1 and phrase.startswith("*") and phrase.endswith("*")
+    if anywhere:
+        return "has '*' inside; write it at both ends only" if "*" in phrase[1:-1] else None
+    if any("*" in word[:-1] or word == "*" for word in words):
+        return "has '*' elsewhere than at the end of a word; for a part of a word write *part*"
+    return None
 
 
 class LivePrice(ConfigSection):
@@ -148,7 +272,7 @@ class LiveEntrant:
         decisive = {
             "scheme": _SCHEME_VERSION,
             "provider": self.provider,
-            "base_url": (self.base_url or OWN_ADDRESSES[self.provider]).rstrip("/"),
+            "base_url": (self.base_url or PROVIDERS[self.provider].base_url).rstrip("/"),
             "path": self.path,
             "query": dict(self.query),
             "headers": {name.lower(): value for name, value in self.headers.items()},
@@ -162,23 +286,17 @@ class LiveEntrant:
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-class LiveModels(ConfigSection):
+class LiveModels(ConfigFile):
     """The contents of a file of live models."""
 
     models: Annotated[tuple[LiveModel, ...], Many, Field(min_length=2)]
     prices: Prices | None = None
     #: How prompts and answers are moderated; by default not at all.
     moderation: ModerationSection | None = None
-    _file: YamlFile = PrivateAttr(default=YamlFile("models.yaml", {}, {(): 1}))
-
-    @property
-    def path(self) -> Path:
-        """The file that they were read from."""
-        return Path(self._file.name)
 
     def entrants(self) -> tuple[LiveEntrant, ...]:
         """The models, with all defaults filled in. Raises `BadConfig` for what a model is known not to accept."""
-        prices = open_prices(self.prices, self.path.parent)
+        prices = open_prices(self.prices, self.folder)
         return tuple(self._complete(number, model, prices) for number, model in enumerate(self.models))
 
     def _complete(self, number: int, model: LiveModel, prices: PriceBook) -> LiveEntrant:
@@ -187,12 +305,15 @@ class LiveModels(ConfigSection):
         try:
             options = request_fields(stated, traits, model=model.model, provider=model.provider)
         except BadConfig as error:
-            raise BadConfig(f"{self._file.where(('models', number))}: {error}") from None
-        settings = {field: getattr(model, field) for field in _SETTINGS}
-        if model.api_key_env is None and model.base_url is None:
-            settings["api_key_env"] = KEY_VARIABLES[model.provider]
-        limit = model.max_tokens or traits.default_limit(options)
-        return LiveEntrant(**settings, max_tokens=limit, options=options, price=_price(model, prices))
+            raise BadConfig(f"{self.where('models', number)}: {error}") from None
+        names = {field.name for field in fields(LiveEntrant)} - _COMPUTED_SETTINGS
+        return LiveEntrant(
+            **{name: getattr(model, name) for name in names},
+            api_key_env=key_variable(model.provider, model.api_key_env, model.base_url),
+            max_tokens=model.max_tokens or traits.default_limit(options),
+            options=options,
+            price=_price(model, prices),
+        )
 
     @model_validator(mode="after")
     def _coherent(self) -> Self:
@@ -207,10 +328,7 @@ class LiveModels(ConfigSection):
 
 def load_live_models(path: Path) -> LiveModels:
     """Read a file of live models; raises `BadConfig` if it is invalid."""
-    file = read_yaml(path)
-    models = validate_section(LiveModels, file, {})
-    models._file = file  # noqa: SLF001
-    return models
+    return LiveModels.load(path)
 
 
 def _price(model: LiveModel, prices: PriceBook) -> Price | None:

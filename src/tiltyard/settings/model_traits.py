@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tiltyard.errors import BadConfig
-
-__all__ = ["ModelTraits", "request_fields"]
+from tiltyard.settings.model_endpoints import PROVIDERS
 
 #: Default output limits, in tokens, of models that think and of those that do not.
 _THINKING_TOKENS, _PLAIN_TOKENS = 16_384, 4_096
@@ -109,4 +108,6 @@ def _effort(stated: Mapping[str, Any], traits: ModelTraits, *, model: str, provi
     if traits.efforts is not None and chosen not in traits.efforts:
         allowed = f"one of {', '.join(traits.efforts)}" if traits.efforts else "none: remove it"
         raise BadConfig(f"{model}: effort is {chosen!r}; it accepts {allowed}")
-    return {"output_config": {"effort": chosen}} if provider == "anthropic" else {"reasoning_effort": chosen}
+    known = PROVIDERS.get(provider)
+    # Recorded replies take any field.
+    return {"reasoning_effort": chosen} if known is None else known.effort_fields(chosen)

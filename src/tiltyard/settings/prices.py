@@ -6,7 +6,7 @@ import functools
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import date
 from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Decimal, InvalidOperation
 from fractions import Fraction
@@ -29,28 +29,9 @@ from tiltyard.settings.config_section import (
     one_of,
     validate_section,
 )
+from tiltyard.settings.model_endpoints import PROVIDERS, REPLAY
 from tiltyard.settings.model_traits import ModelTraits
 from tiltyard.settings.yaml_file import YamlFile, parse_yaml, read_yaml
-
-__all__ = [
-    "FREE",
-    "OWN_ADDRESSES",
-    "Dollars",
-    "ModelRetirement",
-    "Price",
-    "PriceBook",
-    "PriceEntry",
-    "ReplyForm",
-    "ShippedEntry",
-    "TokenUsage",
-    "format_dollars",
-    "merged_prices",
-    "open_prices",
-    "parse_price_option",
-    "price_option",
-    "read_prices",
-    "to_picodollars",
-]
 
 #: One dollar.
 _PICODOLLARS_PER_USD = 10**12
@@ -58,12 +39,6 @@ _PICODOLLAR_LIMIT = 10**15 * _PICODOLLARS_PER_USD
 #: One dollar per million tokens, in picodollars per token.
 _PICODOLLARS_PER_TOKEN = 10**6
 _DATED = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2})$")
-
-#: Each provider's own address: the built-in prices apply only to these.
-OWN_ADDRESSES: Mapping[str, str] = {
-    "anthropic": "https://api.anthropic.com",
-    "openai": "https://api.openai.com/v1",
-}
 
 
 def _six_decimals(value: float) -> float:
@@ -262,7 +237,7 @@ class PriceBook:
         price applies only to the addresses it lists or to the provider's own, because a model of
         the same name elsewhere may have any price.
         """
-        if provider == "replay":
+        if provider == REPLAY:
             return FREE
         stated = _entry(self.own, provider, model)
         if stated is not None and (not stated.base_url or _is_at(stated, provider, base_url)):
@@ -299,7 +274,7 @@ class PriceBook:
 
     def traits(self, provider: str, model: str) -> ModelTraits:
         """What is known about a model, wherever it is served; recorded replies do not think."""
-        if provider == "replay":
+        if provider == REPLAY:
             return ModelTraits(thinks=False)
         known = _entry(self.shipped, provider, model)
         stated = _entry(self.own, provider, model)
@@ -368,7 +343,7 @@ def _shipped() -> _ShippedFile:
 
 def _is_at(entry: PriceEntry, provider: str, base_url: str | None) -> bool:
     """Whether an entry applies to an address; an entry without addresses applies to the provider's own."""
-    own = OWN_ADDRESSES.get(provider)
+    own = PROVIDERS[provider].base_url if provider in PROVIDERS else None
     address = own if base_url is None else base_url.rstrip("/")
     return address in (entry.base_url or (own,))
 
@@ -386,17 +361,8 @@ def _entry(table: Mapping[str, _Entry], provider: str, model: str) -> _Entry | N
 
 
 def _traits(entry: PriceEntry) -> ModelTraits:
-    return ModelTraits(
-        thinks=entry.thinks,
-        max_output=entry.max_output,
-        context=entry.context,
-        forms=entry.forms,
-        refuses=entry.refuses or (),
-        refuses_thinking=entry.refuses_thinking or (),
-        efforts=entry.efforts,
-        thinking_on=entry.thinking_on,
-        thinking_off=entry.thinking_off,
-    )
+    stated = {field.name: getattr(entry, field.name) for field in fields(ModelTraits)}
+    return ModelTraits(**{name: value for name, value in stated.items() if value is not None})
 
 
 def _price(entry: PriceEntry) -> Price | None:

@@ -11,8 +11,6 @@ from urllib.parse import urlsplit
 from tiltyard.errors import BadOption
 from tiltyard.settings.serving_settings import is_loopback
 
-__all__ = ["OPERATOR_ROLE_NAMES", "SIGN_IN_VARIABLES", "GroupRole", "SignInSettings", "read_sign_in"]
-
 #: Roles of operators, from the one that may do everything to the one that may do least.
 OPERATOR_ROLE_NAMES: Final = ("owner", "operator", "moderator", "analyst")
 _MAX_HOURS = 24 * 30

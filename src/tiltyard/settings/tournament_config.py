@@ -1,19 +1,25 @@
-"""The configuration of a tournament: a YAML file, validated, frozen and complete."""
+"""The configuration of a tournament or a placement: a YAML file, validated, frozen and complete; and its rubrics."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from tiltyard.errors import BadConfig
+from tiltyard.core.judging.question import (
+    Rubric,
+    parse_rubric,
+)
+from tiltyard.errors import BadConfig, UnreadableFile
+from tiltyard.foundation.local_files import read_regular_text
 from tiltyard.settings.config_section import (
+    ConfigFile,
     ConfigSection,
     Count,
     FileName,
@@ -22,14 +28,16 @@ from tiltyard.settings.config_section import (
     Positive,
     Text,
     default_if_empty,
+    expand_user,
+    repeated,
     section_error,
     validate_section,
 )
+from tiltyard.settings.model_endpoints import REPLAY, address_problem, key_variable
 from tiltyard.settings.model_traits import request_fields
 from tiltyard.settings.prices import PriceBook, PriceEntry, merged_prices, open_prices
 from tiltyard.settings.tournament_sections import (
     DEFAULT_MODES,
-    KEY_VARIABLES,
     MODEL_SETTINGS,
     ROUTE_SETTINGS,
     Budget,
@@ -37,6 +45,7 @@ from tiltyard.settings.tournament_sections import (
     ChecksSection,
     EloSection,
     Entrant,
+    GenerateSection,
     JudgeDefaults,
     JudgeSection,
     ModeJudge,
@@ -46,15 +55,15 @@ from tiltyard.settings.tournament_sections import (
     PromptSelection,
     RatingsSection,
     RubricFile,
-    address_problem,
     with_default_modes,
 )
-from tiltyard.settings.yaml_file import YamlFile, read_yaml
+from tiltyard.settings.yaml_file import read_yaml
 
-__all__ = ["JudgeSettings", "RunMode", "TournamentConfig", "complete_judge", "load_config", "resolve_config"]
+#: Dimensions with a built-in rubric.
+SHIPPED = ("factuality", "calibration", "clinical_utility", "preference")
 
 
-class TournamentConfig(ConfigSection):
+class TournamentConfig(ConfigFile):
     """The contents of a configuration file, with defaults for missing values."""
 
     entrants: Annotated[tuple[Entrant, ...], Many, Field(min_length=2)]
@@ -74,25 +83,6 @@ class TournamentConfig(ConfigSection):
     budget_usd: Budget | None = None
     prices: Prices | None = None
     shard_size: Count = 500
-    _file: YamlFile = PrivateAttr(default=YamlFile("tournament.yaml", {}, {(): 1}))
-
-    @property
-    def path(self) -> Path:
-        """The file that the configuration was read from."""
-        return Path(self._file.name)
-
-    @property
-    def folder(self) -> Path:
-        """The folder that the configuration's paths are relative to."""
-        return self.path.parent
-
-    def at(self, path: str) -> Path:
-        """Resolve a path of the configuration against the working folder."""
-        return self.folder / _expanded(path)
-
-    def where(self, *place: str | int) -> str:
-        """File, line and field, for messages."""
-        return self._file.where(place)
 
     @property
     def dimensions(self) -> tuple[str, ...]:
@@ -137,7 +127,7 @@ class TournamentConfig(ConfigSection):
             problem = address_problem(judge.provider, judge.base_url)
             if problem is not None:
                 raise BadConfig(f"{where}: judge {judge.name}: {problem}")
-        twice = _repeated(one.name for one in judges)
+        twice = repeated(one.name for one in judges)
         if twice is not None:
             raise BadConfig(f"{where}: duplicate judge name {twice!r}; rename one of them")
         return judges
@@ -155,14 +145,18 @@ class TournamentConfig(ConfigSection):
         for field in dropped:
             defaults[field] = JudgeSection.model_fields[field].get_default(call_default_factory=True)
         whole = {**defaults, **stated, "name": judge.name or judge.model}
-        if whole["api_key_env"] is None and whole["base_url"] is None:
-            whole["api_key_env"] = KEY_VARIABLES.get(whole["provider"])
+        whole["api_key_env"] = key_variable(whole["provider"], whole["api_key_env"], whole["base_url"])
         return complete_judge(whole, prices)
 
     @model_validator(mode="after")
     def _coherent(self) -> Self:
-        _refuse_repeated("entrants", [one.entrant_id for one in self.entrants])
-        _refuse_repeated("rubrics", [name.lower() for name in self.rubrics])
+        for field, names in (
+            ("entrants", [one.entrant_id for one in self.entrants]),
+            ("rubrics", [name.lower() for name in self.rubrics]),
+        ):
+            twice = repeated(names)
+            if twice is not None:
+                raise section_error(f"duplicate {twice!r}", field)
         if "overall" in self.rubrics:
             raise section_error(
                 "this name is reserved for the weighted rating of all dimensions; choose another",
@@ -255,9 +249,7 @@ def load_config(
 
     ``prices`` take precedence over the file's own, and become part of the configuration.
     """
-    file = read_yaml(Path(path))
-    config = validate_section(TournamentConfig, file, overrides or {})
-    config._file = file  # noqa: SLF001
+    config = TournamentConfig.load(Path(path), overrides)
     if not prices:
         return config
     return config.model_copy(update={"prices": merged_prices(config.prices, prices, config.folder)})
@@ -292,32 +284,87 @@ def _move(document: dict[str, Any], judges: Iterable[dict[str, Any]], old: Path,
     """Make the paths of a configuration, in the form of its file, relative to another folder."""
 
     def moved(path: str) -> str:
-        expanded = _expanded(path)
+        expanded = expand_user(path)
         if expanded.is_absolute():
             return path
         return Path(os.path.relpath(old / expanded, new)).as_posix()
 
-    for section in (document["prompts"], document["caches"], *document["rubrics"].values()):
+    for section in (document["prompts"], *document["rubrics"].values()):
         section.update({name: moved(path) for name, path in section.items() if path is not None})
     for field in ("answers", "anchors"):
         document[field] = [moved(path) for path in document[field]]
+    generators = (one["generate"] for one in document["entrants"])
+    _change_paths(document, (document["judge"], *judges, *generators), moved)
+
+
+def _change_paths(
+    document: dict[str, Any], served: Iterable[dict[str, Any] | None], change: Callable[[str], str]
+) -> None:
+    """Change the paths of caches, prices and recorded replies."""
+    caches = document["caches"]
+    caches.update({name: change(path) for name, path in caches.items() if path is not None})
     if isinstance(document["prices"], str):
-        document["prices"] = moved(document["prices"])
-    generators = (one["generate"] for one in document["entrants"] if one["generate"])
-    for serving in (document["judge"], *judges, *generators):
-        if serving["provider"] == "replay" and serving["base_url"]:
-            serving["base_url"] = moved(serving["base_url"])
+        document["prices"] = change(document["prices"])
+    for serving in served:
+        if serving and serving["provider"] == REPLAY and serving["base_url"]:
+            serving["base_url"] = change(serving["base_url"])
 
 
-def _expanded(path: str) -> Path:
-    return Path(os.path.expanduser(path))  # noqa: PTH111  which, unlike Path's, leaves an unknown user alone
+class PlacementConfig(ConfigSection):
+    """The sections of a tournament's configuration that a placement uses; the rest is given as options."""
+
+    judge: Annotated[JudgeDefaults, default_if_empty({})] = JudgeDefaults()
+    generate: GenerateSection | None = None
+    checks: Annotated[ChecksSection, default_if_empty({})] = ChecksSection()
+    elo: Annotated[EloSection, default_if_empty({})] = EloSection()
+    ratings: Annotated[RatingsSection, default_if_empty({})] = RatingsSection()
+    caches: Annotated[CachesSection, default_if_empty({})] = CachesSection()
+    prices: Prices | None = None
+    shard_size: Count = 500
 
 
-def _refuse_repeated(field: str, names: Iterable[str]) -> None:
-    twice = _repeated(names)
-    if twice is not None:
-        raise section_error(f"duplicate {twice!r}", field)
+def load_placement(path: Path | None) -> PlacementConfig:
+    """Read the file, or return the defaults if there is none."""
+    return PlacementConfig() if path is None else validate_section(PlacementConfig, read_yaml(path), {})
 
 
-def _repeated(names: Iterable[str]) -> str | None:
-    return next((name for name, times in Counter(names).items() if times > 1), None)
+def with_absolute_paths(document: dict[str, Any], old: Path) -> dict[str, Any]:
+    """Make the paths of a placement's document absolute, because it will be written to another folder."""
+    served = (document["judge"], document["generate"])
+    _change_paths(document, served, lambda path: str((old / expand_user(path)).resolve()))
+    return document
+
+
+def load_rubric(config: TournamentConfig, dimension: str) -> Rubric:
+    """The rubric of a dimension: the configured file, or the built-in one."""
+    path = config.rubrics[dimension].path
+    if path is not None:
+        return read_rubric(dimension, config.at(path), config.where("rubrics", dimension, "path"))
+    if dimension not in SHIPPED:
+        raise BadConfig(
+            f"{config.where('rubrics', dimension)}: no built-in rubric has this name; "
+            f"give a path, or choose one of {', '.join(SHIPPED)}"
+        )
+    return shipped_rubric(dimension)
+
+
+def shipped_rubric(dimension: str) -> Rubric:
+    """A built-in rubric."""
+    text = files("tiltyard.settings").joinpath("rubrics", f"{dimension}.txt").read_text(encoding="utf-8")
+    return parse_rubric(dimension, text, f"{dimension}.txt")
+
+
+def read_rubric(name: str, path: Path, where: str) -> Rubric:
+    """A rubric of the user's own. ``where`` names the setting that names the file."""
+    try:
+        text = read_regular_text(path)
+    except FileNotFoundError:
+        raise BadConfig(
+            f"{where}: file not found: {path}; check the path, or name one of {', '.join(SHIPPED)}"
+        ) from None
+    except UnicodeDecodeError:
+        raise UnreadableFile(f"{path}: not UTF-8 text; save the file as UTF-8") from None
+    except (OSError, ValueError) as error:
+        problem = error.strerror if isinstance(error, OSError) else error
+        raise UnreadableFile(f"{path}: cannot be read: {problem}") from None
+    return parse_rubric(name, text, str(path))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
@@ -26,35 +25,16 @@ from tiltyard.settings.config_section import (
     one_of,
     section_error,
 )
-from tiltyard.settings.endpoint_routes import HeaderName, HeaderValue, UrlPath, route_problems
+from tiltyard.settings.model_endpoints import (
+    HeaderName,
+    HeaderValue,
+    JudgeProviderName,
+    ProviderName,
+    UrlPath,
+    address_problem,
+    route_problems,
+)
 from tiltyard.settings.prices import PriceEntry, ReplyForm
-
-__all__ = [
-    "DEFAULT_MODES",
-    "KEY_VARIABLES",
-    "MODEL_SETTINGS",
-    "ROUTE_SETTINGS",
-    "Budget",
-    "CachesSection",
-    "ChecksSection",
-    "EloSection",
-    "Entrant",
-    "GenerateSection",
-    "JudgeDefaults",
-    "JudgeSection",
-    "ModeJudge",
-    "ModeSettings",
-    "Prices",
-    "PromptBank",
-    "PromptSelection",
-    "RatingsSection",
-    "RubricFile",
-    "address_problem",
-    "with_default_modes",
-]
-
-#: The default environment variable of each provider's key.
-KEY_VARIABLES: Mapping[str, str] = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}
 
 #: Settings of a model that become request fields.
 MODEL_SETTINGS = ("effort", "thinking", "temperature")
@@ -62,7 +42,6 @@ MODEL_SETTINGS = ("effort", "thinking", "temperature")
 #: Settings that belong to an address: another address never inherits them.
 ROUTE_SETTINGS = ("path", "query", "query_env", "headers", "headers_env", "api_key_header")
 
-_Provider = Annotated[Literal["anthropic", "openai", "replay"], one_of("anthropic", "openai", "replay")]
 _Form = Annotated[Literal["auto", "schema", "tool", "text"], one_of("auto", "schema", "tool", "text")]
 _Cache = Annotated[Literal["off", "5m", "1h"], one_of("off", "5m", "1h")]
 
@@ -70,7 +49,7 @@ _Cache = Annotated[Literal["off", "5m", "1h"], one_of("off", "5m", "1h")]
 class _Serving(ConfigSection):
     """Where a model is served, and the limits of the calls to it."""
 
-    provider: _Provider = "anthropic"
+    provider: JudgeProviderName = "anthropic"
     base_url: Text | None = None
     #: Replaces the path after ``base_url``: ``/chat/completions``, or ``/v1/messages``.
     path: UrlPath | None = None
@@ -104,23 +83,10 @@ class _Serving(ConfigSection):
         return self
 
 
-def address_problem(provider: str, base_url: str | None) -> str | None:
-    """The problem with a provider's address; ``None`` if it is valid."""
-    if provider == "replay":
-        return None if base_url else "replay needs base_url: the file of recorded replies"
-    if base_url is None:
-        return None
-    if not re.match(r"https?://[^/]", base_url):
-        return f"expected an address that begins with http:// or https://, found {base_url!r}"
-    if "@" in base_url.split("/")[2]:
-        return "expected an address without a password; name the key's variable in api_key_env"
-    return None
-
-
 class GenerateSection(_Serving):
     """How an entrant's answers are generated, for `tiltyard generate`."""
 
-    provider: Annotated[Literal["anthropic", "openai"], one_of("anthropic", "openai")]
+    provider: ProviderName
     model: Name
     system: Text | None = None
 
@@ -162,6 +128,12 @@ class ModeJudge(JudgeSection):
     name: Name | None = None
 
 
+#: Judges, each with its settings or just by the name of its model.
+Judges = tuple[
+    Annotated[ModeJudge, BeforeValidator(lambda one: {"model": one} if isinstance(one, str) else one)], ...
+]
+
+
 class PromptSelection(ConfigSection):
     """The prompts to use from the bank: all, a total number, or a number from each source."""
 
@@ -187,16 +159,7 @@ class PromptSelection(ConfigSection):
 
 
 class ModeSettings(ConfigSection):
-    judges: Annotated[
-        tuple[
-            Annotated[
-                ModeJudge, BeforeValidator(lambda one: {"model": one} if isinstance(one, str) else one)
-            ],
-            ...,
-        ],
-        Many,
-        default_if_empty(()),
-    ] = ()
+    judges: Annotated[Judges, Many, default_if_empty(())] = ()
     quorum: Count | None = None
     prompts: PromptSelection = Field(default_factory=lambda: PromptSelection.model_validate("all"))
     seed: Seed = 0

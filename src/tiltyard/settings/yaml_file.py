@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tiltyard.errors import BadConfig
-from tiltyard.settings.regular_files import check_no_device
-
-__all__ = ["Place", "YamlFile", "parse_yaml", "read_yaml", "write_yaml"]
+from tiltyard.foundation.local_files import check_no_device
 
 #: The location of a value: the keys and indexes that lead to it.
 Place = tuple[str | int, ...]

@@ -21,7 +21,10 @@ from tiltyard.core.policy.state.policy import Fairness, Policy
 from tiltyard.core.policy.validity.publication import pairs_needed
 from tiltyard.core.policy.validity.serving_fairness import is_mix_feasible
 from tiltyard.errors import BadOption
-from tiltyard.option_names import option_name, refuse_unknown
+from tiltyard.foundation.option_names import (
+    option_name,
+    refuse_unknown,
+)
 from tiltyard.report.forecast_report import simulation_markdown, simulation_sentence
 from tiltyard.simulation.simulated_arena import (
     ARENA,

@@ -26,11 +26,11 @@ from tiltyard.files.answer import LOG_STATUS_NOTE, UNREADABLE_SCORE_NOTE, Answer
 from tiltyard.files.answer_formats.lm_eval import lower_is_better_metrics
 from tiltyard.files.answers import answer_columns, drop_replaced_answers, open_answers
 from tiltyard.files.input_address import shown_path
-from tiltyard.option_names import option_name, refuse_unknown
+from tiltyard.foundation.option_names import option_name, refuse_unknown
 from tiltyard.report.ab_report import ABReport
 from tiltyard.runs.ab_lead import DEFAULT_MARGIN_POINTS
 from tiltyard.settings.prices import PriceEntry, format_dollars, read_prices
-from tiltyard.settings.quick_tournament import QuickJudge
+from tiltyard.settings.ready_tournaments import QuickJudge
 from tiltyard.tournaments.ab_run import JudgedComparison, compare_judged, write_ab_inputs
 from tiltyard.tournaments.python_tournament import (
     Judge,

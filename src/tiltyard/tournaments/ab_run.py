@@ -36,7 +36,7 @@ from tiltyard.runs.ab_lead import (
 )
 from tiltyard.runs.tournament_writer import read_run_documents
 from tiltyard.settings.prices import PriceEntry, format_dollars
-from tiltyard.settings.quick_tournament import QuickJudge, quick_document
+from tiltyard.settings.ready_tournaments import QuickJudge, quick_document
 from tiltyard.settings.tournament_sections import PromptSelection
 from tiltyard.tournaments.quick_inputs import CONFIG_NAME, quick_folder, write_quick_inputs
 from tiltyard.tournaments.tournament_plan import make_plan

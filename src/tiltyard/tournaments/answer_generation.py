@@ -13,7 +13,6 @@ from itertools import islice
 from pathlib import Path
 from typing import ClassVar
 
-from tiltyard.atomic_files import refuse_unwritable
 from tiltyard.core.judging.matches import Prompt
 from tiltyard.core.judging.question import ChatPrompt
 from tiltyard.core.judging.verdict import QuestionState, VerdictForm
@@ -21,7 +20,8 @@ from tiltyard.errors import BadConfig, BadOption
 from tiltyard.files.answer import read_flag
 from tiltyard.files.answers import read_answers
 from tiltyard.files.format_detection import open_records
-from tiltyard.jobs import Shard
+from tiltyard.foundation.local_files import refuse_unwritable
+from tiltyard.jobs.shards import Shard
 from tiltyard.judges.judge_setup import JudgeSetup, open_model
 from tiltyard.judges.judging_run import RunProgress, run_judging
 from tiltyard.judges.ledger import Attempt, Ledger

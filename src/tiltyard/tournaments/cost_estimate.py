@@ -24,13 +24,14 @@ from tiltyard.core.judging.power_analysis import (
 from tiltyard.core.judging.question import Question, build_chat_prompt
 from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.errors import BrokenArtifact, CannotRate, ProviderFault
+from tiltyard.foundation.local_files import read_regular
 from tiltyard.judges.judge_setup import JudgeSetup
 from tiltyard.judges.ledger import Ledger
 from tiltyard.judges.providers.provider import Usage
-from tiltyard.judges.requests import JudgeRequest
-from tiltyard.judges.token_estimate import (
+from tiltyard.judges.requests import (
     EXPECTED_BYTES_PER_TOKEN,
     LOW_BYTES_PER_TOKEN,
+    JudgeRequest,
     expected_tokens,
     token_upper_bound,
 )
@@ -42,7 +43,6 @@ from tiltyard.report.run_documents import (
 )
 from tiltyard.runs.run_costs import dollars_text
 from tiltyard.settings.prices import ModelRetirement, price_option
-from tiltyard.settings.regular_files import read_regular
 from tiltyard.tournaments.tournament_plan import PlanDimension, TournamentPlan
 
 _QUESTION_BATCH_COUNT = 500

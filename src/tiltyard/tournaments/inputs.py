@@ -15,8 +15,7 @@ from tiltyard.errors import BadConfig, UnreadableFile
 from tiltyard.files.answer import Answer
 from tiltyard.files.answers import LOG_FORMATS, drop_replaced_answers, open_answers, read_answers
 from tiltyard.files.format_detection import open_records
-from tiltyard.settings.rubric_files import load_rubric
-from tiltyard.settings.tournament_config import TournamentConfig
+from tiltyard.settings.tournament_config import TournamentConfig, load_rubric
 
 #: An image that can be sent to a judge, and the most characters of one.
 _IMAGE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]")

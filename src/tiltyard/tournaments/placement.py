@@ -9,16 +9,23 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tiltyard.atomic_files import atomic_write, refuse_unwritable
 from tiltyard.core.judging.matches import stable_id
 from tiltyard.errors import BadOption
 from tiltyard.files.answer import Answer
 from tiltyard.files.answers import drop_replaced_answers, read_answers, write_answers
 from tiltyard.files.battle_answers import battle_answers
 from tiltyard.files.battle_writer import write_rows
-from tiltyard.settings.placement_config import PlacementConfig, load_placement, with_absolute_paths
+from tiltyard.foundation.local_files import (
+    atomic_write,
+    refuse_unwritable,
+)
 from tiltyard.settings.prices import PriceEntry, merged_prices, to_picodollars
-from tiltyard.settings.tournament_config import load_config
+from tiltyard.settings.tournament_config import (
+    PlacementConfig,
+    load_config,
+    load_placement,
+    with_absolute_paths,
+)
 from tiltyard.settings.tournament_sections import ROUTE_SETTINGS, JudgeDefaults
 from tiltyard.settings.yaml_file import write_yaml
 from tiltyard.tournaments.answer_generation import GenerationResult, generate_answers

@@ -22,9 +22,14 @@ from tiltyard.judges.ledger import Ledger
 from tiltyard.judges.ledger_batcher import LedgerBatcher
 from tiltyard.judges.live_calls import LiveCalls, gather_or_cancel
 from tiltyard.judges.providers.provider import Provider
-from tiltyard.judges.reply_limits import LearnedLimits
-from tiltyard.judges.requests import JudgeCaller, JudgeRequest
-from tiltyard.judges.unusable_judges import FIRST_UNUSABLE_REPLY_COUNT, UNUSABLE, UnusableReplies
+from tiltyard.judges.requests import (
+    FIRST_UNUSABLE_REPLY_COUNT,
+    UNUSABLE,
+    JudgeCaller,
+    JudgeRequest,
+    LearnedLimits,
+    UnusableReplies,
+)
 from tiltyard.tournaments.tournament_plan import TournamentPlan
 
 #: Statuses of a request that the endpoint does not accept as it is; in another form it may.

@@ -14,11 +14,11 @@ from typing import Any, TypedDict, TypeVar, Unpack
 from tiltyard.core.board import Board
 from tiltyard.core.ratings import Finding
 from tiltyard.errors import BadOption
+from tiltyard.foundation.option_names import refuse_unknown
 from tiltyard.judges.judging_run import RunProgress
-from tiltyard.option_names import refuse_unknown
 from tiltyard.runs.tournament_writer import read_run_documents
 from tiltyard.settings.prices import PriceEntry, read_prices
-from tiltyard.settings.quick_tournament import QuickJudge
+from tiltyard.settings.ready_tournaments import QuickJudge
 from tiltyard.tournaments.quick_inputs import CONFIG_NAME, QUICK_MODE, AnswerInputs, quick_run_inputs
 from tiltyard.tournaments.tournament_run import FinishedRun, RunRequest, prepare_run, run_tournament
 

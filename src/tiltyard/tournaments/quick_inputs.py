@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tiltyard.atomic_files import refuse_unwritable
 from tiltyard.errors import BadOption
 from tiltyard.files.answer import SCORES_ONLY, Answer
 from tiltyard.files.answers import drop_replaced_answers, open_answers, write_answers
 from tiltyard.files.battle_writer import write_rows
+from tiltyard.foundation.local_files import refuse_unwritable
 from tiltyard.settings.prices import PriceEntry
-from tiltyard.settings.quick_tournament import QuickJudge, quick_document, quick_yaml
+from tiltyard.settings.ready_tournaments import QuickJudge, quick_document, quick_yaml
 from tiltyard.settings.tournament_config import load_config
 
 #: A file of answers in any known format, an answer, or the fields of one; or several of them.

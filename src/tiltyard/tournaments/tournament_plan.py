@@ -37,10 +37,9 @@ from tiltyard.core.judging.question import (
 )
 from tiltyard.errors import BadConfig
 from tiltyard.files.answer import Answer
-from tiltyard.jobs import Shard
+from tiltyard.jobs.shards import Shard
 from tiltyard.judges.judge_setup import JudgeSetup
-from tiltyard.judges.requests import JudgeRequest, request_key
-from tiltyard.judges.token_estimate import IMAGE_TOKENS
+from tiltyard.judges.requests import IMAGE_TOKENS, JudgeRequest, request_key
 from tiltyard.settings.tournament_config import RunMode, TournamentConfig
 from tiltyard.tournaments.inputs import TournamentInputs
 

@@ -12,15 +12,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
-from tiltyard.atomic_files import refuse_unwritable
 from tiltyard.core.board import RatedGroup
 from tiltyard.core.judging.judged_question import JudgedQuestion
 from tiltyard.errors import BadOption, BrokenArtifact
 from tiltyard.files import open_battles
+from tiltyard.foundation.local_files import refuse_unwritable
 from tiltyard.judges.judge_setup import JudgeSetup, judge_price, open_judges
-from tiltyard.judges.judging_run import JudgingDatabases, JudgingOutcome, RunProgress, run_judging
+from tiltyard.judges.judging_run import (
+    JudgingDatabases,
+    JudgingOutcome,
+    QuestionResults,
+    RunProgress,
+    run_judging,
+)
 from tiltyard.judges.ledger import Attempt, Ledger
-from tiltyard.judges.question_results import QuestionResults
 from tiltyard.runs.judged_run import AttemptRow, JudgedRun
 from tiltyard.runs.run_costs import dollars_text
 from tiltyard.runs.tournament_files import CONFIG

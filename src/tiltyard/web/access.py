@@ -36,10 +36,10 @@ from tiltyard.arena.processes.network_keys import NetworkKeys
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.arena.voting.voting_queue import VotingQueue
-from tiltyard.caches import BoundedCache
 from tiltyard.core.integrity.vote_groups import VoterOrigin
 from tiltyard.errors import NotAllowed, NotFound, ProofNeeded, RoleMissing, SecondFactorMissing
-from tiltyard.instruments import GATE_RESULTS, SESSIONS
+from tiltyard.foundation.caches import BoundedCache
+from tiltyard.foundation.telemetry import GATE_RESULTS, SESSIONS
 from tiltyard.settings.arena_settings import ArenaSettings, Entry
 from tiltyard.settings.minute_limits import QuotaKind
 from tiltyard.settings.serving_settings import ServingSettings

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 
 from tiltyard.arena.secret_keys import KEY_VARIABLE, open_keys
 from tiltyard.errors import TiltyardError
+from tiltyard.foundation.telemetry import tracing
 from tiltyard.report.escapes import escape_controls
 from tiltyard.settings.environment import Environment, read_environment
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.settings.sign_in_settings import read_sign_in
-from tiltyard.traces import tracing
 from tiltyard.web.logs import configure_logging, log_event, log_failure
 
 #: Seconds for requests in flight when a web process stops, and for everything once the supervisor is gone.
@@ -153,7 +153,7 @@ async def _serve(config: ChildConfig, environment: Environment, beat: Callable[[
 def _run_rater(config: ChildConfig, environment: Environment, beat: Callable[[], None]) -> None:
     from tiltyard.arena.operators.scheduled_jobs import run_scheduled_jobs
     from tiltyard.arena.rating.rater_process import rate_arenas
-    from tiltyard.instruments import recording
+    from tiltyard.foundation.telemetry import recording
     from tiltyard.web.metrics import ProcessMetrics
 
     stop = threading.Event()

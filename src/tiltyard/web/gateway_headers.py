@@ -14,6 +14,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tiltyard.errors import IdentityFault
+from tiltyard.foundation.telemetry import REFUSED_IDENTITY_HEADERS
 from tiltyard.identity.person_identity import (
     PROXY_ISSUER,
     PersonIdentity,
@@ -21,7 +22,6 @@ from tiltyard.identity.person_identity import (
     check_subject,
     clean_name,
 )
-from tiltyard.instruments import REFUSED_IDENTITY_HEADERS
 from tiltyard.settings.sign_in_settings import SignInSettings
 
 __all__ = ["GatewayHeaders", "PeerAddressMiddleware"]

@@ -7,7 +7,7 @@ from datetime import timedelta
 from starlette.requests import HTTPConnection
 
 from tiltyard.arena.operators.people import People, Person
-from tiltyard.compute_once import BoundedQueue
+from tiltyard.foundation.caches import BoundedQueue
 from tiltyard.identity.oidc_client import CodeRequest, OidcClient
 from tiltyard.identity.person_identity import PersonIdentity
 from tiltyard.settings.sign_in_settings import SignInSettings

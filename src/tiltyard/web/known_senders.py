@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from starlette.requests import HTTPConnection
 
-from tiltyard.caches import BoundedCache
+from tiltyard.foundation.caches import BoundedCache
 
 if TYPE_CHECKING:
     from starlette.types import Scope

@@ -17,10 +17,10 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from prometheus_client.registry import Collector
 
-from tiltyard import instruments
 from tiltyard.arena.operators.service_status import ServiceStatus
 from tiltyard.arena.rating.rater_lag import RaterLag
-from tiltyard.instruments import FOLDER_VARIABLE, INSTRUMENTS, OTHER, Instrument
+from tiltyard.foundation import telemetry
+from tiltyard.foundation.telemetry import FOLDER_VARIABLE, INSTRUMENTS, OTHER, Instrument
 
 if TYPE_CHECKING:
     from tiltyard.arena.registry import ArenaRegistry
@@ -35,16 +35,16 @@ _NAMED_ARENA_LIMIT = 20
 #: Read at a scrape and not recorded by processes.
 _SCRAPED = frozenset(
     {
-        instruments.DATABASE_UP,
-        instruments.ARENAS,
-        instruments.ARENAS_BEHIND,
-        instruments.UNRATED_EVENTS,
-        instruments.RATER_SILENT_SECONDS,
-        instruments.DATABASE_BYTES,
-        instruments.DATA_FOLDER_FREE_BYTES,
-        instruments.DATA_FOLDER_TOTAL_BYTES,
-        instruments.LIVE_RUNNING_TURNS,
-        instruments.LIVE_WAITING_VOTERS,
+        telemetry.DATABASE_UP,
+        telemetry.ARENAS,
+        telemetry.ARENAS_BEHIND,
+        telemetry.UNRATED_EVENTS,
+        telemetry.RATER_SILENT_SECONDS,
+        telemetry.DATABASE_BYTES,
+        telemetry.DATA_FOLDER_FREE_BYTES,
+        telemetry.DATA_FOLDER_TOTAL_BYTES,
+        telemetry.LIVE_RUNNING_TURNS,
+        telemetry.LIVE_WAITING_VOTERS,
     }
 )
 
@@ -52,7 +52,7 @@ _Series = Counter | Gauge | Histogram
 
 
 class ProcessMetrics:
-    """The metrics of one process: a recorder of instruments."""
+    """The metrics of one process: a recorder of telemetry."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -65,7 +65,7 @@ class ProcessMetrics:
         self._counts = dict.fromkeys(self._metrics, 0)
 
     def __call__(self, instrument: Instrument, amount: float, values: tuple[str, ...]) -> None:
-        """Record an amount; see `tiltyard.instruments.Recorder`."""
+        """Record an amount; see `tiltyard.foundation.telemetry.Recorder`."""
         series = self._series.get((instrument, values))
         if series is None:
             series = self._add(instrument, values)
@@ -78,12 +78,12 @@ class ProcessMetrics:
 
     def answered(self, route: str, method: str, status: int, seconds: float) -> None:
         """Count a request. The route is the name of its function, so that there are few labels."""
-        self(instruments.REQUESTS, 1.0, (route, method, str(status)))
-        self(instruments.REQUEST_SECONDS, seconds, (route,))
+        self(telemetry.REQUESTS, 1.0, (route, method, str(status)))
+        self(telemetry.REQUEST_SECONDS, seconds, (route,))
 
     def refused(self, reason: str) -> None:
         """Count a connection that was closed because of ``headers``, ``deadline``, ``connections`` or ``malformed``."""
-        self(instruments.REFUSED_CONNECTIONS, 1.0, (reason,))
+        self(telemetry.REFUSED_CONNECTIONS, 1.0, (reason,))
 
     def _add(self, instrument: Instrument, values: tuple[str, ...]) -> _Series:
         if self._counts[instrument] >= _SERIES_LIMIT_COUNT:
@@ -110,11 +110,11 @@ def _metric(instrument: Instrument, registry: CollectorRegistry) -> _Series:
 def record_gauges(registry: ArenaRegistry) -> None:
     """Record how full queues and pool are now."""
     queues = registry.voting_queues
-    instruments.LOADED_ARENAS.record(sum(queue.ready for queue in queues))
-    instruments.QUEUE_LENGTH.record(sum(queue.waiting for queue in queues))
-    instruments.POOL_LIMIT.record(registry.pool.most)
-    instruments.POOL_IN_USE.record(registry.pool.in_use)
-    instruments.POOL_WAITING.record(registry.pool.waiting)
+    telemetry.LOADED_ARENAS.record(sum(queue.ready for queue in queues))
+    telemetry.QUEUE_LENGTH.record(sum(queue.waiting for queue in queues))
+    telemetry.POOL_LIMIT.record(registry.pool.most)
+    telemetry.POOL_IN_USE.record(registry.pool.in_use)
+    telemetry.POOL_WAITING.record(registry.pool.waiting)
 
 
 class ServiceStatusCollector(Collector):
@@ -127,16 +127,16 @@ class ServiceStatusCollector(Collector):
         status = self._read()
         lags, disk = status.lags or (), status.disk
         behind = sorted((lag for lag in lags if lag.unrated), key=lambda lag: -lag.unrated)
-        yield _gauge(instruments.DATABASE_UP, 0 if status.lags is None else 1)
-        yield _gauge(instruments.ARENAS, len(lags))
-        yield _gauge(instruments.ARENAS_BEHIND, len(behind))
-        yield _by_arena(instruments.UNRATED_EVENTS, behind, lambda lag: lag.unrated, sum)
-        yield _by_arena(instruments.RATER_SILENT_SECONDS, behind, lambda lag: lag.seconds, max)
-        yield _gauge(instruments.DATABASE_BYTES, status.database_bytes)
-        yield _gauge(instruments.DATA_FOLDER_FREE_BYTES, None if disk is None else disk.free)
-        yield _gauge(instruments.DATA_FOLDER_TOTAL_BYTES, None if disk is None else disk.total)
-        yield _gauge(instruments.LIVE_RUNNING_TURNS, status.live_turns[0])
-        yield _gauge(instruments.LIVE_WAITING_VOTERS, status.live_turns[1])
+        yield _gauge(telemetry.DATABASE_UP, 0 if status.lags is None else 1)
+        yield _gauge(telemetry.ARENAS, len(lags))
+        yield _gauge(telemetry.ARENAS_BEHIND, len(behind))
+        yield _by_arena(telemetry.UNRATED_EVENTS, behind, lambda lag: lag.unrated, sum)
+        yield _by_arena(telemetry.RATER_SILENT_SECONDS, behind, lambda lag: lag.seconds, max)
+        yield _gauge(telemetry.DATABASE_BYTES, status.database_bytes)
+        yield _gauge(telemetry.DATA_FOLDER_FREE_BYTES, None if disk is None else disk.free)
+        yield _gauge(telemetry.DATA_FOLDER_TOTAL_BYTES, None if disk is None else disk.total)
+        yield _gauge(telemetry.LIVE_RUNNING_TURNS, status.live_turns[0])
+        yield _gauge(telemetry.LIVE_WAITING_VOTERS, status.live_turns[1])
 
 
 def _gauge(instrument: Instrument, value: float | None) -> GaugeMetricFamily:

@@ -18,8 +18,8 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tiltyard.arena.content.uploads import MAX_UPLOAD_BYTES
+from tiltyard.foundation.telemetry import describe_span, span
 from tiltyard.settings.serving_settings import ServingSettings, is_loopback
-from tiltyard.traces import describe_span, span
 from tiltyard.web.cookies import OPERATOR_COOKIE
 from tiltyard.web.logs import log_event
 from tiltyard.web.metrics import ProcessMetrics

@@ -14,8 +14,8 @@ from starlette.requests import HTTPConnection
 
 from tiltyard.arena.log.event_log import HUMAN
 from tiltyard.arena.processes.shared_limits import SharedLimit, SharedLimits
-from tiltyard.caches import BoundedCache
 from tiltyard.errors import Busy, NotAllowed, TiltyardError
+from tiltyard.foundation.caches import BoundedCache
 from tiltyard.settings.minute_limits import ARENA_KINDS, LimitedKind, QuotaKind, read_minute_limits
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tiltyard.file_locks import lock_file
+from tiltyard.foundation.local_files import lock_file
 
 __all__ = ["SERVER_FILE", "publish_address", "read_address"]
 

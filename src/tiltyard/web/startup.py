@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tiltyard.arena.secret_keys import KEY_VARIABLE, open_keys
 from tiltyard.errors import BadOption, NotFound
-from tiltyard.postgres.database_url import open_long_lived_database
+from tiltyard.postgres.embedded_server import open_long_lived_database
 from tiltyard.settings.environment import Environment
 from tiltyard.settings.serving_settings import HOST_ADVICE, ServingSettings
 from tiltyard.settings.sign_in_settings import read_sign_in

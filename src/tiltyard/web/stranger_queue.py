@@ -12,7 +12,7 @@ import asyncio
 import math
 from collections import deque
 
-from tiltyard.instruments import STRANGERS
+from tiltyard.foundation.telemetry import STRANGERS
 
 __all__ = ["StrangerQueue", "StrangerTurn"]
 

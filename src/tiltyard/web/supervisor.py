@@ -15,9 +15,9 @@ from ctypes import c_double
 from multiprocessing.connection import wait
 
 from tiltyard.errors import BadOption, StoreFault, TiltyardError
-from tiltyard.instruments import CHILD_RESTARTS, FOLDER_VARIABLE, recording
-from tiltyard.postgres.database_url import OpenedDatabase
-from tiltyard.retries import Backoff
+from tiltyard.foundation.retries import Backoff
+from tiltyard.foundation.telemetry import CHILD_RESTARTS, FOLDER_VARIABLE, recording
+from tiltyard.postgres.embedded_server import OpenedDatabase
 from tiltyard.settings.environment import ONE_THREAD, read_environment
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.child_process import ChildConfig, run_child

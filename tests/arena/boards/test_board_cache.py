@@ -476,7 +476,7 @@ def test_settings_are_believed_for_two_seconds_and_no_longer(database, monkeypat
         nonlocal now
         async with open_pool(database, most=2) as pool:
             boards = BoardCache(database, pool)
-            monkeypatch.setattr("tiltyard.caches.time", SimpleNamespace(monotonic=lambda: now))
+            monkeypatch.setattr("tiltyard.foundation.caches.time", SimpleNamespace(monotonic=lambda: now))
             assert (await boards.arena("arena")).settings.visibility == "open"
             with connect(database) as connection:
                 connection.execute("""UPDATE arenas SET settings = settings || '{"visibility": "closed"}'""")

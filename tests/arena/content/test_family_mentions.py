@@ -8,7 +8,7 @@ import pytest
 from tiltyard.arena.content.answer_rows import CheckedAnswer, read_named_models
 from tiltyard.arena.content.name_mentions import MentionFinder
 from tiltyard.files.answers import read_answers
-from tiltyard.settings.model_families import load_families
+from tiltyard.settings.identity_words import load_families
 
 #: A model for each row; the rows name it by these.
 MODELS = (

@@ -17,7 +17,7 @@ from tiltyard.arena.live.name_mask import NameMask
 from tiltyard.arena.live.stream_text import MaskedText, TextMask
 from tiltyard.core.live.stream_pace import Pace
 from tiltyard.errors import Closed, ProviderFault, StoreFault
-from tiltyard.judges.providers.streams import ChatRequest, ChatTurn
+from tiltyard.judges.providers.provider import ChatRequest, ChatTurn
 
 _REQUEST = ChatRequest((ChatTurn("user", "Why is the sky blue?"),), None, 1_000)
 _FAULT = ProviderFault("https://secret-model.example: 500", status=500, retryable=True)

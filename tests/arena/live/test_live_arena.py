@@ -15,8 +15,7 @@ from tiltyard.arena.live.live_store import list_entrants, number_prompt
 from tiltyard.arena.operators.arena_changes import change_settings, current_policy, hide, withdraw
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.errors import BadConfig, BadOption, Conflict
-from tiltyard.postgres.connection_pool import connect_from_pool
-from tiltyard.postgres.connections import connect, open_pool
+from tiltyard.postgres.connections import connect, connect_from_pool, open_pool
 from tiltyard.settings.live_models import load_live_models
 
 MODELS = """\

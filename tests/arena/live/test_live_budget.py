@@ -15,8 +15,7 @@ from tiltyard.arena.live.live_budget import LiveSpending, check_budget, read_spe
 from tiltyard.arena.live.live_records import BudgetLimits, CallEnd, CallPlan, TurnEnd, TurnPlan
 from tiltyard.arena.live.live_store import begin_turn, finish_call, finish_turn, retry_call, void_lost_turns
 from tiltyard.errors import Closed, OutOfBudget
-from tiltyard.postgres.connection_pool import connect_from_pool
-from tiltyard.postgres.connections import connect, open_pool
+from tiltyard.postgres.connections import connect, connect_from_pool, open_pool
 
 SCHEDULES = sized(12, 200)
 VOTERS, BATTLES, WORKERS = 3, 6, 4

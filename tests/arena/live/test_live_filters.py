@@ -16,8 +16,7 @@ from tiltyard.arena.operators.exclusion_preview import preview_exclusion, subtra
 from tiltyard.arena.operators.exclusions import VoteSelection
 from tiltyard.arena.operators.voter_queries import read_selected_tally
 from tiltyard.core.battles import Kind
-from tiltyard.postgres.connection_pool import connect_from_pool
-from tiltyard.postgres.connections import connect, open_pool
+from tiltyard.postgres.connections import connect, connect_from_pool, open_pool
 
 
 async def _fight(live):

@@ -11,7 +11,7 @@ from tiltyard.arena.live.safety import Safety
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.errors import TiltyardError
 from tiltyard.postgres.connections import connect
-from tiltyard.settings.moderation_rules import ModerationRule, ModerationRules
+from tiltyard.settings.live_models import ModerationRule, ModerationRules
 
 ANN = Voter(1)
 SAID = "SELECT t.state, t.flags, b.language, b.identity_talk, b.void FROM live_turns t JOIN live_battles b USING (matchup)"

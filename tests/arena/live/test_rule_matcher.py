@@ -4,7 +4,7 @@ import pytest
 
 from support.pumping import cost_is_linear
 from tiltyard.arena.live.rule_matcher import RuleMatcher
-from tiltyard.settings.moderation_rules import ModerationRule, ModerationRules
+from tiltyard.settings.live_models import ModerationRule, ModerationRules
 
 
 def matcher(**rules):

@@ -11,7 +11,7 @@ from tiltyard.arena.live.rule_matcher import RuleMatcher
 from tiltyard.arena.live.safety import Safety, SafetyVerdict, open_configured_safety, open_safety
 from tiltyard.errors import BadConfig, ProviderFault
 from tiltyard.settings.environment import read_environment
-from tiltyard.settings.moderation_rules import (
+from tiltyard.settings.live_models import (
     GuardSection,
     ModerationEndpointSection,
     ModerationRule,

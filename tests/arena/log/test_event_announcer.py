@@ -6,8 +6,8 @@ import contextlib
 from tiltyard.arena.log import event_announcer
 from tiltyard.arena.log.event_announcer import EventAnnouncer
 from tiltyard.errors import StoreFault
+from tiltyard.foundation.retries import Backoff
 from tiltyard.postgres.connections import connect, open_pool
-from tiltyard.retries import Backoff
 
 
 def heard_of(url, act):

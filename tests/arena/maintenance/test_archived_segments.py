@@ -47,7 +47,7 @@ from tiltyard.arena.rating.rater_progress import (
     read_undone_votes,
 )
 from tiltyard.errors import BadOption, BrokenArtifact, Conflict, InputError, StoreFault
-from tiltyard.file_locks import lock_file
+from tiltyard.foundation.local_files import lock_file
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.arena_settings import ArenaSettings
 

@@ -14,9 +14,9 @@ from tiltyard.arena.maintenance import doctor
 from tiltyard.arena.maintenance.backup import back_up
 from tiltyard.arena.maintenance.doctor import examine_database, examine_home
 from tiltyard.arena.maintenance.restore import restore
+from tiltyard.postgres.binaries import KNOWN_ON, SECURITY_RELEASES, missing_releases
 from tiltyard.postgres.connections import connect
 from tiltyard.postgres.schema_migrations import Migration, migrate, migrations
-from tiltyard.postgres.security_releases import KNOWN_ON, SECURITY_RELEASES, missing_releases
 
 ROOT = Path(__file__).parents[3]
 

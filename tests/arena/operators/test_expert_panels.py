@@ -31,8 +31,7 @@ from tiltyard.arena.operators.panel_records import (
 from tiltyard.core.judging.diagnostics.rater_agreement import AgreementGap, RaterValue
 from tiltyard.core.judging.panel_assignment import assign_items, list_panel_items
 from tiltyard.errors import BadOption, Closed, Conflict, InputError, NotFound
-from tiltyard.postgres.connection_pool import connect_from_pool
-from tiltyard.postgres.connections import connect, open_pool
+from tiltyard.postgres.connections import connect, connect_from_pool, open_pool
 
 
 def sql(url, text, *values):

@@ -12,8 +12,7 @@ from tiltyard.arena.operators.flagged_voters import find_flagged_group, list_fla
 from tiltyard.arena.operators.voter_queries import read_latest_matchups
 from tiltyard.core.integrity.voter_tests import VoterTest
 from tiltyard.errors import NotFound
-from tiltyard.postgres.connection_pool import connect_from_pool
-from tiltyard.postgres.connections import connect, open_pool
+from tiltyard.postgres.connections import connect, connect_from_pool, open_pool
 
 
 def asked(url, work):

@@ -24,8 +24,7 @@ from tiltyard.arena.operators.invitations import (
     use_passcode,
 )
 from tiltyard.errors import BadOption, Conflict, InputError, NotAdmitted, NotFound, StoreFault
-from tiltyard.postgres.connection_pool import connect_from_pool
-from tiltyard.postgres.connections import connect, open_pool
+from tiltyard.postgres.connections import connect, connect_from_pool, open_pool
 
 TERMS = InvitationTerms("pilot team")
 

@@ -451,7 +451,7 @@ def test_queues_hold_no_connection_and_share_the_pool(database):
 
 
 def test_a_queue_that_gets_no_connection_refuses_and_keeps_its_state(database, monkeypatch):
-    monkeypatch.setattr("tiltyard.postgres.connection_pool.WAIT_SECONDS", 0.2)
+    monkeypatch.setattr("tiltyard.postgres.connections.WAIT_SECONDS", 0.2)
 
     async def scene():
         arena = await make_arena(database)

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
-from tiltyard.compiled_kernels import compile_kernel
 from tiltyard.core.ratings.portable_functions import LN_10, exp, log, logistic, logistic_each, normal_cdf
+from tiltyard.foundation.compiled_kernels import compile_kernel
 
 #: Bits of a few values, which every machine must find.
 KNOWN = {-30.5: "0x1.ff3864232b407p-45", -1.0: "0x1.78b56362cef38p-2", 0.1: "0x1.1aec7b35a00d4p+0"}

@@ -18,8 +18,8 @@ from support.certificates import make_certificate
 from support.servers.paid_llm import paid_llm
 from support.servers.scripted import http, overheard, scripted
 from tiltyard.errors import BadOption, ProviderFault
-from tiltyard.judges.providers import connections, http_client
-from tiltyard.judges.providers.base_urls import checked_base_url
+from tiltyard.judges.providers import http_client
+from tiltyard.judges.providers.endpoints import checked_base_url
 
 PARTS = st.text(st.sampled_from("aB.-_~%/ é[]@:$&;=|^\\'()"), max_size=12)
 
@@ -232,7 +232,7 @@ def certificate(tmp_path_factory):
 def test_only_a_trusted_server_gets_the_key(certificate, trusted, monkeypatch):
     if trusted:
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate / "cert.pem"))
-    connections._certificates.cache_clear()
+    http_client._certificates.cache_clear()
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificate / "cert.pem", certificate / "key.pem")
     heads = []
@@ -256,7 +256,7 @@ def test_only_a_trusted_server_gets_the_key(certificate, trusted, monkeypatch):
     try:
         reply = run(go())
     finally:
-        connections._certificates.cache_clear()
+        http_client._certificates.cache_clear()
     if trusted:
         assert reply == {"a": 1}
     else:
@@ -269,7 +269,7 @@ def test_only_a_trusted_server_gets_the_key(certificate, trusted, monkeypatch):
 def test_reading_follows_a_redirect_elsewhere_without_the_key(certificate, secure, monkeypatch):
     """As for a file of results that is kept in object storage; never without TLS."""
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate / "cert.pem"))
-    connections._certificates.cache_clear()
+    http_client._certificates.cache_clear()
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificate / "cert.pem", certificate / "key.pem")
     heads = []
@@ -291,7 +291,7 @@ def test_reading_follows_a_redirect_elsewhere_without_the_key(certificate, secur
     try:
         found, (asked,) = run(go())
     finally:
-        connections._certificates.cache_clear()
+        http_client._certificates.cache_clear()
     assert "bearer key" in asked
     if secure:
         assert found.ended
@@ -307,11 +307,11 @@ def test_certificates_that_cannot_be_loaded_were_not_paid(content, tmp_path, mon
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
     if content is not None:
         (tmp_path / "ca.pem").write_bytes(content)
-    connections._certificates.cache_clear()
+    http_client._certificates.cache_clear()
     try:
         error = fault_of(http(200, b"{}"))
     finally:
-        connections._certificates.cache_clear()
+        http_client._certificates.cache_clear()
     assert "SSL_CERT_FILE" in str(error)
     assert not error.billed
 
@@ -440,7 +440,7 @@ def test_cookies_are_not_kept():
 
 @pytest.mark.parametrize("name", SDKS)
 def test_a_provider_that_was_never_used_needs_no_event_loop(name):
-    from tiltyard.judges.providers import open_provider
+    from tiltyard.judges.providers.provider_factory import open_provider
 
     provider = open_provider(name, "http://127.0.0.1:9", None)
     run(provider.aclose())

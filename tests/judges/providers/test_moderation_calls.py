@@ -7,12 +7,12 @@ import pytest
 
 from support.servers.scripted import http, scripted
 from tiltyard.errors import BadConfig, ProviderFault
-from tiltyard.judges.chat_guards import ChatMessage
 from tiltyard.judges.providers.moderation_calls import GuardModel, ModerationEndpoint
+from tiltyard.judges.providers.provider import ChatTurn
 from tiltyard.settings.environment import read_environment
-from tiltyard.settings.moderation_rules import GuardSection, ModerationEndpointSection
+from tiltyard.settings.live_models import GuardSection, ModerationEndpointSection
 
-TALK = (ChatMessage("user", "Hello"), ChatMessage("assistant", "Hi"), ChatMessage("user", ""))
+TALK = (ChatTurn("user", "Hello"), ChatTurn("assistant", "Hi"), ChatTurn("user", ""))
 ENVIRONMENT = read_environment(variables={"GUARD_KEY": "a-secret-key"})
 
 
@@ -61,7 +61,7 @@ def test_only_the_named_categories_refuse():
 
 
 def test_nothing_is_sent_of_a_conversation_without_text():
-    assert asked(endpoint(), http(500, b"{}"), (ChatMessage("user", ""),)) is None
+    assert asked(endpoint(), http(500, b"{}"), (ChatTurn("user", ""),)) is None
 
 
 @pytest.mark.parametrize(

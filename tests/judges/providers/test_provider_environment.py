@@ -7,8 +7,8 @@ import pytest
 from support.asking import SDKS, ask, opened, run
 from support.servers.scripted import http, overheard
 from tiltyard.errors import ProviderFault
-from tiltyard.judges.providers import open_provider
-from tiltyard.settings.prices import OWN_ADDRESSES
+from tiltyard.judges.providers.provider_factory import open_provider
+from tiltyard.settings.model_endpoints import PROVIDERS
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +27,7 @@ def test_without_an_address_a_provider_is_at_its_own(name):
         await provider.aclose()
         return provider.base_url
 
-    assert run(go()) == OWN_ADDRESSES[name]
+    assert run(go()) == PROVIDERS[name].base_url
 
 
 @pytest.mark.parametrize("name", SDKS)

@@ -10,7 +10,7 @@ import pytest
 from support.asking import run
 from support.live_servers import live_servers, write_models_file
 from tiltyard.judges.chat_models import open_chat_model
-from tiltyard.judges.providers import ChatRequest, ChatTurn, StreamPiece
+from tiltyard.judges.providers.provider import ChatRequest, ChatTurn, StreamPiece
 from tiltyard.settings.environment import Environment
 from tiltyard.settings.live_models import load_live_models
 

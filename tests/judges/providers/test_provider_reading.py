@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from support.asking import ask, opened, run
 from support.servers.paid_llm import paid_llm
 from tiltyard.core.judging.verdict import Reply, VerdictForm
-from tiltyard.judges.providers import Provider, Usage, open_provider
+from tiltyard.judges.providers.provider import Provider, Usage
+from tiltyard.judges.providers.provider_factory import open_provider
 
 
 @cache

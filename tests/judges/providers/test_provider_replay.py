@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 
@@ -10,7 +11,8 @@ from support.asking import run
 from tiltyard.core.judging.question import QuestionTexts, Rubric, build_chat_prompt, question_nonce
 from tiltyard.core.judging.verdict import QuestionState, Reply, VerdictForm, read_reply
 from tiltyard.errors import BadOption, ProviderFault, UnreadableFile
-from tiltyard.judges.providers import Usage, open_provider
+from tiltyard.judges.providers.provider import Usage
+from tiltyard.judges.providers.provider_factory import open_provider
 
 RUBRIC = Rubric("factuality", "v1", "Which is truer?")
 #: The prompt holds a hash of its own: the question's nonce comes first.
@@ -103,11 +105,12 @@ def test_there_are_no_batches_and_nothing_to_count(recorded):
             provider.prewarm({}),
             provider.submit_batch([], "m"),
             provider.poll("b"),
-            anext(provider.results("b")),
         ):
             with pytest.raises(ProviderFault):
                 await call
-        assert [status async for status in provider.list_batches(None)] == []
+        for listed in (lambda: provider.results("b"), lambda: provider.list_batches(datetime.now(UTC))):
+            with pytest.raises(ProviderFault):
+                listed()
         await provider.aclose()
 
     run(go())

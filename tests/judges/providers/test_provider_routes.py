@@ -10,9 +10,9 @@ import pytest
 from support.asking import SDKS, ask, run
 from support.servers.scripted import http, overheard, scripted
 from tiltyard.errors import ProviderFault
-from tiltyard.judges.providers import open_provider
+from tiltyard.judges.providers.provider_factory import open_provider
 from tiltyard.judges.requests import request_key
-from tiltyard.settings.endpoint_routes import EndpointRoute
+from tiltyard.settings.model_endpoints import EndpointRoute
 
 KEY = "sk-the-key-itself"
 SECRET = "a secret of the environment"

@@ -11,15 +11,15 @@ import pytest
 from support.asking import run
 from tiltyard.errors import BadOption, ProviderFault, StreamBroken
 from tiltyard.judges.chat_models import ChatModel
-from tiltyard.judges.providers import (
+from tiltyard.judges.providers.provider import (
     ChatRequest,
     ChatTurn,
     StreamEnd,
     StreamPiece,
     StreamTimeouts,
     Usage,
-    open_streaming_provider,
 )
+from tiltyard.judges.providers.provider_factory import open_streaming_provider
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
 CHUNKED = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"

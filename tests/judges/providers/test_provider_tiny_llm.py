@@ -12,7 +12,7 @@ from support.servers.paid_llm import paid_llm
 from support.servers.tiny_llm import tiny_llm
 from tiltyard.core.judging.verdict import QuestionState, VerdictForm, VerdictStep, read_reply
 from tiltyard.errors import ProviderFault
-from tiltyard.judges.providers import BatchItem
+from tiltyard.judges.providers.provider import BatchItem
 
 
 @pytest.fixture(scope="module")

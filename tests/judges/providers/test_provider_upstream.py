@@ -12,13 +12,8 @@ from support.asking import run
 from support.faulty_upstream import FAULTS, TELLTALE, UpstreamScript, faulty_upstream, upstream_words
 from tiltyard.errors import ProviderFault, StreamBroken
 from tiltyard.judges.chat_models import ChatModel
-from tiltyard.judges.providers import (
-    ChatRequest,
-    ChatTurn,
-    StreamEnd,
-    StreamTimeouts,
-    open_streaming_provider,
-)
+from tiltyard.judges.providers.provider import ChatRequest, ChatTurn, StreamEnd, StreamTimeouts
+from tiltyard.judges.providers.provider_factory import open_streaming_provider
 
 #: How each fault ends: the class of the error and its status, or why the answer ended.
 ENDS = {

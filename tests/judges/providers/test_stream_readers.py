@@ -11,11 +11,16 @@ from hypothesis import strategies as st
 
 from support.sizes import sized
 from tiltyard.errors import ProviderFault
-from tiltyard.judges.providers.anthropic_stream import AnthropicStream
-from tiltyard.judges.providers.openai_stream import OpenAIStream
-from tiltyard.judges.providers.server_events import EventParser, ServerEvent
-from tiltyard.judges.providers.silence_watch import SilenceWatch, StreamDeadline, StreamSilent
-from tiltyard.judges.providers.streams import StreamEnd, StreamPiece, StreamTimeouts
+from tiltyard.judges.providers.anthropic import AnthropicStream
+from tiltyard.judges.providers.openai import OpenAIStream
+from tiltyard.judges.providers.provider import StreamEnd, StreamPiece, StreamTimeouts
+from tiltyard.judges.providers.server_events import (
+    EventParser,
+    ServerEvent,
+    SilenceWatch,
+    StreamDeadline,
+    StreamSilent,
+)
 
 READERS = [OpenAIStream, AnthropicStream]
 #: The words of both protocols, wherever they may turn up.

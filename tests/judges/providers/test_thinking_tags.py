@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiltyard.judges.providers.thinking_tags import SurrogateJoiner, ThinkingTags
+from tiltyard.judges.providers.stream_readers import SurrogateJoiner, ThinkingTags
 
 
 def split(pieces):

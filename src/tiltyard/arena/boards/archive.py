@@ -14,7 +14,7 @@ from tiltyard.arena.boards.snapshots import (
 from tiltyard.arena.boards.weekly_reports import ReportSummary, list_reports, read_report
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.errors import NotFound
-from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
+from tiltyard.postgres.connections import ConnectionPool, connect_from_pool
 
 __all__ = [
     "read_amendments",

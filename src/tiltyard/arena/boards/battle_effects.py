@@ -22,8 +22,7 @@ from tiltyard.core.ratings.bradley_terry import BradleyTerry
 from tiltyard.core.ratings.findings import MIN_DOF, MIN_PROMPTS, MIN_VOTERS, FindingDocument
 from tiltyard.core.ratings.result import Ratings
 from tiltyard.core.ratings.variance import critical_value
-from tiltyard.postgres.connection_pool import Connection
-from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.connections import Connection, translate_errors
 
 __all__ = [
     "EFFECT_NAMES",

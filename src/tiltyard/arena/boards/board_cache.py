@@ -47,14 +47,14 @@ from tiltyard.arena.log.votes import (
     read_tally,
 )
 from tiltyard.arena.tasks import cancel_and_wait
-from tiltyard.caches import BoundedCache
 from tiltyard.core.board.arena_board import ArenaRow
 from tiltyard.core.board.document import row_to_dict
 from tiltyard.core.policy.state.policy import Lane
 from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.errors import NotFound
-from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
-from tiltyard.retries import Backoff, Retries
+from tiltyard.foundation.caches import BoundedCache
+from tiltyard.foundation.retries import Backoff, Retries
+from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool
 
 __all__ = ["BoardCache", "HashedDocument", "HistoryDocument", "OnSnapshot"]
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tiltyard.arena.boards.snapshots import Snapshot
-from tiltyard.caches import BoundedCache
-from tiltyard.compute_once import BoundedQueue, SingleFlight
 from tiltyard.core.board.document import canonical_json, document_hash
+from tiltyard.foundation.caches import BoundedCache, BoundedQueue, SingleFlight
 
 __all__ = ["DocumentCache", "HashedDocument"]
 

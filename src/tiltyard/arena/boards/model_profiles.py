@@ -18,8 +18,6 @@ from tiltyard.arena.boards.snapshots import Snapshot
 from tiltyard.arena.content.arenas import Arena, find_model, read_prompt_keys
 from tiltyard.arena.log.rosters import Roster, read_responses, read_roster
 from tiltyard.arena.log.votes import VoteTally, limit_statement_time, read_tally
-from tiltyard.caches import BoundedCache
-from tiltyard.compute_once import BoundedQueue
 from tiltyard.core.board.arena_board import ArenaRow
 from tiltyard.core.board.document import BoardDocument
 from tiltyard.core.board.settled_order import claims_nothing
@@ -38,7 +36,8 @@ from tiltyard.core.policy.validity.model_votes import (
 )
 from tiltyard.core.policy.validity.pair_floors import NeighbourRecord, challenges_of
 from tiltyard.errors import NotFound
-from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
+from tiltyard.foundation.caches import BoundedCache, BoundedQueue
+from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool
 
 __all__ = ["ModelProfile", "ModelProfiles", "Opponent", "PromptRecord"]
 

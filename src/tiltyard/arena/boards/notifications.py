@@ -13,10 +13,9 @@ import psycopg
 
 from tiltyard.arena.boards.snapshots import announced_board
 from tiltyard.errors import StoreFault
-from tiltyard.postgres.connection_pool import Connection
-from tiltyard.postgres.connections import connect_async, translate_errors
+from tiltyard.foundation.retries import Backoff, Retries
+from tiltyard.postgres.connections import Connection, connect_async, translate_errors
 from tiltyard.postgres.statements import statement
-from tiltyard.retries import Backoff, Retries
 
 __all__ = ["BoardAppearance", "SnapshotNotifications", "read_history", "read_newest_positions"]
 

@@ -7,7 +7,7 @@ from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.log.battle_release import ReleaseChoice
 from tiltyard.arena.log.votes import count_excluded, count_unrated, limit_statement_time, read_horizon
 from tiltyard.errors import BadOption, NotFound
-from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
+from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool
 
 __all__ = ["choose_release"]
 

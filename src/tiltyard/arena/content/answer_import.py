@@ -42,7 +42,7 @@ from tiltyard.arena.log.event_log import LogBatch, LogKind, append_batch
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.rating_fold import RaterSettings, method_to_dict
 from tiltyard.errors import Conflict, InputError
-from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
+from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool
 from tiltyard.postgres.statements import statement
 from tiltyard.settings.arena_settings import ArenaSettings
 

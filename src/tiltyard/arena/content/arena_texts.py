@@ -14,8 +14,7 @@ from typing import Literal, get_args
 from tiltyard.arena.accounts import write_audit_entry
 from tiltyard.arena.content.arenas import Arena, lock_arena
 from tiltyard.errors import InputError
-from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
-from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
 from tiltyard.postgres.statements import statement
 
 __all__ = [

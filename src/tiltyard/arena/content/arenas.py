@@ -17,8 +17,7 @@ from tiltyard.arena.log.buckets import find_statement
 from tiltyard.arena.log.event_log import LogKind
 from tiltyard.arena.log.partitions import create_partitions, shared_bucket
 from tiltyard.errors import Conflict, NotFound
-from tiltyard.postgres.connection_pool import Connection
-from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.connections import Connection, translate_errors
 from tiltyard.postgres.statements import statement
 from tiltyard.settings.arena_settings import ArenaSettings
 

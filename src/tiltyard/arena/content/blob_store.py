@@ -14,10 +14,9 @@ from typing import NamedTuple
 from psycopg import AsyncConnection
 
 from tiltyard.arena.content.object_storage import ObjectStorage
-from tiltyard.caches import BoundedCache
 from tiltyard.errors import Conflict, NotFound, StoreFault
-from tiltyard.postgres.connection_pool import ConnectionPool
-from tiltyard.postgres.connections import translate_errors
+from tiltyard.foundation.caches import BoundedCache
+from tiltyard.postgres.connections import ConnectionPool, translate_errors
 from tiltyard.postgres.statements import statement
 
 __all__ = ["INLINE_LIMIT_BYTES", "BlobStore", "ResponseContent"]

@@ -21,7 +21,7 @@ from tiltyard.arena.content.arenas import (
     read_filters,
 )
 from tiltyard.errors import NotFound
-from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
+from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool
 
 __all__ = [
     "PromptResponses",

@@ -16,8 +16,7 @@ from urllib.parse import urlsplit
 
 from tiltyard.arena.content.answer_rows import validate_name
 from tiltyard.errors import InputError, NotFound
-from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
-from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
 from tiltyard.postgres.statements import statement
 
 __all__ = [

@@ -23,7 +23,7 @@ from tiltyard.arena.content.name_tokens import (
     tokenise,
 )
 from tiltyard.arena.content.self_reference import SelfReferences
-from tiltyard.settings.model_families import load_families
+from tiltyard.settings.identity_words import load_families
 
 __all__ = ["SHOWN_MENTION_LIMIT", "FamilyNames", "Mention", "MentionFinder", "load_family_names"]
 

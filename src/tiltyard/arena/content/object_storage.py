@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
-from tiltyard.atomic_files import replace_file
 from tiltyard.errors import BadOption, MissingExtra, StoreFault
+from tiltyard.foundation.local_files import replace_file
 from tiltyard.settings.environment import Environment
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from typing import Any
 
 from tiltyard.arena.content.arenas import Arena, find_model, find_prompt
 from tiltyard.arena.log.buckets import find_statement
-from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
-from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
 
 __all__ = [
     "MAX_SEARCH_CHARACTERS",

@@ -11,8 +11,7 @@ import numpy.typing as npt
 from tiltyard.errors import InputError
 from tiltyard.files.answer import AnswerUsage
 from tiltyard.files.style_text import TextStyle
-from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
-from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
 from tiltyard.postgres.statements import statement
 
 __all__ = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tiltyard.arena.content.name_tokens import COMMA, PhraseIndex, is_punctuation, is_unspaced
-from tiltyard.settings.model_families import SelfReference
+from tiltyard.settings.identity_words import SelfReference
 
 __all__ = ["SelfReferences"]
 

@@ -8,8 +8,7 @@ from datetime import datetime
 
 from tiltyard.arena.content.arenas import read_log_head
 from tiltyard.arena.log.buckets import find_statement
-from tiltyard.postgres.connection_pool import Connection
-from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.connections import Connection, translate_errors
 from tiltyard.postgres.statements import statement
 
 __all__ = [

@@ -22,7 +22,10 @@ from tiltyard.arena.content.uploaded_files import read_uploaded_file
 from tiltyard.arena.content.uploads import MAX_UPLOAD_BYTES, add_upload, find_upload, remove_upload
 from tiltyard.errors import Conflict, InputError
 from tiltyard.files.upload_reader import problem_field
-from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
+from tiltyard.postgres.connections import (
+    ConnectionPool,
+    connect_from_pool,
+)
 
 __all__ = [
     "UploadDecision",

@@ -7,8 +7,7 @@ from datetime import datetime, timedelta
 from uuid import UUID, uuid4
 
 from tiltyard.errors import NotFound
-from tiltyard.postgres.connection_pool import Connection
-from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.connections import Connection, translate_errors
 from tiltyard.postgres.statements import statement
 
 __all__ = ["MAX_UPLOAD_BYTES", "UPLOAD_LIFETIME", "Upload", "add_upload", "find_upload", "remove_upload"]

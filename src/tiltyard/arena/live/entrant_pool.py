@@ -13,13 +13,19 @@ from tiltyard.arena.live.generation import TurnEntrant
 from tiltyard.arena.live.live_records import StoredEntrant
 from tiltyard.arena.live.live_store import list_entrants
 from tiltyard.errors import ProviderFault, StoreFault, TiltyardError
-from tiltyard.judges.chat_models import ChatModel, open_chat_model
-from tiltyard.judges.entrant_health import EntrantHealth
+from tiltyard.judges.chat_models import ChatModel, EntrantHealth, open_chat_model
 from tiltyard.judges.providers.json_bodies import encode_body
-from tiltyard.judges.providers.streams import ChatRequest, StreamEnd, StreamTimeouts
-from tiltyard.judges.token_estimate import token_upper_bound
-from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
-from tiltyard.postgres.connections import translate_errors
+from tiltyard.judges.providers.provider import (
+    ChatRequest,
+    StreamEnd,
+    StreamTimeouts,
+)
+from tiltyard.judges.requests import token_upper_bound
+from tiltyard.postgres.connections import (
+    ConnectionPool,
+    connect_from_pool,
+    translate_errors,
+)
 from tiltyard.postgres.statements import statement
 from tiltyard.settings.environment import Environment
 from tiltyard.settings.live_models import LiveEntrant, LiveModels

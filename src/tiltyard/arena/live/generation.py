@@ -28,9 +28,9 @@ from tiltyard.arena.live.stream_text import MaskedText, StreamText, TextMask, wh
 from tiltyard.arena.tasks import cancel_and_wait
 from tiltyard.core.live.stream_pace import Pace, PaceState, SideProgress, advance
 from tiltyard.errors import ProviderFault, Refused, StoreFault
-from tiltyard.instruments import LIVE_CALLS, LIVE_FIRST_TOKEN_SECONDS, LIVE_FRAMES
-from tiltyard.judges.providers.streams import ChatProvider, ChatRequest, StreamEnd
-from tiltyard.retries import Backoff
+from tiltyard.foundation.retries import Backoff
+from tiltyard.foundation.telemetry import LIVE_CALLS, LIVE_FIRST_TOKEN_SECONDS, LIVE_FRAMES
+from tiltyard.judges.providers.provider import ChatProvider, ChatRequest, StreamEnd
 
 _LOG = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 from tiltyard.arena.content.name_mentions import MentionFinder, load_family_names
 from tiltyard.arena.content.name_tokens import PhraseIndex, is_punctuation, normalise, phrase_tokens, tokenise
-from tiltyard.settings.identity_questions import load_identity_questions
+from tiltyard.settings.identity_words import load_identity_questions
 
 __all__ = ["EntrantNames", "IdentityTalk", "IdentityTalkPlace"]
 

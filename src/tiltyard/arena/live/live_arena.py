@@ -35,8 +35,7 @@ from tiltyard.arena.live.live_records import StoredEntrant
 from tiltyard.arena.log.event_log import LogBatch, LogKind, append_batch
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.errors import BadConfig, Conflict
-from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
-from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
 from tiltyard.postgres.statements import statement
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.settings.live_models import LiveEntrant, LiveModels

@@ -71,11 +71,17 @@ from tiltyard.errors import (
     StoreFault,
     TiltyardError,
 )
-from tiltyard.instruments import LIVE_TURN_SECONDS, LIVE_TURNS
-from tiltyard.judges.providers.streams import ChatRequest, ChatTurn
-from tiltyard.postgres.connection_pool import connect_from_pool
+from tiltyard.foundation.retries import Backoff, Retries
+from tiltyard.foundation.telemetry import (
+    LIVE_TURN_SECONDS,
+    LIVE_TURNS,
+)
+from tiltyard.judges.providers.provider import (
+    ChatRequest,
+    ChatTurn,
+)
+from tiltyard.postgres.connections import connect_from_pool
 from tiltyard.postgres.statements import statement
-from tiltyard.retries import Backoff, Retries
 from tiltyard.settings.arena_settings import ArenaSettings
 
 _LOG = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from tiltyard.arena.live.live_records import BudgetLimits, CallPlan
 from tiltyard.errors import OutOfBudget
-from tiltyard.postgres.connection_pool import Connection
+from tiltyard.postgres.connections import Connection
 from tiltyard.postgres.statements import statement
 
 __all__ = ["LiveSpending", "accounts_of", "check_budget", "lock_spending", "read_spending", "reserve_calls"]

@@ -7,8 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from tiltyard.arena.live.live_budget import LiveSpending, read_spending
-from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
-from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.connections import ConnectionPool, connect_from_pool, translate_errors
 from tiltyard.postgres.statements import statement
 
 __all__ = ["OVERVIEW_DAYS", "EntrantUse", "FailureCount", "LiveOverview", "read_live_overview"]

@@ -31,8 +31,7 @@ from tiltyard.arena.log.buckets import find_statement
 from tiltyard.arena.log.event_log import LogKind, matchup_not_found_error
 from tiltyard.core.live.prompt_texts import hash_prompt
 from tiltyard.errors import Closed
-from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
-from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
 from tiltyard.settings.arena_settings import ArenaSettings
 
 #: Why a battle is void whose process was lost.

@@ -13,8 +13,8 @@ from tiltyard.arena.live.conversation_release import (
     find_live_arena,
     read_conversations,
 )
-from tiltyard.atomic_files import atomic_write
 from tiltyard.core.live.prompt_texts import UNKNOWN_LANGUAGE, detect_language
+from tiltyard.foundation.local_files import atomic_write
 from tiltyard.postgres.connections import connect
 
 __all__ = ["PromotedPrompt", "promote_prompts", "promoted_lines"]

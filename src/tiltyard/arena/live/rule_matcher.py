@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from tiltyard.arena.content.name_tokens import is_punctuation, normalise, tokenise
-from tiltyard.settings.moderation_rules import ModerationRule, ModerationRules
+from tiltyard.settings.live_models import ModerationRule, ModerationRules
 
 __all__ = ["RuleMatcher", "TextKind"]
 

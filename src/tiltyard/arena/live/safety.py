@@ -11,10 +11,9 @@ from typing import Literal, Protocol
 
 from tiltyard.arena.live.rule_matcher import RuleMatcher, TextKind
 from tiltyard.errors import MissingExtra, ProviderFault
-from tiltyard.judges.chat_guards import ChatGuard, ChatMessage
+from tiltyard.judges.providers.provider import ChatGuard, ChatTurn
 from tiltyard.settings.environment import Environment
-from tiltyard.settings.live_models import load_live_models
-from tiltyard.settings.moderation_rules import ModerationSection
+from tiltyard.settings.live_models import ModerationSection, load_live_models
 
 __all__ = [
     "MODERATION_VARIABLE",
@@ -93,7 +92,7 @@ class Safety:
         verdict = self._by_rules("prompts", text)
         if not verdict.allowed or not self._guards:
             return verdict
-        asked = [ChatMessage("user", text)]
+        asked = [ChatTurn("user", text)]
         talks = [[*_messages(history, side), *asked] for side in ((0, 1) if history else (0,))]
         return await self._by_guards(talks, verdict.flags)
 
@@ -104,8 +103,8 @@ class Safety:
             return verdict
         talks = []
         for side, answer in enumerate((a, b)):
-            asked = [ChatMessage("user", history[-1].prompt)] if history else []
-            talks.append([*_messages(history[:-1], side), *asked, ChatMessage("assistant", answer)])
+            asked = [ChatTurn("user", history[-1].prompt)] if history else []
+            talks.append([*_messages(history[:-1], side), *asked, ChatTurn("assistant", answer)])
         return await self._by_guards(talks, verdict.flags)
 
     async def close(self) -> None:
@@ -124,9 +123,7 @@ class Safety:
             return SafetyVerdict(False, refused, "rules", flags=flags)
         return SafetyVerdict(True, flags=flags)
 
-    async def _by_guards(
-        self, talks: Sequence[Sequence[ChatMessage]], flags: tuple[str, ...]
-    ) -> SafetyVerdict:
+    async def _by_guards(self, talks: Sequence[Sequence[ChatTurn]], flags: tuple[str, ...]) -> SafetyVerdict:
         """Ask all guards about all conversations at once; a refusal takes precedence over a guard that is silent."""
         asked = (self._ask(source, guard, talk) for source, guard in self._guards for talk in talks)
         verdicts = await asyncio.gather(*asked)
@@ -139,9 +136,7 @@ class Safety:
         kept = (*flags, _UNCHECKED) if silent.allowed else flags
         return SafetyVerdict(silent.allowed, None, silent.source, unavailable=True, flags=kept)
 
-    async def _ask(
-        self, source: SafetySource, guard: ChatGuard, talk: Sequence[ChatMessage]
-    ) -> SafetyVerdict:
+    async def _ask(self, source: SafetySource, guard: ChatGuard, talk: Sequence[ChatTurn]) -> SafetyVerdict:
         try:
             async with asyncio.timeout(self._section.timeout_seconds):
                 harm = await guard.harm(talk)
@@ -197,10 +192,10 @@ def open_safety(section: ModerationSection | None, folder: Path, environment: En
     return Safety(section, matcher, guards)
 
 
-def _messages(history: Sequence[TurnTexts], side: int) -> list[ChatMessage]:
+def _messages(history: Sequence[TurnTexts], side: int) -> list[ChatTurn]:
     """The conversation with one of the two models."""
     return [
         message
         for turn in history
-        for message in (ChatMessage("user", turn.prompt), ChatMessage("assistant", (turn.a, turn.b)[side]))
+        for message in (ChatTurn("user", turn.prompt), ChatTurn("assistant", (turn.a, turn.b)[side]))
     ]

@@ -20,8 +20,11 @@ import psycopg
 from tiltyard.arena.live.live_records import ShownText
 from tiltyard.arena.log.buckets import find_statement
 from tiltyard.errors import BadOption, Busy
-from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
-from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.connections import (
+    ConnectionPool,
+    connect_from_pool,
+    translate_errors,
+)
 from tiltyard.postgres.statements import statement
 
 #: Turns that run at once in all processes.

@@ -12,8 +12,8 @@ from typing import Any, cast
 
 import psycopg
 
-from tiltyard.caches import BoundedCache
 from tiltyard.errors import NotFound
+from tiltyard.foundation.caches import BoundedCache
 from tiltyard.postgres.statements import bucket_statement, is_bucketed, statement
 
 __all__ = ["BUCKET_CACHE_SECONDS", "find_statement", "find_statement_sync", "forget_bucket", "read_bucket"]

@@ -8,10 +8,9 @@ import logging
 
 from tiltyard.arena.tasks import cancel_and_wait
 from tiltyard.errors import TiltyardError
-from tiltyard.postgres.connection_pool import ConnectionPool
-from tiltyard.postgres.connections import translate_errors
+from tiltyard.foundation.retries import Backoff, Retries
+from tiltyard.postgres.connections import ConnectionPool, translate_errors
 from tiltyard.postgres.statements import statement
-from tiltyard.retries import Backoff, Retries
 
 __all__ = ["EventAnnouncer"]
 

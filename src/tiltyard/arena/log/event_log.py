@@ -35,7 +35,7 @@ from tiltyard.arena.log.partitions import PARTITION_AHEAD_ROWS, PARTITION_ROWS, 
 from tiltyard.core.policy.state.events import NO_FREE_PROMPT
 from tiltyard.core.policy.state.vote_marks import NO_MARK, Unrated, unrated_reason
 from tiltyard.errors import NotFound, StoreFault
-from tiltyard.instruments import EVENTS, LOCK_WAIT_SECONDS
+from tiltyard.foundation.telemetry import EVENTS, LOCK_WAIT_SECONDS
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import bucket_statement, statement
 from tiltyard.settings.arena_settings import MAX_SESSION_VOTES

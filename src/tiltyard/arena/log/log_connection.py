@@ -27,8 +27,7 @@ from tiltyard.arena.log.rosters import (
     read_responses,
     read_roster,
 )
-from tiltyard.postgres.connection_pool import Connection, ConnectionPool
-from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.connections import Connection, ConnectionPool, translate_errors
 from tiltyard.postgres.statements import statement
 
 __all__ = ["LogConnection"]

@@ -21,8 +21,7 @@ from tiltyard.core.policy.state.events import NO_FREE_PROMPT
 from tiltyard.core.policy.state.policy import Lane
 from tiltyard.core.policy.state.vote_marks import Unrated
 from tiltyard.errors import NotFound
-from tiltyard.postgres.connection_pool import Connection
-from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.connections import Connection, translate_errors
 from tiltyard.postgres.statements import statement
 
 __all__ = [

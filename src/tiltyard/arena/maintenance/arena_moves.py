@@ -20,8 +20,7 @@ from tiltyard.arena.log.buckets import BUCKET_CACHE_SECONDS
 from tiltyard.arena.log.event_log import SOURCES
 from tiltyard.arena.log.rewrite_permits import permit_rewriting
 from tiltyard.errors import Conflict
-from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
-from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
 from tiltyard.postgres.statements import bucket_statement, bucket_table, statement
 
 __all__ = ["DEFAULT_TIMES", "ArenaMove", "MoveTimes", "delete_old_copy", "move_arena"]

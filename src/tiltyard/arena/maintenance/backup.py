@@ -26,14 +26,13 @@ from tiltyard._version import __version__
 from tiltyard.arena.content.answer_files import MAX_RESPONSE_BYTES
 from tiltyard.arena.content.object_storage import ObjectStorage
 from tiltyard.arena.maintenance.dump_archive import remove_private_options
-from tiltyard.atomic_files import remove_drafts, replace_file
 from tiltyard.errors import InputError, StoreFault, UnreadableFile
 from tiltyard.files.read_limits import ARCHIVE_READ_BYTES
+from tiltyard.foundation.local_files import open_regular, read_regular, remove_drafts, replace_file
 from tiltyard.postgres.binaries import Binaries, find_pg_dump_folder, without_password
 from tiltyard.postgres.connections import connect, translate_errors
 from tiltyard.postgres.statements import bucket_statement, statement
 from tiltyard.runs.manifest import parse_document
-from tiltyard.settings.regular_files import open_regular, read_regular
 
 if TYPE_CHECKING:
     import psycopg

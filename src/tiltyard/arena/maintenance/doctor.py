@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Literal
 
 from tiltyard.arena.rating.rater_lag import RaterLag, read_rater_lags
 from tiltyard.errors import TiltyardError
-from tiltyard.postgres.connections import connect, translate_errors
-from tiltyard.postgres.poolers import check_same_database, find_pool_mode
+from tiltyard.postgres.binaries import KNOWN_ON, SECURITY_RELEASES, missing_releases
+from tiltyard.postgres.connections import check_same_database, connect, find_pool_mode, translate_errors
 from tiltyard.postgres.schema_migrations import applied_migrations, migrations
-from tiltyard.postgres.security_releases import KNOWN_ON, SECURITY_RELEASES, missing_releases
 from tiltyard.postgres.statements import statement
 from tiltyard.settings.environment import SESSION_URL_VARIABLE
 

@@ -23,13 +23,12 @@ from tiltyard.arena.maintenance.backup import (
     read_backup,
 )
 from tiltyard.arena.maintenance.restored_access import RestoredAccess, read_access, revoke_access
-from tiltyard.atomic_files import create_private_file
 from tiltyard.errors import StoreFault
+from tiltyard.foundation.local_files import create_private_file, open_regular
 from tiltyard.postgres.binaries import Binaries, bundled_folder, without_password
 from tiltyard.postgres.connections import connect, translate_errors
 from tiltyard.postgres.schema_migrations import use_custom_plans
 from tiltyard.postgres.statements import bucket_statement, statement
-from tiltyard.settings.regular_files import open_regular
 
 if TYPE_CHECKING:
     import psycopg

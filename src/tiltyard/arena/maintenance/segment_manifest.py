@@ -17,8 +17,8 @@ from pydantic import AwareDatetime, Field, ValidationError
 
 from tiltyard.errors import BrokenArtifact, UnreadableFile
 from tiltyard.files.parquet_tables import ArrayKind
+from tiltyard.foundation.local_files import read_regular
 from tiltyard.runs.manifest import MANIFEST, ManifestModel, file_hash, parse_document
-from tiltyard.settings.regular_files import read_regular
 
 __all__ = [
     "FORMAT_VERSION",

@@ -29,10 +29,9 @@ from tiltyard.arena.maintenance.segment_manifest import (
 from tiltyard.arena.maintenance.voter_numbers import VoterNumbers, read_voter_numbers
 from tiltyard.arena.rating.checkpoints import STATE_VERSION
 from tiltyard.arena.rating.rater_progress import Connection, RatedArena, event_time, read_rated_arenas
-from tiltyard.atomic_files import remove_folder_drafts, replace_file, replace_folder
 from tiltyard.errors import BadOption, BrokenArtifact, Conflict, NotFound
-from tiltyard.file_locks import lock_file
 from tiltyard.files.parquet_tables import write_arrays
+from tiltyard.foundation.local_files import lock_file, remove_folder_drafts, replace_file, replace_folder
 from tiltyard.postgres.connections import connect, translate_errors
 from tiltyard.postgres.statements import statement
 from tiltyard.runs.manifest import MANIFEST, json_bytes

@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.atomic_files import replace_file
 from tiltyard.core.policy.state.events import NO_SESSION
 from tiltyard.errors import BadOption
 from tiltyard.files.parquet_tables import ArrayKind, read_arrays, write_arrays
+from tiltyard.foundation.local_files import replace_file
 
 __all__ = ["VoterNumbers", "read_voter_numbers"]
 

@@ -43,7 +43,7 @@ from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.rating_fold import method_from_dict
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.errors import BadOption, Conflict, InputError, NotFound, StoreFault
-from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
+from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.wire.arenas import Withdrawn
 from tiltyard.wire.oversight import Excluded

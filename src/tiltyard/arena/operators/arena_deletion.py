@@ -14,8 +14,7 @@ from tiltyard.arena.content.arenas import change_arena, find_arena, list_prompts
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.operators.arena_changes import withdraw
 from tiltyard.arena.operators.session_erasure import erase_all_sessions
-from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
-from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.connections import ConnectionPool, connect_from_pool, translate_errors
 from tiltyard.postgres.statements import statement
 
 __all__ = ["delete_due_arenas"]

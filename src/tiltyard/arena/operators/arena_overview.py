@@ -10,8 +10,7 @@ from typing import Any
 from tiltyard.arena.log.buckets import find_statement
 from tiltyard.arena.operators.audit_and_complaints import AuditEntry
 from tiltyard.arena.rating.rater_lag import RaterLag
-from tiltyard.postgres.connection_pool import Connection
-from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.connections import Connection, translate_errors
 
 __all__ = [
     "DailyVotes",

@@ -19,8 +19,7 @@ from tiltyard.arena.log.buckets import find_statement
 from tiltyard.arena.log.event_log import LogBatch, LogKind, append_batch
 from tiltyard.arena.operators.exclusions import VoteSelection, draft_exclusion, settle_exclusion
 from tiltyard.errors import Conflict
-from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
-from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
 from tiltyard.postgres.statements import statement
 from tiltyard.settings.arena_settings import Stage
 

@@ -8,8 +8,7 @@ from typing import Any
 from tiltyard.arena.accounts import write_audit_entry
 from tiltyard.arena.log.buckets import find_statement
 from tiltyard.errors import NotFound
-from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
-from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
 from tiltyard.postgres.statements import statement
 from tiltyard.wire.oversight import AuditEntry, Complaint
 

@@ -11,8 +11,7 @@ from tiltyard.arena.log.crowd_changes import FoundChange, explain_change, list_c
 from tiltyard.arena.log.event_details import CrowdChangedDetail
 from tiltyard.arena.log.event_log import append_batch
 from tiltyard.arena.operators.arena_changes import validate_reason
-from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
-from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
 
 __all__ = ["explain_crowd_change", "read_crowd_changes"]
 

@@ -6,8 +6,12 @@ from datetime import UTC, datetime, timedelta
 
 from tiltyard.arena.processes.network_keys import delete_network_keys
 from tiltyard.arena.voting.sent_responses import delete_old_sent
-from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
-from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.connections import (
+    Connection,
+    ConnectionPool,
+    connect_from_pool,
+    translate_errors,
+)
 from tiltyard.postgres.statements import statement
 
 #: For so long accounts of live battles are kept: calls that began before midnight are counted after it.

@@ -22,7 +22,7 @@ from tiltyard.core.battles.outcome import KIND_COUNT
 from tiltyard.core.board.board_rows import Row, make_board
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.errors import NotFound
-from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
+from tiltyard.postgres.connections import ConnectionPool, connect_from_pool
 
 __all__ = ["ExclusionEffect", "ExclusionPreview", "compute_effects", "preview_exclusion", "subtract_tally"]
 

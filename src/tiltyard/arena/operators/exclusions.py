@@ -10,8 +10,7 @@ from uuid import UUID
 from tiltyard.arena.content.arenas import read_log_head
 from tiltyard.arena.log.buckets import find_statement
 from tiltyard.errors import Conflict, NotFound
-from tiltyard.postgres.connection_pool import Connection
-from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.connections import Connection, translate_errors
 from tiltyard.postgres.statements import statement
 from tiltyard.wire.oversight import Exclusion
 

@@ -25,8 +25,7 @@ from tiltyard.core.judging.panel_assignment import (
     list_panel_items,
 )
 from tiltyard.errors import BadOption, Closed, Conflict, NotFound
-from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
-from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
 from tiltyard.postgres.statements import statement
 
 __all__ = [

@@ -18,7 +18,7 @@ from tiltyard.core.integrity.session_groups import (
 )
 from tiltyard.core.integrity.voter_tests import CountedOf, VoterSign, VoterTest, find_unlike_voters
 from tiltyard.errors import NotFound
-from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
+from tiltyard.postgres.connections import ConnectionPool, connect_from_pool
 
 __all__ = ["FlaggedGroup", "SessionFlag", "find_flagged_group", "list_flagged_groups"]
 

@@ -18,7 +18,7 @@ from tiltyard.arena.operators.exclusion_preview import ExclusionEffect, compute_
 from tiltyard.arena.rating.crowd_watch import LatestVotes
 from tiltyard.arena.rating.watched_crowd import read_grouped_votes
 from tiltyard.core.integrity.vote_groups import VOTE_GROUPS, group_flags
-from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
+from tiltyard.postgres.connections import ConnectionPool, connect_from_pool
 
 __all__ = ["GroupPreview", "GroupPreviews", "preview_groups"]
 

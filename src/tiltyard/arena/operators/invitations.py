@@ -17,10 +17,9 @@ from typing import Any, Final, Literal
 from tiltyard.arena.accounts import hash_password, hash_token, password_matches, write_audit_entry
 from tiltyard.arena.content.answer_rows import validate_name
 from tiltyard.arena.content.arenas import Arena, find_arena, find_arena_by_number
-from tiltyard.caches import BoundedCache
-from tiltyard.compute_once import SingleFlight
 from tiltyard.errors import BadOption, Conflict, NotAdmitted, NotFound
-from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
+from tiltyard.foundation.caches import BoundedCache, SingleFlight
+from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool
 from tiltyard.postgres.statements import statement
 from tiltyard.settings.arena_settings import Entry
 

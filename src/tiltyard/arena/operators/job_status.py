@@ -12,7 +12,7 @@ from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.operators.schedule_status import ScheduledRun
 from tiltyard.core.policy.state.rating_fold import method_from_dict
 from tiltyard.jobs.schedule import JobFailure, Schedule
-from tiltyard.postgres.connection_pool import Connection
+from tiltyard.postgres.connections import Connection
 
 __all__ = [
     "FIRST_REPORTED_PHASE",

@@ -18,7 +18,7 @@ from tiltyard.arena.live.live_arena import (
 from tiltyard.arena.operators.arena_changes import change_settings
 from tiltyard.arena.operators.invitations import InvitationTerms, invite
 from tiltyard.errors import BadOption, NotFound
-from tiltyard.postgres.connection_pool import ConnectionPool
+from tiltyard.postgres.connections import ConnectionPool
 
 __all__ = ["LiveArenaRequest", "LiveSetup", "set_up_live_arena"]
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tiltyard.arena.accounts import write_audit_entry
 from tiltyard.arena.content.arenas import find_arena
 from tiltyard.arena.content.model_details import write_model_details
-from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
+from tiltyard.postgres.connections import ConnectionPool, connect_from_pool
 
 __all__ = ["describe_models"]
 

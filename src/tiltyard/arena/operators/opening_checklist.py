@@ -10,8 +10,7 @@ from tiltyard.arena.content.arena_texts import read_texts
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.log.buckets import find_statement
 from tiltyard.arena.operators.arena_stages import count_test_votes
-from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
-from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
 
 __all__ = [
     "AnsweredPrompt",

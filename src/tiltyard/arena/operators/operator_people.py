@@ -28,7 +28,7 @@ from tiltyard.arena.content.arenas import find_arena
 from tiltyard.arena.operator_roles import OPERATOR_ROLES, OperatorGrants, OperatorRole
 from tiltyard.arena.operators.invitations import DEFAULT_INVITATION_DAYS, InvitationTerms
 from tiltyard.errors import BadOption, Conflict, NotAllowed, NotFound
-from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
+from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool
 from tiltyard.postgres.statements import statement
 
 __all__ = [

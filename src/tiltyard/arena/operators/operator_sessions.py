@@ -7,7 +7,7 @@ from datetime import datetime
 
 from tiltyard.arena.accounts import write_audit_entry
 from tiltyard.errors import NotFound
-from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
+from tiltyard.postgres.connections import ConnectionPool, connect_from_pool
 from tiltyard.postgres.statements import statement
 
 __all__ = ["SessionRecord", "end_session", "end_sessions", "list_sessions"]

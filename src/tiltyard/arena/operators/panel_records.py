@@ -30,8 +30,7 @@ from tiltyard.core.judging.diagnostics.rater_agreement import (
 )
 from tiltyard.core.judging.panel_assignment import PanelTask
 from tiltyard.errors import Closed, NotFound
-from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
-from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
 from tiltyard.postgres.statements import statement
 from tiltyard.runs.battle_rating import RateSettings, rate_table
 

@@ -15,11 +15,10 @@ from typing import Any
 
 from tiltyard.arena.accounts import hash_token, session_number_from
 from tiltyard.arena.secret_keys import SecretKeys
-from tiltyard.caches import BoundedCache
-from tiltyard.compute_once import SingleFlight
 from tiltyard.errors import IdentityFault
+from tiltyard.foundation.caches import BoundedCache, SingleFlight
 from tiltyard.identity.person_identity import PersonIdentity
-from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
+from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool
 from tiltyard.postgres.statements import statement
 
 __all__ = ["People", "Person"]

@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 
 from tiltyard.jobs.engine import queue_of
 from tiltyard.jobs.schedule import RUN, JobFailure
-from tiltyard.postgres.connection_pool import Connection
-from tiltyard.postgres.connections import connect, translate_errors
+from tiltyard.postgres.connections import Connection, connect, translate_errors
 from tiltyard.postgres.statements import statement
 
 __all__ = ["ScheduledRun", "keep_failure", "read_failures", "read_ticks"]

@@ -22,7 +22,7 @@ from tiltyard.arena.accounts import (
 from tiltyard.arena.operators.totp_codes import matching_step
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.errors import BadOption, CodeNeeded, Conflict, NotAllowed, NotFound
-from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
+from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool
 from tiltyard.postgres.statements import statement
 
 __all__ = [

@@ -22,8 +22,7 @@ from tiltyard.arena.log.rewrite_permits import permit_rewriting
 from tiltyard.arena.operators.arena_changes import validate_reason
 from tiltyard.arena.operators.data_retention import forget_unwritten_prompts
 from tiltyard.errors import Conflict, NotFound, TiltyardError
-from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
-from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
 from tiltyard.postgres.statements import bucket_statement, statement
 from tiltyard.settings.arena_settings import ErasedVotes
 

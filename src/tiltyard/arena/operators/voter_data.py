@@ -13,8 +13,7 @@ from tiltyard.arena.log.buckets import find_statement
 from tiltyard.arena.log.event_log import LogKind
 from tiltyard.arena.operators.session_erasure import find_arenas_of_voter, require_voter
 from tiltyard.core.battles import Kind
-from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
-from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
 
 __all__ = [
     "HeldAccount",

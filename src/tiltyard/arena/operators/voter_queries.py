@@ -17,8 +17,7 @@ from tiltyard.core.integrity.session_groups import ShownMatchups
 from tiltyard.core.integrity.voter_tests import SessionVotes
 from tiltyard.core.policy.state.vote_marks import Unrated
 from tiltyard.core.ratings.scoring import Scoring
-from tiltyard.postgres.connection_pool import Connection
-from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.connections import Connection, translate_errors
 
 __all__ = [
     "CastVote",

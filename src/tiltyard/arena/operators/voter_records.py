@@ -21,7 +21,7 @@ from tiltyard.arena.operators.voter_queries import (
 from tiltyard.core.board import voter_board
 from tiltyard.core.board.voter_board import BoardAgreement, board_agreement, named_votes
 from tiltyard.errors import NotFound
-from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
+from tiltyard.postgres.connections import ConnectionPool, connect_from_pool
 
 __all__ = [
     "VoterRecord",

@@ -10,8 +10,7 @@ import hmac
 import secrets
 from datetime import UTC, date, datetime
 
-from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
-from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
 from tiltyard.postgres.statements import statement
 
 __all__ = ["NetworkKeys", "delete_network_keys"]

@@ -19,10 +19,9 @@ from typing import Any, Final, Literal
 
 from tiltyard.arena.tasks import cancel_and_wait
 from tiltyard.errors import TiltyardError
-from tiltyard.postgres.connection_pool import ConnectionPool
-from tiltyard.postgres.connections import translate_errors
+from tiltyard.foundation.retries import Backoff, Retries
+from tiltyard.postgres.connections import ConnectionPool, translate_errors
 from tiltyard.postgres.statements import statement
-from tiltyard.retries import Backoff, Retries
 
 _LOG = logging.getLogger(__name__)
 

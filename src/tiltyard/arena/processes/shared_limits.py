@@ -20,12 +20,12 @@ from itertools import islice
 
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.arena.tasks import cancel_and_wait
-from tiltyard.caches import BoundedCache
 from tiltyard.errors import Busy
-from tiltyard.instruments import LIMIT_LEASES, LIMITED
-from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
+from tiltyard.foundation.caches import BoundedCache
+from tiltyard.foundation.retries import Backoff, Retries
+from tiltyard.foundation.telemetry import LIMIT_LEASES, LIMITED
+from tiltyard.postgres.connections import ConnectionPool, connect_from_pool
 from tiltyard.postgres.statements import statement
-from tiltyard.retries import Backoff, Retries
 
 __all__ = ["SharedLimit", "SharedLimits"]
 

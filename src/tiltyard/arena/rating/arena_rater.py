@@ -43,7 +43,7 @@ from tiltyard.arena.rating.rater_progress import (
 from tiltyard.arena.rating.watched_crowd import RatedPlace, TellChange, WatchedCrowd
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.errors import Deposed, StoreFault
-from tiltyard.instruments import BOARD_LAG_SECONDS, BOARDS, RATED_EVENTS
+from tiltyard.foundation.telemetry import BOARD_LAG_SECONDS, BOARDS, RATED_EVENTS
 
 __all__ = ["ArenaRater", "RaterPace"]
 

@@ -23,9 +23,9 @@ from tiltyard.arena.rating.rater_leadership import Leadership
 from tiltyard.arena.rating.rater_progress import Connection, RatedArena, find_unrated, read_rated_arenas
 from tiltyard.core.integrity.vote_groups import VOTE_GROUPS
 from tiltyard.errors import StoreFault, TiltyardError
-from tiltyard.instruments import LED_ARENAS
+from tiltyard.foundation.retries import Backoff, Retries
+from tiltyard.foundation.telemetry import LED_ARENAS
 from tiltyard.postgres.connections import connect_async
-from tiltyard.retries import Backoff, Retries
 
 _LOG = logging.getLogger(__name__)
 #: The longest wait for an announcement, and seconds between searches for events whose announcement was lost.

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from tiltyard.arena.log.event_log import WaitingVote, append_batch
-from tiltyard.postgres.connection_pool import Connection, ConnectionPool, connect_from_pool
-from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
 from tiltyard.postgres.statements import bucket_statement, statement
 from tiltyard.settings.arena_settings import ArenaSettings
 

@@ -7,7 +7,7 @@ from uuid import UUID
 from tiltyard.arena.content.arenas import find_arena_by_number
 from tiltyard.arena.log.event_log import matchup_not_found_error
 from tiltyard.arena.voting.matchup_ids import matchup_arena_number
-from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
+from tiltyard.postgres.connections import ConnectionPool, connect_from_pool
 
 __all__ = ["MatchupArenas"]
 

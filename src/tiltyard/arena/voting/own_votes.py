@@ -8,8 +8,7 @@ from uuid import UUID
 
 from tiltyard.arena.log.buckets import find_statement
 from tiltyard.core.policy.state.vote_marks import Unrated
-from tiltyard.postgres.connection_pool import Connection
-from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.connections import Connection, translate_errors
 
 __all__ = ["OwnTotals", "OwnVote", "read_own_counts", "read_own_recent", "read_own_totals"]
 

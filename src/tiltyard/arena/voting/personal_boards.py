@@ -22,7 +22,6 @@ from tiltyard.arena.voting.own_votes import (
     read_own_totals,
 )
 from tiltyard.arena.voting.voter_requests import Voter
-from tiltyard.caches import BoundedCache
 from tiltyard.core.battles import Kind
 from tiltyard.core.board.board_rows import Board
 from tiltyard.core.board.voter_board import (
@@ -35,7 +34,8 @@ from tiltyard.core.board.voter_board import (
 from tiltyard.core.live.prompt_texts import free_prompt_name
 from tiltyard.core.policy.state.vote_marks import Unrated
 from tiltyard.errors import NotFound
-from tiltyard.postgres.connection_pool import ConnectionPool, connect_from_pool
+from tiltyard.foundation.caches import BoundedCache
+from tiltyard.postgres.connections import ConnectionPool, connect_from_pool
 from tiltyard.settings.arena_settings import MAX_SESSION_VOTES
 
 __all__ = ["PersonalBoard", "PersonalBoards", "RecentVote"]

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from tiltyard.arena.log.event_log import find_matchup, matchup_not_found_error
-from tiltyard.caches import BoundedCache
 from tiltyard.errors import NotFound
+from tiltyard.foundation.caches import BoundedCache
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
 
 if TYPE_CHECKING:
-    from tiltyard.postgres.connection_pool import ConnectionPool
+    from tiltyard.postgres.connections import ConnectionPool
 
 __all__ = ["ResponseKinds"]
 

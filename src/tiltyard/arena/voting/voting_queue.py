@@ -68,15 +68,14 @@ from tiltyard.arena.voting.voter_requests import (
     SentVote,
     Voter,
 )
-from tiltyard.caches import BoundedCache
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.errors import Closed, Crowded, StoreFault
-from tiltyard.instruments import BATCH_REQUESTS, BATCH_SECONDS
-from tiltyard.postgres.connection_pool import ConnectionPool
-from tiltyard.retries import Backoff, Retries
+from tiltyard.foundation.caches import BoundedCache
+from tiltyard.foundation.retries import Backoff, Retries
+from tiltyard.foundation.telemetry import BATCH_REQUESTS, BATCH_SECONDS, describe_span, span
+from tiltyard.postgres.connections import ConnectionPool
 from tiltyard.settings.arena_settings import ArenaSettings
-from tiltyard.traces import describe_span, span
 
 _LOG = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.compiled_kernels import Kernel, compile_kernel
+from tiltyard.foundation.compiled_kernels import Kernel, compile_kernel
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.compiled_kernels import choose_kernel
 from tiltyard.core.battles.batch import BattleBatch, NameColumn, to_batches
 from tiltyard.core.battles.battle import Battle
 from tiltyard.core.battles.cluster_keys import MISSING_KEY, Keys, hash_texts, mix_bits
 from tiltyard.core.battles.counts import Counts, CountsBuilder
 from tiltyard.errors import CannotRate
+from tiltyard.foundation.compiled_kernels import choose_kernel
 
 Ints = npt.NDArray[np.integer[Any]]
 Floats = npt.NDArray[np.float64]

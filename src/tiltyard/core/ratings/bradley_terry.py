@@ -10,7 +10,6 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.compiled_kernels import KernelChoice
 from tiltyard.core.battles import CodedBattles, Table
 from tiltyard.core.ratings.bootstrap import battle_draws, cluster_draws, refit
 from tiltyard.core.ratings.findings import Finding
@@ -35,6 +34,7 @@ from tiltyard.core.ratings.variance import (
 )
 from tiltyard.core.ratings.weight_limits import LimitedTable, limit_shares, round_factors
 from tiltyard.errors import BadOption, CannotRate
+from tiltyard.foundation.compiled_kernels import KernelChoice
 
 Floats = npt.NDArray[np.float64]
 

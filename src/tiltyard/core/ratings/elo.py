@@ -10,7 +10,6 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.compiled_kernels import Kernel, KernelChoice, choose_kernel, compile_kernel
 from tiltyard.core.battles import KIND_COUNT, Table
 from tiltyard.core.ratings.bootstrap import ClusterNumbers, cluster_multiplicities, cluster_numbers
 from tiltyard.core.ratings.findings import MIN_PROMPTS, MIN_VOTERS, Finding
@@ -34,6 +33,7 @@ from tiltyard.core.ratings.variance import (
     prompt_findings,
 )
 from tiltyard.errors import BadOption
+from tiltyard.foundation.compiled_kernels import Kernel, KernelChoice, choose_kernel, compile_kernel
 
 #: If a prompt or voter has more than this share of the battles, replicates do not show how uncertain ratings are.
 _LARGEST_SHARE = 0.1

@@ -9,7 +9,6 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.compiled_kernels import KernelChoice, choose_kernel, compile_kernel
 from tiltyard.core.battles import CodedBattles, Table
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.core.ratings.groups import data_findings, disconnected_finding, numbered_groups
@@ -19,6 +18,11 @@ from tiltyard.core.ratings.pairs import count_records, score_pairs
 from tiltyard.core.ratings.result import Ratings
 from tiltyard.core.ratings.scoring import Scoring, require_above_zero, require_at_least
 from tiltyard.errors import CannotRate
+from tiltyard.foundation.compiled_kernels import (
+    KernelChoice,
+    choose_kernel,
+    compile_kernel,
+)
 
 Floats = npt.NDArray[np.float64]
 

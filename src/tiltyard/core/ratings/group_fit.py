@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.compiled_kernels import KernelChoice, choose_kernel
 from tiltyard.core.battles import CodedBattles, Table
 from tiltyard.core.ratings import newton
 from tiltyard.core.ratings.groups import has_tie_parameter
@@ -20,6 +19,7 @@ from tiltyard.core.ratings.sandwich import RowScores
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.core.ratings.style_control import StylePrior, fit_style
 from tiltyard.errors import BadOption, CannotRate
+from tiltyard.foundation.compiled_kernels import KernelChoice, choose_kernel
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

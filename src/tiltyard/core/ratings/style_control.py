@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.compiled_kernels import Kernel, compile_kernel
 from tiltyard.core.battles import CodedBattles
 from tiltyard.core.ratings.kernels.style_control import gradient_loop, gradient_vectors
 from tiltyard.core.ratings.newton import (
@@ -24,6 +23,7 @@ from tiltyard.core.ratings.newton import (
     maximise_likelihood,
 )
 from tiltyard.errors import CannotRate
+from tiltyard.foundation.compiled_kernels import Kernel, compile_kernel
 
 Floats = npt.NDArray[np.float64]
 

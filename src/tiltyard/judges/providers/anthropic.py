@@ -1,36 +1,39 @@
-"""Anthropic: Messages, Message Batches, prompt caching."""
+"""Anthropic: Messages, as a whole and as streams, Message Batches, prompt caching."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote
 
 from tiltyard.core.judging.question import TOOL_NAME, ChatPrompt
 from tiltyard.core.judging.verdict import Reply, VerdictForm
 from tiltyard.errors import BadOption
-from tiltyard.judges.providers.anthropic_stream import AnthropicStream
-from tiltyard.judges.providers.base_urls import checked_base_url
-from tiltyard.judges.providers.endpoints import Endpoint
-from tiltyard.judges.providers.faults import parse_error_document, unreadable_reply
-from tiltyard.judges.providers.http_client import HttpClient
+from tiltyard.judges.providers.faults import error_in_reply, parse_error_document, unreadable_reply
+from tiltyard.judges.providers.http_client import HttpProvider
 from tiltyard.judges.providers.json_bodies import (
+    VERDICT_TOOL,
+    checked_options,
     encode_body,
     parse_time,
     parse_token_count,
     repair_surrogates,
 )
-from tiltyard.judges.providers.provider import BatchEntry, BatchItem, BatchStatus, Body, Capabilities, Usage
-from tiltyard.judges.providers.request_options import VERDICT_TOOL, checked_options
-from tiltyard.judges.providers.silence_watch import StreamDeadline
-from tiltyard.judges.providers.stream_readers import read_stream
-from tiltyard.judges.providers.streams import ChatRequest, StreamEnd, StreamPiece, StreamTimeouts
-from tiltyard.settings.endpoint_routes import EndpointRoute
-
-__all__ = ["Anthropic"]
+from tiltyard.judges.providers.provider import (
+    BatchEntry,
+    BatchItem,
+    BatchStatus,
+    Body,
+    Capabilities,
+    ChatRequest,
+    StreamStop,
+    Usage,
+)
+from tiltyard.judges.providers.server_events import ServerEvent
+from tiltyard.judges.providers.stream_readers import StreamReader
 
 _OURS = ("model", "messages", "system", "max_tokens", "tools", "tool_choice", "stream")
 #: The version of the API whose documents are written and read here.
@@ -47,9 +50,15 @@ _STOPS = {
 _NO_TEXT = "(no text)"
 #: Errors of a batch item that are caused by the server, not by the request.
 _SERVER_ERRORS = frozenset({"api_error", "overloaded_error", "rate_limit_error", "timeout_error"})
+#: Any other reason is the end of an answer.
+_STREAM_STOPS: Mapping[str, StreamStop] = {
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refused",
+}
 
 
-class Anthropic:
+class Anthropic(HttpProvider):
     """Claude models, or any server that implements ``/v1/messages``."""
 
     name = "anthropic"
@@ -64,33 +73,10 @@ class Anthropic:
         batch_requests=100_000,
         batch_bytes=256_000_000,
     )
-
-    def __init__(
-        self,
-        base_url: str | None,
-        api_key: str | None,
-        timeout_seconds: float,
-        route: EndpointRoute | None = None,
-    ) -> None:
-        endpoint = Endpoint(self.name, checked_base_url(base_url, self.name), route or EndpointRoute())
-        own = endpoint.is_at("anthropic.com")
-        self._path = endpoint.route.path or "/v1/messages"
-        keyless = "no API key: set ANTHROPIC_API_KEY, or the variable that api_key_env names"
-        self._wire = HttpClient(
-            endpoint,
-            endpoint.credentials(api_key, "x-api-key"),
-            timeout_seconds,
-            headers={"anthropic-version": _API_VERSION},
-            keyless=keyless if own and not endpoint.has_credentials(api_key) else None,
-        )
-
-    @property
-    def base_url(self) -> str:
-        return self._wire.endpoint.base_url
-
-    @property
-    def address(self) -> str:
-        return self._wire.endpoint.address
+    call_path = "/v1/messages"
+    key_header = "x-api-key"
+    own_domain = "anthropic.com"
+    own_headers = MappingProxyType({"anthropic-version": _API_VERSION})
 
     def body(self, model: str, ask: ChatPrompt, options: Mapping[str, Any]) -> Body:
         extra, cache = checked_options(options, _OURS)
@@ -136,18 +122,8 @@ class Anthropic:
         )
         return reply, _usage(body.get("usage"))
 
-    async def complete(self, body: Body) -> Body:
-        return await self._wire.post(
-            self._path, encode_body(body), billable=True, model=body.get("model", "")
-        )
-
-    def stream(
-        self, body: Body, timeouts: StreamTimeouts, *, thinking_open: bool = False
-    ) -> AsyncGenerator[StreamPiece | StreamEnd]:
-        deadline = StreamDeadline(timeouts, asyncio.get_running_loop().time())
-        events = self._wire.events(self._path, encode_body(body), deadline, model=body.get("model", ""))
-        reader = AnthropicStream(self._wire.where, thinking_open=thinking_open)
-        return read_stream(events, reader, deadline)
+    def stream_reader(self, *, thinking_open: bool) -> AnthropicStream:
+        return AnthropicStream(self._wire.where, thinking_open=thinking_open)
 
     async def count_tokens(self, body: Body) -> int:
         kept = ("model", "system", "messages", "tools", "tool_choice", "thinking", "output_config")
@@ -191,14 +167,15 @@ class Anthropic:
             async for line in lines:
                 yield self._entry(line)
 
-    async def aclose(self) -> None:
-        await self._wire.close()
-
-    def _status(self, document: object, *, billable: bool = False) -> BatchStatus:
-        try:
-            return _batch_status(document)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise unreadable_reply(self._wire.where, f"not a batch ({error!r})", billable=billable) from None
+    def _parse_batch(self, document: Any) -> BatchStatus:
+        counts = document.get("request_counts") or {}
+        known = [count for count in map(parse_token_count, counts.values()) if count is not None]
+        return BatchStatus(
+            id=str(document["id"]),
+            created_at=parse_time(document["created_at"]),
+            ended=document["processing_status"] == "ended",
+            size=sum(known) if known else None,
+        )
 
     def _entry(self, line: Body) -> BatchEntry:
         result = line.get("result")
@@ -247,25 +224,76 @@ def _usage(stated: object) -> Usage | None:
     return Usage(given, made, written, parse_token_count(stated.get("cache_read_input_tokens")) or 0)
 
 
-def _batch_status(document: Any) -> BatchStatus:
-    counts = document.get("request_counts") or {}
-    known = [count for count in map(parse_token_count, counts.values()) if count is not None]
-    return BatchStatus(
-        id=str(document["id"]),
-        created_at=parse_time(document["created_at"]),
-        ended=document["processing_status"] == "ended",
-        size=sum(known) if known else None,
-    )
-
-
 def _user_content(ask: ChatPrompt) -> str | list[Body]:
     """The text alone, or the text and its images."""
     if not ask.images:
         return ask.user
-    return [{"type": "text", "text": ask.user}, *map(_image, ask.images)]
+    content: list[Body] = [{"type": "text", "text": ask.user}]
+    for url in ask.images:
+        # A ``data:`` URL with base64.
+        media, _, data = url.removeprefix("data:").partition(";base64,")
+        content.append({"type": "image", "source": {"type": "base64", "media_type": media, "data": data}})
+    return content
 
 
-def _image(url: str) -> Body:
-    """An image, given as a ``data:`` URL with base64."""
-    media, _, data = url.removeprefix("data:").partition(";base64,")
-    return {"type": "image", "source": {"type": "base64", "media_type": media, "data": data}}
+class AnthropicStream(StreamReader):
+    """Reads events of a message."""
+
+    def __init__(self, where: str, *, thinking_open: bool = False) -> None:
+        super().__init__(where, thinking_open=thinking_open)
+        #: Counts so far; later ones replace earlier ones.
+        self._counts: dict[str, object] = {}
+
+    def _event(self, event: ServerEvent) -> None:
+        document = self._document(event)
+        kind = document.get("type") or event.name
+        if kind == "error":
+            raise error_in_reply(self.where, document.get("error", document))
+        if kind == "message_start":
+            # Its count of output is that of the first token.
+            stated = _mapping(_mapping(document.get("message")).get("usage"))
+            self._counted({**stated, "output_tokens": None})
+        elif kind == "content_block_start":
+            self._content(_mapping(document.get("content_block")))
+        elif kind == "content_block_delta":
+            self._content(_mapping(document.get("delta")))
+        elif kind == "message_delta":
+            self._counted(document.get("usage"))
+            self._stopped(_mapping(document.get("delta")).get("stop_reason"))
+        elif kind == "message_stop":
+            self.finished = True
+
+    def _reply(self, reply: Body) -> None:
+        """A server that does not stream: the whole reply at once."""
+        if reply.get("type") == "error" or "error" in reply:
+            raise error_in_reply(self.where, reply.get("error", reply))
+        blocks = reply.get("content")
+        if not isinstance(blocks, list):
+            raise unreadable_reply(self.where, "the reply is not a message", billable=True)
+        for block in blocks:
+            self._content(_mapping(block))
+        self._counted(reply.get("usage"))
+        self._stopped(reply.get("stop_reason"))
+        self.finished = True
+
+    def _content(self, part: Body) -> None:
+        """A block or a part of one: those of other types have neither field."""
+        self._add(part.get("text"))
+        self._think(part.get("thinking"))
+
+    def _counted(self, stated: object) -> None:
+        for name, count in _mapping(stated).items():
+            if parse_token_count(count) is not None:
+                self._counts[name] = count
+        self.usage = _usage(self._counts)
+
+    def _stopped(self, reason: object) -> None:
+        if isinstance(reason, str):
+            self.stop = _STREAM_STOPS.get(reason, "end")
+
+
+def _mapping(value: object) -> Body:
+    return value if isinstance(value, dict) else {}
+
+
+ADAPTER = Anthropic

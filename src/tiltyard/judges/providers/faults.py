@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
@@ -18,17 +17,6 @@ import aiohttp
 from tiltyard.errors import ProviderFault
 from tiltyard.judges.providers.json_bodies import parse_body
 from tiltyard.judges.providers.provider import LONGEST_WAIT_SECONDS
-
-__all__ = [
-    "RefusedCall",
-    "error_in_reply",
-    "is_retryable",
-    "parse_error_document",
-    "retry_after",
-    "status_fault",
-    "to_provider_fault",
-    "unreadable_reply",
-]
 
 _THROTTLED = frozenset({429, 503, 529})
 _RETRYABLE = frozenset({408, 409, 425})
@@ -79,15 +67,6 @@ _ADVICE = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class RefusedCall:
-    """A reply whose status is not a success."""
-
-    status: int
-    headers: Mapping[str, str]
-    content: bytes
-
-
 def to_provider_fault(error: Exception, where: str, *, billable: bool) -> ProviderFault:
     """Translate an exception of the HTTP client. ``billable``: whether this kind of call costs money."""
     if isinstance(error, _IMPOSSIBLE):
@@ -106,15 +85,20 @@ def to_provider_fault(error: Exception, where: str, *, billable: bool) -> Provid
     return ProviderFault(f"{where}: the call failed ({_text(error)})", billed=billable)
 
 
-def status_fault(reply: RefusedCall, where: str, *, billable: bool, creates: bool = False) -> ProviderFault:
+def status_fault(
+    status: int, headers: Mapping[str, str], content: bytes, where: str, *, billable: bool, creates: bool
+) -> ProviderFault:
     """The fault of a reply whose status is not a success.
 
     ``billable``: whether this kind of call costs money. ``creates``: whether it creates something
     that costs money later, so that a server error does not prove that nothing was created.
     """
-    status = reply.status
-    kind, message = parse_error_document(_error_document(reply.content))
-    wait, cause = retry_after(reply.headers), _cause(status, kind, message)
+    try:
+        document = parse_body(content)
+    except ValueError:
+        document = content[:_ERROR_TEXT_BYTES].decode(errors="replace")
+    kind, message = parse_error_document(document)
+    wait, cause = retry_after(headers), _cause(status, kind, message)
     too_long = is_retryable(cause) and wait is not None and wait > LONGEST_WAIT_SECONDS
     retryable = is_retryable(cause) and not too_long
     advice = _ADVICE.get(cause, "the server does not support this request")
@@ -189,14 +173,6 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
     if seconds is None and stated is not None:
         seconds = _until(stated, now or datetime.now(UTC))
     return None if seconds is None else min(seconds, _MAX_RETRY_AFTER_SECONDS)
-
-
-def _error_document(content: bytes) -> object:
-    """The JSON document of an error, or its text."""
-    try:
-        return parse_body(content)
-    except ValueError:
-        return content[:_ERROR_TEXT_BYTES].decode(errors="replace")
 
 
 def _seconds(text: str | None) -> float | None:

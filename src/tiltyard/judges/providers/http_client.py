@@ -1,4 +1,4 @@
-"""HTTP calls to one provider, with raw bodies: a thin client for both protocols.
+"""HTTP calls to one provider, with raw bodies: a thin client, and what the providers over it share.
 
 The bytes that were hashed are the bytes that are sent, and replies are returned unchanged.
 """
@@ -6,27 +6,48 @@ The bytes that were hashed are the bytes that are sent, and replies are returned
 from __future__ import annotations
 
 import asyncio
+import os
+import platform
+import socket
+import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from io import BytesIO
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from yarl import URL
 
 from tiltyard._version import __version__
 from tiltyard.errors import ProviderFault
-from tiltyard.judges.providers.connections import open_connector, proxy_for
-from tiltyard.judges.providers.endpoints import Credentials, Endpoint, merge_headers
-from tiltyard.judges.providers.faults import RefusedCall, status_fault, to_provider_fault, unreadable_reply
-from tiltyard.judges.providers.json_bodies import parse_body
-from tiltyard.judges.providers.provider import Body
-from tiltyard.judges.providers.server_events import EventParser, OversizedStream, ServerEvent
-from tiltyard.judges.providers.silence_watch import SilenceWatch, StreamDeadline, StreamSilent
-
-__all__ = ["HttpClient"]
+from tiltyard.judges.providers.endpoints import Credentials, Endpoint, checked_base_url, merge_headers
+from tiltyard.judges.providers.faults import status_fault, to_provider_fault, unreadable_reply
+from tiltyard.judges.providers.json_bodies import encode_body, parse_body
+from tiltyard.judges.providers.provider import (
+    BatchStatus,
+    Body,
+    Provider,
+    StreamEnd,
+    StreamingProvider,
+    StreamPiece,
+    StreamTimeouts,
+)
+from tiltyard.judges.providers.server_events import (
+    EventParser,
+    OversizedStream,
+    ServerEvent,
+    SilenceWatch,
+    StreamDeadline,
+    StreamSilent,
+)
+from tiltyard.judges.providers.stream_readers import StreamReader, read_stream
+from tiltyard.settings.model_endpoints import PROVIDERS, EndpointRoute
 
 T = TypeVar("T")
 
@@ -47,6 +68,19 @@ _WHOLE_BODY_BYTES = 2**20
 _HEADER_BYTES = 2**16
 _REDIRECTS_LIMIT = 5
 _KEEPS_METHOD = frozenset({307, 308})
+_CONNECTION_LIMIT = 1000
+#: Idle connections are closed before common servers close them (after 5 seconds): a request that is sent into a
+#: closing connection may or may not have been received.
+_IDLE_SECONDS = 4.0
+#: A call may take minutes without traffic: keep-alive packets keep it open and detect a dead peer.
+_KEEP_ALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 60, "TCP_KEEPCNT": 5}
+#: Where Linux distributions keep their certificates, if not where Python's OpenSSL looks.
+_CERTIFICATE_FILES = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +253,7 @@ class HttpClient:
         if self._session is None:
             seconds = self._timeout_seconds
             try:
-                connector = open_connector()
+                connector = _open_connector()
             except OSError as error:
                 problem = f"cannot load certificates: {error}; check SSL_CERT_FILE and SSL_CERT_DIR"
                 raise ProviderFault(f"{self.where}: {problem}") from None
@@ -241,7 +275,7 @@ class HttpClient:
         origin = url.origin()
         if origin not in self._proxies:
             try:
-                self._proxies[origin] = proxy_for(origin)
+                self._proxies[origin] = _proxy_for(origin)
             except ValueError as error:
                 raise ProviderFault(f"{self.where}: invalid proxy: {error}") from None
         return self._proxies[origin]
@@ -317,9 +351,15 @@ class HttpClient:
             raise to_provider_fault(error, self.where, billable=call.billable) from None
 
     def _refused(self, call: _Call, response: aiohttp.ClientResponse, content: bytes) -> ProviderFault:
-        reply = RefusedCall(response.status, response.headers, content)
         where = f"{self.where}, model {call.model}" if call.model else self.where
-        return status_fault(reply, where, billable=call.billable, creates=call.creates)
+        return status_fault(
+            response.status,
+            response.headers,
+            content,
+            where,
+            billable=call.billable,
+            creates=call.creates,
+        )
 
     def _document(self, data: bytes, *, billable: bool) -> Body:
         if data.lstrip()[:1] == b"<":
@@ -340,6 +380,76 @@ class HttpClient:
         fields = {**self._query, **(query or {})}
         asked = f"?{urlencode(fields, quote_via=quote)}" if fields else ""
         return URL(f"{self.endpoint.base_url}{path}{asked}", encoded=True)
+
+
+class HttpProvider(Provider, StreamingProvider):
+    """What all providers over HTTP share. Each adds how its requests are written and its replies are read."""
+
+    #: The path of calls after the base URL, which a route may replace.
+    call_path: str
+    #: The header of the key, which a route may replace.
+    key_header: str
+    #: The domain of its own servers, which need a key.
+    own_domain: str
+    #: Sent with every call.
+    own_headers: Mapping[str, str] = MappingProxyType({})
+
+    def __init__(
+        self,
+        base_url: str | None,
+        api_key: str | None,
+        timeout_seconds: float,
+        route: EndpointRoute | None = None,
+    ) -> None:
+        endpoint = Endpoint(self.name, checked_base_url(base_url, self.name), route or EndpointRoute())
+        self.is_at_home = endpoint.is_at(self.own_domain)
+        self._path = endpoint.route.path or self.call_path
+        variable = PROVIDERS[self.name].key_variable
+        keyless = f"no API key: set {variable}, or the variable that api_key_env names"
+        self._wire = HttpClient(
+            endpoint,
+            endpoint.credentials(api_key, self.key_header),
+            timeout_seconds,
+            headers=self.own_headers,
+            keyless=keyless if self.is_at_home and not endpoint.has_credentials(api_key) else None,
+        )
+
+    @property
+    def base_url(self) -> str:
+        return self._wire.endpoint.base_url
+
+    @property
+    def address(self) -> str:
+        return self._wire.endpoint.address
+
+    async def complete(self, body: Body) -> Body:
+        return await self._wire.post(
+            self._path, encode_body(body), billable=True, model=body.get("model", "")
+        )
+
+    def stream(
+        self, body: Body, timeouts: StreamTimeouts, *, thinking_open: bool = False
+    ) -> AsyncGenerator[StreamPiece | StreamEnd]:
+        deadline = StreamDeadline(timeouts, asyncio.get_running_loop().time())
+        events = self._wire.events(self._path, encode_body(body), deadline, model=body.get("model", ""))
+        return read_stream(events, self.stream_reader(thinking_open=thinking_open), deadline)
+
+    def stream_reader(self, *, thinking_open: bool) -> StreamReader:
+        """A reader of one stream in this protocol."""
+        raise NotImplementedError
+
+    async def aclose(self) -> None:
+        await self._wire.close()
+
+    def _status(self, document: object, *, billable: bool = False) -> BatchStatus:
+        """The status that a document of the provider states."""
+        try:
+            return self._parse_batch(document)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise unreadable_reply(self._wire.where, f"not a batch ({error!r})", billable=billable) from None
+
+    def _parse_batch(self, document: Any) -> BatchStatus:
+        raise NotImplementedError
 
 
 async def _notice_closed_connections() -> None:
@@ -367,3 +477,60 @@ def _redirected(method: str, url: URL, response: aiohttp.ClientResponse) -> URL 
     if elsewhere and (method != "GET" or target.scheme != "https"):
         return None
     return target
+
+
+def _open_connector() -> aiohttp.TCPConnector:
+    """A pool of connections for the running event loop."""
+    return aiohttp.TCPConnector(
+        limit=_CONNECTION_LIMIT,
+        keepalive_timeout=_IDLE_SECONDS,
+        ssl=_certificates(),
+        socket_factory=_open_socket,
+        # The system's resolver, as for everything else on the machine, even where another one is installed.
+        resolver=aiohttp.ThreadedResolver(),
+    )
+
+
+def _proxy_for(url: URL) -> URL | None:
+    """The proxy of the environment (``HTTPS_PROXY``, ``HTTP_PROXY``, ``ALL_PROXY``, ``NO_PROXY``) for a URL.
+
+    Raises `ValueError` if it cannot be used. The message never contains its password.
+    """
+    proxies = getproxies()
+    stated = proxies.get(url.scheme) or proxies.get("all")
+    if not stated or proxy_bypass(f"{url.host}:{url.port}"):
+        return None
+    try:
+        proxy = URL(stated if "://" in stated else f"http://{stated}")
+    except ValueError:
+        proxy = URL()
+    if proxy.scheme not in {"http", "https"} or not proxy.host:
+        raise ValueError(f"set {url.scheme.upper()}_PROXY to an address that begins with http:// or https://")
+    return proxy
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    """The system's certificates, or those of ``SSL_CERT_FILE`` or ``SSL_CERT_DIR``. Loaded once: it takes long."""
+    file, folder = os.environ.get("SSL_CERT_FILE") or None, os.environ.get("SSL_CERT_DIR") or None
+    if file or folder:
+        return ssl.create_default_context(cafile=file, capath=folder)
+    if platform.system() in {"Windows", "Darwin"}:
+        import truststore
+
+        return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    found = ssl.get_default_verify_paths()
+    if not (found.cafile or found.capath):
+        file = next((name for name in _CERTIFICATE_FILES if Path(name).is_file()), None)
+    return ssl.create_default_context(cafile=file)
+
+
+def _open_socket(address: tuple[int, int, int, str, object]) -> socket.socket:
+    family, kind, protocol, _, _ = address
+    opened = socket.socket(family, kind, protocol)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEP_ALIVE.items():
+        option = getattr(socket, name, None)
+        if option is not None:
+            opened.setsockopt(socket.IPPROTO_TCP, option, value)
+    return opened

@@ -1,15 +1,47 @@
-"""JSON of requests and replies: encoding, parsing and checking."""
+"""JSON of requests and replies: encoding, parsing, the fields that users may set, and the limit of tokens."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from tiltyard.core.judging.question import TOOL_NAME
 from tiltyard.errors import BadOption
+from tiltyard.judges.providers.provider import Body
 
-__all__ = ["encode_body", "parse_body", "parse_time", "parse_token_count", "repair_surrogates"]
+#: The tool of the reply form ``tool``.
+VERDICT_TOOL = {"name": TOOL_NAME, "description": "Give the verdict on the two responses."}
+_INSTEAD = {
+    "model": "model",
+    "system": "the rubric",
+    "messages": "the rubric",
+    "max_tokens": "max_tokens",
+    "max_completion_tokens": "max_tokens",
+    "tools": "form",
+    "tool_choice": "form",
+    "response_format": "form",
+}
+#: Field names of the limit: the old one, and the one of OpenAI's newer models.
+LIMIT_FIELDS = ("max_tokens", "max_completion_tokens")
+#: Words in error messages for the output limit and for the context.
+_OUTPUT = re.compile(
+    r"max_(?:completion_|new_|output_)?tokens|maxOutputTokens|maximum tokens|(?:completion|output) tokens",
+    re.IGNORECASE,
+)
+_CONTEXT = re.compile(r"context|\binputs?\b", re.IGNORECASE)
+_REFUSED = re.compile(
+    r"unsupported|unrecogni[sz]ed|unknown|unexpected|not (?:supported|permitted|allowed)", re.IGNORECASE
+)
+#: A separate number: not part of a model name, a version or a URL.
+_NUMBER = re.compile(r"(?<![\w.:/-])\d{1,3}(?:,\d{3})++(?![\w-])|(?<![\w.:/-])\d{1,9}(?![\w-]|[.,]\d)")
+#: Each field name as a whole word.
+_NAMED = {field: re.compile(rf"\b{field}\b") for field in LIMIT_FIELDS}
+#: A verdict needs at least this many tokens: with less space, a request is not sent.
+_MIN_REPLY_TOKENS = 64
 
 
 def encode_body(body: Mapping[str, object]) -> bytes:
@@ -64,3 +96,87 @@ def _no_constant(name: str) -> None:
 
 #: Made once: `json.loads` would make one for every call.
 _DECODER = json.JSONDecoder(parse_constant=_no_constant)
+
+
+def checked_options(options: Mapping[str, Any], ours: Collection[str]) -> tuple[dict[str, Any], str | None]:
+    """The user's own fields, and the requested lifetime of the prompt cache, if any.
+
+    Fields that we set ourselves are rejected: the reserved budget depends on them.
+    """
+    extra = dict(options)
+    cache = extra.pop("prompt_cache", None)
+    if cache not in {None, False, "off", "5m", "1h"}:
+        raise BadOption(f"prompt_cache: {cache!r}; expected off, 5m or 1h")
+    for field in extra:
+        if field in ours:
+            instead = f"; use {_INSTEAD[field]}" if field in _INSTEAD else ""
+            raise BadOption(f"options: {field} cannot be set here{instead}")
+    return extra, cache if cache in {"5m", "1h"} else None
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedTokens:
+    """The output tokens that an endpoint allows for one request.
+
+    If the context limits it, ``context`` is its size and ``input`` the part that the request uses.
+    """
+
+    output: int
+    context: int | None = None
+    input: int | None = None
+
+
+def token_limit(body: Body) -> int:
+    """The limit of reply tokens in a request."""
+    return next((int(body[field]) for field in LIMIT_FIELDS if field in body), 0)
+
+
+def with_token_limit(body: Body, limit: int, field: str | None = None) -> Body:
+    """The same request with another limit; ``field`` renames the field."""
+    return {
+        ((field or key) if key in LIMIT_FIELDS else key): (limit if key in LIMIT_FIELDS else value)
+        for key, value in body.items()
+    }
+
+
+def allowed_tokens(said: str, asked: int) -> AllowedTokens | None:
+    """The limit stated in an error message after ``asked`` tokens were rejected; ``None`` if there is none.
+
+    Two kinds of sentences are understood: "at most 4096, you asked for 16384",
+    and "the context is 8192, your messages take 900, you asked for 16384".
+    """
+    numbers = {int(number[0].replace(",", "")) for number in _NUMBER.finditer(said)}
+    if _CONTEXT.search(said) and (allowed := _by_context(numbers, asked)) is not None:
+        return allowed if allowed.output >= _MIN_REPLY_TOKENS else None
+    if not _OUTPUT.search(said):
+        return None
+    most = max((number for number in numbers if number < asked), default=0)
+    if _excluding(most).search(said):
+        most -= 1
+    return AllowedTokens(most) if most >= _MIN_REPLY_TOKENS else None
+
+
+def _excluding(limit: int) -> re.Pattern[str]:
+    """Words that exclude the limit itself."""
+    return re.compile(rf"(?:less|lower|smaller) than \W?{limit}\b|\b{limit} \(exclusive", re.IGNORECASE)
+
+
+def _by_context(numbers: set[int], asked: int) -> AllowedTokens | None:
+    """Context and input are the two numbers left besides the requested limit and the sum of both."""
+    if asked not in numbers:
+        return None
+    rest = sorted(n for n in numbers if n != asked and n - asked not in numbers)
+    if len(rest) != 2:
+        return None
+    given, context = rest
+    output = context - given
+    return AllowedTokens(output, context, given) if output < asked else None
+
+
+def alternative_limit_field(said: str, body: Body) -> str | None:
+    """The other field name of the limit, if an endpoint rejects the one that was used."""
+    used = next((field for field in LIMIT_FIELDS if field in body), None)
+    if used is None or not _REFUSED.search(said) or not _NAMED[used].search(said):
+        return None
+    other = next(field for field in LIMIT_FIELDS if field != used)
+    return other if other in said or used == "max_completion_tokens" else None

@@ -6,16 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tiltyard.errors import ProviderFault
-from tiltyard.judges.chat_guards import ChatMessage
-from tiltyard.judges.providers.base_urls import checked_base_url
-from tiltyard.judges.providers.endpoints import Endpoint
+from tiltyard.judges.providers.endpoints import Endpoint, checked_base_url
 from tiltyard.judges.providers.faults import unreadable_reply
 from tiltyard.judges.providers.http_client import HttpClient
 from tiltyard.judges.providers.json_bodies import encode_body
+from tiltyard.judges.providers.provider import ChatTurn
 from tiltyard.settings.environment import Environment
-from tiltyard.settings.moderation_rules import CheckEndpointSection, GuardSection, ModerationEndpointSection
-
-__all__ = ["GuardModel", "ModerationEndpoint"]
+from tiltyard.settings.live_models import CheckEndpointSection, GuardSection, ModerationEndpointSection
 
 #: Words that name the categories of a refusal; more than these are not kept.
 _CATEGORY_LIMIT = 8
@@ -31,7 +28,7 @@ class ModerationEndpoint:
         self._section = section
         self._wire = _open_wire(section, environment, timeout_seconds)
 
-    async def harm(self, conversation: Sequence[ChatMessage]) -> tuple[str, ...] | None:
+    async def harm(self, conversation: Sequence[ChatTurn]) -> tuple[str, ...] | None:
         """The categories of the harm that it sees in a conversation; ``None`` if there is none.
 
         Raises `ProviderFault` if it does not answer, or not in its protocol.
@@ -51,7 +48,9 @@ class ModerationEndpoint:
                 raise unreadable_reply(
                     self._wire.where, "a result is not flagged true or false", billable=False
                 )
-            named = _named_categories(result.get("categories"))
+            categories = result.get("categories")
+            held = categories.items() if isinstance(categories, Mapping) else ()
+            named = [str(name) for name, is_held in held if is_held is True]
             counted = [name for name in named if name in self._section.categories]
             if self._section.categories:
                 harmful |= bool(counted)
@@ -75,7 +74,7 @@ class GuardModel:
         self._safe = {word.casefold() for word in section.safe}
         self._unsafe = {word.casefold() for word in section.unsafe}
 
-    async def harm(self, conversation: Sequence[ChatMessage]) -> tuple[str, ...] | None:
+    async def harm(self, conversation: Sequence[ChatTurn]) -> tuple[str, ...] | None:
         """The categories that it names of an unsafe conversation; ``None`` if it says that it is safe.
 
         Raises `ProviderFault` if it does not answer, or neither of the two.
@@ -111,13 +110,6 @@ def _open_wire(section: CheckEndpointSection, environment: Environment, timeout_
     endpoint = Endpoint("openai", checked_base_url(section.base_url, "openai"), route)
     credentials = endpoint.credentials(environment.api_key(section), "Authorization")
     return HttpClient(endpoint, credentials, timeout_seconds)
-
-
-def _named_categories(categories: object) -> list[str]:
-    """The categories that a result says it is in."""
-    if not isinstance(categories, Mapping):
-        return []
-    return [str(name) for name, held in categories.items() if held is True]
 
 
 def _reply_text(reply: Mapping[str, Any]) -> str:

@@ -1,8 +1,7 @@
-"""OpenAI: chat completions and batches; ``base_url`` selects a compatible server."""
+"""OpenAI: chat completions, as a whole and as streams, and batches; ``base_url`` selects a compatible server."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from datetime import datetime
@@ -12,34 +11,35 @@ from urllib.parse import quote
 from tiltyard.core.judging.question import TOOL_NAME, ChatPrompt
 from tiltyard.core.judging.verdict import Reply, VerdictForm
 from tiltyard.errors import BadOption, ProviderFault
-from tiltyard.judges.providers.base_urls import checked_base_url
-from tiltyard.judges.providers.endpoints import Endpoint
 from tiltyard.judges.providers.faults import (
     error_in_reply,
     is_retryable,
     parse_error_document,
     unreadable_reply,
 )
-from tiltyard.judges.providers.http_client import HttpClient
+from tiltyard.judges.providers.http_client import HttpProvider
 from tiltyard.judges.providers.json_bodies import (
+    LIMIT_FIELDS,
+    VERDICT_TOOL,
+    checked_options,
     encode_body,
     parse_body,
     parse_time,
     parse_token_count,
     repair_surrogates,
 )
-from tiltyard.judges.providers.openai_stream import OpenAIStream
-from tiltyard.judges.providers.openai_usage import parse_usage
-from tiltyard.judges.providers.provider import BatchEntry, BatchItem, BatchStatus, Body, Capabilities, Usage
-from tiltyard.judges.providers.request_options import VERDICT_TOOL, checked_options
-from tiltyard.judges.providers.silence_watch import StreamDeadline
-from tiltyard.judges.providers.stream_readers import read_stream
-from tiltyard.judges.providers.streams import ChatRequest, StreamEnd, StreamPiece, StreamTimeouts
-from tiltyard.judges.providers.token_limits import LIMIT_FIELDS
-from tiltyard.settings.endpoint_routes import EndpointRoute
-
-__all__ = ["OpenAI"]
-
+from tiltyard.judges.providers.provider import (
+    BatchEntry,
+    BatchItem,
+    BatchStatus,
+    Body,
+    Capabilities,
+    ChatRequest,
+    StreamStop,
+    Usage,
+)
+from tiltyard.judges.providers.server_events import ServerEvent
+from tiltyard.judges.providers.stream_readers import StreamReader
 
 _OURS = ("model", "messages", *LIMIT_FIELDS, "tools", "tool_choice", "response_format", "stream", "n")
 _ENDPOINT = "/v1/chat/completions"
@@ -54,51 +54,31 @@ _ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
 _OUTCOMES = {"batch_expired": "expired", "batch_cancelled": "canceled"}
 #: Key of our mark in a batch's metadata.
 _MARK = "tiltyard"
+_DONE = b"[DONE]"
+#: Any other reason is the end of an answer.
+_STREAM_STOPS: Mapping[str, StreamStop] = {
+    "length": "length",
+    "max_tokens": "length",
+    "model_length": "length",
+    "content_filter": "refused",
+    "safety": "refused",
+    "sensitive": "refused",
+}
+#: Reasons of servers that gave up: what came before is not an answer.
+_FAILURES = frozenset({"error", "abort", "network_error", "insufficient_system_resource"})
 
 
-class OpenAI:
+class OpenAI(HttpProvider):
     """OpenAI models, and compatible servers such as vLLM, llama.cpp, Ollama or OpenRouter."""
 
     name = "openai"
     adapter_version = 1
     capabilities = Capabilities(
-        schema=True,
-        tool=True,
-        batch=True,
-        prompt_cache=False,
-        prewarm=False,
-        count_tokens=False,
-        batch_requests=50_000,
-        batch_bytes=200_000_000,
+        schema=True, tool=True, batch=True, batch_requests=50_000, batch_bytes=200_000_000
     )
-
-    def __init__(
-        self,
-        base_url: str | None,
-        api_key: str | None,
-        timeout_seconds: float,
-        route: EndpointRoute | None = None,
-    ) -> None:
-        endpoint = Endpoint(self.name, checked_base_url(base_url, self.name), route or EndpointRoute())
-        own = endpoint.is_at("openai.com")
-        #: OpenAI's newer models accept only the new name of the limit, most other servers only the old one.
-        self._limit = "max_completion_tokens" if own else "max_tokens"
-        self._path = endpoint.route.path or "/chat/completions"
-        keyless = "no API key: set OPENAI_API_KEY, or the variable that api_key_env names"
-        self._wire = HttpClient(
-            endpoint,
-            endpoint.credentials(api_key, "Authorization"),
-            timeout_seconds,
-            keyless=keyless if own and not endpoint.has_credentials(api_key) else None,
-        )
-
-    @property
-    def base_url(self) -> str:
-        return self._wire.endpoint.base_url
-
-    @property
-    def address(self) -> str:
-        return self._wire.endpoint.address
+    call_path = "/chat/completions"
+    key_header = "Authorization"
+    own_domain = "openai.com"
 
     def body(self, model: str, ask: ChatPrompt, options: Mapping[str, Any]) -> Body:
         """The exact request. The option ``max_tokens_field`` is the field name of the token limit."""
@@ -129,7 +109,9 @@ class OpenAI:
     def _own_fields(self, options: Mapping[str, Any]) -> tuple[Body, str]:
         """The user's own fields of a request, and the field name of the token limit."""
         extra, _ = checked_options(options, _OURS)
-        limit = extra.pop("max_tokens_field", self._limit)
+        # OpenAI's newer models accept only the new name of the limit, most other servers only the old one.
+        usual = "max_completion_tokens" if self.is_at_home else "max_tokens"
+        limit = extra.pop("max_tokens_field", usual)
         if limit not in LIMIT_FIELDS:
             raise BadOption(f"options: max_tokens_field is {limit!r}; expected {' or '.join(LIMIT_FIELDS)}")
         return extra, str(limit)
@@ -142,38 +124,23 @@ class OpenAI:
         stop = _STOPS.get(finish, "other") if isinstance(finish, str) else "other"
         refusal = message.get("refusal")
         if isinstance(refusal, str) and refusal:
-            return Reply(repair_surrogates(refusal), stop="refusal"), parse_usage(body.get("usage"))
+            return Reply(repair_surrogates(refusal), stop="refusal"), _usage_of(body.get("usage"))
         text, data = _content(message.get("content")), None
         arguments = _first(message.get("tool_calls")).get("function")
         if isinstance(arguments, Mapping):
             text, data = _arguments(arguments.get("arguments"), text)
-        return Reply(text, data, stop), parse_usage(body.get("usage"))
+        return Reply(text, data, stop), _usage_of(body.get("usage"))
 
     async def complete(self, body: Body) -> Body:
-        reply = await self._wire.post(
-            self._path, encode_body(body), billable=True, model=body.get("model", "")
-        )
+        reply = await super().complete(body)
         choice = _first(reply.get("choices"))
         error = choice.get("error") if choice else reply.get("error")
         if error and not self.read(reply)[0].text:
             raise error_in_reply(self._wire.where, error)
         return reply
 
-    def stream(
-        self, body: Body, timeouts: StreamTimeouts, *, thinking_open: bool = False
-    ) -> AsyncGenerator[StreamPiece | StreamEnd]:
-        deadline = StreamDeadline(timeouts, asyncio.get_running_loop().time())
-        events = self._wire.events(self._path, encode_body(body), deadline, model=body.get("model", ""))
-        reader = OpenAIStream(self._wire.where, thinking_open=thinking_open)
-        return read_stream(events, reader, deadline)
-
-    async def count_tokens(self, body: Body) -> int:
-        raise ProviderFault(f"{self._wire.where}: has no endpoint to count tokens of {body.get('model')}")
-
-    async def prewarm(self, body: Body) -> Body:
-        raise ProviderFault(
-            f"{self._wire.where}: caches prompts automatically; {body.get('model')} needs no prewarming"
-        )
+    def stream_reader(self, *, thinking_open: bool) -> OpenAIStream:
+        return OpenAIStream(self._wire.where, thinking_open=thinking_open)
 
     async def submit_batch(self, items: Sequence[BatchItem], mark: str) -> str:
         lines = b"\n".join(
@@ -222,17 +189,21 @@ class OpenAI:
                 async for line in lines:
                     yield self._entry(line)
 
-    async def aclose(self) -> None:
-        await self._wire.close()
-
     async def _batch(self, batch_id: str) -> Body:
         return await self._wire.get(f"/batches/{quote(batch_id, safe='')}")
 
-    def _status(self, document: object, *, billable: bool = False) -> BatchStatus:
-        try:
-            return _batch_status(document)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise unreadable_reply(self._wire.where, f"not a batch ({error!r})", billable=billable) from None
+    def _parse_batch(self, document: Any) -> BatchStatus:
+        status, errors = document["status"], (document.get("errors") or {}).get("data")
+        metadata, counts = document.get("metadata") or {}, document.get("request_counts") or {}
+        reason, mark = parse_error_document({"error": _first(errors)})[1], metadata.get(_MARK)
+        return BatchStatus(
+            id=str(document["id"]),
+            created_at=parse_time(document["created_at"]),
+            ended=status in _ENDED,
+            size=parse_token_count(counts.get("total")) or None,
+            mark=mark if isinstance(mark, str) else None,
+            failed=(reason or "no reason given") if status == "failed" else None,
+        )
 
     def _entry(self, line: Body) -> BatchEntry:
         name, response, error = line.get("custom_id"), line.get("response"), line.get("error")
@@ -285,23 +256,101 @@ def _arguments(arguments: object, text: str | None) -> tuple[str | None, Mapping
     return (text, data) if isinstance(data, dict) else (text or repair_surrogates(arguments), None)
 
 
-def _batch_status(document: Any) -> BatchStatus:
-    status, errors = document["status"], (document.get("errors") or {}).get("data")
-    metadata, counts = document.get("metadata") or {}, document.get("request_counts") or {}
-    reason, mark = parse_error_document({"error": _first(errors)})[1], metadata.get(_MARK)
-    return BatchStatus(
-        id=str(document["id"]),
-        created_at=parse_time(document["created_at"]),
-        ended=status in _ENDED,
-        size=parse_token_count(counts.get("total")) or None,
-        mark=mark if isinstance(mark, str) else None,
-        failed=(reason or "no reason given") if status == "failed" else None,
-    )
-
-
 def _user_content(ask: ChatPrompt) -> str | list[Body]:
     """The text alone, or the text and its images."""
     if not ask.images:
         return ask.user
     images: list[Body] = [{"type": "image_url", "image_url": {"url": url}} for url in ask.images]
     return [{"type": "text", "text": ask.user}, *images]
+
+
+def _usage_of(stated: object) -> Usage | None:
+    """The usage of a reply; ``None`` if it is not stated."""
+    if not isinstance(stated, Mapping):
+        return None
+    given, made = (
+        parse_token_count(stated.get("prompt_tokens")),
+        parse_token_count(stated.get("completion_tokens")),
+    )
+    if given is None or made is None:
+        return None
+    # Some endpoints (such as for Gemini) count thinking tokens only in the total, and bill them as output.
+    made = max(made, (parse_token_count(stated.get("total_tokens")) or 0) - given)
+    details = stated.get("prompt_tokens_details")
+    details = details if isinstance(details, Mapping) else {}
+    read = min(parse_token_count(details.get("cached_tokens")) or 0, given)
+    written = min(parse_token_count(details.get("cache_write_tokens")) or 0, given - read)
+    return Usage(given - read - written, made, written, read)
+
+
+class OpenAIStream(StreamReader):
+    """Reads chunks of a chat completion."""
+
+    def _event(self, event: ServerEvent) -> None:
+        if event.data.strip() == _DONE:
+            self.finished = True
+            return
+        document = self._document(event)
+        if event.name == "error":
+            raise error_in_reply(self.where, document.get("error", document))
+        self._chunk(document, "delta")
+
+    def _reply(self, reply: Body) -> None:
+        """A server that does not stream: the whole reply at once."""
+        self._chunk(reply, "message")
+        if self.stop is None and not reply.get("choices"):
+            raise unreadable_reply(self.where, "the reply is not a chat completion", billable=True)
+        self.finished = True
+
+    def _chunk(self, document: Body, part: str) -> None:
+        choice = _first(document.get("choices"))
+        error = document.get("error") or choice.get("error")
+        if error:
+            raise error_in_reply(self.where, error)
+        self._usage(document)
+        message = choice.get(part)
+        if isinstance(message, dict):
+            self._message(message)
+        reason = choice.get("finish_reason")
+        if isinstance(reason, str) and reason:
+            self._stopped(reason)
+
+    def _message(self, message: Body) -> None:
+        # Some servers send the same text in both fields.
+        self._think(message.get("reasoning_content") or message.get("reasoning"))
+        content = message.get("content")
+        if isinstance(content, list):
+            self._parts(content)
+        else:
+            self._add(content)
+        refusal = message.get("refusal")
+        if isinstance(refusal, str) and refusal:
+            self._add(refusal)
+            self.stop = "refused"
+
+    def _parts(self, parts: list[Any]) -> None:
+        """Mistral's form of content: a list of texts and thoughts."""
+        for part in parts:
+            if not isinstance(part, dict):
+                continue
+            self._add(part.get("text"))
+            thoughts = part.get("thinking")
+            for thought in thoughts if isinstance(thoughts, list) else [thoughts]:
+                self._think(thought.get("text") if isinstance(thought, dict) else thought)
+
+    def _usage(self, document: Body) -> None:
+        extra = document.get("x_groq")
+        stated = document.get("usage") or (extra.get("usage") if isinstance(extra, dict) else None)
+        if stated:
+            # Some servers state it in every chunk: the last one counts.
+            self.usage = _usage_of(stated) or self.usage
+
+    def _stopped(self, reason: str) -> None:
+        kind = reason.lower()
+        if kind in _FAILURES:
+            raise unreadable_reply(self.where, f"the server ended the stream with {reason!r}", billable=True)
+        if self.stop != "refused":
+            self.stop = _STREAM_STOPS.get(kind, "end")
+
+
+ADAPTER = OpenAI

@@ -1,25 +1,15 @@
-"""The protocol that every provider implements."""
+"""The protocols that providers implement: for replies as a whole, as streams, and for checks of conversations."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from tiltyard.core.judging.question import ChatPrompt
 from tiltyard.core.judging.verdict import Reply
-
-__all__ = [
-    "LONGEST_WAIT_SECONDS",
-    "BatchEntry",
-    "BatchItem",
-    "BatchStatus",
-    "Body",
-    "Capabilities",
-    "Provider",
-    "Usage",
-]
+from tiltyard.errors import ProviderFault
 
 #: A provider that asks to wait longer, or serves nothing for so long, ends the run, which can be resumed.
 LONGEST_WAIT_SECONDS = 900.0
@@ -27,19 +17,22 @@ LONGEST_WAIT_SECONDS = 900.0
 #: A request or reply as the exact JSON document.
 Body = dict[str, Any]
 
+#: Why an answer ended: the model was done, its limit of tokens was reached, or it or its provider refused.
+StreamStop = Literal["end", "length", "refused"]
+
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
     """What a provider can do, and the limits of its batches."""
 
-    schema: bool
-    tool: bool
-    batch: bool
+    schema: bool = False
+    tool: bool = False
+    batch: bool = False
     #: Prompt caching must be requested explicitly.
-    prompt_cache: bool
+    prompt_cache: bool = False
     #: A call with ``max_tokens=0`` fills the prompt cache.
-    prewarm: bool
-    count_tokens: bool
+    prewarm: bool = False
+    count_tokens: bool = False
     batch_requests: int = 0
     batch_bytes: int = 0
 
@@ -96,13 +89,13 @@ class BatchEntry:
 
 
 class Provider(Protocol):
-    """One provider at one address. Every method that talks raises only `ProviderFault`."""
+    """One provider at one address. Every method that talks raises only `ProviderFault`.
+
+    A provider that lacks a capability inherits the method of it, which refuses.
+    """
 
     @property
-    def name(self) -> str:
-        """``anthropic``, ``openai`` or ``replay``."""
-        ...
-
+    def name(self) -> str: ...
     @property
     def base_url(self) -> str: ...
     @property
@@ -133,27 +126,136 @@ class Provider(Protocol):
 
     async def count_tokens(self, body: Body) -> int:
         """Input tokens of a request, as counted by the provider."""
-        ...
+        raise self._lacks(f"cannot count tokens of {body.get('model')}")
 
     async def prewarm(self, body: Body) -> Body:
         """Fill the prompt cache with the request's prefix, without output."""
-        ...
+        raise self._lacks(f"has no prompt cache to fill in advance for {body.get('model')}")
 
     async def submit_batch(self, items: Sequence[BatchItem], mark: str) -> str:
         """Create a batch and return its ID. ``mark`` is stored with it if the provider supports that.
 
         After a fault that is ``billed``, the batch may or may not exist.
         """
-        ...
+        raise self._lacks(f"does not support batches (of {len(items)}, marked {mark}); set batch: false")
 
-    async def poll(self, batch_id: str) -> BatchStatus: ...
+    async def poll(self, batch_id: str) -> BatchStatus:
+        raise self._lacks(f"has no batch {batch_id}")
 
     def list_batches(self, since: datetime) -> AsyncGenerator[BatchStatus]:
         """Batches created since a time, newest first: used to find one whose creation got no response."""
-        ...
+        raise self._lacks(f"has no batches since {since:%Y-%m-%d}")
 
     def results(self, batch_id: str) -> AsyncGenerator[BatchEntry]:
         """Stream the results of an ended batch, in any order."""
+        raise self._lacks(f"has no batch {batch_id}")
+
+    async def aclose(self) -> None: ...
+
+    def _lacks(self, what: str) -> ProviderFault:
+        return ProviderFault(f"{self.name} at {self.base_url}: {what}")
+
+
+@dataclass(frozen=True, slots=True)
+class ChatTurn:
+    """One message of a conversation."""
+
+    role: Literal["user", "assistant"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """A conversation whose next message a model is to write. The last turn is the user's."""
+
+    turns: tuple[ChatTurn, ...]
+    system: str | None
+    max_tokens: int
+
+    def __post_init__(self) -> None:
+        if not self.turns or self.turns[-1].role != "user":
+            raise ValueError("the last turn of a request must be the user's")
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPiece:
+    """Some more of the answer, of the model's thinking, or of both."""
+
+    text: str
+    thinking: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamEnd:
+    """The end of a whole answer: always the last item of a stream, and only of one that did not break off.
+
+    Tokens are ``None`` if the provider did not state them. ``input_tokens`` includes those read from or written
+    to a prompt cache, which ``usage`` counts apart, because they have other prices.
+    """
+
+    input_tokens: int | None
+    output_tokens: int | None
+    stop: StreamStop
+    usage: Usage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamTimeouts:
+    """How long a stream may be silent. Only text and thinking count: keep-alives do not prolong it."""
+
+    #: From the call to the first piece.
+    first_token_seconds: float = 60.0
+    #: From a piece to the next, or to the end.
+    gap_seconds: float = 30.0
+    #: From the call to the end.
+    total_seconds: float = 900.0
+
+
+class ChatProvider(Protocol):
+    """One model with its parameters, ready to answer."""
+
+    def stream(self, request: ChatRequest) -> AsyncGenerator[StreamPiece | StreamEnd]:
+        """Ask once. Closing the iterator closes the connection.
+
+        Raises only `ProviderFault`; once a piece has been given, only its subclass `StreamBroken`.
+        """
         ...
 
     async def aclose(self) -> None: ...
+
+
+class StreamingProvider(Protocol):
+    """A provider that can answer as a stream."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def address(self) -> str: ...
+
+    def chat_body(self, model: str, request: ChatRequest, options: Mapping[str, Any]) -> Body:
+        """The exact request for a streamed answer. ``options`` are the user's own fields of the request."""
+        ...
+
+    def stream(
+        self, body: Body, timeouts: StreamTimeouts, *, thinking_open: bool = False
+    ) -> AsyncGenerator[StreamPiece | StreamEnd]:
+        """Send a request once. Raises only `ProviderFault`.
+
+        ``thinking_open``: the server's template has opened the model's thinking, which only a closing tag ends.
+        """
+        ...
+
+    async def aclose(self) -> None: ...
+
+
+class ChatGuard(Protocol):
+    """Says whether a conversation is harmful."""
+
+    async def harm(self, conversation: Sequence[ChatTurn]) -> tuple[str, ...] | None:
+        """The categories of the harm, perhaps none of them named; ``None`` if there is no harm.
+
+        Raises `ProviderFault` if it cannot be said.
+        """
+        ...
+
+    async def close(self) -> None: ...

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from tiltyard.core.judging.question import ChatPrompt
 from tiltyard.core.judging.verdict import Reply
 from tiltyard.errors import ProviderFault, UnreadableFile
-from tiltyard.judges.providers.json_bodies import parse_body, parse_token_count, repair_surrogates
-from tiltyard.judges.providers.provider import BatchEntry, BatchItem, BatchStatus, Body, Capabilities, Usage
-from tiltyard.judges.providers.request_options import checked_options
-from tiltyard.settings.regular_files import read_regular
-
-__all__ = ["ReplayProvider"]
+from tiltyard.foundation.local_files import read_regular
+from tiltyard.judges.providers.json_bodies import (
+    checked_options,
+    parse_body,
+    parse_token_count,
+    repair_surrogates,
+)
+from tiltyard.judges.providers.provider import Body, Capabilities, Provider, Usage
 
 _NONCE = re.compile(r"(?<![0-9a-zA-Z])[0-9a-f]{32}(?![0-9a-zA-Z])")
 _OURS = ("model", "system", "user", "max_tokens", "form")
 _STOPS = ("end", "length", "refusal", "other")
 
 
-class ReplayProvider:
+class ReplayProvider(Provider):
     """A file of lines ``{"nonce": …, "reply": {"text": …, "stop": "end", "usage": {…}}}``.
 
     ``stop`` defaults to ``end``; ``data`` may be given with or instead of ``text``, and ``usage`` (input,
@@ -33,9 +34,7 @@ class ReplayProvider:
 
     name = "replay"
     adapter_version = 1
-    capabilities = Capabilities(
-        schema=True, tool=True, batch=False, prompt_cache=False, prewarm=False, count_tokens=False
-    )
+    capabilities = Capabilities(schema=True, tool=True)
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -76,34 +75,8 @@ class ReplayProvider:
             )
         return reply
 
-    async def count_tokens(self, body: Body) -> int:
-        self._refuse(f"cannot count tokens for {body.get('model')}")
-
-    async def prewarm(self, body: Body) -> Body:
-        self._refuse(f"has no prompt cache for {body.get('model')}")
-
-    async def submit_batch(self, items: Sequence[BatchItem], mark: str) -> str:
-        self._refuse(f"does not support batches (of {len(items)}, marked {mark})")
-
-    async def poll(self, batch_id: str) -> BatchStatus:
-        self._refuse(f"has no batch {batch_id}")
-
-    async def list_batches(self, since: datetime) -> AsyncGenerator[BatchStatus, None]:  # noqa: ARG002  there are none
-        nothing: tuple[BatchStatus, ...] = ()
-        for status in nothing:
-            yield status
-
-    async def results(self, batch_id: str) -> AsyncGenerator[BatchEntry, None]:
-        nothing: tuple[BatchEntry, ...] = ()
-        for entry in nothing:
-            yield entry
-        self._refuse(f"has no batch {batch_id}")
-
     async def aclose(self) -> None:
         """Nothing to close."""
-
-    def _refuse(self, what: str) -> NoReturn:
-        raise ProviderFault(f"{self._path}: a replayed judge {what}; set batch: false")
 
 
 def _recorded(path: str) -> tuple[dict[str, Body], str]:

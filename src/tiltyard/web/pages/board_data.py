@@ -29,11 +29,14 @@ from tiltyard.arena.content.model_details import ArenaModelDetails, read_model_d
 from tiltyard.arena.content.response_details import read_known_details
 from tiltyard.arena.log.event_log import HUMAN, JUDGE, SOURCES
 from tiltyard.arena.log.votes import UnratedVotes
-from tiltyard.caches import BoundedCache
-from tiltyard.compute_once import BoundedQueue, SingleFlight
 from tiltyard.core.board.document import BoardDocument, FilteredBoard
 from tiltyard.core.ratings import Finding
 from tiltyard.errors import Crowded, NotFound
+from tiltyard.foundation.caches import (
+    BoundedCache,
+    BoundedQueue,
+    SingleFlight,
+)
 from tiltyard.report.arena_charts import ChartContent
 from tiltyard.web.access import registry_of
 from tiltyard.web.assets import accepts_gzip

@@ -21,9 +21,9 @@ from tiltyard.arena.content.stored_conversations import (
 )
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.arena.voting.voting_queue import VotingQueue
-from tiltyard.caches import BoundedCache
 from tiltyard.core.judging.conversation import AnswerContext
 from tiltyard.errors import NotFound
+from tiltyard.foundation.caches import BoundedCache
 from tiltyard.web.access import registry_of
 from tiltyard.web.app_sandbox import PLAIN
 from tiltyard.web.context import context_of

@@ -13,9 +13,8 @@ from fastapi.responses import Response
 from tiltyard.arena.boards.model_profiles import ModelProfile, ModelProfiles
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.content.model_details import ModelDetails
-from tiltyard.caches import BoundedCache
-from tiltyard.compute_once import BoundedQueue, SingleFlight
 from tiltyard.errors import NotFound
+from tiltyard.foundation.caches import BoundedCache, BoundedQueue, SingleFlight
 from tiltyard.report.board_charts import ChartTheme, fit_to_phone, localise_spec, render_svg
 from tiltyard.web.context import context_of
 from tiltyard.web.pages.board_data import model_details_of

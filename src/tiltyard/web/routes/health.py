@@ -9,8 +9,8 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response
 
 from tiltyard.arena.voting.voting_queue import VotingQueue
-from tiltyard.compute_once import SingleFlight
 from tiltyard.errors import StoreFault
+from tiltyard.foundation.caches import SingleFlight
 from tiltyard.web.access import registry_of, require_scope
 from tiltyard.web.context import context_of
 from tiltyard.web.metrics import METRICS_TYPE, metrics_page, record_gauges

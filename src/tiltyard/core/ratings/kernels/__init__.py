@@ -1,1 +1,1 @@
-"""The inner loops of the rating methods; `tiltyard.compiled_kernels` decides when they are compiled."""
+"""The inner loops of the rating methods; `tiltyard.foundation.compiled_kernels` decides when they are compiled."""

@@ -14,8 +14,8 @@ from typing import Any, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from tiltyard.compiled_kernels import Kernel
 from tiltyard.core.ratings.kernels.exponential import exp
+from tiltyard.foundation.compiled_kernels import Kernel
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer[Any]]

@@ -9,8 +9,8 @@ from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.arena.operators.crowd_review import explain_crowd_change, read_crowd_changes
 from tiltyard.arena.operators.group_previews import preview_groups
-from tiltyard.compute_once import SingleFlight
 from tiltyard.errors import InputError
+from tiltyard.foundation.caches import SingleFlight
 from tiltyard.web.pages.operator.labels import VOTE_GROUP_LABELS
 from tiltyard.web.pages.operator.operator_access import (
     actor_of,

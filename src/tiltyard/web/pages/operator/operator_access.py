@@ -14,7 +14,7 @@ from tiltyard.arena.accounts import OperatorSession
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.content.catalog import read_arena
 from tiltyard.errors import NotAllowed, SecondFactorMissing
-from tiltyard.postgres.connection_pool import ConnectionPool
+from tiltyard.postgres.connections import ConnectionPool
 from tiltyard.web.access import Actor, access_of, authorize, registry_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.layout import redirect_to, render_page

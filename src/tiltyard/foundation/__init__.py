@@ -1,0 +1,1 @@
+"""What every package may stand on: files, caches, retries, telemetry, kernels and the spelling of options."""

@@ -1,0 +1,60 @@
+"""The names of options in messages: as parameters in Python, as flags on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from difflib import get_close_matches
+
+from tiltyard.errors import BadOption
+
+
+class _Spelling:
+    """How this process spells options: a process either runs a command or is somebody's Python."""
+
+    command_line = False
+
+
+@contextmanager
+def command_line_spelling() -> Iterator[None]:
+    """Spell options as flags within this block."""
+    before, _Spelling.command_line = _Spelling.command_line, True
+    try:
+        yield
+    finally:
+        _Spelling.command_line = before
+
+
+def option_name(name: str, value: object = None) -> str:
+    """The option as the caller writes it: ``--max-share`` or ``max_share=``, with a value if one is given.
+
+    A list is ``--by category --by language`` or ``by=['category', 'language']``, a mapping is
+    ``--columns model_a=left`` or ``columns={'model_a': 'left'}``, and what is on is ``--skip-invalid`` or
+    ``skip_invalid=True``.
+    """
+    if not _Spelling.command_line:
+        return f"{name}=" if value is None else f"{name}={value!r}"
+    flag = f"--{name.replace('_', '-')}"
+    if value is None or value is True:
+        return flag
+    if isinstance(value, list):
+        return " ".join(f"{flag} {each}" for each in value)
+    if isinstance(value, Mapping):
+        value = ",".join(f"{key}={meaning}" for key, meaning in value.items())
+    return f"{flag} {value}"
+
+
+def refuse_unknown(function: str, options: Mapping[str, object], known: type) -> None:
+    """Refuse options that ``known``, a TypedDict, lacks: a mistyped budget must not mean none."""
+    names = list(known.__annotations__)
+    for name in options:
+        if name not in names:
+            near = get_close_matches(name, names, 1)
+            hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(sorted(names))}"
+            raise BadOption(f"{function} has no option {name!r}; {hint}")
+
+
+def require_flag(name: str, value: object) -> None:
+    """Refuse what is neither true nor false: the text ``"no"`` would count as true."""
+    if not isinstance(value, bool):
+        raise BadOption(f"{name} is {value!r}; expected True or False")

@@ -1,0 +1,151 @@
+"""The bounded cache: full, expired, too heavy, used by several threads."""
+
+import threading
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tiltyard.foundation.caches import BoundedCache
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = SimpleNamespace(now=1_000_000.0)
+    monkeypatch.setattr("tiltyard.foundation.caches.time", SimpleNamespace(monotonic=lambda: clock.now))
+    return clock
+
+
+def test_what_was_put_is_found_and_nothing_else():
+    cache = BoundedCache(2)
+    assert cache.put("a", 1) == 1
+    assert (cache.get("a"), cache.get("b")) == (1, None)
+    cache.put("a", 2)
+    assert (cache.get("a"), len(cache), cache.weight) == (2, 1, 1)
+
+
+def test_a_full_cache_drops_what_was_used_longest_ago():
+    cache = BoundedCache(2)
+    for key in ("a", "b"):
+        cache.put(key, key)
+    assert cache.get("a") == "a"
+    cache.put("c", "c")
+    assert [cache.get(key) for key in "abc"] == ["a", None, "c"]
+    cache.put("a", "again")
+    cache.put("d", "d")
+    assert [cache.get(key) for key in "acd"] == ["again", None, "d"]
+
+
+def test_weights_count_not_values():
+    cache = BoundedCache(100)
+    for key in range(9):
+        cache.put(key, "x", 30)
+    assert [key for key in range(9) if cache.get(key)] == [6, 7, 8]
+    assert cache.weight == 90
+    cache.put(7, "y", 1)
+    assert cache.weight == 61
+
+
+def test_the_newest_value_is_kept_however_heavy_it_is():
+    cache = BoundedCache(10)
+    cache.put("a", 1)
+    cache.put("b", 2, 11)
+    assert (cache.get("a"), cache.get("b"), cache.weight) == (None, 2, 11)
+
+
+def test_a_value_above_the_heaviest_is_not_kept_and_drives_nothing_out():
+    cache = BoundedCache(100, heaviest=25)
+    cache.put("a", "old", 25)
+    cache.put("b", "b", 25)
+    assert cache.put("a", "new", 26) == "new"
+    assert (cache.get("a"), cache.get("b"), cache.weight) == (None, "b", 25)
+
+
+def test_a_value_expires_after_its_time_and_counts_until_it_is_replaced(clock):
+    cache = BoundedCache(2, seconds=5.0)
+    cache.put("a", 1)
+    clock.now += 4.875
+    assert cache.get("a") == 1
+    clock.now += 0.125
+    assert (cache.get("a"), len(cache)) == (None, 1)
+    cache.put("a", 2)
+    clock.now += 4.0
+    assert (cache.get("a"), len(cache)) == (2, 1)
+
+
+def test_a_value_that_was_read_earlier_expires_earlier(clock):
+    cache = BoundedCache(2, seconds=5.0)
+    cache.put("a", 1, read_at=clock.now - 4.0)
+    clock.now += 0.875
+    assert cache.get("a") == 1
+    clock.now += 0.125
+    assert cache.get("a") is None
+
+
+def test_an_expired_value_is_still_handed_to_who_removes_it(clock):
+    cache = BoundedCache(2, seconds=5.0)
+    cache.put("a", 1)
+    clock.now += 6.0
+    assert (cache.pop("a"), cache.pop("a"), len(cache), cache.weight) == (1, None, 0, 0)
+
+
+def test_looking_at_an_expired_value_is_no_use_of_it(clock):
+    cache = BoundedCache(2, seconds=5.0)
+    cache.put("a", 1)
+    clock.now += 6.0
+    cache.put("b", 2)
+    cache.get("a")
+    cache.put("c", 3)
+    assert [cache.pop(key) for key in "abc"] == [None, 2, 3]
+
+
+def test_a_cleared_cache_is_empty():
+    cache = BoundedCache(10, seconds=5.0)
+    cache.put("a", 1, 10)
+    cache.clear()
+    assert (len(cache), cache.weight, cache.get("a")) == (0, 0, None)
+    cache.put("a", 2)
+    assert (cache.get("a"), cache.weight) == (2, 1)
+    assert (cache.pop("a"), cache.weight) == (2, 0)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 12)), max_size=60),
+    st.integers(1, 20),
+    st.integers(1, 20) | st.none(),
+)
+def test_it_behaves_like_a_plain_list(steps, limit, heaviest):
+    cache, twin = BoundedCache(limit, heaviest=heaviest), []
+    for number, (key, weight) in enumerate(steps):
+        if weight > 10:
+            found = [entry for entry in twin if entry[0] == key]
+            twin = [entry for entry in twin if entry[0] != key] + found
+            assert cache.get(key) == (found[0][1] if found else None)
+            continue
+        cache.put(key, number, weight)
+        twin = [entry for entry in twin if entry[0] != key]
+        if heaviest is None or weight <= heaviest:
+            twin.append((key, number, weight))
+        while sum(entry[2] for entry in twin) > limit and len(twin) > 1:
+            del twin[0]
+        assert (cache.weight, len(cache)) == (sum(entry[2] for entry in twin), len(twin))
+    assert list(cache._values) == [entry[0] for entry in twin]
+
+
+def test_threads_do_not_upset_the_weight():
+    cache, start = BoundedCache(50), threading.Barrier(4)
+
+    def use(offset):
+        start.wait()
+        for number in range(2_000):
+            cache.put((number * 7 + offset) % 90, number, 1 + number % 3)
+            cache.get(number % 90)
+            cache.pop((number + offset) % 90)
+
+    threads = [threading.Thread(target=use, args=(offset,)) for offset in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert cache.weight == sum(cache._weights.get(key, 1) for key in cache._values) <= 50

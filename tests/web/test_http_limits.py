@@ -18,6 +18,7 @@ import uvicorn
 from support.child_processes import ChildProcess
 from support.live_arenas import made_arena
 from support.postgres_servers import fresh_database
+from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.child_process import ChildConfig
 from tiltyard.web.http_limits import HttpLimits, limited_protocol
@@ -81,7 +82,7 @@ class WebProcess:
 @contextlib.contextmanager
 def web_process(server, template, home, settings):
     with fresh_database(server, template) as database:
-        made_arena(database)
+        made_arena(database, settings=ArenaSettings(gate="none"))
         process = WebProcess(database, home, settings)
         try:
             yield process

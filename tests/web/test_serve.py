@@ -57,7 +57,7 @@ def until(condition):
 
 
 def voted(url, arena, votes):
-    with httpx2.Client(base_url=url, timeout=60) as client:
+    with httpx2.Client(base_url=url, timeout=PATIENCE) as client:
         for _ in range(votes):
             matchup = client.post(f"/api/v1/arenas/{arena}/matchups").json()["matchup"]
             answer = client.post(f"/api/v1/matchups/{matchup}/vote", json={"winner": "model_a"})

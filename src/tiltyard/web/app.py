@@ -15,12 +15,10 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from tiltyard._version import __version__
 from tiltyard.arena.accounts import Accounts
-from tiltyard.arena.boards.model_profiles import ModelProfiles
 from tiltyard.arena.operators.invitations import LiveInvitations
 from tiltyard.arena.operators.people import People
 from tiltyard.arena.operators.service_status import ServiceStatusReader
 from tiltyard.arena.processes.shared_limits import SharedLimits
-from tiltyard.arena.rating.rater_lag import check_reachable
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.arena.voting.matchup_ids import MatchupIds
 from tiltyard.arena.voting.personal_boards import PersonalBoards
@@ -30,7 +28,6 @@ from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.settings.sign_in_settings import SignInSettings
 from tiltyard.web import assets
 from tiltyard.web.access import Access, ScopeCheck
-from tiltyard.web.assets import load_assets
 from tiltyard.web.context import Context, put_context
 from tiltyard.web.cookies import VOTER_COOKIE, Cookies
 from tiltyard.web.fast_routes import FastRouter
@@ -40,16 +37,12 @@ from tiltyard.web.known_senders import KnownSenders
 from tiltyard.web.metrics import ProcessMetrics
 from tiltyard.web.middleware import EdgeMiddleware
 from tiltyard.web.pages import page_routers
-from tiltyard.web.pages.board_data import BoardPageCache
-from tiltyard.web.pages.layout import PageTemplates, problem_page
-from tiltyard.web.pages.matchup_view import RenderCache
-from tiltyard.web.pages.model import ModelPageCache
+from tiltyard.web.pages.layout import problem_page
 from tiltyard.web.pages.operator.operator_access import OperatorRoute
 from tiltyard.web.problem_details import PROBLEM_TYPE, OpenApi, add_problem_handlers
 from tiltyard.web.rate_limits import VoterLimits
 from tiltyard.web.route_roles import check_route_table
 from tiltyard.web.routes import admin, arenas, battles, boards, health, live, matchups, moderation, operators
-from tiltyard.web.sign_in_attempts import SignInAttempts
 from tiltyard.wire.problems import FieldProblem, Problem
 from tiltyard.wire.records import reader_of
 
@@ -145,7 +138,7 @@ def _make_context(
     limits: SharedLimits,
 ) -> Context:
     settings, cookies = registry.settings, Cookies(keys, secure=registry.settings.secure)
-    identities = Identities(People(registry.pool, keys), cookies, sign_in, settings.shard)
+    identities = Identities(People(registry.pool, keys), keys, cookies, sign_in, settings.shard)
     return Context(
         registry=registry,
         matchup_ids=MatchupIds(keys, registry.settings.shard),
@@ -160,13 +153,7 @@ def _make_context(
         response_kinds=ResponseKinds(registry.pool),
         metrics=ProcessMetrics(),
         service_status=ServiceStatusReader(registry.url, home),
-        readiness=health.Readiness(lambda: check_reachable(registry.url)),
-        pages=PageTemplates(load_assets()),
-        board_pages=BoardPageCache(),
-        model_pages=ModelPageCache(ModelProfiles(registry.pool, registry.boards)),
         personal_boards=PersonalBoards(registry.pool, registry.boards),
-        render_cache=RenderCache(),
-        sign_in_attempts=SignInAttempts(keys, cookies, settings.shard),
     )
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, cast
 from uuid import UUID
 
 from fastapi import Request
@@ -20,19 +21,13 @@ if TYPE_CHECKING:
     from tiltyard.arena.voting.response_kinds import ResponseKinds
     from tiltyard.web.access import Access
     from tiltyard.web.metrics import ProcessMetrics
-    from tiltyard.web.pages.board_data import BoardPageCache
-    from tiltyard.web.pages.layout import PageTemplates
-    from tiltyard.web.pages.matchup_view import RenderCache
-    from tiltyard.web.pages.model import ModelPageCache
-    from tiltyard.web.routes.health import Readiness
-    from tiltyard.web.sign_in_attempts import SignInAttempts
 
-__all__ = ["Context", "app_context", "context_of", "put_context"]
+Shared = TypeVar("Shared")
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The objects that all requests share."""
+    """The objects that all requests share. What only some pages share is made by them: see `shared`."""
 
     registry: ArenaRegistry
     matchup_ids: MatchupIds
@@ -40,17 +35,18 @@ class Context:
     response_kinds: ResponseKinds
     metrics: ProcessMetrics
     service_status: ServiceStatusReader
-    readiness: Readiness
-    pages: PageTemplates
-    board_pages: BoardPageCache
-    model_pages: ModelPageCache
     personal_boards: PersonalBoards
-    render_cache: RenderCache
-    sign_in_attempts: SignInAttempts
     #: Streams of live battles that are open, by battle.
     live_readers: Counter[UUID] = field(default_factory=Counter)
     #: Held during a battle export.
     exports: ExportSlots = field(default_factory=ExportSlots)
+    _shared: dict[type[object], object] = field(default_factory=dict)
+
+    def shared(self, kind: type[Shared], make: Callable[[], Shared]) -> Shared:
+        """The one object of a class in this process, made when it is first asked for."""
+        if kind not in self._shared:
+            self._shared[kind] = make()
+        return cast("Shared", self._shared[kind])
 
 
 def put_context(app: Starlette, context: Context) -> None:

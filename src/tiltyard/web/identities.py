@@ -7,12 +7,14 @@ from datetime import timedelta
 from starlette.requests import HTTPConnection
 
 from tiltyard.arena.operators.people import People, Person
+from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.compute_once import BoundedQueue
 from tiltyard.identity.oidc_client import CodeRequest, OidcClient
 from tiltyard.identity.person_identity import PersonIdentity
 from tiltyard.settings.sign_in_settings import SignInSettings
 from tiltyard.web.cookies import Cookies
 from tiltyard.web.gateway_headers import GatewayHeaders
+from tiltyard.web.sign_in_attempts import SignInAttempts
 
 __all__ = ["Identities"]
 
@@ -24,9 +26,12 @@ _WAITING_SIGN_IN_LIMIT = 500
 class Identities:
     """The people who are signed in to one process, and how they sign in and out."""
 
-    def __init__(self, people: People, cookies: Cookies, settings: SignInSettings, shard: int) -> None:
+    def __init__(
+        self, people: People, keys: SecretKeys, cookies: Cookies, settings: SignInSettings, shard: int
+    ) -> None:
         self.settings = settings
         self.provider = OidcClient(settings) if settings.by_provider else None
+        self.attempts = SignInAttempts(keys, cookies, shard)
         self._people = people
         self._cookies = cookies
         self._cookie = f"tiltyard_person_{shard}"

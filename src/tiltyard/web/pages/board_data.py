@@ -231,7 +231,7 @@ class BoardPageCache:
 
 def board_page_cache_of(request: Request) -> BoardPageCache:
     """The board page caches of this process."""
-    return context_of(request).board_pages
+    return context_of(request).shared(BoardPageCache, BoardPageCache)
 
 
 def send_file(

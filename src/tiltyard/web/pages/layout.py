@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from tiltyard._version import __version__
 from tiltyard.arena.content.arenas import Arena
-from tiltyard.web.assets import Assets, accepts_gzip
+from tiltyard.web.assets import Assets, accepts_gzip, load_assets
 from tiltyard.web.context import context_of
 from tiltyard.web.cookies import read_cookie
 from tiltyard.web.pages import paths
@@ -104,7 +104,7 @@ class PageTemplates:
 
 def pages_of(request: Request) -> PageTemplates:
     """The page templates of this process."""
-    return context_of(request).pages
+    return context_of(request).shared(PageTemplates, lambda: PageTemplates(load_assets()))
 
 
 def render_page(

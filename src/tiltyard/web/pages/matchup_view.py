@@ -108,7 +108,7 @@ async def build_matchup_view(
         both = await asyncio.gather(*(registry.blobs.read(one) for one in responses))
     except NotFound:
         raise NotFound("this matchup was withdrawn; request another one") from None
-    render_cache = _render_cache_of(request)
+    render_cache = render_cache_of(request)
     language = await render_cache.language(queue, prompt, request)
     html = await render_cache.rendered(request, (("prompt", queue.arena, prompt), text), language)
     conversation = None
@@ -246,6 +246,6 @@ def excerpt_of(text: str) -> str | None:
     return " ".join(text[: 4 * _EXCERPT_CHARACTERS].split())[:_EXCERPT_CHARACTERS]
 
 
-def _render_cache_of(request: Request) -> RenderCache:
+def render_cache_of(request: Request) -> RenderCache:
     """The render cache of this process."""
-    return context_of(request).render_cache
+    return context_of(request).shared(RenderCache, RenderCache)

@@ -84,7 +84,11 @@ class ModelPageCache:
 
 def model_page_cache_of(request: Request) -> ModelPageCache:
     """The model page cache of this process."""
-    return context_of(request).model_pages
+    context = context_of(request)
+    return context.shared(
+        ModelPageCache,
+        lambda: ModelPageCache(ModelProfiles(context.registry.pool, context.registry.boards)),
+    )
 
 
 @router.get(_CHART + ".svg")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response
 
+from tiltyard.arena.rating.rater_lag import check_reachable
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.compute_once import SingleFlight
 from tiltyard.errors import StoreFault
@@ -43,6 +44,12 @@ class Readiness:
             raise StoreFault("the database did not answer in time") from None
 
 
+def readiness_of(request: Request) -> Readiness:
+    """The readiness of this process."""
+    context = context_of(request)
+    return context.shared(Readiness, lambda: Readiness(lambda: check_reachable(context.registry.url)))
+
+
 def count_loaded_arenas(voting_queues: Sequence[VotingQueue]) -> Ready:
     """Count loaded arenas; raise only if none is loaded. One that fails to load does not affect the others."""
     ready = sum(queue.ready for queue in voting_queues)
@@ -60,7 +67,7 @@ async def healthz() -> Health:
 @router.get("/readyz", summary="Ready", responses=document_problems(503))
 async def readyz(request: Request) -> Ready:
     """The database responds and has this version's schema, and an arena is loaded if any was opened."""
-    await context_of(request).readiness.check()
+    await readiness_of(request).check()
     return count_loaded_arenas(registry_of(request).voting_queues)
 
 

@@ -19,7 +19,7 @@ from tiltyard.postgres.embedded_server import EmbeddedServer
 from tiltyard.postgres.schema_migrations import migrate
 from tiltyard.postgres.server_config import Postmaster
 from tiltyard.settings.serving_settings import ServingSettings
-from tiltyard.web.child_process import ChildConfig, run_child
+from tiltyard.web.server.child_process import ChildConfig, run_child
 
 __all__ = ["House", "database", "serving"]
 

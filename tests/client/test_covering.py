@@ -16,7 +16,7 @@ import pytest
 from tiltyard.client import AsyncClient, Client
 from tiltyard.client.api_call import Call
 from tiltyard.client.reader_calls import SnapshotInfo
-from tiltyard.web.app import make_app
+from tiltyard.web.server.app import make_app
 from tiltyard.wire import arenas, live, operators, oversight, voting
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)

@@ -17,7 +17,7 @@ from support.visitors import sign_in
 from support.voted_arenas import close_window, rate, voted
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
-from tiltyard.web.cookies import entry_cookie
+from tiltyard.web.access.cookies import entry_cookie
 
 TITLE = "The secret contest"
 #: Words that only somebody who is in may read: of the title, models, prompts and responses.

@@ -21,9 +21,9 @@ from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.postgres.connections import open_pool
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.settings.sign_in_settings import SignInSettings
-from tiltyard.web.app import make_app
-from tiltyard.web.context import Context, app_context
-from tiltyard.web.http_limits import HttpLimits, limited_protocol
+from tiltyard.web.access.context import Context, app_context
+from tiltyard.web.edge.http_limits import HttpLimits, limited_protocol
+from tiltyard.web.server.app import make_app
 
 __all__ = ["PASSWORD", "SECRET", "Served", "make_operator", "make_token", "served"]
 

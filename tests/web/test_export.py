@@ -180,8 +180,8 @@ def test_a_reader_who_leaves_gives_up_its_place(database, tmp_path):
 
 @pytest.mark.slow
 def test_readers_who_take_nothing_give_up_their_places(database, tmp_path, monkeypatch, caplog):
-    caplog.set_level("INFO", "tiltyard.web.export_slots")
-    monkeypatch.setattr("tiltyard.web.export_slots._STALLED_READER_SECONDS", 0.5)
+    caplog.set_level("INFO", "tiltyard.web.edge.export_slots")
+    monkeypatch.setattr("tiltyard.web.edge.export_slots._STALLED_READER_SECONDS", 0.5)
     made_arena(database, 4, 10)
     lay_votes(database, 1, 40_000, 4, 10)
     with served(database, folder=tmp_path) as running, ExitStack() as stalled:

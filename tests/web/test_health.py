@@ -12,9 +12,9 @@ from support.served import make_operator, make_token, served
 from tiltyard.arena.operators.service_status import ServiceStatusReader
 from tiltyard.errors import StoreFault
 from tiltyard.postgres.connections import connect
-from tiltyard.web.monitoring_port import serve_monitoring
 from tiltyard.web.routes import health
 from tiltyard.web.routes.health import Readiness, count_loaded_arenas
+from tiltyard.web.server.supervisor import serve_monitoring
 
 ASK = "/api/v1/arenas/arena/matchups"
 

@@ -12,7 +12,7 @@ from support.live_sites import ASK, live_site, read_stream
 from support.served import make_token
 from tiltyard.instruments import recording
 from tiltyard.postgres.connections import connect
-from tiltyard.web.metrics import record_gauges
+from tiltyard.web.edge.metrics import record_gauges
 
 QUICK = [f"bird-{number}@tokens=30" for number in range(3)]
 SLOW = [f"drip-{number}@tokens=400,rate=40" for number in range(2)]

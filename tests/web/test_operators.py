@@ -8,7 +8,7 @@ from support.served import PASSWORD, make_operator
 from tiltyard.arena.accounts import Accounts
 from tiltyard.arena.operators.operator_people import invitation_terms, invite_operator
 from tiltyard.postgres.connections import connect, open_pool
-from tiltyard.web.cookies import OPERATOR_COOKIE
+from tiltyard.web.access.cookies import OPERATOR_COOKIE
 
 HIM = {"name": "Ada", "password": PASSWORD}
 

@@ -21,7 +21,7 @@ from tiltyard.core.policy.validity.rule_templates import RULES
 from tiltyard.core.ratings import Finding
 from tiltyard.core.ratings.finding_templates import FINDINGS
 from tiltyard.core.ratings.sentences import first_of
-from tiltyard.web import problem_details
+from tiltyard.web.edge import problem_details
 from tiltyard.web.pages.finding_sentences import translate_exactly, translate_sentence
 from tiltyard.web.pages.localization import Localization
 from tiltyard.web.pages.message_patterns import PROBLEMS

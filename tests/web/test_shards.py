@@ -16,7 +16,7 @@ from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.settings.serving_settings import ServingSettings
-from tiltyard.web.cookies import VOTER_COOKIE
+from tiltyard.web.access.cookies import VOTER_COOKIE
 
 ARENAS = {"plain": 0, "poems": 1}
 ACTS = {"vote": {"winner": "tie"}, "undo": {}, "skip": None, "reveal": None, "report": {"reason": "broken"}}

@@ -20,11 +20,11 @@ from tiltyard.arena.operators.invitations import (
     use_passcode,
 )
 from tiltyard.errors import NotAdmitted, NotFound
-from tiltyard.web.access import access_of, registry_of
+from tiltyard.web.access.access import access_of, registry_of
+from tiltyard.web.access.rate_limits import client_address
+from tiltyard.web.access.reader_access import ReadableArena, boards_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.layout import private_page, redirect_to, render_page
-from tiltyard.web.rate_limits import client_address
-from tiltyard.web.reader_access import ReadableArena, boards_of
 
 __all__ = ["router"]
 

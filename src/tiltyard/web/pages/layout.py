@@ -15,13 +15,13 @@ from markupsafe import Markup
 
 from tiltyard._version import __version__
 from tiltyard.arena.content.arenas import Arena
+from tiltyard.web.access.context import context_of
+from tiltyard.web.access.cookies import read_cookie
+from tiltyard.web.access.reader_access import send_cacheable
 from tiltyard.web.assets import Assets, accepts_gzip, load_assets
-from tiltyard.web.context import context_of
-from tiltyard.web.cookies import read_cookie
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.finding_sentences import translate_sentence
 from tiltyard.web.pages.localization import Localization, localization_for
-from tiltyard.web.reader_access import send_cacheable
 from tiltyard.web.texts import format_name, plain_text, render_text, spell_hidden_characters
 
 __all__ = [

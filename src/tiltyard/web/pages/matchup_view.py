@@ -23,9 +23,8 @@ from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.caches import BoundedCache
 from tiltyard.core.judging.question_context import AnswerContext
 from tiltyard.errors import NotFound
-from tiltyard.web.access import registry_of
-from tiltyard.web.app_sandbox import PLAIN
-from tiltyard.web.context import context_of
+from tiltyard.web.access.access import registry_of
+from tiltyard.web.access.context import context_of
 from tiltyard.web.pages.conversation_view import (
     ConversationTurn,
     ConversationView,
@@ -35,6 +34,7 @@ from tiltyard.web.pages.conversation_view import (
 from tiltyard.web.pages.layout import localization_of
 from tiltyard.web.pages.paths import asked
 from tiltyard.web.texts import render_text
+from tiltyard.web.texts.app_sandbox import PLAIN
 from tiltyard.web.texts.renderer import MAX_SHOWN_CHARACTERS
 from tiltyard.web.texts.text_direction import is_right_to_left
 

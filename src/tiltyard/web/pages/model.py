@@ -17,7 +17,8 @@ from tiltyard.caches import BoundedCache
 from tiltyard.compute_once import BoundedQueue, SingleFlight
 from tiltyard.errors import NotFound
 from tiltyard.report.chart_theme import ChartTheme, fit_to_phone, localise_spec, render_svg
-from tiltyard.web.context import context_of
+from tiltyard.web.access.context import context_of
+from tiltyard.web.access.reader_access import ModelName, ReadableArena, send_cacheable
 from tiltyard.web.pages.board_data import model_details_of
 from tiltyard.web.pages.layout import localization_of, pages_of, send_page, theme_of
 from tiltyard.web.pages.localization import Localization
@@ -29,7 +30,7 @@ from tiltyard.web.pages.model_view import (
     model_chart,
     response_state,
 )
-from tiltyard.web.reader_access import ModelName, Plain, ReadableArena, send_cacheable
+from tiltyard.wire.vocabulary import Plain
 
 __all__ = ["ModelPageCache", "router"]
 

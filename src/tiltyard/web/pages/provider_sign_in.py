@@ -17,10 +17,10 @@ from tiltyard.arena.operators.operator_people import ExternalIdentity, check_rol
 from tiltyard.errors import IdentityFault, NotAllowed, NotFound
 from tiltyard.identity.person_identity import PersonIdentity
 from tiltyard.settings.sign_in_settings import SignInSettings
-from tiltyard.web.access import access_of, origin_of, registry_of
-from tiltyard.web.cookies import OPERATOR_COOKIE
-from tiltyard.web.identities import Identities
-from tiltyard.web.logs import log_event
+from tiltyard.web.access.access import access_of, origin_of, registry_of
+from tiltyard.web.access.cookies import OPERATOR_COOKIE
+from tiltyard.web.access.identities import Identities
+from tiltyard.web.edge.logs import log_event
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.layout import redirect_to, render_page
 

@@ -23,8 +23,9 @@ from tiltyard.core.battles import Outcome
 from tiltyard.core.battles.outcome import SPELLED, kind_of
 from tiltyard.core.policy.state.vote_marks import Unrated
 from tiltyard.errors import BadOption, Busy, Closed, Expired, NoMatchup, NotFound, Paused, ProofNeeded
-from tiltyard.web.access import access_of, registry_of
-from tiltyard.web.context import context_of
+from tiltyard.web.access.access import access_of, registry_of
+from tiltyard.web.access.context import context_of
+from tiltyard.web.access.reader_access import personal_boards_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.final_votes import finish_vote, revealed_names
 from tiltyard.web.pages.layout import redirect_to, render_page
@@ -42,7 +43,6 @@ from tiltyard.web.pages.voting_values import (
     shown_names,
     voting_frame,
 )
-from tiltyard.web.reader_access import personal_boards_of
 from tiltyard.web.routes.matchups import count_request, find_queue_and_voter, skip_detail
 from tiltyard.wire.vocabulary import SKIP_REASONS
 

@@ -19,19 +19,12 @@ from tiltyard.arena.operators.audit_and_complaints import note_export
 from tiltyard.errors import BadOption, NotAllowed
 from tiltyard.files.battle_stream import Container
 from tiltyard.settings.arena_settings import ArenaSettings
-from tiltyard.web.access import Actor, CurrentActor, keys_of, registry_of, require_scope
-from tiltyard.web.context import context_of
-from tiltyard.web.export_slots import ExportSlot, StalledReader
-from tiltyard.web.problem_details import Documented, document_problems
-from tiltyard.web.reader_access import (
-    ArenaName,
-    Plain,
-    ReadableArena,
-    Source,
-    SourceName,
-    boards_of,
-    source_number,
-)
+from tiltyard.web.access.access import Actor, CurrentActor, keys_of, registry_of, require_scope
+from tiltyard.web.access.context import context_of
+from tiltyard.web.access.reader_access import ArenaName, ReadableArena, Source, boards_of, source_number
+from tiltyard.web.edge.export_slots import ExportSlot, StalledReader
+from tiltyard.web.edge.problem_details import Documented, document_problems
+from tiltyard.wire.vocabulary import Plain, SourceName
 
 __all__ = ["router"]
 

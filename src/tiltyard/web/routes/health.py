@@ -12,10 +12,10 @@ from tiltyard.arena.rating.rater_lag import check_reachable
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.compute_once import SingleFlight
 from tiltyard.errors import StoreFault
-from tiltyard.web.access import registry_of, require_scope
-from tiltyard.web.context import context_of
-from tiltyard.web.metrics import METRICS_TYPE, metrics_page, record_gauges
-from tiltyard.web.problem_details import Documented, document_problems
+from tiltyard.web.access.access import registry_of, require_scope
+from tiltyard.web.access.context import context_of
+from tiltyard.web.edge.metrics import METRICS_TYPE, metrics_page, record_gauges
+from tiltyard.web.edge.problem_details import Documented, document_problems
 from tiltyard.wire.operators import Health, Ready
 
 __all__ = ["Readiness", "count_loaded_arenas", "router"]

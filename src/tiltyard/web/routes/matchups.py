@@ -30,12 +30,12 @@ from tiltyard.core.battles import Kind, Label, Outcome
 from tiltyard.core.battles.outcome import SPELLED, kind_of
 from tiltyard.errors import BadBattle, BadOption, InputError, NotFound
 from tiltyard.settings.minute_limits import LimitedKind
-from tiltyard.web.access import access_of, registry_of
-from tiltyard.web.app_sandbox import APP, APP_HEADERS, PLAIN, sandboxed_app
-from tiltyard.web.context import context_of
-from tiltyard.web.fast_routes import FastRoute, json_response
-from tiltyard.web.problem_details import Documented, document_problems
-from tiltyard.web.reader_access import boards_of, personal_boards_of
+from tiltyard.web.access.access import access_of, registry_of
+from tiltyard.web.access.context import context_of
+from tiltyard.web.access.reader_access import boards_of, personal_boards_of
+from tiltyard.web.edge.fast_routes import FastRoute, json_response
+from tiltyard.web.edge.problem_details import Documented, document_problems
+from tiltyard.web.texts.app_sandbox import APP, APP_HEADERS, PLAIN, sandboxed_app
 from tiltyard.wire.gate import GateAnswer
 from tiltyard.wire.vocabulary import SkipReason
 from tiltyard.wire.voting import (

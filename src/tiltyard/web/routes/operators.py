@@ -11,9 +11,17 @@ from tiltyard.arena.accounts import OPERATOR_SESSION_LIFETIME, SCOPES
 from tiltyard.arena.operator_roles import SCOPE_ROLES, includes_role
 from tiltyard.arena.operators.second_factor import finish_sign_in
 from tiltyard.errors import CodeNeeded, NotAllowed, NotFound
-from tiltyard.web.access import Access, Actor, CurrentActor, access_of, origin_of, registry_of, require_scope
-from tiltyard.web.cookies import OPERATOR_COOKIE
-from tiltyard.web.problem_details import document_problems
+from tiltyard.web.access.access import (
+    Access,
+    Actor,
+    CurrentActor,
+    access_of,
+    origin_of,
+    registry_of,
+    require_scope,
+)
+from tiltyard.web.access.cookies import OPERATOR_COOKIE
+from tiltyard.web.edge.problem_details import document_problems
 from tiltyard.wire.operators import ClaimRequest, Me, NewToken, SignInRequest, TokenList, TokenRequest
 
 __all__ = [

@@ -15,11 +15,11 @@ from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.content.catalog import read_arena
 from tiltyard.errors import NotAllowed, SecondFactorMissing
 from tiltyard.postgres.connection_pool import ConnectionPool
-from tiltyard.web.access import Actor, access_of, authorize, registry_of
+from tiltyard.web.access.access import Actor, access_of, authorize, registry_of
+from tiltyard.web.access.route_roles import route_need
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.layout import redirect_to, render_page
 from tiltyard.web.pages.operator.labels import NOTICES
-from tiltyard.web.route_roles import route_need
 
 __all__ = [
     "OperatorRoute",
@@ -64,7 +64,7 @@ class OperatorRoute(APIRoute):
 
 
 def operator_router(prefix: str = "") -> APIRouter:
-    """A router for pages that only operators may see, each with the role that `tiltyard.web.route_roles` names."""
+    """A router for pages that only operators may see, each with the role that `tiltyard.web.access.route_roles` names."""
     return APIRouter(prefix=f"/operator{prefix}", include_in_schema=False, route_class=OperatorRoute)
 
 

@@ -89,7 +89,7 @@ def scene(server, template, tmp_path_factory):
         rate(database)
         make_operator(database)
         with served(database, folder=tmp_path_factory.mktemp("responses")) as site:
-            site.context.access.sign_in_throttle._seconds = 0.0
+            site.context.access.actors.sign_in_throttle._seconds = 0.0
             site.context.access.entry_throttle._seconds = 0.0
             yield furnish(site, database)
 

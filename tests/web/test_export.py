@@ -17,6 +17,7 @@ from support.served import make_token, served
 from support.voted_arenas import close_window, lay_votes, rate, voted
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.postgres.connections import connect
+from tiltyard.web.edge.export_slots import ExportSlots
 
 BATTLES = "/api/v1/arenas/arena/battles"
 EXACT = f"{BATTLES}/exact"
@@ -192,7 +193,7 @@ def test_readers_who_take_nothing_give_up_their_places(database, tmp_path, monke
             idle.connect((host, int(port)))
             idle.sendall(f"GET {BATTLES} HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())
             assert idle.recv(12) == b"HTTP/1.1 200"
-        slots = running.context.exports
+        slots = running.context.shared(ExportSlots, ExportSlots)
         end = time.monotonic() + 60
         while caplog.text.count("the client read nothing") < 2 or len(slots):
             assert time.monotonic() < end, "stalled readers keep their places"

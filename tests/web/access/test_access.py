@@ -9,7 +9,7 @@ from support.postgres_servers import fresh_database
 from support.served import PASSWORD, make_operator, make_token, served
 from tiltyard.arena.operator_roles import ALL_RIGHTS
 from tiltyard.settings.arena_settings import ArenaSettings
-from tiltyard.web.access.access import Actor
+from tiltyard.web.access.actors import Actor
 
 #: What each route asks of whoever comes.
 #: ``all``: nothing, not even that a token be good. ``any``: nothing. ``reader``, ``voter``: a right to
@@ -104,7 +104,7 @@ def site(server, template):
         made_arena(database, name="shut", settings=ArenaSettings(visibility="closed"))
         make_operator(database)
         with served(database) as running:
-            running.context.access.sign_in_throttle._seconds = 0
+            running.context.access.actors.sign_in_throttle._seconds = 0
             yield running
 
 

@@ -14,8 +14,9 @@ from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.errors import NotAllowed, NotFound
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.settings.serving_settings import ServingSettings
-from tiltyard.web.access.access import Access, Actor
-from tiltyard.web.access.reader_access import send_cacheable
+from tiltyard.web.access.access import Access
+from tiltyard.web.access.actors import Actor
+from tiltyard.web.access.route_access import send_cacheable
 from tiltyard.web.edge import middleware
 from tiltyard.web.pages.operator import operator_access
 
@@ -126,7 +127,7 @@ class TestRefusals:
         accounts = SimpleNamespace(find_token=find_token)
         access = Access(accounts, LiveInvitations(None), SecretKeys([SECRET]), ServingSettings(port=0))
         with pytest.raises(NotAllowed, match="unknown, revoked or expired"):
-            asyncio.run(access.actor(SimpleNamespace(headers={"authorization": stated})))
+            asyncio.run(access.actors.find(SimpleNamespace(headers={"authorization": stated})))
         assert asked == looked_up
 
     def test_a_token_that_is_remembered_is_good_as_bearer_only(self):
@@ -140,7 +141,7 @@ class TestRefusals:
         access = Access(accounts, LiveInvitations(None), SecretKeys([SECRET]), ServingSettings(port=0))
 
         def actor(stated):
-            return asyncio.run(access.actor(SimpleNamespace(headers={"authorization": stated})))
+            return asyncio.run(access.actors.find(SimpleNamespace(headers={"authorization": stated})))
 
         assert actor("Bearer x") == actor("bearer x")
         assert actor("Bearer x").name == "token:ci"

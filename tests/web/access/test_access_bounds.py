@@ -19,7 +19,7 @@ from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.access.access import Access
 from tiltyard.web.access.cookies import OPERATOR_COOKIE, VOTER_COOKIE, VOTER_COOKIE_LIFETIME, Cookies
 from tiltyard.web.access.rate_limits import SignInThrottle, client_network
-from tiltyard.web.access.reader_access import _has
+from tiltyard.web.access.route_access import _has
 from tiltyard.web.edge import middleware
 from tiltyard.web.pages.operator import sign_in
 
@@ -154,7 +154,8 @@ class TestCrowds:
 
     def test_fifty_thousand_are_remembered(self):
         access = Access(None, LiveInvitations(None), SecretKeys([SECRET]), ServingSettings(port=0))
-        assert access._voters.limit == access._actors.limit == access._judges.limit == 50_000
+        caches = (access.sessions._known, access.actors._by_token, access._judges)
+        assert [cache.limit for cache in caches] == [50_000] * 3
 
 
 def scope_of(method="POST", path="/x", **headers):

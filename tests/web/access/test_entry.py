@@ -39,7 +39,7 @@ def site(database, tmp_path):
     made_arena(database, settings=ArenaSettings(entry="invitation"))
     make_operator(database)
     with served(database, folder=tmp_path) as running:
-        running.context.access.sign_in_throttle._seconds = 0.0
+        running.context.access.actors.sign_in_throttle._seconds = 0.0
         running.context.access.entry_throttle._seconds = 0.0
         yield running
 

@@ -95,7 +95,7 @@ def test_few_passwords_are_checked_at_once_however_many_addresses_try():
 
 def test_the_operator_signs_in_while_a_crowd_elsewhere_guesses(site, monkeypatch):
     make_operator(site.database)
-    sign_in_throttle = site.context.access.sign_in_throttle
+    sign_in_throttle = site.context.access.actors.sign_in_throttle
     sign_in_throttle._seconds = 20
 
     async def crowd():
@@ -110,7 +110,7 @@ def test_the_operator_signs_in_while_a_crowd_elsewhere_guesses(site, monkeypatch
     try:
         answer = site.client().post(SIGN_IN, json={"name": "Ada", "password": PASSWORD})
         assert answer.status_code == 200
-        monkeypatch.setattr("tiltyard.web.access.access.client_address", lambda _: "203.0.113.9")
+        monkeypatch.setattr("tiltyard.web.access.actors.client_address", lambda _: "203.0.113.9")
         busy = site.client().post(SIGN_IN, json={"name": "Ada", "password": PASSWORD})
         assert (busy.status_code, busy.headers["retry-after"]) == (429, "10")
     finally:

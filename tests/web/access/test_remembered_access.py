@@ -1,5 +1,6 @@
 """How long a process believes what it knows of voters, operators and tokens: what was revoked elsewhere ends then."""
 
+from operator import attrgetter
 from types import SimpleNamespace
 
 import pytest
@@ -18,11 +19,12 @@ def clock(monkeypatch):
     return clock
 
 
-@pytest.mark.parametrize(("whose", "seconds"), [("_voters", 60.0), ("_actors", 5.0), ("_judges", 5.0)])
+@pytest.mark.parametrize(
+    ("whose", "seconds"), [("sessions._known", 60.0), ("actors._by_token", 5.0), ("_judges", 5.0)]
+)
 def test_what_is_known_of_somebody_is_believed_so_long_and_no_longer(clock, whose, seconds):
-    remembered = getattr(
-        Access(None, LiveInvitations(None), SecretKeys([SECRET]), ServingSettings(port=0)), whose
-    )
+    access = Access(None, LiveInvitations(None), SecretKeys([SECRET]), ServingSettings(port=0))
+    remembered = attrgetter(whose)(access)
     remembered.put("somebody", "known")
     clock.now += seconds - 0.125
     assert remembered.get("somebody") == "known"
@@ -32,7 +34,7 @@ def test_what_is_known_of_somebody_is_believed_so_long_and_no_longer(clock, whos
 
 def test_what_is_forgotten_is_forgotten_of_everybody(clock):
     access = Access(None, LiveInvitations(None), SecretKeys([SECRET]), ServingSettings(port=0))
-    everybody = (access._revoked._known, access._actors, access._judges)
+    everybody = (access._revoked._known, access.actors._by_token, access._judges)
     for remembered in everybody:
         remembered.put("somebody", "known")
     access.forget()

@@ -11,16 +11,14 @@ from uuid import UUID
 from fastapi import Request
 from starlette.applications import Starlette
 
-from tiltyard.web.edge.export_slots import ExportSlots
-
 if TYPE_CHECKING:
     from tiltyard.arena.operators.service_status import ServiceStatusReader
     from tiltyard.arena.registry import ArenaRegistry
+    from tiltyard.arena.secret_keys import SecretKeys
     from tiltyard.arena.voting.matchup_ids import MatchupIds
     from tiltyard.arena.voting.personal_boards import PersonalBoards
     from tiltyard.arena.voting.response_kinds import ResponseKinds
     from tiltyard.web.access.access import Access
-    from tiltyard.web.edge.metrics import ProcessMetrics
 
 Shared = TypeVar("Shared")
 
@@ -33,13 +31,10 @@ class Context:
     matchup_ids: MatchupIds
     access: Access
     response_kinds: ResponseKinds
-    metrics: ProcessMetrics
     service_status: ServiceStatusReader
     personal_boards: PersonalBoards
     #: Streams of live battles that are open, by battle.
     live_readers: Counter[UUID] = field(default_factory=Counter)
-    #: Held during a battle export.
-    exports: ExportSlots = field(default_factory=ExportSlots)
     _shared: dict[type[object], object] = field(default_factory=dict)
 
     def shared(self, kind: type[Shared], make: Callable[[], Shared]) -> Shared:
@@ -63,3 +58,18 @@ def app_context(app: Starlette) -> Context:
 def context_of(request: Request) -> Context:
     """The context of a request's application."""
     return app_context(request.app)
+
+
+def registry_of(request: Request) -> ArenaRegistry:
+    """The arenas of this process."""
+    return context_of(request).registry
+
+
+def access_of(request: Request) -> Access:
+    """The access control of this process."""
+    return context_of(request).access
+
+
+def keys_of(request: Request) -> SecretKeys:
+    """The secret keys of this server."""
+    return access_of(request).keys

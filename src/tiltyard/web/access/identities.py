@@ -31,7 +31,6 @@ from tiltyard.identity.person_identity import (
 from tiltyard.instruments import REFUSED_IDENTITY_HEADERS
 from tiltyard.settings.sign_in_settings import SignInSettings
 from tiltyard.web.access.cookies import Cookies
-from tiltyard.web.pages import paths
 
 #: Sign-ins that one process completes at the same time, and that wait for it. Each waits for the provider.
 _CONCURRENT_SIGN_IN_LIMIT = 16
@@ -184,7 +183,7 @@ class SignInAttempt:
     """An attempt that came back to the browser that made it."""
 
     asked: CodeRequest
-    #: The path to go on to.
+    #: The path to go on to, as the attempt was begun with it.
     wanted: str
 
 
@@ -240,6 +239,6 @@ class SignInAttempts:
 
 def _path(encoded: str) -> str:
     try:
-        return paths.local(base64.urlsafe_b64decode(encoded).decode())
+        return base64.urlsafe_b64decode(encoded).decode() or "/"
     except (ValueError, binascii.Error):
         return "/"

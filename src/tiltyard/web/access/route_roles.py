@@ -1,6 +1,6 @@
 """Which role each route for operators needs: pages and API. A route that is not here does not start.
 
-Routes of voters and readers are not here: what they show depends on the arena's settings (`tiltyard.web.access.reader_access`).
+Routes of voters and readers are not here: what they show depends on the arena's settings (`tiltyard.web.access.route_access`).
 """
 
 from __future__ import annotations

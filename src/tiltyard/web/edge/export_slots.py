@@ -10,8 +10,11 @@ import logging
 import time
 from typing import Self
 
+from fastapi import Request
 from starlette.exceptions import HTTPException
 from starlette.types import Message, Send
+
+from tiltyard.web.access.context import context_of
 
 _LOG = logging.getLogger(__name__)
 
@@ -22,6 +25,11 @@ _STALLED_READER_SECONDS = 60.0
 #: A client is slow that we have waited for at least so long, and that has read less than this of it.
 _SLOW_SECONDS = 15.0
 _SLOW_BYTES_PER_SECOND = 256 * 1024
+
+
+def export_slots_of(request: Request) -> ExportSlots:
+    """The slots of this process."""
+    return context_of(request).shared(ExportSlots, ExportSlots)
 
 
 class StalledReader(Exception):

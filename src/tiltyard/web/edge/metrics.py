@@ -24,6 +24,7 @@ from tiltyard.instruments import FOLDER_VARIABLE, INSTRUMENTS, OTHER, Instrument
 
 if TYPE_CHECKING:
     from tiltyard.arena.registry import ArenaRegistry
+    from tiltyard.web.access.context import Context
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -103,6 +104,11 @@ def _metric(instrument: Instrument, registry: CollectorRegistry) -> _Series:
     if instrument.kind == "gauge":
         return Gauge(name, text, labels, registry=registry, multiprocess_mode="livesum")
     return Histogram(name, text, labels, registry=registry, buckets=instrument.buckets)
+
+
+def metrics_of(context: Context) -> ProcessMetrics:
+    """The metrics of the process with this context."""
+    return context.shared(ProcessMetrics, ProcessMetrics)
 
 
 def record_gauges(registry: ArenaRegistry) -> None:

@@ -16,7 +16,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from tiltyard.files.row_parquet import write_row_table
-from tiltyard.web.access.reader_access import ReadableArena, boards_of
+from tiltyard.web.access.route_access import ReadableArena, boards_of
 from tiltyard.web.pages.board_data import BoardPageData, board_page_cache_of, gather_board_page, send_file
 from tiltyard.web.pages.board_query import BoardQuery, BoardQueryParams, Snap
 from tiltyard.web.pages.board_view import BoardLine, BoardView, compare_sources, filter_and_sort

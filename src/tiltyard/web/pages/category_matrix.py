@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.errors import NotFound
-from tiltyard.web.access.reader_access import ReadableArena
+from tiltyard.web.access.route_access import ReadableArena
 from tiltyard.web.pages.board_data import SourceBoard, board_page_cache_of, gather_board_page
 from tiltyard.web.pages.board_query import BoardQuery
 from tiltyard.web.pages.board_view import BoardLine, BoardView

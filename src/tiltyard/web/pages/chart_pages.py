@@ -27,7 +27,7 @@ from tiltyard.report.arena_charts import (
 )
 from tiltyard.report.board_charts import HEATMAP_MODELS, charts_available
 from tiltyard.report.chart_theme import fit_to_phone, localise_spec, render_svg
-from tiltyard.web.access.reader_access import ReadableArena, boards_of
+from tiltyard.web.access.route_access import ReadableArena, boards_of
 from tiltyard.web.edge.logs import log_failure
 from tiltyard.web.pages.board_data import (
     BoardPageData,

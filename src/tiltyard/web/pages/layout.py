@@ -17,7 +17,7 @@ from tiltyard._version import __version__
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.web.access.context import context_of
 from tiltyard.web.access.cookies import read_cookie
-from tiltyard.web.access.reader_access import send_cacheable
+from tiltyard.web.access.route_access import send_cacheable
 from tiltyard.web.assets import Assets, accepts_gzip, load_assets
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.finding_sentences import translate_sentence

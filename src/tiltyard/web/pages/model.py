@@ -18,7 +18,7 @@ from tiltyard.compute_once import BoundedQueue, SingleFlight
 from tiltyard.errors import NotFound
 from tiltyard.report.chart_theme import ChartTheme, fit_to_phone, localise_spec, render_svg
 from tiltyard.web.access.context import context_of
-from tiltyard.web.access.reader_access import ModelName, ReadableArena, send_cacheable
+from tiltyard.web.access.route_access import ModelName, ReadableArena, send_cacheable
 from tiltyard.web.pages.board_data import model_details_of
 from tiltyard.web.pages.layout import localization_of, pages_of, send_page, theme_of
 from tiltyard.web.pages.localization import Localization

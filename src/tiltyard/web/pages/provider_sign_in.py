@@ -17,9 +17,10 @@ from tiltyard.arena.operators.operator_people import ExternalIdentity, check_rol
 from tiltyard.errors import IdentityFault, NotAllowed, NotFound
 from tiltyard.identity.person_identity import PersonIdentity
 from tiltyard.settings.sign_in_settings import SignInSettings
-from tiltyard.web.access.access import access_of, origin_of, registry_of
+from tiltyard.web.access.context import access_of, registry_of
 from tiltyard.web.access.cookies import OPERATOR_COOKIE
 from tiltyard.web.access.identities import Identities
+from tiltyard.web.access.route_access import origin_of
 from tiltyard.web.edge.logs import log_event
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.layout import redirect_to, render_page
@@ -65,15 +66,16 @@ async def sign_in_callback(
     attempt = identities.attempts.find(request, state, _redirect_uri(request))
     if attempt is None:
         return _page(request, "expired", 400, "/")
+    wanted = paths.local(attempt.wanted)
     if error:
-        answer: Response = _page(request, "declined", 403, attempt.wanted)
+        answer: Response = _page(request, "declined", 403, wanted)
     else:
         try:
             identity, cookie = await identities.sign_in(attempt.asked, code, iss)
-            answer = await _go_on(request, identity, attempt.wanted)
+            answer = await _go_on(request, identity, wanted)
             answer.headers.append("set-cookie", cookie)
         except IdentityFault as fault:
-            answer = _failed(request, fault, attempt.wanted)
+            answer = _failed(request, fault, wanted)
     answer.headers.append("set-cookie", identities.attempts.clear_header())
     return answer
 

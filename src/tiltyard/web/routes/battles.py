@@ -19,10 +19,18 @@ from tiltyard.arena.operators.audit_and_complaints import note_export
 from tiltyard.errors import BadOption, NotAllowed
 from tiltyard.files.battle_stream import Container
 from tiltyard.settings.arena_settings import ArenaSettings
-from tiltyard.web.access.access import Actor, CurrentActor, keys_of, registry_of, require_scope
-from tiltyard.web.access.context import context_of
-from tiltyard.web.access.reader_access import ArenaName, ReadableArena, Source, boards_of, source_number
-from tiltyard.web.edge.export_slots import ExportSlot, StalledReader
+from tiltyard.web.access.actors import Actor
+from tiltyard.web.access.context import keys_of, registry_of
+from tiltyard.web.access.route_access import (
+    ArenaName,
+    CurrentActor,
+    ReadableArena,
+    Source,
+    boards_of,
+    require_scope,
+    source_number,
+)
+from tiltyard.web.edge.export_slots import ExportSlot, StalledReader, export_slots_of
 from tiltyard.web.edge.problem_details import Documented, document_problems
 from tiltyard.wire.vocabulary import Plain, SourceName
 
@@ -155,7 +163,7 @@ async def _send(
     headers: Mapping[str, str],
 ) -> Response:
     """Send a file while it is made, in one of the slots of this process."""
-    file = _File(pieces, context_of(request).exports.take())
+    file = _File(pieces, export_slots_of(request).take())
     sent = {"Content-Disposition": f'attachment; filename="{name}"', **headers}
     return _FileResponse(file, await file.begun(), media_type=media_type, headers=sent)
 

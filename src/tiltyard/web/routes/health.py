@@ -12,9 +12,9 @@ from tiltyard.arena.rating.rater_lag import check_reachable
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.compute_once import SingleFlight
 from tiltyard.errors import StoreFault
-from tiltyard.web.access.access import registry_of, require_scope
-from tiltyard.web.access.context import context_of
-from tiltyard.web.edge.metrics import METRICS_TYPE, metrics_page, record_gauges
+from tiltyard.web.access.context import context_of, registry_of
+from tiltyard.web.access.route_access import require_scope
+from tiltyard.web.edge.metrics import METRICS_TYPE, metrics_of, metrics_page, record_gauges
 from tiltyard.web.edge.problem_details import Documented, document_problems
 from tiltyard.wire.operators import Health, Ready
 
@@ -82,5 +82,5 @@ async def metrics(request: Request) -> Response:
     """Requires a token with the scope metrics. The port TILTYARD_METRICS_PORT requires none."""
     context = context_of(request)
     record_gauges(context.registry)
-    page = await asyncio.to_thread(metrics_page, context.metrics.registry, context.service_status.read)
+    page = await asyncio.to_thread(metrics_page, metrics_of(context).registry, context.service_status.read)
     return Response(page, headers={"Content-Type": METRICS_TYPE})

@@ -27,14 +27,15 @@ from tiltyard.instruments import recording
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.settings.sign_in_settings import SignInSettings
 from tiltyard.web import assets
-from tiltyard.web.access.access import Access, ScopeCheck
+from tiltyard.web.access.access import Access
 from tiltyard.web.access.context import Context, put_context
 from tiltyard.web.access.cookies import VOTER_COOKIE, Cookies
 from tiltyard.web.access.identities import Identities, PeerAddressMiddleware
 from tiltyard.web.access.rate_limits import VoterLimits
+from tiltyard.web.access.route_access import ScopeCheck
 from tiltyard.web.access.route_roles import check_route_table
 from tiltyard.web.edge.fast_routes import FastRouter
-from tiltyard.web.edge.metrics import ProcessMetrics
+from tiltyard.web.edge.metrics import ProcessMetrics, metrics_of
 from tiltyard.web.edge.middleware import EdgeMiddleware
 from tiltyard.web.edge.problem_details import PROBLEM_TYPE, OpenApi, add_problem_handlers
 from tiltyard.web.edge.stranger_queue import KnownSenders
@@ -96,7 +97,7 @@ def make_app(
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        with recording(context.metrics):
+        with recording(metrics_of(context)):
             await registry.start()
             try:
                 yield
@@ -123,7 +124,7 @@ def make_app(
         app.include_router(router)
     check_route_table(_guarded_routes(routers))
     add_problem_handlers(app, problem_page)
-    app.wrap_with_middleware(registry.settings, context.metrics, context.access)
+    app.wrap_with_middleware(registry.settings, metrics_of(context), context.access)
     return app
 
 
@@ -148,7 +149,6 @@ def _make_context(
             limits=VoterLimits(limits, settings),
         ),
         response_kinds=ResponseKinds(registry.pool),
-        metrics=ProcessMetrics(),
         service_status=ServiceStatusReader(registry.url, home),
         personal_boards=PersonalBoards(registry.pool, registry.boards),
     )

@@ -103,7 +103,7 @@ async def _serve(config: ChildConfig, environment: Environment, beat: Callable[[
     from tiltyard.arena.registry import open_registry
     from tiltyard.web.access.context import app_context
     from tiltyard.web.edge.http_limits import HttpLimits, limited_protocol
-    from tiltyard.web.edge.metrics import record_gauges
+    from tiltyard.web.edge.metrics import metrics_of, record_gauges
     from tiltyard.web.server.app import make_app
 
     settings = config.settings
@@ -132,7 +132,7 @@ async def _serve(config: ChildConfig, environment: Environment, beat: Callable[[
             uvicorn.Config(
                 app,
                 lifespan="on",
-                http=limited_protocol(HttpLimits(settings, app_context(app).metrics.refused)),
+                http=limited_protocol(HttpLimits(settings, metrics_of(app_context(app)).refused)),
                 ws="none",
                 log_config=None,
                 access_log=False,

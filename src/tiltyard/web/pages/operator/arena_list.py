@@ -18,7 +18,7 @@ from tiltyard.arena.rating.rater_lag import RaterLag
 from tiltyard.core.board.settled_order import claims_nothing
 from tiltyard.errors import Conflict, InputError, NotFound
 from tiltyard.settings.arena_settings import ArenaSettings
-from tiltyard.web.access.reader_access import boards_of
+from tiltyard.web.access.route_access import boards_of
 from tiltyard.web.pages.operator.operator_access import (
     actor_of,
     operator_page,

@@ -15,7 +15,9 @@ from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.content.catalog import read_arena
 from tiltyard.errors import NotAllowed, SecondFactorMissing
 from tiltyard.postgres.connection_pool import ConnectionPool
-from tiltyard.web.access.access import Actor, access_of, authorize, registry_of
+from tiltyard.web.access.actors import Actor
+from tiltyard.web.access.context import access_of, registry_of
+from tiltyard.web.access.route_access import authorize
 from tiltyard.web.access.route_roles import route_need
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.layout import redirect_to, render_page
@@ -44,7 +46,7 @@ class OperatorRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def guarded(request: Request) -> Response:
-            actor = await access_of(request).actor(request)
+            actor = await access_of(request).actors.find(request)
             if actor is None:
                 return redirect_to(_sign_in(request))
             if actor.session is None:

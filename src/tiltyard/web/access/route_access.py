@@ -1,4 +1,4 @@
-"""Read access: only to arenas that the client may see, and 304 Not Modified for what the client has cached."""
+"""What routes ask of access control: who is signed in, whether they may, and what readers may see and have cached."""
 
 from __future__ import annotations
 
@@ -6,18 +6,85 @@ from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Depends, Path, Query, Request
 from fastapi.responses import Response
+from fastapi.security import APIKeyCookie, HTTPBearer
 
+from tiltyard.arena.accounts import SCOPES, SessionOrigin
 from tiltyard.arena.boards.board_cache import BoardCache
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.log.event_log import SOURCES
 from tiltyard.arena.voting.personal_boards import PersonalBoards
-from tiltyard.errors import NotFound
-from tiltyard.web.access.access import Actor, CurrentActor, access_of, registry_of
-from tiltyard.web.access.context import context_of
-from tiltyard.wire.vocabulary import SourceName
+from tiltyard.errors import NotAllowed, NotFound, RoleMissing, SecondFactorMissing
+from tiltyard.web.access.actors import Actor
+from tiltyard.web.access.context import access_of, context_of, registry_of
+from tiltyard.web.access.cookies import OPERATOR_COOKIE
+from tiltyard.web.access.rate_limits import client_address
+from tiltyard.web.access.route_roles import RouteNeed, route_need
+from tiltyard.wire.vocabulary import Scope, SourceName
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+_BEARER = HTTPBearer(auto_error=False, scheme_name="token", description="An API token: tyt_…")
+_COOKIE = APIKeyCookie(
+    name=OPERATOR_COOKIE, auto_error=False, scheme_name="operator", description="The operator, signed in."
+)
+
+
+async def current_actor(
+    request: Request,
+    _bearer: Annotated[object, Depends(_BEARER)],
+    _cookie: Annotated[object, Depends(_COOKIE)],
+) -> Actor | None:
+    """The signed-in identity, if any."""
+    return await access_of(request).actors.find(request)
+
+
+#: For public routes whose answer depends on who is signed in.
+CurrentActor = Annotated[Actor | None, Depends(current_actor)]
+
+
+class ScopeCheck:
+    """A dependency that requires a scope and the role of its route; see `tiltyard.web.access.route_roles`."""
+
+    def __init__(self, scope: Scope) -> None:
+        assert scope in SCOPES
+        self._scope = scope
+
+    async def __call__(self, request: Request, actor: CurrentActor) -> Actor:
+        if actor is None:
+            raise NotAllowed(f"sign in as an operator, or send a token with the scope {self._scope}")
+        await authorize(request, actor, self._scope, route_need(request.method, request.scope["route"].path))
+        return actor
+
+
+def require_scope(scope: Scope) -> ScopeCheck:
+    """A dependency that requires this scope, and the role that the table of routes names."""
+    return ScopeCheck(scope)
+
+
+async def authorize(request: Request, actor: Actor, scope: Scope, need: RouteNeed) -> None:
+    """Raise unless the actor has the scope and the role that a route needs; the message names who can grant it."""
+    if need.where == "own":
+        return
+    arena = request.path_params.get("arena") if need.where == "arena" else None
+    if access_of(request).actors.lacks_second_factor(actor):
+        raise SecondFactorMissing(
+            "your role needs a second factor; set it up at /operator/account, and then try again"
+        )
+    try:
+        if need.where == "anywhere":
+            actor.require_somewhere(scope, need.role)
+        else:
+            actor.require(scope, arena, need.role)
+    except RoleMissing as error:
+        owners = ", ".join(await access_of(request).accounts.list_owners(arena))
+        raise RoleMissing(f"{error}. An owner can grant it: {owners or 'there is none'}") from None
+
+
+def origin_of(request: Request) -> SessionOrigin:
+    """Where a request comes from, as the list of an operator's sessions shows it."""
+    return SessionOrigin(client_address(request), request.headers.get("user-agent", ""))
+
 
 ArenaName = Annotated[str, Path(description="The arena's name.", examples=["main"])]
 ModelName = Annotated[

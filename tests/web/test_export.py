@@ -17,7 +17,7 @@ from support.served import make_token, served
 from support.voted_arenas import close_window, lay_votes, rate, voted
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.postgres.connections import connect
-from tiltyard.web.edge.export_slots import ExportSlots
+from tiltyard.web.routes.battles import ExportSlots
 
 BATTLES = "/api/v1/arenas/arena/battles"
 EXACT = f"{BATTLES}/exact"
@@ -181,8 +181,8 @@ def test_a_reader_who_leaves_gives_up_its_place(database, tmp_path):
 
 @pytest.mark.slow
 def test_readers_who_take_nothing_give_up_their_places(database, tmp_path, monkeypatch, caplog):
-    caplog.set_level("INFO", "tiltyard.web.edge.export_slots")
-    monkeypatch.setattr("tiltyard.web.edge.export_slots._STALLED_READER_SECONDS", 0.5)
+    caplog.set_level("INFO", "tiltyard.web.routes.battles")
+    monkeypatch.setattr("tiltyard.web.routes.battles._STALLED_READER_SECONDS", 0.5)
     made_arena(database, 4, 10)
     lay_votes(database, 1, 40_000, 4, 10)
     with served(database, folder=tmp_path) as running, ExitStack() as stalled:

@@ -32,8 +32,7 @@ from tiltyard.web.access.context import Context, put_context
 from tiltyard.web.access.cookies import VOTER_COOKIE, Cookies
 from tiltyard.web.access.identities import Identities, PeerAddressMiddleware
 from tiltyard.web.access.rate_limits import VoterLimits
-from tiltyard.web.access.route_access import ScopeCheck
-from tiltyard.web.access.route_roles import check_route_table
+from tiltyard.web.access.route_access import ScopeCheck, check_route_table
 from tiltyard.web.edge.fast_routes import FastRouter
 from tiltyard.web.edge.metrics import ProcessMetrics, metrics_of
 from tiltyard.web.edge.middleware import EdgeMiddleware

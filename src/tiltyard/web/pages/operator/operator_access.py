@@ -17,8 +17,7 @@ from tiltyard.errors import NotAllowed, SecondFactorMissing
 from tiltyard.postgres.connection_pool import ConnectionPool
 from tiltyard.web.access.actors import Actor
 from tiltyard.web.access.context import access_of, registry_of
-from tiltyard.web.access.route_access import authorize
-from tiltyard.web.access.route_roles import route_need
+from tiltyard.web.access.route_access import authorize, route_need
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.layout import redirect_to, render_page
 from tiltyard.web.pages.operator.labels import NOTICES
@@ -66,7 +65,7 @@ class OperatorRoute(APIRoute):
 
 
 def operator_router(prefix: str = "") -> APIRouter:
-    """A router for pages that only operators may see, each with the role that `tiltyard.web.access.route_roles` names."""
+    """A router for pages that only operators may see, each with the role that `tiltyard.web.access.route_access` names."""
     return APIRouter(prefix=f"/operator{prefix}", include_in_schema=False, route_class=OperatorRoute)
 
 

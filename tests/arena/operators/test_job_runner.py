@@ -23,6 +23,14 @@ from tiltyard.arena.operators.scheduled_jobs import Job, JobRunner
 from tiltyard.postgres.connections import connect
 
 YEARLY = "0 0 1 1 *"
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduled_jobs, "_FIRST_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(scheduled_jobs, "_LOOK_SECONDS", 0.1)
+
+
 MOMENTS = st.datetimes(min_value=datetime(2020, 1, 1), max_value=datetime(2035, 1, 1)).map(
     lambda naive: naive.replace(tzinfo=UTC)
 )
@@ -177,10 +185,7 @@ def noted(url: str) -> list[str]:
         return [row[0] for row in connection.execute("SELECT what FROM noted ORDER BY what")]
 
 
-def test_jobs_run_in_processes_of_their_own_and_why_they_failed_is_stored(
-    database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(scheduled_jobs, "_LOOK_SECONDS", 0.1)
+def test_jobs_run_in_processes_of_their_own_and_why_they_failed_is_stored(database: str) -> None:
     with connect(database) as connection:
         connection.execute(noted_jobs.TABLE)
     with running(database, well=noted_jobs.note, badly=noted_jobs.fail, worse=noted_jobs.end_at_once):
@@ -192,10 +197,7 @@ def test_jobs_run_in_processes_of_their_own_and_why_they_failed_is_stored(
     assert "7" in str(found["worse"][1])
 
 
-def test_a_job_ends_with_the_server_and_is_run_by_the_next(
-    database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(scheduled_jobs, "_LOOK_SECONDS", 0.1)
+def test_a_job_ends_with_the_server_and_is_run_by_the_next(database: str) -> None:
     with connect(database) as connection:
         connection.execute(noted_jobs.TABLE)
     with running(database, work=noted_jobs.note_slowly):
@@ -211,9 +213,7 @@ def run_slowly(url: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_job_dies_with_its_killed_server_and_is_run_again(
-    database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_dies_with_its_killed_server_and_is_run_again(database: str) -> None:
     with connect(database) as connection:
         connection.execute(noted_jobs.TABLE)
     server = multiprocessing.get_context("spawn").Process(target=run_slowly, args=(database,))

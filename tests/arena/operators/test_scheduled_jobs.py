@@ -23,6 +23,7 @@ from support.rewritten_logs import allow_rewriting
 from support.served import served
 from support.servers.paid_llm import paid_llm
 from tiltyard.arena.boards.weekly_reports import list_reports, read_report
+from tiltyard.arena.operators import scheduled_jobs
 from tiltyard.arena.operators.job_status import last_whole_week
 from tiltyard.arena.operators.scheduled_jobs import make_weekly_reports, run_scheduled_jobs
 from tiltyard.arena.voting.voter_requests import Voter
@@ -221,6 +222,11 @@ def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
     while not condition():
         assert time.monotonic() < end, "waited too long"
         time.sleep(0.1)
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduled_jobs, "_FIRST_LOOK_SECONDS", 0.0)
 
 
 def environment(tmp_path: Path, **variables: str) -> Environment:

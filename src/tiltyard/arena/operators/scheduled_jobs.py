@@ -51,7 +51,9 @@ if TYPE_CHECKING:
 ROUNDS_VARIABLE = "TILTYARD_JUDGE_ROUNDS"
 #: When absent voters are erased: once a day, because logs are folded again.
 _ABSENT_VOTERS_HOURS = frozenset({3})
-#: Seconds between looks at the table, and how long a claim lasts that is not renewed.
+#: Seconds before the first look at the table, so that what was missed does not slow down the start of the server;
+#: seconds between two looks; and how long a claim lasts that is not renewed.
+_FIRST_LOOK_SECONDS = 15.0
 _LOOK_SECONDS = 2.0
 _LEASE_DURATION = timedelta(minutes=2)
 #: First and longest delay when the database is unavailable.
@@ -113,6 +115,7 @@ class JobRunner:
 
     def run(self, stop: threading.Event) -> None:
         """Run jobs until stopped; what is interrupted is left to the next process. Retries if the database is away."""
+        stop.wait(_FIRST_LOOK_SECONDS)
         while not stop.is_set():
             try:
                 with (

@@ -138,6 +138,10 @@ class Supervisor:
         with self._monitored():
             try:
                 self._supervise(on_ready)
+            except TiltyardError:
+                # A child that was stopped while it started did not fail.
+                if not self._signals:
+                    raise
             finally:
                 notify_systemd("STOPPING=1")
                 self._stop_children()

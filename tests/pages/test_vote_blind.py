@@ -12,7 +12,7 @@ from support.served import make_operator, served
 from support.shown_kinds import fill_arena
 from support.voted_arenas import rate
 from tiltyard.postgres.connections import connect
-from tiltyard.web.access.context import put_context
+from tiltyard.web.access.access import put_context
 from tiltyard.web.assets import load_assets
 from tiltyard.web.pages import matchup_view
 from tiltyard.web.texts import render_text

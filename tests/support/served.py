@@ -21,7 +21,7 @@ from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.postgres.connections import open_pool
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.settings.sign_in_settings import SignInSettings
-from tiltyard.web.access.context import Context, app_context
+from tiltyard.web.access.access import Context, app_context
 from tiltyard.web.edge.http_limits import HttpLimits, limited_protocol
 from tiltyard.web.edge.metrics import metrics_of
 from tiltyard.web.server.app import make_app

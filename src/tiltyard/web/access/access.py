@@ -1,11 +1,16 @@
-"""Access control of one process: who votes, and who is known."""
+"""Access control of one process, and the context in which requests find it and what else they share."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeVar, cast
+from uuid import UUID
 
 from fastapi import Request
+from starlette.applications import Starlette
 from starlette.requests import HTTPConnection
 
 from tiltyard.arena.accounts import Accounts, RevokedSessions, session_number_from
@@ -26,6 +31,14 @@ from tiltyard.web.access.identities import Identities
 from tiltyard.web.access.rate_limits import VoterLimits, client_address, entry_throttle, sign_in_throttle
 from tiltyard.web.access.voters import EntryGrants, VoterGate, VoterSessions
 from tiltyard.wire.operators import Token
+
+if TYPE_CHECKING:
+    from tiltyard.arena.operators.service_status import ServiceStatusReader
+    from tiltyard.arena.registry import ArenaRegistry
+    from tiltyard.arena.voting.matchup_ids import MatchupIds
+    from tiltyard.arena.voting.personal_boards import PersonalBoards
+    from tiltyard.arena.voting.response_kinds import ResponseKinds
+
 
 _CACHED_JUDGE_LIMIT = 50_000
 
@@ -163,3 +176,58 @@ class Access:
             known = Voter(await self.accounts.judge_session(token), JUDGE)
             self._judges.put(key, known)
         return known
+
+
+Shared = TypeVar("Shared")
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The objects that all requests share. What only some pages share is made by them: see `shared`."""
+
+    registry: ArenaRegistry
+    matchup_ids: MatchupIds
+    access: Access
+    response_kinds: ResponseKinds
+    service_status: ServiceStatusReader
+    personal_boards: PersonalBoards
+    #: Streams of live battles that are open, by battle.
+    live_readers: Counter[UUID] = field(default_factory=Counter)
+    _shared: dict[type[object], object] = field(default_factory=dict)
+
+    def shared(self, kind: type[Shared], make: Callable[[], Shared]) -> Shared:
+        """The one object of a class in this process, made when it is first asked for."""
+        if kind not in self._shared:
+            self._shared[kind] = make()
+        return cast("Shared", self._shared[kind])
+
+
+def put_context(app: Starlette, context: Context) -> None:
+    """Attach the context to an application; read it with `app_context`."""
+    app.state.context = context
+
+
+def app_context(app: Starlette) -> Context:
+    """The context of an application."""
+    context: Context = app.state.context
+    return context
+
+
+def context_of(request: Request) -> Context:
+    """The context of a request's application."""
+    return app_context(request.app)
+
+
+def registry_of(request: Request) -> ArenaRegistry:
+    """The arenas of this process."""
+    return context_of(request).registry
+
+
+def access_of(request: Request) -> Access:
+    """The access control of this process."""
+    return context_of(request).access
+
+
+def keys_of(request: Request) -> SecretKeys:
+    """The secret keys of this server."""
+    return access_of(request).keys

@@ -17,8 +17,8 @@ from tiltyard.arena.log.event_log import SOURCES
 from tiltyard.arena.operator_roles import OperatorRole
 from tiltyard.arena.voting.personal_boards import PersonalBoards
 from tiltyard.errors import NotAllowed, NotFound, RoleMissing, SecondFactorMissing
+from tiltyard.web.access.access import access_of, context_of, registry_of
 from tiltyard.web.access.actors import Actor
-from tiltyard.web.access.context import access_of, context_of, registry_of
 from tiltyard.web.access.cookies import OPERATOR_COOKIE
 from tiltyard.web.access.rate_limits import client_address
 from tiltyard.wire.vocabulary import Scope, SourceName

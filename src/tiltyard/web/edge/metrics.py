@@ -24,7 +24,7 @@ from tiltyard.instruments import FOLDER_VARIABLE, INSTRUMENTS, OTHER, Instrument
 
 if TYPE_CHECKING:
     from tiltyard.arena.registry import ArenaRegistry
-    from tiltyard.web.access.context import Context
+    from tiltyard.web.access.access import Context
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

@@ -13,7 +13,7 @@ from tiltyard.arena.content.arenas import Arena
 from tiltyard.core.ratings import Finding
 from tiltyard.errors import NotFound
 from tiltyard.report.board_charts import charts_available
-from tiltyard.web.access.context import registry_of
+from tiltyard.web.access.access import registry_of
 from tiltyard.web.access.route_access import ReadableArena, boards_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.board_data import BoardPageData, SourceBoard, board_page_cache_of, gather_board_page

@@ -36,7 +36,7 @@ from tiltyard.core.board.filtered import FilteredBoard
 from tiltyard.core.ratings import Finding
 from tiltyard.errors import Crowded, NotFound
 from tiltyard.report.arena_charts import ChartContent
-from tiltyard.web.access.context import context_of, registry_of
+from tiltyard.web.access.access import context_of, registry_of
 from tiltyard.web.access.route_access import boards_of, send_cacheable
 from tiltyard.web.assets import accepts_gzip
 from tiltyard.web.pages.board_query import BoardQuery

@@ -20,7 +20,7 @@ from tiltyard.arena.operators.invitations import (
     use_passcode,
 )
 from tiltyard.errors import NotAdmitted, NotFound
-from tiltyard.web.access.context import access_of, registry_of
+from tiltyard.web.access.access import access_of, registry_of
 from tiltyard.web.access.rate_limits import client_address
 from tiltyard.web.access.route_access import ReadableArena, boards_of
 from tiltyard.web.pages import paths

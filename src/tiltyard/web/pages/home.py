@@ -15,7 +15,7 @@ from tiltyard.core.board.document import BoardDocument
 from tiltyard.core.board.settled_order import claims_nothing
 from tiltyard.core.ratings import Finding
 from tiltyard.errors import NotFound
-from tiltyard.web.access.context import registry_of
+from tiltyard.web.access.access import registry_of
 from tiltyard.web.access.route_access import CurrentActor, boards_of, may_read
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.board_data import board_page_cache_of

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from tiltyard._version import __version__
 from tiltyard.arena.content.arenas import Arena
-from tiltyard.web.access.context import context_of
+from tiltyard.web.access.access import context_of
 from tiltyard.web.access.cookies import read_cookie
 from tiltyard.web.access.route_access import send_cacheable
 from tiltyard.web.assets import Assets, accepts_gzip, load_assets

@@ -27,7 +27,7 @@ from tiltyard.errors import (
     Paused,
     TiltyardError,
 )
-from tiltyard.web.access.context import access_of, context_of, registry_of
+from tiltyard.web.access.access import access_of, context_of, registry_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.final_votes import finish_vote, revealed_names
 from tiltyard.web.pages.layout import localization_of, redirect_to, render_page

@@ -10,7 +10,7 @@ from fastapi import Request
 from markupsafe import Markup
 
 from tiltyard.arena.live.live_records import FrameMark, LiveBattle, LiveTurn, TurnState
-from tiltyard.web.access.context import context_of
+from tiltyard.web.access.access import context_of
 from tiltyard.web.pages.layout import localization_of
 from tiltyard.web.pages.live_blocks import AnswerRenderer
 from tiltyard.web.pages.matchup_view import excerpt_of, render_cache_of

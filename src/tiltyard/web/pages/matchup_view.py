@@ -23,7 +23,7 @@ from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.caches import BoundedCache
 from tiltyard.core.judging.question_context import AnswerContext
 from tiltyard.errors import NotFound
-from tiltyard.web.access.context import context_of, registry_of
+from tiltyard.web.access.access import context_of, registry_of
 from tiltyard.web.pages.conversation_view import (
     ConversationTurn,
     ConversationView,

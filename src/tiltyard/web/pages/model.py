@@ -17,7 +17,7 @@ from tiltyard.caches import BoundedCache
 from tiltyard.compute_once import BoundedQueue, SingleFlight
 from tiltyard.errors import NotFound
 from tiltyard.report.chart_theme import ChartTheme, fit_to_phone, localise_spec, render_svg
-from tiltyard.web.access.context import context_of
+from tiltyard.web.access.access import context_of
 from tiltyard.web.access.route_access import ModelName, ReadableArena, send_cacheable
 from tiltyard.web.pages.board_data import model_details_of
 from tiltyard.web.pages.layout import localization_of, pages_of, send_page, theme_of

@@ -17,7 +17,7 @@ from tiltyard.arena.operators.operator_people import ExternalIdentity, check_rol
 from tiltyard.errors import IdentityFault, NotAllowed, NotFound
 from tiltyard.identity.person_identity import PersonIdentity
 from tiltyard.settings.sign_in_settings import SignInSettings
-from tiltyard.web.access.context import access_of, registry_of
+from tiltyard.web.access.access import access_of, registry_of
 from tiltyard.web.access.cookies import OPERATOR_COOKIE
 from tiltyard.web.access.identities import Identities
 from tiltyard.web.access.route_access import origin_of

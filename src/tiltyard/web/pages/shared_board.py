@@ -17,7 +17,7 @@ from tiltyard.arena.content.arenas import Arena
 from tiltyard.errors import NotFound
 from tiltyard.report.site_boards import SiteRow
 from tiltyard.report.svg_card import card_png, render_board_card
-from tiltyard.web.access.context import registry_of
+from tiltyard.web.access.access import registry_of
 from tiltyard.web.access.route_access import ReadableArena, boards_of, send_cacheable
 from tiltyard.web.pages.board_data import BoardPageData, board_page_cache_of, gather_board_page
 from tiltyard.web.pages.board_query import BoardQuery, BoardQueryParams

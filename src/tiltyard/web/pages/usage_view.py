@@ -14,7 +14,7 @@ from fastapi.responses import HTMLResponse, Response
 from tiltyard.arena.content.model_details import ArenaModelDetails, ModelDetails
 from tiltyard.arena.content.response_details import ModelUsage, read_usage
 from tiltyard.errors import NotFound
-from tiltyard.web.access.context import registry_of
+from tiltyard.web.access.access import registry_of
 from tiltyard.web.access.route_access import ReadableArena
 from tiltyard.web.pages.board_data import board_page_cache_of, gather_board_page
 from tiltyard.web.pages.board_query import BoardQuery

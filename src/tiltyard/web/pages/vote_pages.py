@@ -23,7 +23,7 @@ from tiltyard.core.battles import Outcome
 from tiltyard.core.battles.outcome import SPELLED, kind_of
 from tiltyard.core.policy.state.vote_marks import Unrated
 from tiltyard.errors import BadOption, Busy, Closed, Expired, NoMatchup, NotFound, Paused, ProofNeeded
-from tiltyard.web.access.context import access_of, context_of, registry_of
+from tiltyard.web.access.access import access_of, context_of, registry_of
 from tiltyard.web.access.route_access import personal_boards_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.final_votes import finish_vote, revealed_names

@@ -14,7 +14,7 @@ from tiltyard.arena.voting.remarks import Remark
 from tiltyard.arena.voting.voter_requests import RevealedMatchup, ReviewedMatchup, Voter
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.core.battles.outcome import SPELLED
-from tiltyard.web.access.context import access_of
+from tiltyard.web.access.access import access_of
 from tiltyard.web.access.route_access import boards_of
 from tiltyard.web.pages.board_data import model_details_of
 from tiltyard.web.pages.matchup_view import MatchupView

@@ -26,8 +26,8 @@ from tiltyard.arena.operators.arena_changes import (
 )
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.settings.arena_settings import ArenaSettings
+from tiltyard.web.access.access import registry_of
 from tiltyard.web.access.actors import Actor
-from tiltyard.web.access.context import registry_of
 from tiltyard.web.access.route_access import ArenaName, ModelName, ReadableArena, boards_of, require_scope
 from tiltyard.web.edge.problem_details import OpenApi, document_problems
 from tiltyard.web.routes.arenas import serialize_arena

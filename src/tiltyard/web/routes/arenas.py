@@ -8,8 +8,8 @@ from fastapi import APIRouter, Request
 
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.content.catalog import read_arenas, read_prompt_filters
+from tiltyard.web.access.access import registry_of
 from tiltyard.web.access.actors import Actor
-from tiltyard.web.access.context import registry_of
 from tiltyard.web.access.route_access import CurrentActor, ReadableArena, may_read
 from tiltyard.web.edge.problem_details import document_problems
 from tiltyard.wire.arenas import ArenaInfo, ArenaList

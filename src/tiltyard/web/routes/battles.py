@@ -23,8 +23,8 @@ from tiltyard.arena.operators.audit_and_complaints import note_export
 from tiltyard.errors import BadOption, NotAllowed
 from tiltyard.files.battle_stream import Container
 from tiltyard.settings.arena_settings import ArenaSettings
+from tiltyard.web.access.access import context_of, keys_of, registry_of
 from tiltyard.web.access.actors import Actor
-from tiltyard.web.access.context import context_of, keys_of, registry_of
 from tiltyard.web.access.route_access import (
     ArenaName,
     CurrentActor,

@@ -15,7 +15,7 @@ from tiltyard.arena.boards.document_cache import HashedDocument
 from tiltyard.arena.boards.filtered_boards import VoteSubset
 from tiltyard.arena.boards.published_boards import board_of
 from tiltyard.core.board.filtered import IdentityFilter, LaneFilter, LeftOutVotes
-from tiltyard.web.access.context import registry_of
+from tiltyard.web.access.access import registry_of
 from tiltyard.web.access.route_access import (
     ModelName,
     ReadableArena,

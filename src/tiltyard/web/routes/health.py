@@ -12,7 +12,7 @@ from tiltyard.arena.rating.rater_lag import check_reachable
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.compute_once import SingleFlight
 from tiltyard.errors import StoreFault
-from tiltyard.web.access.context import context_of, registry_of
+from tiltyard.web.access.access import context_of, registry_of
 from tiltyard.web.access.route_access import require_scope
 from tiltyard.web.edge.metrics import METRICS_TYPE, metrics_of, metrics_page, record_gauges
 from tiltyard.web.edge.problem_details import Documented, document_problems

@@ -17,7 +17,7 @@ from tiltyard.arena.live.live_battles import LiveBattles
 from tiltyard.arena.live.live_records import FrameMark, LiveBattle, LiveFrame, TurnOutcome
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.errors import BadOption, Busy, OpenBattle, TiltyardError
-from tiltyard.web.access.context import access_of, context_of, registry_of
+from tiltyard.web.access.access import access_of, context_of, registry_of
 from tiltyard.web.edge.fast_routes import FastRoute, json_response
 from tiltyard.web.edge.problem_details import Documented, document_problems
 from tiltyard.web.routes.matchups import count_request, find_queue_and_voter

@@ -30,7 +30,7 @@ from tiltyard.core.battles import Kind, Label, Outcome
 from tiltyard.core.battles.outcome import SPELLED, kind_of
 from tiltyard.errors import BadBattle, BadOption, InputError, NotFound
 from tiltyard.settings.minute_limits import LimitedKind
-from tiltyard.web.access.context import access_of, context_of, registry_of
+from tiltyard.web.access.access import access_of, context_of, registry_of
 from tiltyard.web.access.route_access import boards_of, personal_boards_of
 from tiltyard.web.edge.fast_routes import FastRoute, json_response
 from tiltyard.web.edge.problem_details import Documented, document_problems

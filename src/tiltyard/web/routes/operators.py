@@ -11,8 +11,8 @@ from tiltyard.arena.accounts import OPERATOR_SESSION_LIFETIME, SCOPES
 from tiltyard.arena.operator_roles import SCOPE_ROLES, includes_role
 from tiltyard.arena.operators.second_factor import finish_sign_in
 from tiltyard.errors import CodeNeeded, NotAllowed, NotFound
+from tiltyard.web.access.access import access_of, registry_of
 from tiltyard.web.access.actors import Actor, operator_actor
-from tiltyard.web.access.context import access_of, registry_of
 from tiltyard.web.access.cookies import OPERATOR_COOKIE
 from tiltyard.web.access.route_access import CurrentActor, origin_of, require_scope
 from tiltyard.web.edge.problem_details import document_problems

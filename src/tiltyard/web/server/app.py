@@ -27,8 +27,7 @@ from tiltyard.instruments import recording
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.settings.sign_in_settings import SignInSettings
 from tiltyard.web import assets
-from tiltyard.web.access.access import Access
-from tiltyard.web.access.context import Context, put_context
+from tiltyard.web.access.access import Access, Context, put_context
 from tiltyard.web.access.cookies import VOTER_COOKIE, Cookies
 from tiltyard.web.access.identities import Identities, PeerAddressMiddleware
 from tiltyard.web.access.rate_limits import VoterLimits

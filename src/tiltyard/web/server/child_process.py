@@ -101,7 +101,7 @@ async def _serve(config: ChildConfig, environment: Environment, beat: Callable[[
     import uvicorn
 
     from tiltyard.arena.registry import open_registry
-    from tiltyard.web.access.context import app_context
+    from tiltyard.web.access.access import app_context
     from tiltyard.web.edge.http_limits import HttpLimits, limited_protocol
     from tiltyard.web.edge.metrics import metrics_of, record_gauges
     from tiltyard.web.server.app import make_app

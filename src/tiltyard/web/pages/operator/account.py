@@ -16,7 +16,7 @@ from tiltyard.arena.operators.second_factor import (
 )
 from tiltyard.arena.operators.totp_codes import key_text, otpauth_link
 from tiltyard.errors import BadOption, CodeNeeded, Conflict
-from tiltyard.web.access.context import access_of, keys_of
+from tiltyard.web.access.access import access_of, keys_of
 from tiltyard.web.pages.operator.labels import ROLE_MEANINGS
 from tiltyard.web.pages.operator.operator_access import (
     actor_of,

@@ -15,8 +15,8 @@ from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.content.catalog import read_arena
 from tiltyard.errors import NotAllowed, SecondFactorMissing
 from tiltyard.postgres.connection_pool import ConnectionPool
+from tiltyard.web.access.access import access_of, registry_of
 from tiltyard.web.access.actors import Actor
-from tiltyard.web.access.context import access_of, registry_of
 from tiltyard.web.access.route_access import authorize, route_need
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.layout import redirect_to, render_page

@@ -12,7 +12,7 @@ from tiltyard.arena.content.catalog import read_models, read_prompt_filters
 from tiltyard.arena.content.prompt_browser import PromptSearch, browse_prompts, list_prompt_responses
 from tiltyard.arena.operators.arena_changes import hide, show_again, withdraw
 from tiltyard.errors import Conflict, InputError
-from tiltyard.web.access.context import registry_of
+from tiltyard.web.access.access import registry_of
 from tiltyard.web.pages.operator.operator_access import (
     actor_of,
     arena_of,

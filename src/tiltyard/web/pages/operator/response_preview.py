@@ -13,7 +13,7 @@ from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.content.catalog import read_prompt_responses
 from tiltyard.arena.content.stored_conversations import CONVERSATION, read_conversation
 from tiltyard.errors import NotFound
-from tiltyard.web.access.context import registry_of
+from tiltyard.web.access.access import registry_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.conversation_view import ConversationTurn, build_single_turn
 from tiltyard.web.pages.layout import localization_of

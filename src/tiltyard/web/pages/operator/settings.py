@@ -15,7 +15,7 @@ from tiltyard.arena.operators.arena_changes import change_settings
 from tiltyard.core.policy.validity.blind_votes import blind_votes_of_one
 from tiltyard.errors import BadOption, InputError
 from tiltyard.settings.arena_settings import ArenaSettings
-from tiltyard.web.access.context import registry_of
+from tiltyard.web.access.access import registry_of
 from tiltyard.web.access.route_access import boards_of
 from tiltyard.web.pages.operator.labels import CHOICES, LABELS, LIVE_SETTINGS, SETTINGS
 from tiltyard.web.pages.operator.number_input import finite_number, whole_number

@@ -10,7 +10,7 @@ from fastapi.responses import HTMLResponse
 
 from tiltyard.arena.accounts import LinkPurpose
 from tiltyard.errors import BadOption, Busy, CodeNeeded, NotAllowed
-from tiltyard.web.access.context import access_of, registry_of
+from tiltyard.web.access.access import access_of, registry_of
 from tiltyard.web.access.cookies import OPERATOR_COOKIE
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.layout import redirect_to, render_page

@@ -19,7 +19,7 @@ from tiltyard.arena.operators.arena_stages import (
 )
 from tiltyard.arena.operators.opening_checklist import read_checklist
 from tiltyard.errors import Conflict
-from tiltyard.web.access.context import registry_of
+from tiltyard.web.access.access import registry_of
 from tiltyard.web.access.route_access import boards_of
 from tiltyard.web.pages.operator.operator_access import (
     actor_of,

@@ -19,7 +19,7 @@ from tiltyard.arena.operators.opening_checklist import (
     find_answered_prompt,
 )
 from tiltyard.errors import NotFound
-from tiltyard.web.access.context import registry_of
+from tiltyard.web.access.access import registry_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.layout import localization_of
 from tiltyard.web.pages.matchup_view import (

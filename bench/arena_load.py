@@ -35,7 +35,7 @@ from tiltyard.arena.log.event_log import LogBatch, ServedMatchup, append_batch
 from tiltyard.arena.secret_keys import open_keys
 from tiltyard.arena.voting.matchup_ids import MatchupIds, new_matchup_id
 from tiltyard.postgres.connections import connect_async
-from tiltyard.web.cookies import VOTER_COOKIE, Cookies, make_voter_token
+from tiltyard.web.access.cookies import VOTER_COOKIE, Cookies, make_voter_token
 
 __all__ = [
     "LoadSettings",

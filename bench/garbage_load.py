@@ -34,7 +34,7 @@ from tiltyard.arena.secret_keys import open_keys
 from tiltyard.arena.voting.matchup_ids import MatchupIds
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.serving_settings import ServingSettings
-from tiltyard.web.cookies import VOTER_COOKIE, Cookies, make_voter_token
+from tiltyard.web.access.cookies import VOTER_COOKIE, Cookies, make_voter_token
 
 __all__ = ["Flood", "GarbageSettings", "costs", "flood", "page"]
 

@@ -22,7 +22,7 @@ from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.errors import StoreFault
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.serving_settings import ServingSettings
-from tiltyard.web.logs import JsonLogFormatter
+from tiltyard.web.edge.logs import JsonLogFormatter
 
 ANN = Voter(1)
 NOWHERE = "postgresql://tiltyard@127.0.0.1:1/nothing"

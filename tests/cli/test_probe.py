@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tiltyard.cli import app
-from tiltyard.web.monitoring_port import serve_monitoring
+from tiltyard.web.server.supervisor import serve_monitoring
 
 
 class Monitored:

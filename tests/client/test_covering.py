@@ -15,7 +15,7 @@ import pytest
 
 from tiltyard.client import AsyncClient, Client
 from tiltyard.client.api_call import Call
-from tiltyard.web.app import make_app
+from tiltyard.web.server.app import make_app
 from tiltyard.wire import arenas, live, operators, oversight, voting
 from tiltyard.wire.boards import SnapshotInfo
 

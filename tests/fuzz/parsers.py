@@ -27,7 +27,7 @@ from tiltyard.judges.providers.server_events import EventParser
 from tiltyard.runs.manifest import MANIFEST
 from tiltyard.runs.run_verification import verify_run
 from tiltyard.settings.tournament_config import load_config
-from tiltyard.web.app_sandbox import sandboxed_app
+from tiltyard.web.texts.app_sandbox import sandboxed_app
 from tiltyard.web.texts.renderer import render_text
 
 __all__ = ["PARSERS", "REFUSALS"]

@@ -18,7 +18,7 @@ from support.voted_arenas import rate, voted
 from tiltyard.errors import InputError
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
-from tiltyard.web import middleware
+from tiltyard.web.edge import middleware
 from tiltyard.web.routes import matchups
 
 ASK = "/api/v1/arenas/arena/matchups"

@@ -20,7 +20,7 @@ from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.arena.voting.matchup_ids import new_matchup_id
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.arena_settings import ArenaSettings
-from tiltyard.web.cookies import OPERATOR_COOKIE, VOTER_COOKIE
+from tiltyard.web.access.cookies import OPERATOR_COOKIE, VOTER_COOKIE
 
 ASK = "/api/v1/arenas/arena/matchups"
 ALPHABET = string.ascii_letters + string.digits + "-_"

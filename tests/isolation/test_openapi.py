@@ -7,7 +7,7 @@ import pytest
 
 from support.postgres_servers import fresh_database
 from support.visitors import furnished
-from tiltyard.web import rate_limits
+from tiltyard.web.access import rate_limits
 
 
 @pytest.fixture

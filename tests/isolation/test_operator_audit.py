@@ -14,7 +14,7 @@ from support.postgres_servers import fresh_database
 from support.visitors import furnished, sign_in
 from tiltyard.arena.operators.totp_codes import STEP_SECONDS, code_at
 from tiltyard.postgres.connections import connect
-from tiltyard.web.route_roles import ROUTE_NEEDS
+from tiltyard.web.access.route_access import ROUTE_NEEDS
 
 API, PAGES = "/api/v1/arenas/arena", "/operator/arenas/arena"
 #: Nothing that others see is changed by these: a file of an hour, and a key that is not in use.

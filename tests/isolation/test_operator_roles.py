@@ -14,7 +14,7 @@ from support.served import make_token
 from support.visitors import furnished
 from tiltyard.arena.operator_roles import OPERATOR_ROLES, includes_role
 from tiltyard.postgres.connections import connect
-from tiltyard.web.route_roles import ROUTE_NEEDS, check_route_table
+from tiltyard.web.access.route_access import ROUTE_NEEDS, check_route_table
 
 #: What leads nowhere, so that whoever may send a request changes little by it.
 VALUES = {

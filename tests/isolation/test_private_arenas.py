@@ -17,7 +17,7 @@ from support.visitors import sign_in
 from support.voted_arenas import close_window, rate, voted
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
-from tiltyard.web.cookies import entry_cookie
+from tiltyard.web.access.cookies import entry_cookie
 
 TITLE = "The secret contest"
 #: Words that only somebody who is in may read: of the title, models, prompts and responses.
@@ -89,7 +89,7 @@ def scene(server, template, tmp_path_factory):
         rate(database)
         make_operator(database)
         with served(database, folder=tmp_path_factory.mktemp("responses")) as site:
-            site.context.access.sign_in_throttle._seconds = 0.0
+            site.context.access.actors.sign_in_throttle._seconds = 0.0
             site.context.access.entry_throttle._seconds = 0.0
             yield furnish(site, database)
 

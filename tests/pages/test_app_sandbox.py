@@ -10,8 +10,8 @@ from contextlib import suppress
 import pytest
 
 from support.app_attacks import ATTACKS, NAVIGATIONS, attack_page
-from tiltyard.web.app_sandbox import APP_HEADERS, sandboxed_app
 from tiltyard.web.pages.layout import PAGE_POLICY
+from tiltyard.web.texts.app_sandbox import APP_HEADERS, sandboxed_app
 
 #: Frames of one page.
 AT_ONCE = 8

@@ -73,7 +73,7 @@ def site(size, server, prepared, tmp_path_factory):
         fresh_database(server, prepared) as database,
         served(database, folder=tmp_path_factory.mktemp("responses")) as running,
     ):
-        running.context.access.sign_in_throttle._seconds = 0
+        running.context.access.actors.sign_in_throttle._seconds = 0
         yield running
 
 

@@ -63,7 +63,7 @@ def sign_in_with_code(opened, name, code):
 
 @pytest.mark.parametrize("size", SIZES)
 def test_a_moderator_comes_works_and_goes(site, visit, size):
-    site.context.access.sign_in_throttle._seconds = 0
+    site.context.access.actors.sign_in_throttle._seconds = 0
     name = f"Grace {size[0]}"
     owner, moderator = visit("/", js=False, size=size), visit("/", js=False, size=size)
     sign_in(owner)
@@ -106,7 +106,7 @@ def test_a_moderator_comes_works_and_goes(site, visit, size):
 
 @pytest.mark.parametrize("size", SIZES)
 def test_pages_about_operators_are_readable_for_all(site, visit, size):
-    site.context.access.sign_in_throttle._seconds = 0
+    site.context.access.actors.sign_in_throttle._seconds = 0
     opened = visit("/", size=size, bypass_csp=True, check=False)
     sign_in(opened)
     with connect(site.database) as connection:

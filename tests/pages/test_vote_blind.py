@@ -12,8 +12,8 @@ from support.served import make_operator, served
 from support.shown_kinds import fill_arena
 from support.voted_arenas import rate
 from tiltyard.postgres.connections import connect
+from tiltyard.web.access.access import put_context
 from tiltyard.web.assets import load_assets
-from tiltyard.web.context import put_context
 from tiltyard.web.pages import matchup_view
 from tiltyard.web.texts import render_text
 

@@ -27,8 +27,8 @@ from tiltyard.postgres.connections import open_pool
 from tiltyard.postgres.schema_migrations import migrations
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.settings.serving_settings import SERVING_VARIABLES, ServingSettings
-from tiltyard.web import problem_details
-from tiltyard.web.app import make_app
+from tiltyard.web.edge import problem_details
+from tiltyard.web.server.app import make_app
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "tiltyard"

@@ -6,7 +6,7 @@ import pytest
 
 from support.deployed import ACCOUNT, HOME, MANIFESTS, PODS, PORT, of_kind, page
 from tiltyard import __version__
-from tiltyard.web.middleware import MAX_IMPORT_BYTES
+from tiltyard.web.edge.middleware import MAX_IMPORT_BYTES
 
 METRICS = {"name": "metrics", "containerPort": 9420}
 

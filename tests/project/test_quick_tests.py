@@ -13,12 +13,12 @@ SOURCES = {
     "src/tiltyard/core/ratings/__init__.py": "from tiltyard.core.ratings.elo import Elo",
     "src/tiltyard/core/ratings/elo.py": "",
     "src/tiltyard/core/ratings/kernels/loops.py": "",
-    "src/tiltyard/web/app.py": "def make():\n    from tiltyard.core.ratings import Elo",
-    "tests/support/served.py": "import tiltyard.web.app",
+    "src/tiltyard/web/server/app.py": "def make():\n    from tiltyard.core.ratings import Elo",
+    "tests/support/served.py": "import tiltyard.web.server.app",
     "tests/core/ratings/test_elo.py": "def test_one(): ...\ndef test_two(): ...",
     "tests/core/ratings/test_glicko2.py": "def test_three(): ...",
-    "tests/web/test_serve.py": "from served import served",
-    "tests/web/test_app.py": "from tiltyard.web.app import make",
+    "tests/web/server/test_serve.py": "from served import served",
+    "tests/web/test_app.py": "from tiltyard.web.server.app import make",
     "tests/project/test_docs.py": "",
     "tests/files/test_csv.py": "import csv",
     "lab/bars.py": "",
@@ -42,12 +42,12 @@ def test_the_test_of_the_same_name_comes_first_then_its_folder_then_importers():
         "tests/core/ratings/test_elo.py",
         "tests/core/ratings/test_glicko2.py",
         "tests/web/test_app.py",
-        "tests/web/test_serve.py",
+        "tests/web/server/test_serve.py",
     ]
 
 
 def test_a_changed_test_comes_before_all_others():
-    changed = "tests/files/test_csv.py", "src/tiltyard/web/app.py"
+    changed = "tests/files/test_csv.py", "src/tiltyard/web/server/app.py"
     assert order(*changed)[:2] == ["tests/files/test_csv.py", "tests/web/test_app.py"]
 
 
@@ -56,7 +56,7 @@ def test_the_validation_suite_leads_to_the_tests_that_import_it():
 
 
 def test_what_only_tests_share_leads_to_the_tests_that_import_it():
-    assert order("tests/support/served.py") == ["tests/web/test_serve.py"]
+    assert order("tests/support/served.py") == ["tests/web/server/test_serve.py"]
 
 
 def test_a_file_that_nobody_imports_leads_to_the_tests_of_its_folder():
@@ -66,7 +66,7 @@ def test_a_file_that_nobody_imports_leads_to_the_tests_of_its_folder():
     ]
     assert order("src/tiltyard/web/templates/board.html") == [
         "tests/web/test_app.py",
-        "tests/web/test_serve.py",
+        "tests/web/server/test_serve.py",
     ]
 
 
@@ -97,7 +97,7 @@ def test_the_nearest_go_together_and_the_others_a_few_at_a_time(monkeypatch):
     assert quick.batches(nearest(["src/tiltyard/core/ratings/elo.py"], SOURCES)) == [
         ["tests/core/ratings/test_elo.py"],
         ["tests/core/ratings/test_glicko2.py", "tests/web/test_app.py"],
-        ["tests/web/test_serve.py"],
+        ["tests/web/server/test_serve.py"],
     ]
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tiltyard.arena.rating.rater_process import RaterPace, RaterProcess
-from tiltyard.web.child_process import ChildConfig, run_child, stop_by_signal
+from tiltyard.web.server.child_process import ChildConfig, run_child, stop_by_signal
 
 __all__ = ["ChildProcess", "run_quick_rater"]
 

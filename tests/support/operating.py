@@ -54,7 +54,7 @@ def complain(database, reason="broken", note="empty"):
 def copied(server, prepared):
     """A server on a copy."""
     with fresh_database(server, prepared) as database, served(database) as found:
-        found.context.access.sign_in_throttle._seconds = 0
+        found.context.access.actors.sign_in_throttle._seconds = 0
         yield found
 
 

@@ -6,7 +6,7 @@ from tiltyard.arena.accounts import Accounts, SessionOrigin
 from tiltyard.arena.operator_roles import OPERATOR_ROLES
 from tiltyard.arena.operators.operator_people import ExternalIdentity, set_operator_role, sign_in_identity
 from tiltyard.postgres.connections import connect, open_pool
-from tiltyard.web.cookies import OPERATOR_COOKIE
+from tiltyard.web.access.cookies import OPERATOR_COOKIE
 
 __all__ = ["NO_ROLE", "operators_of_every_role", "sign_in_with_role"]
 

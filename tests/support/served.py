@@ -21,9 +21,10 @@ from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.postgres.connections import open_pool
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.settings.sign_in_settings import SignInSettings
-from tiltyard.web.app import make_app
-from tiltyard.web.context import Context, app_context
-from tiltyard.web.http_limits import HttpLimits, limited_protocol
+from tiltyard.web.access.access import Context, app_context
+from tiltyard.web.edge.http_limits import HttpLimits, limited_protocol
+from tiltyard.web.edge.metrics import metrics_of
+from tiltyard.web.server.app import make_app
 
 __all__ = ["PASSWORD", "SECRET", "Served", "make_operator", "make_token", "served"]
 
@@ -81,7 +82,7 @@ def served(
             app = make_app(registry, keys or SecretKeys([SECRET]), sign_in=sign_in)
             config = uvicorn.Config(
                 dawdling(app),
-                http=limited_protocol(HttpLimits(serving_settings, app_context(app).metrics.refused)),
+                http=limited_protocol(HttpLimits(serving_settings, metrics_of(app_context(app)).refused)),
                 ws="none",
                 host="127.0.0.1",
                 port=0,

@@ -53,7 +53,7 @@ def furnished(database: str, folder: Path) -> Iterator[Furnished]:
     with connect(database) as connection:
         connection.execute(f"ALTER TABLE api_tokens ALTER COLUMN api_token RESTART WITH {_FIRST_TOKEN}")
     with served(database, folder=folder) as site:
-        site.context.access.sign_in_throttle._seconds = 0.0
+        site.context.access.actors.sign_in_throttle._seconds = 0.0
         found = Furnished(site, {role: _client(site, role) for role in ROLES})
         _complain_and_exclude(found)
         found.known = _names(database, found)

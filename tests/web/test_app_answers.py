@@ -6,9 +6,9 @@ from importlib.resources import files
 
 import pytest
 
-from tiltyard.web.app_sandbox import APP_HEADERS, sandboxed_app
+from tiltyard.web.texts.app_sandbox import APP_HEADERS, sandboxed_app
 
-PRELUDE = files("tiltyard.web").joinpath("app_prelude.js").read_bytes()
+PRELUDE = files("tiltyard.web.texts").joinpath("app_prelude.js").read_bytes()
 
 
 def parts(data):

@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from tiltyard.web.assets import load_assets, read_assets, router
-from tiltyard.web.problem_details import add_problem_handlers
+from tiltyard.web.edge.problem_details import add_problem_handlers
 
 FOR_EVER = "public, max-age=31536000, immutable"
 

@@ -17,6 +17,7 @@ from support.served import make_token, served
 from support.voted_arenas import close_window, lay_votes, rate, voted
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.postgres.connections import connect
+from tiltyard.web.routes.battles import ExportSlots
 
 BATTLES = "/api/v1/arenas/arena/battles"
 EXACT = f"{BATTLES}/exact"
@@ -180,8 +181,8 @@ def test_a_reader_who_leaves_gives_up_its_place(database, tmp_path):
 
 @pytest.mark.slow
 def test_readers_who_take_nothing_give_up_their_places(database, tmp_path, monkeypatch, caplog):
-    caplog.set_level("INFO", "tiltyard.web.export_slots")
-    monkeypatch.setattr("tiltyard.web.export_slots._STALLED_READER_SECONDS", 0.5)
+    caplog.set_level("INFO", "tiltyard.web.routes.battles")
+    monkeypatch.setattr("tiltyard.web.routes.battles._STALLED_READER_SECONDS", 0.5)
     made_arena(database, 4, 10)
     lay_votes(database, 1, 40_000, 4, 10)
     with served(database, folder=tmp_path) as running, ExitStack() as stalled:
@@ -192,7 +193,7 @@ def test_readers_who_take_nothing_give_up_their_places(database, tmp_path, monke
             idle.connect((host, int(port)))
             idle.sendall(f"GET {BATTLES} HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())
             assert idle.recv(12) == b"HTTP/1.1 200"
-        slots = running.context.exports
+        slots = running.context.shared(ExportSlots, ExportSlots)
         end = time.monotonic() + 60
         while caplog.text.count("the client read nothing") < 2 or len(slots):
             assert time.monotonic() < end, "stalled readers keep their places"

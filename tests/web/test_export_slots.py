@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from starlette.exceptions import HTTPException
 
-from tiltyard.web import export_slots
-from tiltyard.web.export_slots import ExportSlots, StalledReader
+from tiltyard.web.routes import battles as export_slots
+from tiltyard.web.routes.battles import ExportSlots, StalledReader
 
 PIECE = {"type": "http.response.body", "body": b"x" * 1000, "more_body": True}
 

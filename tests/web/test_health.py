@@ -12,9 +12,9 @@ from support.served import make_operator, make_token, served
 from tiltyard.arena.operators.service_status import ServiceStatusReader
 from tiltyard.errors import StoreFault
 from tiltyard.postgres.connections import connect
-from tiltyard.web.monitoring_port import serve_monitoring
 from tiltyard.web.routes import health
 from tiltyard.web.routes.health import Readiness, count_loaded_arenas
+from tiltyard.web.server.supervisor import serve_monitoring
 
 ASK = "/api/v1/arenas/arena/matchups"
 
@@ -33,7 +33,8 @@ def test_the_server_is_ready_while_its_database_is(site):
     assert client.get("/readyz").json() == {"status": "ok", "arenas": 0, "loading": 0}
     with connect(site.database) as connection:
         connection.execute("UPDATE migrations SET name = 'other ' || name")
-    site.context.readiness._looks._tasks.clear()
+    readiness = site.context.shared(Readiness, pytest.fail)
+    readiness._looks._tasks.clear()
     behind = client.get("/readyz")
     assert behind.status_code == 503
     assert "other" not in behind.text

@@ -7,6 +7,7 @@ import pytest
 
 from support.operating import HOSTILE, audited, copied, located, signed, voted_database
 from support.shown_boards import PAGE
+from tiltyard.web.pages.board_data import BoardPageCache
 
 MODELS = "/operator/arenas/arena/models"
 FORM = {
@@ -85,7 +86,7 @@ def test_a_file_is_imported_whole_or_not_at_all(running):
     assert "this arena has no model" in wrong.text
     assert "Orchard" not in reader.get("/arenas/arena", headers=PAGE).text
     located(send("model,maker\nmodel-0,Orchard\nmodel-2,Tern\n"), "described", "arenas", "arena", "models")
-    running.context.board_pages.details.pop(1)
+    running.context.shared(BoardPageCache, BoardPageCache).details.pop(1)
     text = reader.get("/arenas/arena", headers=PAGE).text
     assert "Orchard" in text
     assert "Tern" in text

@@ -14,7 +14,7 @@ from support.served import PASSWORD, make_operator, served
 from tiltyard.arena.operators.totp_codes import STEP_SECONDS, code_at
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.serving_settings import ServingSettings
-from tiltyard.web.cookies import OPERATOR_COOKIE
+from tiltyard.web.access.cookies import OPERATOR_COOKIE
 from tiltyard.web.pages.operator.qr_code import draw_qr_code
 
 ADA = {"name": "Ada", "password": PASSWORD}
@@ -24,7 +24,7 @@ ADA = {"name": "Ada", "password": PASSWORD}
 def site(database):
     make_operator(database)
     with served(database) as running:
-        running.context.access.sign_in_throttle._seconds = 0
+        running.context.access.actors.sign_in_throttle._seconds = 0
         yield running
 
 
@@ -199,7 +199,7 @@ def test_a_role_that_needs_a_second_factor_sees_its_account_only_until_it_has_on
     with fresh_database(server, template) as database:
         make_operator(database)
         with served(database, settings=settings) as site:
-            site.context.access.sign_in_throttle._seconds = 0
+            site.context.access.actors.sign_in_throttle._seconds = 0
             client = signed(site)
             for path in ("/operator", "/operator/tokens", "/operator/operators"):
                 led = client.get(path)

@@ -22,8 +22,8 @@ from support.operating import (
 from tiltyard.core.policy.state.policy import KEPT_SHAPES, Policy
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
-from tiltyard.web.cookies import OPERATOR_COOKIE
-from tiltyard.web.middleware import MAX_BODY_BYTES, MAX_UPLOAD_FORM_BYTES
+from tiltyard.web.access.cookies import OPERATOR_COOKIE
+from tiltyard.web.edge.middleware import MAX_BODY_BYTES, MAX_UPLOAD_FORM_BYTES
 from tiltyard.web.pages.operator.labels import GROUPS, LIVE_SETTINGS, MEANINGS, SETTINGS
 from tiltyard.web.pages.operator.policy import constants, read_constants
 

@@ -18,7 +18,7 @@ from tiltyard.core.policy.state.policy import Policy
 from tiltyard.errors import Busy
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
-from tiltyard.web.cookies import OPERATOR_COOKIE
+from tiltyard.web.access.cookies import OPERATOR_COOKIE
 from tiltyard.web.pages import page_routers
 from tiltyard.web.pages.operator import sign_in
 from tiltyard.web.pages.operator.labels import LABELS, LIVE_SETTINGS

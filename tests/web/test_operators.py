@@ -8,7 +8,7 @@ from support.served import PASSWORD, make_operator
 from tiltyard.arena.accounts import Accounts
 from tiltyard.arena.operators.operator_people import invitation_terms, invite_operator
 from tiltyard.postgres.connections import connect, open_pool
-from tiltyard.web.cookies import OPERATOR_COOKIE
+from tiltyard.web.access.cookies import OPERATOR_COOKIE
 
 HIM = {"name": "Ada", "password": PASSWORD}
 
@@ -131,14 +131,14 @@ def test_an_operators_token_is_no_bearer_token(site):
 
 def test_too_many_guesses_at_once_are_turned_away(site):
     access = site.context.access
-    access.sign_in_throttle._most, access.sign_in_throttle._seconds = 2, 0.3
+    access.actors.sign_in_throttle._most, access.actors.sign_in_throttle._seconds = 2, 0.3
 
     async def guessing():
         return await asyncio.gather(*(guess() for _ in range(6)))
 
     async def guess():
         try:
-            async with access.sign_in_throttle.sign_in_attempt("192.0.2.1"):
+            async with access.actors.sign_in_throttle.sign_in_attempt("192.0.2.1"):
                 await access.accounts.sign_in("Ada", "wrong")
         except Exception as error:
             return type(error).__name__

@@ -26,8 +26,8 @@ from tiltyard.postgres.binaries import find_pg_dump_folder
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.settings.serving_settings import ServingSettings
-from tiltyard.web.cookies import VOTER_COOKIE, read_voter_token
-from tiltyard.web.logs import JsonLogFormatter
+from tiltyard.web.access.cookies import VOTER_COOKIE, read_voter_token
+from tiltyard.web.edge.logs import JsonLogFormatter
 
 MINE = "/arenas/arena/mine"
 ASK = "/api/v1/arenas/arena/matchups"

@@ -235,12 +235,12 @@ class Accounts:
     """The accounts of one database."""
 
     def __init__(self, pool: ConnectionPool) -> None:
-        self._pool = pool
+        self.pool = pool
 
     @asynccontextmanager
     async def _connected(self, doing: str) -> AsyncIterator[AsyncConnection]:
         with translate_errors(doing):
-            async with self._pool.connection() as connection:
+            async with self.pool.connection() as connection:
                 yield connection
 
     async def _one(self, query: str, /, **values: Any) -> tuple[Any, ...] | None:

@@ -90,7 +90,7 @@ def run_with_pool(
 def link_address(environment: Environment, base_url: str | None) -> str:
     """How links to the server begin: its public URL, else where it runs now, else where it is configured to run."""
     from tiltyard.settings.serving_settings import read_serving
-    from tiltyard.web.server_address import read_address
+    from tiltyard.web.server.startup import read_address
 
     settings = read_serving(environment.variables, base_url=base_url)
     if settings.base_url is not None:

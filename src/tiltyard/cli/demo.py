@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.demo_arena import DemoScript
     from tiltyard.settings.environment import Environment
     from tiltyard.settings.serving_settings import ServingSettings
-    from tiltyard.web.startup import StartupResult
+    from tiltyard.web.server.startup import StartupResult
 
 
 _ARENA = "demo"
@@ -114,7 +114,7 @@ def _home(given: Path | None, *, open_to_others: bool) -> Iterator[Path]:
 def _serve(
     environment: Environment, settings: ServingSettings, as_user: str | None, votes: int, seed: int
 ) -> None:
-    from tiltyard.web.startup import prepare_server, run_server
+    from tiltyard.web.server.startup import prepare_server, run_server
 
     exists = (environment.home / "postgres").exists()
     typer.echo("Opening the arena …" if exists else "Creating an arena of invented models …")

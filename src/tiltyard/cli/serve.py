@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.operators.live_setup import LiveArenaRequest
     from tiltyard.settings.environment import Environment
     from tiltyard.settings.serving_settings import ServingSettings
-    from tiltyard.web.startup import StartupResult
+    from tiltyard.web.server.startup import StartupResult
 
 
 def serve(
@@ -70,7 +70,7 @@ def serve(
     """Serve arenas: database, web processes and rater."""
     _check_installed()
     from tiltyard.settings.serving_settings import read_serving
-    from tiltyard.web.startup import prepare_server, run_server
+    from tiltyard.web.server.startup import prepare_server, run_server
 
     environment = serving_environment(home)
     proxies = None

@@ -375,14 +375,6 @@ ALTER TABLE public.invitations ALTER COLUMN invitation ADD GENERATED ALWAYS AS I
     CACHE 1
 );
 
-CREATE TABLE public.job_failures (
-    name text NOT NULL,
-    due_at timestamp with time zone NOT NULL,
-    problem text NOT NULL,
-    failed_at timestamp with time zone DEFAULT now() NOT NULL,
-    retry_at timestamp with time zone NOT NULL
-);
-
 CREATE UNLOGGED TABLE public.limit_buckets (
     bucket bytea NOT NULL,
     capacity double precision NOT NULL,
@@ -811,6 +803,16 @@ ALTER TABLE public.responses ALTER COLUMN response ADD GENERATED ALWAYS AS IDENT
     CACHE 1
 );
 
+CREATE TABLE public.scheduled_jobs (
+    name text NOT NULL,
+    due_at timestamp with time zone,
+    retry_at timestamp with time zone,
+    finished_at timestamp with time zone,
+    problem text,
+    process text,
+    leased_until timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL
+);
+
 CREATE UNLOGGED TABLE public.sent_responses (
     matchup uuid NOT NULL,
     side smallint NOT NULL,
@@ -931,9 +933,6 @@ ALTER TABLE ONLY public.invitations
 
 ALTER TABLE ONLY public.invitations
     ADD CONSTRAINT invitations_pkey PRIMARY KEY (invitation);
-
-ALTER TABLE ONLY public.job_failures
-    ADD CONSTRAINT job_failures_pkey PRIMARY KEY (name);
 
 ALTER TABLE ONLY public.limit_buckets
     ADD CONSTRAINT limit_buckets_pkey PRIMARY KEY (bucket);
@@ -1075,6 +1074,9 @@ ALTER TABLE ONLY public.response_details
 
 ALTER TABLE ONLY public.responses
     ADD CONSTRAINT responses_pkey PRIMARY KEY (response);
+
+ALTER TABLE ONLY public.scheduled_jobs
+    ADD CONSTRAINT scheduled_jobs_pkey PRIMARY KEY (name);
 
 ALTER TABLE ONLY public.sent_responses
     ADD CONSTRAINT sent_responses_pkey PRIMARY KEY (matchup, side);

@@ -20,8 +20,6 @@ from fastapi.responses import Response
 
 from tiltyard.errors import NotFound
 
-__all__ = ["Asset", "Assets", "accepts_gzip", "load_assets", "read_assets", "router"]
-
 router = APIRouter(include_in_schema=False)
 
 #: The order of the style sheets, because later ones override earlier ones; all others follow.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -19,19 +18,45 @@ from tiltyard.arena.operators.job_status import (
     list_jobs,
     report_is_late,
 )
-from tiltyard.arena.operators.schedule_status import ScheduledRun, keep_failure, read_failures
 from tiltyard.core.policy.state.policy import Policy
-from tiltyard.jobs.schedule import JobFailure
 from tiltyard.postgres.connections import connect, connect_async
 
 NOW = datetime(2026, 11, 18, 12, 30, tzinfo=UTC)
 LAST = datetime(2026, 11, 18, 12, 7, tzinfo=UTC)
 
 
-@pytest.mark.parametrize("state", ["done", "failed", "running", "waiting"])
-def test_work_that_was_begun_in_time_is_told_as_it_went(state: str):
-    ticks = {"weekly-reports": ScheduledRun("weekly-reports", LAST, state)}
-    assert list_jobs("arena", ticks, {}, NOW)[0] == ScheduledJob("weekly-reports", LAST, state)
+def jobs(database: str, arena: str, now: datetime, *rows: str) -> list[ScheduledJob]:
+    """The jobs of a table with these rows: name, due, end, problem and next time."""
+
+    async def reading() -> list[ScheduledJob]:
+        async with await connect_async(database) as connection:
+            await connection.execute("DELETE FROM scheduled_jobs")
+            for row in rows:
+                await connection.execute(
+                    f"INSERT INTO scheduled_jobs (name, due_at, finished_at, problem, retry_at) VALUES ({row})"
+                )
+            return await list_jobs(connection, arena, now)
+
+    return asyncio.run(reading())
+
+
+REPORTS = f"'weekly-reports', '{LAST}'"
+LATER = LAST + timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    ("rest", "state", "problem"),
+    [
+        ("now(), NULL", "done", None),
+        ("NULL, NULL", "running", None),
+        ("now(), 'the disk is full'", "failed", "the disk is full"),
+    ],
+)
+def test_work_that_was_begun_in_time_is_told_as_it_went(
+    database: str, rest: str, state: str, problem: str | None
+):
+    found = jobs(database, "arena", NOW, f"{REPORTS}, {rest}, '{LATER}'")
+    assert found[0] == ScheduledJob("weekly-reports", LAST, state, problem, LATER)
 
 
 @pytest.mark.parametrize(
@@ -43,40 +68,20 @@ def test_work_that_was_begun_in_time_is_told_as_it_went(state: str):
         (LAST + timedelta(minutes=16), LAST, "done"),
     ],
 )
-def test_work_is_late_once_nobody_has_begun_it_for_a_while(now: datetime, moment: datetime, state: str):
-    job = list_jobs("arena", {"weekly-reports": ScheduledRun("weekly-reports", moment, "done")}, {}, now)[0]
+def test_work_is_late_once_nobody_has_begun_it_for_a_while(
+    database: str, now: datetime, moment: datetime, state: str
+):
+    job = jobs(database, "arena", now, f"'weekly-reports', '{moment}', now(), NULL, '{LATER}'")[0]
     assert (job.state, job.due) == (state, LAST if state == "late" else moment)
 
 
-def test_work_that_was_never_done_is_late_and_other_arenas_judges_are_not_told():
-    judges = {f"judges-{name}": ScheduledRun(f"judges-{name}", LAST, "failed") for name in ("one", "two")}
-    found = list_jobs("one", judges, {}, NOW)
+def test_work_that_was_never_done_is_late_and_other_arenas_judges_are_not_told(database: str):
+    judges = [f"'judges-{name}', '{LAST}', now(), 'why', '{LATER}'" for name in ("one", "two")]
+    found = jobs(database, "one", NOW, *judges, "'admit-votes', NULL, NULL, NULL, NULL")
     assert [(one.name, one.state) for one in found] == [(name, "late") for name in JOB_SCHEDULES] + [
         ("judges", "failed")
     ]
     assert found[1].due == datetime(2026, 11, 18, 3, 23, tzinfo=UTC)
-
-
-def test_a_failure_says_why_and_when_it_is_tried_again(database: str):
-    later = LAST + timedelta(hours=1)
-    failure = JobFailure("weekly-reports", LAST, "the disk is full\0; free some", later)
-    for _ in range(2):
-        keep_failure(database, failure)
-
-    async def read() -> dict[str, JobFailure]:
-        async with await connect_async(database) as connection:
-            return await read_failures(connection)
-
-    failures = asyncio.run(read())
-    ticks = {"weekly-reports": ScheduledRun("weekly-reports", LAST, "failed")}
-    job = list_jobs("arena", ticks, failures, NOW)[0]
-    assert (job.problem, job.retry_at) == ("the disk is full; free some", later)
-    # Neither of another run, nor of one that has succeeded since.
-    assert list_jobs(
-        "arena", {"weekly-reports": replace(ticks["weekly-reports"], state="done")}, failures, NOW
-    )[0] == ScheduledJob("weekly-reports", LAST, "done")
-    other = {"weekly-reports": replace(failures["weekly-reports"], due_at=LAST - timedelta(hours=1))}
-    assert list_jobs("arena", ticks, other, NOW)[0].problem is None
 
 
 @pytest.mark.parametrize(("phase", "late"), [(4, True), (3, False)])

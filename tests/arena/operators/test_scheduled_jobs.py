@@ -6,10 +6,8 @@ import asyncio
 import hashlib
 import json
 import os
-import socket
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -25,14 +23,15 @@ from support.rewritten_logs import allow_rewriting
 from support.served import served
 from support.servers.paid_llm import paid_llm
 from tiltyard.arena.boards.weekly_reports import list_reports, read_report
+from tiltyard.arena.operators import scheduled_jobs
 from tiltyard.arena.operators.job_status import last_whole_week
-from tiltyard.arena.operators.scheduled_jobs import _JobProcesses, make_weekly_reports, run_scheduled_jobs
+from tiltyard.arena.operators.scheduled_jobs import make_weekly_reports, run_scheduled_jobs
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state.events import Event, Events
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.validity.report import validity_report
-from tiltyard.errors import BadConfig, NotFound, TiltyardError
+from tiltyard.errors import BadConfig, NotFound
 from tiltyard.postgres.connections import connect, connect_async
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.settings.environment import Environment
@@ -225,6 +224,11 @@ def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
         time.sleep(0.1)
 
 
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduled_jobs, "_FIRST_LOOK_SECONDS", 0.0)
+
+
 def environment(tmp_path: Path, **variables: str) -> Environment:
     return Environment(tmp_path / "home", None, variables)
 
@@ -245,7 +249,7 @@ def test_the_house_does_by_itself_what_fell_due_while_it_was_away(database: str,
     with run_scheduled_jobs(url, environment(tmp_path)):
         until(lambda: seen.update(_children()) or (kept(database) and _snapshots(database) < 3))
     assert len(kept(database)) == 1
-    assert any(b"tiltyard.arena.operators.scheduled_jobs" in line for line in seen)
+    assert any(b"multiprocessing.spawn" in line for line in seen)
     assert not any(secret.encode() in line for line in seen)
 
 
@@ -278,6 +282,7 @@ def test_judges_vote_by_themselves_where_rounds_are_configured(database: str, tm
     ("text", "problem"),
     [
         ("rounds:\n- arena: demo\n  config: judge.yaml\n", "need a token"),
+        ("rounds:\n- arena: demo\n  config: judge.yaml\n  token_env: HOME\n  cron: hourly\n", "'hourly'"),
         ("rounds: []\n", "at least 1"),
         ("rounds:\n- arena: Demo!\n  config: judge.yaml\n", "name of an arena"),
         ("rounds:\n" + "- arena: demo\n  config: judge.yaml\n" * 2, "duplicate arena"),
@@ -286,7 +291,7 @@ def test_judges_vote_by_themselves_where_rounds_are_configured(database: str, tm
 def test_rounds_that_make_no_sense_are_refused(tmp_path: Path, text: str, problem: str):
     rounds = tmp_path / "rounds.yaml"
     rounds.write_text(text)
-    variables = {"TILTYARD_JUDGE_ROUNDS": str(rounds)}
+    variables = {"TILTYARD_JUDGE_ROUNDS": str(rounds), "HOME": "a token"}
     with (
         pytest.raises(BadConfig, match=problem),
         run_scheduled_jobs("postgresql://nobody@127.0.0.1:9/none", environment(tmp_path, **variables)),
@@ -303,20 +308,3 @@ def _children() -> list[bytes]:
         except OSError:
             continue
     return lines
-
-
-def test_running_jobs_end_with_the_server():
-    with socket.socket() as silent:
-        silent.bind(("127.0.0.1", 0))
-        silent.listen()
-        apart = _JobProcesses(f"postgresql://nobody@127.0.0.1:{silent.getsockname()[1]}/none")
-        with ThreadPoolExecutor(1) as thread:
-            running = thread.submit(apart.run, "reports", NEXT_WEEK)
-            until(lambda: apart._running)
-            began = time.monotonic()
-            apart.stop()
-            with pytest.raises(TiltyardError, match="ended with code"):
-                running.result(60)
-            assert time.monotonic() - began < 60
-        with pytest.raises(TiltyardError, match="stopping"):
-            apart.run("reports", NEXT_WEEK)

@@ -1,29 +1,19 @@
-"""Status of scheduled jobs for the operator: done, running, failed or late."""
+"""Scheduled jobs for the operator: when each is due, and whether it is done, running, failed or late."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from tiltyard.arena.boards.weekly_reports import ReportSummary, read_method
 from tiltyard.arena.content.arenas import Arena
-from tiltyard.arena.operators.schedule_status import ScheduledRun
 from tiltyard.core.policy.state.rating_fold import method_from_dict
-from tiltyard.jobs.schedule import JobFailure, Schedule
-from tiltyard.postgres.connections import Connection
+from tiltyard.postgres.connections import Connection, translate_errors
+from tiltyard.postgres.statements import statement
 
-__all__ = [
-    "FIRST_REPORTED_PHASE",
-    "JOB_SCHEDULES",
-    "ScheduledJob",
-    "last_whole_week",
-    "list_jobs",
-    "report_is_late",
-]
-
-#: Cron schedules of the server's jobs. Reports are attempted every hour, because weeks end at different times
+#: Cron schedules of the server's jobs, in UTC. Reports are attempted every hour, because weeks end at different times
 #: in different timezones, and to retry failures.
 JOB_SCHEDULES: Mapping[str, str] = {
     "weekly-reports": "7 * * * *",
@@ -43,28 +33,46 @@ _WEEK_DURATION = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True)
 class ScheduledJob:
-    """A scheduled job: when it was last due, and ``done``, ``running``, ``waiting``, ``failed`` or ``late``."""
+    """A scheduled job: when it was last due, and ``done``, ``running``, ``failed`` or ``late``."""
 
     name: str
     due: datetime
     state: str
-    #: Why it failed, and when it is tried again; ``None`` if it did not fail, or that was not stored.
+    #: Why it failed, and when it is tried again.
     problem: str | None = None
     retry_at: datetime | None = None
 
 
-def list_jobs(
-    arena: str, ticks: Mapping[str, ScheduledRun], failures: Mapping[str, JobFailure], now: datetime
-) -> list[ScheduledJob]:
+def last_due(cron: str, now: datetime) -> datetime:
+    """The latest due time that is not after ``now``."""
+    from croniter import croniter  # type: ignore[import-untyped]
+
+    after = now.astimezone(UTC).replace(microsecond=0) + timedelta(seconds=1)
+    moment: datetime = croniter(cron, after, second_at_beginning=True).get_prev(datetime)
+    return moment
+
+
+def next_due(cron: str, now: datetime) -> datetime:
+    """The first due time after ``now``."""
+    from croniter import croniter
+
+    moment: datetime = croniter(cron, now.astimezone(UTC), second_at_beginning=True).get_next(datetime)
+    return moment
+
+
+async def list_jobs(connection: Connection, arena: str, now: datetime) -> list[ScheduledJob]:
     """The server's scheduled jobs, and the arena's judging round if it has judges."""
-    found = [
-        _explained(_job(name, cron, ticks.get(name), now), failures.get(name))
-        for name, cron in JOB_SCHEDULES.items()
-    ]
-    judges = ticks.get(f"judges-{arena}")
+    with translate_errors("read how scheduled jobs went"):
+        rows = await (await connection.execute(statement("scheduled_jobs_list"))).fetchall()
+    known = {row[0]: ScheduledJob(*row) for row in rows}
+    found = []
+    for name, cron in JOB_SCHEDULES.items():
+        due = last_due(cron, now - _LATE_START_DURATION)
+        job = known.get(name)
+        found.append(ScheduledJob(name, due, "late") if job is None or job.due < due else job)
+    judges = known.get(f"judges-{arena}")
     if judges is not None:
-        job = ScheduledJob("judges", judges.moment, judges.state)
-        found.append(_explained(job, failures.get(f"judges-{arena}")))
+        found.append(ScheduledJob("judges", judges.due, judges.state, judges.problem, judges.retry_at))
     return found
 
 
@@ -88,17 +96,3 @@ def last_whole_week(moment: datetime, timezone: str) -> tuple[datetime, datetime
         datetime(day.year, day.month, day.day, tzinfo=zone) for day in (monday - _WEEK_DURATION, monday)
     )
     return first.astimezone(UTC), last.astimezone(UTC)
-
-
-def _job(name: str, cron: str, tick: ScheduledRun | None, now: datetime) -> ScheduledJob:
-    due = Schedule(name, cron, lambda _moment: None).due(now - _LATE_START_DURATION)
-    if tick is None or tick.moment < due:
-        return ScheduledJob(name, due, "late")
-    return ScheduledJob(name, tick.moment, tick.state)
-
-
-def _explained(job: ScheduledJob, failure: JobFailure | None) -> ScheduledJob:
-    """The job with the reason why it failed, if that is known of this run."""
-    if job.state != "failed" or failure is None or failure.due_at != job.due:
-        return job
-    return replace(job, problem=failure.problem, retry_at=failure.retry_at)

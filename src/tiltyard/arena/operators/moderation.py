@@ -23,7 +23,6 @@ from tiltyard.arena.operators.arena_overview import (
 from tiltyard.arena.operators.audit_and_complaints import list_complaints, read_audit, settle_complaint
 from tiltyard.arena.operators.exclusions import ExclusionDetails, list_exclusions, read_exclusion_details
 from tiltyard.arena.operators.job_status import ScheduledJob, list_jobs, report_is_late
-from tiltyard.arena.operators.schedule_status import read_failures, read_ticks
 from tiltyard.arena.operators.voter_queries import VoteRemark, read_remarks
 from tiltyard.arena.rating.rater_lag import RaterLag
 from tiltyard.postgres.connections import ConnectionPool, connect_from_pool
@@ -101,7 +100,7 @@ async def read_arena_overview(pool: ConnectionPool, arena: Arena, now: datetime)
             waiting=(await read_pending_work(connection))[arena.name],
             reports=reports,
             late=await report_is_late(connection, arena, reports, now),
-            jobs=list_jobs(arena.name, await read_ticks(connection), await read_failures(connection), now),
+            jobs=await list_jobs(connection, arena.name, now),
         )
 
 

@@ -1,23 +1,28 @@
 """Scheduled jobs: weekly reports, thinning out snapshots, deletions, admission of votes that waited, judging rounds.
 
-Each runs once for each time it is due, in any of the processes. The heavy part runs
-as a separate program (``python -m tiltyard.arena.operators.scheduled_jobs``): folding millions of events again
-would slow down the rater in the same process.
+Any number of processes may run them. A table has one row for each job; whoever claims a row runs the job, once for each
+time it is due, in a process of its own, because folding millions of events again would slow down the rater. A claim is
+a lease: a job whose process was killed is run again. Of the times that were missed while no process ran, the latest is
+made up for. All times are those of the database.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-import subprocess
+import logging
+import multiprocessing
+import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from datetime import datetime
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import partial
+from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import TypedDict
+from typing import TYPE_CHECKING
 
 from tiltyard.arena.boards.snapshots import thin_snapshots
 from tiltyard.arena.boards.weekly_reports import is_reported, list_reportable_arenas
@@ -27,68 +32,189 @@ from tiltyard.arena.judging.judge_panel import open_panel
 from tiltyard.arena.judging.judge_voters import judge_arena
 from tiltyard.arena.operators.arena_deletion import delete_due_arenas
 from tiltyard.arena.operators.data_retention import delete_old_accounts, delete_old_texts
-from tiltyard.arena.operators.job_status import JOB_SCHEDULES, last_whole_week
+from tiltyard.arena.operators.job_status import JOB_SCHEDULES, last_due, last_whole_week, next_due
 from tiltyard.arena.operators.reported_week import report_arena
-from tiltyard.arena.operators.schedule_status import keep_failure
 from tiltyard.arena.operators.session_erasure import erase_absent_voters
 from tiltyard.arena.voting.admissions import admit_due_votes
 from tiltyard.client import AsyncClient
 from tiltyard.errors import BadConfig, TiltyardError
-from tiltyard.jobs.schedule import Schedule, run_schedules
-from tiltyard.postgres.connections import connect, open_pool
+from tiltyard.foundation.retries import (
+    Backoff,
+    Retries,
+)
+from tiltyard.postgres.connections import connect, open_pool, translate_errors
+from tiltyard.postgres.statements import statement
 from tiltyard.settings.arena_judges import JudgeRound, load_judge_rounds
 from tiltyard.settings.environment import Environment, read_environment
 
-__all__ = ["ROUNDS_VARIABLE", "admit_waiting_votes", "make_weekly_reports", "run_scheduled_jobs"]
+if TYPE_CHECKING:
+    import psycopg
 
 #: Environment variable with the path of the file of judging rounds.
 ROUNDS_VARIABLE = "TILTYARD_JUDGE_ROUNDS"
 #: When absent voters are erased: once a day, because logs are folded again.
 _ABSENT_VOTERS_HOURS = frozenset({3})
+#: Seconds before the first look at the table, so that what was missed does not slow down the start of the server;
+#: seconds between two looks; and how long a claim lasts that is not renewed.
+_FIRST_LOOK_SECONDS = 15.0
+_LOOK_SECONDS = 2.0
+_LEASE_DURATION = timedelta(minutes=2)
+#: First and longest delay when the database is unavailable.
+_FIRST_RETRY_SECONDS, _MAX_RETRY_SECONDS = 2.0, 60.0
+#: Seconds that stopping waits for the database.
+_STOP_WAIT_SECONDS = 10.0
+#: Characters of an error that are stored.
+_MAX_PROBLEM_CHARACTERS = 1000
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job and its cron schedule: five fields, or six with seconds first, in UTC.
+
+    ``run`` is called with the database's URL and the due time. It must be idempotent, and known by name to another
+    process.
+    """
+
+    name: str
+    cron: str
+    run: Callable[[str, datetime], object]
+    #: Whether it runs in a process of its own, as everything must that may take longer than a moment.
+    apart: bool = True
 
 
 @contextmanager
 def run_scheduled_jobs(url: str, environment: Environment) -> Iterator[None]:
-    """Run all scheduled jobs until the end of the block."""
-    job_processes = _JobProcesses(url)
-    schedules = [
-        Schedule(
-            "weekly-reports",
-            JOB_SCHEDULES["weekly-reports"],
-            lambda moment: job_processes.run("reports", moment),
-        ),
-        Schedule(
-            "thin-snapshots",
-            JOB_SCHEDULES["thin-snapshots"],
-            lambda moment: job_processes.run("thinning", moment),
-        ),
-        Schedule(
-            "sweep-bytes", JOB_SCHEDULES["sweep-bytes"], lambda moment: job_processes.run("sweeping", moment)
-        ),
-        Schedule(
-            "delete-arenas",
-            JOB_SCHEDULES["delete-arenas"],
-            lambda moment: job_processes.run("deleting", moment),
-        ),
-        Schedule(
-            "delete-live-texts",
-            JOB_SCHEDULES["delete-live-texts"],
-            lambda moment: job_processes.run("retention", moment),
-        ),
-        # Short, and often: not worth a process of its own.
-        Schedule("admit-votes", JOB_SCHEDULES["admit-votes"], lambda _moment: _admit(url)),
+    """Run all scheduled jobs in a thread and in processes until the end of the block."""
+    jobs = [
+        Job(name, cron, _JOB_FUNCTIONS[name], apart=name not in _SHORT_JOBS)
+        for name, cron in JOB_SCHEDULES.items()
     ]
     rounds = environment.variables.get(ROUNDS_VARIABLE)
     if rounds:
-        schedules += [_round(one, environment, job_processes) for one in load_judge_rounds(Path(rounds))]
+        jobs += [_judging_job(one, environment) for one in load_judge_rounds(Path(rounds))]
+    stop = threading.Event()
+    thread = threading.Thread(
+        target=JobRunner(url, jobs).run, args=(stop,), name="scheduled jobs", daemon=True
+    )
+    thread.start()
     try:
-        with run_schedules(url, schedules, partial(keep_failure, url)):
-            try:
-                yield
-            finally:
-                job_processes.stop()
+        yield
     finally:
-        job_processes.stop()
+        stop.set()
+        thread.join(_STOP_WAIT_SECONDS)
+
+
+class JobRunner:
+    """Claims jobs that are due, and runs each in a process of its own."""
+
+    def __init__(self, url: str, jobs: Sequence[Job]) -> None:
+        self._url = url
+        self._jobs = {job.name: job for job in jobs}
+        self._values = {"process": uuid.uuid4().hex, "lease": _LEASE_DURATION}
+        self._running: dict[str, BaseProcess] = {}
+        self._retries = Retries(_LOG, "scheduled jobs", Backoff(_FIRST_RETRY_SECONDS, _MAX_RETRY_SECONDS))
+
+    def run(self, stop: threading.Event) -> None:
+        """Run jobs until stopped; what is interrupted is left to the next process. Retries if the database is away."""
+        stop.wait(_FIRST_LOOK_SECONDS)
+        while not stop.is_set():
+            try:
+                with (
+                    connect(self._url, name="tiltyard jobs") as connection,
+                    translate_errors("run scheduled jobs"),
+                ):
+                    connection.execute(statement("scheduled_jobs_add"), {"names": list(self._jobs)})
+                    while not stop.is_set():
+                        self._look(connection)
+                        self._retries.succeeded()
+                        stop.wait(_LOOK_SECONDS)
+                    self._kill(list(self._running))
+                    connection.execute(statement("scheduled_jobs_release"), self._values)
+            except Exception as error:  # noqa: BLE001 - whatever it is, jobs must go on some time
+                # Leases cannot be renewed.
+                self._kill(list(self._running))
+                stop.wait(self._retries.failed(error))
+
+    def _look(self, connection: psycopg.Connection) -> None:
+        """Note which jobs have ended, renew the leases of the others, and start one that is due."""
+        for name, process in list(self._running.items()):
+            if not process.is_alive():
+                # A process that failed has said why, unless it was killed.
+                problem = f"it ended with code {process.exitcode}" if process.exitcode else None
+                self._finish(connection, name, problem)
+                self._kill([name])
+        if self._running:
+            values = {"names": list(self._running), **self._values}
+            renewed = {row[0] for row in connection.execute(statement("scheduled_jobs_renew"), values)}
+            self._kill([name for name in self._running if name not in renewed])
+        row = connection.execute("SELECT now()").fetchone()
+        assert row is not None
+        due = {
+            "names": list(self._jobs),
+            "due_at": [last_due(job.cron, row[0]) for job in self._jobs.values()],
+            "retry_at": [next_due(job.cron, row[0]) for job in self._jobs.values()],
+        }
+        # One in a look, so that those that were missed do not all start at once.
+        claimed = connection.execute(statement("scheduled_jobs_claim"), {**due, **self._values}).fetchone()
+        if claimed is not None:
+            name, due_at = claimed
+            if self._jobs[name].apart:
+                self._running[name] = self._start(name, due_at)
+            else:
+                self._finish(connection, name, _attempt(self._jobs[name], self._url, due_at))
+
+    def _finish(self, connection: psycopg.Connection, name: str, problem: str | None) -> None:
+        if problem is not None:
+            _LOG.error("scheduled job %s failed: %s", name, problem)
+        values = {"name": name, "problem": problem, **self._values}
+        connection.execute(statement("scheduled_jobs_finish"), values)
+
+    def _start(self, name: str, due_at: datetime) -> BaseProcess:
+        process = multiprocessing.get_context("spawn").Process(
+            target=_run_job, args=(self._jobs[name], self._url, due_at, self._values)
+        )
+        process.start()
+        return process
+
+    def _kill(self, names: Sequence[str]) -> None:
+        for name in names:
+            process = self._running.pop(name)
+            process.kill()
+            process.join()
+
+
+def _run_job(job: Job, url: str, due_at: datetime, values: dict[str, object]) -> None:
+    """Run a job in this process, which ends with its parent, and store why it failed."""
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
+    # What libraries print may be private.
+    with Path(os.devnull).open("w") as nowhere, redirect_stderr(nowhere):
+        problem = _attempt(job, url, due_at)
+    if problem is not None:
+        with connect(url, name="tiltyard jobs") as connection:
+            connection.execute(
+                statement("scheduled_jobs_finish"), {"name": job.name, "problem": problem, **values}
+            )
+        sys.exit(1)
+
+
+def _exit_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def _attempt(job: Job, url: str, due_at: datetime) -> str | None:
+    """Run a job, and return why it failed."""
+    try:
+        job.run(url, due_at)
+    except Exception as error:  # noqa: BLE001 - every error is stored
+        kind = "" if isinstance(error, TiltyardError) else f"{type(error).__name__}: "
+        problem = kind + str(error).partition("\n")[0]
+        return problem[:_MAX_PROBLEM_CHARACTERS].replace("\0", "")
+    return None
 
 
 def make_weekly_reports(url: str, moment: datetime) -> int:
@@ -105,7 +231,7 @@ def make_weekly_reports(url: str, moment: datetime) -> int:
     return made
 
 
-def admit_waiting_votes(url: str) -> int:
+def admit_waiting_votes(url: str, _moment: datetime | None = None) -> int:
     """Admit votes of new voters that have waited long enough, in all arenas; return how many."""
 
     async def admitting() -> int:
@@ -115,132 +241,38 @@ def admit_waiting_votes(url: str) -> int:
     return asyncio.run(admitting())
 
 
-def _admit(url: str) -> None:
-    admit_waiting_votes(url)
+def _thin(url: str, moment: datetime) -> None:
+    with connect(url, name="tiltyard thinning") as connection:
+        thin_snapshots(connection, moment)
 
 
-class _Judging(TypedDict, total=False):
-    """What a round of judges needs besides."""
-
-    #: The fields of a `JudgeRound`.
-    round: dict[str, object]
-    token: str
-
-
-class _JobOrder(_Judging):
-    """What a process of its own reads from standard input."""
-
-    work: str
-    url: str
-    moment: str
-
-
-class _JobProcesses:
-    """Runs jobs in child processes, which are terminated when this process stops."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-        self._turn = threading.Lock()
-        self._running: set[subprocess.Popen[str]] = set()
-        self._stopped = False
-
-    def run(self, work: str, moment: datetime, judging: _Judging | None = None) -> None:
-        """Run a job and wait for it; raise if it fails."""
-        with self._turn:
-            if self._stopped:
-                raise TiltyardError(f"{work} was not started: the server is stopping")
-            process = subprocess.Popen(
-                [sys.executable, "-m", "tiltyard.arena.operators.scheduled_jobs"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-            self._running.add(process)
-        try:
-            # Sent by standard input, because other users can see the arguments of a process.
-            order: _JobOrder = {
-                "work": work,
-                "url": self._url,
-                "moment": moment.isoformat(),
-                **(judging or {}),
-            }
-            _, problem = process.communicate(json.dumps(order))
-        finally:
-            with self._turn:
-                self._running.discard(process)
-        if process.returncode:
-            said = problem.strip().rpartition("\n")[2]
-            raise TiltyardError(f"{work} ended with code {process.returncode}: {said}")
-
-    def stop(self) -> None:
-        """Terminate running jobs and start no more."""
-        with self._turn:
-            self._stopped = True
-            for process in self._running:
-                process.kill()
-
-
-def _round(one: JudgeRound, environment: Environment, job_processes: _JobProcesses) -> Schedule:
-    """The scheduled judging round of one arena."""
-    token = environment.variables.get(one.token_env, "").strip()
-    if not token:
-        raise BadConfig(
-            f"the judges of the arena {one.arena} need a token: set {one.token_env} to one with the scope judge "
-            "(tiltyard token create NAME --scope judge)"
-        )
-    judging: _Judging = {"round": one.model_dump(), "token": token}
-    return Schedule(
-        f"judges-{one.arena}", one.cron, lambda moment: job_processes.run("judges", moment, judging)
-    )
-
-
-def _judge(order: _JobOrder) -> None:
-    one = JudgeRound.model_validate(order["round"])
-
-    async def judging() -> None:
-        async with AsyncClient(one.url, token=order["token"]) as client:
-            panel = open_panel(Path(one.config))
-            await judge_arena(panel, [client], one.arena, place=one.url, matchups=one.matchups)
-
-    asyncio.run(judging())
-
-
-def _thin(order: _JobOrder) -> None:
-    with connect(order["url"], name="tiltyard thinning") as connection:
-        thin_snapshots(connection, datetime.fromisoformat(order["moment"]))
-
-
-def _sweep(order: _JobOrder) -> None:
+def _sweep(url: str, _moment: datetime) -> None:
     """Delete the bytes of withdrawn responses that a crash left behind."""
     object_storage = open_configured_storage(read_environment())
 
     async def sweeping() -> None:
-        async with open_pool(order["url"], most=2, name="tiltyard sweeping") as pool:
+        async with open_pool(url, most=2, name="tiltyard sweeping") as pool:
             await BlobStore(pool, object_storage).sweep()
 
     asyncio.run(sweeping())
 
 
-def _delete(order: _JobOrder) -> None:
+def _delete_arenas(url: str, moment: datetime) -> None:
     """Delete arenas whose time to be restored has passed."""
     object_storage = open_configured_storage(read_environment())
 
     async def deleting() -> None:
-        async with open_pool(order["url"], most=2, name="tiltyard deleting") as pool:
-            await delete_due_arenas(
-                pool, BlobStore(pool, object_storage), datetime.fromisoformat(order["moment"])
-            )
+        async with open_pool(url, most=2, name="tiltyard deleting") as pool:
+            await delete_due_arenas(pool, BlobStore(pool, object_storage), moment)
 
     asyncio.run(deleting())
 
 
-def _delete_texts(order: _JobOrder) -> None:
+def _delete_texts(url: str, moment: datetime) -> None:
     """Delete texts and absent voters that their arenas do not keep any longer, and hashes of addresses."""
 
     async def deleting() -> None:
-        async with open_pool(order["url"], most=1, name="tiltyard retention") as pool:
-            moment = datetime.fromisoformat(order["moment"])
+        async with open_pool(url, most=1, name="tiltyard retention") as pool:
             await delete_old_texts(pool, moment)
             await delete_old_accounts(pool, moment)
             if moment.hour in _ABSENT_VOTERS_HOURS:
@@ -249,28 +281,39 @@ def _delete_texts(order: _JobOrder) -> None:
     asyncio.run(deleting())
 
 
-def _report_weeks(order: _JobOrder) -> None:
-    make_weekly_reports(order["url"], datetime.fromisoformat(order["moment"]))
-
-
-_JOB_FUNCTIONS: Mapping[str, Callable[[_JobOrder], None]] = {
-    "reports": _report_weeks,
-    "thinning": _thin,
-    "sweeping": _sweep,
-    "deleting": _delete,
-    "retention": _delete_texts,
-    "judges": _judge,
+_JOB_FUNCTIONS: dict[str, Callable[[str, datetime], object]] = {
+    "weekly-reports": make_weekly_reports,
+    "thin-snapshots": _thin,
+    "sweep-bytes": _sweep,
+    "delete-arenas": _delete_arenas,
+    "delete-live-texts": _delete_texts,
+    "admit-votes": admit_waiting_votes,
 }
+#: Too short, and too often, for a process of their own.
+_SHORT_JOBS = frozenset({"admit-votes"})
 
 
-def main() -> None:
-    """Run the job described on standard input; an error is one line on standard error."""
-    order: _JobOrder = json.load(sys.stdin)
-    try:
-        _JOB_FUNCTIONS[order["work"]](order)
-    except TiltyardError as error:
-        sys.exit(str(error))
+def _judging_job(one: JudgeRound, environment: Environment) -> Job:
+    """The scheduled judging round of one arena."""
+    from croniter import croniter  # type: ignore[import-untyped]
+
+    token = environment.variables.get(one.token_env, "").strip()
+    if not token:
+        raise BadConfig(
+            f"the judges of the arena {one.arena} need a token: set {one.token_env} to one with the scope judge "
+            "(tiltyard token create NAME --scope judge)"
+        )
+    if not croniter.is_valid(one.cron, second_at_beginning=True):
+        raise BadConfig(
+            f"the judges of the arena {one.arena}: {one.cron!r} is not a cron expression; expected e.g. 7 * * * *"
+        )
+    return Job(f"judges-{one.arena}", one.cron, partial(_judge, one, token))
 
 
-if __name__ == "__main__":
-    main()
+def _judge(one: JudgeRound, token: str, _url: str, _moment: datetime) -> None:
+    async def judging() -> None:
+        async with AsyncClient(one.url, token=token) as client:
+            panel = open_panel(Path(one.config))
+            await judge_arena(panel, [client], one.arena, place=one.url, matchups=one.matchups)
+
+    asyncio.run(judging())

@@ -38,11 +38,13 @@ CREATE TABLE consents (
     PRIMARY KEY (arena, session, sha256)
 );
 
--- Why a scheduled job failed last, and when it is tried again. A later success does not delete it.
-CREATE TABLE job_failures (
+-- Scheduled jobs: when each was last due, when it is due again, who runs it until when, and how it ended.
+CREATE TABLE scheduled_jobs (
     name text PRIMARY KEY,
-    due_at timestamptz NOT NULL,
-    problem text NOT NULL,
-    failed_at timestamptz NOT NULL DEFAULT now(),
-    retry_at timestamptz NOT NULL
+    due_at timestamptz,
+    retry_at timestamptz,
+    finished_at timestamptz,
+    problem text,
+    process text,
+    leased_until timestamptz NOT NULL DEFAULT '-infinity'
 );

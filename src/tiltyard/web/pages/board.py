@@ -13,7 +13,8 @@ from tiltyard.arena.content.arenas import Arena
 from tiltyard.core.ratings import Finding
 from tiltyard.errors import NotFound
 from tiltyard.report.board_charts import charts_available
-from tiltyard.web.access import registry_of
+from tiltyard.web.access.access import registry_of
+from tiltyard.web.access.route_access import ReadableArena, boards_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.board_data import BoardPageData, SourceBoard, board_page_cache_of, gather_board_page
 from tiltyard.web.pages.board_downloads import download_links, download_rows
@@ -27,7 +28,6 @@ from tiltyard.web.pages.board_view import (
 )
 from tiltyard.web.pages.chart_pages import ChartView, chart_view
 from tiltyard.web.pages.layout import localization_of, pages_of, render_page, send_page, theme_of
-from tiltyard.web.reader_access import ReadableArena, boards_of
 from tiltyard.web.routes.boards import Hash
 
 __all__ = ["router"]

@@ -38,13 +38,12 @@ from tiltyard.foundation.caches import (
     SingleFlight,
 )
 from tiltyard.report.arena_charts import ChartContent
-from tiltyard.web.access import registry_of
+from tiltyard.web.access.access import context_of, registry_of
+from tiltyard.web.access.route_access import boards_of, send_cacheable
 from tiltyard.web.assets import accepts_gzip
-from tiltyard.web.context import context_of
 from tiltyard.web.pages.board_query import BoardQuery
 from tiltyard.web.pages.board_view import BoardView, full_view
 from tiltyard.web.pages.layout import gzip_bytes
-from tiltyard.web.reader_access import boards_of, send_cacheable
 
 __all__ = [
     "BoardPageCache",
@@ -233,7 +232,7 @@ class BoardPageCache:
 
 def board_page_cache_of(request: Request) -> BoardPageCache:
     """The board page caches of this process."""
-    return context_of(request).board_pages
+    return context_of(request).shared(BoardPageCache, BoardPageCache)
 
 
 def send_file(

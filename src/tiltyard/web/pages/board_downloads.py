@@ -16,11 +16,11 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from tiltyard.files.parquet_tables import write_row_table
+from tiltyard.web.access.route_access import ReadableArena, boards_of
 from tiltyard.web.pages.board_data import BoardPageData, board_page_cache_of, gather_board_page, send_file
 from tiltyard.web.pages.board_query import BoardQuery, BoardQueryParams, Snap
 from tiltyard.web.pages.board_view import BoardLine, BoardView, compare_sources, filter_and_sort
 from tiltyard.web.pages.paths import asked, board
-from tiltyard.web.reader_access import ReadableArena, boards_of
 
 __all__ = ["COLUMNS", "COMPARISON_COLUMNS", "download_links", "download_rows", "router"]
 

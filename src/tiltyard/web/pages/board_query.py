@@ -13,7 +13,7 @@ from tiltyard.arena.log.event_log import SOURCES
 from tiltyard.core.board.document import IdentityFilter, LaneFilter, LeftOutVotes
 from tiltyard.report.arena_charts import CHARTS
 from tiltyard.web.pages.paths import asked
-from tiltyard.web.reader_access import Plain
+from tiltyard.wire.vocabulary import Plain
 
 __all__ = ["BoardQuery", "BoardQueryParams", "Snap"]
 

@@ -11,13 +11,13 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.errors import NotFound
+from tiltyard.web.access.route_access import ReadableArena
 from tiltyard.web.pages.board_data import SourceBoard, board_page_cache_of, gather_board_page
 from tiltyard.web.pages.board_query import BoardQuery
 from tiltyard.web.pages.board_view import BoardLine, BoardView
 from tiltyard.web.pages.headline import Headline
 from tiltyard.web.pages.layout import localization_of, pages_of, send_page, theme_of
 from tiltyard.web.pages.model_view import SourceWord
-from tiltyard.web.reader_access import ReadableArena
 
 __all__ = ["CategoryColumn", "CategoryMatrix", "make_matrix", "router"]
 

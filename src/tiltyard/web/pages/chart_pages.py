@@ -32,7 +32,8 @@ from tiltyard.report.board_charts import (
     localise_spec,
     render_svg,
 )
-from tiltyard.web.logs import log_failure
+from tiltyard.web.access.route_access import ReadableArena, boards_of
+from tiltyard.web.edge.logs import log_failure
 from tiltyard.web.pages.board_data import (
     BoardPageData,
     SourceBoard,
@@ -45,7 +46,6 @@ from tiltyard.web.pages.board_view import BoardView, Kind, filtered_view
 from tiltyard.web.pages.layout import localization_of
 from tiltyard.web.pages.localization import Localization
 from tiltyard.web.pages.paths import asked, board
-from tiltyard.web.reader_access import ReadableArena, boards_of
 
 __all__ = ["ChartView", "chart_view", "router"]
 

@@ -20,11 +20,11 @@ from tiltyard.arena.operators.invitations import (
     use_passcode,
 )
 from tiltyard.errors import NotAdmitted, NotFound
-from tiltyard.web.access import access_of, registry_of
+from tiltyard.web.access.access import access_of, registry_of
+from tiltyard.web.access.rate_limits import client_address
+from tiltyard.web.access.route_access import ReadableArena, boards_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.layout import private_page, redirect_to, render_page
-from tiltyard.web.rate_limits import client_address
-from tiltyard.web.reader_access import ReadableArena, boards_of
 
 __all__ = ["router"]
 
@@ -78,7 +78,7 @@ async def join_form(code: str, request: Request, visit: Annotated[str, Form()] =
     arena = offer.arena
     cookies = [access.entry.cookie(arena.arena, grant)]
     if rater is not None:
-        cookies.append(access.rater_cookie(rater.session))
+        cookies.append(access.sessions.header(rater.session))
     return redirect_to(paths.vote(arena.name), cookies=cookies)
 
 
@@ -116,7 +116,7 @@ async def _votes_as(request: Request, rater: PanelRater) -> bool:
 async def _is_inside(request: Request, offer: InvitationOffer) -> bool:
     """Whether this browser may come in without the invitation: it has been in, or the arena is open and has no gate."""
     arena, access = offer.arena, access_of(request)
-    if access.is_gated(arena.settings):
+    if access.gate.is_gated(arena.settings):
         return await access.entry.is_known(request, arena.arena)
     return await access.entry.admit(request, arena.arena, arena.settings)
 

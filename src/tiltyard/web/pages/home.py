@@ -15,12 +15,12 @@ from tiltyard.core.board.document import BoardDocument
 from tiltyard.core.board.settled_order import claims_nothing
 from tiltyard.core.ratings import Finding
 from tiltyard.errors import NotFound
-from tiltyard.web.access import CurrentActor, registry_of
+from tiltyard.web.access.access import registry_of
+from tiltyard.web.access.route_access import CurrentActor, boards_of, may_read
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.board_data import board_page_cache_of
 from tiltyard.web.pages.headline import Headline, headline_of
 from tiltyard.web.pages.layout import THEME_COOKIE, THEMES, redirect_to, render_page
-from tiltyard.web.reader_access import boards_of, may_read
 
 __all__ = ["router"]
 

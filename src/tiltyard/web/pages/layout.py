@@ -15,13 +15,13 @@ from markupsafe import Markup
 
 from tiltyard._version import __version__
 from tiltyard.arena.content.arenas import Arena
-from tiltyard.web.assets import Assets, accepts_gzip
-from tiltyard.web.context import context_of
-from tiltyard.web.cookies import read_cookie
+from tiltyard.web.access.access import context_of
+from tiltyard.web.access.cookies import read_cookie
+from tiltyard.web.access.route_access import send_cacheable
+from tiltyard.web.assets import Assets, accepts_gzip, load_assets
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.finding_sentences import translate_sentence
 from tiltyard.web.pages.localization import Localization, localization_for
-from tiltyard.web.reader_access import send_cacheable
 from tiltyard.web.texts import format_name, plain_text, render_text, spell_hidden_characters
 
 __all__ = [
@@ -106,7 +106,7 @@ class PageTemplates:
 
 def pages_of(request: Request) -> PageTemplates:
     """The page templates of this process."""
-    return context_of(request).pages
+    return context_of(request).shared(PageTemplates, lambda: PageTemplates(load_assets()))
 
 
 def render_page(

@@ -26,8 +26,7 @@ from tiltyard.errors import (
     Paused,
     TiltyardError,
 )
-from tiltyard.web.access import access_of, registry_of
-from tiltyard.web.context import context_of
+from tiltyard.web.access.access import access_of, context_of, registry_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.final_votes import finish_vote, revealed_names
 from tiltyard.web.pages.layout import localization_of, redirect_to, render_page
@@ -165,7 +164,7 @@ async def ask(
     if asked is not None and consent != asked:
         return await _compose_page(request, queue, voter, _with_problem(draft, "consent"))
     known = voter is not None
-    voter, cookie = await access.begin(request, queue, voter)
+    voter, cookie = await access.gate.begin(request, queue, voter)
     if known and last:
         await finish_vote(queue, voter, _read_id(request, last), None, "")
     if asked is not None:

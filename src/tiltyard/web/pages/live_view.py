@@ -10,10 +10,10 @@ from fastapi import Request
 from markupsafe import Markup
 
 from tiltyard.arena.live.live_records import FrameMark, LiveBattle, LiveTurn, TurnState
-from tiltyard.web.context import context_of
+from tiltyard.web.access.access import context_of
 from tiltyard.web.pages.layout import localization_of
 from tiltyard.web.pages.live_blocks import AnswerRenderer
-from tiltyard.web.pages.matchup_view import excerpt_of
+from tiltyard.web.pages.matchup_view import excerpt_of, render_cache_of
 
 __all__ = ["LiveAnswerView", "LiveTurnView", "LiveView", "build_live_view", "mark_text", "read_mark", "runs"]
 
@@ -122,7 +122,7 @@ async def build_live_view(request: Request, battle: LiveBattle, *, by_turn: bool
 
 
 async def _turn_view(request: Request, matchup: str, turn: LiveTurn) -> LiveTurnView:
-    cache = context_of(request).render_cache
+    cache = render_cache_of(request)
     key = ("live", matchup, turn.turn)
     prompt = await cache.rendered(request, ((*key, "prompt"), turn.prompt), None)
     if runs(turn):

@@ -24,9 +24,7 @@ from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.core.judging.conversation import AnswerContext
 from tiltyard.errors import NotFound
 from tiltyard.foundation.caches import BoundedCache
-from tiltyard.web.access import registry_of
-from tiltyard.web.app_sandbox import PLAIN
-from tiltyard.web.context import context_of
+from tiltyard.web.access.access import context_of, registry_of
 from tiltyard.web.pages.conversation_view import (
     ConversationTurn,
     ConversationView,
@@ -36,6 +34,7 @@ from tiltyard.web.pages.conversation_view import (
 from tiltyard.web.pages.layout import localization_of
 from tiltyard.web.pages.paths import asked
 from tiltyard.web.texts import render_text
+from tiltyard.web.texts.app_sandbox import PLAIN
 from tiltyard.web.texts.renderer import MAX_SHOWN_CHARACTERS
 from tiltyard.web.texts.text_direction import is_right_to_left
 
@@ -102,7 +101,7 @@ async def build_matchup_view(
         both = await asyncio.gather(*(registry.blobs.read(one) for one in responses))
     except NotFound:
         raise NotFound("this matchup was withdrawn; request another one") from None
-    render_cache = _render_cache_of(request)
+    render_cache = render_cache_of(request)
     language = await render_cache.language(queue, prompt, request)
     html = await render_cache.rendered(request, (("prompt", queue.arena, prompt), text), language)
     conversation = None
@@ -244,6 +243,6 @@ def excerpt_of(text: str) -> str | None:
     return " ".join(text[: 4 * _EXCERPT_CHARACTERS].split())[:_EXCERPT_CHARACTERS]
 
 
-def _render_cache_of(request: Request) -> RenderCache:
+def render_cache_of(request: Request) -> RenderCache:
     """The render cache of this process."""
-    return context_of(request).render_cache
+    return context_of(request).shared(RenderCache, RenderCache)

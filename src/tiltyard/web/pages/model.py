@@ -15,8 +15,14 @@ from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.content.model_details import ModelDetails
 from tiltyard.errors import NotFound
 from tiltyard.foundation.caches import BoundedCache, BoundedQueue, SingleFlight
-from tiltyard.report.board_charts import ChartTheme, fit_to_phone, localise_spec, render_svg
-from tiltyard.web.context import context_of
+from tiltyard.report.board_charts import (
+    ChartTheme,
+    fit_to_phone,
+    localise_spec,
+    render_svg,
+)
+from tiltyard.web.access.access import context_of
+from tiltyard.web.access.route_access import ModelName, ReadableArena, send_cacheable
 from tiltyard.web.pages.board_data import model_details_of
 from tiltyard.web.pages.layout import localization_of, pages_of, send_page, theme_of
 from tiltyard.web.pages.localization import Localization
@@ -28,7 +34,7 @@ from tiltyard.web.pages.model_view import (
     model_chart,
     response_state,
 )
-from tiltyard.web.reader_access import ModelName, Plain, ReadableArena, send_cacheable
+from tiltyard.wire.vocabulary import Plain
 
 __all__ = ["ModelPageCache", "router"]
 
@@ -83,7 +89,11 @@ class ModelPageCache:
 
 def model_page_cache_of(request: Request) -> ModelPageCache:
     """The model page cache of this process."""
-    return context_of(request).model_pages
+    context = context_of(request)
+    return context.shared(
+        ModelPageCache,
+        lambda: ModelPageCache(ModelProfiles(context.registry.pool, context.registry.boards)),
+    )
 
 
 @router.get(_CHART + ".svg")

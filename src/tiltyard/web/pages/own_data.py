@@ -11,11 +11,11 @@ from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.log.event_log import HUMAN
 from tiltyard.arena.operators.session_erasure import erase_voter
 from tiltyard.arena.operators.voter_data import read_held_data, read_held_summary
-from tiltyard.web.access import access_of, registry_of
-from tiltyard.web.cookies import VOTER_COOKIE
+from tiltyard.web.access.access import access_of, registry_of
+from tiltyard.web.access.cookies import VOTER_COOKIE
+from tiltyard.web.access.route_access import ReadableArena
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.layout import redirect_to, render_page
-from tiltyard.web.reader_access import ReadableArena
 
 __all__ = ["router"]
 

@@ -11,10 +11,10 @@ from tiltyard.arena.operators.panel_records import own_list, read_panel
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.errors import NotFound
-from tiltyard.web.access import access_of, registry_of
+from tiltyard.web.access.access import access_of, registry_of
+from tiltyard.web.access.route_access import boards_of
 from tiltyard.web.pages.layout import render_page
 from tiltyard.web.pages.voter_texts import read_voter_texts
-from tiltyard.web.reader_access import boards_of
 
 __all__ = ["is_rater", "router"]
 

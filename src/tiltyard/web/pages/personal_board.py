@@ -9,9 +9,9 @@ from tiltyard.arena.live.live_records import LiveBattle
 from tiltyard.arena.live.live_store import list_battles
 from tiltyard.core.board.voter_board import OWN_METHOD
 from tiltyard.core.ratings.findings import MIN_BATTLES
-from tiltyard.web.access import access_of, registry_of
+from tiltyard.web.access.access import access_of, registry_of
+from tiltyard.web.access.route_access import ReadableArena, personal_boards_of
 from tiltyard.web.pages.layout import render_page
-from tiltyard.web.reader_access import ReadableArena, personal_boards_of
 
 __all__ = ["router"]
 

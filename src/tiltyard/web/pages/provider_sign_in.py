@@ -17,11 +17,11 @@ from tiltyard.arena.operators.operator_people import ExternalIdentity, check_rol
 from tiltyard.errors import IdentityFault, NotAllowed, NotFound
 from tiltyard.identity.person_identity import PersonIdentity
 from tiltyard.settings.sign_in_settings import SignInSettings
-from tiltyard.web.access import access_of, origin_of, registry_of
-from tiltyard.web.context import context_of
-from tiltyard.web.cookies import OPERATOR_COOKIE
-from tiltyard.web.identities import Identities
-from tiltyard.web.logs import log_event
+from tiltyard.web.access.access import access_of, registry_of
+from tiltyard.web.access.cookies import OPERATOR_COOKIE
+from tiltyard.web.access.identities import Identities
+from tiltyard.web.access.route_access import origin_of
+from tiltyard.web.edge.logs import log_event
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.layout import redirect_to, render_page
 
@@ -42,7 +42,7 @@ async def sign_in_start(shard: str, request: Request, next: Text = "") -> Respon
         return await _go_on(request, named, paths.local(next))
     if provider is None:
         raise NotFound("no identity provider is configured; ask whoever runs this server")
-    asked, cookie = context_of(request).sign_in_attempts.begin(paths.local(next), _redirect_uri(request))
+    asked, cookie = identities.attempts.begin(paths.local(next), _redirect_uri(request))
     try:
         url = await provider.authorization_url(asked)
     except IdentityFault as error:
@@ -60,22 +60,23 @@ async def sign_in_callback(
     iss: Annotated[str | None, Query()] = None,
 ) -> Response:
     """The browser comes back from the provider: with a code, or because the person did not sign in."""
-    identities, attempts = _identities(request, shard), context_of(request).sign_in_attempts
+    identities = _identities(request, shard)
     if identities.provider is None:
         raise NotFound("no identity provider is configured; ask whoever runs this server")
-    attempt = attempts.find(request, state, _redirect_uri(request))
+    attempt = identities.attempts.find(request, state, _redirect_uri(request))
     if attempt is None:
         return _page(request, "expired", 400, "/")
+    wanted = paths.local(attempt.wanted)
     if error:
-        answer: Response = _page(request, "declined", 403, attempt.wanted)
+        answer: Response = _page(request, "declined", 403, wanted)
     else:
         try:
             identity, cookie = await identities.sign_in(attempt.asked, code, iss)
-            answer = await _go_on(request, identity, attempt.wanted)
+            answer = await _go_on(request, identity, wanted)
             answer.headers.append("set-cookie", cookie)
         except IdentityFault as fault:
-            answer = _failed(request, fault, attempt.wanted)
-    answer.headers.append("set-cookie", attempts.clear_header())
+            answer = _failed(request, fault, wanted)
+    answer.headers.append("set-cookie", identities.attempts.clear_header())
     return answer
 
 

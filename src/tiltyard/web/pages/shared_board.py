@@ -15,15 +15,20 @@ from markupsafe import Markup
 
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.errors import NotFound
-from tiltyard.report.site_boards import SiteRow, card_png, render_board_card
-from tiltyard.web.access import registry_of
+from tiltyard.report.site_boards import (
+    SiteRow,
+    card_png,
+    render_board_card,
+)
+from tiltyard.web.access.access import registry_of
+from tiltyard.web.access.route_access import ReadableArena, boards_of, send_cacheable
 from tiltyard.web.pages.board_data import BoardPageData, board_page_cache_of, gather_board_page
 from tiltyard.web.pages.board_query import BoardQuery, BoardQueryParams
 from tiltyard.web.pages.board_view import BoardLine, filtered_view
 from tiltyard.web.pages.layout import PAGE_POLICY, localization_of, pages_of, send_page
 from tiltyard.web.pages.model_view import SourceWord
-from tiltyard.web.reader_access import Plain, ReadableArena, boards_of, send_cacheable
 from tiltyard.web.routes.boards import Hash
+from tiltyard.wire.vocabulary import Plain
 
 __all__ = ["router"]
 

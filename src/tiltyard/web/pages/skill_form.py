@@ -9,7 +9,7 @@ from typing import Annotated
 from fastapi import Form
 
 from tiltyard.arena.voting.voter_requests import DeclaredSkills
-from tiltyard.web.declared_skills import preset_languages
+from tiltyard.web.access.cookies import preset_languages
 
 __all__ = ["Skill", "SkillChoice", "SkillForm", "skill_choice"]
 

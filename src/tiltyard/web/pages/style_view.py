@@ -14,12 +14,12 @@ from fastapi.responses import HTMLResponse, Response
 from tiltyard.arena.boards.styled_ratings import StyledDocument, StyledRow, StyleEffect
 from tiltyard.arena.content.response_details import ModelUsage, read_usage
 from tiltyard.errors import NotFound
-from tiltyard.web.access import registry_of
+from tiltyard.web.access.access import registry_of
+from tiltyard.web.access.route_access import ReadableArena, boards_of, source_number
 from tiltyard.web.pages.board_data import board_page_cache_of, gather_board_page
 from tiltyard.web.pages.board_query import BoardQuery
 from tiltyard.web.pages.layout import localization_of, pages_of, send_page, theme_of
 from tiltyard.web.pages.model_view import SourceWord
-from tiltyard.web.reader_access import ReadableArena, boards_of, source_number
 
 __all__ = ["ModelStyle", "router", "trait_favoured"]
 

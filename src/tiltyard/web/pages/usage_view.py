@@ -14,13 +14,13 @@ from fastapi.responses import HTMLResponse, Response
 from tiltyard.arena.content.model_details import ArenaModelDetails, ModelDetails
 from tiltyard.arena.content.response_details import ModelUsage, read_usage
 from tiltyard.errors import NotFound
-from tiltyard.web.access import registry_of
+from tiltyard.web.access.access import registry_of
+from tiltyard.web.access.route_access import ReadableArena
 from tiltyard.web.pages.board_data import board_page_cache_of, gather_board_page
 from tiltyard.web.pages.board_query import BoardQuery
 from tiltyard.web.pages.board_view import BoardLine
 from tiltyard.web.pages.layout import localization_of, pages_of, send_page, theme_of
 from tiltyard.web.pages.scatter_plot import PlotPoint, ScatterPlot, scatter_plot
-from tiltyard.web.reader_access import ReadableArena
 
 __all__ = ["AnswerCost", "UsageRow", "UsageTable", "answer_cost", "make_usage_table", "router"]
 

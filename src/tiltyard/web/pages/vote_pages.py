@@ -23,8 +23,8 @@ from tiltyard.core.battles import Outcome
 from tiltyard.core.battles.outcome import SPELLED, kind_of
 from tiltyard.core.policy.state.vote_marks import Unrated
 from tiltyard.errors import BadOption, Busy, Closed, Expired, NoMatchup, NotFound, Paused, ProofNeeded
-from tiltyard.web.access import access_of, registry_of
-from tiltyard.web.context import context_of
+from tiltyard.web.access.access import access_of, context_of, registry_of
+from tiltyard.web.access.route_access import personal_boards_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.final_votes import finish_vote, revealed_names
 from tiltyard.web.pages.layout import redirect_to, render_page
@@ -42,7 +42,6 @@ from tiltyard.web.pages.voting_values import (
     shown_names,
     voting_frame,
 )
-from tiltyard.web.reader_access import personal_boards_of
 from tiltyard.web.routes.matchups import count_request, find_queue_and_voter, skip_detail
 from tiltyard.wire.vocabulary import SKIP_REASONS
 
@@ -128,7 +127,7 @@ async def next_page(
         return redirect_to(paths.vote(arena))
     if voter is not None and last:
         final = await finish_vote(queue, voter, _read_id(request, last), tags, comment)
-    voter, cookie = await access.begin(request, queue, voter)
+    voter, cookie = await access.gate.begin(request, queue, voter)
     await count_request("matchups", request, queue, voter)
     if asked is not None:
         await agree(request, queue.arena, voter, asked)
@@ -197,7 +196,7 @@ async def ahead(request: Request, arena: str, shown: Text = "") -> HTMLResponse:
         raise NotFound("there is no session yet; request a first matchup")
     if queue.settings.is_live:
         raise NotFound("a live arena has no next matchup; it begins with your prompt")
-    await access_of(request).require_passed(request, queue, voter)
+    await access_of(request).gate.require_passed(request, queue, voter)
     await count_request("matchups", request, queue, voter)
     voter = access_of(request).skills.voter(request, queue.arena, voter)
     offered = await queue.look_ahead(voter, _read_id(request, shown))
@@ -272,7 +271,7 @@ async def cast(
     if queue.settings.is_live:
         return redirect_to(paths.matchup(matchup))
     with suppress(NoMatchup, Busy, Paused, ProofNeeded):
-        await access_of(request).require_passed(request, queue, voter)
+        await access_of(request).gate.require_passed(request, queue, voter)
         await queue.next_matchup(access_of(request).skills.voter(request, queue.arena, voter))
     return redirect_to(paths.vote(queue.name, after=matchup))
 
@@ -288,7 +287,7 @@ async def pass_over(request: Request, matchup: str, reason: Text = "", recognize
         await queue.skip(voter, one, detail=skip_detail(said, recognized=bool(recognized)))
     except (Closed, Expired):
         return redirect_to(paths.matchup(matchup) + "?note=stands")
-    await access_of(request).require_passed(request, queue, voter)
+    await access_of(request).gate.require_passed(request, queue, voter)
     voter = access_of(request).skills.voter(request, queue.arena, voter)
     return redirect_to(await _serve_next(request, queue, voter))
 

@@ -18,7 +18,7 @@ from tiltyard.arena.content.arena_texts import (
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.foundation.caches import BoundedCache
-from tiltyard.web.access import registry_of
+from tiltyard.web.access.access import registry_of
 from tiltyard.web.pages.layout import localization_of
 from tiltyard.web.pages.localization import Localization
 from tiltyard.web.texts import render_text

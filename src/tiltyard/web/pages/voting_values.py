@@ -14,11 +14,11 @@ from tiltyard.arena.voting.remarks import Remark
 from tiltyard.arena.voting.voter_requests import RevealedMatchup, ReviewedMatchup, Voter
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.core.battles.outcome import SPELLED
-from tiltyard.web.access import access_of
+from tiltyard.web.access.access import access_of
+from tiltyard.web.access.route_access import boards_of
 from tiltyard.web.pages.board_data import model_details_of
 from tiltyard.web.pages.matchup_view import MatchupView
 from tiltyard.web.pages.remark_form import COMPLAINTS, NEGATIVE_TAGS, POSITIVE_TAGS
-from tiltyard.web.reader_access import boards_of
 from tiltyard.wire.vocabulary import SKIP_REASONS
 
 __all__ = [
@@ -101,7 +101,7 @@ async def voting_frame(request: Request, queue: VotingQueue, voter: Voter | None
         "session_votes": queue.settings.session_votes,
         "skip_reasons": SKIP_REASONS,
         "unrevealed_votes": unrevealed,
-        "needs_proof": await access_of(request).needs_proof(request, queue, voter),
+        "needs_proof": await access_of(request).gate.needs_proof(request, queue, voter),
         "choose": request.query_params.get("choose", ""),
     }
 

@@ -26,10 +26,11 @@ from tiltyard.arena.operators.arena_changes import (
 )
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.settings.arena_settings import ArenaSettings
-from tiltyard.web.access import Actor, registry_of, require_scope
-from tiltyard.web.problem_details import OpenApi, document_problems
-from tiltyard.web.reader_access import ArenaName, ModelName, ReadableArena, boards_of
-from tiltyard.web.serializers import serialize_arena
+from tiltyard.web.access.access import registry_of
+from tiltyard.web.access.actors import Actor
+from tiltyard.web.access.route_access import ArenaName, ModelName, ReadableArena, boards_of, require_scope
+from tiltyard.web.edge.problem_details import OpenApi, document_problems
+from tiltyard.web.routes.arenas import serialize_arena
 from tiltyard.wire.arenas import (
     ArenaInfo,
     ChangeArenaRequest,

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fastapi import APIRouter, Request
 
+from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.content.catalog import read_arenas, read_prompt_filters
-from tiltyard.web.access import Actor, CurrentActor, registry_of
-from tiltyard.web.problem_details import document_problems
-from tiltyard.web.reader_access import ReadableArena, may_read
-from tiltyard.web.serializers import serialize_arena
+from tiltyard.web.access.access import registry_of
+from tiltyard.web.access.actors import Actor
+from tiltyard.web.access.route_access import CurrentActor, ReadableArena, may_read
+from tiltyard.web.edge.problem_details import document_problems
 from tiltyard.wire.arenas import ArenaInfo, ArenaList
 
-__all__ = ["router"]
+__all__ = [
+    "router",
+    "serialize_arena",
+]
+
 
 router = APIRouter(prefix="/api/v1/arenas", tags=["readers"])
 
@@ -41,3 +48,21 @@ async def arena(arena: ReadableArena, request: Request, actor: CurrentActor) -> 
 
 def _sees_budgets(actor: Actor | None, arena: str) -> bool:
     return actor is not None and actor.may("admin", arena)
+
+
+def serialize_arena(
+    arena: Arena,
+    categories: Sequence[str] | None = None,
+    languages: Sequence[str] | None = None,
+    *,
+    budgets: bool = False,
+) -> ArenaInfo:
+    """An arena for the API, without its number; with ``budgets``, for its operators."""
+    return ArenaInfo(
+        arena=arena.name,
+        title=arena.title,
+        created_at=arena.created_at,
+        settings=arena.settings.to_dict() if budgets else arena.settings.shown_to_voters(),
+        categories=None if categories is None else tuple(categories),
+        languages=None if languages is None else tuple(languages),
+    )

@@ -3,37 +3,131 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response
+from pydantic import BaseModel, ConfigDict, Field
 
 from tiltyard.arena.boards.archive import read_report_document, read_reports, read_snapshot, read_snapshots
 from tiltyard.arena.boards.document_cache import HashedDocument
 from tiltyard.arena.boards.filtered_boards import VoteSubset
 from tiltyard.arena.boards.published_boards import board_of
 from tiltyard.core.board.document import IdentityFilter, LaneFilter, LeftOutVotes
-from tiltyard.web.access import registry_of
-from tiltyard.web.arena_schemas import (
-    BoardOut,
-    EffectsOut,
-    FilteredBoardOut,
-    ModelPageOut,
-    ReportOut,
-)
-from tiltyard.web.problem_details import Documented, document_problems
-from tiltyard.web.reader_access import (
+from tiltyard.web.access.access import registry_of
+from tiltyard.web.access.route_access import (
     ModelName,
-    Plain,
     ReadableArena,
     Source,
     boards_of,
     send_cacheable,
     source_number,
 )
+from tiltyard.web.edge.problem_details import Documented, document_problems
+from tiltyard.wire.arenas import Values
 from tiltyard.wire.boards import ReportInfo, ReportList, SnapshotInfo, SnapshotList
+from tiltyard.wire.vocabulary import Plain
 
-__all__ = ["router"]
+__all__ = [
+    "BoardOut",
+    "EffectsOut",
+    "FilteredBoardOut",
+    "ModelPageOut",
+    "ReportOut",
+    "router",
+]
+
+
+class _Open(BaseModel):
+    """A document that may say more than is listed here."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class BoardOut(_Open):
+    """A board as it was published: canonical JSON, whose SHA-256 is the ETag and the permalink."""
+
+    format: str
+    arena: str
+    source: str
+    position: int
+    generation: int
+    at: datetime
+    order: str
+    phase: int
+    status: str | None
+    votes: int
+    first_place: Values | None = Field(
+        default=None, description="How many votes would change first place, at most up to a limit."
+    )
+    rows: list[Values]
+    rules: list[Values]
+    findings: list[Values]
+    method: Values
+
+
+class FilteredBoardOut(_Open):
+    """A board of some prompts, or with excluded votes: made from the votes there by the method of the whole board."""
+
+    format: str
+    arena: str
+    source: str
+    snapshot: str
+    position: int
+    generation: int
+    filter: Values
+    excluded: LeftOutVotes = Field(
+        description="What became of excluded votes; or all votes were counted, also those that are not rated."
+    )
+    prompts: int
+    votes: int
+    order: str
+    first_place: Values | None = None
+    method: Values
+    rows: list[Values]
+    findings: list[Values]
+
+
+class EffectsOut(_Open):
+    """What twice the length and twice the waiting time are worth in the votes of a live arena."""
+
+    arena: str
+    source: str
+    snapshot: str
+    position: int
+    generation: int
+    votes: int = Field(description="Votes that rate skill, on battles whose lengths and times are known.")
+    left_out: int
+    prompts: int
+    voters: int
+    level: float
+    effects: list[Values] = Field(
+        description="By trait: points for a doubling, with the ends of the interval."
+    )
+    findings: list[Values] = Field(description="The same in words, or what is missing.")
+
+
+class ModelPageOut(_Open):
+    """One model: its row and its neighbours, whom it met, where it won, and how it came here."""
+
+    arena: str
+    source: str
+    snapshot: str
+    position: int
+    generation: int
+    model: str
+    row: Values | None
+    above: Values | None
+    below: Values | None
+    head_to_head: list[Values]
+    prompts: list[Values]
+    history: list[Values]
+
+
+class ReportOut(_Open):
+    """A validity report as it was made."""
+
 
 router = APIRouter(prefix="/api/v1/arenas/{arena}", tags=["readers"])
 

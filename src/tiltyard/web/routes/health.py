@@ -8,13 +8,14 @@ from collections.abc import Callable, Sequence
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response
 
+from tiltyard.arena.rating.rater_lag import check_reachable
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.errors import StoreFault
 from tiltyard.foundation.caches import SingleFlight
-from tiltyard.web.access import registry_of, require_scope
-from tiltyard.web.context import context_of
-from tiltyard.web.metrics import METRICS_TYPE, metrics_page, record_gauges
-from tiltyard.web.problem_details import Documented, document_problems
+from tiltyard.web.access.access import context_of, registry_of
+from tiltyard.web.access.route_access import require_scope
+from tiltyard.web.edge.metrics import METRICS_TYPE, metrics_of, metrics_page, record_gauges
+from tiltyard.web.edge.problem_details import Documented, document_problems
 from tiltyard.wire.operators import Health, Ready
 
 __all__ = ["Readiness", "count_loaded_arenas", "router"]
@@ -43,6 +44,12 @@ class Readiness:
             raise StoreFault("the database did not answer in time") from None
 
 
+def readiness_of(request: Request) -> Readiness:
+    """The readiness of this process."""
+    context = context_of(request)
+    return context.shared(Readiness, lambda: Readiness(lambda: check_reachable(context.registry.url)))
+
+
 def count_loaded_arenas(voting_queues: Sequence[VotingQueue]) -> Ready:
     """Count loaded arenas; raise only if none is loaded. One that fails to load does not affect the others."""
     ready = sum(queue.ready for queue in voting_queues)
@@ -60,7 +67,7 @@ async def healthz() -> Health:
 @router.get("/readyz", summary="Ready", responses=document_problems(503))
 async def readyz(request: Request) -> Ready:
     """The database responds and has this version's schema, and an arena is loaded if any was opened."""
-    await context_of(request).readiness.check()
+    await readiness_of(request).check()
     return count_loaded_arenas(registry_of(request).voting_queues)
 
 
@@ -75,5 +82,5 @@ async def metrics(request: Request) -> Response:
     """Requires a token with the scope metrics. The port TILTYARD_METRICS_PORT requires none."""
     context = context_of(request)
     record_gauges(context.registry)
-    page = await asyncio.to_thread(metrics_page, context.metrics.registry, context.service_status.read)
+    page = await asyncio.to_thread(metrics_page, metrics_of(context).registry, context.service_status.read)
     return Response(page, headers={"Content-Type": METRICS_TYPE})

@@ -17,10 +17,9 @@ from tiltyard.arena.live.live_battles import LiveBattles
 from tiltyard.arena.live.live_records import FrameMark, LiveBattle, LiveFrame, TurnOutcome
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.errors import BadOption, Busy, OpenBattle, TiltyardError
-from tiltyard.web.access import access_of, registry_of
-from tiltyard.web.context import context_of
-from tiltyard.web.fast_routes import FastRoute, json_response
-from tiltyard.web.problem_details import Documented, document_problems
+from tiltyard.web.access.access import access_of, context_of, registry_of
+from tiltyard.web.edge.fast_routes import FastRoute, json_response
+from tiltyard.web.edge.problem_details import Documented, document_problems
 from tiltyard.web.routes.matchups import count_request, find_queue_and_voter
 from tiltyard.wire.live import (
     FollowUpRequest,
@@ -99,7 +98,7 @@ async def begin_live_battle(arena: Arena, body: LivePromptRequest, request: Requ
     A voter without a session gets one, in a cookie.
     """
     access, queue = access_of(request), await registry_of(request).voting_queue(arena)
-    voter, cookie = await access.begin(request, queue, await access.voter(request, queue))
+    voter, cookie = await access.gate.begin(request, queue, await access.voter(request, queue))
     await count_request("matchups", request, queue, voter)
     voter = await access.with_payers(request, queue, voter)
     battles = await registry_of(request).live_battles(arena)

@@ -30,12 +30,11 @@ from tiltyard.core.battles import Kind, Label, Outcome
 from tiltyard.core.battles.outcome import SPELLED, kind_of
 from tiltyard.errors import BadBattle, BadOption, InputError, NotFound
 from tiltyard.settings.minute_limits import LimitedKind
-from tiltyard.web.access import access_of, registry_of
-from tiltyard.web.app_sandbox import APP, APP_HEADERS, PLAIN, sandboxed_app
-from tiltyard.web.context import context_of
-from tiltyard.web.fast_routes import FastRoute, json_response
-from tiltyard.web.problem_details import Documented, document_problems
-from tiltyard.web.reader_access import boards_of, personal_boards_of
+from tiltyard.web.access.access import access_of, context_of, registry_of
+from tiltyard.web.access.route_access import boards_of, personal_boards_of
+from tiltyard.web.edge.fast_routes import FastRoute, json_response
+from tiltyard.web.edge.problem_details import Documented, document_problems
+from tiltyard.web.texts.app_sandbox import APP, APP_HEADERS, PLAIN, sandboxed_app
 from tiltyard.wire.gate import GateAnswer
 from tiltyard.wire.vocabulary import SkipReason
 from tiltyard.wire.voting import (
@@ -111,7 +110,7 @@ async def next_matchup(arena: Arena, body: NextMatchupRequest, request: Request)
     A voter without a session gets one, in a cookie.
     """
     access, queue = access_of(request), await registry_of(request).voting_queue(arena)
-    voter, cookie = await access.begin(request, queue, await access.voter(request, queue))
+    voter, cookie = await access.gate.begin(request, queue, await access.voter(request, queue))
     await count_request("matchups", request, queue, voter)
     voter = access.skills.voter(request, queue.arena, voter)
     offered = await queue.next_matchup(voter, ahead=body.ahead)
@@ -135,7 +134,7 @@ async def gate(arena: Arena, request: Request) -> Response:
     """
     queue = await registry_of(request).voting_queue(arena)
     access = access_of(request)
-    answer = await access.challenge(request, queue, await access.voter(request, queue))
+    answer = await access.gate.challenge(request, queue, await access.voter(request, queue))
     return json_response(answer)
 
 

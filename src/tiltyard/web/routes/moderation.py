@@ -14,10 +14,10 @@ from tiltyard.arena.operators import moderation
 from tiltyard.arena.operators.arena_changes import exclude, find_sessions_by_pseudonym, restore
 from tiltyard.arena.operators.exclusions import VoteSelection
 from tiltyard.errors import BadOption
-from tiltyard.web.access import Actor, keys_of, registry_of, require_scope
-from tiltyard.web.context import context_of
-from tiltyard.web.problem_details import Documented, document_problems
-from tiltyard.web.reader_access import ArenaName, Plain, source_number
+from tiltyard.web.access.access import context_of, keys_of, registry_of
+from tiltyard.web.access.actors import Actor
+from tiltyard.web.access.route_access import ArenaName, require_scope, source_number
+from tiltyard.web.edge.problem_details import Documented, document_problems
 from tiltyard.wire.oversight import (
     AuditPage,
     ComplaintList,
@@ -27,6 +27,7 @@ from tiltyard.wire.oversight import (
     ExclusionList,
     Restored,
 )
+from tiltyard.wire.vocabulary import Plain
 
 __all__ = ["router"]
 

@@ -11,9 +11,11 @@ from tiltyard.arena.accounts import OPERATOR_SESSION_LIFETIME, SCOPES
 from tiltyard.arena.operator_roles import SCOPE_ROLES, includes_role
 from tiltyard.arena.operators.second_factor import finish_sign_in
 from tiltyard.errors import CodeNeeded, NotAllowed, NotFound
-from tiltyard.web.access import Access, Actor, CurrentActor, access_of, origin_of, registry_of, require_scope
-from tiltyard.web.cookies import OPERATOR_COOKIE
-from tiltyard.web.problem_details import document_problems
+from tiltyard.web.access.access import access_of, registry_of
+from tiltyard.web.access.actors import Actor, operator_actor
+from tiltyard.web.access.cookies import OPERATOR_COOKIE
+from tiltyard.web.access.route_access import CurrentActor, origin_of, require_scope
+from tiltyard.web.edge.problem_details import document_problems
 from tiltyard.wire.operators import ClaimRequest, Me, NewToken, SignInRequest, TokenList, TokenRequest
 
 __all__ = [
@@ -141,7 +143,7 @@ def check_token_arena(actor: Actor, arena: str | None) -> str | None:
 async def end_sign_in(request: Request) -> None:
     """End the operator session of a request, if there is one."""
     access = access_of(request)
-    token = access.operator_token(request)
+    token = access.actors.operator_token(request)
     if token is not None:
         await access.accounts.sign_out(token)
         access.forget()
@@ -150,7 +152,7 @@ async def end_sign_in(request: Request) -> None:
 async def claim_operator(request: Request, response: Response, token: str, name: str, password: str) -> Me:
     """Use an operator's link and sign in; the response sets a cookie."""
     access = access_of(request)
-    async with access.attempt_sign_in(request):
+    async with access.actors.attempt_sign_in(request):
         name = await access.accounts.claim(token, name, password)
     access.forget()
     return await sign_in_operator(request, response, name, password)
@@ -164,7 +166,7 @@ async def sign_in_operator(
     `CodeNeeded` if a code is needed and not given: the cookie is that of a session that waits for it.
     """
     access = access_of(request)
-    async with access.attempt_sign_in(request):
+    async with access.actors.attempt_sign_in(request):
         token = await access.accounts.sign_in(name, password, origin_of(request))
     session = await access.accounts.signed_in(token)
     if session is None and code is not None:
@@ -172,19 +174,19 @@ async def sign_in_operator(
     _set_cookie(request, response, token)
     if session is None:
         raise CodeNeeded("this operator has a second factor; a code of it is needed")
-    return _me(Access.operator(session))
+    return _me(operator_actor(session))
 
 
 async def send_code(request: Request, response: Response, token: str, code: str) -> Me:
     """Sign in with a code of the second factor, after the password; the response sets a new cookie."""
     access, pool = access_of(request), registry_of(request).pool
-    async with access.attempt_sign_in(request):
+    async with access.actors.attempt_sign_in(request):
         signed = await finish_sign_in(pool, access.keys, token, code, origin_of(request))
     session = await access.accounts.signed_in(signed)
     if session is None:
         raise NotAllowed("this operator was removed; ask an owner")
     _set_cookie(request, response, signed)
-    return _me(Access.operator(session))
+    return _me(operator_actor(session))
 
 
 def _set_cookie(request: Request, response: Response, token: str) -> None:

@@ -16,7 +16,7 @@ from tiltyard.arena.operators.second_factor import (
 )
 from tiltyard.arena.operators.totp_codes import key_text, otpauth_link
 from tiltyard.errors import BadOption, CodeNeeded, Conflict
-from tiltyard.web.access import access_of, keys_of
+from tiltyard.web.access.access import access_of, keys_of
 from tiltyard.web.pages.operator.labels import ROLE_MEANINGS
 from tiltyard.web.pages.operator.operator_access import (
     actor_of,
@@ -68,7 +68,7 @@ async def off_form(request: Request, code: Code = "") -> Response:
     """Turn the second factor off, with a code of it."""
     own, access = session_of(request), access_of(request)
     try:
-        async with access.attempt_sign_in(request):
+        async with access.actors.attempt_sign_in(request):
             await turn_off_second_factor(
                 pool_of(request), access.keys, own, code, actor=actor_of(request).name
             )

@@ -18,7 +18,7 @@ from tiltyard.arena.content.upload_review import (
 )
 from tiltyard.arena.content.uploads import MAX_UPLOAD_BYTES
 from tiltyard.errors import Conflict, InputError
-from tiltyard.web.access import access_of, registry_of
+from tiltyard.web.access.access import access_of, registry_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.layout import redirect_to
 from tiltyard.web.pages.operator.answer_form import WRITTEN_NAME

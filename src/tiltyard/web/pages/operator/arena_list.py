@@ -18,6 +18,7 @@ from tiltyard.arena.rating.rater_lag import RaterLag
 from tiltyard.core.board.settled_order import claims_nothing
 from tiltyard.errors import Conflict, InputError, NotFound
 from tiltyard.settings.arena_settings import ArenaSettings
+from tiltyard.web.access.route_access import boards_of
 from tiltyard.web.pages.operator.operator_access import (
     actor_of,
     operator_page,
@@ -26,7 +27,6 @@ from tiltyard.web.pages.operator.operator_access import (
     redirect_with_notice,
 )
 from tiltyard.web.pages.operator.settings import SETTING_CHOICES
-from tiltyard.web.reader_access import boards_of
 
 __all__ = ["router"]
 

@@ -13,9 +13,9 @@ from starlette.concurrency import run_in_threadpool
 
 from tiltyard.arena.live.conversation_release import write_conversations
 from tiltyard.arena.live.prompt_promotion import promote_prompts
-from tiltyard.web.access import keys_of, registry_of
-from tiltyard.web.context import context_of
+from tiltyard.web.access.access import keys_of, registry_of
 from tiltyard.web.pages.operator.operator_access import actor_of, arena_of, operator_router
+from tiltyard.web.routes.battles import export_slots_of
 
 __all__ = ["router"]
 
@@ -64,7 +64,7 @@ async def _send(
     request: Request, write: Callable[[Path], object], name: str, media_type: str
 ) -> StreamingResponse:
     """Write a file and send it. It has no name any more when it is sent, so that nothing is left of it."""
-    async with context_of(request).exports.take():
+    async with export_slots_of(request).take():
         file, size = await run_in_threadpool(_written, write)
     headers = {
         "Content-Disposition": f'attachment; filename="{name}"',

@@ -23,7 +23,7 @@ from tiltyard.web.pages.operator.operator_access import (
     pool_of,
     redirect_with_notice,
 )
-from tiltyard.web.reader_access import Plain
+from tiltyard.wire.vocabulary import Plain
 
 __all__ = ["router"]
 

@@ -29,8 +29,8 @@ from tiltyard.web.pages.operator.operator_access import (
 )
 from tiltyard.web.pages.operator.response_preview import preview_responses
 from tiltyard.web.pages.operator.voters import Session
-from tiltyard.web.reader_access import Plain
 from tiltyard.wire.oversight import AuditEntry
+from tiltyard.wire.vocabulary import Plain
 
 __all__ = ["router"]
 

@@ -15,11 +15,12 @@ from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.content.catalog import read_arena
 from tiltyard.errors import NotAllowed, SecondFactorMissing
 from tiltyard.postgres.connections import ConnectionPool
-from tiltyard.web.access import Actor, access_of, authorize, registry_of
+from tiltyard.web.access.access import access_of, registry_of
+from tiltyard.web.access.actors import Actor
+from tiltyard.web.access.route_access import authorize, route_need
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.layout import redirect_to, render_page
 from tiltyard.web.pages.operator.labels import NOTICES
-from tiltyard.web.route_roles import route_need
 
 __all__ = [
     "OperatorRoute",
@@ -44,7 +45,7 @@ class OperatorRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def guarded(request: Request) -> Response:
-            actor = await access_of(request).actor(request)
+            actor = await access_of(request).actors.find(request)
             if actor is None:
                 return redirect_to(_sign_in(request))
             if actor.session is None:
@@ -64,7 +65,7 @@ class OperatorRoute(APIRoute):
 
 
 def operator_router(prefix: str = "") -> APIRouter:
-    """A router for pages that only operators may see, each with the role that `tiltyard.web.route_roles` names."""
+    """A router for pages that only operators may see, each with the role that `tiltyard.web.access.route_access` names."""
     return APIRouter(prefix=f"/operator{prefix}", include_in_schema=False, route_class=OperatorRoute)
 
 

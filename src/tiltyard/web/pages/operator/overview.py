@@ -18,10 +18,10 @@ from tiltyard.core.board.document import BoardDocument
 from tiltyard.core.board.settled_order import claims_nothing
 from tiltyard.core.policy.validity.serving_fairness import ServingFairness
 from tiltyard.errors import NotFound
+from tiltyard.web.access.route_access import boards_of
 from tiltyard.web.pages.board_view import digits_to_show
 from tiltyard.web.pages.operator.labels import JOBS, LANES, PHASES
 from tiltyard.web.pages.operator.operator_access import arena_of, arena_page, operator_router, pool_of
-from tiltyard.web.reader_access import boards_of
 
 __all__ = ["LaneRow", "lane_rows", "router"]
 

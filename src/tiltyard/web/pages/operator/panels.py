@@ -20,7 +20,8 @@ from tiltyard.arena.operators.panel_records import (
 )
 from tiltyard.core.judging.diagnostics.rater_agreement import RaterValue
 from tiltyard.errors import BadOption, Closed, Conflict, InputError, NotFound
-from tiltyard.web.access import registry_of
+from tiltyard.web.access.access import registry_of
+from tiltyard.web.access.route_access import boards_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.operator.number_input import whole_number
 from tiltyard.web.pages.operator.operator_access import (
@@ -31,7 +32,6 @@ from tiltyard.web.pages.operator.operator_access import (
     pool_of,
     redirect_with_notice,
 )
-from tiltyard.web.reader_access import boards_of
 
 __all__ = ["router"]
 

@@ -26,7 +26,7 @@ from tiltyard.arena.operators.operator_people import (
 )
 from tiltyard.arena.operators.operator_sessions import end_sessions, list_sessions
 from tiltyard.errors import BadOption, Conflict, InputError, NotFound
-from tiltyard.web.access import registry_of
+from tiltyard.web.access.access import registry_of
 from tiltyard.web.pages.operator.labels import ROLE_MEANINGS
 from tiltyard.web.pages.operator.number_input import whole_number
 from tiltyard.web.pages.operator.operator_access import (

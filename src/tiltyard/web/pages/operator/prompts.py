@@ -12,7 +12,7 @@ from tiltyard.arena.content.catalog import read_models, read_prompt_filters
 from tiltyard.arena.content.prompt_browser import PromptSearch, browse_prompts, list_prompt_responses
 from tiltyard.arena.operators.arena_changes import hide, show_again, withdraw
 from tiltyard.errors import Conflict, InputError
-from tiltyard.web.access import registry_of
+from tiltyard.web.access.access import registry_of
 from tiltyard.web.pages.operator.operator_access import (
     actor_of,
     arena_of,
@@ -22,7 +22,7 @@ from tiltyard.web.pages.operator.operator_access import (
     redirect_with_notice,
 )
 from tiltyard.web.pages.operator.response_preview import preview_responses
-from tiltyard.web.reader_access import Plain
+from tiltyard.wire.vocabulary import Plain
 
 __all__ = ["router"]
 

@@ -13,13 +13,13 @@ from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.content.catalog import read_prompt_responses
 from tiltyard.arena.content.stored_conversations import CONVERSATION, read_conversation
 from tiltyard.errors import NotFound
-from tiltyard.web.access import registry_of
-from tiltyard.web.app_sandbox import PLAIN
+from tiltyard.web.access.access import registry_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.conversation_view import ConversationTurn, build_single_turn
 from tiltyard.web.pages.matchup_view import image_address
 from tiltyard.web.pages.operator.operator_access import pool_of
 from tiltyard.web.texts import render_text
+from tiltyard.web.texts.app_sandbox import PLAIN
 
 __all__ = ["PromptPreview", "ResponsePreview", "preview_responses"]
 

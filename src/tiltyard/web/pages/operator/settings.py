@@ -15,7 +15,8 @@ from tiltyard.arena.operators.arena_changes import change_settings
 from tiltyard.core.policy.validity.vote_forecast import blind_votes_of_one
 from tiltyard.errors import BadOption, InputError
 from tiltyard.settings.arena_settings import ArenaSettings
-from tiltyard.web.access import registry_of
+from tiltyard.web.access.access import registry_of
+from tiltyard.web.access.route_access import boards_of
 from tiltyard.web.pages.operator.labels import LABELS, LIVE_SETTINGS, SETTINGS
 from tiltyard.web.pages.operator.number_input import finite_number, whole_number
 from tiltyard.web.pages.operator.operator_access import (
@@ -26,7 +27,6 @@ from tiltyard.web.pages.operator.operator_access import (
     pool_of,
     redirect_with_notice,
 )
-from tiltyard.web.reader_access import boards_of
 
 __all__ = ["SETTING_CHOICES", "SettingField", "read_settings", "router", "settings_of"]
 

@@ -10,8 +10,8 @@ from fastapi.responses import HTMLResponse
 
 from tiltyard.arena.accounts import LinkPurpose
 from tiltyard.errors import BadOption, Busy, CodeNeeded, NotAllowed
-from tiltyard.web.access import access_of, registry_of
-from tiltyard.web.cookies import OPERATOR_COOKIE
+from tiltyard.web.access.access import access_of, registry_of
+from tiltyard.web.access.cookies import OPERATOR_COOKIE
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.layout import redirect_to, render_page
 from tiltyard.web.pages.operator.labels import ROLE_MEANINGS
@@ -46,7 +46,7 @@ _UNKNOWN_VISITOR = _Visitor()
 async def sign_in_page(request: Request, next: str = HOME) -> HTMLResponse:
     """The sign-in form; an operator who is signed in already can continue."""
     access = access_of(request)
-    known = None if "authorization" in request.headers else await access.actor(request)
+    known = None if "authorization" in request.headers else await access.actors.find(request)
     visitor = _Visitor(
         known=None if known is None else known.name.removeprefix("operator:"),
         lapsed=known is None and access_of(request).cookies.read(request, OPERATOR_COOKIE) is not None,
@@ -87,7 +87,7 @@ async def code_form(
 ) -> Response:
     """Sign in with the code; errors are shown on the same page, or lead back to the password."""
     wanted, signed = paths.local(next, HOME), Response()
-    token = access_of(request).operator_token(request)
+    token = access_of(request).actors.operator_token(request)
     if token is None:
         return redirect_to(paths.asked("/operator/sign-in", {"next": wanted}))
     try:

@@ -19,7 +19,8 @@ from tiltyard.arena.operators.arena_stages import (
 )
 from tiltyard.arena.operators.opening_checklist import read_checklist
 from tiltyard.errors import Conflict
-from tiltyard.web.access import registry_of
+from tiltyard.web.access.access import registry_of
+from tiltyard.web.access.route_access import boards_of
 from tiltyard.web.pages.operator.operator_access import (
     actor_of,
     arena_of,
@@ -28,7 +29,6 @@ from tiltyard.web.pages.operator.operator_access import (
     pool_of,
     redirect_with_notice,
 )
-from tiltyard.web.reader_access import boards_of
 
 __all__ = ["router"]
 

@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse, Response
 from tiltyard.arena.accounts import SCOPES
 from tiltyard.arena.content.catalog import read_arenas
 from tiltyard.errors import BadOption, NotFound
-from tiltyard.web.access import access_of
+from tiltyard.web.access.access import access_of
 from tiltyard.web.pages.operator.operator_access import (
     actor_of,
     operator_page,
@@ -19,8 +19,8 @@ from tiltyard.web.pages.operator.operator_access import (
     pool_of,
     redirect_with_notice,
 )
-from tiltyard.web.reader_access import Plain
 from tiltyard.web.routes.operators import check_token_arena, whose_tokens
+from tiltyard.wire.vocabulary import Plain
 
 __all__ = ["router"]
 

@@ -11,7 +11,7 @@ from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.operators.session_erasure import erase_session
 from tiltyard.arena.operators.voter_data import HeldInArena, read_held_in_arena
 from tiltyard.errors import Conflict, InputError, NotFound
-from tiltyard.web.access import access_of
+from tiltyard.web.access.access import access_of
 from tiltyard.web.pages.operator.number_input import session_number
 from tiltyard.web.pages.operator.operator_access import (
     actor_of,
@@ -20,7 +20,7 @@ from tiltyard.web.pages.operator.operator_access import (
     operator_router,
     pool_of,
 )
-from tiltyard.web.reader_access import Plain
+from tiltyard.wire.vocabulary import Plain
 
 __all__ = ["router"]
 

@@ -19,8 +19,7 @@ from tiltyard.arena.operators.opening_checklist import (
     find_answered_prompt,
 )
 from tiltyard.errors import NotFound
-from tiltyard.web.access import registry_of
-from tiltyard.web.app_sandbox import PLAIN
+from tiltyard.web.access.access import registry_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.matchup_view import (
     MatchupSide,
@@ -31,6 +30,7 @@ from tiltyard.web.pages.matchup_view import (
 from tiltyard.web.pages.operator.operator_access import arena_of, arena_page, operator_router, pool_of
 from tiltyard.web.pages.voter_texts import read_voter_texts
 from tiltyard.web.texts import render_text
+from tiltyard.web.texts.app_sandbox import PLAIN
 
 __all__ = ["router"]
 

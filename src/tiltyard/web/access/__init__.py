@@ -1,0 +1,1 @@
+"""Access: who a request comes from, and what they may do."""

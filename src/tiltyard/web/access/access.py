@@ -1,0 +1,235 @@
+"""Access control of one process, and the context in which requests find it and what else they share."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeVar, cast
+from uuid import UUID
+
+from fastapi import Request
+from starlette.applications import Starlette
+from starlette.requests import HTTPConnection
+
+from tiltyard.arena.accounts import Accounts, RevokedSessions, session_number_from
+from tiltyard.arena.log.event_log import HUMAN, JUDGE
+from tiltyard.arena.operators.invitations import LiveInvitations
+from tiltyard.arena.processes.network_keys import NetworkKeys
+from tiltyard.arena.secret_keys import SecretKeys
+from tiltyard.arena.voting.sent_responses import Receipts
+from tiltyard.arena.voting.voter_requests import Voter
+from tiltyard.arena.voting.voting_queue import VotingQueue
+from tiltyard.errors import NotFound
+from tiltyard.foundation.caches import BoundedCache
+from tiltyard.settings.arena_settings import Entry
+from tiltyard.settings.minute_limits import QuotaKind
+from tiltyard.settings.serving_settings import ServingSettings
+from tiltyard.web.access.actors import ACTOR_CACHE_SECONDS, Actor, Actors
+from tiltyard.web.access.cookies import VOTER_COOKIE_LIFETIME, Cookies, SkillCookies
+from tiltyard.web.access.identities import Identities
+from tiltyard.web.access.rate_limits import VoterLimits, client_address, entry_throttle, sign_in_throttle
+from tiltyard.web.access.voters import EntryGrants, VoterGate, VoterSessions
+from tiltyard.wire.operators import Token
+
+if TYPE_CHECKING:
+    from tiltyard.arena.operators.service_status import ServiceStatusReader
+    from tiltyard.arena.registry import ArenaRegistry
+    from tiltyard.arena.voting.matchup_ids import MatchupIds
+    from tiltyard.arena.voting.personal_boards import PersonalBoards
+    from tiltyard.arena.voting.response_kinds import ResponseKinds
+
+
+_CACHED_JUDGE_LIMIT = 50_000
+
+
+class Access:
+    """Finds the voter of a request. Its parts know operators and programs, entry, skills, sessions and the gate."""
+
+    def __init__(
+        self,
+        accounts: Accounts,
+        live: LiveInvitations,
+        keys: SecretKeys,
+        settings: ServingSettings,
+        identities: Identities | None = None,
+        limits: VoterLimits | None = None,
+    ) -> None:
+        self.accounts = accounts
+        self.keys = keys
+        #: How often voters may do something; ``None`` for no limits.
+        self.limits = limits
+        self.cookies = Cookies(keys, secure=settings.secure)
+        #: Who is signed in as a person; ``None`` if nobody can be.
+        self.identities = identities
+        shared = None if limits is None else limits.shared
+        self.entry_throttle = entry_throttle(shared)
+        self.actors = Actors(accounts, self.cookies, settings, sign_in_throttle(shared))
+        self.entry = EntryGrants(live, self.cookies, settings.shard, identities)
+        self.skills = SkillCookies(self.cookies, settings.shard)
+        self.sessions = VoterSessions(self.cookies)
+        self.gate = VoterGate(
+            accounts,
+            keys,
+            self.sessions,
+            self.entry,
+            limits,
+            on_public_address=settings.has_public_address,
+        )
+        self._network_keys = NetworkKeys()
+        self._revoked = RevokedSessions(accounts, VOTER_COOKIE_LIFETIME)
+        self._judges: BoundedCache[str, Voter] = BoundedCache(
+            _CACHED_JUDGE_LIMIT, seconds=ACTOR_CACHE_SECONDS
+        )
+
+    def forget(self) -> None:
+        """Clear the caches, because something was revoked."""
+        self._revoked.forget()
+        self.entry.forget()
+        if self.identities is not None:
+            self.identities.forget()
+        self.actors.forget()
+        self._judges.clear()
+
+    async def voter(
+        self, request: Request, queue: VotingQueue | None = None, *, entry: Entry | None = None
+    ) -> Voter | None:
+        """The voter: a judge by its token, else a person by cookie; ``None`` if there is no session yet.
+
+        With a queue, also check that they may vote in its arena. If people sign in to the arena (``entry``), whoever is
+        signed in is the same voter with any browser.
+        """
+        entry = entry if queue is None else queue.settings.entry
+        actor = None
+        if "authorization" in request.headers or (queue is not None and not queue.settings.public):
+            actor = await self.actors.find(request)
+        if queue is not None:
+            await self._check_may_vote(request, actor, queue)
+        if actor is not None and actor.token is not None and "judge" in actor.scopes:
+            return await self._judge(actor.token)
+        if entry == "sign-in":
+            person = await self.entry.person(request)
+            if person is not None:
+                return Voter(person.session, HUMAN)
+        known = self.sessions.find(request)
+        return None if known is None or await self._revoked.has(known[0].session) else known[0]
+
+    def session_of(self, request: HTTPConnection) -> int | None:
+        """The number of the session in a request's cookie, which may have been revoked."""
+        known = self.sessions.find(request)
+        return None if known is None else known[0].session
+
+    def recognizes(self, request: HTTPConnection) -> bool:
+        """Whether a request without a session comes from somebody who was here before, as far as signatures tell."""
+        stated = request.headers.get("authorization")
+        if stated is not None:
+            return self.actors.has_seen(stated)
+        proved = self.gate.has_valid_proof(request)
+        if proved is not None:
+            return proved
+        if self.actors.operator_token(request) is not None:
+            return True
+        return self.identities is not None and self.identities.recognizes(request)
+
+    async def _check_may_vote(self, request: Request, actor: Actor | None, queue: VotingQueue) -> None:
+        """Anyone may vote in an open arena. A closed one requires the scope judge or read; a private one that or entry."""
+        if actor is not None and (actor.may("judge", queue.name) or actor.may("read", queue.name)):
+            return
+        if queue.settings.hidden:
+            raise NotFound("no such arena; see the list of arenas")
+        if not await self.entry.admit(request, queue.arena, queue.settings):
+            raise await self.entry.refusal(request, queue.name, queue.settings)
+        if actor is not None:
+            self._require_voting_scope(actor, queue.name)
+
+    @staticmethod
+    def _require_voting_scope(actor: Actor, arena: str) -> None:
+        """A program must have been given the scope; an operator without a role in the arena votes like anybody."""
+        if actor.session is None:
+            actor.require("judge" if "judge" in actor.scopes else "read", arena)
+
+    def quota(self, kind: QuotaKind, arena: int) -> AbstractAsyncContextManager[None]:
+        """For what is kept of an arena, inside this block; `Busy` if it is too much within an hour."""
+        return nullcontext() if self.limits is None else self.limits.quota(kind, arena)
+
+    async def with_payers(self, request: Request, queue: VotingQueue, voter: Voter) -> Voter:
+        """The voter with the accounts on which live battles are counted, so that a deleted cookie renews no budget.
+
+        Whoever is signed in has one session everywhere. Otherwise the use of an invitation is an account, or else the
+        network; as a hash with the key of the day.
+        """
+        entry, arena = queue.settings.entry, queue.arena
+        if entry == "sign-in" and await self.entry.person(request) is not None:
+            return voter
+        grant = self.entry.grant(request, arena) if entry == "invitation" else None
+        if grant is not None and grant.use:
+            payer = f"invitation {arena} {grant.invitation} {grant.use}"
+        else:
+            payer = f"network {arena} {client_address(request)}"
+        digest = await self._network_keys.hash_of(self.accounts.pool, payer)
+        return replace(voter, payers=(session_number_from(digest),))
+
+    async def _judge(self, token: Token) -> Voter:
+        key = str(token.api_token)
+        known = self._judges.get(key)
+        if known is None:
+            known = Voter(await self.accounts.judge_session(token), JUDGE)
+            self._judges.put(key, known)
+        return known
+
+
+Shared = TypeVar("Shared")
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The objects that all requests share. What only some pages share is made by them: see `shared`."""
+
+    registry: ArenaRegistry
+    matchup_ids: MatchupIds
+    access: Access
+    response_kinds: ResponseKinds
+    service_status: ServiceStatusReader
+    personal_boards: PersonalBoards
+    receipts: Receipts
+    #: Streams of live battles that are open, by battle.
+    live_readers: Counter[UUID] = field(default_factory=Counter)
+    _shared: dict[type[object], object] = field(default_factory=dict)
+
+    def shared(self, kind: type[Shared], make: Callable[[], Shared]) -> Shared:
+        """The one object of a class in this process, made when it is first asked for."""
+        if kind not in self._shared:
+            self._shared[kind] = make()
+        return cast("Shared", self._shared[kind])
+
+
+def put_context(app: Starlette, context: Context) -> None:
+    """Attach the context to an application; read it with `app_context`."""
+    app.state.context = context
+
+
+def app_context(app: Starlette) -> Context:
+    """The context of an application."""
+    context: Context = app.state.context
+    return context
+
+
+def context_of(request: Request) -> Context:
+    """The context of a request's application."""
+    return app_context(request.app)
+
+
+def registry_of(request: Request) -> ArenaRegistry:
+    """The arenas of this process."""
+    return context_of(request).registry
+
+
+def access_of(request: Request) -> Access:
+    """The access control of this process."""
+    return context_of(request).access
+
+
+def keys_of(request: Request) -> SecretKeys:
+    """The secret keys of this server."""
+    return access_of(request).keys

@@ -1,0 +1,259 @@
+"""Voters: the sessions in their cookies, how they come in to private arenas, and the gate of open ones."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from fastapi import Request
+from starlette.requests import HTTPConnection
+
+from tiltyard.arena.accounts import Accounts, GateResult, new_session_number
+from tiltyard.arena.log.event_log import HUMAN
+from tiltyard.arena.operators.invitations import EntryGrant, LiveInvitations
+from tiltyard.arena.secret_keys import SecretKeys
+from tiltyard.arena.voting.voter_requests import Voter
+from tiltyard.arena.voting.voting_queue import VotingQueue
+from tiltyard.core.integrity.vote_groups import VoterOrigin
+from tiltyard.errors import NotAdmitted, ProofNeeded
+from tiltyard.foundation.caches import BoundedCache
+from tiltyard.foundation.telemetry import (
+    GATE_RESULTS,
+    SESSIONS,
+)
+from tiltyard.web.access.cookies import (
+    ENTRY_COOKIE_LIFETIME,
+    VOTER_COOKIE,
+    VOTER_COOKIE_LIFETIME,
+    Cookies,
+    entry_cookie,
+    make_entry_token,
+    make_voter_token,
+    primary_language,
+    read_cookie,
+    read_entry_token,
+    read_voter_token,
+)
+from tiltyard.web.access.gate_proofs import PROOF_COOKIE, PROOF_HEADER, UNAVAILABLE_PROOF, GateProofs
+from tiltyard.web.access.rate_limits import VoterLimits, client_address
+from tiltyard.wire.gate import GateAnswer
+
+if TYPE_CHECKING:
+    from tiltyard.arena.operators.people import Person
+    from tiltyard.settings.arena_settings import ArenaSettings
+    from tiltyard.web.access.identities import Identities
+
+#: Seconds for which a cookie whose signature was verified is believed.
+_COOKIE_CACHE_SECONDS = 60.0
+_CACHED_ENTRY_LIMIT = 50_000
+#: What is kept of the hash of a voter's network.
+_NETWORK_BYTES = 2
+
+_REQUIRED = {
+    "invitation": "this arena is private; open the invitation link that you were sent",
+    "passcode": "this arena is private; open one of its pages in a browser and enter the passcode",
+    "sign-in": "this arena is private; open one of its pages in a browser and sign in",
+    "group": "this arena is private; you are signed in, but in none of the groups that may come in",
+}
+
+
+class EntryGrants:
+    """Writes the cookies of those who come in to an arena, and checks them."""
+
+    def __init__(
+        self, live: LiveInvitations, cookies: Cookies, shard: int, identities: Identities | None = None
+    ) -> None:
+        self._live = live
+        self._identities = identities
+        self._cookies = cookies
+        self._shard = shard
+
+    def forget(self) -> None:
+        """Clear the cache, because an invitation was revoked."""
+        self._live.forget()
+
+    async def admit(self, request: HTTPConnection, arena: int, settings: ArenaSettings) -> bool:
+        """Whether this browser may come in to an arena that is not closed."""
+        entry = settings.entry
+        if entry == "open":
+            return True
+        if entry == "sign-in":
+            person = await self.person(request)
+            return person is not None and settings.admits_groups(person.groups)
+        grant = self.grant(request, arena)
+        return grant is not None and await self._live.admit(arena, entry, grant)
+
+    async def is_known(self, request: HTTPConnection, arena: int) -> bool:
+        """Whether this browser came by an invitation to an open arena, or belongs to a person who is signed in."""
+        if await self.person(request) is not None:
+            return True
+        grant = self.grant(request, arena)
+        return grant is not None and await self._live.admit(arena, "invitation", grant)
+
+    def grant(self, request: HTTPConnection, arena: int) -> EntryGrant | None:
+        """What this browser was let in by, if its cookie is genuine. It may have been revoked since."""
+        name = entry_cookie(self._shard, arena)
+        cookie = self._cookies.read(request, name)
+        token = None if cookie is None else self._cookies.unseal(name, cookie)
+        return None if token is None else read_entry_token(token, time.time())
+
+    async def person(self, request: HTTPConnection) -> Person | None:
+        """The person who is signed in, if any."""
+        return None if self._identities is None else await self._identities.person(request)
+
+    async def refusal(self, request: HTTPConnection, arena: str, settings: ArenaSettings) -> NotAdmitted:
+        """The error for whoever has not come in to a private arena."""
+        entry: str = settings.entry
+        if entry == "sign-in" and await self.person(request) is not None:
+            entry = "group"
+        return NotAdmitted(_REQUIRED[entry], arena=arena, entry=entry)
+
+    def cookie(self, arena: int, grant: EntryGrant) -> str:
+        """The ``Set-Cookie`` header for a browser that came in."""
+        token = make_entry_token(grant)
+        return self._cookies.header(entry_cookie(self._shard, arena), token, ENTRY_COOKIE_LIFETIME)
+
+
+class VoterSessions:
+    """The sessions in voters' cookies."""
+
+    def __init__(self, cookies: Cookies) -> None:
+        self._cookies = cookies
+        #: Voters by cookie, and what came of the gate; saves the verification.
+        self._known: BoundedCache[str, tuple[Voter, GateResult]] = BoundedCache(
+            _CACHED_ENTRY_LIMIT, seconds=_COOKIE_CACHE_SECONDS
+        )
+
+    def find(self, request: HTTPConnection) -> tuple[Voter, GateResult] | None:
+        """The voter and what came of the gate, if the cookie's signature is valid. It may have been revoked."""
+        cookie = self._cookies.read(request, VOTER_COOKIE)
+        return None if cookie is None else self._known.get(cookie) or self._verified(cookie)
+
+    def _verified(self, cookie: str) -> tuple[Voter, GateResult] | None:
+        token = self._cookies.unseal(VOTER_COOKIE, cookie)
+        found = None if token is None else read_voter_token(token, time.time())
+        return None if found is None else self._known.put(cookie, (Voter(found[0], HUMAN), found[1]))
+
+    def header(self, session: int, gate: GateResult = GateResult.NONE) -> str:
+        """The ``Set-Cookie`` header of a session that begins in this browser."""
+        token = make_voter_token(session, time.time(), gate)
+        return self._cookies.header(VOTER_COOKIE, token, VOTER_COOKIE_LIFETIME)
+
+
+class VoterGate:
+    """Begins the sessions of voters. New ones of an open arena on a public address must prove work first."""
+
+    def __init__(
+        self,
+        accounts: Accounts,
+        keys: SecretKeys,
+        sessions: VoterSessions,
+        entry: EntryGrants,
+        limits: VoterLimits | None,
+        *,
+        on_public_address: bool,
+    ) -> None:
+        self._accounts = accounts
+        self._keys = keys
+        self._sessions = sessions
+        self._entry = entry
+        self._limits = limits
+        self._proofs = GateProofs(keys)
+        self._on_public_address = on_public_address
+
+    def is_gated(self, settings: ArenaSettings) -> bool:
+        """Whether new voters of an arena must pass the gate."""
+        return settings.is_gated(on_public_address=self._on_public_address)
+
+    async def needs_proof(self, request: Request, queue: VotingQueue, voter: Voter | None) -> bool:
+        """Whether a voter must send a proof before the next matchup. Who has passed once needs none again."""
+        if not self.is_gated(queue.settings) or "authorization" in request.headers:
+            return False
+        if voter is not None:
+            known = self._sessions.find(request)
+            if known is not None and known[0].session == voter.session and known[1] != GateResult.NONE:
+                return False
+        return not await self._entry.is_known(request, queue.arena)
+
+    async def require_passed(self, request: Request, queue: VotingQueue, voter: Voter) -> None:
+        """Raise `ProofNeeded` if a voter must send a proof before the next matchup."""
+        if await self.needs_proof(request, queue, voter):
+            raise _proof_needed(queue)
+
+    async def challenge(self, request: Request, queue: VotingQueue, voter: Voter | None) -> GateAnswer:
+        """What a voter must do before the next matchup."""
+        if not await self.needs_proof(request, queue, voter):
+            return GateAnswer("none", None)
+        hard = self._limits is not None and await self._limits.is_crowded(request)
+        session = None if voter is None else voter.session
+        return GateAnswer("proof", self._proofs.challenge(time.time(), session, hard=hard))
+
+    async def begin(
+        self, request: Request, queue: VotingQueue, voter: Voter | None
+    ) -> tuple[Voter, str | None]:
+        """The voter who asks for a matchup, and the cookie to be set, if a session begins or passes the gate now.
+
+        Raises `ProofNeeded` before the gate, and `Busy` if there are too many new sessions.
+        """
+        gate = GateResult.NONE
+        session = new_session_number() if voter is None else voter.session
+        if await self.needs_proof(request, queue, voter):
+            gate, session = await self._pass_gate(request, queue, voter)
+        elif voter is not None:
+            return voter, None
+        if voter is None:
+            if self._limits is not None:
+                known = queue.settings.entry != "open" or await self._entry.is_known(request, queue.arena)
+                await self._limits.admit_session(request, queue, known=known)
+            SESSIONS.record()
+        if gate != GateResult.NONE:
+            await self._accounts.keep_gate(session, gate, self._origin(request))
+        return Voter(session, HUMAN), self._sessions.header(session, gate)
+
+    async def _pass_gate(
+        self, request: Request, queue: VotingQueue, voter: Voter | None
+    ) -> tuple[GateResult, int]:
+        """What came of the gate, and the number of the session; `ProofNeeded` without a valid proof."""
+        proof = self._proof_of(request)
+        if proof is None:
+            GATE_RESULTS.record(1.0, "asked")
+            raise _proof_needed(queue)
+        if proof == UNAVAILABLE_PROOF:
+            if self._limits is not None:
+                await self._limits.admit_unproved(request, queue)
+            GATE_RESULTS.record(1.0, "unavailable")
+            return GateResult.UNAVAILABLE, new_session_number() if voter is None else voter.session
+        checked = self._proofs.check(proof, time.time(), None if voter is None else voter.session)
+        if checked.result == "failed" and voter is not None:
+            await self._accounts.keep_gate(voter.session, GateResult.FAILED, self._origin(request))
+        GATE_RESULTS.record(1.0, "asked" if checked.result == "old" else checked.result)
+        if checked.result != "passed":
+            raise _proof_needed(queue, f"this proof is {'too old' if checked.result == 'old' else 'wrong'}")
+        return GateResult.PASSED, checked.session if voter is None else voter.session
+
+    def _origin(self, request: Request) -> VoterOrigin:
+        """Some bits of a keyed hash of the network, too few to tell whose it is, and the language of the browser."""
+        hashed = self._keys.sign("voter network", client_address(request).encode())
+        language = primary_language(request.headers.get("accept-language"))
+        return VoterOrigin(int.from_bytes(hashed[:_NETWORK_BYTES]), language)
+
+    def has_valid_proof(self, request: HTTPConnection) -> bool | None:
+        """Whether the request brings a proof that we would accept; ``None`` if it brings none."""
+        proof = self._proof_of(request)
+        if proof is None or proof == UNAVAILABLE_PROOF:
+            return None
+        return self._proofs.check(proof, time.time()).result == "passed"
+
+    @staticmethod
+    def _proof_of(request: HTTPConnection) -> str | None:
+        return request.headers.get(PROOF_HEADER) or read_cookie(request, PROOF_COOKIE)
+
+
+def _proof_needed(
+    queue: VotingQueue, reason: str = "new voters of this arena send a proof of work first"
+) -> ProofNeeded:
+    return ProofNeeded(
+        f"{reason}: open the arena's voting page in a browser with scripts, come by an invitation or sign in; programs "
+        f"solve the challenge of GET /api/v1/arenas/{queue.name}/gate and send it in the header Tiltyard-Proof",
+        arena=queue.name,
+    )

@@ -1,0 +1,1 @@
+"""The server: its processes, the application, metrics and logs."""

@@ -1,0 +1,165 @@
+"""How the server listens: options, variables, defaults, and what is refused."""
+
+import pytest
+
+from tiltyard.errors import BadOption
+from tiltyard.settings.serving_settings import SERVING_VARIABLES, ServingSettings, read_serving
+from tiltyard.web.server.startup import listening_socket
+
+
+def test_nothing_said_is_this_machine_alone():
+    settings = read_serving({})
+    assert (settings.host, settings.port, settings.role, settings.workers) == ("127.0.0.1", 8420, "all", 1)
+    assert settings.trusted_proxies == ()
+    assert not settings.secure
+    assert settings.address() == "http://127.0.0.1:8420"
+
+
+def test_options_go_before_variables_and_variables_before_defaults():
+    variables = {"TILTYARD_PORT": "9001", "TILTYARD_WORKERS": " 3 ", "TILTYARD_LOG_REQUESTS": "yes"}
+    settings = read_serving(variables, port=9002, workers=None)
+    assert (settings.port, settings.workers, settings.log_requests) == (9002, 3, True)
+
+
+def test_every_setting_has_a_variable():
+    assert set(SERVING_VARIABLES) == set(ServingSettings.__dataclass_fields__)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.7", "arena.example.org", ""])
+def test_a_public_bind_needs_a_base_url(host):
+    with pytest.raises(BadOption, match="--base-url"):
+        ServingSettings(host=host)
+    assert ServingSettings(host=host, base_url="https://arena.example.org").secure
+    assert ServingSettings(host=host, role="rater").role == "rater"
+
+
+def test_a_public_bind_needs_a_proxy_tls_or_a_word_of_its_own():
+    """Cookies and passwords must not cross a network unencrypted because nobody thought of it."""
+    lan = {"host": "0.0.0.0", "base_url": "http://192.168.1.7:8420"}
+    with pytest.raises(BadOption, match=r"--trusted-proxies.*--tls-certificate.*--plain-http"):
+        ServingSettings(**lan)
+    for more in (
+        {"plain_http": True},
+        {"trusted_proxies": ("192.168.1.2",)},
+        {"base_url": "https://192.168.1.7", "tls_certificate": "a.pem", "tls_key": "b.pem"},
+        {"base_url": "https://arena.example.org"},
+        {"host": "127.0.0.1"},
+        {"role": "rater"},
+    ):
+        assert ServingSettings(**{**lan, **more}).base_url
+    assert ServingSettings(host="0.0.0.0", base_url="https://a.example").hides_addresses
+    assert not ServingSettings(base_url="https://a.example", trusted_proxies=("10.0.0.1",)).hides_addresses
+
+
+def test_quotas_of_arenas_have_defaults_and_can_be_turned_off():
+    assert ServingSettings().hour_quotas() == {"reports": 1_000, "remarks": 20_000, "uploads": 200}
+    assert ServingSettings(arena_quotas="remarks=5, uploads=0").hour_quotas() == {
+        "reports": 1_000,
+        "remarks": 5,
+    }
+    assert ServingSettings(arena_quotas="none").hour_quotas() == {}
+    with pytest.raises(BadOption, match="arena_quotas has 'votes=5'"):
+        ServingSettings(arena_quotas="votes=5")
+
+
+def test_a_certificate_has_its_key_and_a_secure_address():
+    files = {"tls_certificate": "a.pem", "tls_key": "b.pem"}
+    assert ServingSettings(**files).secure
+    assert ServingSettings(**files).address() == "https://127.0.0.1:8420"
+    with pytest.raises(BadOption, match="belong together"):
+        ServingSettings(tls_certificate="a.pem")
+    with pytest.raises(BadOption, match="expected https"):
+        ServingSettings(**files, base_url="http://a.example")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1", "::1", "localhost"])
+def test_a_bind_to_this_machine_needs_none(host):
+    assert ServingSettings(host=host).base_url is None
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "told"),
+    [
+        ("TILTYARD_PORT", "http", "a whole number"),
+        ("TILTYARD_PORT", "70000", "0 to 65535"),
+        ("TILTYARD_METRICS_PORT", "-1", "0 to 65535"),
+        ("TILTYARD_WORKERS", "0", "1 to 64"),
+        ("TILTYARD_NEW_SESSIONS_PER_MINUTE", "-1", "0 .no limit. or more"),
+        ("TILTYARD_NEW_SESSIONS_PER_MINUTE", "many", "a whole number"),
+        ("TILTYARD_CONNECTIONS", "3", "4 to 1000"),
+        ("TILTYARD_CONNECTIONS", "few", "a whole number"),
+        ("TILTYARD_CONNECTIONS_PER_ADDRESS", "-1", "0 .no limit. or more"),
+        ("TILTYARD_HEADER_SECONDS", "0", "1 to 3600"),
+        ("TILTYARD_BODY_SECONDS", "3601", "1 to 3600"),
+        ("TILTYARD_ROLE", "judge", "all, web, rater"),
+        ("TILTYARD_SHARD", "-1", "0 to 4095"),
+        ("TILTYARD_SHARD", "4096", "0 to 4095"),
+        ("TILTYARD_SHARD", "two", "a whole number"),
+        ("TILTYARD_LOG_REQUESTS", "perhaps", "yes or no"),
+        ("TILTYARD_TRUSTED_PROXIES", "10.0.0.0/8, proxy", "'proxy'"),
+        ("TILTYARD_TRUSTED_PROXIES", "0.0.0.0/0", "everybody"),
+        ("TILTYARD_BASE_URL", "arena.example.org", "scheme and host"),
+        ("TILTYARD_BASE_URL", "https://a.example/path", "scheme and host"),
+        ("TILTYARD_BASE_URL", "https://a.example:port", "scheme and host"),
+        ("TILTYARD_BASE_URL", "ftp://a.example", "scheme and host"),
+    ],
+)
+def test_nonsense_is_refused_by_name(variable, text, told):
+    with pytest.raises(BadOption, match=told):
+        read_serving({variable: text})
+
+
+def test_an_unknown_option_and_a_password_in_the_address_are_refused():
+    with pytest.raises(BadOption, match="colour"):
+        read_serving({}, colour="red")
+    with pytest.raises(BadOption) as caught:
+        read_serving({"TILTYARD_BASE_URL": "https://ada:hunter2@a.example"})
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("base_url", "public"),
+    [
+        (None, False),
+        ("https://arena.example.org", True),
+        ("https://8.8.8.8:8443", True),
+        ("http://127.0.0.1:8420", False),
+        ("http://[::1]:8420", False),
+        ("http://192.168.1.7", False),
+        ("http://localhost:8420", False),
+        ("http://lab", False),
+        ("https://arena.internal", False),
+        ("https://printer.local.", False),
+    ],
+)
+def test_a_public_address_is_not_that_of_a_machine_or_a_local_network(base_url, public):
+    assert ServingSettings(base_url=base_url).has_public_address is public
+
+
+def test_an_origin_is_what_browsers_send():
+    assert ServingSettings(base_url="https://Arena.Example:8443").origin == "https://arena.example:8443"
+    assert ServingSettings().origin is None
+    assert ServingSettings(host="::1").address() == "http://[::1]:8420"
+
+
+@pytest.mark.parametrize(
+    "host", ["999.1.1.1", "1.2.3.4.5", "127.0.0.1:8000", "http://localhost", "::g", "a b"]
+)
+def test_what_is_no_address_is_refused_as_such_and_not_as_an_open_one(host):
+    with pytest.raises(
+        BadOption, match=r"which is no IP address; write --host 127\.0\.0\.1 for this machine only"
+    ):
+        ServingSettings(host=host)
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "localhost", "::1", "[::1]", "127.1", "arena.example.org", "::"]
+)
+def test_addresses_and_names_are_left_to_the_machine(host):
+    assert ServingSettings(host=host, base_url="https://arena.example.org").host == host
+
+
+def test_an_address_of_another_machine_is_not_blamed_on_the_port():
+    settings = ServingSettings(host="192.0.2.1", port=0, base_url="https://arena.example.org")
+    with pytest.raises(BadOption, match="no address of this machine"):
+        listening_socket(settings)

@@ -103,7 +103,11 @@ class BadBattle(InputError):
 
 
 class BadOption(InputError):
-    """A parameter or a command-line option has an invalid value."""
+    """A parameter, a setting or a command-line option has an invalid value. ``option``: which, if it is one alone."""
+
+    def __init__(self, problem: str, *, option: str | None = None) -> None:
+        self.option = option
+        super().__init__(problem)
 
 
 class BadConfig(InputError):

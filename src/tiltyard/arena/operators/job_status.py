@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from tiltyard.arena.boards.weekly_reports import ReportSummary, read_method
@@ -14,24 +15,22 @@ from tiltyard.core.policy.state.rating_fold import method_from_dict
 from tiltyard.jobs.schedule import JobFailure, Schedule
 from tiltyard.postgres.connection_pool import Connection
 
-__all__ = [
-    "FIRST_REPORTED_PHASE",
-    "JOB_SCHEDULES",
-    "ScheduledJob",
-    "last_whole_week",
-    "list_jobs",
-    "report_is_late",
-]
 
-#: Cron schedules of the server's jobs. Reports are attempted every hour, because weeks end at different times
-#: in different timezones, and to retry failures.
-JOB_SCHEDULES: Mapping[str, str] = {
-    "weekly-reports": "7 * * * *",
-    "thin-snapshots": "23 3 * * *",
-    "sweep-bytes": "41 3 * * *",
-    "delete-arenas": "17 * * * *",
-    "delete-live-texts": "53 * * * *",
-    "admit-votes": "*/10 * * * *",
+class JobPlan(NamedTuple):
+    """What a job of the server does, and its cron schedule."""
+
+    title: str
+    schedule: str
+
+
+#: Reports are attempted every hour, because weeks end at different times in different timezones, and to retry failures.
+JOB_PLANS: Mapping[str, JobPlan] = {
+    "weekly-reports": JobPlan("Weekly reports of all arenas", "7 * * * *"),
+    "thin-snapshots": JobPlan("Thinning out old boards", "23 3 * * *"),
+    "sweep-bytes": JobPlan("Deletion of withdrawn files", "41 3 * * *"),
+    "delete-arenas": JobPlan("Deletion of arenas that are due", "17 * * * *"),
+    "delete-live-texts": JobPlan("Deletion of texts and hashes of addresses that are due", "53 * * * *"),
+    "admit-votes": JobPlan("Votes of new voters that have waited long enough", "*/10 * * * *"),
 }
 #: The first phase of the policy that has weekly reports.
 FIRST_REPORTED_PHASE = 4
@@ -52,14 +51,19 @@ class ScheduledJob:
     problem: str | None = None
     retry_at: datetime | None = None
 
+    @property
+    def title(self) -> str:
+        """What it does."""
+        return JOB_PLANS[self.name].title if self.name in JOB_PLANS else "Judging round of this arena"
+
 
 def list_jobs(
     arena: str, ticks: Mapping[str, ScheduledRun], failures: Mapping[str, JobFailure], now: datetime
 ) -> list[ScheduledJob]:
     """The server's scheduled jobs, and the arena's judging round if it has judges."""
     found = [
-        _explained(_job(name, cron, ticks.get(name), now), failures.get(name))
-        for name, cron in JOB_SCHEDULES.items()
+        _explained(_job(name, plan.schedule, ticks.get(name), now), failures.get(name))
+        for name, plan in JOB_PLANS.items()
     ]
     judges = ticks.get(f"judges-{arena}")
     if judges is not None:

@@ -27,7 +27,7 @@ from tiltyard.arena.judging.judge_panel import open_panel
 from tiltyard.arena.judging.judge_voters import judge_arena
 from tiltyard.arena.operators.arena_deletion import delete_due_arenas
 from tiltyard.arena.operators.data_retention import delete_old_accounts, delete_old_texts
-from tiltyard.arena.operators.job_status import JOB_SCHEDULES, last_whole_week
+from tiltyard.arena.operators.job_status import JOB_PLANS, last_whole_week
 from tiltyard.arena.operators.reported_week import report_arena
 from tiltyard.arena.operators.schedule_status import keep_failure
 from tiltyard.arena.operators.session_erasure import erase_absent_voters
@@ -54,29 +54,31 @@ def run_scheduled_jobs(url: str, environment: Environment) -> Iterator[None]:
     schedules = [
         Schedule(
             "weekly-reports",
-            JOB_SCHEDULES["weekly-reports"],
+            JOB_PLANS["weekly-reports"].schedule,
             lambda moment: job_processes.run("reports", moment),
         ),
         Schedule(
             "thin-snapshots",
-            JOB_SCHEDULES["thin-snapshots"],
+            JOB_PLANS["thin-snapshots"].schedule,
             lambda moment: job_processes.run("thinning", moment),
         ),
         Schedule(
-            "sweep-bytes", JOB_SCHEDULES["sweep-bytes"], lambda moment: job_processes.run("sweeping", moment)
+            "sweep-bytes",
+            JOB_PLANS["sweep-bytes"].schedule,
+            lambda moment: job_processes.run("sweeping", moment),
         ),
         Schedule(
             "delete-arenas",
-            JOB_SCHEDULES["delete-arenas"],
+            JOB_PLANS["delete-arenas"].schedule,
             lambda moment: job_processes.run("deleting", moment),
         ),
         Schedule(
             "delete-live-texts",
-            JOB_SCHEDULES["delete-live-texts"],
+            JOB_PLANS["delete-live-texts"].schedule,
             lambda moment: job_processes.run("retention", moment),
         ),
         # Short, and often: not worth a process of its own.
-        Schedule("admit-votes", JOB_SCHEDULES["admit-votes"], lambda _moment: _admit(url)),
+        Schedule("admit-votes", JOB_PLANS["admit-votes"].schedule, lambda _moment: _admit(url)),
     ]
     rounds = environment.variables.get(ROUNDS_VARIABLE)
     if rounds:

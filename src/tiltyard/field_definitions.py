@@ -12,16 +12,35 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
 from types import MappingProxyType, NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypedDict, Union, Unpack, get_args, get_origin, get_type_hints
 
 from tiltyard.errors import BadOption
 
-_DEFINITION = "definition"
+_MEANING = "meaning"
 #: At most as many digits as fit in all our columns.
 _WHOLE_NUMBER = re.compile(r"-?[0-9]{1,15}")
 _YES_AND_NO = {"1": True, "yes": True, "true": True, "0": False, "no": False, "false": False}
 #: Bounds beyond this are limits of storage, which nobody needs to be told.
 _NAMED_BOUND_LIMIT = 1e15
+
+
+class FieldWords(TypedDict, total=False):
+    """What a field may say of itself besides its type, its default and its meaning."""
+
+    #: What people call it; by default its name.
+    label: str
+    #: The least and the greatest number.
+    bounds: tuple[float, float]
+    #: What is counted, or measured.
+    unit: str
+    #: Its group: that of the field before it, unless it begins one.
+    group: str
+    #: Whether it is decided once, and cannot change like the others.
+    fixed: bool
+    #: A page of the documentation that says more.
+    page: str
+    #: What may be given, where type and bounds do not say it.
+    expected: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,19 +55,12 @@ class FieldDefinition:
     optional: bool
     #: What it means, in a part of a sentence that follows its name.
     meaning: str
-    #: What people call it; by default its name.
     label: str
-    #: The least and the greatest number.
     bounds: tuple[float, float]
-    #: What is counted, or measured.
     unit: str
-    #: Its group: that of the field before it, unless it begins one.
     group: str
-    #: Whether it is decided once, and cannot change.
     fixed: bool
-    #: A page of the documentation that says more.
     page: str
-    #: What may be given, where type and bounds do not say it.
     stated: str
 
     @property
@@ -119,30 +131,9 @@ class FieldDefinition:
         return BadOption(f"{self.name} is {shown[:200]}; expected {self.expected}{none}", option=self.name)
 
 
-def defined(
-    default: Any,
-    meaning: str,
-    *,
-    label: str = "",
-    bounds: tuple[float, float] = (-math.inf, math.inf),
-    unit: str = "",
-    group: str = "",
-    fixed: bool = False,
-    page: str = "",
-    expected: str = "",
-) -> Any:
-    """A field of a dataclass with its default, and what else `FieldDefinition` has."""
-    words = {
-        "meaning": meaning,
-        "label": label,
-        "bounds": bounds,
-        "unit": unit,
-        "group": group,
-        "fixed": fixed,
-        "page": page,
-        "stated": expected,
-    }
-    return field(default=default, metadata={_DEFINITION: words})
+def defined(default: Any, meaning: str, **words: Unpack[FieldWords]) -> Any:
+    """A field of a dataclass with its default, its meaning and what else it says of itself."""
+    return field(default=default, metadata={_MEANING: meaning, **words})
 
 
 @cache
@@ -153,16 +144,21 @@ def definitions(owner: Any) -> Mapping[str, FieldDefinition]:
     group = ""
     for one in fields(owner):
         kind, choices, optional = _read_type(types[one.name])
-        words = one.metadata[_DEFINITION]
-        group = words["group"] or group
-        label = words["label"] or one.name.replace("_", " ").capitalize()
+        group = one.metadata.get("group", group)
         found[one.name] = FieldDefinition(
             name=one.name,
             default=one.default,
             kind=kind,
             choices=choices,
             optional=optional,
-            **(words | {"label": label, "group": group}),
+            meaning=one.metadata[_MEANING],
+            label=one.metadata.get("label", one.name.replace("_", " ").capitalize()),
+            bounds=one.metadata.get("bounds", (-math.inf, math.inf)),
+            unit=one.metadata.get("unit", ""),
+            group=group,
+            fixed=one.metadata.get("fixed", False),
+            page=one.metadata.get("page", ""),
+            stated=one.metadata.get("expected", ""),
         )
     return MappingProxyType(found)
 

@@ -24,7 +24,6 @@ from tiltyard.settings.minute_limits import (
 
 #: What to write instead of an address that cannot be bound.
 HOST_ADVICE = "write --host 127.0.0.1 for this machine only, --host 0.0.0.0 for all of its addresses, or one that it has"
-_PORT_NUMBERS = (0, 65_535)
 _LOOPBACK_NAMES = frozenset({"localhost", "ip6-localhost"})
 #: Ends of names that are used in local networks only.
 _LOCAL_SUFFIXES = (".localhost", ".local", ".internal", ".lan", ".home.arpa")
@@ -39,7 +38,7 @@ class ServingSettings:
         "address to bind. One that other machines can reach needs a base URL, and a proxy, a certificate or plain HTTP",
         expected="an IP address or the name of this machine",
     )
-    port: int = defined(8420, "port to bind; 0 chooses a free one", bounds=_PORT_NUMBERS)
+    port: int = defined(8420, "port to bind; 0 chooses a free one", bounds=(0, 65_535))
     base_url: str | None = defined(
         None,
         "the URL that voters use. Needed if others can reach the port. With https, cookies are Secure and HSTS is sent",
@@ -73,7 +72,7 @@ class ServingSettings:
     metrics_port: int | None = defined(
         None,
         "a separate port for /metrics, /healthz and /readyz of all processes, which need no token there",
-        bounds=_PORT_NUMBERS,
+        bounds=(0, 65_535),
     )
     metrics_host: str = defined("127.0.0.1", "address to bind for it", expected="an IP address")
     log_requests: bool = defined(False, "log every request, not only failed ones")

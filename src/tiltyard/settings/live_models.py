@@ -71,7 +71,9 @@ _SETTINGS = (
 class LivePrice(ConfigSection):
     """What a model costs, in dollars per million tokens. A price of 0 is one that is stated."""
 
+    #: Tokens of the prompt.
     input: Dollars
+    #: Tokens of the answer, with its thinking.
     output: Dollars
     cache_write_5m: Dollars | None = None
     cache_write_1h: Dollars | None = None
@@ -81,14 +83,21 @@ class LivePrice(ConfigSection):
 class LiveModel(GenerateSection):
     """One model of a live arena, as written."""
 
+    #: Its name on the board, told after the vote.
     name: Name
-    #: Whether the server's template opens the model's thinking, so that its text begins with thinking.
+    #: ``true`` for a local server whose chat template writes ``<think>`` itself, so that an answer begins with
+    #: thinking and only ``</think>`` ends it.
     thinking_open: YesNo = False
+    #: Its price; without it that of the price list at this address. If neither is known, the price is unknown,
+    #: which is not 0: nothing with a budget is started.
     price: LivePrice | None = None
-    #: What the arena tells about it once its name is told.
+    #: Who made it; this and what follows is told with the name.
     maker: Name | None = None
+    #: Its family.
     family: Name | None = None
+    #: Its licence.
     licence: Name | None = None
+    #: An address that begins with ``http://`` or ``https://``.
     link: (
         Annotated[
             str,
@@ -97,6 +106,7 @@ class LiveModel(GenerateSection):
         ]
         | None
     ) = None
+    #: ``true`` or ``false``.
     open_weights: YesNo | None = None
 
     @model_validator(mode="after")
@@ -165,9 +175,11 @@ class LiveEntrant:
 class LiveModels(ConfigSection):
     """The contents of a file of live models."""
 
+    #: At least two models.
     models: Annotated[tuple[LiveModel, ...], Many, Field(min_length=2)]
+    #: Your own prices, as for a tournament.
     prices: Prices | None = None
-    #: How prompts and answers are moderated; by default not at all.
+    #: How prompts and answers are checked: see moderation. Without it they are not.
     moderation: ModerationSection | None = None
     _file: YamlFile = PrivateAttr(default=YamlFile("models.yaml", {}, {(): 1}))
 

@@ -67,7 +67,11 @@ class Lane(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The settings of the lanes and the rules. A standing keeps the policy it was made with."""
+    """The constants of the ranking policy. A standing keeps the policy it was made with.
+
+    When an arena changes one, the log is folded with it from that position on. Those that are fixed decide what is
+    stored, and cannot change once an arena has begun.
+    """
 
     phase: int = defined(4, "how much of the policy is active", bounds=(1, len(PHASES)))
 

@@ -1,42 +1,11 @@
-"""The exceptions that Tiltyard raises on purpose.
+"""The errors that Tiltyard raises on purpose form one tree; catching `TiltyardError` catches them all.
 
-::
+Every message says what is wrong, where, and what to do about it. Errors from drivers and libraries are translated into
+these at the edge; none of them reaches a user.
 
-    TiltyardError
-    ├── InputError                 the input cannot be used
-    │   ├── UnreadableFile         the file cannot be opened, decoded or parsed
-    │   ├── UnknownFormat          the file is readable, but its columns match no known format
-    │   ├── BadBattle              a row is invalid: file, line, field
-    │   ├── BadOption              a parameter or command-line option has an invalid value
-    │   └── BadConfig              a configuration file is invalid: file, line, field
-    ├── CannotRate                 the battles do not support the requested computation
-    ├── NoMatchup                  no two enabled models have a prompt in common
-    ├── Refused                    an arena rejected the request
-    │   ├── NotFound               no such arena, model, matchup or snapshot, or the caller may not see it
-    │   ├── NotAllowed             not signed in, or the required scope is missing
-    │   │   ├── NotAdmitted        the arena is private, and the caller has not come in
-    │   │   ├── ProofNeeded        a new voter of an open arena must send a proof of work first
-    │   │   ├── RoleMissing        the operator's role does not allow it
-    │   │   ├── SecondFactorMissing  the operator's role needs a second factor, and it has none
-    │   │   └── CodeNeeded         the password is right, and a code of the second factor is missing or wrong
-    │   ├── Closed                 the matchup has ended, or the time to undo the vote has passed
-    │   ├── Expired                the matchup was not answered in time
-    │   ├── Paused                 the arena serves no matchups at present
-    │   ├── Conflict               the request conflicts with the current state
-    │   │   └── OpenBattle         the voter has a live battle that is not voted on yet
-    │   ├── OutOfBudget            a call to a model would exceed a budget of the arena
-    │   └── Busy                   a rate limit or a concurrency limit was reached
-    ├── StoreFault                 the database or the blob storage cannot be reached or used
-    │   ├── Crowded                the queue for an expensive computation is full
-    │   └── Deposed                another process has taken over rating this arena
-    ├── MissingExtra               an optional dependency is not installed
-    ├── ProviderFault              a model provider rejected the request, failed or could not be reached
-    ├── IdentityFault              the identity provider cannot be reached, or what it said cannot be trusted
-    ├── JudgeUnusable              a judge gave too many consecutive replies without a verdict
-    └── BrokenArtifact             a run folder or an archived segment is incomplete, changed or unreadable
-
-Every message says what is wrong, where, and what to do about it. Errors from drivers and
-libraries are translated into these at the edge; none of them reaches a user.
+On the command line each of them is one line on standard error and exit code 2 (4 for `JudgeUnusable`). Anything else is
+a bug: exit code 70, and ``TILTYARD_DEBUG=1`` shows where. A finding is not an error: the numbers are given, and the
+finding says how to interpret them.
 """
 
 from __future__ import annotations
@@ -103,7 +72,11 @@ class BadBattle(InputError):
 
 
 class BadOption(InputError):
-    """A parameter or a command-line option has an invalid value."""
+    """A parameter, a setting or a command-line option has an invalid value. ``option``: which, if it is one alone."""
+
+    def __init__(self, problem: str, *, option: str | None = None) -> None:
+        self.option = option
+        super().__init__(problem)
 
 
 class BadConfig(InputError):

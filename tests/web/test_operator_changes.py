@@ -3,7 +3,6 @@
 import html
 import re
 from dataclasses import fields
-from pathlib import Path
 
 import pytest
 
@@ -19,12 +18,13 @@ from support.operating import (
     signed,
     voted_database,
 )
-from tiltyard.core.policy.state.policy import KEPT_SHAPES, Policy
+from tiltyard.core.policy.state.policy import Policy
 from tiltyard.postgres.connections import connect
-from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.access.cookies import OPERATOR_COOKIE
-from tiltyard.web.edge.middleware import MAX_BODY_BYTES, MAX_UPLOAD_FORM_BYTES
-from tiltyard.web.pages.operator.labels import GROUPS, LIVE_SETTINGS, MEANINGS, SETTINGS
+from tiltyard.web.edge.middleware import (
+    MAX_BODY_BYTES,
+    MAX_UPLOAD_FORM_BYTES,
+)
 from tiltyard.web.pages.operator.policy import constants, read_constants
 
 
@@ -193,27 +193,19 @@ def test_bodies_are_as_large_as_they_may_be_and_no_larger(running):
 # Policy, phase, settings
 
 
-def test_every_constant_and_every_setting_has_its_meaning():
-    names = {one.name for one in fields(Policy)}
-    assert set(MEANINGS) == names
-    assert [name for _, group in GROUPS for name in group] == [one for one in MEANINGS if one != "phase"]
-    # The stage has a page of its own.
-    assert {*SETTINGS, *LIVE_SETTINGS, "stage", "kind"} == {one.name for one in fields(ArenaSettings)}
-    shown = [one for _, group in constants(Policy(), {}) for one in group]
-    assert {one.name for one in shown if one.fixed} == set(KEPT_SHAPES)
-    assert all(one.expected and one.default for one in shown)
-
-
-def test_the_words_are_those_of_the_reference():
-    text = (Path(__file__).parents[2] / "docs/reference/policy.md").read_text()
-    told = dict(re.findall(r"^\| `(\w+)` \| `[^`]+` \| (.+) \|$", text, re.MULTILINE))
-    assert {name: meaning.replace("`", "") for name, meaning in told.items()} == dict(MEANINGS)
+def test_every_constant_but_the_phase_is_in_the_form():
+    shown = [one for group in constants(Policy(), {}).values() for one, _ in group]
+    assert ["phase", *(one.name for one in shown)] == [one.name for one in fields(Policy)]
+    assert all(one.expected and one.meaning for one in shown)
 
 
 def test_a_form_that_was_not_touched_changes_nothing():
     policy = Policy()
     given = {
-        name: text for _, group in constants(policy, {}) for one in group for name, _, text in one.inputs
+        name: text
+        for group in constants(policy, {}).values()
+        for _, inputs in group
+        for name, _, text in inputs
     }
     assert read_constants(policy, given) == {}
 
@@ -238,29 +230,29 @@ def test_the_policy_is_reviewed_and_then_changed(running):
 
 
 @pytest.mark.parametrize(
-    ("form", "told"),
+    "form",
     [
-        ({"contenders": "many"}, "contenders is 'many'; expected a whole number"),
-        ({"contenders": "1.5"}, "expected a whole number"),
-        ({"contenders": "0"}, "expected 1 or more"),
-        ({"tolerance": "nan"}, "expected a number"),
-        ({"tolerance": "inf"}, "expected a number"),
-        ({"tolerance": ""}, "expected a number"),
-        ({"fairness": HOSTILE}, "expected strict or scoped"),
-        ({"contenders": "9" * 400}, "expected a whole number"),
-        ({"contenders": "9" * 5000}, "expected a whole number"),
-        ({"tolerance": "9" * 5000}, "expected a number"),
-        ({f"lane_weights_{k}": "0.5" for k in range(4)}, "lane_weights add up to 2"),
-        ({"top_prompt_floor": "1"}, "expected at least prompt_floor"),
+        {"contenders": "many"},
+        {"contenders": "1.5"},
+        {"contenders": "0"},
+        {"tolerance": "nan"},
+        {"tolerance": "inf"},
+        {"tolerance": ""},
+        {"fairness": HOSTILE},
+        {"contenders": "9" * 400},
+        {"contenders": "9" * 5000},
+        {"tolerance": "9" * 5000},
+        {f"lane_weights_{k}": "0.5" for k in range(4)},
+        {"top_prompt_floor": "1"},
     ],
 )
-def test_a_policy_that_makes_no_sense_is_refused_with_a_reason(seen, form, told):
+def test_a_policy_that_makes_no_sense_is_refused_by_name(seen, form):
     client = signed(seen)
     review = client.get("/operator/arenas/arena/policy/review", params=form)
     saved = client.post("/operator/arenas/arena/policy", data=form)
     for answer in (review, saved):
         assert answer.status_code == 422
-        assert told in html.unescape(answer.text)
+        assert next(iter(form)).removesuffix("_0") in answer.text.partition("notice-bad")[2][:200]
         assert "<script>alert" not in answer.text
     assert audited(seen) == []
 

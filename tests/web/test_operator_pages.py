@@ -3,7 +3,6 @@
 import base64
 import html
 import re
-from dataclasses import fields
 
 import pytest
 
@@ -16,12 +15,12 @@ from support.shown_kinds import png
 from support.signed_in import clients
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.errors import Busy
+from tiltyard.foundation.field_definitions import definitions
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.access.cookies import OPERATOR_COOKIE
 from tiltyard.web.pages import page_routers
 from tiltyard.web.pages.operator import sign_in
-from tiltyard.web.pages.operator.labels import LABELS, LIVE_SETTINGS
 
 APP = b"<!doctype html><script>alert(1)</script>"
 PNG = png(9, 9, 9, size=2)
@@ -432,14 +431,12 @@ def test_settings_say_when_the_board_follows(seen):
 
 
 def test_every_constant_and_setting_is_called_by_words_first(seen):
-    named = {one.name for owner in (Policy, ArenaSettings) for one in fields(owner)}
-    assert set(LABELS) == named - {"phase", "stage", "kind"}
-    assert len(set(LABELS.values())) == len(LABELS)
+    known = [one for owner in (Policy, ArenaSettings) for one in definitions(owner).values()]
+    assert len({one.label for one in known}) == len(known)
     client = signed(seen)
     pages = "".join(client.get(f"/operator/arenas/arena/{one}").text for one in ("policy", "settings"))
-    for name, label in LABELS.items():
-        if name in LIVE_SETTINGS:
-            continue  # on the page of a live arena
-        assert f'{label} <code class="micro">{name}</code>' in pages
+    for one in known:
+        there = one.name not in {"phase", "stage", "kind"} and one.group != "live"
+        assert (f'{one.label} <code class="micro">{one.name}</code>' in pages) is there
     reviewed = client.get("/operator/arenas/arena/policy/review?contenders=5").text
     assert 'Contender band size <code class="micro">contenders</code>' in reviewed

@@ -1,13 +1,6 @@
 """Roles of operators: what each may do, for the installation and in single arenas.
 
-Each role may do all that the next one may:
-
-- ``owner``: everything, including other operators, deletion and the audit log of the server;
-- ``operator``: everything in its arenas except other operators and deleting an arena;
-- ``moderator``: complaints, exclusions, voters, the audit log of its arenas;
-- ``analyst``: read and export.
-
-A role for the installation holds in every arena.
+Each role may do all that the next one may. A role for the installation holds in every arena.
 """
 
 from __future__ import annotations
@@ -22,6 +15,7 @@ from tiltyard.wire.vocabulary import OperatorRole, Scope
 __all__ = [
     "ALL_RIGHTS",
     "OPERATOR_ROLES",
+    "ROLE_MEANINGS",
     "SCOPE_ROLES",
     "OperatorGrants",
     "OperatorRole",
@@ -31,6 +25,15 @@ __all__ = [
 
 #: From the one that may do everything to the one that may do least.
 OPERATOR_ROLES: Final[tuple[OperatorRole, ...]] = get_args(OperatorRole)
+#: What each role may do.
+ROLE_MEANINGS: Final[Mapping[OperatorRole, str]] = MappingProxyType(
+    {
+        "owner": "everything, including other operators, deletion and the audit log of the server",
+        "operator": "everything in its arenas, except operators and deleting the arena",
+        "moderator": "complaints, exclusions, voters, and the audit log of its arenas",
+        "analyst": "read and export",
+    }
+)
 #: The least role whose operator's tokens may use each scope; routes may need more.
 SCOPE_ROLES: Final[Mapping[Scope, OperatorRole]] = MappingProxyType(
     {"read": "analyst", "metrics": "analyst", "admin": "analyst", "import": "operator", "judge": "operator"}

@@ -2,25 +2,57 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tiltyard.cli.database_options import AsUser, Home, serving_environment
+from tiltyard.cli.database_options import Home, serving_environment
 from tiltyard.errors import BadOption, MissingExtra
+from tiltyard.foundation.field_definitions import (
+    FieldDefinition,
+    definitions,
+)
 from tiltyard.report.escapes import escape_controls
+from tiltyard.settings.serving_settings import ServingSettings
 
 if TYPE_CHECKING:
     from tiltyard.arena.content.answer_import import ImportResult
     from tiltyard.arena.operators.live_setup import LiveArenaRequest
     from tiltyard.settings.environment import Environment
-    from tiltyard.settings.serving_settings import ServingSettings
     from tiltyard.web.server.startup import StartupResult
 
 
+AsUser = Annotated[str | None, typer.Option(help="User that runs the embedded PostgreSQL if you are root.")]
+
+
+def _with_serving_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command an option for each of the serving settings; one that is not given is ``None``."""
+    stated = inspect.signature(command, eval_str=True)
+    kept = [one for one in stated.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+    added = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_option(definition))
+        for name, definition in definitions(ServingSettings).items()
+    ]
+    command.__signature__ = stated.replace(parameters=[*kept, *added])  # type: ignore[attr-defined]
+    return command
+
+
+def _option(definition: FieldDefinition) -> Any:
+    kind = definition.kind if definition.kind in (int, bool) else str
+    default = definition.text(definition.default)
+    first_sentence = definition.meaning.partition(". ")[0]
+    words = f"{first_sentence[0].upper()}{first_sentence[1:]}"
+    if definition.kind is not bool:
+        words += f" ({definition.expected}{'; default ' + default if default else ''})"
+    flag = f"--{definition.name.replace('_', '-')}"
+    return Annotated[kind | None, typer.Option(flag, help=f"{words}.", show_default=False)]
+
+
+@_with_serving_options
 def serve(
     answers: Annotated[
         Path | None, typer.Argument(metavar="[ANSWERS]", help="File of answers to import into an arena.")
@@ -34,63 +66,20 @@ def serve(
     budget: Annotated[
         float | None, typer.Option(min=0, help="With --models: never spend more dollars than this.")
     ] = None,
-    host: Annotated[str | None, typer.Option(help="Address to bind; default 127.0.0.1.")] = None,
-    port: Annotated[int | None, typer.Option(help="Port to bind; default 8420, 0 for any free port.")] = None,
-    base_url: Annotated[
-        str | None, typer.Option(help="Public URL. Required if others can reach the port.")
-    ] = None,
-    trusted_proxies: Annotated[
-        str | None, typer.Option(help="Proxies whose X-Forwarded headers are trusted: 10.0.0.7,10.1.0.0/16.")
-    ] = None,
-    tls_certificate: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Serve https with this certificate and chain (PEM).")
-    ] = None,
-    tls_key: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Key of the certificate (PEM, no passphrase).")
-    ] = None,
-    plain_http: Annotated[
-        bool, typer.Option("--plain-http", help="Others may use plain HTTP, in a closed network.")
-    ] = False,
-    workers: Annotated[int | None, typer.Option(help="Number of web processes; default 1.")] = None,
-    role: Annotated[
-        str | None, typer.Option(help="Role of this machine: all, web or rater; default all.")
-    ] = None,
-    metrics_port: Annotated[
-        int | None, typer.Option(help="Separate port for /metrics, without a token.")
-    ] = None,
-    metrics_host: Annotated[
-        str | None, typer.Option(help="Address to bind for /metrics; default 127.0.0.1.")
-    ] = None,
-    log_requests: Annotated[
-        bool, typer.Option("--log-requests", help="Log every request, not only failed ones.")
-    ] = False,
     home: Home = None,
     as_user: AsUser = None,
+    **options: object,
 ) -> None:
     """Serve arenas: database, web processes and rater."""
     _check_installed()
     from tiltyard.settings.serving_settings import read_serving
-    from tiltyard.web.server.startup import prepare_server, run_server
+    from tiltyard.web.server.startup import (
+        prepare_server,
+        run_server,
+    )
 
     environment = serving_environment(home)
-    proxies = None
-    if trusted_proxies is not None:
-        proxies = tuple(part.strip() for part in trusted_proxies.split(",") if part.strip())
-    settings = read_serving(
-        environment.variables,
-        host=host,
-        port=port,
-        base_url=None if base_url is None else base_url.rstrip("/"),
-        trusted_proxies=proxies,
-        tls_certificate=tls_certificate,
-        tls_key=tls_key,
-        plain_http=plain_http or None,
-        workers=workers,
-        role=role,
-        metrics_port=metrics_port,
-        metrics_host=metrics_host,
-        log_requests=log_requests or None,
-    )
+    settings = read_serving(environment.variables, **options)
     if answers is not None and not answers.is_file():
         raise BadOption(f"{answers}: file not found")
     if answers is not None and models is not None:

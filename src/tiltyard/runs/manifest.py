@@ -86,8 +86,10 @@ class ManifestInput(ManifestModel):
     The path of a file that was fetched is its address; of a dataset, with the commit.
     """
 
+    #: As it was named; of an address, the address of each file that was fetched, without its query.
     path: str
     format: str
+    #: Of its bytes, as they were fetched; ``None`` for folders and pipes.
     sha256: str | None
 
     @classmethod
@@ -141,16 +143,20 @@ class RunManifest(ManifestDocument):
     method: str
     parameters: dict[str, object]
     by: str | list[str] | None
+    #: Whether a battle counts in every group that its value joins by ``+``.
     overlapping: bool
     style: list[str]
+    #: ``battles.parquet`` holds only the battles that meet it.
     where: str | None
     n_bootstraps: int
     arena: str | None
     model: str | None
     baseline: ManifestBaseline | None
+    #: Models whose ``source`` is ``evaluated``.
     evaluated: list[str]
     #: What identifies the run: see `run_identity`.
     identity: str
+    #: Every file except the manifest and its hash, with its SHA-256.
     files: dict[str, str]
 
     @classmethod

@@ -72,7 +72,9 @@ class TournamentManifest(ManifestDocument):
     shuffle_seed: int
     pilot_seed: int
     started_at: str
+    #: ``None`` until everything is written.
     finished_at: str | None
+    #: The resolved configuration, the same as ``config.yaml``.
     config: dict[str, object]
     judges: list[str]
     judge_models: list[str]
@@ -82,12 +84,17 @@ class TournamentManifest(ManifestDocument):
     limit_pairs: int | None
     sample_pairs: int | None
     rubrics: dict[Dimension, RubricEntry]
+    #: Hash of the prompts that have answers, every field, in bank order.
     prompt_set: str
+    #: Selected prompts without any answer.
     unanswered: list[str]
+    #: Pairs that lack a response.
     dropped: int
+    #: Prompts left unanswered, by entrant.
     missing: dict[str, int]
     anchors: list[ManifestInput]
     anchor_battles: int
+    #: Weights of the dimensions in ``overall``.
     overall: dict[str, float]
     bradley_terry: dict[str, object]
     elo: dict[str, object]
@@ -96,10 +103,12 @@ class TournamentManifest(ManifestDocument):
     arena: str | None
     model: str | None
     evaluated: list[str]
+    #: What the plan expected.
     estimate: dict[str, object]
     prompt_cache_asked: bool
     platform: Platform
     report_data: ReportDataEntry
+    #: Every file except the manifest and its hash, with its SHA-256.
     files: dict[str, str]
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, fields
@@ -10,67 +9,25 @@ from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
 from tiltyard.errors import BadOption
+from tiltyard.foundation.field_definitions import (
+    check_fields,
+    defined,
+    definitions,
+)
 from tiltyard.settings.minute_limits import ARENA_KINDS, read_minute_limits
 
-__all__ = [
-    "EMBED_SITE_LIMIT",
-    "MAX_SESSION_VOTES",
-    "PUBLIC_AGEING_HOURS",
-    "ArenaKind",
-    "ArenaSettings",
-    "Entry",
-    "ErasedVotes",
-    "Gate",
-    "LiveIdentity",
-    "LivePace",
-    "LiveVotes",
-    "Releases",
-    "Reveal",
-    "ShownCheck",
-    "Stage",
-    "Visibility",
-]
-
-#: ``open``: everybody may vote and read the board. ``closed``: readers need a token.
-Visibility = Literal["open", "closed"]
-#: Who may come in to an arena that is not closed. ``open``: everybody. ``invitation``: whoever has used an invitation
-#: link. ``passcode``: whoever has typed its passcode. ``sign-in``: whoever is signed in through the installation's
-#: identity provider or gateway.
 Entry = Literal["open", "invitation", "passcode", "sign-in"]
-#: What a new voter of an open arena must do first. ``proof``: the browser computes a proof of work. ``none``: nothing.
-#: ``auto``: ``proof`` if the service has a public address, otherwise ``none``.
-Gate = Literal["auto", "proof", "none"]
-#: When voters see the names behind the responses they voted on. ``session``: all together, after a
-#: number of votes or on request. ``vote``: after each vote. ``never``: not at all.
 Reveal = Literal["session", "vote", "never"]
-#: What everybody who may read an arena gets of its battles. ``both``: the table in log order and the one with voters.
-#: ``ordered``: only the first. ``none``: neither.
-Releases = Literal["both", "ordered", "none"]
-#: When a person's vote counts only after both responses were shown for a moment. ``public``: in arenas that everybody may
-#: vote in, on a server with a public address. ``always``, ``never``: whatever the arena.
-ShownCheck = Literal["public", "always", "never"]
-#: ``draft``: for the operator only; its votes are test votes. ``open``: people vote. ``paused``: nothing new is served.
-#: ``archived``: no votes, and no entry on the home page. ``deleting``: hidden until it is deleted. ``deleted``: gone.
 Stage = Literal["draft", "open", "paused", "archived", "deleting", "deleted"]
-
-#: ``cached``: stored responses to the operator's prompts. ``live``: voters write prompts, and models answer at once.
-ArenaKind = Literal["cached", "live"]
-#: How live answers appear. ``equal``: both at the same speed, and neither before the other. ``as-it-comes``: as the models
-#: send them. ``complete``: when both are complete.
-LivePace = Literal["equal", "as-it-comes", "complete"]
-#: What is voted on in a live battle. ``whole``: the battle. ``turn``: each turn too; only the vote on the whole is rated.
-LiveVotes = Literal["whole", "turn"]
-#: What happens to names of models, families and makers in live answers. ``flag``: the turn is flagged. ``mask``: they are
-#: also masked in what is shown, by the same rule on both sides.
 LiveIdentity = Literal["flag", "mask"]
-#: What becomes of the votes of a voter whose data are deleted. ``anonymous``: they stay, as those of a number that nobody
-#: has. ``removed``: they leave, and the boards are computed again.
 ErasedVotes = Literal["anonymous", "removed"]
 
 _MAX_GROUPS_CHARACTERS = 2_000
 #: How long votes of new voters wait where everybody on the internet can vote, unless the arena says otherwise.
 PUBLIC_AGEING_HOURS = 24.0
-_MAX_AGEING_HOURS = 24 * 30
+_BUDGET_UNIT = "US dollars"
+_BUDGET_DOLLARS_LIMIT = 1_000_000
+_MAX_RETENTION_DAYS = 36_500
 
 #: The names of one session are revealed in one transaction.
 MAX_SESSION_VOTES = 200
@@ -84,95 +41,250 @@ _PORT_DIGITS = 5
 class ArenaSettings:
     """How an arena is run. Nothing here changes the meaning of a log, except the order of its board."""
 
-    visibility: Visibility = "open"
-    #: Who may come in. Without entry, nothing of the arena is shown: neither votes nor boards nor exports.
-    entry: Entry = "open"
-    #: Names of groups with commas between them: if `entry` is ``sign-in``, only their members may come in. Empty: everybody
-    #: who is signed in.
-    entry_groups: str = ""
-    #: What a new voter must do first, if `entry` is ``open``. Whoever was invited or is signed in passes without it.
-    gate: Gate = "auto"
-    #: What all voters together may do in a minute, such as ``votes=5000, sessions=1000``; None: no limits.
-    minute_limits: str | None = None
-    #: How long a vote can be undone, if the names have not been revealed.
-    undo_seconds: float = 10.0
-    #: How long a matchup stays open for a vote.
-    expiry_seconds: float = 7200.0
-    #: How long a prefetched matchup waits to be shown; it is open for ``expiry_seconds`` from then on.
-    unseen_seconds: float = 300.0
-    #: The minimum time between two snapshots, apart from those at evaluations.
-    snapshot_seconds: float = 10.0
-    #: Defines when the weeks of the validity report begin.
-    timezone: str = "UTC"
-    #: What the board is sorted by from phase 3 on.
-    order: Literal["conservative", "bradley-terry"] = "conservative"
-    #: The number of pairs in the largest planned roster, among which the error of settled orders is divided.
-    settled_family: int | None = None
-    #: When names are revealed. Revealed responses are no longer blind: they are served last, and not rated.
-    reveal: Reveal = "session"
-    #: The number of votes after which names are revealed, if `reveal` is ``session``.
-    session_votes: int = 20
-    #: Whether a person's vote counts only after both responses were shown for a moment: in arenas that everybody on the
-    #: internet can vote in, in any case, or never.
-    shown_check: ShownCheck = "public"
-    #: How many hours votes of new voters wait before they count. None: `PUBLIC_AGEING_HOURS` in arenas that everybody on
-    #: the internet can vote in, 0 elsewhere.
-    ageing_hours: float | None = None
-    #: Which tables of its battles are released to readers; operators, and tokens that may read it, get both.
-    releases: Releases = "both"
-    #: Where the arena is in its life. Changed by `tiltyard.arena.operators.arena_stages` alone.
-    stage: Stage = "open"
-    #: The sites that may show the board in a frame: origins, separated by spaces.
-    embed_sites: str | None = None
-    #: What is compared. It cannot change.
-    kind: ArenaKind = "cached"
-    #: In a live arena: how answers appear, and what is voted on.
-    live_pace: LivePace = "equal"
-    live_votes: LiveVotes = "whole"
-    #: In a live arena: the most that calls to models may cost, in total, on one day (UTC), and for one voter on one day.
-    #: None: no limit.
-    live_budget_dollars: float | None = None
-    live_day_dollars: float | None = None
-    live_voter_day_dollars: float | None = None
-    #: In a live arena: the longest prompt, the most turns of a battle, and the most tokens of an answer.
-    live_prompt_characters: int = 8_000
-    live_turns: int = 8
-    live_answer_tokens: int = 2_048
-    #: In a live arena: how long a model may take to its first token, and from one token to the next.
-    live_first_token_seconds: float = 30.0
-    live_gap_seconds: float = 20.0
-    #: In a live arena: what happens to names of models in answers.
-    live_identity: LiveIdentity = "flag"
-    #: In a live arena: after how many days prompts and answers are deleted; the votes stay. None: never.
-    live_retention_days: int | None = None
-    #: What becomes of the votes of a voter whose data are deleted.
-    erased_votes: ErasedVotes = "anonymous"
-    #: After how many days remarks and the words of reports are deleted. None: never.
-    remark_retention_days: int | None = None
-    #: After how many days without an event a voter is erased; the votes stay, as nobody's. None: never.
-    session_retention_days: int | None = None
+    visibility: Literal["open", "closed"] = defined(
+        "open",
+        "open: everybody may vote and read the board. closed: only the operator and tokens with access; for all others "
+        "the arena does not exist",
+    )
+    entry: Entry = defined(
+        "open",
+        "who may come in, unless the arena is closed. open: everybody. invitation: people with an invitation link. "
+        "passcode: people with the passcode. sign-in: people who sign in through your organisation. Nobody else sees "
+        "anything of the arena, not even its board",
+        page="how-to/invite-people.md",
+    )
+    entry_groups: str = defined(
+        "",
+        "if people sign in: only members of one of these groups may come in. Empty: everybody who signs in",
+        label="Groups that may come in",
+        expected="names of groups with commas between them, or nothing",
+        page="how-to/sign-in.md",
+    )
+    gate: Literal["auto", "proof", "none"] = defined(
+        "auto",
+        "what a new voter must do first, if everybody may come in. proof: the browser computes for a moment. none: "
+        "nothing. auto: proof if the service has a public address. Whoever was invited or is signed in passes without it",
+        label="Gate for new voters",
+        page="decisions/votes-that-count.md#the-gate",
+    )
+    minute_limits: str | None = defined(
+        None,
+        "what all voters of the arena together may do in a minute; more is refused until the next. Unset: no limits, "
+        "since one who floods the arena would use up the limit of all",
+        label="Limits per minute",
+        expected=f"numbers for some of {', '.join(ARENA_KINDS)}, such as votes=5000, sessions=1000",
+    )
+    undo_seconds: float = defined(
+        10.0,
+        "how long a vote can be undone, unless the names have been shown; 0: never",
+        label="Time to undo",
+        unit="seconds",
+        bounds=(0, 600),
+    )
+    expiry_seconds: float = defined(
+        7200.0,
+        "how long a matchup stays open for a vote, from the moment when it is shown",
+        label="Time to vote",
+        unit="seconds",
+        bounds=(1, 86_400),
+    )
+    unseen_seconds: float = defined(
+        300.0,
+        "how long a matchup that the page loaded in advance waits to be shown",
+        label="Time to show a prefetched matchup",
+        unit="seconds",
+        bounds=(1, 3_600),
+    )
+    snapshot_seconds: float = defined(
+        10.0,
+        "minimum time between two snapshots of the board; evaluations create additional snapshots",
+        label="Time between boards",
+        unit="seconds",
+        bounds=(0.05, 86_400),
+    )
+    timezone: str = defined(
+        "UTC",
+        "used for the weeks of the validity report and the days on the operator's pages",
+        label="Time zone",
+        expected="a name such as UTC or Europe/Berlin",
+    )
+    order: Literal["conservative", "bradley-terry"] = defined(
+        "conservative",
+        "what orders the board from phase 3 on. Applies from the next vote or change",
+        label="Order of the board",
+    )
+    settled_family: int | None = defined(
+        None,
+        "number of pairs among which the error of settled orders is divided: the pairs of the largest planned set of "
+        "models. Unset: four fifths for the models that are there before the first vote, the rest for those that arrive "
+        "later",
+        label="Planned pairs of models",
+        unit="pairs",
+        bounds=(1, 2**62 - 1),
+    )
+    reveal: Reveal = defined(
+        "session",
+        "when voters see which models wrote the responses they voted on. session: for all votes together, after a set "
+        "number of votes or when the voter presses Finish. vote: after each vote. never: not at all. Revealed responses "
+        "are no longer blind: they are served last, and not rated",
+        label="When names are shown",
+        page="decisions/blindness.md",
+    )
+    session_votes: int = defined(
+        20,
+        "number of votes after which the names are shown, if they are shown by session",
+        label="Votes in a session",
+        unit="votes",
+        bounds=(1, MAX_SESSION_VOTES),
+    )
+    shown_check: Literal["public", "always", "never"] = defined(
+        "public",
+        "a person's vote counts only if both responses were sent to the voter and shown for a moment, one to three "
+        "seconds. public: in arenas that everybody on the internet can vote in. always, never: in any case. Live battles "
+        "are not checked",
+        label="Votes before a look",
+        page="decisions/votes-that-count.md#which-votes-are-rated",
+    )
+    ageing_hours: float | None = defined(
+        None,
+        "how long votes of new voters wait before they count, where everybody can vote. Unset: "
+        f"{PUBLIC_AGEING_HOURS:g} hours on a public address, and not at all elsewhere. A voter is new until a vote of "
+        "theirs is rated; after 20 votes over an hour they need not wait any longer",
+        label="Votes of new voters wait",
+        unit="hours",
+        bounds=(0, 24 * 30),
+    )
+    releases: Literal["both", "ordered", "none"] = defined(
+        "both",
+        "which tables of the battles readers can download; operators, and tokens with read, get both. both: in log order "
+        "without voters, and shuffled with voters under numbers of one release, of whom those with several votes can be "
+        "recognised by how they voted. ordered: only the first. none: neither",
+        label="Released battles",
+        page="how-to/export-battles.md#a-release",
+    )
+    stage: Stage = defined(
+        "open",
+        "where the arena is in its life; the page Stage changes it. draft: for the operator only, and its votes are test "
+        "votes. open: people vote. paused: nothing new is served. archived: no votes, and no entry on the home page. "
+        "deleting: hidden until it is deleted. deleted: gone",
+        fixed=True,
+        page="how-to/open-pause-and-archive.md",
+    )
+    embed_sites: str | None = defined(
+        None,
+        "sites that may show the board in a frame, separated by spaces. Only boards of open arenas can be embedded",
+        label="Sites that may embed the board",
+        expected=f"at most {EMBED_SITE_LIMIT} addresses such as https://example.org",
+        page="how-to/share-a-board.md",
+    )
+    erased_votes: ErasedVotes = defined(
+        "anonymous",
+        "what becomes of the votes of a voter whose data are deleted. anonymous: they stay, as those of a number that "
+        "nobody has. removed: they leave, and the boards are computed again",
+        label="Votes of deleted voters",
+        page="explanation/personal-data.md",
+    )
+    remark_retention_days: int | None = defined(
+        None,
+        "after how many days remarks and the words of reports are deleted. Unset: never",
+        label="Remarks are kept for",
+        unit="days",
+        bounds=(1, _MAX_RETENTION_DAYS),
+    )
+    session_retention_days: int | None = defined(
+        None,
+        "after how many days without a matchup or vote a voter's data are deleted. The votes stay, as those of a number "
+        "that nobody has. Unset: never",
+        label="Absent voters are kept for",
+        unit="days",
+        bounds=(1, _MAX_RETENTION_DAYS),
+        page="explanation/personal-data.md#voters-who-stay-away",
+    )
+    kind: Literal["cached", "live"] = defined(
+        "cached",
+        "what is compared; decided when the arena is made. cached: stored responses to the operator's prompts. live: "
+        "voters write prompts, and two models answer at once",
+        fixed=True,
+        page="how-to/run-live-battles.md",
+    )
+    live_pace: Literal["equal", "as-it-comes", "complete"] = defined(
+        "equal",
+        "how answers appear. equal: neither side before the other, both at the same speed. as-it-comes: as the models "
+        "send them. complete: when both are complete",
+        label="Pace of answers",
+        group="live",
+        page="how-to/run-live-battles.md#choose-the-pace",
+    )
+    live_votes: Literal["whole", "turn"] = defined(
+        "whole",
+        "what is voted on. whole: the battle. turn: also each turn, which is exported but not rated",
+        label="What is voted on",
+    )
+    live_budget_dollars: float | None = defined(
+        None,
+        "the most that calls to models may cost in total. Unset: no limit",
+        label="Budget in total",
+        unit=_BUDGET_UNIT,
+        bounds=(0, _BUDGET_DOLLARS_LIMIT),
+    )
+    live_day_dollars: float | None = defined(
+        None,
+        "the most that calls to models may cost on one day (UTC). Unset: no limit",
+        label="Budget of a day",
+        unit=_BUDGET_UNIT,
+        bounds=(0, _BUDGET_DOLLARS_LIMIT),
+    )
+    live_voter_day_dollars: float | None = defined(
+        None,
+        "the most that calls to models may cost for one voter on one day (UTC): a person who signed in, one use of an "
+        "invitation, else whoever has the same session or network address. Unset: no limit",
+        label="Budget of a voter and day",
+        unit=_BUDGET_UNIT,
+        bounds=(0, _BUDGET_DOLLARS_LIMIT),
+    )
+    live_prompt_characters: int = defined(
+        8_000, "the longest prompt of a voter", label="Longest prompt", unit="characters", bounds=(1, 100_000)
+    )
+    live_turns: int = defined(
+        8, "the most turns of a battle", label="Turns of a battle", unit="turns", bounds=(1, 50)
+    )
+    live_answer_tokens: int = defined(
+        2_048,
+        "the longest answer. It decides how much money is reserved for a call",
+        label="Longest answer",
+        unit="tokens",
+        bounds=(1, 100_000),
+    )
+    live_first_token_seconds: float = defined(
+        30.0,
+        "how long a model may take to begin its answer; the same for all models",
+        label="Time to the first token",
+        unit="seconds",
+        bounds=(1, 600),
+    )
+    live_gap_seconds: float = defined(
+        20.0,
+        "how long a model may pause within its answer; the same for all models",
+        label="Longest pause",
+        unit="seconds",
+        bounds=(1, 600),
+    )
+    live_identity: LiveIdentity = defined(
+        "flag",
+        "what happens to names of models, families and makers in answers. flag: the turn is flagged. mask: they are also "
+        "masked in what is shown and kept, by the same rule on both sides",
+        label="Names in answers",
+    )
+    live_retention_days: int | None = defined(
+        None,
+        "after how many days prompts and answers are deleted; the votes stay. Unset: never",
+        label="Texts are kept for",
+        unit="days",
+        bounds=(1, _MAX_RETENTION_DAYS),
+    )
 
     def __post_init__(self) -> None:
-        for name, allowed in _CHOICES.items():
-            if getattr(self, name) not in allowed:
-                raise BadOption(f"{name} is {getattr(self, name)!r}; expected {' or '.join(allowed)}")
-        for name, (least, most) in _SPANS.items():
-            value = getattr(self, name)
-            if not _is_number(value) or not least <= value <= most:
-                raise BadOption(f"{name} is {value!r}; expected seconds between {least:g} and {most:g}")
-        if self.settled_family is not None and (
-            not isinstance(self.settled_family, int)
-            or isinstance(self.settled_family, bool)
-            or not 1 <= self.settled_family < 2**62
-        ):
-            raise BadOption(f"settled_family is {self.settled_family!r}; expected a number of pairs, or none")
-        _check_counts(self)
-        if self.ageing_hours is not None and not (
-            _is_number(self.ageing_hours) and 0 <= self.ageing_hours <= _MAX_AGEING_HOURS
-        ):
-            raise BadOption(
-                f"ageing_hours is {self.ageing_hours!r}; expected hours from 0 to {_MAX_AGEING_HOURS}, or none"
-            )
+        check_fields(self)
         _check_timezone(self.timezone)
         _check_groups(self.entry_groups)
         if self.embed_sites is not None:
@@ -188,7 +300,7 @@ class ArenaSettings:
     @property
     def has_live_budget(self) -> bool:
         """Whether something limits what calls to models may cost."""
-        return any(getattr(self, name) is not None for name in _BUDGET_NAMES)
+        return any(getattr(self, name) is not None for name in _budget_names())
 
     @property
     def hidden(self) -> bool:
@@ -239,7 +351,7 @@ class ArenaSettings:
 
     def shown_to_voters(self) -> dict[str, object]:
         """Plain values without the budgets: who knows what is left knows when to spend it."""
-        return {name: value for name, value in self.to_dict().items() if name not in _BUDGET_NAMES}
+        return {name: value for name, value in self.to_dict().items() if name not in _budget_names()}
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> ArenaSettings:
@@ -257,78 +369,22 @@ class ArenaSettings:
         return cls(**{name: value for name, value in saved.items() if name in known})
 
 
-_CHOICES = {
-    "visibility": ("open", "closed"),
-    "entry": ("open", "invitation", "passcode", "sign-in"),
-    "gate": ("auto", "proof", "none"),
-    "order": ("conservative", "bradley-terry"),
-    "reveal": ("session", "vote", "never"),
-    "shown_check": ("public", "always", "never"),
-    "releases": ("both", "ordered", "none"),
-    "stage": ("draft", "open", "paused", "archived", "deleting", "deleted"),
-    "kind": ("cached", "live"),
-    "live_pace": ("equal", "as-it-comes", "complete"),
-    "live_votes": ("whole", "turn"),
-    "live_identity": ("flag", "mask"),
-    "erased_votes": ("anonymous", "removed"),
-}
-_SPANS = {
-    "undo_seconds": (0.0, 600.0),
-    "expiry_seconds": (1.0, 86400.0),
-    "unseen_seconds": (1.0, 3600.0),
-    "snapshot_seconds": (0.05, 86400.0),
-    "live_first_token_seconds": (1.0, 600.0),
-    "live_gap_seconds": (1.0, 600.0),
-}
-#: Whole numbers: the least, the most, and what is counted.
-_COUNT_RANGES = {
-    "session_votes": (1, MAX_SESSION_VOTES, "votes"),
-    "live_prompt_characters": (1, 100_000, "characters"),
-    "live_turns": (1, 50, "turns"),
-    "live_answer_tokens": (1, 100_000, "tokens"),
-}
-_BUDGET_NAMES = ("live_budget_dollars", "live_day_dollars", "live_voter_day_dollars")
-_BUDGET_DOLLARS_LIMIT = 1_000_000
-_RETENTION_NAMES = ("live_retention_days", "remark_retention_days", "session_retention_days")
-_MAX_RETENTION_DAYS = 36_500
+def _budget_names() -> frozenset[str]:
+    return frozenset(name for name, one in definitions(ArenaSettings).items() if one.unit == _BUDGET_UNIT)
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _check_counts(settings: ArenaSettings) -> None:
-    for name, (least, most, counted) in _COUNT_RANGES.items():
-        value = getattr(settings, name)
-        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            raise BadOption(f"{name} is {value!r}; expected a number of {counted} from {least:,} to {most:,}")
-    for name in _RETENTION_NAMES:
-        days = getattr(settings, name)
-        if days is not None and (
-            not isinstance(days, int) or isinstance(days, bool) or not 1 <= days <= _MAX_RETENTION_DAYS
-        ):
-            raise BadOption(
-                f"{name} is {days!r}; expected a number of days from 1 to {_MAX_RETENTION_DAYS:,}, or none"
-            )
-    for name in _BUDGET_NAMES:
-        value = getattr(settings, name)
-        if value is not None and not (_is_number(value) and 0 <= value <= _BUDGET_DOLLARS_LIMIT):
-            raise BadOption(
-                f"{name} is {value!r}; expected dollars from 0 to {_BUDGET_DOLLARS_LIMIT:,}, or none for no limit"
-            )
-
-
-def _check_sites(sites: object) -> None:
+def _check_sites(sites: str) -> None:
     """Each site becomes a part of a header, so nothing but a plain origin is accepted."""
-    if not isinstance(sites, str):
-        raise BadOption(f"embed_sites is {sites!r}; expected text such as https://example.org")
     origins = sites.split()
     if len(origins) > EMBED_SITE_LIMIT:
-        raise BadOption(f"embed_sites has {len(origins)} sites; the maximum is {EMBED_SITE_LIMIT}")
+        raise BadOption(
+            f"embed_sites has {len(origins)} sites; the maximum is {EMBED_SITE_LIMIT}", option="embed_sites"
+        )
     for origin in origins:
         if not _is_origin(origin):
             raise BadOption(
-                f"embed_sites has {origin[:100]!r}; expected origins such as https://example.org, separated by spaces"
+                f"embed_sites has {origin[:100]!r}; expected origins such as https://example.org, separated by spaces",
+                option="embed_sites",
             )
 
 
@@ -348,24 +404,28 @@ def _is_origin(text: str) -> bool:
     )
 
 
-def _check_timezone(name: object) -> None:
+def _check_timezone(name: str) -> None:
     try:
-        ZoneInfo(name)  # type: ignore[arg-type]
+        ZoneInfo(name)
     except Exception:  # noqa: BLE001 - the library has several, and any means the same
-        raise BadOption(f"timezone is {name!r}; expected a name such as UTC or Europe/Berlin") from None
+        raise BadOption(
+            f"timezone is {name!r}; expected a name such as UTC or Europe/Berlin", option="timezone"
+        ) from None
 
 
 def _split_groups(stated: str) -> list[str]:
     return [one.strip() for one in stated.split(",") if one.strip()]
 
 
-def _check_groups(stated: object) -> None:
-    if not isinstance(stated, str) or len(stated) > _MAX_GROUPS_CHARACTERS or not stated.isprintable():
+def _check_groups(stated: str) -> None:
+    if len(stated) > _MAX_GROUPS_CHARACTERS or not stated.isprintable():
         raise BadOption(
-            f"entry_groups is {str(stated)[:100]!r}; expected names of groups with commas between them, at most"
-            f" {_MAX_GROUPS_CHARACTERS:,} characters"
+            f"entry_groups is {stated[:100]!r}; expected names of groups with commas between them, at most"
+            f" {_MAX_GROUPS_CHARACTERS:,} characters",
+            option="entry_groups",
         )
     if stated.strip() and not _split_groups(stated):
         raise BadOption(
-            f"entry_groups is {stated!r}, which names no group; leave it empty to let in everybody who is signed in"
+            f"entry_groups is {stated!r}, which names no group; leave it empty to let in everybody who is signed in",
+            option="entry_groups",
         )

@@ -69,12 +69,13 @@ _COMPUTED_SETTINGS = frozenset({"api_key_env", "max_tokens", "options", "price"}
 class ModerationRule(ConfigSection):
     """Words and phrases, and what happens to a text that contains one."""
 
+    #: Its name, which must be unique. Voters never see it.
     name: Name
-    #: ``refuse``: the text is not accepted. ``flag``: it is accepted, and the rule's name is kept with the turn.
+    #: ``refuse``: the text is not accepted. ``flag``: the name is kept with the turn.
     action: Annotated[Literal["refuse", "flag"], one_of("refuse", "flag")] = "refuse"
-    #: Whole words, whatever their case and accents. ``bomb*``: words that begin so. ``*bomb*``: anywhere in the text.
+    #: Words and phrases.
     phrases: Annotated[tuple[Phrase, ...], Many, Field(min_length=1)]
-    #: Which texts are searched.
+    #: ``all``, ``prompts`` or ``answers``.
     texts: Annotated[Literal["all", "prompts", "answers"], one_of("all", "prompts", "answers")] = "all"
 
     @model_validator(mode="after")
@@ -105,8 +106,11 @@ class ModerationRules(ConfigSection):
 class CheckEndpointSection(ConfigSection):
     """Where a check is served, in OpenAI's style."""
 
+    #: The model's name there.
     model: Name
+    #: URL, if not OpenAI's own.
     base_url: Text | None = None
+    #: The path after ``base_url``.
     path: UrlPath
     query: Annotated[Mapping[Text, Text], default_if_empty({})] = Field(default_factory=dict)
     headers: Annotated[Mapping[HeaderName, HeaderValue], default_if_empty({})] = Field(default_factory=dict)
@@ -133,37 +137,44 @@ class CheckEndpointSection(ConfigSection):
 class ModerationEndpointSection(CheckEndpointSection):
     """An endpoint that says whether texts are harmful: ``POST /moderations``."""
 
+    #: The model's name there.
     model: Name = "omni-moderation-latest"
+    #: The path after ``base_url``.
     path: UrlPath = "/moderations"
-    #: The categories that refuse a text; by default all of them.
+    #: The categories that refuse a text; none: whatever is flagged.
     categories: Annotated[tuple[Text, ...], Many, default_if_empty(())] = ()
 
 
 class GuardSection(CheckEndpointSection):
     """A guard model behind OpenAI's chat protocol, which answers ``safe`` or ``unsafe`` and perhaps categories."""
 
+    #: The path after ``base_url``.
     path: UrlPath = "/chat/completions"
     #: Sent before the conversation, for models whose chat template has no instruction of its own.
     system: Text | None = None
-    #: The first words of an answer that mean that nothing is wrong, or that something is.
+    #: First words of an answer that mean that nothing is wrong.
     safe: Annotated[tuple[Text, ...], Many, Field(min_length=1)] = ("safe",)
+    #: First words that mean that something is.
     unsafe: Annotated[tuple[Text, ...], Many, Field(min_length=1)] = ("unsafe",)
+    #: The longest answer.
     max_tokens: Count = 64
 
 
 class ModerationSection(ConfigSection):
     """The section ``moderation`` of a models file."""
 
-    #: A file of rules, relative to the file that refers to it.
+    #: A file of rules, relative to this one.
     rules: PathText | None = None
+    #: A moderation endpoint.
     endpoint: ModerationEndpointSection | None = None
+    #: A guard model.
     guard: GuardSection | None = None
-    #: What happens if a check does not answer in time. ``closed``: the text is refused. ``open``: it is accepted and
-    #: flagged.
+    #: If a check does not answer in time: ``closed`` refuses the text, ``open`` accepts it and flags the turn as
+    #: ``unchecked``. Both are logged.
     fail: Annotated[Literal["closed", "open"], one_of("closed", "open")] = "closed"
-    #: The most that all checks of a text may take together.
+    #: How long each check may take; all run at once.
     timeout_seconds: Positive = 5.0
-    #: Whether answers are shown only after they have been checked; else they are checked when they are complete.
+    #: Show answers only after they have been checked.
     hold_answers: YesNo = False
 
     def read_rules(self, folder: Path) -> ModerationRules:
@@ -195,7 +206,9 @@ def _phrase_problem(phrase: str) -> str | None:
 class LivePrice(ConfigSection):
     """What a model costs, in dollars per million tokens. A price of 0 is one that is stated."""
 
+    #: Tokens of the prompt.
     input: Dollars
+    #: Tokens of the answer, with its thinking.
     output: Dollars
     cache_write_5m: Dollars | None = None
     cache_write_1h: Dollars | None = None
@@ -205,14 +218,21 @@ class LivePrice(ConfigSection):
 class LiveModel(GenerateSection):
     """One model of a live arena, as written."""
 
+    #: Its name on the board, told after the vote.
     name: Name
-    #: Whether the server's template opens the model's thinking, so that its text begins with thinking.
+    #: ``true`` for a local server whose chat template writes ``<think>`` itself, so that an answer begins with
+    #: thinking and only ``</think>`` ends it.
     thinking_open: YesNo = False
+    #: Its price; without it that of the price list at this address. If neither is known, the price is unknown,
+    #: which is not 0: nothing with a budget is started.
     price: LivePrice | None = None
-    #: What the arena tells about it once its name is told.
+    #: Who made it; this and what follows is told with the name.
     maker: Name | None = None
+    #: Its family.
     family: Name | None = None
+    #: Its licence.
     licence: Name | None = None
+    #: An address that begins with ``http://`` or ``https://``.
     link: (
         Annotated[
             str,
@@ -221,6 +241,7 @@ class LiveModel(GenerateSection):
         ]
         | None
     ) = None
+    #: ``true`` or ``false``.
     open_weights: YesNo | None = None
 
     @model_validator(mode="after")
@@ -289,9 +310,11 @@ class LiveEntrant:
 class LiveModels(ConfigFile):
     """The contents of a file of live models."""
 
+    #: At least two models.
     models: Annotated[tuple[LiveModel, ...], Many, Field(min_length=2)]
+    #: Your own prices, as for a tournament.
     prices: Prices | None = None
-    #: How prompts and answers are moderated; by default not at all.
+    #: How prompts and answers are checked: see moderation. Without it they are not.
     moderation: ModerationSection | None = None
 
     def entrants(self) -> tuple[LiveEntrant, ...]:

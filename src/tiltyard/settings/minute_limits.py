@@ -7,16 +7,6 @@ from typing import Final, Literal, TypeVar, get_args
 
 from tiltyard.errors import BadOption
 
-__all__ = [
-    "ARENA_KINDS",
-    "HOUR_QUOTAS",
-    "NETWORK_LIMITS",
-    "SESSION_LIMITS",
-    "LimitedKind",
-    "QuotaKind",
-    "read_minute_limits",
-]
-
 #: What is limited. ``sessions``: new ones.
 LimitedKind = Literal["sessions", "matchups", "votes", "skips", "reveals", "reports"]
 
@@ -49,10 +39,17 @@ _MAX_LIMIT = 1_000_000_000
 _MAX_LIMITS_CHARACTERS = 500
 
 
+def limits_text(limits: Mapping[K, int]) -> str:
+    """Limits as settings spell them."""
+    return ", ".join(f"{kind}={limit}" for kind, limit in limits.items())
+
+
 def read_minute_limits(setting: str, text: object, kinds: Collection[K]) -> dict[K, int]:
     """Limits by kind from a text such as ``votes=60, skips=30``. 0 means no limit; ``none`` means none of all."""
     if not isinstance(text, str) or len(text) > _MAX_LIMITS_CHARACTERS:
-        raise BadOption(f"{setting} is {str(text)[:100]!r}; expected text such as votes=60, skips=30")
+        raise BadOption(
+            f"{setting} is {str(text)[:100]!r}; expected text such as votes=60, skips=30", option=setting
+        )
     if text.strip() == "none":
         return dict.fromkeys(kinds, 0)
     found: dict[K, int] = {}
@@ -63,7 +60,8 @@ def read_minute_limits(setting: str, text: object, kinds: Collection[K]) -> dict
         if kind is None or not (digits.isascii() and digits.isdigit() and int(digits) <= _MAX_LIMIT):
             raise BadOption(
                 f"{setting} has {part[:100]!r}; expected a number for each of {', '.join(kinds)},"
-                " such as votes=60, skips=30; 0 is no limit"
+                " such as votes=60, skips=30; 0 is no limit",
+                option=setting,
             )
         found[kind] = int(digits)
     return found

@@ -3,47 +3,28 @@
 from __future__ import annotations
 
 import ipaddress
+import math
 import socket
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from tiltyard.errors import BadOption
+from tiltyard.foundation.field_definitions import (
+    check_fields,
+    defined,
+    definitions,
+)
 from tiltyard.settings.minute_limits import (
     HOUR_QUOTAS,
     NETWORK_LIMITS,
     SESSION_LIMITS,
     LimitedKind,
     QuotaKind,
+    limits_text,
     read_minute_limits,
 )
-
-__all__ = [
-    "HOST_ADVICE",
-    "ROLES",
-    "SECOND_FACTOR_ROLES",
-    "SERVING_VARIABLES",
-    "ServingSettings",
-    "is_loopback",
-    "read_serving",
-]
-
-#: The role of a machine: everything, only the web processes, or only the rater.
-ROLES = ("all", "web", "rater")
-#: Roles of operators of whom a second factor may be required.
-SECOND_FACTOR_ROLES = ("owner", "operator")
-
-#: The minimum and maximum of numeric settings, and those for which 0 means no limit.
-_RANGES = {
-    "workers": (1, 64),
-    "shard": (0, 4095),
-    "connections": (4, 1000),
-    "live_turns": (1, 10_000),
-    "header_seconds": (1, 3600),
-    "body_seconds": (1, 3600),
-}
-_LIMITS = ("new_sessions_per_minute", "easy_sessions_per_minute", "connections_per_address")
 
 #: What to write instead of an address that cannot be bound.
 HOST_ADVICE = "write --host 127.0.0.1 for this machine only, --host 0.0.0.0 for all of its addresses, or one that it has"
@@ -54,69 +35,125 @@ _LOCAL_SUFFIXES = (".localhost", ".local", ".internal", ".lan", ".home.arpa")
 
 @dataclass(frozen=True)
 class ServingSettings:
-    """How the arenas are served. Each field has a variable ``TILTYARD_…`` and most have an option."""
+    """How the arenas are served. Each setting has an option of `tiltyard serve` and a variable ``TILTYARD_…``."""
 
-    #: Address to bind. Any address other than loopback requires a ``base_url``, and a proxy, TLS or ``plain_http``.
-    host: str = "127.0.0.1"
-    #: Port to bind; 0 selects a free one.
-    port: int = 8420
-    #: The public URL: ``https://arena.example.org``. With https, cookies are Secure and HSTS is sent.
-    base_url: str | None = None
-    #: Files of a certificate with its chain and of its key, if the web processes speak TLS themselves.
-    tls_certificate: str | None = None
-    tls_key: str | None = None
-    #: Whether other machines may reach the server by plain HTTP, in a closed network.
-    plain_http: bool = False
-    #: Addresses or networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted.
-    trusted_proxies: tuple[str, ...] = ()
-    #: Web processes that share the port.
-    workers: int = 1
-    #: The number of this database among several behind one address. Ids of matchups begin with it.
-    shard: int = 0
-    #: ``all``, ``web`` or ``rater``.
-    role: str = "all"
-    #: A separate port for /metrics, which then needs no token there.
-    metrics_port: int | None = None
-    #: The address to bind for it.
-    metrics_host: str = "127.0.0.1"
-    #: Whether every request is logged, not only failed ones.
-    log_requests: bool = False
-    #: Rate limit of new voters of open arenas per network: this many in a minute, and five times as many in an hour; 0: no
-    #: limit.
-    new_sessions_per_minute: int = 600
-    #: The gate of an open arena is harder for a network with more new voters than this in a minute; 0: never.
-    easy_sessions_per_minute: int = 20
-    #: What one session may do in a minute, such as ``votes=60, skips=30``; ``none``: no limits. What is not named has its
-    #: default on a public address, and no limit elsewhere.
-    session_limits: str = ""
-    #: The same for all sessions of one network in open arenas.
-    network_limits: str = ""
-    #: What is kept of one arena's reports, remarks and uploads in an hour, such as ``reports=1000``; ``none``: no limits.
-    arena_quotas: str = ""
-    #: Database connections of one web process, besides the one that listens for new boards.
-    connections: int = 12
-    #: Concurrent connections from one address to one web process, except trusted proxies; 0: no limit.
-    connections_per_address: int = 1000
-    #: Turns of live battles that run at once in all web processes; further voters wait in line.
-    live_turns: int = 100
-    #: Timeout in seconds for receiving the request line and headers.
-    header_seconds: int = 15
-    #: Timeout in seconds between two parts of a request's body.
-    body_seconds: int = 30
-    #: Roles of operators who must have a second factor: ``owner``, ``operator``. They set it up at their next sign-in.
-    second_factor: tuple[str, ...] = ()
+    host: str = defined(
+        "127.0.0.1",
+        "address to bind. One that other machines can reach needs a base URL, and a proxy, a certificate or plain HTTP",
+        expected="an IP address or the name of this machine",
+    )
+    port: int = defined(8420, "port to bind; 0 chooses a free one", bounds=(0, 65_535))
+    base_url: str | None = defined(
+        None,
+        "the URL that voters use. Needed if others can reach the port. With https, cookies are Secure and HSTS is sent",
+        expected="scheme and host, such as https://arena.example.org",
+    )
+    tls_certificate: str | None = defined(
+        None,
+        "serve https with this certificate and its chain. Read at the start; restart for a new one",
+        expected="a PEM file",
+    )
+    tls_key: str | None = defined(None, "key of the certificate", expected="a PEM file without a passphrase")
+    plain_http: bool = defined(
+        False,
+        "others may use plain HTTP, in a closed network: cookies and passwords cross it unencrypted",
+    )
+    trusted_proxies: tuple[str, ...] = defined(
+        (),
+        "proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted",
+        expected="addresses or networks with commas between them, such as 10.0.0.7, 10.1.0.0/16",
+    )
+    workers: int = defined(1, "web processes that share the port", bounds=(1, 64))
+    shard: int = defined(
+        0,
+        "the number of this database among several behind one address. Ids of matchups and invitations begin with it; a "
+        "matchup of another number is not found here",
+        bounds=(0, 4095),
+    )
+    role: Literal["all", "web", "rater"] = defined(
+        "all", "what this machine does: everything, only the web processes, or only the rater"
+    )
+    metrics_port: int | None = defined(
+        None,
+        "a separate port for /metrics, /healthz and /readyz of all processes, which need no token there",
+        bounds=(0, 65_535),
+    )
+    metrics_host: str = defined("127.0.0.1", "address to bind for it", expected="an IP address")
+    log_requests: bool = defined(False, "log every request, not only failed ones")
+    new_sessions_per_minute: int = defined(
+        600,
+        "new voters of open arenas from one network (an IPv4 address, or an IPv6 /64) in a minute, and five times as many "
+        "in an hour; more get 429. Voters with a cookie are not counted, nor is whoever was invited or is signed in. "
+        "Behind a proxy, name it: otherwise all voters have its address. 0: no limit",
+        unit="voters",
+        bounds=(0, math.inf),
+    )
+    easy_sessions_per_minute: int = defined(
+        20,
+        "new voters of one network in a minute for whom the gate of an open arena is easy; for more it is ten times as "
+        "hard. 0: it is always easy",
+        unit="voters",
+        bounds=(0, math.inf),
+    )
+    session_limits: str = defined(
+        "",
+        "what one session may do in a minute; more gets 429. What is not named has its default on a public address "
+        f"({limits_text(SESSION_LIMITS)}), and no limit elsewhere. Judges have no limits. none: no limits at all",
+        expected="numbers such as votes=60, skips=30; 0: no limit",
+    )
+    network_limits: str = defined(
+        "",
+        f"the same for all sessions of one network in open arenas ({limits_text(NETWORK_LIMITS)})",
+        expected="numbers such as votes=6000, skips=3000; 0: no limit",
+    )
+    arena_quotas: str = defined(
+        "",
+        "what is kept of one arena's reports, remarks and uploaded files of answers in an hour "
+        f"({limits_text(HOUR_QUOTAS)}); more gets 429. none: no limits at all",
+        expected="numbers such as reports=1000; 0: no limit",
+    )
+    connections: int = defined(
+        12,
+        "database connections of one web process, however many arenas it serves, besides the one that listens for new "
+        "boards. A request that gets none within 10 seconds gets 503",
+        unit="connections",
+        bounds=(4, 1000),
+    )
+    connections_per_address: int = defined(
+        1000,
+        "concurrent connections from one address (for IPv6: one /64 network) to each web process; more get 429. Those of "
+        "trusted proxies are not counted. 0: no limit",
+        unit="connections",
+        bounds=(0, math.inf),
+    )
+    live_turns: int = defined(
+        100,
+        "turns of live battles that run in one web process at once, two calls to models each; further voters wait in line",
+        unit="turns",
+        bounds=(1, 10_000),
+    )
+    header_seconds: int = defined(
+        15,
+        "time for the first line and the headers of a request, from its first byte; later ones get 408. Between requests "
+        "a connection may be idle for 30 seconds",
+        unit="seconds",
+        bounds=(1, 3600),
+    )
+    body_seconds: int = defined(
+        30,
+        "how long the body of a request may pause; a body slower than 4 KiB a second on average is refused too (408)",
+        unit="seconds",
+        bounds=(1, 3600),
+    )
+    second_factor: tuple[Literal["owner", "operator"], ...] = defined(
+        (),
+        "roles whose operators must have a second factor. Until they have set it up, they see their account only",
+        expected="owner, operator or both, with a comma between them",
+        page="how-to/operators.md#second-factor",
+    )
 
     def __post_init__(self) -> None:
-        _check_port("port", self.port, least=0)
-        if self.metrics_port is not None:
-            _check_port("metrics port", self.metrics_port, least=0)
-        self._check_numbers()
-        if self.role not in ROLES:
-            raise BadOption(f"role is {self.role!r}; expected {', '.join(ROLES)}")
-        if not set(self.second_factor) <= set(SECOND_FACTOR_ROLES):
-            raise BadOption(
-                f"second_factor is {', '.join(self.second_factor)!r}; expected some of {', '.join(SECOND_FACTOR_ROLES)}"
-            )
+        check_fields(self)
         for proxy in self.trusted_proxies:
             _check_network(proxy)
         read_minute_limits("session_limits", self.session_limits, tuple(SESSION_LIMITS))
@@ -125,9 +162,14 @@ class ServingSettings:
         if self.base_url is not None:
             _check_base_url(self.base_url)
         if (self.tls_certificate is None) != (self.tls_key is None):
-            raise BadOption("tls_certificate and tls_key belong together: give both files, or none")
+            raise BadOption(
+                "tls_certificate and tls_key belong together: give both files, or none", option="tls_key"
+            )
         if self.has_tls and self.base_url is not None and not self.base_url.startswith("https://"):
-            raise BadOption(f"base_url is {self.base_url}, and there is a certificate; expected https://…")
+            raise BadOption(
+                f"base_url is {self.base_url}, and there is a certificate; expected https://…",
+                option="base_url",
+            )
         _check_host(self.host)
         if self.role != "rater" and not is_loopback(self.host):
             self._check_open_address()
@@ -137,23 +179,17 @@ class ServingSettings:
         if self.base_url is None:
             raise BadOption(
                 f"host is {self.host}, which other machines can reach, and base_url is not set; set the address "
-                "that voters will use with --base-url https://… (or TILTYARD_BASE_URL), or bind 127.0.0.1"
+                "that voters will use with --base-url https://… (or TILTYARD_BASE_URL), or bind 127.0.0.1",
+                option="base_url",
             )
         if not (self.secure or self.trusted_proxies or self.plain_http):
             raise BadOption(
                 f"host is {self.host}, which other machines can reach, and base_url is {self.base_url}: cookies and "
                 "passwords would cross the network unencrypted. Put a proxy with TLS before the server (--base-url "
                 "https://…, --trusted-proxies), or give --tls-certificate and --tls-key; in a closed network, "
-                "--plain-http allows it"
+                "--plain-http allows it",
+                option="plain_http",
             )
-
-    def _check_numbers(self) -> None:
-        for name, (least, most) in _RANGES.items():
-            if not least <= getattr(self, name) <= most:
-                raise BadOption(f"{name} is {getattr(self, name)}; expected {least} to {most}")
-        for name in _LIMITS:
-            if getattr(self, name) < 0:
-                raise BadOption(f"{name} is {getattr(self, name)}; expected 0 (no limit) or more")
 
     @property
     def has_public_address(self) -> bool:
@@ -218,7 +254,8 @@ def _check_host(host: str) -> None:
         numeric = bool(host) and all(part.isascii() and part.isdigit() for part in host.split("."))
         if (numeric and not _is_short_form(host)) or any(sign in host for sign in "/: "):
             raise BadOption(
-                f"host is {host}, which is no IP address; {HOST_ADVICE}; the port belongs to --port"
+                f"host is {host}, which is no IP address; {HOST_ADVICE}; the port belongs to --port",
+                option="host",
             ) from None
 
 
@@ -241,76 +278,28 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def serving_variable(name: str) -> str:
+    """The environment variable of a setting."""
+    return f"TILTYARD_{name.upper()}"
+
+
 def read_serving(variables: Mapping[str, str], **options: Any) -> ServingSettings:
     """Read options first, then variables, then defaults. An option that is ``None`` was not given."""
-    values: dict[str, Any] = {}
-    for field, (variable, parse) in SERVING_VARIABLES.items():
-        stated = variables.get(variable, "").strip()
-        if options.get(field) is not None:
-            values[field] = options[field]
-        elif stated:
-            values[field] = _parsed(variable, stated, parse)
-    unknown = set(options) - {field.name for field in fields(ServingSettings)}
-    if unknown:
+    known = definitions(ServingSettings)
+    if unknown := options.keys() - known.keys():
         raise BadOption(f"unknown setting of serve: {', '.join(sorted(unknown))}")
+    values: dict[str, Any] = {}
+    for name, definition in known.items():
+        variable = serving_variable(name)
+        stated = variables.get(variable, "").strip()
+        if options.get(name) is not None:
+            given = options[name]
+            values[name] = definition.read(given) if isinstance(given, str) else given
+        elif stated:
+            values[name] = replace(definition, name=variable).read(stated)
+    if "base_url" in values:
+        values["base_url"] = values["base_url"].rstrip("/")
     return ServingSettings(**values)
-
-
-def _parsed(variable: str, stated: str, parse: Callable[[str], Any]) -> Any:
-    try:
-        return parse(stated)
-    except ValueError:
-        expected = "a whole number" if parse is _whole else "yes or no"
-        raise BadOption(f"{variable} is {stated!r}; expected {expected}") from None
-
-
-def _whole(text: str) -> int:
-    return int(text)
-
-
-def _yes(text: str) -> bool:
-    known = {"1": True, "yes": True, "true": True, "0": False, "no": False, "false": False}
-    if text.lower() not in known:
-        raise ValueError
-    return known[text.lower()]
-
-
-def _list(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
-#: The environment variable of each setting, and the parser of its text.
-SERVING_VARIABLES: Mapping[str, tuple[str, Callable[[str], Any]]] = {
-    "host": ("TILTYARD_HOST", str),
-    "port": ("TILTYARD_PORT", _whole),
-    "base_url": ("TILTYARD_BASE_URL", lambda text: text.rstrip("/")),
-    "tls_certificate": ("TILTYARD_TLS_CERTIFICATE", str),
-    "tls_key": ("TILTYARD_TLS_KEY", str),
-    "plain_http": ("TILTYARD_PLAIN_HTTP", _yes),
-    "trusted_proxies": ("TILTYARD_TRUSTED_PROXIES", _list),
-    "workers": ("TILTYARD_WORKERS", _whole),
-    "shard": ("TILTYARD_SHARD", _whole),
-    "role": ("TILTYARD_ROLE", str),
-    "metrics_port": ("TILTYARD_METRICS_PORT", _whole),
-    "metrics_host": ("TILTYARD_METRICS_HOST", str),
-    "log_requests": ("TILTYARD_LOG_REQUESTS", _yes),
-    "new_sessions_per_minute": ("TILTYARD_NEW_SESSIONS_PER_MINUTE", _whole),
-    "easy_sessions_per_minute": ("TILTYARD_EASY_SESSIONS_PER_MINUTE", _whole),
-    "session_limits": ("TILTYARD_SESSION_LIMITS", str),
-    "network_limits": ("TILTYARD_NETWORK_LIMITS", str),
-    "arena_quotas": ("TILTYARD_ARENA_QUOTAS", str),
-    "connections": ("TILTYARD_CONNECTIONS", _whole),
-    "connections_per_address": ("TILTYARD_CONNECTIONS_PER_ADDRESS", _whole),
-    "live_turns": ("TILTYARD_LIVE_TURNS", _whole),
-    "header_seconds": ("TILTYARD_HEADER_SECONDS", _whole),
-    "body_seconds": ("TILTYARD_BODY_SECONDS", _whole),
-    "second_factor": ("TILTYARD_SECOND_FACTOR", _list),
-}
-
-
-def _check_port(name: str, port: int, *, least: int) -> None:
-    if not least <= port <= 65535:
-        raise BadOption(f"{name} is {port}; expected {least} to 65535")
 
 
 def _check_network(proxy: str) -> None:
@@ -318,10 +307,14 @@ def _check_network(proxy: str) -> None:
         network = ipaddress.ip_network(proxy, strict=False)
     except ValueError:
         raise BadOption(
-            f"trusted_proxies has {proxy!r}; expected addresses or networks such as 10.0.0.7 or 10.0.0.0/8"
+            f"trusted_proxies has {proxy!r}; expected addresses or networks such as 10.0.0.7 or 10.0.0.0/8",
+            option="trusted_proxies",
         ) from None
     if not network.prefixlen:
-        raise BadOption(f"trusted_proxies has {proxy!r}, which is everybody; give the address of the proxy")
+        raise BadOption(
+            f"trusted_proxies has {proxy!r}, which is everybody; give the address of the proxy",
+            option="trusted_proxies",
+        )
 
 
 def _check_base_url(base_url: str) -> None:
@@ -332,7 +325,8 @@ def _check_base_url(base_url: str) -> None:
         known = False
     if not known or parts.path not in {"", "/"} or parts.query or parts.fragment or parts.username:
         raise BadOption(
-            f"base_url is {_without_secrets(base_url)!r}; expected scheme and host, such as https://arena.example.org"
+            f"base_url is {_without_secrets(base_url)!r}; expected scheme and host, such as https://arena.example.org",
+            option="base_url",
         )
 
 

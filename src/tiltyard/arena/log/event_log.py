@@ -74,30 +74,51 @@ class LogKind(enum.IntEnum):
     A matchup is either served, which shows it at once, or prefetched; a prefetched one is shown later or released.
     """
 
+    #: A matchup was served to a voter, and shown at once.
     SERVED = 0
+    #: Its voter voted.
     VOTE = 1
+    #: Its voter skipped it.
     SKIP = 2
+    #: It was shown and not answered in time, a response in it was withdrawn, or it had to make room.
     EXPIRE = 3
+    #: A model (``a``) may be served from now on.
     ENABLE = 4
+    #: A model is no longer served; its battles stay.
     RETIRE = 5
+    #: A model has a response to a prompt; ``serial`` is the number of the response.
     RESPOND = 6
+    #: A response is taken down.
     WITHDRAW = 7
+    #: A vote was undone by its voter: the matchup is open again.
     UNDO = 8
+    #: The names of a matchup were shown to its voter.
     REVEAL = 9
+    #: An operator excludes votes, or a voter is erased.
     EXCLUDE = 10
+    #: An exclusion is revoked.
     RESTORE = 11
+    #: The ranking policy from here on.
     POLICY = 12
+    #: The number of models (``a``) and prompts from here on.
     WIDEN = 13
+    #: A matchup was served to be shown next.
     PREFETCHED = 14
+    #: A prefetched matchup was shown.
     SHOWN = 15
+    #: A prefetched matchup ended without having been shown.
     RELEASED = 16
-    #: A vote that waited is admitted to the board, at this position.
+    #: A vote that waited because its voter was new is admitted to the board, at this position.
     ADMIT = 17
+    #: An expert panel was opened.
     PANEL_OPENED = 20
+    #: It was closed; its figures are final.
     PANEL_CLOSED = 21
     #: Something of a vote stood here that its voter deleted: an admission, an undo, or a vote that was undone.
     REMOVED = 24
+    #: The results of a model (``a``) shifted in a group of votes (``prompt``) by more than chance explains.
     CROWD_CHANGED = 26
+    #: An operator said why.
     CROWD_EXPLAINED = 27
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from tiltyard.arena.accounts import write_audit_entry
@@ -43,7 +43,12 @@ from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.rating_fold import method_from_dict
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.errors import BadOption, Conflict, InputError, NotFound, StoreFault
-from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool
+from tiltyard.foundation.field_definitions import definitions
+from tiltyard.postgres.connections import (
+    Connection,
+    ConnectionPool,
+    connect_from_pool,
+)
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.wire.arenas import Withdrawn
 from tiltyard.wire.oversight import Excluded
@@ -67,15 +72,6 @@ __all__ = [
 _LOG = logging.getLogger(__name__)
 
 _MAX_REASON_CHARACTERS = 1000
-_SAFE_INTEGER_LIMIT = 2**53
-#: Upper limits of policy fields that determine how much memory every web and rater process needs.
-_POLICY_MEMORY_LIMITS = {
-    "window": 1_000_000,
-    "meetings": 10_000,
-    "session_pairs": 10_000,
-    "sessions_kept": 10_000_000,
-    "both_bad_over": 10_000,
-}
 
 
 async def change_settings(
@@ -359,37 +355,20 @@ async def _changing(
 
 
 def apply_policy_changes(old: Policy, changed: Mapping[str, Any]) -> Policy:
-    """The policy with changed values; each must have the type of the old value."""
-    known = {one.name for one in fields(Policy)}
-    unknown = sorted(changed.keys() - known)
-    if unknown:
+    """The policy with changed values, which may come from JSON."""
+    known = definitions(Policy)
+    if unknown := sorted(changed.keys() - known.keys()):
         raise BadOption(
             f"unknown policy fields: {', '.join(unknown)}; expected some of {', '.join(sorted(known))}"
         )
-    given: dict[str, Any] = {name: _like(name, getattr(old, name), value) for name, value in changed.items()}
-    for name, most in _POLICY_MEMORY_LIMITS.items():
-        if given.get(name, 0) > most:
-            raise BadOption(f"{name} is {given[name]}; the maximum is {most}")
+    given: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in changed.items()
+    }
+    for name, value in given.items():
+        known[name].check(value)
+        if known[name].kind is float:
+            given[name] = float(value)
     return replace(old, **given)
-
-
-def _like(name: str, old: object, new: object) -> object:
-    """The new value, converted to the type of the old one."""
-    if isinstance(old, tuple) and isinstance(new, list | tuple) and all(map(_is_number, new)):
-        return tuple(float(each) for each in new)
-    if isinstance(old, str) and isinstance(new, str):
-        return new
-    if isinstance(old, int) and isinstance(new, int) and _is_number(new):
-        return new
-    if isinstance(old, float) and isinstance(new, int | float) and _is_number(new):
-        return float(new)
-    raise BadOption(f"{name} is {new!r}; expected something like {old!r}")
-
-
-def _is_number(value: object) -> bool:
-    return (
-        isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _SAFE_INTEGER_LIMIT
-    )
 
 
 def _difference(old: Policy, new: Policy) -> dict[str, list[object]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from tiltyard.arena.boards.weekly_reports import ReportSummary, read_method
@@ -13,15 +14,22 @@ from tiltyard.core.policy.state.rating_fold import method_from_dict
 from tiltyard.postgres.connections import Connection, translate_errors
 from tiltyard.postgres.statements import statement
 
-#: Cron schedules of the server's jobs, in UTC. Reports are attempted every hour, because weeks end at different times
-#: in different timezones, and to retry failures.
-JOB_SCHEDULES: Mapping[str, str] = {
-    "weekly-reports": "7 * * * *",
-    "thin-snapshots": "23 3 * * *",
-    "sweep-bytes": "41 3 * * *",
-    "delete-arenas": "17 * * * *",
-    "delete-live-texts": "53 * * * *",
-    "admit-votes": "*/10 * * * *",
+
+class JobPlan(NamedTuple):
+    """What a job of the server does, and its cron schedule."""
+
+    title: str
+    schedule: str
+
+
+#: Reports are attempted every hour, because weeks end at different times in different timezones, and to retry failures.
+JOB_PLANS: Mapping[str, JobPlan] = {
+    "weekly-reports": JobPlan("Weekly reports of all arenas", "7 * * * *"),
+    "thin-snapshots": JobPlan("Thinning out old boards", "23 3 * * *"),
+    "sweep-bytes": JobPlan("Deletion of withdrawn files", "41 3 * * *"),
+    "delete-arenas": JobPlan("Deletion of arenas that are due", "17 * * * *"),
+    "delete-live-texts": JobPlan("Deletion of texts and hashes of addresses that are due", "53 * * * *"),
+    "admit-votes": JobPlan("Votes of new voters that have waited long enough", "*/10 * * * *"),
 }
 #: The first phase of the policy that has weekly reports.
 FIRST_REPORTED_PHASE = 4
@@ -41,6 +49,11 @@ class ScheduledJob:
     #: Why it failed, and when it is tried again.
     problem: str | None = None
     retry_at: datetime | None = None
+
+    @property
+    def title(self) -> str:
+        """What it does."""
+        return JOB_PLANS[self.name].title if self.name in JOB_PLANS else "Judging round of this arena"
 
 
 def last_due(cron: str, now: datetime) -> datetime:
@@ -66,8 +79,8 @@ async def list_jobs(connection: Connection, arena: str, now: datetime) -> list[S
         rows = await (await connection.execute(statement("scheduled_jobs_list"))).fetchall()
     known = {row[0]: ScheduledJob(*row) for row in rows}
     found = []
-    for name, cron in JOB_SCHEDULES.items():
-        due = last_due(cron, now - _LATE_START_DURATION)
+    for name, plan in JOB_PLANS.items():
+        due = last_due(plan.schedule, now - _LATE_START_DURATION)
         job = known.get(name)
         found.append(ScheduledJob(name, due, "late") if job is None or job.due < due else job)
     judges = known.get(f"judges-{arena}")

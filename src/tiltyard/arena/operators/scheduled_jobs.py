@@ -32,7 +32,7 @@ from tiltyard.arena.judging.judge_panel import open_panel
 from tiltyard.arena.judging.judge_voters import judge_arena
 from tiltyard.arena.operators.arena_deletion import delete_due_arenas
 from tiltyard.arena.operators.data_retention import delete_old_accounts, delete_old_texts
-from tiltyard.arena.operators.job_status import JOB_SCHEDULES, last_due, last_whole_week, next_due
+from tiltyard.arena.operators.job_status import JOB_PLANS, last_due, last_whole_week, next_due
 from tiltyard.arena.operators.reported_week import report_arena
 from tiltyard.arena.operators.session_erasure import erase_absent_voters
 from tiltyard.arena.voting.admissions import admit_due_votes
@@ -88,8 +88,8 @@ class Job:
 def run_scheduled_jobs(url: str, environment: Environment) -> Iterator[None]:
     """Run all scheduled jobs in a thread and in processes until the end of the block."""
     jobs = [
-        Job(name, cron, _JOB_FUNCTIONS[name], apart=name not in _SHORT_JOBS)
-        for name, cron in JOB_SCHEDULES.items()
+        Job(name, plan.schedule, _JOB_FUNCTIONS[name], apart=name not in _SHORT_JOBS)
+        for name, plan in JOB_PLANS.items()
     ]
     rounds = environment.variables.get(ROUNDS_VARIABLE)
     if rounds:

@@ -19,26 +19,27 @@ Array = npt.NDArray[Any]
 #: New pairs before they are merged into the arrays.
 _UNMERGED_COUNT = 2_048
 #: By number, as the log stores them: append, never reorder. Hours are of the day, in UTC.
-VOTE_GROUPS = (
-    "all",
-    "new-voters",
-    "skipping-voters",
-    "quick-votes",
-    "hours-0-6",
-    "hours-6-12",
-    "hours-12-18",
-    "hours-18-24",
-    "shared-networks-1",
-    "shared-networks-2",
-    "shared-networks-3",
-    "shared-networks-4",
-    "language-en",
-    "language-zh",
-    "language-es",
-    "language-de",
-    "language-fr",
-    "other-languages",
-)
+VOTE_GROUP_LABELS: Mapping[str, str] = {
+    "all": "all votes",
+    "new-voters": "the first ten votes of a voter",
+    "skipping-voters": "votes of voters who mostly skip",
+    "quick-votes": "votes within five seconds",
+    "hours-0-6": "votes from 0 to 6 o'clock UTC",
+    "hours-6-12": "votes from 6 to 12 o'clock UTC",
+    "hours-12-18": "votes from 12 to 18 o'clock UTC",
+    "hours-18-24": "votes from 18 to 24 o'clock UTC",
+    "shared-networks-1": "votes from networks with many voters (first group)",
+    "shared-networks-2": "votes from networks with many voters (second group)",
+    "shared-networks-3": "votes from networks with many voters (third group)",
+    "shared-networks-4": "votes from networks with many voters (fourth group)",
+    "language-en": "votes with browsers in English",
+    "language-zh": "votes with browsers in Chinese",
+    "language-es": "votes with browsers in Spanish",
+    "language-de": "votes with browsers in German",
+    "language-fr": "votes with browsers in French",
+    "other-languages": "votes with browsers in other languages",
+}
+VOTE_GROUPS = tuple(VOTE_GROUP_LABELS)
 _NEW_VOTES = 10
 _SKIP_COUNT = 5
 _QUICK_SECONDS = 5.0

@@ -51,7 +51,9 @@ class BradleyTerry:
     #: ``half`` a win each, Davidson's tie parameter, or ``drop``. Davidson's scale is wider:
     #: its differences are odds of winning given that somebody wins.
     ties: Literal["half", "davidson", "drop"] = "half"
+    #: What a lean counts for its winner, 0.5 to 1.
     lean: float = 0.75
+    #: What an inconsistent result counts for A; ``None`` leaves it out.
     inconsistent: float | None = 0.5
     #: Use stated preferences (``pref``) instead of outcomes, if battles have them.
     soft: bool = False
@@ -76,10 +78,14 @@ class BradleyTerry:
     seed: int = 0
     #: Standard deviation, in rating points, of a normal prior on each rating; ``None``: no prior.
     prior_sd: float | None = None
+    #: Mean rating of each group.
     base: float = 1500.0
+    #: Points that mean odds of ten to one.
     scale: float = 400.0
+    #: A model whose group is shifted as a whole, so that it has ``anchor_rating``.
     anchor: str | None = None
     anchor_rating: float = 1500.0
+    #: ``compiled`` needs numba; ``auto`` uses it for style control of two million battles and more.
     kernel: KernelChoice = "auto"
 
     def __post_init__(self) -> None:

@@ -55,7 +55,9 @@ class Elo:
     from resampling the prompts and voters (or battles).
     """
 
+    #: How much one battle changes a rating.
     k: float = 16.0
+    #: First rating of every model.
     start: float = 1500.0
     #: The rating difference at which odds of ten to one are expected.
     spread: float = 400.0

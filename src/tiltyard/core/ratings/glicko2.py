@@ -38,9 +38,12 @@ class Glicko2:
     """
 
     start: float = 1500.0
+    #: RD and volatility at the start; the textbook has a volatility of 0.06.
     initial_rd: float = 350.0
     initial_volatility: float = 0.003
+    #: How fast volatility may change.
     tau: float = 0.5
+    #: RD never falls below it.
     rd_floor: float = 0.0
     ties: Literal["half", "drop"] = "half"
     lean: float = 0.75

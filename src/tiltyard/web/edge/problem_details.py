@@ -62,7 +62,7 @@ def _(text: str) -> str:
 
 
 #: Default name and title by status.
-_TITLES = {
+PROBLEM_TITLES = {
     400: ("malformed", _("Bad request")),
     401: ("not-allowed", _("Not signed in")),
     403: ("forbidden", _("This is not allowed")),
@@ -80,7 +80,7 @@ _TITLES = {
     503: ("unavailable", _("The service is temporarily unavailable")),
 }
 #: Our own errors: status, and name and title if the defaults do not fit.
-_ERRORS: tuple[tuple[type[TiltyardError], int, str | None, str | None], ...] = (
+PROBLEM_ERRORS: tuple[tuple[type[TiltyardError], int, str | None, str | None], ...] = (
     (CodeNeeded, 401, "code-needed", _("A code is needed")),
     (ProofNeeded, 403, "proof-needed", _("A proof is needed")),
     (RoleMissing, 403, "role-needed", _("Your role does not allow this")),
@@ -101,7 +101,7 @@ _ERRORS: tuple[tuple[type[TiltyardError], int, str | None, str | None], ...] = (
 
 def document_problems(*statuses: int) -> Documented:
     """For a route's ``responses``: the problems it documents by status. Others are under ``default``."""
-    return {status: {"description": _TITLES[status][1]} for status in statuses}
+    return {status: {"description": PROBLEM_TITLES[status][1]} for status in statuses}
 
 
 def problem(
@@ -115,7 +115,7 @@ def problem(
     about: Mapping[str, str] | None = None,
 ) -> Response:
     """A problem document as a response."""
-    usual = _TITLES.get(status, ("other", _("The request was refused")))
+    usual = PROBLEM_TITLES.get(status, ("other", _("The request was refused")))
     document = Problem(
         type=_PREFIX + (name or usual[0]),
         title=title or usual[1],
@@ -138,7 +138,7 @@ def problem_for_error(error: TiltyardError) -> Response:
         return problem(
             403, str(error), name=f"{error.entry}-required", title="This arena is private", about=private
         )
-    found = next((row for row in _ERRORS if isinstance(error, row[0])), None)
+    found = next((row for row in PROBLEM_ERRORS if isinstance(error, row[0])), None)
     if found is None:
         return problem_for_unexpected(error)
     _, status, name, title = found

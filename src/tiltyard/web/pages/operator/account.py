@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from fastapi import Form, Path, Request
 from fastapi.responses import HTMLResponse, Response
 
+from tiltyard.arena.operator_roles import ROLE_MEANINGS
 from tiltyard.arena.operators.operator_sessions import end_session, end_sessions, list_sessions
 from tiltyard.arena.operators.second_factor import (
     begin_second_factor,
@@ -16,8 +17,10 @@ from tiltyard.arena.operators.second_factor import (
 )
 from tiltyard.arena.operators.totp_codes import key_text, otpauth_link
 from tiltyard.errors import BadOption, CodeNeeded, Conflict
-from tiltyard.web.access.access import access_of, keys_of
-from tiltyard.web.pages.operator.labels import ROLE_MEANINGS
+from tiltyard.web.access.access import (
+    access_of,
+    keys_of,
+)
 from tiltyard.web.pages.operator.operator_access import (
     actor_of,
     operator_page,

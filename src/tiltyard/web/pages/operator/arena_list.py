@@ -17,6 +17,7 @@ from tiltyard.arena.operators.moderation import read_server_overview
 from tiltyard.arena.rating.rater_lag import RaterLag
 from tiltyard.core.board.settled_order import claims_nothing
 from tiltyard.errors import Conflict, InputError, NotFound
+from tiltyard.foundation.field_definitions import definitions
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.access.route_access import boards_of
 from tiltyard.web.pages.operator.operator_access import (
@@ -26,7 +27,6 @@ from tiltyard.web.pages.operator.operator_access import (
     pool_of,
     redirect_with_notice,
 )
-from tiltyard.web.pages.operator.settings import SETTING_CHOICES
 
 __all__ = ["router"]
 
@@ -108,7 +108,7 @@ async def _page(
         trouble=trouble,
         lines=lines,
         form=form,
-        entries=SETTING_CHOICES["entry"],
+        entries=definitions(ArenaSettings)["entry"].choices,
         size=known.size,
         active="arenas",
     )

@@ -15,7 +15,6 @@ from tiltyard.arena.operators.exclusion_preview import ExclusionPreview, preview
 from tiltyard.arena.operators.exclusions import VoteSelection
 from tiltyard.arena.operators.flagged_voters import find_flagged_group
 from tiltyard.errors import InputError, NotFound
-from tiltyard.web.pages.operator.number_input import session_number
 from tiltyard.web.pages.operator.operator_access import (
     actor_of,
     arena_of,
@@ -24,6 +23,7 @@ from tiltyard.web.pages.operator.operator_access import (
     pool_of,
     redirect_with_notice,
 )
+from tiltyard.web.pages.operator.voter_erasure import session_number
 
 __all__ = ["router"]
 

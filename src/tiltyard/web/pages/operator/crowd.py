@@ -9,9 +9,9 @@ from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.arena.operators.crowd_review import explain_crowd_change, read_crowd_changes
 from tiltyard.arena.operators.group_previews import preview_groups
+from tiltyard.core.integrity.vote_groups import VOTE_GROUP_LABELS
 from tiltyard.errors import InputError
 from tiltyard.foundation.caches import SingleFlight
-from tiltyard.web.pages.operator.labels import VOTE_GROUP_LABELS
 from tiltyard.web.pages.operator.operator_access import (
     actor_of,
     arena_of,

@@ -17,9 +17,12 @@ from tiltyard.arena.operators.invitations import (
     set_passcode,
 )
 from tiltyard.errors import BadOption, Conflict, InputError, NotFound
-from tiltyard.web.access.access import access_of, registry_of
+from tiltyard.foundation.field_definitions import whole_number
+from tiltyard.web.access.access import (
+    access_of,
+    registry_of,
+)
 from tiltyard.web.pages import paths
-from tiltyard.web.pages.operator.number_input import whole_number
 from tiltyard.web.pages.operator.operator_access import (
     actor_of,
     arena_of,

@@ -17,7 +17,6 @@ from tiltyard.arena.operators.moderation import (
     settle,
 )
 from tiltyard.errors import NotFound
-from tiltyard.web.pages.operator.labels import OUTCOMES
 from tiltyard.web.pages.operator.operator_access import (
     actor_of,
     arena_of,
@@ -28,7 +27,7 @@ from tiltyard.web.pages.operator.operator_access import (
     redirect_with_notice,
 )
 from tiltyard.web.pages.operator.response_preview import preview_responses
-from tiltyard.web.pages.operator.voters import Session
+from tiltyard.web.pages.operator.voters import OUTCOMES, Session
 from tiltyard.wire.oversight import AuditEntry
 from tiltyard.wire.vocabulary import Plain
 

@@ -20,22 +20,48 @@ from tiltyard.web.access.actors import Actor
 from tiltyard.web.access.route_access import authorize, route_need
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.layout import redirect_to, render_page
-from tiltyard.web.pages.operator.labels import NOTICES
-
-__all__ = [
-    "OperatorRoute",
-    "actor_of",
-    "arena_of",
-    "arena_page",
-    "operator_page",
-    "operator_router",
-    "pool_of",
-    "redirect_with_notice",
-    "session_of",
-]
 
 SIGN_IN = "/operator/sign-in"
 ACCOUNT = "/operator/account"
+#: What a page says after a form was obeyed.
+NOTICES: Mapping[str, str] = {
+    "created": "The arena is created, as a draft. The list shows what it needs until the first vote.",
+    "enabled": "The model is enabled and may be served.",
+    "retired": "The model is retired. Its battles still count.",
+    "unchanged": "Nothing to change.",
+    "described": "The details are saved.",
+    "imported": "The answers are imported.",
+    "discarded": "The file is discarded; nothing was imported.",
+    "withdrawn": "Withdrawn. Names, hashes and battles are kept.",
+    "policy": "The policy is changed. Applies from the next vote.",
+    "phase": "The phase is changed. Applies from the next vote.",
+    "settings": "The settings are saved.",
+    "explained": "The change is explained. The next board is not held back by it.",
+    "excluded": "The votes are excluded. The next board will not count them.",
+    "restored": "The votes are restored. The next board will count them.",
+    "settled": "The complaint is settled.",
+    "revoked": "The token is revoked.",
+    "hidden": "Hidden: it is served no more. You can show it again.",
+    "shown": "It is served again.",
+    "texts": "The texts are saved.",
+    "stage-open": "The arena is open. From now on votes count.",
+    "stage-clear": "The test votes are cleared.",
+    "stage-pause": "The arena is paused. Voters see it within five seconds.",
+    "stage-resume": "The arena is open again.",
+    "stage-archive": "The arena is archived.",
+    "stage-reopen": "The arena is open again.",
+    "stage-delete": "The arena is hidden and will be deleted. Until then you can restore it on its page Stage.",
+    "stage-keep": "The arena is restored.",
+    "panel-closed": "The panel is closed. Its figures are final.",
+    "adjudicated": "The adjudication is recorded. The votes stay as they are.",
+    "uninvited": "The invitation is revoked. Whoever came in by it is out within seconds.",
+    "operator-uninvited": "The invitation is revoked. Its link does not work any more.",
+    "role": "The role is changed. Applies from the next click.",
+    "operator-removed": "The operator is removed. Its sessions and tokens have ended.",
+    "signed-out": "Signed out.",
+    "factor-off": "The second factor is turned off.",
+    "factor-needed": "Your role needs a second factor. Set it up to go on.",
+}
 
 
 class OperatorRoute(APIRoute):

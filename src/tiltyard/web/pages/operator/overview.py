@@ -16,14 +16,12 @@ from tiltyard.arena.operators.moderation import read_arena_overview
 from tiltyard.arena.operators.opening_checklist import read_checklist
 from tiltyard.core.board.document import BoardDocument
 from tiltyard.core.board.settled_order import claims_nothing
+from tiltyard.core.policy.state.policy import PHASES
 from tiltyard.core.policy.validity.serving_fairness import ServingFairness
 from tiltyard.errors import NotFound
 from tiltyard.web.access.route_access import boards_of
 from tiltyard.web.pages.board_view import digits_to_show
-from tiltyard.web.pages.operator.labels import JOBS, LANES, PHASES
 from tiltyard.web.pages.operator.operator_access import arena_of, arena_page, operator_router, pool_of
-
-__all__ = ["LaneRow", "lane_rows", "router"]
 
 router = operator_router("/arenas/{arena}")
 
@@ -68,7 +66,6 @@ async def overview(arena: str, request: Request) -> HTMLResponse:
         reports_from=FIRST_REPORTED_PHASE,
         late=known.late,
         jobs=known.jobs,
-        called=JOBS,
         checklist=await read_checklist(pool_of(request), found) if found.settings.stage == "draft" else None,
         seen_digits=digits_to_show,
     )
@@ -90,7 +87,7 @@ def lane_rows(serving: ServingFairness | None) -> list[LaneRow]:
     total = serving.lanes.matchups
     return [
         LaneRow(
-            name=LANES[lane.lane],
+            name=lane.lane.capitalize(),
             target=lane.target,
             nominal=lane.nominal,
             realised=lane.realised,

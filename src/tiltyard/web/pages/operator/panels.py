@@ -20,10 +20,10 @@ from tiltyard.arena.operators.panel_records import (
 )
 from tiltyard.core.judging.diagnostics.rater_agreement import RaterValue
 from tiltyard.errors import BadOption, Closed, Conflict, InputError, NotFound
+from tiltyard.foundation.field_definitions import whole_number
 from tiltyard.web.access.access import registry_of
 from tiltyard.web.access.route_access import boards_of
 from tiltyard.web.pages import paths
-from tiltyard.web.pages.operator.number_input import whole_number
 from tiltyard.web.pages.operator.operator_access import (
     actor_of,
     arena_of,

@@ -12,7 +12,7 @@ from fastapi import Form, Path, Request
 from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.arena.content.catalog import read_arenas
-from tiltyard.arena.operator_roles import OPERATOR_ROLES
+from tiltyard.arena.operator_roles import OPERATOR_ROLES, ROLE_MEANINGS
 from tiltyard.arena.operators.operator_people import (
     DEFAULT_INVITATION_DAYS,
     OperatorRecord,
@@ -26,9 +26,8 @@ from tiltyard.arena.operators.operator_people import (
 )
 from tiltyard.arena.operators.operator_sessions import end_sessions, list_sessions
 from tiltyard.errors import BadOption, Conflict, InputError, NotFound
+from tiltyard.foundation.field_definitions import whole_number
 from tiltyard.web.access.access import registry_of
-from tiltyard.web.pages.operator.labels import ROLE_MEANINGS
-from tiltyard.web.pages.operator.number_input import whole_number
 from tiltyard.web.pages.operator.operator_access import (
     actor_of,
     arena_of,

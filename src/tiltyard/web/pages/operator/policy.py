@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import replace
 from typing import Any
 
 from fastapi import Request
@@ -11,19 +11,14 @@ from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.operators.arena_changes import apply_policy_changes, current_policy, set_policy
-from tiltyard.core.policy.state.policy import BOUNDS, KEPT_SHAPES, Lane, Policy
+from tiltyard.core.policy.state.policy import PHASES, Lane, Policy
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.errors import BadOption
-from tiltyard.web.pages.operator.labels import (
-    EXPECTED,
-    FIXED,
-    GROUPS,
-    LABELS,
-    LANES,
-    MEANINGS,
-    PHASES,
+from tiltyard.foundation.field_definitions import (
+    FieldDefinition,
+    definitions,
+    whole_number,
 )
-from tiltyard.web.pages.operator.number_input import finite_number, whole_number
 from tiltyard.web.pages.operator.operator_access import (
     actor_of,
     arena_of,
@@ -33,29 +28,10 @@ from tiltyard.web.pages.operator.operator_access import (
     redirect_with_notice,
 )
 
-__all__ = ["PolicyConstant", "constants", "read_constants", "router"]
-
 router = operator_router("/arenas/{arena}")
 
-_CHOICES = {"fairness": ("strict", "scoped"), "free_prompts": ("yes", "no")}
-_MULTI_VALUE_CONSTANT = "lane_weights"
-#: The phase has its own page; constants that determine what is stored cannot change.
-_NOT_EDITABLE = frozenset({"phase", *KEPT_SHAPES})
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyConstant:
-    """One constant in the form, with an input for each of its values."""
-
-    name: str
-    label: str
-    meaning: str
-    expected: str
-    default: str
-    fixed: bool
-    choices: tuple[str, ...]
-    #: Name, label and text of each input.
-    inputs: tuple[tuple[str, str, str], ...]
+#: Name, label and text of an input.
+Input = tuple[str, str, str]
 
 
 @router.get("/policy", response_class=HTMLResponse)
@@ -77,11 +53,10 @@ async def policy_review(arena: str, request: Request) -> HTMLResponse:
         Standing(policy, (), ()).under(apply_policy_changes(policy, changed))
     except BadOption as error:
         return _form(request, found, policy, given, trouble=str(error), status=422)
-    rows = [
-        (name, MEANINGS[name], _text(getattr(policy, name)), _text(value)) for name, value in changed.items()
-    ]
-    sent = [one for name, value in changed.items() for one in _inputs(name, value, {})]
-    return arena_page(request, found, "policy_review.html", "policy", rows=rows, sent=sent, labels=LABELS)
+    new = {definition: changed[name] for name, definition in definitions(Policy).items() if name in changed}
+    rows = [(one, one.text(getattr(policy, one.name)), one.text(value)) for one, value in new.items()]
+    sent = [each for one, value in new.items() for each in _inputs(one, value, {})]
+    return arena_page(request, found, "policy_review.html", "policy", rows=rows, sent=sent)
 
 
 @router.post("/policy")
@@ -128,21 +103,32 @@ async def phase_form(arena: str, request: Request) -> Response:
     return redirect_with_notice("unchanged" if after == before else "phase", "arenas", arena, "phase")
 
 
-def constants(policy: Policy, given: Mapping[str, str]) -> list[tuple[str, list[PolicyConstant]]]:
-    """All constants but the phase, by group; ``given`` values replace the current ones."""
-    return [(title, [_constant(policy, name, given) for name in names]) for title, names in GROUPS]
+def constants(
+    policy: Policy, given: Mapping[str, str]
+) -> dict[str, list[tuple[FieldDefinition, list[Input]]]]:
+    """All constants but the phase, by group, each with its inputs; ``given`` values replace the current ones."""
+    found: dict[str, list[tuple[FieldDefinition, list[Input]]]] = {}
+    for name, definition in definitions(Policy).items():
+        if definition.group:
+            inputs = _inputs(definition, getattr(policy, name), given)
+            found.setdefault(definition.group, []).append((definition, inputs))
+    return found
 
 
 def read_constants(policy: Policy, given: Mapping[str, str]) -> dict[str, object]:
     """The constants that a form changes; `BadOption` for invalid values."""
     changed: dict[str, object] = {}
-    for name in (one.name for one in fields(Policy) if one.name not in _NOT_EDITABLE):
+    for name, definition in definitions(Policy).items():
         old = getattr(policy, name)
-        texts = [given.get(one) for one, _, _ in _inputs(name, old, {})]
-        if None in texts:
+        inputs = [one for one, _, _ in _inputs(definition, old, {})]
+        if definition.fixed or not definition.group or not given.keys() >= set(inputs):
             continue
-        values = [_read(name, text or "", old[0] if name == _MULTI_VALUE_CONSTANT else old) for text in texts]
-        value = tuple(values) if name == _MULTI_VALUE_CONSTANT else values[0]
+        texts = [given[one].strip() for one in inputs]
+        value = (
+            tuple(map(replace(definition, kind=float).read, texts))
+            if definition.kind is tuple
+            else definition.read(texts[0])
+        )
         if value != old:
             changed[name] = value
     return changed
@@ -158,52 +144,16 @@ def _form(
     status: int = 200,
 ) -> HTMLResponse:
     groups = constants(policy, given)
-    return arena_page(
-        request, arena, "policy.html", "policy", status=status, groups=groups, fixed=FIXED, trouble=trouble
-    )
+    return arena_page(request, arena, "policy.html", "policy", status=status, groups=groups, trouble=trouble)
 
 
-def _constant(policy: Policy, name: str, given: Mapping[str, str]) -> PolicyConstant:
-    return PolicyConstant(
-        name=name,
-        label=LABELS[name],
-        meaning=MEANINGS[name],
-        expected=_expected(name),
-        default=_text(getattr(Policy(), name)),
-        fixed=name in KEPT_SHAPES,
-        choices=_CHOICES.get(name, ()),
-        inputs=_inputs(name, getattr(policy, name), given),
-    )
-
-
-def _expected(name: str) -> str:
-    return EXPECTED.get(name) or next(expected for names, _, _, expected in BOUNDS if name in names)
-
-
-def _inputs(name: str, value: Any, given: Mapping[str, str]) -> tuple[tuple[str, str, str], ...]:
-    if name != _MULTI_VALUE_CONSTANT:
-        return ((name, name, given.get(name, _text(value))),)
-    labels = [LANES[lane.name.lower()] for lane in Lane]
-    return tuple(
-        (f"{name}_{k}", labels[k], given.get(f"{name}_{k}", _text(one))) for k, one in enumerate(value)
-    )
-
-
-def _read(name: str, text: str, old: object) -> object:
-    """Parse the text of an input, in the type of the current value."""
-    text = text.strip()
-    if isinstance(old, str):
-        return text
-    whole = isinstance(old, int)
-    value = whole_number(text) if whole else finite_number(text)
-    if value is None:
-        raise BadOption(f"{name} is {text[:100]!r}; expected {'a whole number' if whole else 'a number'}")
-    return value
-
-
-def _text(value: object) -> str:
-    if isinstance(value, tuple):
-        return ", ".join(map(_text, value))
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:.12g}" if isinstance(value, float) else str(value)
+def _inputs(definition: FieldDefinition, value: Any, given: Mapping[str, str]) -> list[Input]:
+    """An input for the value, or for each of several, one for each lane."""
+    name = definition.name
+    if definition.kind is not tuple:
+        return [(name, name, given.get(name, definition.text(value)))]
+    named = {f"{name}_{lane.value}": lane.name.capitalize() for lane in Lane}
+    return [
+        (one, label, given.get(one, definition.text(each)))
+        for (one, label), each in zip(named.items(), value, strict=True)
+    ]

@@ -9,12 +9,12 @@ from fastapi import APIRouter, Form, Request, Response
 from fastapi.responses import HTMLResponse
 
 from tiltyard.arena.accounts import LinkPurpose
+from tiltyard.arena.operator_roles import ROLE_MEANINGS
 from tiltyard.errors import BadOption, Busy, CodeNeeded, NotAllowed
 from tiltyard.web.access.access import access_of, registry_of
 from tiltyard.web.access.cookies import OPERATOR_COOKIE
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.layout import redirect_to, render_page
-from tiltyard.web.pages.operator.labels import ROLE_MEANINGS
 from tiltyard.web.routes.operators import claim_operator, end_sign_in, send_code, sign_in_operator
 
 __all__ = ["router"]

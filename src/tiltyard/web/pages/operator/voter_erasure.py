@@ -12,7 +12,6 @@ from tiltyard.arena.operators.session_erasure import erase_session
 from tiltyard.arena.operators.voter_data import HeldInArena, read_held_in_arena
 from tiltyard.errors import Conflict, InputError, NotFound
 from tiltyard.web.access.access import access_of
-from tiltyard.web.pages.operator.number_input import session_number
 from tiltyard.web.pages.operator.operator_access import (
     actor_of,
     arena_of,
@@ -22,8 +21,8 @@ from tiltyard.web.pages.operator.operator_access import (
 )
 from tiltyard.wire.vocabulary import Plain
 
-__all__ = ["router"]
-
+#: Digits of the greatest number of a session.
+_SESSION_DIGITS = 19
 router = operator_router("/arenas/{arena}/erase")
 
 
@@ -84,3 +83,12 @@ def _status_of(error: NotFound | Conflict | InputError | None) -> int:
     if error is None:
         return 200
     return 404 if isinstance(error, NotFound) else 409 if isinstance(error, Conflict) else 422
+
+
+def session_number(text: str) -> int:
+    """Parse the number of a session; raise `InputError` if the text is not one."""
+    if not (text.isascii() and text.isdigit() and len(text) <= _SESSION_DIGITS and int(text) < 2**63):
+        raise InputError(
+            f"{text[:40]!r} is no number of a session; the page of voters and each voter's page Your data have it"
+        )
+    return int(text)

@@ -16,7 +16,6 @@ from tiltyard.arena.content.arena_texts import (
 )
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.errors import InputError
-from tiltyard.web.pages.operator.labels import TEXTS
 from tiltyard.web.pages.operator.operator_access import (
     actor_of,
     arena_of,
@@ -28,6 +27,27 @@ from tiltyard.web.pages.operator.operator_access import (
 from tiltyard.web.pages.voter_texts import render_texts
 
 __all__ = ["router"]
+
+#: What an operator can tell voters: its name, and where it is shown.
+TEXTS: Mapping[TextName, tuple[str, str]] = {
+    "announcement": ("Announcement", "Shown at the top of the page before the first vote."),
+    "instructions": (
+        "Instructions",
+        (
+            "What voters should look at when they compare responses. Shown before the first vote, and with the key i "
+            "while they vote."
+        ),
+    ),
+    "consent": (
+        "Consent",
+        (
+            "Voters must agree to it before their first vote, and again if you change it. Who agreed to which version "
+            "is stored. Programs that vote through the API are not asked."
+        ),
+    ),
+    "thanks": ("Thanks", "Shown with the names, when a voter has finished a session."),
+    "pause": ("During a pause", "Shown instead of matchups while the arena is paused."),
+}
 
 router = operator_router("/arenas/{arena}/texts")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
 from fastapi import Form, Path, Query, Request
@@ -16,7 +17,6 @@ from tiltyard.arena.operators.flagged_voters import list_flagged_groups
 from tiltyard.arena.operators.moderation import read_excluded_votes, read_judge_names
 from tiltyard.arena.operators.voter_records import list_voter_page, voter_record
 from tiltyard.errors import Conflict, InputError, NotFound
-from tiltyard.web.pages.operator.labels import OUTCOMES
 from tiltyard.web.pages.operator.operator_access import (
     actor_of,
     arena_of,
@@ -26,7 +26,16 @@ from tiltyard.web.pages.operator.operator_access import (
     redirect_with_notice,
 )
 
-__all__ = ["router"]
+#: What voters chose, by the kind of the battle.
+OUTCOMES: Mapping[int, str] = {
+    0: "A is better",
+    1: "B is better",
+    2: "Tie",
+    3: "Both bad",
+    4: "A, leaning",
+    5: "B, leaning",
+    6: "Inconsistent",
+}
 
 router = operator_router("/arenas/{arena}")
 

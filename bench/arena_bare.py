@@ -24,8 +24,6 @@ from arena_usage import cpu_of, family
 from tiltyard.postgres.connections import connect
 from tiltyard.postgres.schema_migrations import migrate
 
-__all__ = ["Bare", "run_cycle", "run_votes", "serve_bare", "set_up_bare"]
-
 #: The only one there, and the number of its bucket.
 _ARENA = 1
 _SET_UP = """

@@ -31,8 +31,6 @@ from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.postgres.connections import connect, connect_async, open_pool
 from tiltyard.settings.arena_settings import ArenaSettings
 
-__all__ = ["measure_ceilings"]
-
 BATCHES = (1, 10, 100, 1_000)
 #: Voters at the same time, each of whom sends the next request when the last one is answered.
 CROWD_VOTERS = (64, 256)

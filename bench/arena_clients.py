@@ -17,8 +17,6 @@ from typing import cast
 import numpy as np
 import uvloop
 
-__all__ = ["ClientOrders", "Seen"]
-
 #: Timeout of the last responses.
 _PATIENCE = 60.0
 _END = b"\r\n\r\n"

@@ -26,8 +26,6 @@ from arena_servers import House, database, serving
 from arena_usage import cpu_of, memory_of
 from tiltyard.postgres.connections import connect
 
-__all__ = ["Held", "HoldSettings", "hold", "page"]
-
 HERE = Path(__file__).parent
 _LOOK = 0.5
 

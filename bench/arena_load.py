@@ -37,17 +37,6 @@ from tiltyard.arena.voting.matchup_ids import MatchupIds, new_matchup_id
 from tiltyard.postgres.connections import connect_async
 from tiltyard.web.access.cookies import VOTER_COOKIE, Cookies, make_voter_token
 
-__all__ = [
-    "LoadSettings",
-    "Measured",
-    "make_voters",
-    "measure",
-    "next_serial",
-    "run_clients",
-    "serve_ahead",
-    "table",
-]
-
 HERE = Path(__file__).parent
 #: Voters at the same time in `votes`.
 _CROWD = 100

@@ -19,8 +19,6 @@ from arena_load import LoadSettings, Measured, our_cycle, warm_up
 from arena_seed import make_arena, seed_log
 from arena_servers import database, serving
 
-__all__ = ["measure_processes", "processes_table"]
-
 PROCESSES = (1, 2, 4)
 
 

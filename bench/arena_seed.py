@@ -35,8 +35,6 @@ from tiltyard.postgres.statements import bucket_table
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.simulation.worlds import WorldSettings, draw_world_of
 
-__all__ = ["Drawn", "Seeded", "make_arena", "seed_log"]
-
 Ints = npt.NDArray[np.int64]
 
 #: Rows that are packed at once.

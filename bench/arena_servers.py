@@ -20,8 +20,6 @@ from tiltyard.postgres.schema_migrations import migrate
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.server.child_process import ChildConfig, run_child
 
-__all__ = ["House", "database", "serving"]
-
 
 @dataclass
 class House:

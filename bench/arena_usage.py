@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Usage", "cpu_of", "family", "memory_of"]
-
 _TICK = os.sysconf("SC_CLK_TCK")
 _USER, _OF_CHILDREN = 11, 13
 

@@ -26,8 +26,6 @@ from arena_servers import House, database, serving
 from arena_usage import cpu_of
 from tiltyard.postgres.connections import connect
 
-__all__ = ["Measured", "PageSettings", "measure", "page"]
-
 _BOARD = "/arenas/arena"
 _ASSET = re.compile(rb'(?:href|src)="(/assets/[^"]+)"')
 _PICTURE = re.compile(rb'<img src="([^"]+)"')

@@ -18,8 +18,6 @@ import uvloop
 
 from tiltyard.wire.gate import GateChallenge, solve_challenge
 
-__all__ = ["GARBAGE_KINDS", "CrowdOrders", "CrowdReport"]
-
 #: How long a client waits for an answer before the request counts as lost.
 _ANSWER_SECONDS = 30.0
 #: Bytes of a header that is allowed, and of one that is not.

@@ -36,8 +36,6 @@ from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.access.cookies import VOTER_COOKIE, Cookies, make_voter_token
 
-__all__ = ["Flood", "GarbageSettings", "costs", "flood", "page"]
-
 HERE = Path(__file__).parent
 #: Tables whose rows are counted.
 _TABLES = ("sessions", "limit_buckets", "events", "matchups", "endings", "complaints", "operator_sessions")

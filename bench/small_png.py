@@ -12,8 +12,6 @@ from typing import Any
 
 from playwright.sync_api import Page
 
-__all__ = ["small_png"]
-
 #: The most frequent colours; those that differ by a hair count as one. Every pixel gets the nearest.
 _CHOOSE = """async (address) => {
   const image = new Image();

@@ -19,8 +19,6 @@ from playwright.sync_api import Browser, CDPSession, Page, sync_playwright
 
 from screenshots import ARENA, CHROMIUM, FLAGS, demo
 
-__all__ = ["VoteTimes", "first_view", "next_shown"]
-
 #: Tells when the matchup before the voter is another one and was painted, by the clock that the press was noted with.
 _WATCH = """() => {
   const shown = () => document.querySelector('.stage:not(.stage-ahead)')?.dataset.matchup;

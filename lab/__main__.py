@@ -19,8 +19,6 @@ from tiltyard.errors import TiltyardError
 from tiltyard.report.terminal import Terminal
 from tiltyard.simulation.studies import lab_folder
 
-__all__ = ["main"]
-
 
 class SuiteSizeName(StrEnum):
     SMALL = "small"

@@ -25,8 +25,6 @@ from tiltyard.core.ratings.comparison import (
 from tiltyard.runs.ab_lead import PLANNED_PROMPTS, points
 from tiltyard.tournaments.ab_run import look_sizes
 
-__all__ = ["ab_page", "judged_leads", "main", "score_differences", "stopped"]
-
 Floats = npt.NDArray[np.float64]
 
 #: (1.96 + 0.84)²: what a two-sided test at 5 % with 80 % power needs, in squared standard errors.

@@ -25,8 +25,6 @@ from tiltyard.core.judging.diagnostics.rater_agreement import (
     rater_agreement,
 )
 
-__all__ = ["PANELS", "RATERS", "PanelSize", "agreement_page", "main", "measure_coverage", "simulate_panel"]
-
 Floats = npt.NDArray[np.float64]
 
 #: Prompts of the endless panel that stands for the truth.

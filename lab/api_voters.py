@@ -18,8 +18,6 @@ from tiltyard.core.battles import Kind
 from tiltyard.errors import BadOption, Expired
 from tiltyard.simulation.worlds import World
 
-__all__ = ["ApiVoting", "CastVotes", "answers_of", "cast_votes"]
-
 _WINNERS = {Kind.WIN_A: "model_a", Kind.WIN_B: "model_b", Kind.TIE: "tie", Kind.BOTH_BAD: "both_bad"}
 
 

@@ -21,8 +21,6 @@ from tiltyard.simulation.log_forecast import backtest
 from tiltyard.simulation.studies import Study, lab_folder, run_study, summarise
 from tiltyard.simulation.worlds import WorldSettings, draw_world_of, hostile_world
 
-__all__ = ["BACKTESTS", "SHAPES", "BacktestCounts", "BacktestSettings", "backtests_page", "count_backtest"]
-
 
 @dataclass(frozen=True, slots=True)
 class BacktestSettings:

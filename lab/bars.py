@@ -10,17 +10,6 @@ from typing import Any, TypeVar
 
 from tiltyard.simulation.studies import MeanFigure, Median, Proportion, Study, run_study
 
-__all__ = [
-    "SIZES",
-    "BarThreshold",
-    "Measured",
-    "PolicyBar",
-    "StudyRuns",
-    "SuiteProgress",
-    "SuiteSize",
-    "make_bar",
-]
-
 SettingsT = TypeVar("SettingsT")
 ResultT = TypeVar("ResultT")
 

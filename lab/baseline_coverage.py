@@ -11,8 +11,6 @@ from tiltyard.core.battles.battle import JUDGMENT_WEIGHT
 from tiltyard.core.board.win_rates import BaselineRow, BaselineRule, baseline_win_rates
 from tiltyard.core.ratings import BradleyTerry
 
-__all__ = ["BaselineCoverage", "BaselineWorld", "baseline_coverage"]
-
 #: No prompt has more battles than this.
 _MOST_BATTLES = 10_000
 

@@ -13,15 +13,6 @@ from tiltyard.core.ratings.glicko2 import Glicko2
 from tiltyard.simulation.studies import Study
 from tiltyard.simulation.worlds import WorldSettings, draw_world_of
 
-__all__ = [
-    "COVERED",
-    "RD",
-    "CoveredSettings",
-    "CoveredShares",
-    "MeanRd",
-    "RdSettings",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class CoveredSettings:

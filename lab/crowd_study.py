@@ -24,19 +24,6 @@ from tiltyard.core.integrity.crowd_drift import CrowdDrift, WatchedVotes
 from tiltyard.core.integrity.vote_groups import VOTE_GROUPS
 from tiltyard.core.integrity.voter_tests import SessionVotes, find_unlike_voters
 
-__all__ = [
-    "ATTACKS",
-    "CROWDS",
-    "Attack",
-    "HonestCrowd",
-    "StudySize",
-    "attacked_arena",
-    "crowd_page",
-    "false_alarm",
-    "flagged_voters",
-    "main",
-]
-
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 

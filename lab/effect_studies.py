@@ -19,8 +19,6 @@ from tiltyard.simulation.live_worlds import LiveWorld, LiveWorldSettings, draw_l
 from tiltyard.simulation.studies import Study
 from tiltyard.simulation.worlds import POINTS_PER_LOGIT
 
-__all__ = ["EFFECTS", "EffectResult", "EffectSettings", "EffectTraits", "study_effects"]
-
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 

@@ -21,8 +21,6 @@ from tiltyard.core.ratings import BradleyTerry
 from tiltyard.simulation.studies import lab_folder, summarise
 from tiltyard.simulation.worlds import WorldSettings, hostile_world
 
-__all__ = ["CLAIMS", "COVERAGE", "Cell", "claim_cells", "coverage_cells", "inference_page", "unlimited_cells"]
-
 #: Rows of both tables: models, prompts, Pareto's exponent of battles per prompt, and names of hostile worlds.
 Row = tuple[int, int, float, str]
 

@@ -27,8 +27,6 @@ from tiltyard.simulation.simulated_arena import SimulatedArena, SimulationSettin
 from tiltyard.simulation.studies import Study
 from tiltyard.simulation.worlds import POINTS_PER_LOGIT, World, WorldSettings, draw_world_of
 
-__all__ = ["INFERENCE", "InferenceResult", "InferenceSettings", "study_inference"]
-
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 

@@ -13,14 +13,6 @@ from tiltyard.core.battles import CodedBattles, Kind, Table
 from tiltyard.core.ratings import BradleyTerry, Elo, Ratings
 from tiltyard.simulation.worlds import POINTS_PER_LOGIT, draw_world
 
-__all__ = [
-    "IntervalCoverage",
-    "PriorCoverage",
-    "centre_ratings",
-    "coverage",
-    "prior_coverage",
-]
-
 Floats = npt.NDArray[np.float64]
 
 

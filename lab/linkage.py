@@ -25,21 +25,6 @@ from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.core.battles import CodedBattles, Kind, Table
 from tiltyard.core.ratings import BradleyTerry
 
-__all__ = [
-    "CLASS_VOTES",
-    "JOINS",
-    "LinkageWorld",
-    "SeenTable",
-    "find_sittings",
-    "joined_voters",
-    "linkage_page",
-    "main",
-    "matched_voters",
-    "rejoined_voters",
-    "release_twice",
-    "split_width_ratios",
-]
-
 Ints = npt.NDArray[np.int64]
 
 #: Votes of a voter in the first release. Each class casts as many votes as each other.

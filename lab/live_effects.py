@@ -18,8 +18,6 @@ from tiltyard.arena.boards.battle_effects import EFFECT_VOTES
 from tiltyard.simulation.live_worlds import LiveWorldSettings
 from tiltyard.simulation.studies import lab_folder, summarise
 
-__all__ = ["EFFECT_HEADER", "effect_cells", "effect_row"]
-
 EFFECT_HEADER = """\
 | world | votes | true effect of length | covered | found | true effect of waiting | covered | claimed | not estimated |
 |---|--:|--:|--:|--:|--:|--:|--:|--:|"""

@@ -19,8 +19,6 @@ from tiltyard.core.ratings.variance import critical_value
 from tiltyard.simulation.live_worlds import LiveWorld, LiveWorldSettings, SimulatedLiveArena, draw_live_world
 from tiltyard.simulation.studies import Study
 
-__all__ = ["LIVE_PROMPTS", "LivePromptLook", "LivePromptResult", "LivePromptSettings", "study_live_prompts"]
-
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 

@@ -20,17 +20,6 @@ from tiltyard._version import __version__
 from tiltyard.simulation.live_worlds import LiveWorldSettings
 from tiltyard.simulation.studies import lab_folder, summarise
 
-__all__ = [
-    "HOSTILE_LIVE",
-    "LiveCell",
-    "LivePages",
-    "interval_cells",
-    "lane_cells",
-    "live_prompts_page",
-    "one_look_cells",
-    "watched_cells",
-]
-
 #: What makes a world with free prompts hostile, by name: the settings that it changes.
 HOSTILE_LIVE: dict[str, dict[str, float]] = {
     "kind": {},

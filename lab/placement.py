@@ -20,8 +20,6 @@ from tiltyard._version import __version__
 from tiltyard.simulation.studies import lab_folder, summarise
 from tiltyard.simulation.worlds import WorldSettings
 
-__all__ = ["PlacementCell", "placement_cells", "placement_page"]
-
 #: The world that 0.1 failed in: 15 models, 100 prompts, effects of 0.3 logits, no ties.
 FIRST = WorldSettings(
     15, 100, close_top=False, effect_sd=0.3, ties=0.0, both_bad=0.0, lazy=0.0, position_bias=0.0

@@ -20,8 +20,6 @@ from tiltyard.core.ratings.variance import critical_value
 from tiltyard.simulation.studies import Study
 from tiltyard.simulation.worlds import World, WorldSettings, draw_world_of
 
-__all__ = ["PLACEMENT", "PlacementResult", "PlacementSettings", "SimulatedJudge", "study_placement"]
-
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 

@@ -32,8 +32,6 @@ from tiltyard.simulation.studies import (
 )
 from tiltyard.simulation.worlds import WorldSettings
 
-__all__ = ["ROWS"]
-
 OTHERS = tuple(name for name in MATCHMAKERS if name != "policy")
 
 #: Seeds that a row needs for a verdict.

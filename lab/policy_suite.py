@@ -13,8 +13,6 @@ from lab.bars import SIZES, PolicyBar, StudyRuns, SuiteProgress, SuiteSize
 from lab.policy_bars import ROWS
 from tiltyard.errors import BadOption
 
-__all__ = ["ROWS", "SIZES", "PolicyBar", "SuiteProgress", "SuiteResult", "bar_names", "run_suite"]
-
 
 @dataclass(frozen=True, slots=True)
 class SuiteResult:

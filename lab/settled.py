@@ -19,8 +19,6 @@ from tiltyard._version import __version__
 from tiltyard.simulation.studies import lab_folder, summarise
 from tiltyard.simulation.worlds import WorldSettings, hostile_world
 
-__all__ = ["FALSE_CLAIMS", "POWER", "SettledCell", "settled_page"]
-
 
 @dataclass(frozen=True, slots=True)
 class SettledCell:

@@ -30,8 +30,6 @@ from tiltyard.simulation.simulated_arena import SimulatedArena, SimulationSettin
 from tiltyard.simulation.studies import Study
 from tiltyard.simulation.worlds import POINTS_PER_LOGIT, World, WorldSettings
 
-__all__ = ["SETTLED", "SettledLook", "SettledResult", "SettledSettings", "study_settled"]
-
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-__all__ = ["write_page"]
-
 
 def write_page(text: str, out: Path | None) -> None:
     """Write a page to a file, or print it."""

@@ -7,8 +7,6 @@ from typing import Any
 
 from tiltyard.report.board_charts import Spec, chart_data, need_charts, spec_of
 
-__all__ = ["AT_LEAST", "AT_MOST", "suite_charts"]
-
 Document = Mapping[str, Any]
 
 AT_MOST = "Figures that must not exceed their bar, as shares of it (hollow: what stands beside)"

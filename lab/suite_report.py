@@ -18,8 +18,6 @@ from tiltyard.report.report_parts import (
     report_terminal,
 )
 
-__all__ = ["suite_markdown", "suite_page", "suite_svgs", "suite_tables"]
-
 Document = Mapping[str, Any]
 
 _VERDICTS = {True: "holds", False: "missed", None: "–"}

@@ -28,8 +28,6 @@ from tiltyard.core.integrity.session_groups import (
 )
 from tiltyard.core.integrity.voter_tests import SessionVotes, VoterTest, find_unlike_voters
 
-__all__ = ["BOTS", "BotKind", "StudiedCrowd", "StudiedSessions", "flagged_by", "main", "study_page"]
-
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 

@@ -6,8 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-__all__ = ["NOTEBOOK", "PAGE", "page_text"]
-
 NOTEBOOK = Path(__file__).parents[1] / "docs" / "tutorial" / "first-notebook.ipynb"
 PAGE = NOTEBOOK.with_suffix(".md")
 

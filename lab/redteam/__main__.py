@@ -24,8 +24,6 @@ from lab.redteam.outcomes import AttackOutcome
 from lab.redteam.red_team_page import CellName, red_team_page
 from lab.redteam.served_run import run_served
 
-__all__ = ["main"]
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the attacks that are not kept yet; write or print the page."""

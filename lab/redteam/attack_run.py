@@ -19,8 +19,6 @@ from lab.redteam.outcomes import AttackOutcome
 from tiltyard.arena.log.event_log import LogKind
 from tiltyard.core.policy.state.vote_marks import NO_MARK, least_look_seconds
 
-__all__ = ["FIRST_ACCOUNT_CODE", "AttackSize", "run_attack", "seen_matchup"]
-
 #: Sessions of attackers are numbered from here.
 FIRST_ACCOUNT_CODE = 1_000_000
 _HASTY_SECONDS = 0.05

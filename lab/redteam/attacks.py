@@ -14,8 +14,6 @@ from lab.redteam.demo_content import ArenaContent
 from lab.redteam.honest_voters import vote_honestly
 from tiltyard.core.battles import Kind
 
-__all__ = ["ATTACKS", "AttackPlan", "Attacker", "SeenMatchup", "attack_named"]
-
 #: What an account covers its votes with, where it does: so many honest votes for each vote on the target.
 _COVER_SHARE = 0.6
 #: Copies of the target that a submitter enters.

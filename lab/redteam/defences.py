@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from tiltyard.settings.minute_limits import SESSION_LIMITS
 from tiltyard.settings.serving_settings import ServingSettings
 
-__all__ = ["DEFENCES", "Defence", "attack_seconds"]
-
 #: Tries of a proof of work that a program makes in a second, and that a proof takes on average; then a hard one.
 _TRIES_PER_SECOND = 1_000_000
 _PROOF_STEPS, _HARD_PROOF_STEPS = 50_000, 500_000

@@ -11,8 +11,6 @@ import numpy.typing as npt
 from tiltyard.simulation.demo.demo_roster import RETIRED, demo_prompts, demo_world
 from tiltyard.simulation.demo.model_answers import demo_answers
 
-__all__ = ["ArenaContent", "demo_content"]
-
 Floats = npt.NDArray[np.float64]
 
 

@@ -25,8 +25,6 @@ from tiltyard.postgres.schema_migrations import migrate
 from tiltyard.settings.environment import Environment
 from tiltyard.settings.serving_settings import ServingSettings
 
-__all__ = ["ARENA", "copy_database", "fill_arena", "open_server", "serve"]
-
 ARENA = "demo"
 #: The address that makes an arena a public one; nobody resolves it.
 _PUBLIC_URL = "http://arena.example.org"

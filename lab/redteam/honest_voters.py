@@ -12,8 +12,6 @@ import numpy.typing as npt
 from lab.redteam.demo_content import ArenaContent
 from tiltyard.core.battles import Kind
 
-__all__ = ["VOTER_SHARES", "HonestVoter", "VoterStream", "vote_honestly"]
-
 Floats = npt.NDArray[np.float64]
 
 #: Kinds of voters and their shares of sessions.

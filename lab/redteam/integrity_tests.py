@@ -17,8 +17,6 @@ from tiltyard.core.policy.state.vote_marks import NO_MARK, VoteMark
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.postgres.connections import ConnectionPool, connect_from_pool
 
-__all__ = ["LogWatch", "flagged_in_log", "read_flagged_sessions"]
-
 _SCORES = Scoring().by_kind()
 
 

@@ -11,8 +11,6 @@ from tiltyard.arena.rating.fold_progress import FoldProgress
 from tiltyard.core.board.arena_board import ArenaBoard, make_arena_board
 from tiltyard.core.board.cross_check import BatchHistory
 
-__all__ = ["board_of_log", "out_of_range", "rank_among"]
-
 
 def board_of_log(
     progress: FoldProgress,

@@ -30,8 +30,6 @@ from tiltyard.core.policy.state.vote_marks import NO_MARK, Look, VoteMark
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.settings.arena_settings import PUBLIC_AGEING_HOURS, ArenaSettings
 
-__all__ = ["CrowdAlarm", "MemoryArena", "ServedPair"]
-
 _SECOND_MICROSECONDS = 1_000_000
 _HOUR_SECONDS = 3600
 #: Votes between two updates of the ratings by which pairs are chosen, and between two turns of the watch.

@@ -12,8 +12,6 @@ from lab.redteam.defences import DEFENCES
 from lab.redteam.outcomes import AttackOutcome
 from tiltyard._version import __version__
 
-__all__ = ["CellName", "red_team_page"]
-
 #: From here on, times are in minutes.
 _MANY_SECONDS = 120
 #: The defences whose ends are compared first.

@@ -51,8 +51,6 @@ from tiltyard.postgres.connections import (
 )
 from tiltyard.simulation.demo.demo_roster import demo_prompts
 
-__all__ = ["LoggedVote", "ServedArena", "ToldChange"]
-
 _WINNERS = {Kind.WIN_A: "model_a", Kind.WIN_B: "model_b", Kind.TIE: "tie", Kind.BOTH_BAD: "both_bad"}
 #: How much longer than it must a voter looks; and how long a busy server is waited for.
 _EXTRA_SECONDS, _BUSY_SECONDS = 0.15, 1.0

@@ -18,8 +18,6 @@ from lab.redteam.served_arena import ServedArena
 from tiltyard.core.policy.state.vote_marks import VoteMark
 from tiltyard.errors import TiltyardError
 
-__all__ = ["attack_served", "run_served"]
-
 
 def run_served(filled: str, home: Path, plan: AttackPlan, size: AttackSize, seed: int) -> AttackOutcome:
     """Attack a copy of a filled arena, on a public address with default settings."""

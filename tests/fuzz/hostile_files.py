@@ -18,8 +18,6 @@ import pyarrow.parquet as pq
 
 from support.media_files import png_chunk
 
-__all__ = ["HOSTILE_FILES"]
-
 GIBIBYTE = 1 << 30
 BATTLE = b'{"model_a": "a", "model_b": "b", "winner": "model_a"}\n'
 ANSWER = b'{"prompt_id": "p", "prompt": "?", "model": "m", "response": "r"}\n'

@@ -24,8 +24,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["InputResult", "ParserServer", "parser_server"]
-
 ROOT = Path(__file__).parents[2]
 #: Given to each input unless told otherwise; the machine may be busy, so that only the CPU's time counts.
 HANG_SECONDS = 2.0

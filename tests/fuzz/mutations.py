@@ -10,8 +10,6 @@ import zipfile
 import zlib
 from collections.abc import Callable, Sequence
 
-__all__ = ["mutate"]
-
 #: Numbers at the edges of what parsers count with.
 _NUMBERS = (
     0,

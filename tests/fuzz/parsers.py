@@ -30,8 +30,6 @@ from tiltyard.settings.tournament_config import load_config
 from tiltyard.web.texts.app_sandbox import sandboxed_app
 from tiltyard.web.texts.renderer import render_text
 
-__all__ = ["PARSERS", "REFUSALS"]
-
 #: What a parser may raise. Those of `core` and of streams raise `ValueError`, which their callers translate.
 REFUSALS = (TiltyardError, ValueError)
 

@@ -2,8 +2,6 @@
 
 from urllib.parse import quote
 
-__all__ = ["ATTACKS", "NAVIGATIONS", "attack_page"]
-
 _RTC = (
     "function rtc(it) { const one = new it.RTCPeerConnection({iceServers: [{urls: 'stun:127.0.0.1:UDP'}]});"
     " one.createDataChannel('x'); one.createOffer().then(offer => one.setLocalDescription(offer)); }"

@@ -16,29 +16,6 @@ from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.assets import load_assets
 
-__all__ = [
-    "OUTCOMES",
-    "PATIENT",
-    "SCRIPTS",
-    "VOTE",
-    "bar",
-    "clickable",
-    "endings",
-    "gone_on",
-    "intercept",
-    "matchup_of",
-    "named",
-    "needs_bundle",
-    "patient_site",
-    "ready",
-    "seen_both",
-    "settled",
-    "stage",
-    "start",
-    "status",
-    "voted",
-]
-
 _BUNDLED = load_assets().script() is not None
 needs_bundle = pytest.mark.skipif(not _BUNDLED, reason="needs the bundle: python hatch_build.py")
 #: With the page's script and without it.

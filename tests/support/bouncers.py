@@ -16,8 +16,6 @@ import pytest
 
 from support.postgres_servers import account
 
-__all__ = ["bouncer"]
-
 
 @contextmanager
 def bouncer(url: str, mode: str, *, size: int = 20) -> Iterator[str]:

@@ -8,8 +8,6 @@ from playwright.sync_api import Locator, Page
 from support import ROOT
 from support.served import PASSWORD
 
-__all__ = ["DESKTOP", "PHONE", "SIZES", "Visit", "axe", "sign_in"]
-
 DESKTOP = (1280, 800)
 PHONE = (390, 844)
 #: What axe must not find.

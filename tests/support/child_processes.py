@@ -15,8 +15,6 @@ from typing import Any
 from tiltyard.arena.rating.rater_process import RaterPace, RaterProcess
 from tiltyard.web.server.child_process import ChildConfig, run_child, stop_by_signal
 
-__all__ = ["ChildProcess", "run_quick_rater"]
-
 _START_SECONDS = 60.0
 
 

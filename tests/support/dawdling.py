@@ -9,8 +9,6 @@ import asyncio
 import os
 from typing import Any
 
-__all__ = ["dawdling"]
-
 #: Seconds before an answer begins, and between the two parts of a page.
 _BEFORE, _BETWEEN = 0.15, 0.5
 

@@ -4,8 +4,6 @@ from pathlib import Path
 
 import yaml
 
-__all__ = ["ACCOUNT", "DEPLOY", "HOME", "MANIFESTS", "PODS", "PORT", "ROOT", "SOURCE", "of_kind", "page"]
-
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 SOURCE = ROOT / "src" / "tiltyard"

@@ -35,8 +35,6 @@ from tiltyard.errors import TiltyardError
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.simulation.worlds import World, WorldSettings, draw_world_of
 
-__all__ = ["Driven", "Same", "compared", "driven", "serve"]
-
 ARENA = "lab"
 _PASSWORD = "correct horse battery"
 _WINNERS = {Kind.WIN_A: "model_a", Kind.WIN_B: "model_b", Kind.TIE: "tie", Kind.BOTH_BAD: "both_bad"}

@@ -32,8 +32,6 @@ from typing import Any
 from support import TESTS
 from support.servers.http_front import Front, Request
 
-__all__ = ["FAULTS", "TELLTALE", "FaultyUpstream", "UpstreamScript", "faulty_upstream", "upstream_words"]
-
 #: In everything but the answers.
 TELLTALE = "Telltale"
 #: What can go wrong. The numbers are statuses, which come before anything else.

@@ -7,8 +7,6 @@ in `PAYLOADS`: a browser test plants ``window.tripwire`` and watches the request
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["PAYLOADS", "Payload"]
-
 
 @dataclass(frozen=True, slots=True)
 class Payload:

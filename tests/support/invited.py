@@ -7,8 +7,6 @@ from tiltyard.arena.operators.arena_changes import change_settings
 from tiltyard.arena.operators.invitations import InvitationTerms, invite, revoke_invitation, set_passcode
 from tiltyard.postgres.connections import connect, open_pool
 
-__all__ = ["come_in", "expire", "make_link", "make_passcode", "revoke", "set_entry"]
-
 WEEK = timedelta(days=7)
 
 

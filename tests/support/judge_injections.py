@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 import codecs
 
-__all__ = ["INJECTIONS", "UNREPORTED"]
-
 WIDE = str.maketrans({chr(code): chr(code + 0xFEE0) for code in range(0x21, 0x7F)})
 BOLD = str.maketrans({chr(ord("A") + n): chr(0x1D5D4 + n) for n in range(26)})
 ANSWER = "Paris is the capital of France."

@@ -18,8 +18,6 @@ from tiltyard.core.policy.state.policy import Policy
 from tiltyard.postgres.connections import connect_from_pool, open_pool
 from tiltyard.settings.arena_settings import ArenaSettings, Reveal
 
-__all__ = ["answers_file", "let_time_pass", "made_arena", "make_arena", "voting_queue_of"]
-
 
 def answers_file(path: Path, models: int, prompts: int) -> Path:
     """Answers of so many models to so many prompts."""

@@ -9,8 +9,6 @@ import pytest
 
 from tiltyard.core.live import stream_pace
 
-__all__ = ["quick_pace", "usual_pace"]
-
 _QUICK = {
     "FASTEST_CHARACTERS_PER_SECOND": 4_000.0,
     "_GROWTH_CHARACTERS_PER_SECOND": 40_000.0,

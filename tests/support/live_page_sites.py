@@ -15,8 +15,6 @@ from support.postgres_servers import fresh_database
 from support.scripted_streams import StreamScript, steady
 from support.served import Served, make_operator, served
 
-__all__ = ["LONG", "SHORT", "LiveSite", "live_site"]
-
 #: An answer with everything that an answer can have.
 LONG = """\
 Sure. Here are **three ways** to reverse a list in Python:

@@ -20,8 +20,6 @@ from support.servers.tiny_llm import tiny_llm
 from support.servers.word_model import write_word_model
 from tiltyard.settings.yaml_file import write_yaml
 
-__all__ = ["LiveServer", "live_servers", "write_models_file"]
-
 #: What each model has read. None says its own name.
 TEXTS = {
     "Kestrel": """\

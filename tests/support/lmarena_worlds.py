@@ -7,8 +7,6 @@ import math
 import random
 from pathlib import Path
 
-__all__ = ["WORLDS", "write_world"]
-
 #: The file of each world: its data set, its seed, and whether one of two sides is favoured in who is shown there.
 WORLDS = {
     "140k.jsonl": ("140k", 1, False),

@@ -3,8 +3,6 @@
 import base64
 from uuid import UUID
 
-__all__ = ["stored_id"]
-
 
 def stored_id(text: str) -> UUID:
     """The id in the tables; the signature is not checked."""

@@ -6,8 +6,6 @@ from datetime import datetime
 
 import psycopg
 
-__all__ = ["TABLE", "end_at_once", "fail", "note", "note_slowly"]
-
 TABLE = "CREATE TABLE noted (moment timestamptz, what text)"
 
 

@@ -11,20 +11,6 @@ from support.voted_arenas import rate, voted
 from tiltyard.postgres.connections import connect
 from tiltyard.web.pages import paths
 
-__all__ = [
-    "HOSTILE",
-    "announced",
-    "audited",
-    "complain",
-    "copied",
-    "lines",
-    "located",
-    "row",
-    "sent",
-    "signed",
-    "voted_database",
-]
-
 HOSTILE = "<script>alert(1)</script>\"'&\\"
 
 

@@ -4,8 +4,6 @@ from playwright.sync_api import Page
 
 from support.browsing import DESKTOP, PHONE
 
-__all__ = ["SCREENS", "WIDE", "check_layout", "resize"]
-
 #: Screens of 24, 27 and 34 inches at their own resolution.
 WIDE = ((1920, 1080), (2560, 1440), (3440, 1440))
 SCREENS = (PHONE, DESKTOP, (1440, 900), *WIDE)

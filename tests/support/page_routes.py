@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from tiltyard.web import assets
 from tiltyard.web.pages import page_routers
 
-__all__ = ["ASKED", "LINKED", "page_routes"]
-
 #: The operator's pages of an arena that its menu leads to.
 LINKED = (
     "", "/stage", "/models", "/answers", "/prompts", "/preview", "/policy", "/phase", "/settings", "/invitations", "/panels", "/texts", "/voters", "/crowd", "/exclusions", "/complaints",

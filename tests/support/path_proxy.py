@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
-__all__ = ["PathProxy", "path_proxy", "shard_of_path"]
-
 _HEAD_BYTES = 64 * 1024
 
 

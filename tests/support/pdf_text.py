@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 import zlib
 
-__all__ = ["pdf_text"]
-
 _OBJECT = re.compile(rb"(\d+) 0 obj(.*?)endobj", re.DOTALL)
 _STREAM = re.compile(rb"stream\r?\n(.*)\r?\nendstream", re.DOTALL)
 _FONT = re.compile(rb"/(F\d+) (\d+) 0 R")

@@ -6,8 +6,6 @@ from hypothesis import strategies as st
 
 from support.served import PASSWORD
 
-__all__ = ["BODIES", "HOSTILE", "QUERIES"]
-
 #: Texts that break what is careless.
 HOSTILE = (
     "",

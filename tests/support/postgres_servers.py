@@ -19,16 +19,6 @@ from uuid import uuid4
 
 import psycopg
 
-__all__ = [
-    "DEBIAN",
-    "account",
-    "fresh_database",
-    "migrated_template",
-    "new_home",
-    "postgres",
-    "until_someone_waits",
-]
-
 #: Where Debian keeps the binaries of PostgreSQL 15, the oldest that is supported.
 DEBIAN = Path("/usr/lib/postgresql/15/bin")
 

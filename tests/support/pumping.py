@@ -14,8 +14,6 @@ from itertools import pairwise
 from re import _constants as codes  # type: ignore
 from re import _parser as parser  # type: ignore
 
-__all__ = ["cost_is_linear", "slow_case", "worst_cases"]
-
 _REPEATS = {codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT}
 _CATEGORIES = {
     codes.CATEGORY_DIGIT: r"\d",

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["REAL_CLIENT_SECRET", "RealProvider", "real_provider"]
-
 REAL_CLIENT_SECRET = "a secret of the client, long enough"
 _LIBRARY = Path(__file__).parents[2] / "frontend/node_modules/oidc-provider/lib/index.js"
 _SCRIPT = Path(__file__).with_suffix(".mjs")

@@ -11,8 +11,6 @@ from support.shown_kinds import fill_arena, png
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 
-__all__ = ["ARENAS", "LOOK_SECONDS", "add_arenas", "marks", "replicas"]
-
 #: An arena of texts and one of pictures; both check what was shown.
 ARENAS = ("texts", "pictures")
 #: Longer than anybody must look at such short responses.

@@ -16,8 +16,6 @@ from tiltyard.runs.battle_rating import RateSettings
 from tiltyard.runs.run_folder import write_run
 from tiltyard.simulation.demo.demo_voters import demo_battles
 
-__all__ = ["REPORTS", "drawn_battles", "write_report"]
-
 CATEGORIES = ("chat", "code", "creative", "hard prompts", "law", "mathematics", "multi-turn", "translation")
 MODELS = tuple(f"{name}-{size}b" for size in (4, 12, 32, 70) for name in (
     "alder", "birch", "cedar", "doum", "elm", "fir", "gum", "hazel", "ilex", "juniper", "kauri", "larch", "maple", "neem", "oak",

@@ -8,8 +8,6 @@ from tiltyard.arena.operators.operator_people import ExternalIdentity, set_opera
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.web.access.cookies import OPERATOR_COOKIE
 
-__all__ = ["NO_ROLE", "operators_of_every_role", "sign_in_with_role"]
-
 NO_ROLE = ("", "")
 
 

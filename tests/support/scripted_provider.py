@@ -16,8 +16,6 @@ from urllib.parse import parse_qs, unquote_plus, urlencode, urlsplit
 from joserfc import jwt
 from joserfc.jwk import RSAKey
 
-__all__ = ["CLIENT", "SECRET_OF_CLIENT", "ScriptedProvider", "new_key", "scripted_provider", "unsigned"]
-
 CLIENT, SECRET_OF_CLIENT = "tiltyard", "a client's secret: 1+1=2&so on"
 _KEYS: dict[str, RSAKey] = {}
 

@@ -26,8 +26,6 @@ from tiltyard.web.edge.http_limits import HttpLimits, limited_protocol
 from tiltyard.web.edge.metrics import metrics_of
 from tiltyard.web.server.app import make_app
 
-__all__ = ["PASSWORD", "SECRET", "Served", "make_operator", "make_token", "served"]
-
 SECRET = "a secret for tests that is long enough"
 PASSWORD = "correct horse battery"
 

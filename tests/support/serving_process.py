@@ -9,8 +9,6 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["PATIENCE", "Running", "commandline", "environment", "running"]
-
 PATIENCE = 120.0
 
 

@@ -15,8 +15,6 @@ from tiltyard.arena.operators.exclusions import VoteSelection
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.postgres.connections import connect, open_pool
 
-__all__ = ["NAMES", "PAGE", "Rows", "board", "served_board", "shown_board", "table_of"]
-
 #: What a browser says.
 PAGE = {"accept": "text/html"}
 

@@ -18,8 +18,6 @@ from tiltyard.core.policy.state.policy import Policy
 from tiltyard.postgres.connections import open_pool
 from tiltyard.settings.arena_settings import ArenaSettings
 
-__all__ = ["APP", "fill_arena", "png", "sound"]
-
 #: Tries everything that it must not be able to do, and says what came of it.
 APP = """<!doctype html><meta charset="utf-8"><title>app</title><body><p id="out">starting</p><script>
 const told = {};

@@ -4,8 +4,6 @@ import httpx2
 
 from support.served import Served, make_token
 
-__all__ = ["clients"]
-
 
 def clients(running: Served, arena: str = "arena") -> dict[str, httpx2.Client]:
     """One client for each kind of visitor."""

@@ -2,8 +2,6 @@
 
 import os
 
-__all__ = ["sized"]
-
 
 def sized(small: int, full: int) -> int:
     """One of two sizes."""

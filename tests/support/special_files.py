@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["SPECIAL", "put_special", "within_seconds"]
-
 SPECIAL = ("pipe", "link to a pipe", "socket", "device", "folder")
 
 

@@ -8,8 +8,6 @@ from tiltyard.core.policy.state.policy import Policy
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 
-__all__ = ["NAMES", "ten_second_arenas"]
-
 NAMES = ("plum-3-large", "northlight-2", "tern-70b", "quartz-mini", "sable-nano")
 #: In logits, by model.
 _STRENGTHS = {

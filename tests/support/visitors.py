@@ -12,8 +12,6 @@ from support.voted_arenas import close_window, rate, voted
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 
-__all__ = ["ROLES", "Furnished", "furnished", "sign_in"]
-
 #: Tokens of these roles: their scopes, and the one arena they are for.
 TOKENS = {
     "read": (("read",), None),

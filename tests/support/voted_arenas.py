@@ -11,8 +11,6 @@ from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind
 from tiltyard.postgres.connections import connect
 
-__all__ = ["cast", "close_window", "lay_votes", "rate", "voted"]
-
 
 def rate(url):
     """Let a rater fold everything that is final, and publish boards.

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from sampling import Mutant
 
-__all__ = ["Copy"]
-
 #: Copied whole, with their compiled files, whose times stay; what lies beside them is linked.
 _COPIED = ("src", "tests", "pyproject.toml")
 _LEFT_OUT = {".git", ".venv"}

@@ -11,8 +11,6 @@ from pathlib import Path
 from forked import Tests, fork_tests
 from sampling import Mutant
 
-__all__ = ["Covered", "measure"]
-
 
 @dataclass(frozen=True)
 class Covered:

@@ -9,8 +9,6 @@ from typing import Any
 import parso
 from cosmic_ray.operators.operator import Example, Operator
 
-__all__ = ["PYTHON_OPERATORS", "sql_changes"]
-
 Positions = Iterator[tuple[tuple[int, int], tuple[int, int]]]
 
 _TURNED = {

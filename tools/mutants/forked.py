@@ -20,8 +20,6 @@ from typing import Any
 import coverage
 import pytest
 
-__all__ = ["Child", "Tests", "fork_tests", "load_libraries"]
-
 
 @dataclass(frozen=True)
 class Tests:

@@ -11,8 +11,6 @@ from pathlib import Path
 
 from sampling import Mutant
 
-__all__ = ["Result", "Results", "write_survivors"]
-
 
 @dataclass(frozen=True)
 class Result:

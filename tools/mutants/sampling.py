@@ -18,8 +18,6 @@ from cosmic_ray.mutating import mutate_code
 from cosmic_ray.operators.provider import OperatorProvider
 from extra_operators import PYTHON_OPERATORS, sql_changes
 
-__all__ = ["Mutant", "mutants_of", "sample"]
-
 #: Of Cosmic Ray's operators those whose mutants look like mistakes: ``a << b`` for ``a + b`` is noticed by anything.
 _PLAUSIBLE = (
     "AddNot", "ReplaceTrueWithFalse", "ReplaceFalseWithTrue", "ReplaceAndWithOr", "ReplaceOrWithAnd",

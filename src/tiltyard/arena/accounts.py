@@ -24,14 +24,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
 
-from tiltyard.arena.operator_roles import ALL_RIGHTS, OperatorGrants, OperatorRole
+from tiltyard.arena.operator_roles import ALL_RIGHTS, OperatorGrants
 from tiltyard.core.integrity.vote_groups import VoterOrigin
 from tiltyard.errors import BadOption, NotAllowed, NotFound
 from tiltyard.foundation.caches import BoundedCache, SingleFlight
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
 from tiltyard.wire.operators import Token
-from tiltyard.wire.vocabulary import Scope
+from tiltyard.wire.vocabulary import OperatorRole, Scope
 
 if TYPE_CHECKING:
     from argon2 import PasswordHasher
@@ -40,26 +40,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-__all__ = [
-    "OPERATOR_LINK_LIFETIME",
-    "SCOPES",
-    "Accounts",
-    "GateResult",
-    "LinkPurpose",
-    "OperatorSession",
-    "RevokedSessions",
-    "SessionOrigin",
-    "TokenRights",
-    "check_password",
-    "check_person_name",
-    "hash_password",
-    "hash_token",
-    "new_session_number",
-    "open_operator_session",
-    "password_matches",
-    "session_number_from",
-    "write_audit_entry",
-]
 
 #: Scopes of tokens. ``admin`` includes read, import and metrics, but not judge.
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)

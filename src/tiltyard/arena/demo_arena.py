@@ -39,8 +39,6 @@ from tiltyard.postgres.connections import connect_from_pool
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.wire.vocabulary import Tag
 
-__all__ = ["DemoScript", "VotePreference", "fill_demo_arena"]
-
 #: People who vote concurrently. More of them means larger batches and fewer transactions.
 _CONCURRENT_VOTER_COUNT = 64
 #: Mean number of matchups in a person's session.

@@ -12,17 +12,6 @@ from typing import Final, get_args
 
 from tiltyard.wire.vocabulary import OperatorRole, Scope
 
-__all__ = [
-    "ALL_RIGHTS",
-    "OPERATOR_ROLES",
-    "ROLE_MEANINGS",
-    "SCOPE_ROLES",
-    "OperatorGrants",
-    "OperatorRole",
-    "greater_role",
-    "includes_role",
-]
-
 #: From the one that may do everything to the one that may do least.
 OPERATOR_ROLES: Final[tuple[OperatorRole, ...]] = get_args(OperatorRole)
 #: What each role may do.

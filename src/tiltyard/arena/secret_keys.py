@@ -18,8 +18,6 @@ from pathlib import Path
 from tiltyard.errors import BadOption, UnreadableFile
 from tiltyard.foundation.local_files import create_private_file, open_regular
 
-__all__ = ["KEY_FILE", "KEY_VARIABLE", "SecretKeys", "open_keys"]
-
 KEY_FILE = "secret.key"
 KEY_VARIABLE = "TILTYARD_SECRET_KEY"
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-__all__ = ["cancel_and_wait"]
-
 #: Seconds after which a task that is still running is cancelled again.
 _CANCEL_RETRY_SECONDS = 1.0
 

@@ -51,14 +51,14 @@ class ArenaSettings:
         "who may come in, unless the arena is closed. open: everybody. invitation: people with an invitation link. "
         "passcode: people with the passcode. sign-in: people who sign in through your organisation. Nobody else sees "
         "anything of the arena, not even its board",
-        page="how-to/invite-people.md",
+        page="how-to/let-people-in.md",
     )
     entry_groups: str = defined(
         "",
         "if people sign in: only members of one of these groups may come in. Empty: everybody who signs in",
         label="Groups that may come in",
         expected="names of groups with commas between them, or nothing",
-        page="how-to/sign-in.md",
+        page="how-to/let-people-in.md",
     )
     gate: Literal["auto", "proof", "none"] = defined(
         "auto",

@@ -12,25 +12,6 @@ from pydantic import Field, StringConstraints
 from tiltyard.wire.records import request
 from tiltyard.wire.vocabulary import Plain
 
-__all__ = [
-    "ArenaInfo",
-    "ArenaList",
-    "ChangeArenaRequest",
-    "CreateArenaRequest",
-    "Enabled",
-    "Imported",
-    "ModelInfo",
-    "ModelList",
-    "PhaseRequest",
-    "PolicyInForce",
-    "PromptInfo",
-    "PromptList",
-    "Reason",
-    "Values",
-    "WithdrawRequest",
-    "Withdrawn",
-]
-
 Reason = Annotated[str, StringConstraints(pattern=r"^[^\x00]*\S[^\x00]*$", min_length=1, max_length=1000)]
 #: JSON by name, whose fields are those of the settings or of the policy: an older client reads a newer server's.
 Values = Mapping[str, Any]

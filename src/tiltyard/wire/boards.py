@@ -9,8 +9,6 @@ from typing import Annotated
 
 from pydantic import Field
 
-__all__ = ["ReportInfo", "ReportList", "SnapshotInfo", "SnapshotList"]
-
 
 @dataclass(frozen=True, slots=True)
 class SnapshotInfo:

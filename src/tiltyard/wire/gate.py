@@ -13,8 +13,6 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-__all__ = ["ALGORITHM", "GateAnswer", "GateChallenge", "solve_challenge"]
-
 ALGORITHM: Final = "SHA-256"
 #: A server that asks for more is not obeyed: it would take minutes.
 _NUMBER_LIMIT = 50_000_000

@@ -11,16 +11,6 @@ from pydantic import Field, StringConstraints, WithJsonSchema
 from tiltyard.wire.records import strict_request
 from tiltyard.wire.vocabulary import Moment, Plain, Text
 
-__all__ = [
-    "FollowUpRequest",
-    "LivePromptRequest",
-    "ShownBattle",
-    "ShownFrame",
-    "ShownTurn",
-    "TurnVoteRequest",
-    "TurnWinner",
-]
-
 TurnWinner = Literal["model_a", "model_b", "tie", "both_bad"]
 _TURN_STATES = ("waiting", "streaming", "done", "stopped", "void")
 _BATTLE_STATES = ("open", "voted", "skipped", "expired", "void")

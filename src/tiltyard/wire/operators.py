@@ -12,18 +12,6 @@ from pydantic import Field, StringConstraints
 from tiltyard.wire.records import request
 from tiltyard.wire.vocabulary import SaidScope, Scope, Text
 
-__all__ = [
-    "ClaimRequest",
-    "Health",
-    "Me",
-    "NewToken",
-    "Ready",
-    "SignInRequest",
-    "Token",
-    "TokenList",
-    "TokenRequest",
-]
-
 
 @request
 @dataclass(frozen=True, slots=True, kw_only=True)

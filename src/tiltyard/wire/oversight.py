@@ -13,19 +13,6 @@ from tiltyard.wire.arenas import Reason, Values
 from tiltyard.wire.records import request
 from tiltyard.wire.vocabulary import Plain, SourceName
 
-__all__ = [
-    "AuditEntry",
-    "AuditPage",
-    "Complaint",
-    "ComplaintList",
-    "ComplaintSettled",
-    "ExcludeRequest",
-    "Excluded",
-    "Exclusion",
-    "ExclusionList",
-    "Restored",
-]
-
 Session = Annotated[int, Field(ge=0, lt=2**63)]
 
 

@@ -8,8 +8,6 @@ from typing import Annotated
 
 from pydantic import Field
 
-__all__ = ["FieldProblem", "Problem"]
-
 
 @dataclass(frozen=True, slots=True)
 class FieldProblem:

@@ -10,8 +10,6 @@ from typing import Any, TypeVar, cast
 
 from pydantic import ConfigDict, TypeAdapter, with_config
 
-__all__ = ["body_of", "json_bytes", "reader_of", "request", "strict_request"]
-
 Record = TypeVar("Record")
 
 #: A request: a field that is not known is refused.

@@ -7,31 +7,6 @@ from typing import Annotated, Final, Literal, get_args
 
 from pydantic import PlainSerializer, StringConstraints, WithJsonSchema
 
-__all__ = [
-    "MAX_COMMENT_CHARACTERS",
-    "REMARK_TAG_LIMIT",
-    "SKIP_REASONS",
-    "TAGS",
-    "ComplaintReason",
-    "Ending",
-    "Label",
-    "Moment",
-    "OperatorRole",
-    "Plain",
-    "ResponseKind",
-    "SaidEnding",
-    "SaidLabel",
-    "SaidResponseKind",
-    "SaidScope",
-    "SaidWinner",
-    "Scope",
-    "SkipReason",
-    "SourceName",
-    "Tag",
-    "Text",
-    "Winner",
-]
-
 Scope = Literal["read", "judge", "import", "admin", "metrics"]
 #: From the one that may do everything to the one that may do least.
 OperatorRole = Literal["owner", "operator", "moderator", "analyst"]

@@ -35,27 +35,6 @@ WhyUnrated = Annotated[
     ),
 ]
 
-__all__ = [
-    "BoardPlace",
-    "BoardPlaces",
-    "ComplaintRequest",
-    "Ended",
-    "Matchup",
-    "MatchupList",
-    "MatchupResponses",
-    "NextMatchupRequest",
-    "PairProgress",
-    "RemarkRequest",
-    "Revealed",
-    "RevealedVote",
-    "RevealedVoteList",
-    "ShownPrompt",
-    "ShownResponse",
-    "ShownTimes",
-    "SkipRequest",
-    "UndoRequest",
-    "VoteRequest",
-]
 
 Ballot = Annotated[
     int,

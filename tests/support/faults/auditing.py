@@ -29,8 +29,6 @@ from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 
-__all__ = ["Audited", "Place", "audit_log", "audit_ratings"]
-
 _OUTCOMES: dict[str | None, Kind] = {
     "model_a": Kind.WIN_A,
     "model_b": Kind.WIN_B,

@@ -13,8 +13,6 @@ from support.child_processes import ChildProcess, run_quick_rater
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.server.child_process import ChildConfig, run_child
 
-__all__ = ["Child", "Service", "service", "wait_until"]
-
 _SECRET = "a secret for tests that is long enough"
 
 

@@ -11,8 +11,6 @@ from typing import Any, Self
 
 import httpx2
 
-__all__ = ["Crowd", "Heard", "Refused", "Told"]
-
 WINNERS = ("model_a", "model_b", "tie", "both_bad")
 _PATIENCE = 8.0
 #: Answers after which asking again is no use.

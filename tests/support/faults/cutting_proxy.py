@@ -7,8 +7,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["CuttingProxy", "cutting_proxy"]
-
 
 class CuttingProxy:
     """Carries bytes to a port and back, as long as nobody interferes."""

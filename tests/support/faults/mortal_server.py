@@ -16,8 +16,6 @@ from tiltyard.errors import StoreFault
 from tiltyard.postgres.binaries import Binaries, bundled_folder
 from tiltyard.postgres.connections import connect
 
-__all__ = ["MortalServer", "free_port", "mortal_server"]
-
 #: As an operator would run it: what is acknowledged is on the disk.
 _DURABLE = "-c fsync=on -c synchronous_commit=on -c full_page_writes=on -c max_connections=80"
 _GONE = 60.0

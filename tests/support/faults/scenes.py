@@ -22,8 +22,6 @@ from tiltyard.postgres.connections import connect
 from tiltyard.postgres.schema_migrations import migrate
 from tiltyard.settings.arena_settings import ArenaSettings
 
-__all__ = ["FAULTS", "SETTINGS", "Scene", "scene"]
-
 #: Everything that takes its time in life, quickly.
 SETTINGS = ArenaSettings(undo_seconds=1.0, expiry_seconds=5.0, snapshot_seconds=0.25, reveal="vote")
 

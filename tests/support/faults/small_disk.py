@@ -14,8 +14,6 @@ import pytest
 
 from support.postgres_servers import account
 
-__all__ = ["SmallDisk", "small_disk"]
-
 _BLOCK = bytes(1 << 16)
 
 

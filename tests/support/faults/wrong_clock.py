@@ -4,8 +4,6 @@ import shutil
 import subprocess
 from pathlib import Path
 
-__all__ = ["wrong_clock"]
-
 _SOURCE = """
 #define _GNU_SOURCE
 #include <dlfcn.h>

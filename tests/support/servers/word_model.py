@@ -17,8 +17,6 @@ import numpy as np
 
 from support.servers.tiny_model import CONTROL, TEMPLATE, byte_spellings
 
-__all__ = ["write_word_model"]
-
 HIDDEN, HEADS, CONTEXT = 32, 4, 32_768
 #: The chance that an answer ends after a paragraph's last word, and the score of what never follows.
 END_CHANCE, NEVER = 0.3, -40.0

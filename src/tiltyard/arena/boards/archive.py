@@ -16,15 +16,6 @@ from tiltyard.arena.content.arenas import Arena
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connections import ConnectionPool, connect_from_pool
 
-__all__ = [
-    "read_amendments",
-    "read_citable",
-    "read_report_document",
-    "read_reports",
-    "read_snapshot",
-    "read_snapshots",
-]
-
 
 async def read_snapshots(
     pool: ConnectionPool, arena: Arena, source: int, *, before: tuple[int, int] | None, limit: int

@@ -24,16 +24,6 @@ from tiltyard.core.ratings.result import Ratings
 from tiltyard.core.ratings.variance import critical_value
 from tiltyard.postgres.connections import Connection, translate_errors
 
-__all__ = [
-    "EFFECT_NAMES",
-    "EFFECT_VOTES",
-    "TRAIT_COLUMNS",
-    "BattleEffect",
-    "EffectsDocument",
-    "battle_effects",
-    "read_traits",
-]
-
 Floats = npt.NDArray[np.float64]
 
 #: Fewer votes than this, and no effect is estimated.

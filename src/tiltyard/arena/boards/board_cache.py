@@ -56,8 +56,6 @@ from tiltyard.foundation.caches import BoundedCache
 from tiltyard.foundation.retries import Backoff, Retries
 from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool
 
-__all__ = ["BoardCache", "HashedDocument", "HistoryDocument", "OnSnapshot"]
-
 _LOG = logging.getLogger(__name__)
 
 #: Called for every new snapshot: arena, source, generation, strengths.

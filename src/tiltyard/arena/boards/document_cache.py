@@ -11,8 +11,6 @@ from tiltyard.arena.boards.snapshots import Snapshot
 from tiltyard.core.board.document import canonical_json, document_hash
 from tiltyard.foundation.caches import BoundedCache, BoundedQueue, SingleFlight
 
-__all__ = ["DocumentCache", "HashedDocument"]
-
 Key = tuple[Any, ...]
 
 #: Computing on demand takes at most 1/n of the time.

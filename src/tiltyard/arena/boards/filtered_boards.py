@@ -33,22 +33,6 @@ from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.evaluation import EvaluationHistory
 from tiltyard.core.ratings import Finding
 
-__all__ = [
-    "BoardOrigin",
-    "FilterRoster",
-    "OpponentResult",
-    "PairsDocument",
-    "PromptResult",
-    "PromptTags",
-    "VoteSubset",
-    "count_consecutive_passes",
-    "filtered_board",
-    "head_to_head",
-    "pair_results",
-    "prompt_results",
-    "table_from_tally",
-]
-
 Ints = npt.NDArray[np.int64]
 
 #: The result that a kind of vote means for the left model, and for the right model.

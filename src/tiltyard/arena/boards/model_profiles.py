@@ -39,8 +39,6 @@ from tiltyard.errors import NotFound
 from tiltyard.foundation.caches import BoundedCache, BoundedQueue
 from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool
 
-__all__ = ["ModelProfile", "ModelProfiles", "Opponent", "PromptRecord"]
-
 #: Size of the cache, and of one row in any table of a profile; both are rough estimates.
 _CACHE_BYTES = 64_000_000
 _TABLE_ROW_BYTES = 200

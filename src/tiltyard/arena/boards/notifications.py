@@ -17,8 +17,6 @@ from tiltyard.foundation.retries import Backoff, Retries
 from tiltyard.postgres.connections import Connection, connect_async, translate_errors
 from tiltyard.postgres.statements import statement
 
-__all__ = ["BoardAppearance", "SnapshotNotifications", "read_history", "read_newest_positions"]
-
 _LOG = logging.getLogger(__name__)
 
 #: Seconds between polls without a notification, and before the first retry after a fault.

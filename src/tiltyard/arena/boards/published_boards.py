@@ -8,8 +8,6 @@ from tiltyard.arena.boards.snapshots import Snapshot
 from tiltyard.core.board.document import BoardDocument
 from tiltyard.errors import InputError, StoreFault
 
-__all__ = ["board_of", "parsed_board"]
-
 #: Parsed boards that a process caches, the most recently used ones.
 _CACHED_BOARD_LIMIT = 32
 

@@ -12,8 +12,6 @@ from tiltyard.core.board.arena_board import ArenaRow, ShownOrder
 from tiltyard.core.board.settled_order import claims_nothing
 from tiltyard.errors import NotFound
 
-__all__ = ["ModelRank", "newest_ranks", "ranks_on_board"]
-
 
 @dataclass(frozen=True, slots=True)
 class ModelRank:

@@ -9,8 +9,6 @@ from tiltyard.arena.log.votes import count_excluded, count_unrated, limit_statem
 from tiltyard.errors import BadOption, NotFound
 from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool
 
-__all__ = ["choose_release"]
-
 _STATEMENT_SECONDS = 20.0
 
 

@@ -17,8 +17,6 @@ from tiltyard.core.policy.validity.fold_state import decode_state, encode_state
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
 
-__all__ = ["ReportSums", "find_position", "keep_report_sums", "read_report_sums", "serials_of_lane"]
-
 Ints = npt.NDArray[np.int64]
 
 

@@ -8,8 +8,6 @@ from datetime import datetime
 from tiltyard.postgres.connections import Connection, translate_errors
 from tiltyard.postgres.statements import statement
 
-__all__ = ["ResponseHistory", "read_response_history"]
-
 
 @dataclass(frozen=True, slots=True)
 class ResponseHistory:

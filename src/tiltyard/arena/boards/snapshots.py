@@ -17,26 +17,6 @@ from tiltyard.errors import StoreFault
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
 
-__all__ = [
-    "UNCITABLE_SNAPSHOT_LIFETIME",
-    "ModelScore",
-    "Snapshot",
-    "SnapshotSummary",
-    "VoteAmendments",
-    "add_snapshot",
-    "announced_board",
-    "citable_snapshot",
-    "find_snapshot",
-    "latest_snapshot",
-    "list_snapshots",
-    "notify_snapshot",
-    "read_latest_position",
-    "read_rule_history",
-    "read_scores",
-    "read_vote_amendments",
-    "thin_snapshots",
-]
-
 #: How long a board is kept that is not permanent.
 UNCITABLE_SNAPSHOT_LIFETIME = timedelta(days=30)
 

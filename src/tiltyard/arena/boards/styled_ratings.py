@@ -21,17 +21,6 @@ from tiltyard.core.ratings.bradley_terry import BradleyTerry
 from tiltyard.core.ratings.result import Ratings
 from tiltyard.errors import CannotRate
 
-__all__ = [
-    "STYLE_TRAITS",
-    "IntervalValues",
-    "StyleEffect",
-    "StyledDocument",
-    "StyledRow",
-    "covariate_table",
-    "fit_or_none",
-    "styled_ratings",
-]
-
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 

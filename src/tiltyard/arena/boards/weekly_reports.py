@@ -21,20 +21,6 @@ from tiltyard.settings.arena_settings import ArenaSettings
 if TYPE_CHECKING:
     from tiltyard.core.policy.state.rating_fold import MethodValues
 
-__all__ = [
-    "Connection",
-    "ReportSummary",
-    "ReportableArena",
-    "add_report",
-    "is_final_until",
-    "is_reported",
-    "list_reportable_arenas",
-    "list_reports",
-    "read_method",
-    "read_method_sync",
-    "read_report",
-    "relaxed_serials",
-]
 
 Ints = npt.NDArray[np.int64]
 

@@ -9,8 +9,6 @@ from pathlib import Path
 
 from tiltyard.errors import InputError
 
-__all__ = ["MAX_RESPONSE_BYTES", "is_network_address", "read_answer_file"]
-
 #: Maximum bytes of a response; of a conversation with its messages and images.
 MAX_RESPONSE_BYTES = 32 * 1024 * 1024
 

@@ -46,15 +46,6 @@ from tiltyard.postgres.connections import Connection, ConnectionPool, connect_fr
 from tiltyard.postgres.statements import statement
 from tiltyard.settings.arena_settings import ArenaSettings
 
-__all__ = [
-    "ImportPreview",
-    "ImportResult",
-    "create_arena",
-    "import_answers",
-    "import_checked_answers",
-    "plan_import",
-]
-
 #: Answers, and bytes, that are stored at once.
 _CHUNK_ROWS = 500
 _CHUNK_BYTES = 16 * 1024 * 1024

@@ -29,17 +29,6 @@ from tiltyard.files.records import Record
 from tiltyard.files.style_text import measure_style
 from tiltyard.files.upload_reader import BadRow, bad_row
 
-__all__ = [
-    "MAX_NAME_CHARACTERS",
-    "MAX_RESPONSE_BYTES",
-    "BadRow",
-    "CheckedAnswer",
-    "check_upload_rows",
-    "read_checked_answers",
-    "read_named_models",
-    "validate_name",
-]
-
 #: Maximum bytes of a prompt.
 MAX_PROMPT_BYTES = 1024 * 1024
 MAX_NAME_CHARACTERS = 200

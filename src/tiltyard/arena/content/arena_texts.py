@@ -17,17 +17,6 @@ from tiltyard.errors import InputError
 from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
 from tiltyard.postgres.statements import statement
 
-__all__ = [
-    "MAX_TEXT_CHARACTERS",
-    "TEXT_NAMES",
-    "ArenaText",
-    "TextName",
-    "change_texts",
-    "give_consent",
-    "read_texts",
-    "wanted_consent",
-]
-
 TextName = Literal["announcement", "instructions", "consent", "thanks", "pause"]
 TEXT_NAMES: tuple[TextName, ...] = get_args(TextName)
 MAX_TEXT_CHARACTERS = 20_000

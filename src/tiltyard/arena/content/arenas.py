@@ -24,43 +24,6 @@ from tiltyard.settings.arena_settings import ArenaSettings
 if TYPE_CHECKING:
     from tiltyard.core.policy.state.rating_fold import MethodValues
 
-__all__ = [
-    "Arena",
-    "KnownModel",
-    "KnownPrompt",
-    "NewPrompt",
-    "NewResponse",
-    "PromptKey",
-    "add_arena",
-    "add_models",
-    "add_prompts",
-    "add_responses",
-    "change_arena",
-    "describe_prompts",
-    "find_arena",
-    "find_arena_by_number",
-    "find_arenas",
-    "find_model",
-    "find_prompt",
-    "find_response",
-    "list_arenas",
-    "list_models",
-    "list_prompt_names",
-    "list_prompts",
-    "lock_arena",
-    "prompt_language",
-    "prompt_text",
-    "read_filters",
-    "read_log_head",
-    "read_model_numbers",
-    "read_policy",
-    "read_prompt_keys",
-    "read_response_keys",
-    "read_size",
-    "require_live",
-    "reserve_arena_number",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Arena:

@@ -19,8 +19,6 @@ from tiltyard.foundation.caches import BoundedCache
 from tiltyard.postgres.connections import ConnectionPool, translate_errors
 from tiltyard.postgres.statements import statement
 
-__all__ = ["INLINE_LIMIT_BYTES", "BlobStore", "ResponseContent"]
-
 #: Larger blobs are stored outside the database.
 INLINE_LIMIT_BYTES = 64 * 1024
 

@@ -23,19 +23,6 @@ from tiltyard.arena.content.arenas import (
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool
 
-__all__ = [
-    "PromptResponses",
-    "check_model",
-    "find_kept_response",
-    "read_arena",
-    "read_arenas",
-    "read_models",
-    "read_prompt_filters",
-    "read_prompt_language",
-    "read_prompt_responses",
-    "read_prompts",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class PromptResponses:

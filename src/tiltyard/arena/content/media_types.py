@@ -6,8 +6,6 @@ import re
 
 from tiltyard.errors import InputError
 
-__all__ = ["detect_media_type"]
-
 #: What precedes the tag is read once and never again: comments could otherwise be divided in 2ⁿ ways.
 _PAGE = re.compile(
     rb"\A(?:\xef\xbb\xbf)?(?:\s++|<!--(?>.*?-->))*+<(?:!doctype\s++html|html)\b", re.IGNORECASE | re.DOTALL

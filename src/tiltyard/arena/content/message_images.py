@@ -16,8 +16,6 @@ from tiltyard.arena.content.media_types import detect_media_type
 from tiltyard.core.judging.conversation import ContentPart, Message
 from tiltyard.errors import InputError
 
-__all__ = ["UNSHOWN_REASONS", "ImageCollector", "count_unshown", "image_hashes", "unshown_files"]
-
 #: Images of one response that are kept.
 _IMAGE_LIMIT = 100
 

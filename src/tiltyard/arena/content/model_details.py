@@ -19,15 +19,6 @@ from tiltyard.errors import InputError, NotFound
 from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
 from tiltyard.postgres.statements import statement
 
-__all__ = [
-    "DETAIL_FIELDS",
-    "ArenaModelDetails",
-    "ModelDetails",
-    "parse_details_file",
-    "read_model_details",
-    "write_model_details",
-]
-
 _MAX_LINK_CHARACTERS = 500
 #: Dollars for a million tokens; more is a mistake in the unit.
 _MAX_PRICE_USD = 1_000_000.0

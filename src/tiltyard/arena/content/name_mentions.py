@@ -25,8 +25,6 @@ from tiltyard.arena.content.name_tokens import (
 from tiltyard.arena.content.self_reference import SelfReferences
 from tiltyard.settings.identity_words import load_families
 
-__all__ = ["SHOWN_MENTION_LIMIT", "FamilyNames", "Mention", "MentionFinder", "load_family_names"]
-
 #: Mentions that are listed; the others are only counted.
 SHOWN_MENTION_LIMIT = 20
 #: Shorter names are ignored: they are words in too many languages.

@@ -13,8 +13,6 @@ from array import array
 from collections.abc import Iterator
 from typing import Generic, TypeVar
 
-__all__ = ["COMMA", "PhraseIndex", "Tokens", "is_punctuation", "normalise", "token_starts", "tokenise"]
-
 T = TypeVar("T")
 Tokens = tuple[str, ...]
 

@@ -16,8 +16,6 @@ from tiltyard.settings.environment import Environment
 if TYPE_CHECKING:
     from obstore.store import S3Store
 
-__all__ = ["BucketStorage", "FolderStorage", "ObjectStorage", "open_configured_storage", "open_storage"]
-
 
 class ObjectStorage(Protocol):
     """Stores bytes by name. Storing the same name again has no effect; removing a missing name is not an error."""

@@ -11,16 +11,6 @@ from tiltyard.arena.content.arenas import Arena, find_model, find_prompt
 from tiltyard.arena.log.buckets import find_statement
 from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
 
-__all__ = [
-    "MAX_SEARCH_CHARACTERS",
-    "BrowsedPrompt",
-    "BrowsedResponse",
-    "PromptPage",
-    "PromptSearch",
-    "browse_prompts",
-    "list_prompt_responses",
-]
-
 MAX_SEARCH_CHARACTERS = 200
 #: Prompts that one request looks at; and if it searches the texts of responses too.
 SCANNED_PROMPT_LIMIT = 5_000

@@ -14,16 +14,6 @@ from tiltyard.files.style_text import TextStyle
 from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
 from tiltyard.postgres.statements import statement
 
-__all__ = [
-    "ModelUsage",
-    "ResponseDetails",
-    "add_response_details",
-    "read_known_details",
-    "read_styles",
-    "read_usage",
-    "response_details",
-]
-
 #: More tokens are a mistake.
 _MAX_TOKENS = 2**40
 

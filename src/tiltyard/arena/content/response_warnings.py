@@ -11,8 +11,6 @@ from tiltyard.arena.content.blob_store import ResponseContent
 from tiltyard.arena.content.message_images import count_unshown
 from tiltyard.arena.content.stored_conversations import read_conversation
 
-__all__ = ["SHOWN_WARNING_LIMIT", "ResponseWarning", "WarningFinder"]
-
 #: Warnings that are listed; the others are only counted.
 SHOWN_WARNING_LIMIT = 20
 #: The last line of a prose text that was cut off is long, and begins no list, table or quotation.

@@ -7,8 +7,6 @@ from typing import Any
 from tiltyard.arena.content.name_tokens import COMMA, PhraseIndex, is_punctuation, is_unspaced
 from tiltyard.settings.identity_words import SelfReference
 
-__all__ = ["SelfReferences"]
-
 #: Phrases before and after a name that are looked at, and names among them: so the time for each name is bounded.
 _PHRASE_LIMIT = 16
 _NAME_LIMIT = 3

@@ -21,19 +21,6 @@ from tiltyard.core.judging.conversation import AnswerContext, Message
 from tiltyard.errors import InputError, NotFound, StoreFault, UnreadableFile
 from tiltyard.files.answer import Answer, message_rows, read_messages
 
-__all__ = [
-    "CONVERSATION",
-    "SaidText",
-    "StoredConversation",
-    "character_count",
-    "conversation_bytes",
-    "conversation_image",
-    "count_files",
-    "read_conversation",
-    "response_text",
-    "said_texts",
-]
-
 #: The media type under which conversations are stored. They are sent as plain text.
 CONVERSATION = "application/vnd.tiltyard.conversation+json"
 

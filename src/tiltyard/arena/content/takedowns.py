@@ -11,17 +11,6 @@ from tiltyard.arena.log.buckets import find_statement
 from tiltyard.postgres.connections import Connection, translate_errors
 from tiltyard.postgres.statements import statement
 
-__all__ = [
-    "SeenMatchups",
-    "ShownMatchup",
-    "find_open_matchups",
-    "open_matchups_with",
-    "show_responses",
-    "withdraw_hidden_responses",
-    "withdraw_prompt_text",
-    "withdraw_responses",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class ShownMatchup:

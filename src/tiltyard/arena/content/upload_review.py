@@ -13,7 +13,7 @@ from tiltyard.arena.content.answer_import import (
     import_checked_answers,
     plan_import,
 )
-from tiltyard.arena.content.answer_rows import BadRow, CheckedAnswer
+from tiltyard.arena.content.answer_rows import CheckedAnswer
 from tiltyard.arena.content.arenas import Arena, list_models
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.name_mentions import Mention, MentionFinder
@@ -21,21 +21,11 @@ from tiltyard.arena.content.response_warnings import ResponseWarning, WarningFin
 from tiltyard.arena.content.uploaded_files import read_uploaded_file
 from tiltyard.arena.content.uploads import MAX_UPLOAD_BYTES, add_upload, find_upload, remove_upload
 from tiltyard.errors import Conflict, InputError
-from tiltyard.files.upload_reader import problem_field
+from tiltyard.files.upload_reader import BadRow, problem_field
 from tiltyard.postgres.connections import (
     ConnectionPool,
     connect_from_pool,
 )
-
-__all__ = [
-    "UploadDecision",
-    "UploadPreview",
-    "UploadSample",
-    "discard_upload",
-    "import_upload",
-    "preview_upload",
-    "store_upload",
-]
 
 #: Rows and errors that a preview shows.
 SHOWN_ROWS = 10

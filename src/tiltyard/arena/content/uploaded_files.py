@@ -7,11 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tiltyard.arena.content.answer_rows import BadRow, CheckedAnswer, check_upload_rows
+from tiltyard.arena.content.answer_rows import CheckedAnswer, check_upload_rows
 from tiltyard.files.upload_process import rows_from_process
-from tiltyard.files.upload_reader import UploadReader, has_native_format
-
-__all__ = ["UploadedRows", "read_uploaded_file"]
+from tiltyard.files.upload_reader import BadRow, UploadReader, has_native_format
 
 _SAFE_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 

@@ -10,8 +10,6 @@ from tiltyard.errors import NotFound
 from tiltyard.postgres.connections import Connection, translate_errors
 from tiltyard.postgres.statements import statement
 
-__all__ = ["MAX_UPLOAD_BYTES", "UPLOAD_LIFETIME", "Upload", "add_upload", "find_upload", "remove_upload"]
-
 #: How long an upload is kept, and its maximum size.
 UPLOAD_LIFETIME = timedelta(hours=1)
 MAX_UPLOAD_BYTES = 64 * 1024 * 1024

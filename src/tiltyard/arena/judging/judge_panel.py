@@ -35,8 +35,6 @@ from tiltyard.settings.prices import (
     to_picodollars,
 )
 
-__all__ = ["ArenaPanel", "MatchupJudges", "open_matchup_judges", "open_panel", "settle_dead_workers"]
-
 #: The plan's name in the ledger; there is no plan, as matchups are requested one at a time.
 _PLAN = "arena"
 

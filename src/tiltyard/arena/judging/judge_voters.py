@@ -39,8 +39,6 @@ from tiltyard.jobs.worker_locks import WorkerLocks
 from tiltyard.judges.judging_run import RunProgress
 from tiltyard.wire.voting import Matchup
 
-__all__ = ["JudgedVotes", "judge_arena"]
-
 #: Matchups that one voter may have open at once.
 _OPEN_MATCHUP_LIMIT = 2
 #: Consecutive matchups without a reply from the provider that stop the judge.

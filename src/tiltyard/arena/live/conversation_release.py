@@ -32,17 +32,6 @@ from tiltyard.postgres.connections import connect, translate_errors
 from tiltyard.postgres.statements import statement
 from tiltyard.settings.arena_settings import ArenaSettings
 
-__all__ = [
-    "CONVERSATION_COLUMNS",
-    "EXACT_COLUMNS",
-    "ReleaseCounts",
-    "ReleasedBattle",
-    "ReleasedTurn",
-    "find_live_arena",
-    "read_conversations",
-    "write_conversations",
-]
-
 #: The columns of a released file, in their order.
 CONVERSATION_COLUMNS: dict[str, type] = {
     "battle": int,

@@ -11,8 +11,6 @@ from tiltyard.arena.content.name_mentions import MentionFinder, load_family_name
 from tiltyard.arena.content.name_tokens import PhraseIndex, is_punctuation, normalise, phrase_tokens, tokenise
 from tiltyard.settings.identity_words import load_identity_questions
 
-__all__ = ["EntrantNames", "IdentityTalk", "IdentityTalkPlace"]
-
 #: Where a turn talks of identity: the prompt asks for it, or the left or the right answer gives it.
 IdentityTalkPlace = Literal["prompt", "a", "b"]
 

@@ -40,16 +40,6 @@ from tiltyard.postgres.statements import statement
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.settings.live_models import LiveEntrant, LiveModels
 
-__all__ = [
-    "DEFAULT_CATEGORIES",
-    "EntrantChanges",
-    "NewEntrant",
-    "live_settings",
-    "make_live_arena",
-    "read_entrants",
-    "sync_entrants",
-]
-
 #: The categories of an arena whose operator names none.
 DEFAULT_CATEGORIES = ("any",)
 _CATEGORY_LIMIT = 100

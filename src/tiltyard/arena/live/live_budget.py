@@ -19,8 +19,6 @@ from tiltyard.errors import OutOfBudget
 from tiltyard.postgres.connections import Connection
 from tiltyard.postgres.statements import statement
 
-__all__ = ["LiveSpending", "accounts_of", "check_budget", "lock_spending", "read_spending", "reserve_calls"]
-
 
 class LiveSpending(NamedTuple):
     """What is counted against the budgets of an arena, in millionths of a dollar."""

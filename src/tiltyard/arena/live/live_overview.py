@@ -10,8 +10,6 @@ from tiltyard.arena.live.live_budget import LiveSpending, read_spending
 from tiltyard.postgres.connections import ConnectionPool, connect_from_pool, translate_errors
 from tiltyard.postgres.statements import statement
 
-__all__ = ["OVERVIEW_DAYS", "EntrantUse", "FailureCount", "LiveOverview", "read_live_overview"]
-
 #: Calls of so many days are counted.
 OVERVIEW_DAYS: Final = 30
 _FAILURE_KIND_LIMIT = 20

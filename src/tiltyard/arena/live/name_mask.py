@@ -15,8 +15,6 @@ from tiltyard.arena.content.name_mentions import load_family_names
 from tiltyard.arena.content.name_tokens import PhraseIndex, normalise, phrase_tokens, token_starts, tokenise
 from tiltyard.arena.live.identity_talk import EntrantNames
 
-__all__ = ["MASK", "NameMask"]
-
 #: Stands for a name.
 MASK = "[…]"
 #: A sentence ends, or a paragraph: no name reaches over it.

@@ -17,8 +17,6 @@ from tiltyard.core.live.prompt_texts import UNKNOWN_LANGUAGE, detect_language
 from tiltyard.foundation.local_files import atomic_write
 from tiltyard.postgres.connections import connect
 
-__all__ = ["PromotedPrompt", "promote_prompts", "promoted_lines"]
-
 #: The category of an arena that has no categories.
 _ANY_CATEGORY = "any"
 

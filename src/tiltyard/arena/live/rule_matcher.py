@@ -9,8 +9,6 @@ from typing import Literal
 from tiltyard.arena.content.name_tokens import is_punctuation, normalise, tokenise
 from tiltyard.settings.live_models import ModerationRule, ModerationRules
 
-__all__ = ["RuleMatcher", "TextKind"]
-
 #: Characters of a text that are searched. The texts of a battle are shorter.
 _MAX_SEARCHED_CHARACTERS = 1_000_000
 

@@ -15,16 +15,6 @@ from tiltyard.judges.providers.provider import ChatGuard, ChatTurn
 from tiltyard.settings.environment import Environment
 from tiltyard.settings.live_models import ModerationSection, load_live_models
 
-__all__ = [
-    "MODERATION_VARIABLE",
-    "Safety",
-    "SafetySource",
-    "SafetyVerdict",
-    "TurnTexts",
-    "open_configured_safety",
-    "open_safety",
-]
-
 #: Environment variable with the path of the models file whose section ``moderation`` holds for all live arenas.
 MODERATION_VARIABLE = "TILTYARD_MODERATION"
 

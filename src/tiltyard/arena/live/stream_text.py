@@ -5,8 +5,6 @@ from __future__ import annotations
 import unicodedata
 from typing import Protocol
 
-__all__ = ["MaskedText", "StreamText", "TextMask", "whole_character_length"]
-
 #: Control characters that no text has: they are dropped. A database cannot store the first of them.
 _DROPPED = {code: None for code in (*range(32), 127) if chr(code) not in "\t\n\r"}
 _JOINER = "\u200d"

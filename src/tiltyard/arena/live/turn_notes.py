@@ -12,8 +12,6 @@ from tiltyard.core.live.private_data import find_private_data
 from tiltyard.core.live.prompt_texts import detect_language
 from tiltyard.settings.arena_settings import LiveIdentity
 
-__all__ = ["TurnFlags", "TurnNotes", "note_turn"]
-
 
 class TurnFlags(TypedDict, total=False):
     """The flags of a turn, as they are stored. What was not found is not there."""

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from datetime import datetime
 from uuid import UUID
 
-__all__ = ["Scalar", "array_literal"]
-
 Scalar = int | float | str | UUID | datetime | dict[str, object] | None
 
 

@@ -27,8 +27,6 @@ from tiltyard.errors import BadOption
 from tiltyard.files.battle_writer import Container, stream_battles
 from tiltyard.postgres.connections import connect
 
-__all__ = ["MEDIA_TYPES", "BattleExport", "export_battles", "open_export"]
-
 #: The media type of each container.
 MEDIA_TYPES: dict[Container, str] = {
     "jsonl": "application/x-ndjson",

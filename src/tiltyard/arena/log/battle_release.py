@@ -44,15 +44,6 @@ from tiltyard.runs.manifest import (
 )
 from tiltyard.runs.tournament_files import ZIP_EPOCH
 
-__all__ = [
-    "BattleRelease",
-    "ReleaseChoice",
-    "ReleasePart",
-    "export_release",
-    "make_release",
-    "shuffle_rows",
-]
-
 #: What is sent: one of the tables, or both with their board as a zip archive.
 ReleasePart = Literal["voters", "ordered", "both"]
 

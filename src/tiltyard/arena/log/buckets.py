@@ -16,8 +16,6 @@ from tiltyard.errors import NotFound
 from tiltyard.foundation.caches import BoundedCache
 from tiltyard.postgres.statements import bucket_statement, is_bucketed, statement
 
-__all__ = ["BUCKET_CACHE_SECONDS", "find_statement", "find_statement_sync", "forget_bucket", "read_bucket"]
-
 #: How long a process may use a bucket that it has read.
 BUCKET_CACHE_SECONDS = 10.0
 

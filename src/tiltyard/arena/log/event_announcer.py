@@ -12,8 +12,6 @@ from tiltyard.foundation.retries import Backoff, Retries
 from tiltyard.postgres.connections import ConnectionPool, translate_errors
 from tiltyard.postgres.statements import statement
 
-__all__ = ["EventAnnouncer"]
-
 _LOG = logging.getLogger(__name__)
 
 _PAUSE_SECONDS = 1.0

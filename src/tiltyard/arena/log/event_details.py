@@ -7,23 +7,6 @@ from typing import TYPE_CHECKING, NotRequired, TypeAlias, TypedDict, cast, final
 if TYPE_CHECKING:
     from tiltyard.core.policy.state.rating_fold import MethodValues
 
-__all__ = [
-    "CrowdChangedDetail",
-    "CrowdExplainedDetail",
-    "EventDetail",
-    "ExclusionDetail",
-    "PanelClosedDetail",
-    "PanelDetail",
-    "ServedDetail",
-    "ShownSeconds",
-    "SkipDetail",
-    "UndoDetail",
-    "VoidDetail",
-    "VoteDetail",
-    "erased_serials",
-    "undo_detail",
-]
-
 
 class ShownSeconds(TypedDict):
     """How many seconds before the vote each response was first on screen."""

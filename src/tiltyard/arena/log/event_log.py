@@ -40,26 +40,6 @@ from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import bucket_statement, statement
 from tiltyard.settings.arena_settings import MAX_SESSION_VOTES
 
-__all__ = [
-    "HUMAN",
-    "JUDGE",
-    "SOURCES",
-    "TAIL_ROWS",
-    "LogBatch",
-    "LogKind",
-    "LogRow",
-    "MatchupRecord",
-    "OpenMatchup",
-    "PendingNames",
-    "ServedMatchup",
-    "ToldResponse",
-    "WaitingVote",
-    "append_batch",
-    "find_matchup",
-    "matchup_not_found_error",
-    "read_tail",
-]
-
 HUMAN, JUDGE = 0, 1
 #: Names of the sources, by number.
 SOURCES = ("human", "llm-judge")

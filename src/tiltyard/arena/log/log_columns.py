@@ -16,8 +16,6 @@ from tiltyard.core.policy.state.events import NO_FREE_PROMPT, NO_SESSION, Event,
 from tiltyard.core.policy.state.vote_marks import NO_MARK
 from tiltyard.postgres.connections import translate_errors
 
-__all__ = ["LogColumns", "read_columns"]
-
 Ints = npt.NDArray[np.int64]
 
 _WIDTH_BYTES = {

@@ -30,8 +30,6 @@ from tiltyard.arena.log.rosters import (
 from tiltyard.postgres.connections import Connection, ConnectionPool, translate_errors
 from tiltyard.postgres.statements import statement
 
-__all__ = ["LogConnection"]
-
 #: No matchup stays open longer than this after its expiry.
 _MAX_OVERDUE_DURATION = timedelta(days=1)
 

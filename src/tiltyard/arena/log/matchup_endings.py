@@ -8,8 +8,6 @@ from typing import TypedDict
 
 from tiltyard.errors import StoreFault
 
-__all__ = ["EndingBuffer", "MatchupEnding"]
-
 #: Source and serial.
 Key = tuple[int, int]
 

@@ -11,8 +11,6 @@ from tiltyard.core.judging.panel_assignment import PanelItem
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
 
-__all__ = ["ListedTask", "PanelRows", "RaterAnswer", "read_panel_rows"]
-
 
 class ListedTask(NamedTuple):
     """An item in a rater's list, and whether its sides are exchanged."""

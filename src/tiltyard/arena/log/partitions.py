@@ -11,15 +11,6 @@ from psycopg import AsyncConnection, sql
 
 from tiltyard.postgres.statements import bucket_table, statement
 
-__all__ = [
-    "PARTITION_AHEAD_ROWS",
-    "PARTITION_ROWS",
-    "create_partitions",
-    "ensure_partition",
-    "own_bucket",
-    "shared_bucket",
-]
-
 #: Rows of one arena in a partition, and how many rows before its end the next one is created.
 PARTITION_ROWS = 10_000_000
 PARTITION_AHEAD_ROWS = 1_000_000

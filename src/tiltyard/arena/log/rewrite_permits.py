@@ -9,8 +9,6 @@ from psycopg.types.json import Jsonb
 
 from tiltyard.postgres.statements import statement
 
-__all__ = ["permit_rewriting"]
-
 
 async def permit_rewriting(
     connection: AsyncConnection, arena: int, actor: str, action: str, detail: Mapping[str, object]

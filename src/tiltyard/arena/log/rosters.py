@@ -13,16 +13,6 @@ from psycopg import AsyncConnection, Connection
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
 
-__all__ = [
-    "Roster",
-    "read_answered",
-    "read_excluded",
-    "read_judgeable",
-    "read_responses",
-    "read_roster",
-    "read_roster_sync",
-]
-
 Ints = npt.NDArray[np.int64]
 
 

@@ -24,29 +24,6 @@ from tiltyard.errors import NotFound
 from tiltyard.postgres.connections import Connection, translate_errors
 from tiltyard.postgres.statements import statement
 
-__all__ = [
-    "WRITTEN_TALLY_COLUMNS",
-    "ArenaNames",
-    "Ballots",
-    "ChosenVotes",
-    "UnratedVotes",
-    "Vote",
-    "VoteTally",
-    "count_excluded",
-    "count_unrated",
-    "limit_statement_time",
-    "read_arrivals",
-    "read_ballots",
-    "read_ballots_sync",
-    "read_bounds",
-    "read_horizon",
-    "read_names",
-    "read_pairs",
-    "read_tally",
-    "read_votes",
-    "set_statement_timeout",
-]
-
 Ints = npt.NDArray[np.int64]
 
 _NOT_GIVEN: Ints = np.empty(0, dtype=np.int64)

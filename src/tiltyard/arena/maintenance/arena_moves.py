@@ -23,8 +23,6 @@ from tiltyard.errors import Conflict
 from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
 from tiltyard.postgres.statements import bucket_statement, bucket_table, statement
 
-__all__ = ["DEFAULT_TIMES", "ArenaMove", "MoveTimes", "delete_old_copy", "move_arena"]
-
 #: Positions or serials that are copied in one transaction.
 _CHUNK_ROWS = 50_000
 #: The arena's lock is taken when at most so many events are left to copy, or after so many rounds.

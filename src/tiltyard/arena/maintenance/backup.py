@@ -37,7 +37,6 @@ from tiltyard.runs.manifest import parse_document
 if TYPE_CHECKING:
     import psycopg
 
-__all__ = ["BackupManifest", "BackupResult", "back_up", "read_backup", "record_backup"]
 
 _MANIFEST, DATABASE, KEY = "manifest.json", "database.dump", "secret.key"
 RESPONSES = "responses/"

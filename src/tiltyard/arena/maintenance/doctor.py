@@ -24,7 +24,6 @@ from tiltyard.settings.environment import SESSION_URL_VARIABLE
 if TYPE_CHECKING:
     import psycopg
 
-__all__ = ["HealthCheck", "examine_database", "examine_home"]
 
 HealthState = Literal["ok", "look", "bad"]
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["remove_private_options", "without_private_options"]
-
 #: Column options that PostgreSQL documents: every supported server takes them.
 _PUBLIC_OPTIONS = (b"n_distinct", b"n_distinct_inherited")
 _STATEMENTS = (b"ALTER TABLE ONLY ", b"ALTER FOREIGN TABLE ONLY ")

@@ -19,8 +19,6 @@ from tiltyard.postgres.binaries import Binaries, OnWait, installed_folders, one_
 from tiltyard.postgres.connections import connect
 from tiltyard.postgres.embedded_server import EmbeddedServer
 
-__all__ = ["UpgradeResult", "upgrade_database"]
-
 
 @dataclass(frozen=True)
 class UpgradeResult:

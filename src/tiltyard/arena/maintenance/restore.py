@@ -33,7 +33,6 @@ from tiltyard.postgres.statements import bucket_statement, statement
 if TYPE_CHECKING:
     import psycopg
 
-__all__ = ["RestoreResult", "check_logs", "restore", "restore_database"]
 
 #: The first version that has a transaction_timeout.
 _TRANSACTION_TIMEOUT_VERSION = 170_000

@@ -15,8 +15,6 @@ from tiltyard.postgres.statements import statement
 if TYPE_CHECKING:
     import psycopg
 
-__all__ = ["RestoredAccess", "RestoredResponses", "read_access", "revoke_access"]
-
 
 @dataclass(frozen=True)
 class RestoredResponses:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
+from psycopg import Connection
 
 from tiltyard.arena.log.buckets import find_statement_sync
 from tiltyard.arena.log.event_details import ExclusionDetail
@@ -16,13 +17,11 @@ from tiltyard.arena.log.log_columns import LogColumns, read_columns
 from tiltyard.arena.log.rosters import read_roster_sync
 from tiltyard.arena.maintenance.segment_manifest import SEGMENT_FILES
 from tiltyard.arena.maintenance.voter_numbers import VoterNumbers
-from tiltyard.arena.rating.rater_progress import Connection, log_head, read_undone_votes
+from tiltyard.arena.rating.rater_progress import log_head, read_undone_votes
 from tiltyard.core.policy.state.rating_fold import MethodValues, method_from_dict, method_to_dict
 from tiltyard.errors import StoreFault
 from tiltyard.files.parquet_tables import Arrays
 from tiltyard.postgres.connections import translate_errors
-
-__all__ = ["SegmentContent", "SegmentRange", "read_content", "read_range"]
 
 
 @dataclass(frozen=True, slots=True)

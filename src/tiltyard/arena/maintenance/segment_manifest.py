@@ -20,22 +20,6 @@ from tiltyard.files.parquet_tables import ArrayKind
 from tiltyard.foundation.local_files import read_regular
 from tiltyard.runs.manifest import MANIFEST, ManifestModel, file_hash, parse_document
 
-__all__ = [
-    "FORMAT_VERSION",
-    "SEGMENT_FILES",
-    "ArchivedSegment",
-    "PreviousSegment",
-    "SegmentFile",
-    "SegmentManifest",
-    "SupersedeReason",
-    "SupersededGeneration",
-    "check_files",
-    "list_segments",
-    "read_archive",
-    "read_chain",
-    "segment_name",
-]
-
 FORMAT_VERSION = 1
 
 #: The columns of each file. None of them can hold an address or what a voter wrote.

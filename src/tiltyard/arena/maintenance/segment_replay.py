@@ -28,8 +28,6 @@ from tiltyard.errors import BadOption, BrokenArtifact, StoreFault, UnreadableFil
 from tiltyard.files.parquet_tables import Arrays, read_arrays
 from tiltyard.settings.arena_settings import ArenaSettings
 
-__all__ = ["ReplayedArchive", "read_segment", "replay_archive"]
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: Kinds that begin a matchup, and that end one.
 _BEGIN_KINDS = (LogKind.SERVED, LogKind.PREFETCHED)

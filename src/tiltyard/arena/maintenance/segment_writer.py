@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
 
+from psycopg import Connection
+
 from tiltyard._version import __version__
 from tiltyard.arena.log.votes import read_bounds
 from tiltyard.arena.maintenance.segment_content import SegmentRange, read_content, read_range
@@ -28,15 +30,13 @@ from tiltyard.arena.maintenance.segment_manifest import (
 )
 from tiltyard.arena.maintenance.voter_numbers import VoterNumbers, read_voter_numbers
 from tiltyard.arena.rating.checkpoints import STATE_VERSION
-from tiltyard.arena.rating.rater_progress import Connection, RatedArena, event_time, read_rated_arenas
+from tiltyard.arena.rating.rater_progress import RatedArena, event_time, read_rated_arenas
 from tiltyard.errors import BadOption, BrokenArtifact, Conflict, NotFound
 from tiltyard.files.parquet_tables import write_arrays
 from tiltyard.foundation.local_files import lock_file, remove_folder_drafts, replace_file, replace_folder
 from tiltyard.postgres.connections import connect, translate_errors
 from tiltyard.postgres.statements import statement
 from tiltyard.runs.manifest import MANIFEST, json_bytes
-
-__all__ = ["MAX_SEGMENT_EVENTS", "SegmentArchive", "archive_log", "supersede_segments", "write_segment"]
 
 #: The events of a segment are in memory at once.
 MAX_SEGMENT_EVENTS = 1_000_000

@@ -17,8 +17,6 @@ from tiltyard.errors import BadOption
 from tiltyard.files.parquet_tables import ArrayKind, read_arrays, write_arrays
 from tiltyard.foundation.local_files import replace_file
 
-__all__ = ["VoterNumbers", "read_voter_numbers"]
-
 Ints = npt.NDArray[np.int64]
 
 _KINDS: dict[str, ArrayKind] = {"numbering": "text", "session": "integer", "voter": "integer"}

@@ -53,22 +53,6 @@ from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.wire.arenas import Withdrawn
 from tiltyard.wire.oversight import Excluded
 
-__all__ = [
-    "Excluded",
-    "Withdrawn",
-    "apply_policy_changes",
-    "change_settings",
-    "current_policy",
-    "exclude",
-    "find_sessions_by_pseudonym",
-    "hide",
-    "restore",
-    "set_enabled",
-    "set_policy",
-    "show_again",
-    "withdraw",
-]
-
 _LOG = logging.getLogger(__name__)
 
 _MAX_REASON_CHARACTERS = 1000

@@ -17,8 +17,6 @@ from tiltyard.arena.operators.session_erasure import erase_all_sessions
 from tiltyard.postgres.connections import ConnectionPool, connect_from_pool, translate_errors
 from tiltyard.postgres.statements import statement
 
-__all__ = ["delete_due_arenas"]
-
 _ACTOR = "schedule"
 _REASON = "the arena was deleted"
 #: Prompts that are read at once.

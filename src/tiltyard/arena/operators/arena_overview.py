@@ -8,22 +8,9 @@ from datetime import date, datetime
 from typing import Any
 
 from tiltyard.arena.log.buckets import find_statement
-from tiltyard.arena.operators.audit_and_complaints import AuditEntry
 from tiltyard.arena.rating.rater_lag import RaterLag
 from tiltyard.postgres.connections import Connection, translate_errors
-
-__all__ = [
-    "DailyVotes",
-    "PendingWork",
-    "count_open_matchups",
-    "list_actions",
-    "list_audit",
-    "read_daily_votes",
-    "read_database_size",
-    "read_judges",
-    "read_lag_by_arena",
-    "read_pending_work",
-]
+from tiltyard.wire.oversight import AuditEntry
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,19 +23,6 @@ from tiltyard.postgres.connections import Connection, ConnectionPool, connect_fr
 from tiltyard.postgres.statements import statement
 from tiltyard.settings.arena_settings import Stage
 
-__all__ = [
-    "DELETION_GRACE_DAYS",
-    "STAGE_CHANGES",
-    "StageChange",
-    "clear_test_votes",
-    "count_test_votes",
-    "keep_arena",
-    "open_draft",
-    "read_deletions",
-    "request_deletion",
-    "set_stage",
-]
-
 #: How long an arena can be restored after its deletion was requested.
 DELETION_GRACE_DAYS = 30
 #: The stages that an operator can choose by `set_stage`, by the stage before. A draft is opened by `open_draft`.

@@ -12,8 +12,6 @@ from tiltyard.postgres.connections import Connection, ConnectionPool, connect_fr
 from tiltyard.postgres.statements import statement
 from tiltyard.wire.oversight import AuditEntry, Complaint
 
-__all__ = ["AuditEntry", "Complaint", "list_complaints", "note_export", "read_audit", "settle_complaint"]
-
 
 async def read_audit(
     connection: Connection, arena: int, *, before: int | None = None, limit: int = 100

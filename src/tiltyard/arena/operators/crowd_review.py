@@ -13,8 +13,6 @@ from tiltyard.arena.log.event_log import append_batch
 from tiltyard.arena.operators.arena_changes import validate_reason
 from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
 
-__all__ = ["explain_crowd_change", "read_crowd_changes"]
-
 #: Sessions that are named with a change.
 _SESSION_LIMIT = 1_000
 

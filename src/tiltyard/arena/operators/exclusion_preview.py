@@ -24,8 +24,6 @@ from tiltyard.core.ratings import BradleyTerry
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connections import ConnectionPool, connect_from_pool
 
-__all__ = ["ExclusionEffect", "ExclusionPreview", "compute_effects", "preview_exclusion", "subtract_tally"]
-
 #: Seconds that a statement may take.
 _STATEMENT_SECONDS = 20.0
 

@@ -14,19 +14,6 @@ from tiltyard.postgres.connections import Connection, translate_errors
 from tiltyard.postgres.statements import statement
 from tiltyard.wire.oversight import Exclusion
 
-__all__ = [
-    "Exclusion",
-    "ExclusionDetails",
-    "ExclusionDraft",
-    "VoteSelection",
-    "draft_exclusion",
-    "list_exclusions",
-    "read_exclusion_details",
-    "read_sessions",
-    "restore_exclusion",
-    "settle_exclusion",
-]
-
 #: A draft follows the log until it is at most this many positions behind, or for this many rounds.
 _CLOSE_ENOUGH_POSITIONS = 200
 _CATCH_UP_ROUND_LIMIT = 5

@@ -28,19 +28,6 @@ from tiltyard.errors import BadOption, Closed, Conflict, NotFound
 from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
 from tiltyard.postgres.statements import statement
 
-__all__ = [
-    "ExpertPanel",
-    "OpenedPanel",
-    "PanelRater",
-    "PanelTerms",
-    "close_panel",
-    "find_panel",
-    "find_rater_by_invitation",
-    "find_rater_by_session",
-    "list_panels",
-    "open_panel",
-]
-
 #: A rater's link opens on so many devices, and for so long.
 _PANEL_LINK_USE_LIMIT = 100
 _PANEL_LINK_DAYS = 365

@@ -20,8 +20,6 @@ from tiltyard.core.integrity.voter_tests import CountedOf, VoterSign, VoterTest,
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connections import ConnectionPool, connect_from_pool
 
-__all__ = ["FlaggedGroup", "SessionFlag", "find_flagged_group", "list_flagged_groups"]
-
 #: The last positions of the log whose matchups are tested.
 _TESTED_POSITIONS = 100_000
 #: Time limit of one SQL statement.

@@ -20,8 +20,6 @@ from tiltyard.arena.rating.watched_crowd import read_grouped_votes
 from tiltyard.core.integrity.vote_groups import VOTE_GROUPS, group_flags
 from tiltyard.postgres.connections import ConnectionPool, connect_from_pool
 
-__all__ = ["GroupPreview", "GroupPreviews", "preview_groups"]
-
 Ints = npt.NDArray[np.int64]
 
 _ALL_VOTES = VOTE_GROUPS.index("all")

@@ -23,25 +23,6 @@ from tiltyard.postgres.connections import Connection, ConnectionPool, connect_fr
 from tiltyard.postgres.statements import statement
 from tiltyard.settings.arena_settings import Entry
 
-__all__ = [
-    "DEFAULT_INVITATION_DAYS",
-    "EntryGrant",
-    "Invitation",
-    "InvitationOffer",
-    "InvitationTerms",
-    "LinkTrouble",
-    "LiveInvitations",
-    "add_invitations",
-    "find_invitation",
-    "invite",
-    "list_invitations",
-    "new_passcode",
-    "revoke_invitation",
-    "set_passcode",
-    "use_invitation",
-    "use_passcode",
-]
-
 #: Why a link cannot be used any more.
 LinkTrouble = Literal["revoked", "expired", "used up"]
 

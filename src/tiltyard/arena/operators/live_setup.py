@@ -20,8 +20,6 @@ from tiltyard.arena.operators.invitations import InvitationTerms, invite
 from tiltyard.errors import BadOption, NotFound
 from tiltyard.postgres.connections import ConnectionPool
 
-__all__ = ["LiveArenaRequest", "LiveSetup", "set_up_live_arena"]
-
 #: People whom the first link of an arena lets in.
 _FIRST_LINK_VOTERS = 100
 

@@ -9,8 +9,6 @@ from tiltyard.arena.content.arenas import find_arena
 from tiltyard.arena.content.model_details import write_model_details
 from tiltyard.postgres.connections import ConnectionPool, connect_from_pool
 
-__all__ = ["describe_models"]
-
 
 async def describe_models(
     pool: ConnectionPool, arena: str, texts: Mapping[str, Mapping[str, str]], *, actor: str

@@ -28,22 +28,6 @@ from tiltyard.arena.rating.rater_lag import RaterLag
 from tiltyard.postgres.connections import ConnectionPool, connect_from_pool
 from tiltyard.wire.oversight import AuditEntry, Complaint, Exclusion
 
-__all__ = [
-    "ArenaOverview",
-    "ExcludedVotes",
-    "ServerOverview",
-    "read_arena_overview",
-    "read_audit_entries",
-    "read_complaints",
-    "read_excluded_votes",
-    "read_exclusions",
-    "read_filtered_audit",
-    "read_judge_names",
-    "read_server_overview",
-    "read_voters_remarks",
-    "settle",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class ServerOverview:

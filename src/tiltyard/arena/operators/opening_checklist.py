@@ -12,14 +12,6 @@ from tiltyard.arena.log.buckets import find_statement
 from tiltyard.arena.operators.arena_stages import count_test_votes
 from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
 
-__all__ = [
-    "AnsweredPrompt",
-    "OpeningChecklist",
-    "PreviewedResponse",
-    "find_answered_prompt",
-    "read_checklist",
-]
-
 #: Responses to one prompt that a preview chooses from.
 _PREVIEWED_RESPONSE_LIMIT = 50
 

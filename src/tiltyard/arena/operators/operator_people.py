@@ -25,30 +25,12 @@ from tiltyard.arena.accounts import (
 )
 from tiltyard.arena.content.answer_rows import validate_name
 from tiltyard.arena.content.arenas import find_arena
-from tiltyard.arena.operator_roles import OPERATOR_ROLES, OperatorGrants, OperatorRole
-from tiltyard.arena.operators.invitations import DEFAULT_INVITATION_DAYS, InvitationTerms
+from tiltyard.arena.operator_roles import OPERATOR_ROLES, OperatorGrants
+from tiltyard.arena.operators.invitations import InvitationTerms
 from tiltyard.errors import BadOption, Conflict, NotAllowed, NotFound
 from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool
 from tiltyard.postgres.statements import statement
-
-__all__ = [
-    "DEFAULT_INVITATION_DAYS",
-    "ExternalIdentity",
-    "OperatorInvitation",
-    "OperatorRecord",
-    "check_role",
-    "find_operator_number",
-    "invitation_terms",
-    "invite_operator",
-    "list_operator_invitations",
-    "list_operators",
-    "make_password_link",
-    "remove_operator",
-    "revoke_operator_invitation",
-    "set_operator_password",
-    "set_operator_role",
-    "sign_in_identity",
-]
+from tiltyard.wire.vocabulary import OperatorRole
 
 #: Invitations that can still be used, at most.
 _OPEN_INVITATION_LIMIT = 1_000

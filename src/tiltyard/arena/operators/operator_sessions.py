@@ -10,8 +10,6 @@ from tiltyard.errors import NotFound
 from tiltyard.postgres.connections import ConnectionPool, connect_from_pool
 from tiltyard.postgres.statements import statement
 
-__all__ = ["SessionRecord", "end_session", "end_sessions", "list_sessions"]
-
 
 @dataclass(frozen=True, slots=True)
 class SessionRecord:

@@ -11,8 +11,6 @@ from typing import Literal
 from tiltyard.arena.operators.panel_records import PANEL_COLUMNS, PanelRecord, panel_table
 from tiltyard.files.parquet_tables import write_row_table
 
-__all__ = ["PanelFormat", "panel_file"]
-
 PanelFormat = Literal["csv", "parquet"]
 
 

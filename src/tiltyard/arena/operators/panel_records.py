@@ -34,27 +34,6 @@ from tiltyard.postgres.connections import Connection, ConnectionPool, connect_fr
 from tiltyard.postgres.statements import statement
 from tiltyard.runs.battle_rating import RateSettings, rate_table
 
-__all__ = [
-    "PANEL_COLUMNS",
-    "VALUE_WORDS",
-    "Adjudication",
-    "AgreementRow",
-    "OwnList",
-    "OwnTask",
-    "PanelItemRecord",
-    "PanelProgress",
-    "PanelRecord",
-    "PanelVote",
-    "adjudicate",
-    "agreement_rows",
-    "find_disagreements",
-    "own_list",
-    "panel_board",
-    "panel_progress",
-    "panel_table",
-    "read_panel",
-]
-
 #: Columns of the table of everything, with their types.
 PANEL_COLUMNS: Mapping[str, type] = {
     "item": int,

@@ -21,8 +21,6 @@ from tiltyard.identity.person_identity import PersonIdentity
 from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool
 from tiltyard.postgres.statements import statement
 
-__all__ = ["People", "Person"]
-
 #: Seconds for which a process relies on what it has read of a sign-in, as on revoked sessions.
 _SIGN_IN_CACHE_SECONDS = 5.0
 #: Seconds for which a process relies on what a gateway said of a person before it writes it down again.

@@ -12,6 +12,7 @@ from datetime import datetime
 
 import numpy as np
 import numpy.typing as npt
+from psycopg import Connection
 
 from tiltyard.arena.boards.report_sums import (
     ReportSums,
@@ -21,7 +22,6 @@ from tiltyard.arena.boards.report_sums import (
     serials_of_lane,
 )
 from tiltyard.arena.boards.weekly_reports import (
-    Connection,
     ReportableArena,
     add_report,
     is_final_until,
@@ -49,8 +49,6 @@ from tiltyard.core.policy.state.policy import Lane, Policy
 from tiltyard.core.policy.state.rating_fold import RaterSettings, method_from_dict
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.core.policy.validity.report import report_on_span
-
-__all__ = ["report_arena"]
 
 _VERSION = 2
 _CHUNK_ROWS = 200_000

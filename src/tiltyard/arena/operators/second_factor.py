@@ -25,16 +25,6 @@ from tiltyard.errors import BadOption, CodeNeeded, Conflict, NotAllowed, NotFoun
 from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool
 from tiltyard.postgres.statements import statement
 
-__all__ = [
-    "SecondFactor",
-    "begin_second_factor",
-    "confirm_second_factor",
-    "finish_sign_in",
-    "read_second_factor",
-    "reset_second_factor",
-    "turn_off_second_factor",
-]
-
 _NONCE_BYTES = 20
 _KEY_BYTES = 20
 _RECOVERY_CODE_COUNT = 10

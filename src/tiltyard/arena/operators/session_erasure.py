@@ -26,16 +26,6 @@ from tiltyard.postgres.connections import Connection, ConnectionPool, connect_fr
 from tiltyard.postgres.statements import bucket_statement, statement
 from tiltyard.settings.arena_settings import ErasedVotes
 
-__all__ = [
-    "ErasedTexts",
-    "erase_absent_voters",
-    "erase_all_sessions",
-    "erase_session",
-    "erase_voter",
-    "find_arenas_of_voter",
-    "require_voter",
-]
-
 #: The reason of the exclusion by which the log is folded again.
 _REASON = "a voter's data were deleted"
 #: Absent voters of an arena that are erased at a time, and their events: meanwhile its votes wait.

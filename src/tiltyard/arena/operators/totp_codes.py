@@ -10,8 +10,6 @@ import hmac
 import struct
 from urllib.parse import quote
 
-__all__ = ["STEP_SECONDS", "code_at", "key_text", "matching_step", "otpauth_link"]
-
 STEP_SECONDS = 30
 _DIGIT_COUNT = 6
 #: Steps before and after the current one whose codes are accepted, because clocks differ (RFC 6238, section 5.2).

@@ -15,15 +15,6 @@ from tiltyard.arena.operators.session_erasure import find_arenas_of_voter, requi
 from tiltyard.core.battles import Kind
 from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
 
-__all__ = [
-    "HeldAccount",
-    "HeldInArena",
-    "HeldOfVoter",
-    "read_held_data",
-    "read_held_in_arena",
-    "read_held_summary",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class HeldAccount:

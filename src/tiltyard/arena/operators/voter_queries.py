@@ -19,18 +19,6 @@ from tiltyard.core.policy.state.vote_marks import Unrated
 from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.postgres.connections import Connection, translate_errors
 
-__all__ = [
-    "CastVote",
-    "LatestMatchups",
-    "VoteRemark",
-    "VoterCounts",
-    "list_voters",
-    "read_cast_votes",
-    "read_latest_matchups",
-    "read_remarks",
-    "read_selected_tally",
-]
-
 _MICROSECONDS = 1e6
 
 

@@ -23,13 +23,6 @@ from tiltyard.core.board.voter_board import BoardAgreement, board_agreement, nam
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connections import ConnectionPool, connect_from_pool
 
-__all__ = [
-    "VoterRecord",
-    "list_voter_page",
-    "tally_by_name",
-    "voter_record",
-]
-
 #: Time limit of one SQL statement.
 _STATEMENT_SECONDS = 20.0
 

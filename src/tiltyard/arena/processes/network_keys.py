@@ -13,8 +13,6 @@ from datetime import UTC, date, datetime
 from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
 from tiltyard.postgres.statements import statement
 
-__all__ = ["NetworkKeys", "delete_network_keys"]
-
 _KEY_BYTES = 32
 
 

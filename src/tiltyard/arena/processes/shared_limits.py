@@ -27,8 +27,6 @@ from tiltyard.foundation.telemetry import LIMIT_LEASES, LIMITED
 from tiltyard.postgres.connections import ConnectionPool, connect_from_pool
 from tiltyard.postgres.statements import statement
 
-__all__ = ["SharedLimit", "SharedLimits"]
-
 _LOG = logging.getLogger(__name__)
 
 #: Buckets that are tracked in one process; the least recently used is dropped first.

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
+from psycopg import Connection
 
 from tiltyard.arena.boards.snapshots import Snapshot, read_latest_position
 from tiltyard.arena.log.crowd_changes import read_open_changes
@@ -25,7 +26,6 @@ from tiltyard.arena.rating.checkpoints import StoredCheckpoint, forget_checkpoin
 from tiltyard.arena.rating.fold_progress import FoldProgress
 from tiltyard.arena.rating.log_replay import active_exclusions, restore_progress
 from tiltyard.arena.rating.rater_progress import (
-    Connection,
     ExclusionChange,
     RatedArena,
     claim_horizon,
@@ -44,8 +44,6 @@ from tiltyard.arena.rating.watched_crowd import RatedPlace, TellChange, WatchedC
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.errors import Deposed, StoreFault
 from tiltyard.foundation.telemetry import BOARD_LAG_SECONDS, BOARDS, RATED_EVENTS
-
-__all__ = ["ArenaRater", "RaterPace"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: Seconds after the undo deadline at which a vote becomes final by this process's clock, whatever the log's

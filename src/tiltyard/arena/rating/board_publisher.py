@@ -8,18 +8,18 @@ from copy import deepcopy
 from dataclasses import dataclass
 from datetime import datetime
 
+from psycopg import Connection
+
 from tiltyard.arena.boards.snapshots import Snapshot
 from tiltyard.arena.log.crowd_changes import OpenChange
 from tiltyard.arena.log.event_log import HUMAN, SOURCES
-from tiltyard.arena.rating.rater_progress import Connection, OpenAtPosition, RatedArena, read_open_at
+from tiltyard.arena.rating.rater_progress import OpenAtPosition, RatedArena, read_open_at
 from tiltyard.core.board.arena_board import CrowdChange, hold_for_crowd, make_arena_board, with_first_place
 from tiltyard.core.board.cross_check import BatchHistory
 from tiltyard.core.board.document import BoardDocument, BoardMethod, document_hash
 from tiltyard.core.integrity.vote_groups import VOTE_GROUPS
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
-
-__all__ = ["BoardMoment", "TimeBudget", "make_snapshot", "open_matchups_at"]
 
 
 @dataclass(frozen=True, slots=True)

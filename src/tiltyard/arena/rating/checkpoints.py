@@ -12,19 +12,6 @@ from tiltyard.errors import StoreFault
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
 
-__all__ = [
-    "STATE_VERSION",
-    "CheckpointKey",
-    "StoredCheckpoint",
-    "add_checkpoint",
-    "forget_checkpoints",
-    "list_checkpoints",
-    "newest_checkpoint",
-    "read_checkpoint",
-    "removable_checkpoints",
-    "thin_checkpoints",
-]
-
 #: The version of the state. A fold has the same bits wherever it is computed, so only checkpoints of other versions
 #: cannot be read.
 STATE_VERSION = "state-7"

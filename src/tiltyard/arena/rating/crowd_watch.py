@@ -24,8 +24,6 @@ from tiltyard.core.integrity.vote_groups import VOTE_GROUPS, VoterOrigin, group_
 from tiltyard.core.judging.power_analysis import POINTS_PER_LOGIT
 from tiltyard.core.policy.validity.fold_state import decode_state, encode_state
 
-__all__ = ["HISTORY_EVENTS", "WATCH_VERSION", "CrowdWatch", "FoundSign", "LatestVotes"]
-
 #: Events that are read at least to start a watch from the log, and twice as many at most: a span of the test has fewer.
 HISTORY_EVENTS = 400_000
 #: The version of a saved watch. One of another version cannot be restored.

@@ -15,8 +15,6 @@ from tiltyard.core.policy.state.rating_fold import method_from_dict
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.errors import StoreFault
 
-__all__ = ["FoldProgress", "RuleEvaluation"]
-
 #: The latest evaluations that are all kept; older ones are thinned out.
 _WHOLE_EVALUATION_COUNT = 400
 

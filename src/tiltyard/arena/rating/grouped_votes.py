@@ -20,8 +20,6 @@ from tiltyard.core.ratings.scoring import Scoring
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
 
-__all__ = ["EVENT_COLUMNS", "SCORES", "GroupedVote", "VoteGrouper", "WatchedEvent", "read_origins"]
-
 Array = npt.NDArray[Any]
 
 #: A's result by outcome; not a number for what rates nobody.

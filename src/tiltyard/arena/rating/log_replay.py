@@ -6,12 +6,13 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 
+from psycopg import Connection
+
 from tiltyard.arena.log.log_columns import read_columns
 from tiltyard.arena.log.rosters import read_roster_sync
 from tiltyard.arena.rating.checkpoints import STATE_VERSION, list_checkpoints, read_checkpoint
 from tiltyard.arena.rating.fold_progress import FoldProgress
 from tiltyard.arena.rating.rater_progress import (
-    Connection,
     ExclusionChange,
     find_first_excluded,
     log_head,
@@ -21,14 +22,6 @@ from tiltyard.arena.rating.rater_progress import (
 )
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.errors import BadOption
-
-__all__ = [
-    "active_exclusions",
-    "fold_until",
-    "has_same_votes",
-    "replay_log",
-    "restore_progress",
-]
 
 _LOG = logging.getLogger(__name__)
 _CHUNK_ROWS = 200_000

@@ -14,7 +14,6 @@ from tiltyard.postgres.statements import statement
 if TYPE_CHECKING:
     import psycopg
 
-__all__ = ["LagSweep", "RaterLag", "check_reachable", "read_rater_lags"]
 
 #: Arenas whose log is looked at in one sweep, and those among them that are chosen because they were rated last.
 _SWEEP_ARENA_LIMIT = 300

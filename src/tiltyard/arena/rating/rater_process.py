@@ -15,12 +15,14 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 
+from psycopg import Connection
+
 from tiltyard.arena.log.crowd_changes import append_change
 from tiltyard.arena.log.event_details import CrowdChangedDetail
 from tiltyard.arena.processes.process_leases import RENEWAL_SECONDS, new_process
 from tiltyard.arena.rating.arena_rater import ArenaRater, RaterPace
 from tiltyard.arena.rating.rater_leadership import Leadership
-from tiltyard.arena.rating.rater_progress import Connection, RatedArena, find_unrated, read_rated_arenas
+from tiltyard.arena.rating.rater_progress import RatedArena, find_unrated, read_rated_arenas
 from tiltyard.core.integrity.vote_groups import VOTE_GROUPS
 from tiltyard.errors import StoreFault, TiltyardError
 from tiltyard.foundation.retries import Backoff, Retries

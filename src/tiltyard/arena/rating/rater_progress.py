@@ -18,29 +18,6 @@ from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import bucket_statement, statement
 from tiltyard.settings.arena_settings import ArenaSettings
 
-__all__ = [
-    "Connection",
-    "ExclusionChange",
-    "OpenAtPosition",
-    "RatedArena",
-    "RaterProgress",
-    "claim_horizon",
-    "commit_rated",
-    "event_time",
-    "find_erased_from",
-    "find_first_cast",
-    "find_first_excluded",
-    "find_unrated",
-    "log_head",
-    "read_excluded_votes",
-    "read_exclusion_changes",
-    "read_open_at",
-    "read_rated_arenas",
-    "read_rater_progress",
-    "read_undone_votes",
-    "undoable_from",
-]
-
 #: Serials by source.
 Serials = tuple[set[int], ...]
 

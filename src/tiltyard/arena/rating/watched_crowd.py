@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, Connection
 
 from tiltyard.arena.log.crowd_changes import read_changes_unexplained_at
 from tiltyard.arena.log.event_details import CrowdChangedDetail
@@ -20,17 +20,10 @@ from tiltyard.arena.log.rosters import read_roster_sync
 from tiltyard.arena.rating.crowd_watch import HISTORY_EVENTS, WATCH_VERSION, CrowdWatch, LatestVotes
 from tiltyard.arena.rating.grouped_votes import read_origins
 from tiltyard.arena.rating.log_replay import active_exclusions
-from tiltyard.arena.rating.rater_progress import (
-    Connection,
-    find_first_cast,
-    read_exclusion_changes,
-    read_undone_votes,
-)
+from tiltyard.arena.rating.rater_progress import find_first_cast, read_exclusion_changes, read_undone_votes
 from tiltyard.errors import BadOption
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
-
-__all__ = ["RatedPlace", "TellChange", "WatchedCrowd", "read_grouped_votes"]
 
 #: Appends that the results of a model shifted in a group of votes of an arena.
 TellChange = Callable[[int, int, int, CrowdChangedDetail], object]

@@ -7,8 +7,6 @@ from tiltyard.postgres.connections import Connection, ConnectionPool, connect_fr
 from tiltyard.postgres.statements import bucket_statement, statement
 from tiltyard.settings.arena_settings import ArenaSettings
 
-__all__ = ["CHECKED_MINUTES", "CHECKED_VOTE_COUNT", "admit_due_votes", "admit_votes"]
-
 #: A new voter need not wait any longer after so many votes over so long a time.
 CHECKED_VOTE_COUNT = 20
 CHECKED_MINUTES = 60

@@ -12,8 +12,6 @@ from tiltyard.arena.voting.arena_state import ArenaState
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.errors import StoreFault, TiltyardError
 
-__all__ = ["Ask", "Look"]
-
 #: Covariant, so that a queue of requests with different replies is a ``list[Ask[object]]``.
 Reply_co = TypeVar("Reply_co", covariant=True)
 

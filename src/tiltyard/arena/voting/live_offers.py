@@ -18,8 +18,6 @@ from tiltyard.core.policy.state.events import NO_FREE_PROMPT
 from tiltyard.errors import BadOption, Closed, Conflict, OpenBattle
 from tiltyard.postgres.statements import statement
 
-__all__ = ["check_votable", "end_void", "offer_live"]
-
 
 def offer_live(state: ArenaState, batch: LogBatch, voter: Voter, arena: str, draw: Draw) -> OfferedMatchup:
     """A new matchup for a prompt of the voter, who must have answered the one before: `OpenBattle` otherwise."""

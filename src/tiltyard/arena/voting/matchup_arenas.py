@@ -9,8 +9,6 @@ from tiltyard.arena.log.event_log import matchup_not_found_error
 from tiltyard.arena.voting.matchup_ids import matchup_arena_number
 from tiltyard.postgres.connections import ConnectionPool, connect_from_pool
 
-__all__ = ["MatchupArenas"]
-
 
 class MatchupArenas:
     """A cache of arena names by number."""

@@ -15,8 +15,6 @@ from uuid import UUID
 from tiltyard.arena.log.event_log import matchup_not_found_error
 from tiltyard.arena.secret_keys import SecretKeys
 
-__all__ = ["MatchupIds", "matchup_arena_number", "new_matchup_id"]
-
 _SHARD_BYTES, _ARENA_BYTES, _RANDOM_BYTES, _SIGNATURE_BYTES = 2, 4, 10, 10
 _REST_CHARACTERS = 32
 _PURPOSE = "matchup id"

@@ -25,16 +25,6 @@ from tiltyard.core.policy.validity.pair_floors import floor_of, votes_to_floor
 from tiltyard.core.policy.validity.vote_forecast import decisive_share
 from tiltyard.errors import Closed, StoreFault
 
-__all__ = [
-    "pair_progress",
-    "repeat_ending",
-    "repeat_undo",
-    "require_open_matchup",
-    "reveal_matchup",
-    "review_matchup",
-    "votes_missing",
-]
-
 _STATES: dict[int, State] = {
     LogKind.VOTE: "voted",
     LogKind.SKIP: "skipped",

@@ -13,15 +13,6 @@ from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.errors import Closed
 from tiltyard.settings.arena_settings import Reveal
 
-__all__ = [
-    "check_reveal_allowed",
-    "end_full_session",
-    "finish_session",
-    "reveal_for",
-    "reveal_names",
-    "withheld_cells",
-]
-
 
 def reveal_for(state: ArenaState, voter: Voter) -> Reveal:
     """When a voter sees names: as the arena says, but never for raters of an expert panel."""

@@ -13,17 +13,6 @@ from tiltyard.arena.voting.arena_state import ArenaState
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.errors import Busy
 
-__all__ = [
-    "CROWDED_SECONDS",
-    "OPEN_MATCHUPS_PER_VOTER_LIMIT",
-    "OPEN_MATCHUP_LIMIT",
-    "UNSEEN_MATCHUPS_PER_VOTER_LIMIT",
-    "UNSEEN_MATCHUP_LIMIT",
-    "end_unanswered",
-    "make_room_for_shown",
-    "make_room_for_unseen",
-]
-
 #: Open matchups that one voter is shown at a time; with one more, the oldest expires.
 OPEN_MATCHUPS_PER_VOTER_LIMIT = 2
 #: Prefetched matchups that wait to be shown to one voter; with one more, the oldest is released.

@@ -10,8 +10,6 @@ from tiltyard.arena.log.buckets import find_statement
 from tiltyard.core.policy.state.vote_marks import Unrated
 from tiltyard.postgres.connections import Connection, translate_errors
 
-__all__ = ["OwnTotals", "OwnVote", "read_own_counts", "read_own_recent", "read_own_totals"]
-
 
 @dataclass(frozen=True, slots=True)
 class OwnTotals:

@@ -38,8 +38,6 @@ from tiltyard.foundation.caches import BoundedCache
 from tiltyard.postgres.connections import ConnectionPool, connect_from_pool
 from tiltyard.settings.arena_settings import MAX_SESSION_VOTES
 
-__all__ = ["PersonalBoard", "PersonalBoards", "RecentVote"]
-
 _CACHED_BOARD_LIMIT = 500
 #: Votes that are listed individually.
 _RECENT_VOTES = 30

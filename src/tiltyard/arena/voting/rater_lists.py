@@ -19,8 +19,6 @@ from tiltyard.core.policy.matchmaking.matchmaker import Choice
 from tiltyard.core.policy.state.policy import Lane
 from tiltyard.errors import NoMatchup
 
-__all__ = ["PANEL_REASON", "RaterList", "RaterLists"]
-
 #: Why a panel's matchups were chosen.
 PANEL_REASON = "expert panel"
 #: A skipped item comes back once, after all others; skipped again, it stays without this rater's vote.

@@ -11,8 +11,6 @@ from psycopg import AsyncConnection
 from tiltyard.arena.log.buckets import find_statement
 from tiltyard.postgres.connections import translate_errors
 
-__all__ = ["Remark", "RemarkAuthor", "count_final_votes", "find_remark", "keep_remark"]
-
 
 @dataclass(frozen=True, slots=True)
 class RemarkAuthor:

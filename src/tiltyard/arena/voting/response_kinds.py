@@ -14,7 +14,6 @@ from tiltyard.postgres.statements import statement
 if TYPE_CHECKING:
     from tiltyard.postgres.connections import ConnectionPool
 
-__all__ = ["ResponseKinds"]
 
 _CACHED_KIND_LIMIT = 500_000
 #: Responses are imported in thousands and read at random, so each read fetches a block of neighbours.

@@ -13,8 +13,6 @@ from tiltyard.arena.log.event_log import LogRow, OpenMatchup, PendingNames, Told
 from tiltyard.core.policy.state.events import NO_FREE_PROMPT
 from tiltyard.settings.arena_settings import MAX_SESSION_VOTES
 
-__all__ = ["CACHED_SESSION_LIMIT", "RevealedNames", "VoterKnowledge"]
-
 #: Voters that a process remembers: many more than one batch has.
 CACHED_SESSION_LIMIT = 1_000
 

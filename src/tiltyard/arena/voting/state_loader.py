@@ -18,8 +18,6 @@ from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.errors import StoreFault
 from tiltyard.settings.arena_settings import ArenaSettings
 
-__all__ = ["catch_up", "fold_rows", "load_arena_state"]
-
 _PANELS = (LogKind.PANEL_OPENED, LogKind.PANEL_CLOSED)
 _ROSTER = (LogKind.ENABLE, LogKind.RETIRE, LogKind.RESPOND, LogKind.WITHDRAW)
 

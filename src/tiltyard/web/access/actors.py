@@ -13,7 +13,6 @@ from tiltyard.arena.operator_roles import (
     OPERATOR_ROLES,
     SCOPE_ROLES,
     OperatorGrants,
-    OperatorRole,
     greater_role,
     includes_role,
 )
@@ -23,7 +22,7 @@ from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.access.cookies import OPERATOR_COOKIE, Cookies
 from tiltyard.web.access.rate_limits import SignInThrottle, client_address
 from tiltyard.wire.operators import Token
-from tiltyard.wire.vocabulary import Scope
+from tiltyard.wire.vocabulary import OperatorRole, Scope
 
 #: Cache lifetimes in seconds: of a token, and of whether it was valid lately.
 ACTOR_CACHE_SECONDS = 5.0

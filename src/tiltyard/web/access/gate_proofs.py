@@ -20,8 +20,6 @@ from tiltyard.arena.accounts import session_number_from
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.wire.gate import ALGORITHM, GateChallenge
 
-__all__ = ["PROOF_COOKIE", "PROOF_HEADER", "UNAVAILABLE_PROOF", "GateProofs", "ProofCheck"]
-
 #: Where a proof is sent: by the scripts of our pages, and by programs.
 PROOF_COOKIE = "tiltyard_proof"
 PROOF_HEADER = "tiltyard-proof"

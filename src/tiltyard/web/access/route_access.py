@@ -14,14 +14,13 @@ from tiltyard.arena.accounts import SCOPES, SessionOrigin
 from tiltyard.arena.boards.board_cache import BoardCache
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.log.event_log import SOURCES
-from tiltyard.arena.operator_roles import OperatorRole
 from tiltyard.arena.voting.personal_boards import PersonalBoards
 from tiltyard.errors import NotAllowed, NotFound, RoleMissing, SecondFactorMissing
 from tiltyard.web.access.access import access_of, context_of, registry_of
 from tiltyard.web.access.actors import Actor
 from tiltyard.web.access.cookies import OPERATOR_COOKIE
 from tiltyard.web.access.rate_limits import client_address
-from tiltyard.wire.vocabulary import Scope, SourceName
+from tiltyard.wire.vocabulary import OperatorRole, Scope, SourceName
 
 _BEARER = HTTPBearer(auto_error=False, scheme_name="token", description="An API token: tyt_…")
 _COOKIE = APIKeyCookie(

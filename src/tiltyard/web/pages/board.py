@@ -30,8 +30,6 @@ from tiltyard.web.pages.chart_pages import ChartView, chart_view
 from tiltyard.web.pages.layout import localization_of, pages_of, render_page, send_page, theme_of
 from tiltyard.web.routes.boards import Hash
 
-__all__ = ["router"]
-
 router = APIRouter(include_in_schema=False)
 
 #: Separates rows in the rendered text. Untrusted text never contains it, because invisible characters are escaped.

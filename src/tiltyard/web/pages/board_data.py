@@ -45,18 +45,6 @@ from tiltyard.web.pages.board_query import BoardQuery
 from tiltyard.web.pages.board_view import BoardView, full_view
 from tiltyard.web.pages.layout import gzip_bytes
 
-__all__ = [
-    "BoardPageCache",
-    "BoardPageData",
-    "ShownEffects",
-    "SnapshotFacts",
-    "SourceBoard",
-    "board_page_cache_of",
-    "gather_board_page",
-    "model_details_of",
-    "send_file",
-]
-
 _DETAILS_CACHE_SECONDS = 5.0
 #: So long a page waits for effects that are being computed.
 _EFFECTS_WAIT_SECONDS = 1.0

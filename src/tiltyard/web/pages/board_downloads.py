@@ -22,8 +22,6 @@ from tiltyard.web.pages.board_query import BoardQuery, BoardQueryParams, Snap
 from tiltyard.web.pages.board_view import BoardLine, BoardView, compare_sources, filter_and_sort
 from tiltyard.web.pages.paths import asked, board
 
-__all__ = ["COLUMNS", "COMPARISON_COLUMNS", "download_links", "download_rows", "router"]
-
 router = APIRouter(include_in_schema=False)
 
 Format = Literal["csv", "json", "parquet"]

@@ -15,8 +15,6 @@ from tiltyard.report.arena_charts import CHARTS
 from tiltyard.web.pages.paths import asked
 from tiltyard.wire.vocabulary import Plain
 
-__all__ = ["BoardQuery", "BoardQueryParams", "Snap"]
-
 #: The hash of a published board; without it, the newest one.
 Snap = Annotated[str | None, Query(pattern=r"^[0-9a-f]{64}$")]
 

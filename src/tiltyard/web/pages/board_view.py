@@ -16,20 +16,6 @@ from tiltyard.web.pages.board_query import BoardQuery
 from tiltyard.web.pages.headline import Headline, PlaceWord, claimed_place, headline_of
 from tiltyard.web.pages.interval_scale import BarPosition, DrawnInterval, IntervalScale, interval_scale
 
-__all__ = [
-    "BoardLine",
-    "BoardView",
-    "Kind",
-    "SourceComparison",
-    "board_lines",
-    "compare_sources",
-    "digits_to_show",
-    "filter_and_sort",
-    "filtered_view",
-    "floor_percent",
-    "full_view",
-]
-
 #: The order of the board, which is also what the rating column shows.
 Kind = ShownOrder
 

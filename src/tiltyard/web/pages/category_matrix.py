@@ -19,8 +19,6 @@ from tiltyard.web.pages.headline import Headline
 from tiltyard.web.pages.layout import localization_of, pages_of, send_page, theme_of
 from tiltyard.web.pages.model_view import SourceWord
 
-__all__ = ["CategoryColumn", "CategoryMatrix", "make_matrix", "router"]
-
 router = APIRouter(include_in_schema=False)
 
 #: Categories that are shown; each is a board of its own, computed from its votes.

@@ -47,8 +47,6 @@ from tiltyard.web.pages.layout import localization_of
 from tiltyard.web.pages.localization import Localization
 from tiltyard.web.pages.paths import asked, board
 
-__all__ = ["ChartView", "chart_view", "router"]
-
 router = APIRouter(include_in_schema=False)
 
 #: Looked up once: every page of a board asks.

@@ -13,16 +13,6 @@ from tiltyard.core.judging.conversation import AnswerContext, Message, shared_co
 from tiltyard.web.texts import render_text
 from tiltyard.web.texts.control_characters import make_storable, mark_hidden_characters
 
-__all__ = [
-    "ConversationTurn",
-    "ConversationView",
-    "ImageAddress",
-    "MessageFiles",
-    "TurnStep",
-    "build_conversation_view",
-    "build_single_turn",
-]
-
 #: Characters that are shown of what one side has beside its response, of what both share, and of a system prompt.
 _SIDE_CHARACTERS = 60_000
 _SHARED_CHARACTERS = 60_000

@@ -26,8 +26,6 @@ from tiltyard.web.access.route_access import ReadableArena, boards_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.layout import private_page, redirect_to, render_page
 
-__all__ = ["router"]
-
 router = APIRouter(include_in_schema=False)
 
 #: A random number of each page with the button, so that pressing it twice is one use.

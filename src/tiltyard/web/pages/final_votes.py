@@ -12,8 +12,6 @@ from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.errors import Closed, Expired, NotFound
 from tiltyard.web.pages.remark_form import read_remark
 
-__all__ = ["finish_vote", "revealed_names"]
-
 
 async def finish_vote(
     queue: VotingQueue, voter: Voter, one: UUID | None, tags: Sequence[str] | None, comment: str

@@ -19,8 +19,6 @@ from tiltyard.core.ratings.sentences import Language, sentence, template_of
 from tiltyard.web.pages.localization import DEFAULT, Localization
 from tiltyard.web.texts import plain_text
 
-__all__ = ["Part", "translate_exactly", "translate_sentence"]
-
 #: Findings have ``advice``, rules have ``detail``.
 Part = Literal["text", "advice", "detail"]
 

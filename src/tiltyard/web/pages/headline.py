@@ -12,8 +12,6 @@ from tiltyard.core.board.arena_board import ArenaRow
 from tiltyard.core.board.document import BoardDocument, FilteredBoard
 from tiltyard.core.board.settled_order import claims_nothing
 
-__all__ = ["Headline", "PlaceWord", "UnplacedModel", "claimed_place", "headline_of"]
-
 #: ``no-votes``: before the first vote. ``unclaimed``: the board claims no ranks at all. ``too-few``: there are not two
 #: models to compare. ``nobody``: no order is settled, or most models cannot be placed. ``first``: one model is first.
 #: ``shared``: several may be.

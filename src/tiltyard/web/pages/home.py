@@ -22,8 +22,6 @@ from tiltyard.web.pages.board_data import board_page_cache_of
 from tiltyard.web.pages.headline import Headline, headline_of
 from tiltyard.web.pages.layout import THEME_COOKIE, THEMES, redirect_to, render_page
 
-__all__ = ["router"]
-
 router = APIRouter(include_in_schema=False)
 
 _YEAR_SECONDS = 365 * 24 * 3600

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
-__all__ = ["BarPosition", "DrawnInterval", "IntervalScale", "interval_scale"]
-
 #: Rows do not determine the scale if it shrinks to less than this without them, and they are few.
 _SHRUNK_SCALE_RATIO = 1 / 3
 #: The part of all rows that are few.

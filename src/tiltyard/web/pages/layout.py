@@ -24,20 +24,6 @@ from tiltyard.web.pages.finding_sentences import translate_sentence
 from tiltyard.web.pages.localization import Localization, localization_for
 from tiltyard.web.texts import format_name, plain_text, render_text, spell_hidden_characters
 
-__all__ = [
-    "PAGE_POLICY",
-    "THEMES",
-    "THEME_COOKIE",
-    "PageTemplates",
-    "pages_of",
-    "private_page",
-    "problem_page",
-    "redirect_to",
-    "render_page",
-    "send_page",
-    "theme_of",
-]
-
 #: Content security policy: only resources of this site, and no inline scripts or styles.
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self' data:; media-src 'self'; "

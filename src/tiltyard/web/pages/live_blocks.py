@@ -10,8 +10,6 @@ from markupsafe import Markup
 from tiltyard.core.live.stream_blocks import BlockSplitter, TextBlock
 from tiltyard.web.texts import render_text
 
-__all__ = ["AnswerRenderer", "RenderedBlock"]
-
 #: How a list ends in HTML.
 _LIST_ENDS = ("</ul>\n", "</ol>\n")
 

@@ -37,8 +37,6 @@ from tiltyard.web.pages.voting_values import matchup_values, shown_names, voting
 from tiltyard.web.routes.live import STREAM_HEADERS, admit_reader
 from tiltyard.web.routes.matchups import find_queue_and_voter
 
-__all__ = ["answer_figures", "live_matchup_page", "live_vote_page", "router"]
-
 router = APIRouter(include_in_schema=False)
 
 Text = Annotated[str, Form()]

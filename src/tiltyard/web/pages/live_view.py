@@ -15,8 +15,6 @@ from tiltyard.web.pages.layout import localization_of
 from tiltyard.web.pages.live_blocks import AnswerRenderer
 from tiltyard.web.pages.matchup_view import excerpt_of, render_cache_of
 
-__all__ = ["LiveAnswerView", "LiveTurnView", "LiveView", "build_live_view", "mark_text", "read_mark", "runs"]
-
 #: More turns do not stand in the same rows on both sides.
 _ALIGNED_TURN_LIMIT = 8
 _MARK_PART_COUNT = 3

@@ -36,8 +36,6 @@ from tiltyard.web.pages.model_view import (
 )
 from tiltyard.wire.vocabulary import Plain
 
-__all__ = ["ModelPageCache", "router"]
-
 router = APIRouter(include_in_schema=False)
 
 #: Size of the cache of pages and pictures; and how many requests may wait for a picture.

@@ -20,19 +20,6 @@ from tiltyard.report.arena_charts import (
 from tiltyard.report.board_charts import ChartTheme, Spec, Translate, charts_available
 from tiltyard.web.pages import paths
 
-__all__ = [
-    "HeatmapRow",
-    "ModelPageQuery",
-    "ModelView",
-    "RankNeighbour",
-    "Sort",
-    "SourceWord",
-    "TruncatedRows",
-    "make_model_view",
-    "model_chart",
-    "response_state",
-]
-
 SourceWord = Literal["human", "llm-judge"]
 Sort = Literal["prompt", "category", "votes", "score"]
 Order = Literal["asc", "desc"]

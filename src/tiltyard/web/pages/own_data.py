@@ -17,8 +17,6 @@ from tiltyard.web.access.route_access import ReadableArena
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.layout import redirect_to, render_page
 
-__all__ = ["router"]
-
 router = APIRouter(include_in_schema=False)
 
 _PRIVATE = {"Cache-Control": "private, no-store", "Vary": "Cookie"}

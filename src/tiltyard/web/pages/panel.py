@@ -16,8 +16,6 @@ from tiltyard.web.access.route_access import boards_of
 from tiltyard.web.pages.layout import render_page
 from tiltyard.web.pages.voter_texts import read_voter_texts
 
-__all__ = ["is_rater", "router"]
-
 router = APIRouter(include_in_schema=False)
 
 _NOT_STORED = {"Cache-Control": "no-store"}

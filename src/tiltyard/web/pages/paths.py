@@ -5,30 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import quote, urlencode, urlsplit
 
-__all__ = [
-    "ask",
-    "asked",
-    "board",
-    "board_card",
-    "board_view",
-    "embed",
-    "enter",
-    "join",
-    "local",
-    "matchup",
-    "mine",
-    "model",
-    "operator",
-    "own_data",
-    "own_data_deleted",
-    "own_data_deletion",
-    "own_data_file",
-    "revealed",
-    "sign_in",
-    "snapshot",
-    "vote",
-]
-
 
 def board(arena: str, **query: str | None) -> str:
     """An arena's front page: its newest board."""

@@ -13,8 +13,6 @@ from tiltyard.web.access.access import access_of, registry_of
 from tiltyard.web.access.route_access import ReadableArena, personal_boards_of
 from tiltyard.web.pages.layout import render_page
 
-__all__ = ["router"]
-
 router = APIRouter(include_in_schema=False)
 
 #: Battles of a voter that are listed.

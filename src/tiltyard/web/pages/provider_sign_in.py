@@ -12,7 +12,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
-from tiltyard.arena.operator_roles import OperatorRole, greater_role
+from tiltyard.arena.operator_roles import greater_role
 from tiltyard.arena.operators.operator_people import ExternalIdentity, check_role, sign_in_identity
 from tiltyard.errors import IdentityFault, NotAllowed, NotFound
 from tiltyard.identity.person_identity import PersonIdentity
@@ -24,8 +24,7 @@ from tiltyard.web.access.route_access import origin_of
 from tiltyard.web.edge.logs import log_event
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.layout import redirect_to, render_page
-
-__all__ = ["router"]
+from tiltyard.wire.vocabulary import OperatorRole
 
 router = APIRouter(prefix="/sign-in/{shard}", include_in_schema=False)
 

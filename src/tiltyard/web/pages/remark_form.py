@@ -8,8 +8,6 @@ from tiltyard.arena.voting.remarks import Remark
 from tiltyard.errors import BadOption
 from tiltyard.wire.vocabulary import MAX_COMMENT_CHARACTERS, REMARK_TAG_LIMIT, TAGS, Tag
 
-__all__ = ["COMPLAINTS", "NEGATIVE_TAGS", "POSITIVE_TAGS", "read_remark"]
-
 #: Tags for the better response, and for two bad ones.
 POSITIVE_TAGS: tuple[Tag, ...] = TAGS[:8]
 NEGATIVE_TAGS: tuple[Tag, ...] = TAGS[8:]

@@ -6,8 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["PlacedPoint", "PlotPoint", "PlotTick", "ScatterPlot", "scatter_plot"]
-
 #: The size of the drawing, and the room for labels around the plot, in its own units.
 _WIDTH_PIXELS, _HEIGHT_PIXELS = 640.0, 360.0
 _LEFT_PIXELS, _RIGHT_PIXELS, _TOP_PIXELS, _BOTTOM_PIXELS = 56.0, 16.0, 12.0, 34.0

@@ -30,8 +30,6 @@ from tiltyard.web.pages.model_view import SourceWord
 from tiltyard.web.routes.boards import Hash
 from tiltyard.wire.vocabulary import Plain
 
-__all__ = ["router"]
-
 router = APIRouter(include_in_schema=False)
 
 #: Other sites may load these.

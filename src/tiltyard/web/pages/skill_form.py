@@ -11,8 +11,6 @@ from fastapi import Form
 from tiltyard.arena.voting.voter_requests import DeclaredSkills
 from tiltyard.web.access.cookies import preset_languages
 
-__all__ = ["Skill", "SkillChoice", "SkillForm", "skill_choice"]
-
 
 @dataclass(frozen=True, slots=True)
 class Skill:

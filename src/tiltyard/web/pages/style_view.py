@@ -21,8 +21,6 @@ from tiltyard.web.pages.board_query import BoardQuery
 from tiltyard.web.pages.layout import localization_of, pages_of, send_page, theme_of
 from tiltyard.web.pages.model_view import SourceWord
 
-__all__ = ["ModelStyle", "router", "trait_favoured"]
-
 router = APIRouter(include_in_schema=False)
 
 #: Standard errors beyond which an effect is named.

@@ -22,8 +22,6 @@ from tiltyard.web.pages.board_view import BoardLine
 from tiltyard.web.pages.layout import localization_of, pages_of, send_page, theme_of
 from tiltyard.web.pages.scatter_plot import PlotPoint, ScatterPlot, scatter_plot
 
-__all__ = ["AnswerCost", "UsageRow", "UsageTable", "answer_cost", "make_usage_table", "router"]
-
 router = APIRouter(include_in_schema=False)
 
 _MILLION_TOKENS = 1e6

@@ -45,8 +45,6 @@ from tiltyard.web.pages.voting_values import (
 from tiltyard.web.routes.matchups import count_request, find_queue_and_voter, skip_detail
 from tiltyard.wire.vocabulary import SKIP_REASONS
 
-__all__ = ["router"]
-
 router = APIRouter(include_in_schema=False)
 
 Text = Annotated[str, Form()]

@@ -23,8 +23,6 @@ from tiltyard.web.pages.layout import localization_of
 from tiltyard.web.pages.localization import Localization
 from tiltyard.web.texts import render_text
 
-__all__ = ["VoterTexts", "agree", "read_voter_texts", "render_texts", "unanswered_consent"]
-
 #: Characters of rendered texts that a process keeps.
 _CACHE_CHARACTERS = 4_000_000
 #: Rendered texts, by language and text: an edited text is another one.

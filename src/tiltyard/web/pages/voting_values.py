@@ -21,17 +21,6 @@ from tiltyard.web.pages.matchup_view import MatchupView
 from tiltyard.web.pages.remark_form import COMPLAINTS, NEGATIVE_TAGS, POSITIVE_TAGS
 from tiltyard.wire.vocabulary import SKIP_REASONS
 
-__all__ = [
-    "NO_NAMES",
-    "MatchupValues",
-    "ShownNames",
-    "VotingFrame",
-    "arena_of",
-    "matchup_values",
-    "shown_names",
-    "voting_frame",
-]
-
 #: Notes that a page can show, given by the query parameter ``note``.
 _NOTES = frozenset({"stands", "reported", "noted", "late", "undone"})
 

@@ -13,8 +13,8 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Depends, Query, Request
 from starlette.exceptions import HTTPException
 
+from tiltyard.arena.content.answer_files import MAX_RESPONSE_BYTES
 from tiltyard.arena.content.answer_import import create_arena, import_answers
-from tiltyard.arena.content.answer_rows import MAX_RESPONSE_BYTES
 from tiltyard.arena.content.catalog import read_arena, read_models, read_prompts
 from tiltyard.arena.operators.arena_changes import (
     apply_policy_changes,
@@ -47,8 +47,6 @@ from tiltyard.wire.arenas import (
     Withdrawn,
     WithdrawRequest,
 )
-
-__all__ = ["router"]
 
 router = APIRouter(prefix="/api/v1/arenas", tags=["operators"])
 

@@ -14,12 +14,6 @@ from tiltyard.web.access.route_access import CurrentActor, ReadableArena, may_re
 from tiltyard.web.edge.problem_details import document_problems
 from tiltyard.wire.arenas import ArenaInfo, ArenaList
 
-__all__ = [
-    "router",
-    "serialize_arena",
-]
-
-
 router = APIRouter(prefix="/api/v1/arenas", tags=["readers"])
 
 

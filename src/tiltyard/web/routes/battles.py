@@ -37,11 +37,6 @@ from tiltyard.web.access.route_access import (
 from tiltyard.web.edge.problem_details import Documented, document_problems
 from tiltyard.wire.vocabulary import Plain, SourceName
 
-__all__ = [
-    "router",
-]
-
-
 _LOG = logging.getLogger(__name__)
 
 #: Exports that run concurrently in one process.

@@ -29,15 +29,6 @@ from tiltyard.wire.arenas import Values
 from tiltyard.wire.boards import ReportInfo, ReportList, SnapshotInfo, SnapshotList
 from tiltyard.wire.vocabulary import Plain
 
-__all__ = [
-    "BoardOut",
-    "EffectsOut",
-    "FilteredBoardOut",
-    "ModelPageOut",
-    "ReportOut",
-    "router",
-]
-
 
 class _Open(BaseModel):
     """A document that may say more than is listed here."""

@@ -18,8 +18,6 @@ from tiltyard.web.edge.metrics import METRICS_TYPE, metrics_of, metrics_page, re
 from tiltyard.web.edge.problem_details import Documented, document_problems
 from tiltyard.wire.operators import Health, Ready
 
-__all__ = ["Readiness", "count_loaded_arenas", "router"]
-
 router = APIRouter(tags=["health"])
 
 _DATABASE_TIMEOUT_SECONDS = 5.0

@@ -32,17 +32,6 @@ from tiltyard.wire.live import (
 )
 from tiltyard.wire.records import json_bytes
 
-__all__ = [
-    "OUTCOMES",
-    "STREAM_HEADERS",
-    "admit_reader",
-    "find_battles_and_voter",
-    "router",
-    "said_battle",
-    "stream_frames",
-    "stream_router",
-]
-
 router = APIRouter(route_class=FastRoute, tags=["voters"])
 #: Its query is read by the framework.
 stream_router = APIRouter(tags=["voters"])

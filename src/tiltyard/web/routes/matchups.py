@@ -58,8 +58,6 @@ from tiltyard.wire.voting import (
     VoteRequest,
 )
 
-__all__ = ["count_request", "find_queue_and_voter", "router", "skip_detail"]
-
 router = APIRouter(route_class=FastRoute, tags=["voters"])
 
 Arena = Annotated[str, Path(description="The arena's name.", examples=["main"])]

@@ -29,8 +29,6 @@ from tiltyard.wire.oversight import (
 )
 from tiltyard.wire.vocabulary import Plain
 
-__all__ = ["router"]
-
 router = APIRouter(prefix="/api/v1/arenas/{arena}", tags=["operators"])
 
 Admin = Annotated[Actor, Depends(require_scope("admin"))]

@@ -18,16 +18,6 @@ from tiltyard.web.access.route_access import CurrentActor, origin_of, require_sc
 from tiltyard.web.edge.problem_details import document_problems
 from tiltyard.wire.operators import ClaimRequest, Me, NewToken, SignInRequest, TokenList, TokenRequest
 
-__all__ = [
-    "check_token_arena",
-    "claim_operator",
-    "end_sign_in",
-    "router",
-    "send_code",
-    "sign_in_operator",
-    "whose_tokens",
-]
-
 router = APIRouter(tags=["operator"])
 
 Admin = Annotated[Actor, Depends(require_scope("admin"))]

@@ -15,7 +15,6 @@ from tiltyard.web.texts.text_direction import first_strong_direction, has_right_
 if TYPE_CHECKING:
     from markdown_it.rules_core import StateCore
 
-__all__ = ["arrange_blocks", "arrange_links"]
 
 #: Headings of a text are lowered below those of the page.
 _HEADINGS = {"h1": "h3", "h2": "h4", "h3": "h5", "h4": "h6", "h5": "h6", "h6": "h6"}

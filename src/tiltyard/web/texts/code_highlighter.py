@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from tiltyard.web.texts.control_characters import mark_hidden_characters
 from tiltyard.web.texts.syntax import LANGUAGES, Syntax
 
-__all__ = ["CODE_CLASSES", "MAX_HIGHLIGHTED_CHARACTERS", "CodeHighlighter"]
-
 #: Characters of code that are highlighted in one text; later blocks stay plain.
 MAX_HIGHLIGHTED_CHARACTERS = 20_000
 #: Classes by the groups of a syntax.

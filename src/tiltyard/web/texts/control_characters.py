@@ -20,8 +20,6 @@ from functools import lru_cache
 
 from markupsafe import escape
 
-__all__ = ["make_storable", "mark_hidden_characters", "spell_hidden_characters"]
-
 #: A text with more than this many places to mark gets them spelled, but not marked up.
 _MARKED_PLACE_LIMIT = 2_000
 #: This many of a run of hidden characters are spelled; the rest are counted.

@@ -6,8 +6,6 @@ from markupsafe import Markup, escape
 
 from tiltyard.web.texts.control_characters import mark_hidden_characters, spell_hidden_characters
 
-__all__ = ["format_name", "plain_text"]
-
 #: Longer names are truncated in the title attribute.
 _MAX_TITLE_CHARACTERS = 10_000
 #: Tabs and newlines are no part of a name.

@@ -8,8 +8,6 @@ from urllib.parse import unquote, urlsplit
 
 from tiltyard.web.texts.sanitizer import SCHEMES
 
-__all__ = ["LinkTarget", "target_of"]
-
 #: A plain host name: without user information or percent-encoding.
 _HOST = re.compile(
     r"(?:[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?", re.IGNORECASE

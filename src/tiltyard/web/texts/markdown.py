@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
     from markdown_it.utils import EnvType, OptionsDict
 
-__all__ = ["RenderTimeout", "markdown_parser"]
 
 #: Quotes and lists that are nested more deeply are shown as source text.
 _NESTING_LIMIT = 16

@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from markdown_it.rules_block import StateBlock
     from markdown_it.rules_inline import StateInline
 
-__all__ = ["MAX_FORMULA_CHARACTERS", "bracket_maths"]
 
 #: Longer formulas are shown as source text.
 MAX_FORMULA_CHARACTERS = 2_000

@@ -12,8 +12,6 @@ from tiltyard.web.texts.control_characters import make_storable, mark_hidden_cha
 from tiltyard.web.texts.markdown import RenderTimeout, markdown_parser
 from tiltyard.web.texts.sanitizer import sanitize_html
 
-__all__ = ["MAX_MARKDOWN_CHARACTERS", "MAX_SHOWN_CHARACTERS", "render_text"]
-
 #: Characters that are parsed as Markdown; the rest is shown as plain text.
 MAX_MARKDOWN_CHARACTERS = 60_000
 #: Maximum characters that are shown.

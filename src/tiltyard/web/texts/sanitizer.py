@@ -6,8 +6,6 @@ import nh3
 
 from tiltyard.web.texts.code_highlighter import CODE_CLASSES
 
-__all__ = ["ATTRIBUTES", "CLASSES", "LINK_REL", "SCHEMES", "TAGS", "VALUES", "sanitize_html"]
-
 SCHEMES = frozenset({"http", "https", "mailto"})
 LINK_REL = "noopener noreferrer nofollow ugc"
 _BLOCKS = frozenset({"p", "h3", "h4", "h5", "h6", "blockquote", "ul", "ol", "li", "pre", "table", "th", "td"})

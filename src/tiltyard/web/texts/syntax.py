@@ -10,8 +10,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-__all__ = ["LANGUAGES", "Syntax"]
-
 _REST = r"[^\n]*+"
 _SLASHES = rf"//{_REST}"
 _STARS = r"/\*[^*]*+(?:\*(?!/)[^*]*+)*+(?:\*/)?"

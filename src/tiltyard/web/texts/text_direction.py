@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import unicodedata
 
-__all__ = ["first_strong_direction", "has_right_to_left", "is_right_to_left"]
-
 _LEFTWARD = frozenset({"R", "AL"})
 #: Languages that are mostly written from right to left.
 _NAMES = "ar arc ckb dv fa he iw ks ku ps sd syr ug ur yi"

@@ -8,10 +8,6 @@ from tiltyard.arena.content.blinding.media_chunks import (
     riff_chunk,
     riff_file,
 )
-from tiltyard.arena.content.blinding.mp3 import strip_mp3_metadata
-from tiltyard.arena.content.blinding.ogg import strip_ogg_metadata
-
-__all__ = ["strip_flac_metadata", "strip_mp3_metadata", "strip_ogg_metadata", "strip_wav_metadata"]
 
 _WAV = "WAV sound"
 #: Maximum bytes of a format chunk; and the bytes that matter in common formats: integer, floating point,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-__all__ = ["EXIF", "keep_orientation_only"]
-
 #: The prefix of Exif data in JPEG, and sometimes elsewhere.
 EXIF = b"Exif\0\0"
 

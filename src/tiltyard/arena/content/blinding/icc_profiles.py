@@ -6,8 +6,6 @@ maker, a device and a date, which tell where a picture comes from.
 
 from __future__ import annotations
 
-__all__ = ["MAX_PROFILE_BYTES", "strip_profile_text"]
-
 #: Bytes of a profile; real ones have at most three million.
 MAX_PROFILE_BYTES = 4 * 1024 * 1024
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from tiltyard.errors import InputError
 
-__all__ = ["IMAGE_PIXEL_LIMIT", "check_image_size"]
-
 #: Pixels of an image; a browser takes four bytes for each.
 IMAGE_PIXEL_LIMIT = 100_000_000
 

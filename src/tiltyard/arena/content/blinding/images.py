@@ -16,8 +16,6 @@ from tiltyard.arena.content.blinding.media_chunks import (
     riff_file,
 )
 
-__all__ = ["strip_gif_metadata", "strip_jpeg_metadata", "strip_png_metadata", "strip_webp_metadata"]
-
 _PNG = "PNG image"
 #: Chunks that stay, and how long each may be: what has another length is not what its name says.
 _PNG_KEPT: dict[bytes, Collection[int] | None] = {

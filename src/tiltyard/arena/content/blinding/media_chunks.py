@@ -6,8 +6,6 @@ from collections.abc import Iterator
 
 from tiltyard.errors import InputError
 
-__all__ = ["PART_LIMIT", "broken_media_error", "count_parts", "riff_chunk", "riff_chunks", "riff_file"]
-
 #: Chunks, segments, blocks, frames or pages of one file.
 PART_LIMIT = 1_000_000
 

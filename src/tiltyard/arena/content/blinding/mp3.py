@@ -7,8 +7,6 @@ from collections.abc import Iterator
 
 from tiltyard.arena.content.blinding.media_chunks import broken_media_error, count_parts
 
-__all__ = ["strip_mp3_metadata"]
-
 _MP3 = "MP3 sound"
 #: Thousands of bits and samples in a second, as MPEG-1 has them (11) and MPEG-2 (10) and 2.5 (00).
 _BITRATE_KILOBITS = {

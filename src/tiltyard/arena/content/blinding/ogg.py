@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from tiltyard.arena.content.blinding.media_chunks import broken_media_error, count_parts
 from tiltyard.errors import InputError
 
-__all__ = ["strip_ogg_metadata"]
-
 _OGG = "Ogg sound"
 _CONTINUED_FLAG, _FIRST_PAGE_FLAG = 0x01, 0x02
 _NO_PACKET_ENDS = b"\xff" * 8

@@ -31,8 +31,6 @@ from tiltyard.web.pages.operator.operator_access import (
 )
 from tiltyard.web.pages.operator.qr_code import draw_qr_code
 
-__all__ = ["router"]
-
 router = operator_router("/account")
 
 Number = Annotated[int, Path(ge=1, lt=2**63)]

@@ -24,8 +24,6 @@ from tiltyard.web.pages.operator.operator_access import (
     pool_of,
 )
 
-__all__ = ["WRITTEN_NAME", "WrittenPrompt", "router"]
-
 router = operator_router("/arenas/{arena}/answers/write")
 
 #: The name of the file that is made of what was written.

@@ -31,8 +31,6 @@ from tiltyard.web.pages.operator.operator_access import (
     redirect_with_notice,
 )
 
-__all__ = ["router"]
-
 router = operator_router("/arenas/{arena}")
 
 

@@ -28,8 +28,6 @@ from tiltyard.web.pages.operator.operator_access import (
     redirect_with_notice,
 )
 
-__all__ = ["router"]
-
 router = operator_router()
 
 _FORM = {"name": "", "title": "", "visibility": "open", "entry": "open", "timezone": "UTC"}

@@ -25,8 +25,6 @@ from tiltyard.web.pages.operator.operator_access import (
 )
 from tiltyard.web.pages.operator.voter_erasure import session_number
 
-__all__ = ["router"]
-
 router = operator_router("/arenas/{arena}/exclude")
 
 #: Sessions or votes that are ticked one by one: more than a page of the list has.

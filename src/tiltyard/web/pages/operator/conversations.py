@@ -17,8 +17,6 @@ from tiltyard.web.access.access import keys_of, registry_of
 from tiltyard.web.pages.operator.operator_access import actor_of, arena_of, operator_router
 from tiltyard.web.routes.battles import export_slots_of
 
-__all__ = ["router"]
-
 router = operator_router()
 
 _PIECE_BYTES = 1 << 20

@@ -21,8 +21,6 @@ from tiltyard.web.pages.operator.operator_access import (
     redirect_with_notice,
 )
 
-__all__ = ["router"]
-
 router = operator_router("/arenas/{arena}/crowd")
 
 #: Computed once for all who ask at the same time, and for those who load the page again at once.

@@ -11,8 +11,6 @@ from tiltyard.arena.live.live_overview import OVERVIEW_DAYS, LiveOverview, read_
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.pages.operator.operator_access import arena_of, arena_page, operator_router, pool_of
 
-__all__ = ["BudgetRow", "router"]
-
 router = operator_router("/arenas/{arena}/live")
 
 _MICRODOLLARS_RATIO = 1_000_000

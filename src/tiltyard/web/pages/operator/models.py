@@ -25,8 +25,6 @@ from tiltyard.web.pages.operator.operator_access import (
 )
 from tiltyard.wire.vocabulary import Plain
 
-__all__ = ["router"]
-
 router = operator_router("/arenas/{arena}/models")
 
 

@@ -31,8 +31,6 @@ from tiltyard.web.pages.operator.voters import OUTCOMES, Session
 from tiltyard.wire.oversight import AuditEntry
 from tiltyard.wire.vocabulary import Plain
 
-__all__ = ["router"]
-
 router = operator_router()
 
 _PAGE_ROWS = 50

@@ -33,8 +33,6 @@ from tiltyard.web.pages.operator.operator_access import (
     redirect_with_notice,
 )
 
-__all__ = ["router"]
-
 router = operator_router("/arenas/{arena}/panels")
 
 Number = Annotated[int, Path(ge=1, lt=2**63)]

@@ -13,8 +13,8 @@ from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.arena.content.catalog import read_arenas
 from tiltyard.arena.operator_roles import OPERATOR_ROLES, ROLE_MEANINGS
+from tiltyard.arena.operators.invitations import DEFAULT_INVITATION_DAYS
 from tiltyard.arena.operators.operator_people import (
-    DEFAULT_INVITATION_DAYS,
     OperatorRecord,
     invitation_terms,
     invite_operator,
@@ -36,8 +36,6 @@ from tiltyard.web.pages.operator.operator_access import (
     pool_of,
     redirect_with_notice,
 )
-
-__all__ = ["router"]
 
 router = operator_router()
 

@@ -24,8 +24,6 @@ from tiltyard.web.pages.operator.operator_access import (
 from tiltyard.web.pages.operator.response_preview import preview_responses
 from tiltyard.wire.vocabulary import Plain
 
-__all__ = ["router"]
-
 router = operator_router("/arenas/{arena}/prompts")
 
 _PAGE_ROWS = 50

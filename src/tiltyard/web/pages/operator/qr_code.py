@@ -5,8 +5,6 @@ from __future__ import annotations
 import segno
 from markupsafe import Markup
 
-__all__ = ["draw_qr_code"]
-
 #: Empty modules around the code, as ISO/IEC 18004 wants them.
 _BORDER_COUNT = 4
 

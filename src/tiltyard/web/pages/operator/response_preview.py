@@ -21,8 +21,6 @@ from tiltyard.web.pages.operator.operator_access import pool_of
 from tiltyard.web.texts import render_text
 from tiltyard.web.texts.app_sandbox import PLAIN
 
-__all__ = ["PromptPreview", "ResponsePreview", "preview_responses"]
-
 
 @dataclass(frozen=True, slots=True)
 class ResponsePreview:

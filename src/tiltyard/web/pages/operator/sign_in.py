@@ -17,8 +17,6 @@ from tiltyard.web.pages import paths
 from tiltyard.web.pages.layout import redirect_to, render_page
 from tiltyard.web.routes.operators import claim_operator, end_sign_in, send_code, sign_in_operator
 
-__all__ = ["router"]
-
 router = APIRouter(include_in_schema=False)
 
 HOME = "/operator"

@@ -22,8 +22,6 @@ from tiltyard.web.pages.operator.operator_access import (
 from tiltyard.web.routes.operators import check_token_arena, whose_tokens
 from tiltyard.wire.vocabulary import Plain
 
-__all__ = ["router"]
-
 router = operator_router("/tokens")
 
 Token = Annotated[int, Path(ge=1, lt=2**31)]

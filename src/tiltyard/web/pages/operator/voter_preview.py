@@ -32,8 +32,6 @@ from tiltyard.web.pages.voter_texts import read_voter_texts
 from tiltyard.web.texts import render_text
 from tiltyard.web.texts.app_sandbox import PLAIN
 
-__all__ = ["router"]
-
 router = operator_router("/arenas/{arena}/preview")
 
 

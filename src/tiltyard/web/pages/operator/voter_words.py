@@ -26,8 +26,6 @@ from tiltyard.web.pages.operator.operator_access import (
 )
 from tiltyard.web.pages.voter_texts import render_texts
 
-__all__ = ["router"]
-
 #: What an operator can tell voters: its name, and where it is shown.
 TEXTS: Mapping[TextName, tuple[str, str]] = {
     "announcement": ("Announcement", "Shown at the top of the page before the first vote."),

@@ -1,10 +1,8 @@
 """What is undocumented fails; what is documented runs."""
 
-import json
 import os
 import re
 import shlex
-import string
 import subprocess
 import sys
 import tomllib
@@ -14,35 +12,25 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
-from pydantic_core import PydanticUndefined
-from typer.main import get_command
 
 from support.command import run
-from tiltyard import errors
-from tiltyard.cli import app
+from tiltyard.arena.accounts import SCOPES
 from tiltyard.core.judging.canaries import CheckCounts
 from tiltyard.core.judging.diagnostics import JudgeDiagnostics, judge_diagnostics
 from tiltyard.core.judging.question import Question, QuestionPurpose
 from tiltyard.core.judging.verdict import PARSER_VERSION, QuestionState, VerdictForm, VerdictStep
-from tiltyard.core.policy.state.policy import Policy
-from tiltyard.core.policy.validity.rules import RULES
-from tiltyard.core.ratings import BradleyTerry, Elo, Glicko2, OnlineBradleyTerry
-from tiltyard.core.ratings.finding_templates import FINDINGS
+from tiltyard.core.ratings import BradleyTerry, Elo, Glicko2
 from tiltyard.files import open_battles, write_battles
 from tiltyard.files.format_detection import FORMATS
 from tiltyard.judges.requests import JudgeRequest
 from tiltyard.runs.battle_rating import RateSettings, rate_files
-from tiltyard.runs.manifest import ManifestInput, Platform, RunManifest
 from tiltyard.runs.rating_documents import ratings_document
 from tiltyard.settings import live_models, tournament_sections
 from tiltyard.settings.config_section import validate_section
-from tiltyard.settings.identity_words import load_families
 from tiltyard.settings.model_endpoints import PROVIDERS
-from tiltyard.settings.prices import PriceEntry, ShippedEntry, open_prices
+from tiltyard.settings.prices import open_prices
 from tiltyard.settings.tournament_config import (
     SHIPPED,
-    PlacementConfig,
-    TournamentConfig,
     load_config,
     load_placement,
 )
@@ -71,25 +59,6 @@ def section(name: str, heading: str) -> str:
 def coded(text: str) -> set[str]:
     """Everything that stands in backticks."""
     return set(re.findall(r"`([^`\n]+)`", text))
-
-
-def commands():
-    """Every command and its options."""
-    waiting = [((), get_command(app))]
-    while waiting:
-        path, command = waiting.pop()
-        inner = getattr(command, "commands", {})
-        waiting += [((*path, name), one) for name, one in inner.items()]
-        if not inner:
-            options = [name for one in command.params for name in one.opts if name.startswith("--")]
-            yield " ".join(("tiltyard", *path)), sorted(set(options) - {"--help"})
-
-
-@pytest.mark.parametrize(
-    ("command", "options"), [*commands()], ids=lambda value: value if isinstance(value, str) else ""
-)
-def test_every_option_is_documented(command, options):
-    assert set(options) - coded(section("cli.md", f"`{command}`")) == set()
 
 
 def keys(document):
@@ -127,40 +96,6 @@ def test_every_field_of_the_ratings_is_documented(tmp_path):
     assert fields - documented == set()
 
 
-def test_every_field_of_the_manifest_is_documented():
-    fields = {
-        *RunManifest.model_fields,
-        *(f"platform.{name}" for name in Platform.model_fields),
-        *(f"inputs[].{name}" for name in ManifestInput.model_fields),
-    }
-    assert fields - coded(page("artifacts.md")) == set()
-
-
-def gaps(text):
-    return {name for _, name, _, _ in string.Formatter().parse(text) if name is not None}
-
-
-def documented_values():
-    """By the name of a finding or rule: what its row in findings.md says in code."""
-    rows = (line.split("|") for line in page("findings.md").splitlines() if line.startswith("| `"))
-    return {row[1].strip(" `"): {one.removesuffix("[]") for one in coded("|".join(row[2:]))} for row in rows}
-
-
-@pytest.mark.parametrize("templates", [FINDINGS, RULES], ids=["findings", "rules"])
-def test_every_finding_and_rule_is_documented_with_its_values(templates):
-    documented = documented_values()
-    for key, template in templates.items():
-        name, _, case = key.partition("/")
-        texts = (template.text, template.advice, *template.items.values())
-        values = set().union(*map(gaps, texts)) | ({case} if case else set())
-        assert values - documented[name.removesuffix(".detail")] == set(), key
-
-
-def test_no_finding_or_rule_is_documented_that_is_not_there():
-    names = {key.partition("/")[0].removesuffix(".detail") for key in (*FINDINGS, *RULES)}
-    assert set(documented_values()) == names
-
-
 def test_bars_of_findings_about_a_judge_are_documented():
     bars = (
         judge_diagnostics.NEGLIGIBLE_SHARE,
@@ -176,87 +111,6 @@ def test_every_share_of_a_judge_is_explained():
     text = (DOCS / "how-to" / "read-the-judge.md").read_text(encoding="utf-8")
     shares = set(JudgeDiagnostics.__dataclass_fields__) - {"judge", "dimension", "states", "labels"}
     assert shares - coded(text) == set()
-
-
-#: Sections of the configuration by their headings in the reference.
-SECTIONS = {
-    "The file": TournamentConfig,
-    "entrants": tournament_sections.Entrant,
-    "generate": tournament_sections.GenerateSection,
-    "prompts": tournament_sections.PromptBank,
-    "rubrics": tournament_sections.RubricFile,
-    "judge": tournament_sections.JudgeDefaults,
-    "modes": tournament_sections.ModeSettings,
-    "which prompts": tournament_sections.PromptSelection,
-    "checks": tournament_sections.ChecksSection,
-    "elo": tournament_sections.EloSection,
-    "ratings": tournament_sections.RatingsSection,
-    "caches": tournament_sections.CachesSection,
-    "Live models": live_models.LiveModels,
-    "A live model": live_models.LiveModel,
-    "The price of a live model": live_models.LivePrice,
-    "moderation": live_models.ModerationSection,
-    "moderation rules": live_models.ModerationRule,
-    "moderation endpoint": live_models.ModerationEndpointSection,
-    "guard model": live_models.GuardSection,
-}
-#: Fields of live models that are refused.
-REFUSED = {"A live model": {"batch", "retries", "timeout_seconds"}}
-
-
-def settings_table(heading: str) -> dict[str, str]:
-    """Fields of a section and their defaults, as the reference states them."""
-    rows = re.findall(r"^\| `(\w+)` \|([^|]*)\|", section("configuration.md", heading), re.MULTILINE)
-    return {name: default.strip(" `") for name, default in rows}
-
-
-def stated(field) -> str | None:
-    """A plain default as the reference states it; ``None`` where it is a section or computed."""
-    value = field.default
-    if value is PydanticUndefined:
-        return "needed" if field.default_factory is None else None
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int | float):
-        return f"{value:g}"
-    if isinstance(value, tuple):
-        return ", ".join(map(str, value)) or "none"
-    return "–" if value is None else value if isinstance(value, str) else None
-
-
-@pytest.mark.parametrize("heading", SECTIONS)
-def test_every_field_of_the_configuration_is_documented_with_its_default(heading):
-    documented = settings_table(heading)
-    refused = REFUSED.get(heading, set())
-    fields = {name: field for name, field in SECTIONS[heading].model_fields.items() if name not in refused}
-    assert set(documented) == set(fields)
-    plain = {name: stated(field) for name, field in fields.items()}
-    expected = {name: default for name, default in plain.items() if default is not None}
-    assert {name: documented[name] for name in expected} == expected
-
-
-def test_every_section_of_the_configuration_is_compared():
-    known = {*SECTIONS.values(), tournament_sections.ModeJudge, PlacementConfig, PriceEntry}
-    models = {
-        one
-        for one in vars(tournament_sections).values()
-        if isinstance(one, type) and issubclass(one, tournament_sections.ConfigSection)
-    }
-    hidden = {
-        tournament_sections.ConfigSection,
-        tournament_sections._Serving,
-        tournament_sections.JudgeSection,
-        PriceEntry,
-    }
-    assert models - known - hidden == set()
-
-
-def test_judges_of_modes_and_placements_are_documented():
-    own = settings_table("a judge of a mode")
-    assert set(own) == set(tournament_sections.ModeJudge.model_fields) - set(
-        tournament_sections.JudgeSection.model_fields
-    )
-    assert set(PlacementConfig.model_fields) - coded(section("configuration.md", "A placement")) == set()
 
 
 def test_the_checks_of_the_configuration_are_those_of_judging():
@@ -322,58 +176,15 @@ def test_every_shipped_rubric_is_documented():
     assert set(SHIPPED) - coded(page("rubrics.md")) == set()
 
 
-def test_every_shipped_price_is_documented():
-    book, text = open_prices(), page("prices.md")
-    assert book.as_of in text
-    assert set(ShippedEntry.model_fields) - {"source"} - coded(text) == set()
-    money = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read", "batch")
-    for name, entry in book.shipped.items():
-        numbers = " | ".join(dash(getattr(entry, field), "g") for field in money)
-        sources = ", ".join(f"[{source}]({book.sources[source][0]})" for source in entry.source)
-        assert f"| `{name}` | {numbers} | {entry.as_of} | {sources} |" in text, name
-        thinks = {None: "–", True: "yes", False: "no"}[entry.thinks]
-        limits = f"{dash(entry.max_output, ',')} | {dash(entry.context, ',')}"
-        assert f"| `{name}` | {thinks} | {limits} |" in text, name
-        if entry.retired is not None:
-            follows = "–" if entry.successor is None else f"`{entry.successor}`"
-            assert f"| `{name}` | {entry.retired} | {follows} |" in text, name
-        if entry.long_above is not None:
-            dearer = f"{entry.long_input:g} | {entry.long_output:g}"
-            assert f"| `{name}` | {entry.long_above:,} | {dearer} |" in text, name
-        assert all(f"`{address}`" in text for address in entry.base_url), name
-        if entry.traits_source:
-            lists = " | ".join(
-                ", ".join(f"`{one}`" for one in values) if values else "–"
-                for values in (entry.forms, entry.refuses, entry.refuses_thinking, entry.efforts)
-            )
-            switches = " | ".join(
-                "–" if one is None else f"`{json.dumps(one)}`"
-                for one in (entry.thinking_on, entry.thinking_off)
-            )
-            stated = ", ".join(f"[{source}]({book.sources[source][0]})" for source in entry.traits_source)
-            assert f"| `{name}` | {lists} | {switches} | {stated} |" in text, name
+def test_every_variable_of_the_arena_is_documented():
+    text = "\n".join(path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py"))
+    read = set(re.findall(r'"((?:TILTYARD|AWS)_[A-Z_]+|DATABASE_URL)"', text))
+    documented = coded(page("arena-settings.md")) | coded(page("cli.md"))
+    assert {name for name in read if name not in documented} == set()
 
 
-def dash(value, form):
-    return "–" if value is None else f"{value:{form}}"
-
-
-def test_every_family_of_models_is_documented():
-    table, text = load_families(), page("model-families.md")
-    assert table.as_of in text
-    for key, family in table.families.items():
-        assert f"| `{key}` | {', '.join(family.names)} | {', '.join(family.words)} |" in text, key
-
-
-def test_every_table_of_the_ledger_is_documented():
-    text = (SOURCE / "judges" / "sql" / "schema.sql").read_text(encoding="utf-8")
-    tables = dict(re.findall(r"CREATE TABLE IF NOT EXISTS (\w+) \(\n(.*?)\n\);", text, re.DOTALL))
-    assert "judge_replies" in tables
-    for name, body in tables.items():
-        found = re.search(rf"^### `{name}`$(.*?)(?=^##|\Z)", page("ledger.md"), re.MULTILINE | re.DOTALL)
-        assert found, f"ledger.md has no section `{name}`"
-        columns = set(re.findall(r"^    ([a-z_]+) ", body, re.MULTILINE))
-        assert columns - coded(found[1]) == set()
+def test_every_scope_is_documented():
+    assert set(SCOPES) <= coded(page("arena-api.md").partition("## Voters")[0])
 
 
 def test_every_variable_of_the_environment_is_documented():
@@ -442,21 +253,6 @@ def test_links_of_the_pages_beside_the_docs_lead_somewhere():
 
 def test_every_format_is_documented():
     assert {one.name for one in FORMATS} - coded(page("formats.md")) == set()
-
-
-def test_every_constant_of_the_policy_is_documented_with_its_default():
-    rows = dict(re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", page("policy.md"), flags=re.MULTILINE))
-    assert rows == {name: repr(getattr(Policy(), name)) for name in Policy.__dataclass_fields__}
-
-
-def test_every_error_is_documented():
-    assert set(errors.__all__) - coded(page("errors.md")) == set()
-
-
-def test_every_parameter_of_every_method_is_documented():
-    methods = (BradleyTerry, Elo, Glicko2, OnlineBradleyTerry)
-    names = {name for method in methods for name in method.__dataclass_fields__}
-    assert names - coded(page("methods.md")) == set()
 
 
 def pages():

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from support.postgres_servers import fresh_database
-from support.schema_listing import SCHEMA, schema_of
+from support.schema_listing import schema_of
 from tiltyard.errors import StoreFault
 from tiltyard.postgres import schema_migrations
 from tiltyard.postgres.connections import connect
@@ -54,12 +54,13 @@ def test_an_empty_database_gets_every_step_once(empty):
     assert applied == [(step.name, step.sha256) for step in migrations()]
 
 
-@pytest.mark.parametrize("kind", ["server", "debian"])
-def test_the_schema_is_the_sum_of_the_migrations(kind, request):
-    """On the oldest server that is supported and on the newest."""
-    with fresh_database(request.getfixturevalue(kind)) as url:
-        migrate(url)
-        assert schema_of(url) == SCHEMA.read_text(encoding="utf-8"), "run tests/support/schema_listing.py"
+def test_the_oldest_and_the_newest_server_have_the_same_schema(server, debian):
+    found = []
+    for kind in (server, debian):
+        with fresh_database(kind) as url:
+            migrate(url)
+            found.append(schema_of(url))
+    assert found[0] == found[1]
 
 
 def test_older_tables_are_refused_with_the_command_that_helps(empty):
@@ -149,30 +150,3 @@ def test_another_encoding_is_refused(server):
         migrate(url)
     with connect(server) as connection:
         connection.execute("DROP DATABASE latin")
-
-
-#: An arena with a matchup and sessions, as version 0.1 kept them.
-OLDER_ROWS = """
-INSERT INTO arenas (arena, name, title, settings) OVERRIDING SYSTEM VALUE VALUES (258, 'old', 'Old', '{}');
-CREATE TABLE matchups_258 PARTITION OF matchups FOR VALUES IN (258) PARTITION BY RANGE (serial);
-CREATE TABLE matchups_258_0 (LIKE matchups_258 INCLUDING ALL);
-ALTER TABLE matchups_258 ATTACH PARTITION matchups_258_0 FOR VALUES FROM (0) TO (10000000);
-INSERT INTO matchups (arena, source, serial, matchup, position, session, a, b, prompt, response_a, response_b, nominal,
-    lane, reason, propensity, given_up, served_at, expires_at)
-VALUES (258, 1, 0, '00000102-a1a2-a3a4-a5a6-a7a8a9aaabac', 1, 3, 0, 1, 0, 1, 2, 0, 0, 'x', 0.5, 0, now(), now());
-INSERT INTO sessions (token_sha256, source, name, revoked_at)
-VALUES ('\\x01', 0, NULL, NULL), ('\\x02', 0, NULL, now()), ('\\x03', 1, 'token:9', NULL);
-"""
-
-
-def test_ids_and_sessions_of_older_versions_get_their_new_form(empty):
-    older = [step for step in migrations() if step.name < "0007"]
-    migrate(empty, steps=older)
-    with connect(empty) as connection:
-        connection.execute(OLDER_ROWS)
-    migrate(empty)
-    with connect(empty) as connection:
-        ids = connection.execute("SELECT matchup::text, session FROM matchups").fetchall()
-        kept = connection.execute("SELECT session, source, name FROM sessions ORDER BY session").fetchall()
-    assert ids == [("00000000-0102-a3a4-a5a6-a7a8a9aaabac", 3)], "shard 0, arena 258, the last ten bytes"
-    assert kept == [(2, 0, None), (3, 1, "token:9")]

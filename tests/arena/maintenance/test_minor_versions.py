@@ -12,7 +12,6 @@ from test_major_upgrade import USER, check_upgraded, fill, upgrade
 
 from support.bare_arenas import append, make_arena
 from support.postgres_servers import DEBIAN, fresh_database, new_home, postgres
-from support.schema_listing import SCHEMA, schema_of
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.maintenance import backup
 from tiltyard.arena.maintenance.backup import back_up
@@ -74,7 +73,6 @@ def test_backups_move_between_minor_versions_and_to_ours(programs, minors, serve
             monkeypatch.setattr(backup, "find_pg_dump_folder", lambda _, chosen=chosen: chosen)
             one = stack.enter_context(fresh_database(servers[source]))
             migrate(one)
-            assert schema_of(one) == SCHEMA.read_text(encoding="utf-8")
             with connect(one) as connection:
                 append(connection, make_arena(one, "first"), 20)
             made = back_up(one, tmp_path, FolderStorage(tmp_path / "responses"))

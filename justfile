@@ -30,6 +30,7 @@ lint:
     ruff format --check .
     python tools/names.py
     python tools/reference.py --check
+    python tools/size.py
     bandit --quiet --recursive --severity-level medium src
 
 # Fuzz parsers of foreign bytes by name, or all of them: `just fuzz image audio --seconds 600`. `just fuzz --list` names them.
@@ -49,6 +50,10 @@ audit:
 sbom file:
     uv export --quiet --locked --all-extras --no-default-groups --no-emit-project --no-hashes --output-file "${TMPDIR:-/tmp}/tiltyard-sbom.txt"
     cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible --output-format JSON --output-file "{{file}}" "${TMPDIR:-/tmp}/tiltyard-sbom.txt"
+
+# What has to be carried: lines, files, words. Fails if src is above its budget.
+size:
+    python tools/size.py
 
 # Write the parts of the reference pages that follow from the code.
 reference:

@@ -10,8 +10,8 @@ from support.format_samples import FIXTURES, as_parquet
 from tiltyard.core.battles import Label, Outcome
 from tiltyard.core.battles.battle import Battle
 from tiltyard.files import open_battles
-from tiltyard.files.answer import prompt_id
 from tiltyard.files.battle_source import open_path
+from tiltyard.files.judgments import prompt_id
 from tiltyard.files.read_options import ReadOptions
 
 A, B, TIE, BAD = Outcome

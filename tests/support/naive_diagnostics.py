@@ -8,10 +8,14 @@ from collections.abc import Iterable
 import numpy as np
 
 from tiltyard.core.battles.outcome import Label, Outcome
-from tiltyard.core.judging.proportions import ShareEstimate, estimate_share, share_difference
 from tiltyard.core.judging.question import Question, QuestionPurpose
 from tiltyard.core.judging.reconciliation import reconcile
 from tiltyard.core.judging.verdict import VerdictStep
+from tiltyard.core.ratings.proportions import (
+    ShareEstimate,
+    estimate_share,
+    share_difference,
+)
 
 DECISIVE = {
     VerdictStep.FIRST_MUCH: "first",

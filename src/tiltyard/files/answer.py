@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,7 +19,7 @@ from tiltyard.core.judging.conversation import (
     split_conversation,
 )
 from tiltyard.core.judging.untrusted_text import replace_surrogates
-from tiltyard.errors import BadBattle, UnreadableFile
+from tiltyard.errors import UnreadableFile
 
 #: Kinds of responses; all but text are given as a path or a URL.
 KINDS = ("text", "image", "audio", "app")
@@ -73,15 +72,6 @@ NOT_IN_FILE_NOTE = "is in the data set, but not in the log"
 MORE_RESPONSES_NOTE = "has more responses; only the first is read"
 UNSCORED_NOTE = "has a metric without a value"
 UNREADABLE_SCORE_NOTE = "has a metric that is not one number"
-
-
-def prompt_id(prompt: Any) -> str | None:
-    """Half of the text's SHA-256, so that the same text has the same id in every file."""
-    if prompt is None:
-        return None
-    if not isinstance(prompt, str):
-        raise BadBattle(f"the prompt is {type(prompt).__name__}; expected text")
-    return hashlib.sha256(prompt.encode(errors="surrogatepass")).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

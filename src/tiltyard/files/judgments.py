@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Collection, Iterator, Mapping
 from functools import partial
@@ -10,7 +11,6 @@ from typing import Any
 from tiltyard.core.battles.battle import JUDGMENT_WEIGHT
 from tiltyard.core.battles.outcome import Outcome, parse_outcome, reconcile_outcomes
 from tiltyard.errors import BadBattle
-from tiltyard.files.answer import prompt_id
 from tiltyard.files.format import UNREADABLE, BattleFormat, Converted, Settled, SkippedRecord, answers_in
 
 _FIRST, _SECOND = Outcome.MODEL_A, Outcome.MODEL_B
@@ -29,6 +29,15 @@ _JUDGEARENA_JUDGE = "llm-judge"
 _AUTOARENA_COLUMNS = frozenset({"prompt", "model_a", "model_b", "response_a", "response_b", "winner"})
 #: The judge name that AutoArena gives to human votes, unless another is set.
 _PERSON = "AutoArena User"
+
+
+def prompt_id(prompt: Any) -> str | None:
+    """Half of the text's SHA-256, so that the same text has the same id in every file."""
+    if prompt is None:
+        return None
+    if not isinstance(prompt, str):
+        raise BadBattle(f"the prompt is {type(prompt).__name__}; expected text")
+    return hashlib.sha256(prompt.encode(errors="surrogatepass")).hexdigest()[:32]
 
 
 def _is_alpaca_eval(columns: Collection[str]) -> bool:

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from tiltyard.core.judging.diagnostics.judge_diagnostics import JudgeDocument
-from tiltyard.core.judging.proportions import ShareDocument
 from tiltyard.core.judging.reconciliation import MatchCounts
 from tiltyard.core.judging.verdict import QuestionState
 from tiltyard.core.ratings import Finding
+from tiltyard.core.ratings.proportions import ShareDocument
 from tiltyard.report.html_parts import Cell, LinkedText, findings_html, section_html, table_html, text_html
 from tiltyard.report.run_documents import (
     ActualCosts,

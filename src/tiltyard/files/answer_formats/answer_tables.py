@@ -20,9 +20,9 @@ from tiltyard.files.answer import (
     clean_text,
     finite_number,
     json_text,
-    prompt_id,
     read_messages,
 )
+from tiltyard.files.judgments import prompt_id
 from tiltyard.files.records import Records
 
 _PROMPTS = ("prompt", "instruction", "question", "query", "input")

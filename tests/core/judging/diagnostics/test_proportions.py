@@ -7,7 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from tiltyard.core.judging.proportions import estimate_share, share_difference
+from tiltyard.core.ratings.proportions import (
+    estimate_share,
+    share_difference,
+)
 from tiltyard.errors import BadOption
 
 CLUSTERS = st.lists(

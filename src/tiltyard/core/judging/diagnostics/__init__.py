@@ -12,7 +12,7 @@ from tiltyard.core.judging.diagnostics.judge_diagnostics import (
     list_judge_findings,
 )
 from tiltyard.core.judging.diagnostics.rater_agreement import HumanAgreement, match_outcome, measure_agreement
-from tiltyard.core.judging.proportions import ShareEstimate
+from tiltyard.core.ratings.proportions import ShareEstimate
 
 __all__ = [
     "HumanAgreement",

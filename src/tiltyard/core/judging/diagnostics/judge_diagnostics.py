@@ -28,15 +28,15 @@ from tiltyard.core.judging.diagnostics.verdict_rows import (
     pair_orders,
     row_values,
 )
-from tiltyard.core.judging.proportions import (
+from tiltyard.core.judging.question import Question, QuestionPurpose
+from tiltyard.core.judging.verdict import QuestionState, Verdict, VerdictForm
+from tiltyard.core.ratings.findings import Finding
+from tiltyard.core.ratings.proportions import (
     ShareDocument,
     ShareEstimate,
     estimate_share,
     share_difference,
 )
-from tiltyard.core.judging.question import Question, QuestionPurpose
-from tiltyard.core.judging.verdict import QuestionState, Verdict, VerdictForm
-from tiltyard.core.ratings.findings import Finding
 from tiltyard.core.ratings.sentences import Values
 from tiltyard.errors import BadOption
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tiltyard.core.battles.outcome import Outcome
-from tiltyard.core.judging.proportions import wilson_interval
+from tiltyard.core.ratings.proportions import wilson_interval
 from tiltyard.errors import BadOption
 
 Ints = npt.NDArray[np.int64]

@@ -13,7 +13,7 @@ from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.content.catalog import read_models
 from tiltyard.arena.content.upload_review import store_upload
 from tiltyard.errors import InputError
-from tiltyard.files.answer import prompt_id as make_prompt_id
+from tiltyard.files.judgments import prompt_id as make_prompt_id
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.layout import redirect_to
 from tiltyard.web.pages.operator.operator_access import (

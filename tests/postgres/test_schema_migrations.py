@@ -63,7 +63,10 @@ def test_the_schema_is_the_sum_of_the_migrations(kind, request):
 
 
 def test_older_tables_are_refused_with_the_command_that_helps(empty):
-    with connect(empty) as connection, pytest.raises(StoreFault, match=r"lacks 0001.*run tiltyard migrate"):
+    with (
+        connect(empty) as connection,
+        pytest.raises(StoreFault, match=r"lacks 0001.*run tiltyard arena migrate"),
+    ):
         check_schema(connection)
 
 

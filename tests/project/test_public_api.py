@@ -107,11 +107,11 @@ def test_the_command_line_waits_with_what_is_heavy():
     assert heavy.isdisjoint(python("import sys, tiltyard.cli; print(*sys.modules)").split())
 
 
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_rating_a_file_loads_nothing_that_it_does_not_use(ending, tmp_path):
-    path = tmp_path / f"battles.{ending}"
-    write_battles(path, demo_battles(60))
-    rated = f"import sys, tiltyard; tiltyard.rate({str(path)!r}); print(*sys.modules)"
+def test_rating_files_loads_nothing_that_it_does_not_use(tmp_path):
+    paths = [str(tmp_path / name) for name in ("battles.csv", "battles.parquet")]
+    for path in paths:
+        write_battles(path, demo_battles(60))
+    rated = f"import sys, tiltyard; tiltyard.rate({paths!r}); print(*sys.modules)"
     unused = {"pandas", "asyncio", "typer", "tiltyard.core.judging"}
     assert unused.isdisjoint(python(rated).split())
 
@@ -165,6 +165,5 @@ def test_every_error_is_a_tiltyard_error(file):
 
     for name in errors.__all__:
         assert issubclass(getattr(errors, name), tiltyard.TiltyardError)
-        assert name in errors.__doc__
     with pytest.raises(tiltyard.TiltyardError, match="no such file"):
         tiltyard.read_table(file.with_name("nowhere"))

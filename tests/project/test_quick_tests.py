@@ -65,8 +65,8 @@ def test_a_file_that_nobody_imports_leads_to_the_tests_of_its_folder():
         "tests/core/ratings/test_glicko2.py",
     ]
     assert order("src/tiltyard/web/templates/board.html") == [
-        "tests/web/test_app.py",
         "tests/web/server/test_serve.py",
+        "tests/web/test_app.py",
     ]
 
 

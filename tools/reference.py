@@ -29,7 +29,6 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 from typer.main import get_command
 
-import tiltyard
 from tiltyard import errors as error_tree
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import FolderStorage
@@ -436,11 +435,12 @@ def client() -> str:
     return "\n\n".join(parts)
 
 
-def python_api() -> str:
+def python_api(*package: str) -> str:
     """The public functions with their parameters, and the public classes with their members."""
-    functions, classes = ["## Functions"], ["## Classes"]
-    for name in tiltyard.__all__:
-        public = getattr(tiltyard, name)
+    functions, classes = ([], []) if package else (["## Functions"], ["## Classes"])
+    module = import_module(".".join(("tiltyard", *package)))
+    for name in module.__all__:
+        public = getattr(module, name)
         if inspect.isfunction(public):
             call, gives = call_of(name, public)
             options = [found(one) for one in re.findall(r"Unpack\[(\w+)\]", str(inspect.signature(public)))]

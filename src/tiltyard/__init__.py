@@ -5,7 +5,8 @@
 >>> board.rows[0].model                               # doctest: +SKIP
 'argent-70b'
 
-Names are imported when they are first used, so ``import tiltyard`` costs nothing.
+Names are imported when they are first used, so ``import tiltyard`` costs nothing. `tiltyard.policy` has the parts of
+an arena's ranking policy, `tiltyard.errors` the errors.
 """
 
 from __future__ import annotations
@@ -21,12 +22,6 @@ if TYPE_CHECKING:
     from tiltyard.client import AsyncClient, Client
     from tiltyard.core.battles import Battle, Label, Outcome, Table
     from tiltyard.core.board import Board, Row, make_board
-    from tiltyard.core.policy.matchmaking.matchmaker import Choice, choose
-    from tiltyard.core.policy.state.policy import Policy
-    from tiltyard.core.policy.state.rating_fold import Rater, RaterSettings
-    from tiltyard.core.policy.state.standing import Standing
-    from tiltyard.core.policy.validity.evaluation import evaluate
-    from tiltyard.core.policy.validity.report import validity_report
     from tiltyard.core.ratings import (
         BradleyTerry,
         Elo,
@@ -39,7 +34,7 @@ if TYPE_CHECKING:
     )
     from tiltyard.core.ratings.comparison import compare_models
     from tiltyard.core.ratings.fit_check import check_fit, predict_ahead
-    from tiltyard.core.ratings.ranks import rank_models, votes_to_flip
+    from tiltyard.core.ratings.ranks import rank_models
     from tiltyard.errors import TiltyardError
     from tiltyard.files import open_battles, read_battles, write_battles
     from tiltyard.files.answer import Answer
@@ -59,7 +54,6 @@ __all__ = [
     "Battle",
     "Board",
     "BradleyTerry",
-    "Choice",
     "Client",
     "Elo",
     "Finding",
@@ -69,13 +63,9 @@ __all__ = [
     "OnlineBradleyTerry",
     "OnlineState",
     "Outcome",
-    "Policy",
     "RatedBoard",
-    "Rater",
-    "RaterSettings",
     "Ratings",
     "Row",
-    "Standing",
     "Table",
     "TiltyardError",
     "TournamentResult",
@@ -84,9 +74,7 @@ __all__ = [
     "ab",
     "ab_async",
     "check_fit",
-    "choose",
     "compare_models",
-    "evaluate",
     "make_board",
     "open_answers",
     "open_battles",
@@ -99,63 +87,39 @@ __all__ = [
     "simulate",
     "tournament",
     "tournament_async",
-    "validity_report",
     "verify",
-    "votes_to_flip",
     "write_answers",
     "write_battles",
 ]
 
 _HOMES = {
-    "ABReport": "tiltyard.report.ab_report",
-    "Answer": "tiltyard.files.answer",
-    "AsyncClient": "tiltyard.client",
-    "Battle": "tiltyard.core.battles",
-    "Board": "tiltyard.core.board",
-    "BradleyTerry": "tiltyard.core.ratings",
-    "Choice": "tiltyard.core.policy.matchmaking.matchmaker",
-    "Client": "tiltyard.client",
-    "Elo": "tiltyard.core.ratings",
-    "Finding": "tiltyard.core.ratings",
-    "Glicko2": "tiltyard.core.ratings",
-    "Glicko2State": "tiltyard.core.ratings",
-    "Label": "tiltyard.core.battles",
-    "OnlineBradleyTerry": "tiltyard.core.ratings",
-    "OnlineState": "tiltyard.core.ratings",
-    "Outcome": "tiltyard.core.battles",
-    "Policy": "tiltyard.core.policy.state.policy",
-    "RatedBoard": "tiltyard.runs.rated_board",
-    "Rater": "tiltyard.core.policy.state.rating_fold",
-    "RaterSettings": "tiltyard.core.policy.state.rating_fold",
-    "Ratings": "tiltyard.core.ratings",
-    "Row": "tiltyard.core.board",
-    "Standing": "tiltyard.core.policy.state.standing",
-    "Table": "tiltyard.core.battles",
-    "TiltyardError": "tiltyard.errors",
-    "TournamentResult": "tiltyard.tournaments.python_tournament",
-    "Verification": "tiltyard.runs.verification_checks",
-    "ab": "tiltyard.tournaments.ab_comparison",
-    "ab_async": "tiltyard.tournaments.ab_comparison",
-    "check_fit": "tiltyard.core.ratings.fit_check",
-    "choose": "tiltyard.core.policy.matchmaking.matchmaker",
-    "compare_models": "tiltyard.core.ratings.comparison",
-    "evaluate": "tiltyard.core.policy.validity.evaluation",
-    "make_board": "tiltyard.core.board",
-    "open_answers": "tiltyard.files.answers",
-    "open_battles": "tiltyard.files",
-    "predict_ahead": "tiltyard.core.ratings.fit_check",
-    "rank_models": "tiltyard.core.ratings.ranks",
-    "rate": "tiltyard.runs.rated_board",
-    "read_answers": "tiltyard.files.answers",
-    "read_battles": "tiltyard.files",
-    "simulate": "tiltyard.simulation.arena_forecast",
-    "tournament": "tiltyard.tournaments.python_tournament",
-    "tournament_async": "tiltyard.tournaments.python_tournament",
-    "validity_report": "tiltyard.core.policy.validity.report",
-    "verify": "tiltyard.runs.run_verification",
-    "votes_to_flip": "tiltyard.core.ratings.ranks",
-    "write_answers": "tiltyard.files.answers",
-    "write_battles": "tiltyard.files",
+    "tiltyard.client": ("AsyncClient", "Client"),
+    "tiltyard.core.battles": ("Battle", "Label", "Outcome", "Table"),
+    "tiltyard.core.board": ("Board", "Row", "make_board"),
+    "tiltyard.core.ratings": (
+        "BradleyTerry",
+        "Elo",
+        "Finding",
+        "Glicko2",
+        "Glicko2State",
+        "OnlineBradleyTerry",
+        "OnlineState",
+        "Ratings",
+    ),
+    "tiltyard.core.ratings.comparison": ("compare_models",),
+    "tiltyard.core.ratings.fit_check": ("check_fit", "predict_ahead"),
+    "tiltyard.core.ratings.ranks": ("rank_models",),
+    "tiltyard.errors": ("TiltyardError",),
+    "tiltyard.files": ("open_battles", "read_battles", "write_battles"),
+    "tiltyard.files.answer": ("Answer",),
+    "tiltyard.files.answers": ("open_answers", "read_answers", "write_answers"),
+    "tiltyard.report.ab_report": ("ABReport",),
+    "tiltyard.runs.rated_board": ("RatedBoard", "rate"),
+    "tiltyard.runs.run_verification": ("verify",),
+    "tiltyard.runs.verification_checks": ("Verification",),
+    "tiltyard.simulation.arena_forecast": ("simulate",),
+    "tiltyard.tournaments.ab_comparison": ("ab", "ab_async"),
+    "tiltyard.tournaments.python_tournament": ("TournamentResult", "tournament", "tournament_async"),
 }
 
 
@@ -175,8 +139,9 @@ def read_table(
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+    for module, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(module), name)
     raise AttributeError(f"module 'tiltyard' has no attribute {name!r}")
 
 

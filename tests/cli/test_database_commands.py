@@ -4,31 +4,23 @@ import json
 import shutil
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from support.bare_arenas import append, make_arena
 from support.postgres_servers import account, fresh_database, new_home
 from tiltyard.arena.maintenance import major_upgrade
 from tiltyard.arena.maintenance.major_upgrade import UpgradeResult
+from tiltyard.cli.app import app
 from tiltyard.cli.database_options import WaitNotice
-from tiltyard.cli.maintenance import backup, doctor, migrate, restore, upgrade_database
 from tiltyard.errors import BadOption, StoreFault
 from tiltyard.postgres.connections import connect
 from tiltyard.postgres.embedded_server import Postmaster
 
 AS_USER = [] if account() is None else ["--as-user", account().pw_name]
 
-app = typer.Typer()
-app.command("backup")(backup)
-app.command("restore")(restore)
-app.command("migrate")(migrate)
-app.command("upgrade-database")(upgrade_database)
-app.command("doctor")(doctor)
-
 
 def run(*arguments):
-    done = CliRunner().invoke(app, [str(one) for one in arguments])
+    done = CliRunner().invoke(app, ["arena", *map(str, arguments)])
     if isinstance(done.exception, Exception):
         raise done.exception
     return done
@@ -121,10 +113,10 @@ def test_a_restoration_says_what_is_valid_again(options, home, database, server,
     assert lines[2] == "  the password of operator Ada"
     if options:
         assert lines[0] == "Revoked all restored credentials:"
-        assert lines[3] == "Create new ones: tiltyard token create, tiltyard token operator."
+        assert lines[3] == "Create new ones: tiltyard arena token create, tiltyard arena token operator."
     else:
         assert lines[0].startswith("Valid again, even if revoked or changed after 2")
-        assert "tiltyard token revoke NUMBER" in lines[3]
+        assert "tiltyard arena token revoke NUMBER" in lines[3]
     assert lines[4].startswith("Shown again, even if withdrawn after 2")
     assert lines[5] == "  arena first: 1 responses; 0 withdrawn before stay withdrawn"
 

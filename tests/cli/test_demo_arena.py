@@ -144,7 +144,7 @@ def test_every_option_of_the_arena_is_documented():
 def test_an_option_of_the_arena_does_nothing_for_a_file(tmp_path):
     ran = run("demo", "--votes", "5", "battles", tmp_path / "battles.jsonl")
     assert ran.code == 2
-    assert "--votes is given before battles" in ran.err
+    assert "--votes" in ran.err
     assert list(tmp_path.iterdir()) == []
 
 

@@ -1,4 +1,4 @@
-"""``tiltyard operator``: invitations, roles, removal, passwords and sign-out from the command line."""
+"""``tiltyard arena operator``: invitations, roles, removal, passwords and sign-out from the command line."""
 
 import asyncio
 import re
@@ -23,13 +23,13 @@ def owner(database, monkeypatch):
 
 
 def done(*words, **given):
-    ended = run("operator", *words, **given)
+    ended = run("arena", "operator", *words, **given)
     assert ended.code == 0, ended.err
     return ended
 
 
 def refused(*words, **given):
-    ended = run("operator", *words, **given)
+    ended = run("arena", "operator", *words, **given)
     assert ended.code == 2
     assert "Traceback" not in ended.err
     return ended.err
@@ -84,7 +84,7 @@ def test_roles_are_given_and_taken(database, owner):
         ("sign-out", "Eve"),
         ("reset-password", "Eve"),
     ):
-        assert "no such operator: 'Eve'; list them: tiltyard operator list" in refused(*words)
+        assert "no such operator: 'Eve'; list them: tiltyard arena operator list" in refused(*words)
     assert done("remove", "Grace").out.startswith("Grace is removed")
     assert "Grace" not in done("list").out
 

@@ -1,4 +1,4 @@
-"""``tiltyard panel``: from the links of raters to their agreement, disagreements, board and table."""
+"""``tiltyard arena panel``: from the links of raters to their agreement, disagreements, board and table."""
 
 import asyncio
 import csv
@@ -14,7 +14,17 @@ from tiltyard.arena.operators.expert_panels import find_panel
 from tiltyard.postgres.connections import connect, connect_from_pool, open_pool
 
 RATERS = ("Ada", "Ben", "Cleo")
-OPEN = ("panel", "open", "arena", "experts", "--base-url", "https://arena.example.org", "--seed", "3")
+OPEN = (
+    "arena",
+    "panel",
+    "open",
+    "arena",
+    "experts",
+    "--base-url",
+    "https://arena.example.org",
+    "--seed",
+    "3",
+)
 
 
 @pytest.fixture
@@ -42,39 +52,41 @@ def test_a_panel_from_its_links_to_its_table(database, arena, tmp_path):
     links = opened()
     assert re.fullmatch(r"(?:(?:Ada|Ben|Cleo)\thttps://arena\.example\.org/join/0-[\w-]{32}\n){3}", links.out)
     assert "18 items and asks for 36 votes" in links.err
-    assert run("panel", "list", "arena").out == "experts  18 items  36 votes asked for  open\n"
-    assert run("panel", "progress", "arena", "experts").out.splitlines()[-1].split() == [
+    assert run("arena", "panel", "list", "arena").out == "experts  18 items  36 votes asked for  open\n"
+    assert run("arena", "panel", "progress", "arena", "experts").out.splitlines()[-1].split() == [
         "all",
         "0",
         "0",
         "36",
     ]
-    assert "– (no votes)" in run("panel", "agreement", "arena", "experts").out
-    refused = run("panel", "board", "arena", "experts")
+    assert "– (no votes)" in run("arena", "panel", "agreement", "arena", "experts").out
+    refused = run("arena", "panel", "board", "arena", "experts")
     assert refused.code == 2
-    assert "close it: tiltyard panel close arena" in refused.err
+    assert "close it: tiltyard arena panel close arena" in refused.err
 
     vote(database, arena)
-    rows = run("panel", "progress", "arena", "experts").out.splitlines()
+    rows = run("arena", "panel", "progress", "arena", "experts").out.splitlines()
     assert rows[1].split() == ["Ada", "12", "0", "0"]
-    shown = run("panel", "agreement", "arena", "experts").out
+    shown = run("arena", "panel", "agreement", "arena", "experts").out
     assert re.search(
         r"^all +-?0\.\d\d \(-?0\.\d\d to 0\.\d\d\) +0\.\d\d \(0\.\d\d to 0\.\d\d\) +18$", shown, re.MULTILINE
     )
     assert [line.split()[0] for line in shown.splitlines()[1:]] == ["all"] + ["rater"] * 3 + ["model"] * 3
-    assert run("panel", "agreement", "arena", "experts", "--scale", "ordinal").code == 0
-    split = run("panel", "disagreements", "arena", "experts").out.splitlines()
+    assert run("arena", "panel", "agreement", "arena", "experts", "--scale", "ordinal").code == 0
+    split = run("arena", "panel", "disagreements", "arena", "experts").out.splitlines()
     item = split[1].split()[0]
-    done = run("panel", "adjudicate", "arena", "experts", item, "tie", "--note", "Dora: no difference")
+    done = run(
+        "arena", "panel", "adjudicate", "arena", "experts", item, "tie", "--note", "Dora: no difference"
+    )
     assert done.out == f"Item {item} is adjudicated: tie. The votes stay as they are.\n"
-    assert run("panel", "disagreements", "arena", "experts").out.splitlines()[-1].endswith("tie")
+    assert run("arena", "panel", "disagreements", "arena", "experts").out.splitlines()[-1].endswith("tie")
 
-    assert run("panel", "close", "arena", "experts").out == "The panel experts is closed.\n"
-    board = run("panel", "board", "arena", "experts")
+    assert run("arena", "panel", "close", "arena", "experts").out == "The panel experts is closed.\n"
+    board = run("arena", "panel", "board", "arena", "experts")
     assert "model-2" in board.out
-    assert " closed " in run("panel", "list", "arena").out
+    assert " closed " in run("arena", "panel", "list", "arena").out
     for name in ("table.csv", "table.parquet"):
-        assert run("panel", "export", "arena", "experts", str(tmp_path / name)).code == 0
+        assert run("arena", "panel", "export", "arena", "experts", str(tmp_path / name)).code == 0
     with (tmp_path / "table.csv").open() as file:
         written = list(csv.DictReader(file))
     assert len(written) == 36
@@ -91,14 +103,14 @@ def test_a_panel_from_its_links_to_its_table(database, arena, tmp_path):
         (("agreement", "arena", "experts", "--scale", "odd"), "expected nominal or ordinal"),
         (("adjudicate", "arena", "experts", "0", "maybe", "--note", "x"), "expected model_a"),
         (("adjudicate", "arena", "experts", "999", "tie", "--note", "x"), "no item 999"),
-        (("progress", "arena", "other"), "tiltyard panel list arena"),
+        (("progress", "arena", "other"), "tiltyard arena panel list arena"),
         (("progress", "nowhere", "other"), "no such arena"),
         (("export", "arena", "experts", "table.xlsx"), "expected .csv or .parquet"),
     ],
 )
 def test_what_is_wrong_is_said_with_what_to_do(arena, words, said):
     opened()
-    done = run("panel", *words)
+    done = run("arena", "panel", *words)
     assert done.code == 2
     assert said in done.err
     assert "Traceback" not in done.err
@@ -113,8 +125,8 @@ def test_a_second_panel_of_the_same_name_is_refused(database, arena):
 
 def test_a_panel_without_votes_has_no_board(arena):
     opened()
-    run("panel", "close", "arena", "experts")
-    assert "no vote that rates" in run("panel", "board", "arena", "experts").err
+    run("arena", "panel", "close", "arena", "experts")
+    assert "no vote that rates" in run("arena", "panel", "board", "arena", "experts").err
 
 
 def test_names_of_raters_cannot_steer_the_terminal(arena):

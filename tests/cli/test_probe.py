@@ -1,4 +1,4 @@
-"""``tiltyard probe`` against a port that answers, one that does not, and one that tells of problems."""
+"""``tiltyard arena probe`` against a port that answers, one that does not, and one that tells of problems."""
 
 import json
 
@@ -29,7 +29,7 @@ def port(monitored):
 
 
 def probed(*arguments):
-    done = CliRunner().invoke(app, ["probe", *map(str, arguments)])
+    done = CliRunner().invoke(app, ["arena", "probe", *map(str, arguments)])
     return done.exit_code, done.output.strip()
 
 

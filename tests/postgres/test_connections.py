@@ -67,7 +67,7 @@ def test_a_missing_database_and_missing_tables_are_told_with_what_to_do(server):
         connect(f"{server}_none")
     with (
         connect(server) as connection,
-        pytest.raises(StoreFault, match=r"cannot read it: .*run tiltyard migrate"),
+        pytest.raises(StoreFault, match=r"cannot read it: .*run tiltyard arena migrate"),
         translate_errors("read it"),
     ):
         connection.execute("SELECT * FROM arenas_of_nobody")

@@ -306,7 +306,7 @@ def test_a_data_folder_that_is_open_to_others_is_refused(used):
 
 def test_data_of_another_version_are_refused(used):
     (used / "postgres" / "data" / "PG_VERSION").write_text("15\n")
-    with pytest.raises(StoreFault, match=r"created by PostgreSQL 15.* run tiltyard upgrade-database"):
+    with pytest.raises(StoreFault, match=r"created by PostgreSQL 15.* run tiltyard arena upgrade-database"):
         embedded(used).start()
 
 

@@ -64,7 +64,10 @@ def test_the_oldest_and_the_newest_server_have_the_same_schema(server, debian):
 
 
 def test_older_tables_are_refused_with_the_command_that_helps(empty):
-    with connect(empty) as connection, pytest.raises(StoreFault, match=r"lacks 0001.*run tiltyard migrate"):
+    with (
+        connect(empty) as connection,
+        pytest.raises(StoreFault, match=r"lacks 0001.*run tiltyard arena migrate"),
+    ):
         check_schema(connection)
 
 

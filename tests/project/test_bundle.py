@@ -194,6 +194,7 @@ def test_a_failed_build_leaves_the_bundle_that_was_there(building, monkeypatch, 
     assert building.needs_building()
 
 
+@pytest.mark.slow
 @built
 @installed
 def test_the_same_sources_make_the_same_bundle(building, monkeypatch):

@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import zipfile
+from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -20,7 +21,7 @@ from tiltyard.arena.secret_keys import open_keys
 from tiltyard.cli import app
 from tiltyard.errors import BadOption
 from tiltyard.settings.environment import read_environment
-from tiltyard.settings.serving_settings import ServingSettings, read_serving
+from tiltyard.settings.serving_settings import ServingSettings, read_serving, serving_variable
 
 
 @pytest.fixture(scope="module")
@@ -45,10 +46,16 @@ def commands(compose):
     yield from ((name, pod["spec"]["containers"][0]["args"]) for name, pod in PODS.items())
 
 
+@cache
+def command_line():
+    return get_command(app)
+
+
 def variables_we_read():
-    """Names of variables that stand in the source as texts of their own."""
+    """Names of variables that stand in the source as texts of their own, and those of the serving settings."""
     text = "\n".join(path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py"))
-    return set(re.findall(r'"((?:TILTYARD|AWS)_[A-Z_]+|DATABASE_URL)"', text))
+    settings = {serving_variable(name) for name in ServingSettings.__dataclass_fields__}
+    return settings | set(re.findall(r'"((?:TILTYARD|AWS)_[A-Z_]+|DATABASE_URL)"', text))
 
 
 def kubernetes_variables():
@@ -58,14 +65,16 @@ def kubernetes_variables():
 
 
 def test_every_command_is_one_that_the_command_line_takes(compose):
-    known = get_command(app).commands
     used = [*commands(compose), ("image", ["serve"])]
-    assert {args[0] for _, args in used} == {"serve", "migrate"}
-    for name, (command, *args) in used:
+    assert {args[0] for _, args in used} == {"serve", "arena"}
+    for name, args in used:
+        command, rest = command_line(), list(args)
+        while hasattr(command, "commands"):
+            command = command.commands[rest.pop(0)]
         try:
-            known[command].make_context(command, list(args))
+            command.make_context(name, rest)
         except Exception as error:
-            pytest.fail(f"{name}: tiltyard {shlex.join([command, *args])}: {error}")
+            pytest.fail(f"{name}: tiltyard {shlex.join(args)}: {error}")
 
 
 def test_every_command_of_the_page_is_one_that_the_command_line_takes():
@@ -77,7 +86,7 @@ def test_every_command_of_the_page_is_one_that_the_command_line_takes():
     )
     assert found
     for line in found:
-        command, context = get_command(app), None
+        command, context = command_line(), None
         args = shlex.split(line.partition(" > ")[0].partition(" < ")[0])
         while hasattr(command, "commands"):
             command = command.commands[args.pop(0)]
@@ -103,7 +112,7 @@ def test_the_settings_that_are_asked_for_are_accepted(compose):
     }
     for name, (command, *args) in commands(compose):
         if command == "serve":
-            given = get_command(app).commands[command].make_context(command, list(args)).params
+            given = command_line().commands[command].make_context(command, list(args)).params
             options = {
                 key: value for key, value in given.items() if key in ServingSettings.__dataclass_fields__
             }
@@ -279,7 +288,7 @@ class TestCompose:
             serves = service["command"][0] == "serve"
             assert (service.get("healthcheck") == {"disable": True}) is not serves, name
         rater = compose["services"]["rater"]
-        assert rater["healthcheck"]["test"] == ["CMD", "tiltyard", "probe"]
+        assert rater["healthcheck"]["test"] == ["CMD", "tiltyard", "arena", "probe"]
         assert rater["environment"] == {"TILTYARD_METRICS_PORT": "9420"}
 
     def test_the_proxy_speaks_to_the_port_and_is_the_one_that_is_trusted(self, compose):

@@ -35,6 +35,7 @@ def data(outputs):
     return {kind: value if isinstance(value, dict) else "".join(value) for kind, value in found.items()}
 
 
+@pytest.mark.slow
 def test_a_board_is_a_table_in_a_notebook(ran):
     shown = data(ran["board"])
     assert shown["text/plain"] == "<RatedBoard bradley-terry, 3,000 battles, 8 models, highest 'argent-70b'>"
@@ -43,16 +44,19 @@ def test_a_board_is_a_table_in_a_notebook(ran):
     assert "text/html" in data(ran['board.by["code"]'])
 
 
+@pytest.mark.slow
 def test_a_comparison_is_a_sentence(ran):
     shown = data(ran['board.compare("argent-70b", "brioche-large")'])
     assert shown["text/plain"].startswith("These battles do not settle it: argent-70b is 17 points ahead")
 
 
+@pytest.mark.slow
 def test_a_plot_is_a_chart(ran):
     shown = data(ran["board.plot()"])
     assert any("vega" in kind or kind == "text/html" for kind in shown)
 
 
+@pytest.mark.slow
 def test_tables_and_frames(ran):
     printed = ran["print(board.to_latex())"]
     assert printed[0]["output_type"] == "stream"
@@ -61,6 +65,7 @@ def test_tables_and_frames(ran):
     assert "argent-70b" in frame["text/plain"]
 
 
+@pytest.mark.slow
 def test_every_frame_gives_the_same_board(ran):
     last = next(outputs for line, outputs in ran.items() if line.startswith("[tiltyard.rate(form)"))
     assert data(last)["text/plain"] == "[True, True, True, True, True]"

@@ -160,6 +160,7 @@ def free_ports():
         return one.getsockname()[1], two.getsockname()[1]
 
 
+@pytest.mark.slow
 @needs("caddy")
 def test_caddy_serves_an_arena_by_https(database, tmp_path, free_ports):
     """With a certificate of its own authority in place of a public one."""
@@ -199,6 +200,7 @@ def fetched(url, root, proxy, log):
             time.sleep(0.1)
 
 
+@pytest.mark.slow
 def test_the_bill_of_materials_names_what_is_locked(tmp_path):
     ran("just", "sbom", tmp_path / "tiltyard.cdx.json", cwd=ROOT)
     bill = yaml.safe_load((tmp_path / "tiltyard.cdx.json").read_text(encoding="utf-8"))

@@ -5,6 +5,7 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
 import yaml
 
 from support.command import run
@@ -25,6 +26,7 @@ def test_the_workflow_pins_its_actions_and_runs_the_recipe():
     assert "id-token" not in jobs["build"]["permissions"]
 
 
+@pytest.mark.slow
 def test_the_recipe_publishes_a_board_that_verifies(tmp_path):
     site = tmp_path / "site/board"
     command = [

@@ -77,6 +77,7 @@ def submitted(client, path, **data):
     return answer.headers["location"]
 
 
+@pytest.mark.slow
 def test_from_two_models_to_the_first_vote_and_the_board_that_it_moved(started):
     (shown,) = (block for block in blocks("text") if "is ready" in block)
     (prompt,) = (block.strip() for block in blocks("text") if "heron" in block)

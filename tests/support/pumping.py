@@ -14,6 +14,8 @@ from itertools import pairwise
 from re import _constants as codes  # type: ignore
 from re import _parser as parser  # type: ignore
 
+from support.sizes import sized
+
 _REPEATS = {codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT}
 _CATEGORIES = {
     codes.CATEGORY_DIGIT: r"\d",
@@ -36,7 +38,7 @@ _LIMIT_SECONDS = 1.0
 _GROWTH, _MOST_GROWTH = 4, 9.0
 _RUNS, _ROUNDS = 3, 5
 #: Texts that are drawn for what is repeated; two that follow each other are tried together too.
-_UNITS = 6
+_UNITS = sized(3, 6)
 
 
 class _TooSlow(Exception):
@@ -114,7 +116,7 @@ def slow_case(pattern: re.Pattern, *, anywhere: bool) -> tuple[str, str, str] | 
     return None
 
 
-def worst_cases(pattern: re.Pattern, tries: int = 2) -> Iterator[tuple[str, str, str]]:
+def worst_cases(pattern: re.Pattern, tries: int = sized(1, 2)) -> Iterator[tuple[str, str, str]]:
     """Beginnings, parts to be repeated, and ends."""
     draw = random.Random(0)
     source = pattern.pattern

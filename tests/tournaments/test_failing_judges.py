@@ -183,6 +183,6 @@ def test_a_helper_with_a_wrong_key_is_told_so(tmp_path):
         arranged = arrange(tmp_path, judge=judge)
         arranged.environment = {"MY_KEY": "a-wrong-one"}
         assert arranged.call("run", arranged.config, "--output-dir", "out").code == 3
-        ran = arranged.call("work", "out")
+        ran = arranged.call("run", "--join", "out")
         assert ran.code == 3
         assert "the API key is missing or wrong" in ran.err

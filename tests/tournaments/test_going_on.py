@@ -135,11 +135,11 @@ def test_an_interrupt_ends_with_one_line_and_can_be_gone_on_with(tmp_path, batch
 def test_helping_with_a_run_that_this_ledger_does_not_know_is_refused(tmp_path, billed):
     arranged = arrange(tmp_path, judge=billed.judge(), dimensions=1)
     arranged.done("run", arranged.config, "--output-dir", "out")
-    ran = arranged.call("work", "out", home="elsewhere")
+    ran = arranged.call("run", "--join", "out", home="elsewhere")
     assert ran.code == 2
     assert "; set TILTYARD_HOME or DATABASE_URL" in ran.err
-    ran = arranged.call("work", "nothing-here")
+    ran = arranged.call("run", "--join", "nothing-here")
     assert ran.code == 2
     assert "name the folder of a run in progress" in ran.err
-    ran = arranged.done("work", "out")
+    ran = arranged.done("run", "--join", "out")
     assert "Everything in out has been judged" in ran.err

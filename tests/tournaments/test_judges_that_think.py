@@ -196,7 +196,7 @@ def test_a_helping_worker_stops_for_an_unusable_judge_too(tmp_path, billed):
     assert 2 <= billed.since() < 60
     billed.server.change(garble=1.0)
     assert arranged.call("run", arranged.config, "--output-dir", "out", "--budget-usd", 50).code == 4
-    assert arranged.call("work", "out").code == 4
+    assert arranged.call("run", "--join", "out").code == 4
 
 
 @pytest.mark.slow

@@ -47,7 +47,7 @@ def test_two_workers_share_one_tournament(tmp_path, database, batch):
         arranged.environment = database
         leader = arranged.start("run", arranged.config, "--output-dir", "out")
         wait_for((tmp_path / "out" / "config.yaml").is_file)
-        helper = arranged.start("work", "out")
+        helper = arranged.start("run", "--join", "out")
         if not batch:
             wait_for(lambda: server.tally()["in_flight"] > 4)
             server.change(latency=0.0)
@@ -72,7 +72,7 @@ def test_a_worker_goes_on_when_its_leader_is_killed(tmp_path, database):
         arranged.environment = database
         leader = arranged.start("run", arranged.config, "--output-dir", "out")
         wait_for((tmp_path / "out" / "config.yaml").is_file)
-        helper = arranged.start("work", "out")
+        helper = arranged.start("run", "--join", "out")
         wait_for(lambda: server.tally()["paid_calls"] > 60)
         os.killpg(leader.pid, signal.SIGKILL)
         leader.wait()

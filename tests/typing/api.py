@@ -12,7 +12,6 @@ from tiltyard import (
     Battle,
     Board,
     BradleyTerry,
-    Choice,
     Elo,
     Finding,
     Glicko2,
@@ -21,16 +20,13 @@ from tiltyard import (
     OnlineBradleyTerry,
     OnlineState,
     Outcome,
-    Policy,
     RatedBoard,
-    Rater,
-    RaterSettings,
     Ratings,
     Row,
-    Standing,
     Table,
     TiltyardError,
 )
+from tiltyard.policy import Choice, Policy, Rater, RaterSettings, Standing, choose, evaluate
 from tiltyard.wire.live import ShownFrame
 from tiltyard.wire.voting import Ended, Matchup
 
@@ -85,9 +81,6 @@ assert_type(board.rows[0].both_bad_rate, float | None)
 
 assert_type(tiltyard.compare_models(table, "x", "y").sentence, str)
 assert_type(tiltyard.check_fit(table).dispersion, float)
-flip = tiltyard.votes_to_flip(table)
-if flip is not None:
-    assert_type(flip.votes, int)
 prediction = tiltyard.predict_ahead(table)
 if prediction is not None:
     assert_type(prediction.log_loss, float)
@@ -100,11 +93,11 @@ except TiltyardError as error:
 standing = Standing(Policy(fairness="scoped"), ["x", "y"], ["p"])
 rater = Rater(RaterSettings(), 2)
 standing.rank(rater.strengths(standing.enabled))
-choice = tiltyard.choose(standing, np.random.default_rng(0), session=1)
+choice = choose(standing, np.random.default_rng(0), session=1)
 assert_type(choice, Choice)
 assert_type(choice.propensity, float)
 assert_type(standing.serve(choice.left, choice.right, choice.prompt), int)
-assert_type(tiltyard.evaluate(standing).rules[0].missing, int | None)
+assert_type(evaluate(standing).rules[0].missing, int | None)
 assert_type(OnlineBradleyTerry().initial(2), OnlineState)
 Policy(fairness="fair")  # type: ignore[arg-type]
 

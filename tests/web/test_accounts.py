@@ -237,7 +237,7 @@ def test_a_token_has_its_scopes_until_it_is_revoked_or_lapses(database):
         await accounts.revoke_token("cli", made.api_token)
         await accounts.revoke_token("cli", made.api_token)
         assert await accounts.find_token(token) is None
-        with pytest.raises(NotFound, match="tiltyard token list"):
+        with pytest.raises(NotFound, match="tiltyard arena token list"):
             await accounts.revoke_token("cli", 999)
         assert [one.name for one in await accounts.list_tokens()] == ["ci", "brief"]
 
@@ -327,7 +327,7 @@ def test_a_database_that_is_gone_is_a_store_fault(database):
     async def scene(accounts):
         with connect(database) as connection:
             connection.execute("ALTER TABLE sessions RENAME TO gone")
-        with pytest.raises(StoreFault, match="tiltyard migrate"):
+        with pytest.raises(StoreFault, match="tiltyard arena migrate"):
             await accounts.revoke_session("cli", new_session_number())
 
     with_accounts(database, scene)

@@ -268,7 +268,7 @@ def test_next_stays_on_this_site(seen, asked, led):
 
 def test_without_an_operator_account_the_sign_in_page_says_how_to_create_it(site):
     answer = site.client().get("/operator/sign-in")
-    assert "tiltyard token operator" in answer.text
+    assert "tiltyard arena token operator" in answer.text
     assert "<input" not in answer.text.partition("<main")[2].partition("</main")[0]
 
 

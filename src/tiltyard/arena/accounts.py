@@ -51,7 +51,7 @@ _CODE_LIFETIME = timedelta(minutes=10)
 _TOKEN_PREFIX = "tyt_"  # noqa: S105 - not a secret: lets scanners recognise our tokens
 _LINK_USED_MESSAGE = (
     "this link has been used or revoked, or has expired; ask whoever sent it for another, or create one:"
-    " tiltyard token operator"
+    " tiltyard arena token operator"
 )
 #: Seconds for which a process relies on the revoked sessions that it has read.
 _REVOKED_CACHE_SECONDS = 5.0
@@ -381,7 +381,7 @@ class Accounts:
             row = await (await connection.execute(statement("make_api_token"), values)).fetchone()
             if row is None:
                 raise NotFound(
-                    f"no such arena: {arena!r}; without --arena, tiltyard token create makes a token for all arenas"
+                    f"no such arena: {arena!r}; without --arena, tiltyard arena token create makes a token for all arenas"
                 )
             made = _api_token(row)
             detail = {
@@ -415,7 +415,7 @@ class Accounts:
         async with self._connected("revoke a token") as connection, connection.transaction():
             row = await (await connection.execute(statement("revoke_api_token"), values)).fetchone()
             if row is None:
-                raise NotFound(f"no such token: {api_token}; list tokens with: tiltyard token list")
+                raise NotFound(f"no such token: {api_token}; list tokens with: tiltyard arena token list")
             before, after = (None if at is None else at.isoformat(timespec="seconds") for at in row)
             detail = {"token": api_token, "revoked_at": [before, after]}
             await write_audit_entry(connection, actor, "revoke token", detail)

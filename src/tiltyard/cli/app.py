@@ -38,6 +38,12 @@ from tiltyard.foundation.option_names import command_line_spelling
 from tiltyard.report.escapes import escape_controls
 
 _BUG_EXIT_CODE = 70
+#: The commands of each way in, as `--help` shows them.
+_WAYS_IN = {
+    "Ratings": ("ab", "rate", "compare", "verify", "publish"),
+    "Tournaments": ("init", "plan", "run", "read", "generate", "place"),
+    "Arenas": ("simulate", "serve", "demo", "arena"),
+}
 
 
 class _Commands(TyperGroup):
@@ -54,6 +60,11 @@ class _Commands(TyperGroup):
             typer.echo("tiltyard: stopped", err=True)
             raise typer.Exit(130) from None
 
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - as click calls it
+        for way, names in _WAYS_IN.items():
+            with formatter.section(way):
+                formatter.write_dl([(name, self.commands[name].get_short_help_str(70)) for name in names])
+
 
 app = typer.Typer(
     name="tiltyard",
@@ -67,30 +78,28 @@ app = typer.Typer(
 app.command("ab")(ab.ab)
 app.command("rate")(rate.rate)
 app.command("compare")(rate.compare)
-app.command("read")(run_folders.read)
 app.command("verify")(run_folders.verify)
 app.command("publish")(run_folders.publish)
 app.command("init")(plan.init)
-app.command("models")(plan.models)
 app.command("plan", cls=plan.PlanCommand)(plan.plan)
 app.command("run")(run.run)
-app.command("work")(run.work)
+app.command("read")(run_folders.read)
 app.command("generate")(place.generate)
 app.command("place")(place.place)
 app.command("simulate")(simulate.simulate)
 app.command("serve")(serve.serve)
-app.command("judge")(judge.judge)
-app.command("backup")(maintenance.backup)
-app.command("restore")(maintenance.restore)
-app.command("migrate")(maintenance.migrate)
-app.command("upgrade-database")(maintenance.upgrade_database)
-app.command("doctor")(maintenance.doctor)
-app.command("probe")(maintenance.probe)
-app.add_typer(arena.app, name="arena")
-app.add_typer(operator.app, name="operator")
-app.add_typer(panel.app, name="panel")
-app.add_typer(operator.token_app, name="token")
 app.add_typer(demo.app, name="demo")
+app.add_typer(arena.app, name="arena")
+arena.app.command("backup")(maintenance.backup)
+arena.app.command("restore")(maintenance.restore)
+arena.app.command("migrate")(maintenance.migrate)
+arena.app.command("upgrade-database")(maintenance.upgrade_database)
+arena.app.command("doctor")(maintenance.doctor)
+arena.app.command("probe")(maintenance.probe)
+arena.app.command("judge")(judge.judge)
+arena.app.add_typer(operator.app, name="operator")
+arena.app.add_typer(operator.token_app, name="token")
+arena.app.add_typer(panel.app, name="panel")
 
 
 def _version(requested: bool) -> None:
@@ -114,10 +123,11 @@ def _command(name: str) -> Callable[..., object]:
 
     Reading the options of all from their signatures takes longer than rating a small file.
     """
-    named = [command for command in app.registered_commands if command.name == name]
+    commands = [command for command in app.registered_commands if command.name == name]
+    groups = [group for group in app.registered_groups if group.name == name]
     chosen = copy(app)
-    if named:
-        chosen.registered_commands, chosen.registered_groups = named, []
+    if commands or groups:
+        chosen.registered_commands, chosen.registered_groups = commands, groups
     return typer.main.get_command(chosen)
 
 

@@ -1,4 +1,4 @@
-"""``tiltyard arena``: who may come in, live models, releases; move, archive, erase."""
+"""``tiltyard arena``: who may come in, live models, releases; move, archive, erase. `cli.app` adds the other commands."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 app = typer.Typer(
-    help="Live models, invitations; move or archive; erase voters.",
+    help="Run a service: entry, operators, panels, judges, backups.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tiltyard.cli.database_options import AsUser, serving_environment
+from tiltyard.cli.options import refuse_beside
 from tiltyard.cli.progress import counting_bar
-from tiltyard.errors import BadOption, MissingExtra
+from tiltyard.errors import MissingExtra
 
 if TYPE_CHECKING:
     from tiltyard.arena.demo_arena import DemoScript
@@ -52,7 +53,7 @@ def demo(
 ) -> None:
     """Create a sample arena with votes, and serve it."""
     if context.invoked_subcommand is not None:
-        _refuse_unused(context)
+        refuse_beside(context, context.invoked_subcommand)
         return
     from importlib.util import find_spec
 
@@ -81,18 +82,6 @@ def battles(
 
     write_battles(file, demo_battles(n, seed))
     typer.echo(f"Wrote {n:,} battles to {file}. Next: tiltyard rate {file}", err=True)
-
-
-def _refuse_unused(context: typer.Context) -> None:
-    """Reject an option that would have no effect."""
-    for name in context.params:
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
-            what = f"tiltyard demo {context.invoked_subcommand}"
-            raise BadOption(
-                f"--{name.replace('_', '-')} is given before {context.invoked_subcommand} and has no effect there; "
-                f"remove it, or see {what} --help"
-            )
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""``tiltyard judge``: LLM judges that vote in an arena."""
+"""``tiltyard arena judge``: LLM judges that vote in an arena."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def judge(
     tokens = token or [part for part in os.environ.get("TILTYARD_TOKEN", "").split(",") if part.strip()]
     if not tokens:
         raise BadOption(
-            "judges need a token with the scope judge: tiltyard token create NAME --scope judge, then set "
+            "judges need a token with the scope judge: tiltyard arena token create NAME --scope judge, then set "
             "TILTYARD_TOKEN to its output, or pass it with --token"
         )
     panel = open_panel(config, budget_usd=budget, beside=config.parent, prices=stated_prices(price))

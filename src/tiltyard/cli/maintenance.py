@@ -48,7 +48,7 @@ def backup(
 
 
 def restore(
-    file: Annotated[Path, typer.Argument(help="A file that `tiltyard backup` wrote.")],
+    file: Annotated[Path, typer.Argument(help="A file that `tiltyard arena backup` wrote.")],
     revoke_all: Annotated[
         bool,
         typer.Option("--revoke-all", help="Revoke all restored tokens and operator passwords."),
@@ -95,9 +95,9 @@ def _access_lines(restored: RestoreResult) -> Iterator[str]:
         yield f"Valid again, even if revoked or changed after {since}:"
     yield from (f"  {line}" for line in credentials)
     if restored.revoked and credentials:
-        yield "Create new ones: tiltyard token create, tiltyard token operator."
+        yield "Create new ones: tiltyard arena token create, tiltyard arena token operator."
     elif credentials:
-        yield "Revoke what should not be: tiltyard token revoke NUMBER; tiltyard token operator sets another password."
+        yield "Revoke what should not be: tiltyard arena token revoke NUMBER; tiltyard arena token operator sets another password."
     if access.responses:
         yield f"Shown again, even if withdrawn after {since}; withdraw such responses and prompts again:"
     for counts in access.responses:

@@ -1,4 +1,4 @@
-"""``tiltyard operator`` and ``tiltyard token``: who runs the arenas, with which roles, and what programs may do."""
+"""``tiltyard arena operator`` and ``tiltyard arena token``: who runs the arenas, with which roles, and what programs may do."""
 
 from __future__ import annotations
 
@@ -88,7 +88,8 @@ def invite(
 @app.command("revoke-invitation")
 def revoke_invitation(
     link: Annotated[
-        int, typer.Argument(metavar="NUMBER", help="Number of the invitation in `tiltyard operator list`.")
+        int,
+        typer.Argument(metavar="NUMBER", help="Number of the invitation in `tiltyard arena operator list`."),
     ],
     home: Home = None,
     as_user: AsUser = None,
@@ -233,7 +234,7 @@ def list_tokens(home: Home = None, as_user: AsUser = None) -> None:
 @token_app.command("revoke")
 def revoke_token(
     api_token: Annotated[
-        int, typer.Argument(metavar="NUMBER", help="Number of the token in `tiltyard token list`.")
+        int, typer.Argument(metavar="NUMBER", help="Number of the token in `tiltyard arena token list`.")
     ],
     home: Home = None,
     as_user: AsUser = None,

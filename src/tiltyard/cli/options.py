@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -86,6 +87,23 @@ INCOMPLETE_EXIT_CODE = 3
 JUDGE_UNUSABLE_EXIT_CODE = 4
 #: `ab`: neither better, nor the same, nor worse can be said yet.
 UNDECIDED_EXIT_CODE = 5
+
+
+def given_options(context: typer.Context) -> dict[str, object]:
+    """The options and arguments that the command line states, with their values."""
+    return {
+        name: value.value if isinstance(value, StrEnum) else value
+        for name, value in context.params.items()
+        if (source := context.get_parameter_source(name)) is not None and source.name == "COMMANDLINE"
+    }
+
+
+def refuse_beside(context: typer.Context, option: str, *allowed: str) -> None:
+    """Refuse what has no effect beside an option."""
+    given = given_options(context)
+    for parameter in context.command.params:
+        if parameter.name in given and parameter.name not in allowed:
+            raise BadOption(f"{parameter.opts[0]} has no effect with {option}; remove it")
 
 
 def _pairs(text: str | None, option: str, form: str) -> dict[str, str]:

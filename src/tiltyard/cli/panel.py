@@ -1,4 +1,4 @@
-"""``tiltyard panel``: expert panels of an arena, from the links of its raters to their agreement."""
+"""``tiltyard arena panel``: expert panels of an arena, from the links of its raters to their agreement."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def disagreements(name: Name, panel: Panel, home: Home = None, as_user: AsUser =
 def adjudicate(
     name: Name,
     panel: Panel,
-    item: Annotated[int, typer.Argument(help="Number of the item in `tiltyard panel disagreements`.")],
+    item: Annotated[int, typer.Argument(help="Number of the item in `tiltyard arena panel disagreements`.")],
     verdict: Annotated[str, typer.Argument(help=f"{_WORDS}.")],
     note: Annotated[str, typer.Option(help="Why, and who decided.")],
     home: Home = None,
@@ -189,7 +189,7 @@ def board(name: Name, panel: Panel, home: Home = None, as_user: AsUser = None) -
     found = panel_board(record)
     if found is None and record.panel.closed_at is None:
         raise BadOption(
-            f"the panel {panel!r} is open, and has no board before it ends; close it: tiltyard panel close {name}"
+            f"the panel {panel!r} is open, and has no board before it ends; close it: tiltyard arena panel close {name}"
         )
     if found is None:
         raise BadOption(f"the panel {panel!r} has no vote that rates a model")

@@ -1,4 +1,4 @@
-"""``tiltyard init``, ``plan`` and ``models``: prepare a tournament, and see what it asks and costs before anything is spent."""
+"""``tiltyard init`` and ``plan``: prepare a tournament, and see what it asks and costs before anything is spent."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from tiltyard.cli.options import (
     Judges,
     PriceOption,
     Rubrics,
+    refuse_beside,
     stated_prices,
 )
 from tiltyard.cli.run import (
@@ -36,27 +37,28 @@ from tiltyard.errors import BadOption
 from tiltyard.report.escapes import escape_controls
 
 if TYPE_CHECKING:
-    from tiltyard.settings.prices import PriceBook
     from tiltyard.tournaments.tournament_plan import TournamentPlan
 
 
-#: The value of ``--questions`` without one.
 _EACH_DIMENSION = "each"
+#: The values of these options without one. Every name of a model contains the empty text.
+_WITHOUT_VALUE = {"--questions": _EACH_DIMENSION, "--prices": ""}
 
 
 class PlanCommand(TyperCommand):
-    """Accepts ``--questions`` without a value, which no option of typer can."""
+    """Accepts some options without a value, which no option of typer can; a configuration is never their value."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         given: list[str] = []
-        for arg, following in zip_longest(args, args[1:]):
+        for arg, following in zip_longest(args, args[1:], fillvalue="--"):
             given.append(arg)
-            if arg == "--questions" and (following is None or following.startswith("--")):
-                given.append(_EACH_DIMENSION)
+            if arg in _WITHOUT_VALUE and following.startswith("--") | following.endswith((".yaml", ".yml")):
+                given.append(_WITHOUT_VALUE[arg])
         return super().parse_args(ctx, given)
 
 
 def plan(
+    context: typer.Context,
     config: Config = None,
     config_option: ConfigOption = None,
     mode: Mode = "pilot",
@@ -81,13 +83,27 @@ def plan(
             "or write all questions to a file, as JSON Lines.",
         ),
     ] = None,
+    prices: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[MODEL]",
+            help="Instead show prices, limits, reply forms and settings of the models whose names contain "
+            "MODEL, by default of all. What CONFIG states under prices: is included.",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="With --prices: print as JSON.")] = False,
 ) -> None:
     """Estimate the calls, cost and precision of a run.
 
     No judge is called.
     """
-    if questions is not None and config is None and config_option is None and _is_config(questions):
-        config, questions = Path(questions), _EACH_DIMENSION
+    if prices is not None:
+        refuse_beside(context, "--prices", "prices", "as_json", "config", "config_option")
+        stated = None if config is None and config_option is None else config_path(config, config_option)
+        _print_prices(prices, stated, as_json=as_json)
+        return
+    if as_json:
+        raise BadOption("--json needs --prices")
     file = (
         None
         if questions is None or questions == _EACH_DIMENSION or questions.isdecimal()
@@ -128,11 +144,6 @@ def plan(
         typer.echo(f"All questions were written to {file}.", err=True)
     elif questions is not None:
         _print_questions(questions, prepared.plan)
-
-
-def _is_config(name: str) -> bool:
-    """Whether the value of ``--questions`` is rather the configuration, after ``--questions`` alone."""
-    return Path(name).suffix in (".yaml", ".yml")
 
 
 def _print_questions(wanted: str, planned: TournamentPlan) -> None:
@@ -211,25 +222,26 @@ def _start(
     typer.echo(f"{first}Next: tiltyard plan {shlex.quote(escape_controls(str(started.config)))}", err=True)
 
 
-def models(
-    name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="A model, or a part of the names of several.")
-    ] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option(help="The tournament's YAML file: what it states under prices: is included."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
-) -> None:
-    """Show prices, limits, reply forms and settings of models.
+def _print_prices(name: str, config: Path | None, *, as_json: bool) -> None:
+    """Print what is known about the model of this name, or about those whose names contain it.
 
     Nothing is fetched: it is a dated file, and a configuration's prices: override it.
     """
     from tiltyard.report.terminal import Terminal
     from tiltyard.report.tournament_tables import model_details, models_table
+    from tiltyard.settings.prices import open_prices
+    from tiltyard.settings.tournament_config import load_config
 
-    book = _book(config)
-    found = _found(book, name)
+    loaded = None if config is None else load_config(config)
+    book = open_prices() if loaded is None else open_prices(loaded.prices, loaded.folder)
+    known = book.known()
+    exact = [model for model in known if model["model"] == name]
+    found = exact or [model for model in known if name.lower() in model["model"].lower()]
+    if not found:
+        raise BadOption(
+            f"nothing is known about {name}: it can be used all the same; state its price with --price or under "
+            "prices: in a configuration. tiltyard plan --prices lists the models that are known"
+        )
     if as_json:
         typer.echo(json.dumps({"as_of": book.as_of, "models": found}, indent=1))
     elif len(found) == 1:
@@ -239,28 +251,3 @@ def models(
             typer.echo(f"{address}{f' ({day})' if day else ''}")
     else:
         Terminal().print(models_table(found, book.as_of))
-
-
-def _book(config: Path | None) -> PriceBook:
-    from tiltyard.settings.prices import open_prices
-    from tiltyard.settings.tournament_config import load_config
-
-    if config is None:
-        return open_prices()
-    loaded = load_config(config)
-    return open_prices(loaded.prices, loaded.folder)
-
-
-def _found(book: PriceBook, name: str | None) -> list[dict[str, Any]]:
-    """The models of this name, or whose names contain it; an exact name excludes longer ones."""
-    known = book.known()
-    if name is None:
-        return known
-    exact = [model for model in known if model["model"] == name]
-    found = exact or [model for model in known if name.lower() in model["model"].lower()]
-    if not found:
-        raise BadOption(
-            f"nothing is known about {name}: it can be used all the same; state its price with --price or under "
-            "prices: in a configuration. tiltyard models lists the models that are known"
-        )
-    return found

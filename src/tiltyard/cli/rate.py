@@ -23,6 +23,7 @@ from tiltyard.cli.options import (
     SkipInvalid,
     Style,
     Where,
+    given_options,
     joined_conditions,
     read_options,
 )
@@ -72,14 +73,9 @@ class IntervalMethod(StrEnum):
 
 def _given(context: typer.Context) -> RateOptions:
     """The rating options on the command line; enumerations as plain text."""
-    given = {}
-    for name in _RATING:
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
-            value = context.params[name]
-            if name == "where":
-                value = joined_conditions(value)
-            given[name] = value.value if isinstance(value, StrEnum) else value
+    given = {name: value for name, value in given_options(context).items() if name in _RATING}
+    if "where" in given:
+        given["where"] = joined_conditions(context.params["where"])
     return cast("RateOptions", given)
 
 

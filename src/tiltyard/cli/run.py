@@ -1,4 +1,4 @@
-"""``tiltyard run`` and ``tiltyard work``: run a tournament, or join one as a worker."""
+"""``tiltyard run``: run a tournament, or join one as a worker."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from tiltyard.cli.options import (
     Judges,
     PriceOption,
     Rubrics,
+    refuse_beside,
     stated_prices,
 )
 from tiltyard.errors import BadOption
@@ -67,6 +68,7 @@ def config_path(argument: Path | None, option: Path | None) -> Path:
 
 
 def run(
+    context: typer.Context,
     config: Config = None,
     config_option: ConfigOption = None,
     mode: Mode = "pilot",
@@ -91,6 +93,13 @@ def run(
     provider: JudgeProvider = None,
     base_url: JudgeAddress = None,
     api_key_env: JudgeKey = None,
+    join: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RUN",
+            help="Instead join this run in progress as an additional worker, until everything is judged.",
+        ),
+    ] = None,
 ) -> None:
     """Run a tournament: judge pairs and rate the models.
 
@@ -100,6 +109,10 @@ def run(
     from tiltyard.cli.progress import JudgingProgress
     from tiltyard.tournaments.tournament_run import RunRequest, prepare_run, run_tournament
 
+    if join is not None:
+        refuse_beside(context, "--join", "join")
+        _join(join)
+        return
     if answers:
         if config is not None or config_option is not None or judge_model is not None or mode != "pilot":
             raise BadOption("--answers takes the place of CONFIG, --mode and --judge-model")
@@ -153,13 +166,8 @@ def _quick_folder(
     return folder
 
 
-def work(
-    folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run in progress.")],
-) -> None:
-    """Join a running tournament as an additional worker.
-
-    Stops when everything is judged.
-    """
+def _join(folder: Path) -> None:
+    """Work on a run until everything is judged."""
     from tiltyard.cli.progress import JudgingProgress
     from tiltyard.tournaments.tournament_run import join_run
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from tiltyard.cli.options import given_options
 from tiltyard.cli.progress import show_read_progress, simulation_progress
 from tiltyard.errors import BadOption
 from tiltyard.report.escapes import escape_controls
@@ -125,7 +126,8 @@ def simulate(
     from tiltyard.report.terminal import Terminal
     from tiltyard.simulation.arena_forecast import forecast, forecast_settings, stated_world
 
-    console, given = Terminal(), _given(context)
+    console = Terminal()
+    given = {name: value for name, value in given_options(context).items() if name not in ("out", "like")}
     options = cast("SimulateOptions", given)
     world, log = stated_world(options), None
     if like is not None:
@@ -142,16 +144,6 @@ def simulate(
         _write(out, settings, document)
         if log is not None:
             write_files(out, {"log_forecast.json": document_json(log.to_dict())})
-
-
-def _given(context: typer.Context) -> dict[str, object]:
-    """The options given on the command line; enumerations as plain text."""
-    given = {}
-    for name, value in context.params.items():
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE" and name not in ("out", "like"):
-            given[name] = value.value if isinstance(value, StrEnum) else value
-    return given
 
 
 def _write(out: Path, settings: SimulationSettings, document: Mapping[str, Any]) -> None:

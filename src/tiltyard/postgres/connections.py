@@ -36,14 +36,14 @@ PoolMode = Literal["none", "session", "transaction"]
 _REMEDIES = {
     "28": "check user and password in DATABASE_URL",
     "3D": "create the database, or name another one in DATABASE_URL",
-    "42P01": "run tiltyard migrate to update the tables",
-    "42703": "run tiltyard migrate to update the tables",
+    "42P01": "run tiltyard arena migrate to update the tables",
+    "42703": "run tiltyard arena migrate to update the tables",
     "42501": "grant this user the permission, or use another user in DATABASE_URL",
     "53100": "free space on the server's disk",
     "53300": "too many connections are open: raise max_connections, or run fewer processes",
     "55P03": "another session holds the lock: retry when it has finished",
-    "08": "check that the server is running, and that DATABASE_URL points to it; tiltyard doctor may show more",
-    "53": "the server is out of resources; tiltyard doctor may show more",
+    "08": "check that the server is running, and that DATABASE_URL points to it; tiltyard arena doctor may show more",
+    "53": "the server is out of resources; tiltyard arena doctor may show more",
     "57014": "the statement timed out: request less, or retry later",
     "57": "the server is stopping or starting: retry in a moment",
 }

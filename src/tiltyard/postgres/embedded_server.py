@@ -237,7 +237,7 @@ class EmbeddedServer:
         if major != ours:
             raise StoreFault(
                 f"{self.data} was created by PostgreSQL {major}, but this Tiltyard uses {ours}:"
-                " run tiltyard upgrade-database"
+                " run tiltyard arena upgrade-database"
             )
 
     def major(self) -> int:
@@ -435,7 +435,7 @@ class EmbeddedServer:
         if kept:
             raise StoreFault(
                 f"an upgrade of the database was interrupted: {kept[-1]} exists and {self.data} does not;"
-                " run tiltyard upgrade-database again"
+                " run tiltyard arena upgrade-database again"
             )
 
     def _opened(self, path: Path) -> IO[bytes]:
@@ -481,7 +481,7 @@ def open_database(
 
     Without DATABASE_URL this is the embedded server, which is started if necessary and stopped afterwards
     unless others use it. ``migrating`` applies pending migrations to the embedded database; an external one
-    is migrated by ``tiltyard migrate`` only.
+    is migrated by ``tiltyard arena migrate`` only.
     """
     with open_long_lived_database(
         environment, as_user=as_user, on_wait=on_wait, migrating=migrating

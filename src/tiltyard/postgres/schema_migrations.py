@@ -53,7 +53,7 @@ def migrate(
 ) -> list[str]:
     """Apply the pending migrations and return their names."""
     steps = migrations() if steps is None else steps
-    with connect(url, name="tiltyard migrate") as connection:
+    with connect(url, name="tiltyard arena migrate") as connection:
         _check_encoding(connection)
         done = [step.name for step in steps if _apply(connection, step, lock_timeout)]
         use_custom_plans(connection)
@@ -77,7 +77,10 @@ def use_custom_plans(connection: psycopg.Connection) -> None:
 
 def pending_migrations(url: str) -> list[str]:
     """The names of the migrations that `migrate` would apply."""
-    with connect(url, name="tiltyard migrate") as connection, translate_errors("read the applied migrations"):
+    with (
+        connect(url, name="tiltyard arena migrate") as connection,
+        translate_errors("read the applied migrations"),
+    ):
         return _missing(connection)
 
 
@@ -88,7 +91,7 @@ def check_schema(connection: psycopg.Connection) -> None:
     if missing:
         raise StoreFault(
             f"the database lacks {', '.join(missing)}: its tables are older than this version of Tiltyard;"
-            " run tiltyard migrate"
+            " run tiltyard arena migrate"
         )
 
 

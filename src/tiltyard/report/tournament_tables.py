@@ -254,7 +254,7 @@ def models_table(models: Sequence[Mapping[str, Any]], as_of: str) -> RenderableT
         )
     note = (
         f"Compiled on {as_of} from public pages: compare with the provider's. ? is unknown. "
-        "tiltyard models NAME shows one model with its sources; prices: in a configuration overrides."
+        "tiltyard plan --prices NAME shows one model with its sources; prices: in a configuration overrides."
     )
     return Group(table, Text(), Text(note, style="dim"))
 

@@ -75,7 +75,7 @@ def request_fields(
     if refused:
         raise BadConfig(
             f"{model} does not accept {' or '.join(refused)}: remove it; or, if it does now, write so under "
-            f"prices: in the configuration (tiltyard models {model} shows what is known)"
+            f"prices: in the configuration (tiltyard plan --prices {model} shows what is known)"
         )
     return fields
 

@@ -16,7 +16,7 @@ def test_a_stored_board_is_parsed_once():
 
 
 def test_a_stored_board_that_cannot_be_read_is_a_fault_of_the_store():
-    with pytest.raises(StoreFault, match="tiltyard doctor"):
+    with pytest.raises(StoreFault, match="tiltyard arena doctor"):
         parsed_board("{}")
 
 

@@ -30,7 +30,7 @@ from tiltyard.errors import BadOption, InputError, NotAllowed, ProviderFault
 from tiltyard.settings.arena_judges import load_arena_judges
 
 SERVED, VOTE, SKIP, SHOWN = 0, 1, 2, 15
-COMMAND = [sys.executable, "-m", "tiltyard", "judge"]
+COMMAND = [sys.executable, "-m", "tiltyard", "arena", "judge"]
 
 
 @pytest.fixture(scope="module")

@@ -93,7 +93,7 @@ def test_a_database_without_tables_is_bad(server):
     with fresh_database(server) as url:
         checks = by_name(examine_database(url))
     assert checks["schema"].state == "bad"
-    assert "run tiltyard migrate" in checks["schema"].advice
+    assert "run tiltyard arena migrate" in checks["schema"].advice
     assert checks["backup"].state == "bad", "a check that cannot be made does not stop the others"
     assert checks["clock"].state == "ok"
 
@@ -104,7 +104,7 @@ def test_a_role_whose_statements_may_lock_every_arena_is_told(database):
         connection.execute(f"ALTER ROLE CURRENT_USER IN DATABASE {name} RESET plan_cache_mode")
     check = by_name(examine_database(database))["plans"]
     assert check.state == "look"
-    assert "run tiltyard migrate" in check.advice
+    assert "run tiltyard arena migrate" in check.advice
     migrate(database)
     assert by_name(examine_database(database))["plans"].state == "ok"
 

@@ -122,7 +122,7 @@ def test_the_wheels_16_becomes_18_with_the_programs_that_are_there(home):
     done = upgrade(home)
     check_upgraded(home, done, 16)
     shutil.move(home / "postgres" / "data", home / "postgres" / "data.new")
-    with pytest.raises(StoreFault, match=r"interrupted: .*run tiltyard upgrade-database again"):
+    with pytest.raises(StoreFault, match=r"interrupted: .*run tiltyard arena upgrade-database again"):
         EmbeddedServer(home, user=USER).start()
     check_upgraded(home, upgrade(home), 16)
 

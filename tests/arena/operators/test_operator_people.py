@@ -185,7 +185,7 @@ def test_whoever_is_removed_is_out_at_once_with_its_tokens_and_links(database, p
             make_password_link(pool, "Grace", actor="cli"),
             set_operator_password(pool, "Grace", PASSWORD, actor="cli"),
         ):
-            with pytest.raises(NotFound, match="tiltyard operator list"):
+            with pytest.raises(NotFound, match="tiltyard arena operator list"):
                 await change
 
     play(scene)

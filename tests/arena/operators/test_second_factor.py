@@ -219,7 +219,7 @@ def test_it_is_turned_off_with_a_code_or_from_the_command_line(play):
         await reset_second_factor(at.pool, "Ada", actor="cli")
         assert await at.accounts.signed_in(session) is None
         assert await at.accounts.signed_in(await at.password()) is not None
-        with pytest.raises(NotFound, match="tiltyard operator list"):
+        with pytest.raises(NotFound, match="tiltyard arena operator list"):
             await reset_second_factor(at.pool, "Eve", actor="cli")
 
     play(scene)

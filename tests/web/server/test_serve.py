@@ -242,7 +242,7 @@ def test_what_cannot_be_served_is_told_before_anything_starts(server, tmp_path, 
     with pytest.raises(BadOption, match=r"none.pem.*cannot be used: No such file"):
         serve(tls_certificate="none.pem", tls_key="none.key")
     read = read_environment(variables={"TILTYARD_HOME": str(tmp_path / "home")})
-    with pytest.raises(StoreFault, match="tiltyard migrate"):
+    with pytest.raises(StoreFault, match="tiltyard arena migrate"):
         asyncio.run(prepare_server(server, read, ServingSettings()))
     assert list(tmp_path.iterdir()) == []
 
@@ -287,7 +287,7 @@ def test_with_nothing_configured_it_brings_its_own_database(tmp_path, open_folde
 
 def test_tokens_from_the_command_line(database, tmp_path):
     def said(*arguments):
-        done = CliRunner().invoke(token.app, list(arguments), env=environment(tmp_path, database))
+        done = CliRunner().invoke(token.token_app, list(arguments), env=environment(tmp_path, database))
         return done.stdout if done.exception is None else str(done.exception)
 
     secret = said("create", "ci", "--scope", "read", "--scope", "import", "--days", "7").strip()

@@ -41,8 +41,8 @@ def test_the_public_address_goes_first(database, monkeypatch, tmp_path, set_here
     make_arena(database, "poems")
     commands = (
         ("arena", "invite", "poems", "--batch", "Ada"),
-        ("operator", "invite", "analyst", "--for", "Ada"),
-        ("token", "operator"),
+        ("arena", "operator", "invite", "analyst", "--for", "Ada"),
+        ("arena", "token", "operator"),
     )
     with publish_address(tmp_path, "http://127.0.0.1:9000"):
         for command in commands:

@@ -23,4 +23,4 @@ def parsed_board(written: str) -> BoardDocument:
     try:
         return BoardDocument.from_json(written)
     except InputError as error:
-        raise StoreFault(f"a stored board cannot be read: {error}; run tiltyard doctor") from None
+        raise StoreFault(f"a stored board cannot be read: {error}; run tiltyard arena doctor") from None

@@ -93,7 +93,7 @@ def add_snapshot(connection: Connection, snapshot: Snapshot) -> None:
     if row[0] != values["sha256"]:
         raise StoreFault(
             f"the recomputed board of arena {snapshot.arena} at position {snapshot.position} differs from the one "
-            "that was published there; run tiltyard doctor, and compare the versions of the raters"
+            "that was published there; run tiltyard arena doctor, and compare the versions of the raters"
         )
 
 

@@ -126,7 +126,7 @@ async def _check_judge(client: AsyncClient) -> None:
     me = await client.me()
     if "judge" not in me.scopes:
         raise NotAllowed(
-            f"{me.name} does not have the scope judge; create a token with it: tiltyard token create NAME --scope judge",
+            f"{me.name} does not have the scope judge; create a token with it: tiltyard arena token create NAME --scope judge",
             known=True,
         )
 

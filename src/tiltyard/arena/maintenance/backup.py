@@ -96,7 +96,7 @@ def back_up(
     path = path or home / "backups" / f"tiltyard-{now:%Y%m%dT%H%M%S.%fZ}.tar"
     if path.exists():
         raise StoreFault(f"{path} exists already; choose another file")
-    with connect(url, name="tiltyard backup") as connection, _draft(path) as draft:
+    with connect(url, name="tiltyard arena backup") as connection, _draft(path) as draft:
         programs = Binaries(binaries or find_pg_dump_folder(connection.info.server_version))
         dump_to = partial(_dump, programs, url)
         with tarfile.open(fileobj=draft, mode="w", format=tarfile.PAX_FORMAT) as tar:
@@ -112,7 +112,7 @@ def back_up(
 def record_backup(url: str, made: BackupResult) -> None:
     """Record the backup in the audit log."""
     detail = {"file": str(made.path.absolute()), "size": made.size, "arenas": made.manifest.arenas}
-    with connect(url, name="tiltyard backup") as connection, translate_errors("record the backup"):
+    with connect(url, name="tiltyard arena backup") as connection, translate_errors("record the backup"):
         connection.execute(statement("backup_recorded"), {"action": "backup", "detail": json.dumps(detail)})
 
 

@@ -60,7 +60,7 @@ def examine_database(url: str, *, embedded: bool = False, pooler_url: str | None
     """
     began = time.monotonic()
     try:
-        connection = connect(url, name="tiltyard doctor")
+        connection = connect(url, name="tiltyard arena doctor")
     except TiltyardError as error:
         return [HealthCheck("database", "bad", "cannot be reached", str(error))]
     with connection:
@@ -136,7 +136,7 @@ def _schema(connection: psycopg.Connection) -> HealthCheck:
     known, there = {step.name for step in migrations()}, set(applied_migrations(connection))
     if known - there:
         return HealthCheck(
-            "schema", "bad", f"lacks {', '.join(sorted(known - there))}", "run tiltyard migrate"
+            "schema", "bad", f"lacks {', '.join(sorted(known - there))}", "run tiltyard arena migrate"
         )
     ahead = len(there - known)
     value = f"{max(known)}" + (f", and {ahead} later steps of a newer version" if ahead else "")
@@ -158,7 +158,7 @@ def _durability(connection: psycopg.Connection) -> HealthCheck:
 def _plans(connection: psycopg.Connection) -> HealthCheck:
     if connection.execute(statement("plan_mode")).fetchone() == ("force_custom_plan",):
         return HealthCheck("plans", "ok", "statements are planned for the arena that they name")
-    advice = "run tiltyard migrate as the role in DATABASE_URL: statements may be planned for arenas of another size"
+    advice = "run tiltyard arena migrate as the role in DATABASE_URL: statements may be planned for arenas of another size"
     return HealthCheck("plans", "look", "plan_cache_mode is not force_custom_plan", advice)
 
 
@@ -188,7 +188,7 @@ def _pooling(connection: psycopg.Connection, url: str) -> HealthCheck:
 def _pooler(connection: psycopg.Connection, pooler_url: str) -> HealthCheck:
     """The pooler that web processes use besides the database itself."""
     check_same_database(connection, pooler_url)
-    with connect(pooler_url, name="tiltyard doctor") as pooled:
+    with connect(pooler_url, name="tiltyard arena doctor") as pooled:
         mode = find_pool_mode(pooled, pooler_url)
     if mode == "none":
         advice = f"unset {SESSION_URL_VARIABLE}: statements are prepared only without it"
@@ -228,9 +228,9 @@ def _data(connection: psycopg.Connection) -> HealthCheck:
 def _backup(connection: psycopg.Connection) -> HealthCheck:
     row = connection.execute(statement("backup_last")).fetchone()
     if row is None:
-        return HealthCheck("backup", "look", "never", "run tiltyard backup, and have it run every day")
+        return HealthCheck("backup", "look", "never", "run tiltyard arena backup, and have it run every day")
     age, file = row
-    advice = "" if age <= _DAY_SECONDS else "run tiltyard backup, and have it run every day"
+    advice = "" if age <= _DAY_SECONDS else "run tiltyard arena backup, and have it run every day"
     return HealthCheck("backup", "ok" if age <= _DAY_SECONDS else "look", f"{_time(age)} ago: {file}", advice)
 
 

@@ -68,7 +68,7 @@ def restore(
                 with open_member(tar, name) as file:
                     asyncio.run(object_storage.put(name.removeprefix(RESPONSES), file.read()))
         _load(url, tar, Path(room))
-        with connect(url, name="tiltyard restore") as connection:
+        with connect(url, name="tiltyard arena restore") as connection:
             use_custom_plans(connection)
             access = read_access(connection)
             if revoke_all:
@@ -77,7 +77,10 @@ def restore(
             with open_member(tar, KEY) as file:
                 _write_key(home / KEY, file.read())
     _check_restored(url, object_storage, manifest)
-    with connect(url, name="tiltyard restore") as connection, translate_errors("record the restoration"):
+    with (
+        connect(url, name="tiltyard arena restore") as connection,
+        translate_errors("record the restoration"),
+    ):
         detail = {"file": str(path.absolute()), "made_at": manifest.made_at, "revoked_all": revoke_all}
         connection.execute(statement("backup_recorded"), {"action": "restore", "detail": json.dumps(detail)})
     return RestoreResult(manifest, access, revoke_all)
@@ -87,7 +90,7 @@ def restore_database(path: Path, url: str, room: Path) -> None:
     """Restore only the database of a backup, into an empty one. ``room`` is a folder for temporary files."""
     with open_regular(path) as opened, open_backup(path, opened) as tar:
         _load(url, tar, room)
-    with connect(url, name="tiltyard restore") as connection:
+    with connect(url, name="tiltyard arena restore") as connection:
         use_custom_plans(connection)
 
 
@@ -118,7 +121,10 @@ def check_logs(connection: psycopg.Connection, heads: dict[str, int] | None = No
 
 
 def _check_empty(url: str, home: Path, manifest: BackupManifest) -> None:
-    with connect(url, name="tiltyard restore") as connection, translate_errors("look into the database"):
+    with (
+        connect(url, name="tiltyard arena restore") as connection,
+        translate_errors("look into the database"),
+    ):
         there = [name for (name,) in connection.execute(statement("backup_relations"))]
     if there:
         raise StoreFault(
@@ -141,7 +147,7 @@ def _load(url: str, tar: tarfile.TarFile, room: Path) -> None:
     found = bundled_folder()
     assert found is not None
     programs = Binaries(found)
-    with connect(url, name="tiltyard restore") as connection:
+    with connect(url, name="tiltyard arena restore") as connection:
         version = connection.info.server_version
     if version >= _TRANSACTION_TIMEOUT_VERSION:
         options = ("--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges")
@@ -165,7 +171,7 @@ def _write_key(path: Path, text: bytes) -> None:
 
 
 def _check_restored(url: str, object_storage: ObjectStorage, manifest: BackupManifest) -> None:
-    with connect(url, name="tiltyard restore") as connection:
+    with connect(url, name="tiltyard arena restore") as connection:
         check_logs(connection, manifest.arenas)
         connection.execute("ANALYZE")
     for name, stated in manifest.members.items():

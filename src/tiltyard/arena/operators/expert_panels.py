@@ -329,6 +329,6 @@ async def _require(connection: Connection, arena: Arena, name: str) -> ExpertPan
     panel = await _find(connection, arena.arena, name)
     if panel is None:
         raise NotFound(
-            f"the arena {arena.name} has no panel {name!r}; list them: tiltyard panel list {arena.name}"
+            f"the arena {arena.name} has no panel {name!r}; list them: tiltyard arena panel list {arena.name}"
         )
     return panel

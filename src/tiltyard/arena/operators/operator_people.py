@@ -157,7 +157,7 @@ async def revoke_operator_invitation(
         values = {"link": link, "arena": number}
         row = await (await connection.execute(statement("people_revoke_invitation"), values)).fetchone()
         if row is None:
-            raise NotFound(f"no invitation {link} that can be used; list them: tiltyard operator list")
+            raise NotFound(f"no invitation {link} that can be used; list them: tiltyard arena operator list")
         about = {"invitation": link, "revoked_at": [None, row[0].isoformat(timespec="seconds")]}
         await write_audit_entry(connection, actor, "revoke operator invitation", about, arena=row[1])
 
@@ -234,7 +234,7 @@ async def sign_in_identity(
     """Sign in a person whom an identity provider vouches for; return the token of the operator session.
 
     ``roles``: those that the provider's groups grant, by arena, ``None`` for the installation. They replace all roles that
-    the person had: the provider decides, even if no owner is left then (`tiltyard token operator` makes one). Arenas that
+    the person had: the provider decides, even if no owner is left then (`tiltyard arena token operator` makes one). Arenas that
     do not exist are left out. Without any role, `NotAllowed` is raised, and earlier sessions and tokens are worth nothing.
     """
     actor = f"identity:{identity.name}"
@@ -298,7 +298,7 @@ async def _lock_operator(connection: Connection, name: str) -> int:
 
 
 def _unknown_operator_error(name: str) -> NotFound:
-    return NotFound(f"no such operator: {name[:100]!r}; list them: tiltyard operator list")
+    return NotFound(f"no such operator: {name[:100]!r}; list them: tiltyard arena operator list")
 
 
 async def _read_roles(connection: Connection, operator: int) -> dict[int | None, OperatorRole]:
@@ -330,7 +330,7 @@ async def _check_owner_left(connection: Connection, name: str) -> None:
     if row is None or not row[0]:
         raise Conflict(
             f"{name} is the last owner of the installation; make somebody else an owner first:"
-            " tiltyard operator role NAME owner"
+            " tiltyard arena operator role NAME owner"
         )
 
 

@@ -301,7 +301,7 @@ def _judging_job(one: JudgeRound, environment: Environment) -> Job:
     if not token:
         raise BadConfig(
             f"the judges of the arena {one.arena} need a token: set {one.token_env} to one with the scope judge "
-            "(tiltyard token create NAME --scope judge)"
+            "(tiltyard arena token create NAME --scope judge)"
         )
     if not croniter.is_valid(one.cron, second_at_beginning=True):
         raise BadConfig(

@@ -130,7 +130,7 @@ async def reset_second_factor(pool: ConnectionPool, name: str, *, actor: str) ->
     async with connect_from_pool(pool) as connection, connection.transaction():
         row = await (await connection.execute(statement("lock_operator"), {"name": name})).fetchone()
         if row is None or row[1] is not None:
-            raise NotFound(f"no such operator: {name[:100]!r}; list them: tiltyard operator list")
+            raise NotFound(f"no such operator: {name[:100]!r}; list them: tiltyard arena operator list")
         await connection.execute(statement("end_sessions_of"), {"operator": row[0], "kept": None})
         await _turn_off(connection, row[0], actor, "reset second factor")
 

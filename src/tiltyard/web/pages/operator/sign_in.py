@@ -113,7 +113,7 @@ async def claim_page(token: str, request: Request) -> HTMLResponse:
     if not await accounts.link_is_open(token):
         raise NotAllowed(
             "this link has been used or revoked, or has expired; ask whoever sent it for another, or create one:"
-            " tiltyard token operator"
+            " tiltyard arena token operator"
         )
     return _claim(request, await accounts.link_purpose(token))
 

@@ -1,4 +1,4 @@
-"""``tiltyard models``."""
+"""``tiltyard plan --prices``."""
 
 import json
 
@@ -12,7 +12,7 @@ run = CliRunner()
 
 
 def shown(*words):
-    return run.invoke(app, ["models", *words], catch_exceptions=False).output
+    return run.invoke(app, ["plan", "--prices", *words], catch_exceptions=False).output
 
 
 def test_all_models_and_those_of_a_name():

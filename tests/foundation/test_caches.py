@@ -17,43 +17,6 @@ def clock(monkeypatch):
     return clock
 
 
-def test_what_was_put_is_found_and_nothing_else():
-    cache = BoundedCache(2)
-    assert cache.put("a", 1) == 1
-    assert (cache.get("a"), cache.get("b")) == (1, None)
-    cache.put("a", 2)
-    assert (cache.get("a"), len(cache), cache.weight) == (2, 1, 1)
-
-
-def test_a_full_cache_drops_what_was_used_longest_ago():
-    cache = BoundedCache(2)
-    for key in ("a", "b"):
-        cache.put(key, key)
-    assert cache.get("a") == "a"
-    cache.put("c", "c")
-    assert [cache.get(key) for key in "abc"] == ["a", None, "c"]
-    cache.put("a", "again")
-    cache.put("d", "d")
-    assert [cache.get(key) for key in "acd"] == ["again", None, "d"]
-
-
-def test_weights_count_not_values():
-    cache = BoundedCache(100)
-    for key in range(9):
-        cache.put(key, "x", 30)
-    assert [key for key in range(9) if cache.get(key)] == [6, 7, 8]
-    assert cache.weight == 90
-    cache.put(7, "y", 1)
-    assert cache.weight == 61
-
-
-def test_the_newest_value_is_kept_however_heavy_it_is():
-    cache = BoundedCache(10)
-    cache.put("a", 1)
-    cache.put("b", 2, 11)
-    assert (cache.get("a"), cache.get("b"), cache.weight) == (None, 2, 11)
-
-
 def test_a_value_above_the_heaviest_is_not_kept_and_drives_nothing_out():
     cache = BoundedCache(100, heaviest=25)
     cache.put("a", "old", 25)

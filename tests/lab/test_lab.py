@@ -36,24 +36,12 @@ def test_without_effects_ties_or_sides_the_truth_is_the_strength():
     np.testing.assert_allclose(some.truth(these_prompts=True), expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("models", [6, 7])
-def test_clones_are_equal_in_truth(models):
-    truth = world(models, clones=True).truth()
-    for first, second in zip(truth[0::2], truth[1::2], strict=False):
-        assert abs(first - second) < 1e-6
-    assert len(truth) == models
-
-
 def test_a_log_has_the_stated_rates():
     codes = world().codes(40_000, np.random.default_rng(1))
     assert (codes.kind == Kind.TIE).mean() == pytest.approx(0.16, abs=0.01)
     assert (codes.kind == Kind.BOTH_BAD).mean() == pytest.approx(0.07, abs=0.01)
     assert (codes.a != codes.b).all()
     assert len(np.unique(codes.prompt)) == 30
-
-
-def test_names_sort_as_numbers():
-    assert world(12).models == tuple(sorted(f"model-{k:02}" for k in range(12)))
 
 
 def test_coverage_of_every_kind_of_interval():

@@ -20,6 +20,7 @@ def mean(results, name):
     return float(np.mean([getattr(result, name) for result in results]))
 
 
+@pytest.mark.slow(but_every=2)
 @pytest.mark.parametrize("bias_sd", BIAS_LOGITS)
 def test_differences_to_a_placed_model_hold_the_truth(bias_sd):
     results = studied(8, bias_sd)

@@ -153,7 +153,7 @@ def test_the_page_has_a_row_for_every_defence(tmp_path, capsys):
     assert main([*options, "--kept", str(kept), "--out", str(out)]) == 0
     text = out.read_text()
     assert all(f"| omnipresent | {defence.name} |" in text for defence in DEFENCES)
-    assert "python -m lab.redteam --attack omnipresent --share 0.2" in text
+    assert "--attack omnipresent --share 0.2" in text
     [file] = kept.iterdir()
     written = file.stat().st_mtime_ns
     assert main([*options, "--kept", str(kept)]) == 0

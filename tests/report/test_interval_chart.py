@@ -49,12 +49,6 @@ def test_there_is_no_chart_of_nobody():
     assert interval_chart(replace(small().board, rows=())) == ""
 
 
-def test_one_model_is_a_chart():
-    board = small().board
-    alone = replace(drawn_rows(board)[0], low=None, high=None)
-    assert parts(replace(board, rows=(alone,))).find(f".//{SVG}circle") is not None
-
-
 def test_names_are_text_and_nothing_else():
     picture = parts(hostile().board)
     known = {"svg", "rect", "g", "path", "text", "title", "circle"}
@@ -62,7 +56,3 @@ def test_names_are_text_and_nothing_else():
     titles = [one.text for one in picture.iter(f"{SVG}title")]
     for name in HOSTILE:
         assert any(title.startswith(f"{escape_controls(name)}: ") for title in titles)
-
-
-def test_the_same_bytes_every_time():
-    assert interval_chart(small().board) == interval_chart(small().board)

@@ -104,7 +104,7 @@ def test_a_runaway_model_loses_one_decisive_vote_in_fifty():
 def test_names_combine_and_unknown_ones_are_refused():
     both = hostile_world("equal+heavy-voters", KIND)
     assert (both.strength_sd, both.voters, both.voter_pareto) == (0.0, 200, 1.1)
-    with pytest.raises(BadOption, match="there is no world 'lazy'; expected equal, clone"):
+    with pytest.raises(BadOption, match="world 'lazy'"):
         hostile_world("equal+lazy", KIND)
     assert all(hostile_world(name, KIND) != KIND for name in HOSTILE)
 
@@ -117,5 +117,5 @@ def test_in_an_arena_each_voter_is_a_session():
     arena.run()
     assert set(seen) <= set(range(20))
     assert len(set(seen)) > 15
-    with pytest.raises(BadOption, match="give one of the two"):
+    with pytest.raises(BadOption, match="one of"):
         SimulationSettings(hostile_world("voters", KIND), sessions=3)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy.special import expit
 from scipy.stats import binomtest
 
+from support.sizes import sized
 from tiltyard.core.battles import Kind
 from tiltyard.core.battles.cluster_keys import hash_texts
 from tiltyard.core.ratings import BradleyTerry
@@ -73,7 +74,7 @@ def test_the_top_stands_at_small_gaps_and_the_rest_below(models, seed):
 @pytest.mark.parametrize("bulk", [True, False])
 def test_votes_come_at_the_stated_rates(bulk):
     world = drawn(models=6, prompts=20, strength_sd=0.0, close_top=False, effect_sd=0.0, position_bias=0.3)
-    n = 40_000 if bulk else 10_000
+    n = 40_000 if bulk else sized(4_000, 10_000)
     kind = world.codes(n, np.random.default_rng(5)).kind if bulk else one_by_one(world, n)[3]
     assert plausible((kind == Kind.TIE).sum(), n, 0.16)
     assert plausible((kind == Kind.BOTH_BAD).sum(), n, 0.07)
@@ -97,7 +98,7 @@ EVERYTHING = {
 
 @pytest.mark.parametrize("at", [0, 20_000])
 def test_one_by_one_and_in_bulk_matchups_end_alike(at):
-    world, n = drawn(**EVERYTHING), 20_000
+    world, n = drawn(**EVERYTHING), sized(6_000, 20_000)
     a, b, prompt, kind = one_by_one(world, n, at=at)
     bulk = world.kinds(a, b, prompt, np.random.default_rng(9), at)
     cell = (a * 5 + b) * 4 + prompt
@@ -225,13 +226,13 @@ def test_a_world_and_its_settings_travel():
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"models": 1}, "1 models and 100 prompts"),
+        ({"models": 1}, "1 models"),
         ({"prompts": 0}, "0 prompts"),
-        ({"lazy": 1.5}, "lazy is 1.5; expected a share"),
-        ({"ties": 0.6, "both_bad": 0.4}, "leave no decisive votes"),
-        ({"dead": 0.999}, "none of 100 prompts would be usable"),
-        ({"rigged_rank": 21}, "rigged_rank is 21; expected 1 to 20"),
-        ({"newcomers": -1}, "newcomers is -1; expected 0 or more"),
+        ({"lazy": 1.5}, "lazy is 1.5"),
+        ({"ties": 0.6, "both_bad": 0.4}, "decisive"),
+        ({"dead": 0.999}, "none of 100 prompts"),
+        ({"rigged_rank": 21}, "rigged_rank is 21"),
+        ({"newcomers": -1}, "newcomers is -1"),
         ({"models": 4, "newcomers": 3}, "too many newcomers (3)"),
         ({"models": 4, "newcomers": 1, "drifting": 4}, "drifting models (4) for 4"),
     ],

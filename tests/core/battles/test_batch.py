@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.worlds import batch, battles, drawn, names
-from tiltyard.core.battles import NameColumn, Table, to_batches
+from tiltyard.core.battles import NameColumn, to_batches
 from tiltyard.core.battles.cluster_keys import MISSING_KEY, hash_texts
 
 
@@ -55,11 +55,3 @@ def test_a_batch_splits_into_groups_in_log_order():
     assert list(parts) == ["x", "y"]
     np.testing.assert_array_equal(parts["x"].kind, whole.kind[[1, 4]])
     np.testing.assert_array_equal(parts["y"].kind, whole.kind[[0, 2, 3, 5]])
-
-
-def test_a_table_of_many_batches_is_the_table_of_one():
-    rows = battles("a>b*3 c=b*2 a!c d<a", pref=[0.5, None, 1.0, 0.5, None, None, 0.25])
-    parts = [Table.from_battles(rows[:4]), Table.from_battles(rows[4:])]
-    merged = parts[0].merge(parts[1])
-    assert merged.models == Table.from_battles(rows).models == ("a", "b", "c", "d")
-    np.testing.assert_array_equal(merged.log().kind, Table.from_battles(rows).log().kind)

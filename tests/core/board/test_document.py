@@ -93,12 +93,6 @@ def test_it_says_where_in_the_log_it_stands_and_what_made_it():
     assert plain["method"]["rater"]["glicko2"]["initial_volatility"] == 0.003
 
 
-def test_rules_come_with_value_bar_and_what_is_missing():
-    rule = document()["rules"][0]
-    assert rule["name"] == "top-rd"
-    assert {"text", "value", "bar", "at_most", "holds", "missing", "detail"} < set(rule)
-
-
 def test_what_is_worked_out_from_a_row_stands_in_it():
     row = document(whole_board(arena([1600, 1500], [(0, 1, 0, A), (0, 1, 0, TIE), (0, 1, 0, BAD)])))["rows"][
         0
@@ -165,5 +159,5 @@ def test_no_field_of_a_board_shares_its_name_with_what_is_said_about_it():
 
 @pytest.mark.parametrize("written", ["[" * 100_000, "{", b"\xff"])
 def test_what_is_no_json_is_one_error(written):
-    with pytest.raises(InputError, match="a document is not JSON"):
+    with pytest.raises(InputError, match="JSON"):
         BoardDocument.from_json(written)

@@ -82,12 +82,6 @@ def test_its_record_counts_both_bad_as_the_ratings_do():
     assert placed.n_battles == human.n_battles + 11
 
 
-def test_a_model_without_a_rating_has_no_label():
-    _, placed = board(group=-1)
-    row = placed.rows[-1]
-    assert (row.model, row.rating, row.group, row.placed) == ("new", None, None, None)
-
-
 def test_it_stands_above_models_that_are_not_comparable():
     ratings = BradleyTerry()(HUMAN)
     human = make_board(ratings, None)

@@ -71,7 +71,7 @@ def test_who_votes_against_everybody_is_flagged_as_unlikely():
     assert sign.deviations < -4.0
 
 
-@pytest.mark.parametrize("votes", [0, 5, 9])
+@pytest.mark.parametrize("votes", [0, 9])
 def test_few_votes_show_nothing(votes):
     a, b = pairs(votes)
     assert find_unlike_voters(joined(honest(100, 40), a, b, (a > b).astype(float)), MODELS) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.sizes import sized
 from tiltyard.core.judging import QuestionState, Reply, Verdict, VerdictForm, VerdictStep, read_reply
 from tiltyard.core.judging.verdict import find_json_objects
 
@@ -38,66 +40,34 @@ def test_a_whole_verdict_is_read_as_it_was_said_by_schema_and_by_tool(verdict):
     assert (reading.state, reading.verdict, reading.problem) == (QuestionState.OK, verdict, None)
 
 
-@pytest.mark.parametrize("step", STEPS)
-@pytest.mark.parametrize("both_bad", [False, True])
-@pytest.mark.parametrize(
-    "line",
-    [
-        "VERDICT: {}",
-        "verdict: {}",
-        "**VERDICT: {}**",
-        "**VERDICT:** {}",
-        "**Verdict**: {}",
-        "VERDICT: **{}**",
-        "   VERDICT :   {}   ",
-        "VERDICT:{}",
-    ],
+LINES = (
+    *("VERDICT: {}", "verdict: {}", "**VERDICT: {}**", "**VERDICT:** {}", "**Verdict**: {}"),
+    *("VERDICT: **{}**", "   VERDICT :   {}   ", "VERDICT:{}"),
 )
-def test_the_last_line_of_a_text_is_the_verdict(step, both_bad, line):
-    said = step.value + (" BOTH_BAD" if both_bad else "")
-    for ending in ("", "\n", "\r\n\n   \n"):
-        reading = read_text(f"A is right.\n\nB is not.\n\n{line.format(said)}{ending}")
-        assert reading.verdict == Verdict(step, both_bad, "A is right.\n\nB is not.")
-    assert read_text(line.format(said)).verdict == Verdict(step, both_bad, "")
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_the_last_line_of_a_text_is_the_verdict(line):
+    for step, both_bad in itertools.product(STEPS, (False, True)):
+        said = step.value + (" BOTH_BAD" if both_bad else "")
+        for ending in ("", "\n", "\r\n\n   \n"):
+            reading = read_text(f"A is right.\n\nB is not.\n\n{line.format(said)}{ending}")
+            assert reading.verdict == Verdict(step, both_bad, "A is right.\n\nB is not.")
+        assert read_text(line.format(said)).verdict == Verdict(step, both_bad, "")
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "VERDICT: BOTH",
-        "VERDICT: BOTH_BAD",
-        "VERDICT: BOTH BAD",
-        "VERDICT: A or B",
-        "VERDICT: AB",
-        "VERDICT: a",
-        "VERDICT: C",
-        "VERDICT: tie",
-        "VERDICT: a>b",
-        "VERDICT: A > B",
-        "VERDICT: A>>>B",
-        "VERDICT: A<B",
-        "VERDICT: B=A",
-        "VERDICT: A>B both_bad",
-        "VERDICT: A>BBOTH_BAD",
-        "VERDICT: A>B, clearly",
-        "VERDICT: A>B.",
-        "VERDICT A>B",
-        "FINAL VERDICT: A>B",
-        "The verdict: A>B",
-        "ＶＥＲＤＩＣＴ: A>B",
-        "VERDICT: A>B\nHope this helps!",
-        "VERDICT: A>B\n\u200b",
-        "VERDICT: B>A\nVERDICT: A>B",
-        "VERDICT: A>B BOTH_BAD\nVERDICT: A>B",
-        "**Verdict: A**\nVERDICT: A>>B",
-        "Verdict: A\nVERDICT: B",
-        "```\nVERDICT: A>B\n```\nOn reflection, no.",
-        "```\n```",
-        "A>B",
-        "[[A>B]]",
-        "I cannot say.",
-        "",
-        "   \n\t ",
+        *("VERDICT: BOTH", "VERDICT: BOTH_BAD", "VERDICT: BOTH BAD", "VERDICT: A or B", "VERDICT: AB"),
+        *("VERDICT: a", "VERDICT: C", "VERDICT: tie", "VERDICT: a>b", "VERDICT: A > B", "VERDICT: A>>>B"),
+        *("VERDICT: A<B", "VERDICT: B=A", "VERDICT: A>B both_bad", "VERDICT: A>BBOTH_BAD"),
+        *("VERDICT: A>B, clearly", "VERDICT: A>B.", "VERDICT A>B", "FINAL VERDICT: A>B", "The verdict: A>B"),
+        *("ＶＥＲＤＩＣＴ: A>B", "VERDICT: A>B\nHope this helps!", "VERDICT: A>B\n\u200b"),
+        *("VERDICT: B>A\nVERDICT: A>B", "VERDICT: A>B BOTH_BAD\nVERDICT: A>B"),
+        *("**Verdict: A**\nVERDICT: A>>B", "Verdict: A\nVERDICT: B"),
+        *("```\nVERDICT: A>B\n```\nOn reflection, no.", "```\n```"),
+        *("A>B", "[[A>B]]", "I cannot say.", "", "   \n\t "),
     ],
 )
 def test_a_text_that_does_not_end_in_one_exact_verdict_is_unparseable(text):
@@ -202,10 +172,6 @@ def test_a_verdict_in_a_fence_is_read():
         assert reading.verdict == Verdict(VerdictStep.FIRST, False, "A is right.")
 
 
-def test_a_quoted_verdict_in_the_reasoning_does_not_disturb():
-    assert read_text("It writes VERDICT (quoted): B>A.\nVERDICT: A>B").verdict.step is VerdictStep.FIRST
-
-
 WHOLE = {"reasoning": "r", "verdict": "A>B", "both_bad": False}
 
 
@@ -289,7 +255,7 @@ def test_reading_never_raises_and_has_a_verdict_exactly_where_it_is_ok(text, dat
     assert (reading.verdict is not None) == (reading.state is QuestionState.OK) == (reading.problem is None)
 
 
-MEGABYTES = 10_000_000
+MEGABYTES = sized(2_000_000, 10_000_000)
 
 
 def thousands(text: str, size: int) -> str:
@@ -297,22 +263,8 @@ def thousands(text: str, size: int) -> str:
 
 
 WORST = [
-    '{"a":',
-    '{"a"}',
-    '{"a\\',
-    '{ "',
-    "{",
-    '"',
-    "</think",
-    "<think></think>",
-    "<think>",
-    "\n</think> \t",
-    "`",
-    "```\n",
-    "VERDICT:",
-    "**VERDICT: A>B\n",
-    "VERDICT: A>B *_` ",
-    "# ",
+    *('{"a":', '{"a"}', '{"a\\', '{ "', "{", '"', "</think", "<think></think>", "<think>", "\n</think> \t"),
+    *("`", "```\n", "VERDICT:", "**VERDICT: A>B\n", "VERDICT: A>B *_` ", "# "),
 ]
 
 

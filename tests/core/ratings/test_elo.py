@@ -58,11 +58,6 @@ def play(codes, order, k=16.0, start=1500.0, spread=400.0):
     return np.array(list(rating.values()))
 
 
-@given(st.integers(1, 50), st.integers(0, 2**64 - 1))
-def test_a_shuffle_plays_every_battle_once(n, seed):
-    assert sorted(shuffle(n, seed)) == list(range(n))
-
-
 def test_the_first_number_of_the_stream_is_the_published_one():
     assert next(splitmix64(0)) == 0xE220A8397B1DCDAF
 
@@ -80,13 +75,6 @@ def test_the_rating_is_the_mean_over_orders_and_the_noise_its_standard_error():
     runs = result.extras["per_permutation"]
     np.testing.assert_array_equal(result.rating, runs.mean(axis=0))
     np.testing.assert_allclose(result.extras["order_noise"], runs.std(axis=0, ddof=1) / math.sqrt(20))
-
-
-def test_order_noise_shrinks_with_more_orders():
-    few, many = (
-        Elo(n_permutations=n, interval="none")(table(drawn())).extras["order_noise"].mean() for n in (25, 400)
-    )
-    assert few / many == pytest.approx(4.0, rel=0.3)
 
 
 def test_one_order_has_no_noise_to_show_but_an_interval():
@@ -146,7 +134,7 @@ def test_more_models_than_a_word_holds_are_refused():
         pack_battles(np.array([1 << 18]), np.array([0]), np.array([0]))
 
 
-@pytest.mark.slow(but=("0-plain", "20-plain"))
+@pytest.mark.slow(but="20-plain")
 @pytest.mark.parametrize("world", [{}, {"weighted": True}], ids=["plain", "weighted"])
 @pytest.mark.parametrize("n_permutations", [0, 20])
 def test_the_compiled_kernel_gives_the_same_numbers(world, n_permutations):
@@ -239,13 +227,6 @@ def test_tiny_logs_survive_draws_of_nothing(seed):
 def test_no_battles_no_interval():
     assert Elo(**SHORT)(told("a!b")).interval is None
     assert Elo(**SHORT, interval="none")(told("a>b")).interval is None
-
-
-def test_few_prompts_are_reported():
-    few = Elo(**SHORT)(table(drawn(prompts=5)))
-    many = Elo(**SHORT)(table(drawn(prompts=40)))
-    assert "few-prompts" in {finding.name for finding in few.findings}
-    assert "few-prompts" not in {finding.name for finding in many.findings}
 
 
 # Choices

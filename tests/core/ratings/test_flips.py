@@ -4,7 +4,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from support.worlds import drawn, table, told
+from support.worlds import table, told
 from tiltyard.core.battles import CodedBattles, Kind, Table
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.core.ratings.ranks import Flip, votes_to_flip
@@ -47,7 +47,7 @@ def tiny(seed):
     return table(CodedBattles(a, b, kind.astype(np.uint8)), 3)
 
 
-@pytest.mark.parametrize("tables", [12, pytest.param(120, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("tables", [8, pytest.param(120, marks=pytest.mark.slow)])
 def test_the_bound_holds_against_every_subset_and_is_mostly_the_minimum(tables):
     exact = bounded = 0
     for seed in range(tables):
@@ -73,11 +73,6 @@ def test_leaving_them_out_really_puts_the_rival_first():
 def test_a_close_race_takes_few_and_a_clear_one_many():
     close, clear = votes_to_flip(told("a>b*50 b>a*49")), votes_to_flip(told("a>b*80 b>a*20"))
     assert (close.votes, clear.votes) == (2, 61)
-
-
-def test_the_nearest_rivals_are_tried():
-    world = table(drawn(6, 400, 3))
-    assert votes_to_flip(world, rivals=5).votes <= votes_to_flip(world, rivals=1).votes
 
 
 def test_ties_may_be_left_out_of_the_question():

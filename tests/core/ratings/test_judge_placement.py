@@ -66,7 +66,6 @@ def test_the_rating_is_where_the_judge_puts_it_among_the_human_ones():
     assert 1 <= placed.rank_low <= placed.rank <= placed.rank_high <= 8
     [finding] = placed.findings
     assert finding.name == "placed-by-judge"
-    assert "conditional on the judge" in finding.text
     assert finding.values["low"] == placed.rank_low
     assert finding.values["models"] == 8
 
@@ -86,7 +85,6 @@ def test_with_few_opponents_it_is_conditional_on_the_judge_and_claims_no_order()
     assert (placed.half_width[:11] > 0.0).all()
     [finding] = placed.findings
     assert (finding.name, finding.values["case"]) == ("judge-only", "opponents")
-    assert "no rank and no order is claimed" in finding.text
 
 
 def test_nor_where_hardly_any_opponent_is_met_twice():

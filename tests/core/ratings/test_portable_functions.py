@@ -23,9 +23,7 @@ def ulps_off(found, exact):
 
 def test_exp_is_within_0_55_units_in_the_last_place():
     rng = random.Random(1)
-    numbers = [rng.uniform(-708.0, 709.7) for _ in range(2000)] + [
-        rng.uniform(-2.0, 2.0) for _ in range(4000)
-    ]
+    numbers = [rng.uniform(-708.0, 709.7) for _ in range(500)] + [rng.uniform(-2.0, 2.0) for _ in range(1000)]
     with localcontext() as context:
         context.prec = 60
         assert max(ulps_off(exp(x), Decimal(x).exp()) for x in numbers) < Decimal("0.55")
@@ -45,8 +43,8 @@ def test_exp_at_its_ends():
 
 def test_log_is_within_two_units_in_the_last_place():
     rng = random.Random(2)
-    numbers = [rng.uniform(0.4, 2.5) for _ in range(4000)] + [
-        10.0 ** rng.uniform(-300, 300) for _ in range(2000)
+    numbers = [rng.uniform(0.4, 2.5) for _ in range(1000)] + [
+        10.0 ** rng.uniform(-300, 300) for _ in range(500)
     ]
     with localcontext() as context:
         context.prec = 60

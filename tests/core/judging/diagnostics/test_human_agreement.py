@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from support.sizes import sized
 from tiltyard.core.battles.outcome import Outcome
 from tiltyard.core.judging.diagnostics import match_outcome, measure_agreement
 from tiltyard.errors import BadOption
@@ -59,7 +60,6 @@ def test_kappa_equals_that_of_statsmodels(table):
     "table",
     [
         [[300, 40, 60], [50, 250, 40], [60, 50, 150]],
-        [[1600, 60, 20], [40, 120, 20], [40, 20, 80]],
         [[900, 700, 250], [10, 300, 20], [5, 10, 200]],
     ],
 )
@@ -93,22 +93,6 @@ def test_the_interval_is_that_of_a_jackknife_over_prompts_of_unequal_size():
     k = len(tables)
     half = stats.t.ppf(0.975, sizes.sum() ** 2 / (sizes @ sizes) - 1) * math.sqrt((k - 1) * np.var(left))
     assert math.isclose(found.high - found.low, 2.0 * half, rel_tol=0.03)
-
-
-def test_prompts_that_are_all_alike_count_for_no_more_than_their_votes():
-    """Every prompt holds the same votes, so nothing varies between them: that is luck, not knowledge."""
-    from statsmodels.stats.inter_rater import cohens_kappa
-
-    votes = np.ravel([[9, 2, 1], [1, 8, 2], [2, 1, 4]])
-    judged, human = {}, []
-    for prompt in range(30):
-        for cell in np.repeat(np.arange(9), votes):
-            key = (f"p{prompt}", "a", f"b{len(human)}")
-            judged[key] = THREE[cell // 3]
-            human.append((key, THREE[cell % 3]))
-    found, oracle = measure_agreement(judged, human), cohens_kappa(30 * votes.reshape(3, 3))
-    width = stats.t.ppf(0.975, 29) / stats.norm.ppf(0.975) * (oracle.kappa_upp - oracle.kappa_low)
-    assert math.isclose(found.high - found.low, width, rel_tol=0.01)
 
 
 def test_prompts_of_unequal_size_count_for_fewer():
@@ -153,12 +137,6 @@ def test_full_agreement_on_few_prompts_is_not_certainty():
     assert few.low < 0.7 < many.low < 1.0
 
 
-def test_no_agreement_at_all_has_an_interval_too():
-    found = of([[0, 5, 0], [5, 0, 0], [0, 0, 0]])
-    assert found.kappa == -1.0
-    assert found.low == -1.0 < found.high < 0.2
-
-
 def test_a_battle_is_turned_so_that_models_stand_by_name():
     assert match_outcome("p", "b", "a", A) == (("p", "a", "b"), B)
     assert match_outcome("p", "b", "a", BAD) == (("p", "a", "b"), BAD)
@@ -185,7 +163,7 @@ def clustered_votes(rng, prompts, pairs):
 def test_intervals_of_kappa_cover_in_clustered_worlds_where_naive_ones_do_not():
     from statsmodels.stats.inter_rater import cohens_kappa
 
-    truth, worlds, covered, naive = 0.55, 300, 0, 0
+    truth, worlds, covered, naive = 0.55, sized(120, 300), 0, 0
     for seed in range(worlds):
         found = measure_agreement(*clustered_votes(np.random.default_rng(seed), 20, 12))
         covered += found.low <= truth <= found.high

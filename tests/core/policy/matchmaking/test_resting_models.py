@@ -27,15 +27,14 @@ def test_needs_of_resting_models_are_none():
     assert np.isfinite(standing.cells.need).all()
 
 
-@pytest.mark.parametrize("phase", [1, 4])
-@pytest.mark.parametrize("free_prompts", [False, True])
+@pytest.mark.parametrize(("phase", "free_prompts"), [(1, True), (4, False), (4, True)])
 def test_who_rests_is_not_served_and_the_others_all_are(phase, free_prompts):
     standing, rng = (
         arena(phase=phase, free_prompts=free_prompts, window=20, settling=1),
         np.random.default_rng(2),
     )
     met = Counter()
-    for k in range(200):
+    for k in range(80):
         choice = choose(
             standing,
             rng,
@@ -49,9 +48,9 @@ def test_who_rests_is_not_served_and_the_others_all_are(phase, free_prompts):
         assert 0 < choice.propensity <= 1
         met.update((choice.left, choice.right))
     assert set(met) == {1, 3, 4}
-    assert min(met.values()) > 30
+    assert min(met.values()) > 12
 
 
 def test_with_one_model_left_the_voter_is_told_to_come_back():
-    with pytest.raises(NoMatchup, match="try again in a few minutes"):
+    with pytest.raises(NoMatchup, match="few minutes"):
         choose(arena(models=3), np.random.default_rng(1), resting=[0, 1])

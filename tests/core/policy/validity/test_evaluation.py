@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.told_arenas import arena, arenas, cast, full_votes, strengthen, uniform_votes
-from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.rating_fold import Rater, RaterSettings
 from tiltyard.core.policy.validity.evaluation import Evaluation, EvaluationHistory, evaluate
 from tiltyard.core.policy.validity.fold_state import decode_fold, encode_fold
@@ -49,10 +48,6 @@ def test_official_means_that_the_last_ones_all_held(holds, in_a_row):
     assert (history.official_since() is None) == (not history.official)
     if history.official:
         assert history.first_official() <= history.official_since()
-
-
-def test_the_policy_says_how_many_in_a_row():
-    assert EvaluationHistory.under(Policy(evaluations=5)).in_a_row == 5
 
 
 @given(arenas())
@@ -108,16 +103,6 @@ def test_recent_delta_is_none_where_there_is_nothing_to_compare_with():
     assert history.recent_delta(9) is None
     assert history.recent_delta(0, over=501) is None
     assert EvaluationHistory().recent_delta(0) is None
-
-
-def test_a_model_that_came_later_has_no_place_in_earlier_evaluations():
-    standing = arena(2, 1)
-    early = evaluate(standing)
-    standing.widen(["m0", "m1", "m2"], ["p0"])
-    standing.enable(2)
-    history = EvaluationHistory().after(early).after(replace(evaluate(standing), votes=250))
-    assert history.recent_delta(2) is None
-    assert np.isfinite(history.recent_delta(0))
 
 
 def same(one, other):

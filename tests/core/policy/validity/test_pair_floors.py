@@ -39,14 +39,6 @@ def test_a_floor_is_twelve_decisive_votes_on_six_prompts(votes, met):
     assert floor_of(arena(2, 8, votes), 0, 1).met is met
 
 
-def test_a_pair_that_shares_fewer_prompts_needs_only_those():
-    answered = np.ones((2, 8), dtype=bool)
-    answered[1, 3:] = False
-    floor = floor_of(arena(2, 8, spread_votes(12, 3), answered=answered), 0, 1)
-    assert floor.prompts_needed == 3
-    assert floor.met
-
-
 def withdrawn(standing, prompts):
     for prompt in prompts:
         standing.respond(0, prompt, present=False)
@@ -93,13 +85,6 @@ def test_a_floor_can_always_be_filled_on_the_prompts_that_are_shared(data):
     cast(standing, [(0, 1, prompt, A) for prompt in shared] * 12)
     assert standing.prompts_needed(0, 1) == before
     assert floor_of(standing, 0, 1).met == bool(shared)
-
-
-@given(st.data())
-def test_where_nothing_was_withdrawn_the_prompts_shared_are_needed(data):
-    prompts = data.draw(st.integers(1, 8))
-    standing = arena(3, prompts, data.draw(votes_of(3, prompts)))
-    assert standing.prompts_needed(0, 1) == min(6, prompts)
 
 
 def test_a_pair_that_shares_no_prompt_cannot_meet_its_floor():
@@ -176,10 +161,6 @@ def test_the_challenge_record_is_seen_from_the_model():
     assert challenges_of(standing, 0) == (None, mine)
     assert challenges_of(standing, 1) == (yours, None)
     assert mine.floor.votes == 3
-
-
-def test_neighbours_that_never_met_have_an_empty_record():
-    assert challenge_record(arena(2, 1), 0, 1).votes == 0
 
 
 def test_other_floors_may_be_set():

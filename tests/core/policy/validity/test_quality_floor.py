@@ -20,11 +20,6 @@ def test_a_worked_example():
     assert found.trend == (0.0, 0.5)
 
 
-def test_the_last_step_of_a_trend_is_the_newest_and_whole():
-    found = model_quality(arena(2, 1, [(0, 1, 0, A)] * 25 + [(0, 1, 0, BAD)] * 20), 0)
-    assert found.trend == (0.0, 1.0)
-
-
 def test_the_recent_rate_forgets_what_is_older_than_the_window():
     policy = Policy(both_bad_over=20)
     found = model_quality(arena(2, 1, [(0, 1, 0, BAD)] * 30 + [(0, 1, 0, A)] * 20, policy=policy), 0)
@@ -75,11 +70,6 @@ def test_a_prompt_on_which_nobody_can_be_served_any_more_is_no_longer_flagged():
     assert flagged_prompts(standing).tolist() == []
     standing.respond(0, 0)
     assert flagged_prompts(standing).tolist() == [0]
-
-
-def test_a_dead_prompt_alone_is_found_alone():
-    votes = [(0, 1, 0, BAD)] * 20 + [(0, 1, 1, A)] * 80
-    assert [finding.name for finding in quality_findings(arena(2, 2, votes))] == ["both-bad-prompts"]
 
 
 @given(arenas())

@@ -226,20 +226,6 @@ def test_pairs_count_both_bad_as_the_ratings_do():
         assert dimension_winrates([one]).splitlines()[1] == f",a,b,3,1,{ties},0,2,0,0"
 
 
-def test_pairs_count_anchors_from_the_side_of_the_first_by_name(original):
-    with (original / "pairwise_winrates.csv").open(newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["dimension"] == "overall"]
-    wins = Counter()
-    for one in read_battles(original / "battles.jsonl"):
-        if one.winner in ("model_a", "model_b"):
-            wins[one.model_a if one.winner == "model_a" else one.model_b] += 1
-    found = Counter()
-    for row in rows:
-        found[row["entrant_a"]] += int(row["a_wins"])
-        found[row["entrant_b"]] += int(row["b_wins"])
-    assert +found == +wins
-
-
 def test_diagnostics_count_what_was_left_out(original):
     found = document(original, "diagnostics.json")
     rows = lines(original, "verdicts/factuality.jsonl")

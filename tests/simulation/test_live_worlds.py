@@ -29,13 +29,6 @@ def test_numbers_are_dense_and_a_prompt_typed_again_keeps_its_own():
     assert 0.02 < 1.0 - len(set(again)) / len(again) < 0.2
 
 
-def test_one_voter_in_ten_casts_half_of_the_votes():
-    world, rng = world_of(heavy_share=0.5, voters=100), np.random.default_rng(1)
-    voters = Counter(world.type(rng).voter for _ in range(4000))
-    assert 0.45 < sum(n for _, n in voters.most_common(10)) / 4000 < 0.55
-    assert np.isclose(world_of(voters=1).voter_shares.sum(), 1.0)
-
-
 def test_equal_models_are_equal_over_all_and_not_in_each_category():
     world = world_of(equal=True, categories=5, category_sd=0.5, own_sd=0.5, popular_share=0.3)
     assert np.abs(world.truth()).max() < 1e-6

@@ -8,7 +8,7 @@ from hypothesis.extra import numpy as hnp
 
 from support.worlds import drawn
 from tiltyard.core.battles import counts as counts_module
-from tiltyard.core.battles.counts import CELL_SUM_COUNT, Counts, CountsBuilder, _count_loop
+from tiltyard.core.battles.counts import CELL_SUM_COUNT, CountsBuilder, _count_loop
 
 MODELS = 7
 EIGHTHS = st.integers(0, 8).map(lambda k: k / 8.0)
@@ -133,9 +133,3 @@ def test_the_compiled_loop_counts_the_same():
     _count_loop(codes.a, codes.b, codes.kind, MODELS, by_hand)
     counts = built(part)
     np.testing.assert_array_equal(by_hand[(counts.kind * MODELS + counts.a) * MODELS + counts.b], counts.n)
-
-
-def test_counts_of_nothing_are_empty():
-    empty = CountsBuilder().counts()
-    assert (len(empty.n), empty.n_battles) == (0, 0)
-    assert isinstance(empty.relabel(np.array([], dtype=np.uint16)), Counts)

@@ -240,18 +240,6 @@ def test_a_provisional_model_is_shown_and_never_official():
     ]
 
 
-def test_a_status_does_not_outlive_its_board():
-    standing = settled()
-    history = held(standing)
-    standing.retire(1)
-    standing.retire(2)
-    assert history.official
-    board = make_arena_board(standing, history)
-    assert (board.status, board.official_since) == ("calibrating", None)
-    assert not any(row.official for row in board.rows)
-    assert not any(rule.holds for rule in board.rules)
-
-
 def test_a_rule_that_fails_now_ends_the_status_before_the_next_evaluation():
     standing = settled()
     history = held(standing)
@@ -280,11 +268,6 @@ def test_an_order_that_the_batch_settles_against_the_board_is_a_finding():
 def test_findings_of_quality_and_of_others_are_shown():
     board = make_arena_board(arena([1, 2, 3], [(0, 1, 0, BAD)] * 20), EvaluationHistory(), family=1)
     assert named(board) == ["both-bad-models", "both-bad-prompts", "family-outgrown"]
-
-
-def test_an_arena_without_models_has_an_empty_board():
-    board = make_arena_board(arena([]), EvaluationHistory())
-    assert (board.rows, board.status, board.band_coverage) == ((), "calibrating", None)
 
 
 @given(st.data())

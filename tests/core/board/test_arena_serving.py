@@ -56,18 +56,6 @@ def test_a_settled_window_outside_tolerance_asks_for_a_look():
     assert finding.text.startswith("m2 has 0 exposures")
 
 
-def test_exposures_of_the_contender_lane_are_apart_in_scoped_mode():
-    found = []
-    for fairness in ("strict", "scoped"):
-        standing = arena([1500] * 3, fairness=fairness)
-        for k in range(30):
-            standing.serve(k % 3, (k + 1) % 3, 0)
-            standing.serve(0, 1, 0, lane=Lane.CONTENDER)
-        serving = measure_serving(standing)
-        found.append((serving.fairness, serving.within))
-    assert found == [("strict", False), ("scoped", True)]
-
-
 def test_lanes_drawn_and_lanes_that_chose_are_told_apart():
     standing = arena([1500] * 3)
     standing.serve(0, 1, 0, lane=Lane.COVERAGE, nominal=Lane.CONTENDER)

@@ -63,18 +63,6 @@ def test_what_the_battles_do_not_support_is_none():
     assert unrated == Row(None, "z", *[None] * 7, wins=0, losses=0, ties=0, both_bad=1, battles=0, unrated=1)
 
 
-def test_rd_stands_beside_glicko_2_only():
-    some = told("a>b*3 b>a*2 z!a")
-    assert [row.rd is not None for row in board_of(some, Glicko2(kernel="plain")).rows] == [True, True, False]
-    assert {row.rd for row in board_of(some, BARE).rows} == {None}
-
-
-def test_parameters_are_the_methods_fields():
-    parameters = board_of(told("a>b b>a"), Elo(k=24.0, interval="none")).parameters()
-    assert parameters["k"] == 24.0
-    assert Elo(**parameters) == Elo(k=24.0, interval="none")
-
-
 def test_findings_of_the_method_come_before_those_of_other_checks():
     ratings = BARE(told("a>b b>a"))
     other = Finding("other", {}, "It rained.", "Wait.")

@@ -91,22 +91,6 @@ def test_rows_follow_the_published_order_with_rating_interval_and_places():
     assert last is None
 
 
-def test_the_chance_that_two_neighbours_stand_right_turns_with_their_order():
-    standing = noisy(2, [0.3, 0.2])
-    batch = batch_ratings(standing)
-    one, other = (
-        cross_check(standing, batch, np.array(order)).rows[0].above_next for order in ([0, 1], [1, 0])
-    )
-    assert one + other == pytest.approx(1.0)
-
-
-def test_no_alarm_where_the_orders_differ_within_uncertainty():
-    standing = noisy(4, [0.0, 0.0], n=200)
-    batch = batch_ratings(standing)
-    for order in ([0, 1], [1, 0]):
-        assert cross_check(standing, batch, np.array(order)).alarm is None
-
-
 def test_an_alarm_names_the_pairs_that_stand_the_other_way_round_widest_first():
     standing = noisy(5, [0.0, 2.0, 1.0], rating=[1900, 1700, 1500])
     check = cross_check(standing, batch_ratings(standing))

@@ -133,11 +133,6 @@ def test_what_is_no_number_is_none():
         canonical_json({"bar": float("nan")})
 
 
-def test_an_empty_arena_has_a_document_too():
-    plain = document(whole_board(arena([])))
-    assert (plain["rows"], plain["votes"], plain["status"]) == ([], 0, "calibrating")
-
-
 HOSTILE = [
     "</script><script>alert(1)</script>",
     "a\u202eb",

@@ -1,9 +1,16 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from tiltyard.core.integrity import vote_groups
-from tiltyard.core.integrity.vote_groups import VOTE_GROUPS, VoteGrouping, VoterOrigin, group_flags
+from tiltyard.core.integrity.vote_groups import (
+    VOTE_GROUPS,
+    RecentTable,
+    VoteGrouping,
+    VoterOrigin,
+    group_flags,
+)
 
 UNKNOWN = VoterOrigin()
 
@@ -90,3 +97,21 @@ def test_a_language_has_its_group_or_belongs_to_the_others():
     for language, expected in (("de", "language-de"), ("pt", "other-languages"), (None, None)):
         found = named(grouping.vote(7, 0.0, None, VoterOrigin(language=language)))
         assert [name for name in found if "language" in name] == ([] if expected is None else [expected])
+
+
+@pytest.mark.parametrize("unmerged", [1, 3, 1_000])
+def test_it_is_a_dictionary_that_forgets_what_is_old(monkeypatch, unmerged):
+    monkeypatch.setattr(vote_groups, "_UNMERGED_COUNT", unmerged)
+    random, table = np.random.default_rng(1), RecentTable()
+    lately, before = {}, {}
+    for step in range(400):
+        if step % 90 == 89:
+            table.age()
+            lately, before = {}, lately
+        if step % 70 == 69:
+            table = RecentTable.restored(table.saved())
+        key = int(random.integers(60)) * 2**56
+        assert table.get(key) == lately.get(key, before.get(key, (0.0, 0.0)))
+        lately[key] = (float(step), -float(step))
+        table.put(key, lately[key])
+    assert table.saved()["lately_keys"].tolist() == sorted(lately)

@@ -70,15 +70,6 @@ def test_sides_are_exchanged_about_half_of_the_time():
     assert 0.42 < share < 0.58
 
 
-def test_lists_are_not_in_the_order_of_items():
-    tasks = [
-        task for task in assign_items(list_panel_items(full(20, 4), None, 3), 3, 3, 3) if task.rater == 0
-    ]
-    order = [task.item for task in sorted(tasks, key=lambda task: task.place)]
-    assert order != sorted(order)
-    assert sorted(order) == list(range(120))
-
-
 def test_a_number_of_pairs_per_prompt_is_spread_over_pairs_of_models():
     items = list_panel_items(full(12, 4), 2, 9)
     assert Counter(item.prompt for item in items) == dict.fromkeys(range(12), 2)

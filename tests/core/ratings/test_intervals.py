@@ -379,8 +379,12 @@ def test_drawn_counts_have_the_mean_and_variance_of_poisson(mean):
 @pytest.mark.no_cover
 def test_cells_large_and_small_are_drawn_side_by_side():
     means = np.array([0, 3, 900, 1, 300])
-    drawn_counts = np.array([_Poisson(means).draw(uniform_numbers(4, k, 5)) for k in range(sized(1500, 4000))])
-    np.testing.assert_allclose(drawn_counts.mean(axis=0), means, atol=sized(12, 8) / 100 * np.sqrt(means.max()))
+    drawn_counts = np.array(
+        [_Poisson(means).draw(uniform_numbers(4, k, 5)) for k in range(sized(1500, 4000))]
+    )
+    np.testing.assert_allclose(
+        drawn_counts.mean(axis=0), means, atol=sized(12, 8) / 100 * np.sqrt(means.max())
+    )
     np.testing.assert_array_equal(drawn_counts[:, 0], 0.0)
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.sizes import sized
-from support.staged_arenas import Crowd, Diary, arena, beyond, capped, free_to_meet, lived, ranked
+from support.staged_arenas import Crowd, arena, beyond, capped, free_to_meet, lived, ranked
 from tiltyard.core.policy.matchmaking.coverage_lane import starved_models
 from tiltyard.core.policy.matchmaking.matchmaker import choose
 from tiltyard.core.policy.state.policy import Lane
@@ -93,16 +93,6 @@ class TestScoped:
         standing = arena(models, 12, window=window, fairness="scoped")
         assert worst(standing, 3 * window, after=window) < 1.0
 
-    def test_contender_exposures_are_counted_apart(self):
-        standing, diary = arena(30, 12, window=200, fairness="scoped"), Diary()
-        list(lived(standing, 300, diary=diary))
-        seen = np.zeros((2, 30), dtype=int)
-        for choice in diary.choices[-200:]:
-            for model in (choice.left, choice.right):
-                seen[:, model] += 1, choice.lane is Lane.CONTENDER
-        assert standing.window.exposures.tolist() == seen.tolist()
-        assert standing.window.counted().tolist() == (seen[0] - seen[1]).tolist()
-
     @pytest.mark.no_cover
     def test_the_band_is_shown_more_than_strict_fairness_would_allow(self):
         shares = {}
@@ -135,19 +125,6 @@ class TestNothingIsHidden:
             over = bool({choice.left, choice.right} & had_enough) and not apart
             assert over == ("exposure" in choice.given_up)
             had_enough = capped(standing)
-
-    def test_a_model_with_one_prompt_drags_its_only_rivals_along_openly(self):
-        answered = np.ones((6, 8), dtype=bool)
-        answered[0] = False
-        answered[0, 0] = True
-        answered[2:, 0] = False
-        standing = arena(6, 8, answered=answered, window=100)
-        choices = list(lived(standing, 500))
-        assert all(
-            {choice.left, choice.right} == {0, 1} for choice in choices if 0 in (choice.left, choice.right)
-        )
-        # 1 can meet everybody: as much of its time as 0 is due goes to 0.
-        assert beyond(standing) == 0.0
 
     def test_one_hub_that_everybody_needs_is_served_beyond_its_due_openly(self):
         answered = np.eye(5, dtype=bool)

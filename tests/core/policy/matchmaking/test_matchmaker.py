@@ -42,12 +42,6 @@ class TestWhoIsServed:
                 with pytest.raises(NoMatchup, match="no two"):
                     choose(standing, rng)
 
-    def test_two_models_and_one_prompt_meet_for_ever(self):
-        standing = arena(2, 1, window=30)
-        choices = list(lived(standing, 60, sessions=5))
-        assert {frozenset((choice.left, choice.right)) for choice in choices} == {frozenset((0, 1))}
-        assert "session" in choices[-1].given_up
-
     def test_cells_that_are_all_exhausted_are_served_on(self):
         standing = ranked(arena(3, 2, **ASLEEP))
         for a, b in ((0, 1), (0, 2), (1, 2)):

@@ -90,21 +90,6 @@ class TestSessions:
         pairs = [pair for pair, _ in diary.sessions[0]]
         assert all(pair not in pairs[max(k - 5, 0) : k] for k, pair in enumerate(pairs))
 
-    def test_nor_does_a_pair_with_its_prompt_until_all_were_seen(self):
-        standing, diary = arena(4, 3, **ASLEEP), Diary()
-        list(lived(standing, 25, sessions=1, diary=diary))
-        assert len(set(diary.sessions[0][:18])) == 18  # six pairs on three prompts
-        assert [bool(choice.given_up) for choice in diary.choices[18:]] == [True] * 7
-
-    def test_sessions_do_not_see_one_another(self):
-        standing = arena(2, 1, **ASLEEP)
-        rng = np.random.default_rng(0)
-        for session in range(3):
-            choice = choose(standing, rng, session=session)
-            assert choice.given_up == ()
-            standing.serve(choice.left, choice.right, choice.prompt, session=session)
-        assert choose(standing, rng, session=0).given_up == ("session",)
-
 
 def strictest(standing, diary, session):
     """What the strictest rules that leave anything leave, and which of them had to go."""

@@ -151,15 +151,6 @@ def test_other_logs_have_other_digests(rows, place, length):
     assert folded(rows[:-1]).digest() != folded(rows).digest()
 
 
-@given(rows_of())
-@FEW
-def test_evaluations_fall_on_their_votes_with_their_time(rows):
-    votes = [row for row in rows if row["event"] == Event.VOTE]
-    known = folded(rows).history.evaluations
-    assert [one.votes for one in known] == list(range(7, len(votes) + 1, 7))
-    assert [one.time for one in known] == [votes[k]["time"] for k in range(6, len(votes), 7)]
-
-
 @given(rows_of(), st.integers(0, 120))
 @FEW
 def test_widening_is_the_same_before_and_after_saving(rows, place):

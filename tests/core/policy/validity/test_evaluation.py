@@ -122,22 +122,6 @@ def saved_and_restored(standing, history):
     return standing, history
 
 
-@given(arenas(), st.integers(0, 2**40))
-def test_an_evaluation_comes_back_bit_for_bit(standing, time):
-    found = evaluate(standing, time=time)
-    _, history = saved_and_restored(standing, EvaluationHistory().after(found))
-    (back,) = history.evaluations
-    same(found, back)
-
-
-def test_what_is_not_a_number_comes_back():
-    standing = arena(2, 2, answered=np.array([[True, False], [False, True]]))
-    found = evaluate(standing)
-    assert np.isnan(found.coverage).all()
-    _, history = saved_and_restored(standing, EvaluationHistory().after(found))
-    assert np.isnan(history.evaluations[0].coverage).all()
-
-
 def test_a_history_saved_and_restored_half_way_goes_on_the_same():
     votes = uniform_votes(3, 6, 300, seed=2)
     straight, history = arena(3, 6), EvaluationHistory(in_a_row=2)

@@ -139,12 +139,6 @@ def test_neighbours_are_those_by_conservative_score():
     assert neighbours_of(standing, 3) == (None, None)
 
 
-def test_adjacent_floors_follow_the_order():
-    standing = strengthen(arena(4, 1), [1500, 1700, 1600, 1550])
-    assert [(floor.above, floor.below) for floor in adjacent_floors(standing, 3)] == [(1, 2), (2, 3)]
-    assert adjacent_floors(arena(1, 1), 10) == ()
-
-
 def test_the_pair_coverage_score_is_the_mean_over_both_neighbours():
     standing = arena(3, 6, [(0, 1, k % 6, A) for k in range(12)] + [(1, 2, 0, A)] * 6)
     strengthen(standing, [1700, 1600, 1500])

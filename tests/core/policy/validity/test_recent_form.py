@@ -56,11 +56,6 @@ def test_recent_form_is_the_last_twenty_votes_oldest_first():
     assert form.score == pytest.approx(17.5 / 19)
 
 
-def test_no_votes_no_form():
-    form = recent_form(arena(2, 1), 0)
-    assert (form.letters, form.score) == ("", None)
-
-
 def test_expected_scores_are_elos_curve():
     standing = strengthen(arena(3, 1), [1500, 1500, 1900])
     assert expected_scores(standing, 0)[1:].tolist() == pytest.approx([0.5, 1 / 11])

@@ -156,15 +156,12 @@ def test_what_is_asked_is_said_in_words():
     assert make_bar("x", "x", figure, asked=BarThreshold(least=1, words="much"), decides=True).asked == "much"
 
 
-def test_what_never_came_to_a_number_is_missed_and_has_none():
+def test_a_bar_has_the_interval_of_its_figure_or_none():
     never = Median(math.inf, 100.0, math.inf, 5, 0.9)
     bar = make_bar("x", "x", never, asked=BarThreshold(most=200.0), decides=True)
     assert (bar.figure, bar.low, bar.high, bar.holds, bar.n) == (None, 100.0, None, False, 5)
     nothing = make_bar("x", "x", None, asked=BarThreshold(most=200.0), decides=True)
     assert (nothing.figure, nothing.holds, nothing.n) == (None, False, 0)
-
-
-def test_a_share_brings_its_exact_interval():
     bar = make_bar("x", "x", proportion(1, 20), asked=BarThreshold(most=0.05), reached=False, decides=True)
     assert bar.holds is False
     assert bar.high == pytest.approx(0.2487, abs=1e-3)

@@ -51,20 +51,14 @@ def test_a_fingerprint_recognises_texts_that_it_was_not_trained_on():
     assert Kind.WIN_B not in found
 
 
-def test_copies_beat_others_and_lose_to_the_target():
+def test_who_copies_colludes_or_skips_votes_as_planned():
     content = CONTENT.with_copies(TARGET, 4)
     one, copy = attacker("clone flooding", content), len(CONTENT.models)
     assert one.decide(seen_matchup(content, (copy, OTHER, 0))) == Kind.WIN_A
     assert one.decide(seen_matchup(content, (copy, TARGET, 0))) == Kind.WIN_B
     assert one.decide(seen_matchup(content, (OTHER, OTHER + 1, 0))) is None
-
-
-def test_a_cohort_votes_against_the_models_above_the_target():
     one, rival = attacker("colluding cohort"), CONTENT.models.index("heron-1b")
     assert one.decide(seen_matchup(CONTENT, (rival, OTHER, 0))) == Kind.WIN_B
-
-
-def test_skip_farming_skips_everything_else():
     assert attacker("skip farming").decide(seen_matchup(CONTENT, (0, 1, 0))) is None
 
 

@@ -54,7 +54,7 @@ def values_of(spec):
     return values
 
 
-@pytest.mark.parametrize(("name", "look"), zip(CHARTS, ("light", "dark", "light", "dark"), strict=True))
+@pytest.mark.parametrize(("name", "look"), list(zip(CHARTS, ("light", "dark", "light", "dark"), strict=True)))
 def test_every_chart_is_a_picture_in_both_themes(name, look):
     spec = arena_chart(name, documents()[name], look)
     svg = render_svg(spec).decode()

@@ -37,15 +37,12 @@ def test_every_comparable_model_is_drawn_once_to_scale(layout):
     assert all(0 < float(one.get("y")) < height for one in picture.iter(f"{SVG}text"))
 
 
-def test_ratings_without_intervals_are_dots():
+def test_ratings_without_intervals_are_dots_and_nobody_has_no_chart():
     board = small(Glicko2(kernel="plain")).board
     picture = parts(board)
     assert "Ratings of" in picture.get("aria-label")
     assert len(list(picture.iter(f"{SVG}circle"))) == len(drawn_rows(board))
     assert not [one for one in picture.iter(f"{SVG}path") if one.get("stroke")]
-
-
-def test_there_is_no_chart_of_nobody():
     assert interval_chart(replace(small().board, rows=())) == ""
 
 

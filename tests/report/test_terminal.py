@@ -68,15 +68,12 @@ def test_every_model_and_rating_is_there_at_any_width(method):
             assert any({row.model, rating, record} <= set(line.split()) for line in lines)
 
 
-def test_prompts_are_counted_in_the_title():
+def test_prompts_are_counted_in_the_title_and_nobody_has_a_board():
     columns = {"question_id": ["p", "q"] * 3}
     ratings = BradleyTerry()(told("a>b*3 b>a*3", **columns))
     board = make_board(ratings, None)
     title = "intervals for prompts like these: 2 prompts, none above 50%"
     assert title in shown(replace(small(), board=board), 100)
-
-
-def test_a_board_of_nobody():
     one = small()
     empty = make_board(BradleyTerry()(Table.from_battles([])), None)
     assert "0 battles · 0 models" in shown(replace(one, board=empty), 80)
@@ -111,7 +108,9 @@ LONG = {
 }
 
 
-@pytest.mark.parametrize(("names", "width"), zip(LONG.values(), (60, 80, 100, 200), strict=True), ids=LONG)
+@pytest.mark.parametrize(
+    ("names", "width"), list(zip(LONG.values(), (60, 80, 100, 200), strict=True)), ids=LONG
+)
 def test_long_names_leave_the_interval_whole(names, width):
     one = named(names)
     lines = shown(one, width).splitlines()
@@ -193,11 +192,8 @@ def test_no_interval_no_bar(absent):
     assert interval_bar(replace(ROW, **{absent: None}), 0.0, 1.0, 10) == ""
 
 
-def test_a_reader_who_has_gone_is_an_error():
+def test_names_are_no_markup_and_a_reader_who_has_gone_is_an_error(capsys):
     with pytest.raises(BrokenPipeError):
         Terminal().on_broken_pipe()
-
-
-def test_names_are_no_markup(capsys):
     Terminal().print("[bold]x[/red] :fire: 3.5")
     assert capsys.readouterr().out == "[bold]x[/red] :fire: 3.5\n"

@@ -1,12 +1,10 @@
 """Verifying a run folder: damage, forgery, and honest differences."""
 
-import json
 import random
 import shutil
 from contextlib import suppress
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 from support.run_folders import copied, edit_json, failed, mixed, rehash, written
@@ -500,25 +498,6 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path):
         verify_run(tmp_path / "file")
 
 
-def test_only_the_battles_decide(run, tmp_path):
-    """A folder can be made again from its battles and its manifest alone."""
-    settings = read_manifest(run).settings()
-    (tmp_path / "again").mkdir()
-    again = written(tmp_path / "again", settings, list(read_battles(run / "battles.parquet")))
-    for name in ("elo_ratings.json", "pairwise_winrates.csv", "report.html"):
-        assert (again / name).read_bytes() == (run / name).read_bytes()
-    tables = [pq.read_table(one / "bootstrap_ratings.parquet") for one in (run, again)]
-    assert tables[0].equals(tables[1])
-
-
 def test_a_library_that_is_not_there_has_no_version(monkeypatch):
     monkeypatch.setattr("tiltyard.runs.manifest._LIBRARIES", ("tiltyard", "no-such-library"))
     assert list(Platform.here().libraries) == ["tiltyard"]
-
-
-def test_the_manifest_names_its_inputs(original):
-    found = json.loads((original / "manifest.json").read_text())
-    (one,) = found["inputs"]
-    assert one["format"] == "tiltyard-jsonl"
-    assert one["path"].endswith("battles.jsonl")
-    assert found["platform"]["libraries"]["tiltyard"]

@@ -29,13 +29,10 @@ SMALL = replace(SETTINGS, world=WorldSettings(models=4, prompts=6), votes=1000)
 QUICK = replace(SMALL, votes=500)
 
 
-def test_the_middle_and_four_in_five_of_ten_worlds():
+def test_a_range_is_the_middle_and_four_in_five_of_the_worlds():
     assert WorldRange.of([float(value) for value in range(1, 11)]) == WorldRange(5.5, 2.0, 9.0)
     assert WorldRange.of([3.0]) == WorldRange(3.0, 3.0, 3.0)
     assert WorldRange.of([]) == WorldRange(None, None, None)
-
-
-def test_what_never_happens_is_larger_than_anything_and_has_no_number():
     assert WorldRange.of([1.0, 2.0, math.inf]) == WorldRange(2.0, 1.0, None)
     assert WorldRange.of([1.0, math.inf, math.inf]) == WorldRange(None, 1.0, None)
     assert WorldRange.of([math.inf]) == WorldRange(None, None, None)
@@ -116,12 +113,9 @@ def test_lanes_belong_to_the_policy_and_deviations_to_full_windows():
     assert summarise_worlds(worlds, replace(SETTINGS, matchmaker="v1")).realised == ()
 
 
-def test_the_lane_mix_is_feasible_up_to_32_models():
+def test_how_far_to_look_and_which_mix_is_feasible_follow_from_the_size():
     assert next(models for models in range(2, 60) if not mix_feasible(Policy(), models)) == 33
     assert not mix_feasible(Policy(fairness="scoped"), 40)
-
-
-def test_how_far_to_look_grows_with_the_arena_within_reason():
     assert [default_votes(*size) for size in ((4, 6), (20, 100), (1000, 1000))] == [5_000, 8_000, 50_000]
 
 

@@ -114,7 +114,7 @@ def test_a_better_picture_has_more_in_it(scene):
 
 
 @pytest.mark.parametrize(
-    ("tune", "level"), zip(("arpeggio", "doorbell", "lullaby"), AnswerLevel, strict=True)
+    ("tune", "level"), list(zip(("arpeggio", "doorbell", "lullaby"), AnswerLevel, strict=True))
 )
 def test_a_sound_can_be_heard_and_ends(tune, level):
     with wave.open(io.BytesIO(synthesise_tune(tune, level, 40))) as file:

@@ -34,14 +34,11 @@ def test_equal_models_have_one_truth():
     assert np.ptp(world("equal").truth()) < 1e-9
 
 
-def test_uneven_prompts_have_most_battles():
+def test_some_prompts_and_some_voters_have_most_battles():
     rng = np.random.default_rng(2)
     even, uneven = world().codes(4000, rng), world("uneven", prompt_pareto=0.7).codes(4000, rng)
     assert largest_share(even.prompt) < 0.05
     assert largest_share(uneven.prompt) > 0.1
-
-
-def test_a_few_voters_cast_most_votes():
     codes = world("heavy-voters").codes(4000, np.random.default_rng(2))
     assert len(np.unique(codes.voter)) > 50
     assert largest_share(codes.voter) > 0.1

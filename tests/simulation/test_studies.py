@@ -199,18 +199,24 @@ def test_a_figure_is_the_mean_and_its_standard_error(values):
         assert (low, high) == pytest.approx(expected)
 
 
-def test_one_value_says_nothing_of_its_error():
+def test_figures_of_little_or_nothing():
     assert summarise([3.0]).error == math.inf
     assert summarise([3.0]).interval() == (-math.inf, math.inf)
-
-
-def test_worlds_that_both_saw_cancel_out():
     hard = [0.1, 0.5, 0.9]
     figure = paired_difference([value + 0.02 for value in hard], hard)
     assert figure.mean == pytest.approx(0.02)
     assert figure.error < 1e-12
     with pytest.raises(BadOption, match="paired with 1"):
         paired_difference(hard, [1.0])
+    assert median_figure([1.0, 2.0, math.inf]).value == 2.0
+    assert median_figure([1.0, math.inf]).value == math.inf
+    assert median_figure([math.inf] * 4).value == math.inf
+    for make in (summarise, median_figure):
+        with pytest.raises(BadOption, match="no values"):
+            make([])
+    for hits, n in ((0, 0), (3, 2), (-1, 2)):
+        with pytest.raises(BadOption, match="proportion"):
+            proportion(hits, n)
 
 
 @given(st.integers(1, 60), st.sampled_from([0.8, 0.95]))
@@ -232,24 +238,9 @@ def test_the_interval_of_a_median_holds_the_median_as_often_as_it_says():
     assert stats.binomtest(held, len(found), found[0].level).pvalue > 1e-3
 
 
-def test_a_median_of_what_may_never_happen():
-    assert median_figure([1.0, 2.0, math.inf]).value == 2.0
-    assert median_figure([1.0, math.inf]).value == math.inf
-    assert median_figure([math.inf] * 4).value == math.inf
-
-
 @given(st.integers(1, 300), st.data())
 def test_shares_have_the_interval_of_clopper_and_pearson(n, data):
     hits = data.draw(st.integers(0, n))
     found = proportion(hits, n)
     expected = stats.binomtest(hits, n).proportion_ci(0.95, "exact")
     assert (found.value, found.low, found.high) == pytest.approx((hits / n, expected.low, expected.high))
-
-
-def test_figures_of_nothing_are_refused():
-    for make in (summarise, median_figure):
-        with pytest.raises(BadOption, match="no values"):
-            make([])
-    for hits, n in ((0, 0), (3, 2), (-1, 2)):
-        with pytest.raises(BadOption, match="proportion"):
-            proportion(hits, n)

@@ -20,12 +20,9 @@ def test_battles_come_in_batches_of_a_size():
     assert list(to_batches([])) == []
 
 
-def test_columns_that_no_battle_states_are_absent():
+def test_a_column_is_absent_or_has_a_value_for_every_battle():
     (some,) = to_batches(battles("a>b a<b"))
     assert (some.prompt, some.voter, some.weight, some.pref, some.covariates) == (None,) * 5
-
-
-def test_columns_that_some_battle_states_have_a_value_for_the_rest():
     (some,) = to_batches(
         battles("a>b a<b", question_id=["q", None], voter=[None, "v"], weight=[2, None], pref=[None, 0.25])
     )

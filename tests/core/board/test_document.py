@@ -111,21 +111,15 @@ def test_times_of_another_zone_are_written_in_utc_and_times_of_none_are_refused(
         document(at=datetime(2026, 3, 1))
 
 
-def test_equal_states_make_equal_bytes_and_a_single_vote_makes_others():
+def test_a_document_is_canonical_json_of_its_board():
     same = [canonical_json(document(whole_board(settled()))) for _ in range(2)]
     assert same[0] == same[1]
     assert len({document_hash(one) for one in same}) == 1
     assert canonical_json(document(whole_board(settled(n=8)))) != same[0]
-
-
-def test_bytes_are_canonical_json():
     written = canonical_json(document())
     assert written == canonical_json(json.loads(written))
     assert b'": ' not in written
     assert b"NaN" not in written
-
-
-def test_what_is_no_number_is_none():
     row = replace(whole_board().rows[0], spread=float("nan"), rating=float("inf"))
     plain = row_to_dict(row)
     assert (plain["spread"], plain["rating"]) == (None, None)

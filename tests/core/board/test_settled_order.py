@@ -38,29 +38,20 @@ def claimed(m, *pairs):
     return claims_of(np.arange(m), both(m, *pairs), 1000, [f"m{k}" for k in range(m)])
 
 
-def test_ranks_that_are_not_settled_are_ranges():
+def test_ranks_and_tiers_follow_from_what_is_settled():
     claims = claimed(4, (0, 2), (0, 3), (1, 3))
     assert claims.rank_low == (1, 1, 2, 3)
     assert claims.rank_high == (2, 3, 4, 4)
     assert claims.tier == (1, 1, 1, 1)
     assert claims.above_next == ((), (), (), ())
-
-
-def test_a_tier_ends_where_all_above_are_settled_above_all_below():
     claims = claimed(4, (0, 2), (0, 3), (1, 2), (1, 3), (2, 3))
     assert claims.tier == (1, 1, 2, 3)
     assert claims.rank_low == (1, 1, 3, 4)
     assert claims.above_next[1:3] == ((THESE, LIKE_THESE), (THESE, LIKE_THESE))
-
-
-def test_ranges_and_tiers_speak_of_prompts_like_these_and_marks_of_both_scopes():
     claims = claims_of(np.arange(2), {THESE: marks(2, (0, 1)), LIKE_THESE: marks(2)}, 1000, ["a", "b"])
     assert (claims.rank_low, claims.rank_high, claims.tier) == ((1, 1), (2, 2), (1, 1))
     assert claims.above_next == ((THESE,), ())
     assert claims.sentence.values["case"] == "nothing"
-
-
-def test_models_that_hold_no_place_are_not_counted():
     claims = claims_of(np.array([2, 0]), both(3, (1, 0), (1, 2), (2, 0)), 1000, ["a", "b", "c"])
     assert (claims.rank_low, claims.rank_high, claims.tier) == ((1, 2), (1, 2), (1, 2))
 

@@ -20,29 +20,20 @@ def named(bits):
     return [name for name, member in zip(VOTE_GROUPS, inside, strict=True) if member]
 
 
-def test_the_first_ten_votes_of_a_session_are_those_of_a_new_voter():
+def test_a_vote_is_in_the_groups_of_its_session_its_seconds_and_its_hour():
     grouping = VoteGrouping()
     found = ["new-voters" in named(grouping.vote(7, 0.0, None, UNKNOWN)) for _ in range(12)]
     assert found == [True] * 10 + [False] * 2
     assert "new-voters" in named(grouping.vote(8, 0.0, None, UNKNOWN))
-
-
-def test_a_session_that_mostly_skips_is_one_until_it_votes_more():
     grouping = VoteGrouping()
     for _ in range(5):
         grouping.skip(7)
     found = ["skipping-voters" in named(grouping.vote(7, 0.0, None, UNKNOWN)) for _ in range(6)]
     assert found == [True] * 4 + [False] * 2
-
-
-def test_a_quick_vote_is_known_by_its_seconds():
     grouping = VoteGrouping()
     assert "quick-votes" in named(grouping.vote(7, 0.0, 4.9, UNKNOWN))
     assert "quick-votes" not in named(grouping.vote(7, 0.0, 5.0, UNKNOWN))
     assert "quick-votes" not in named(grouping.vote(7, 0.0, None, UNKNOWN))
-
-
-def test_every_vote_is_in_all_votes_and_in_one_quarter_of_the_day():
     grouping = VoteGrouping()
     for hour, expected in ((0, "hours-0-6"), (6, "hours-6-12"), (13, "hours-12-18"), (47, "hours-18-24")):
         found = named(grouping.vote(7, hour * 3600.0, None, UNKNOWN))

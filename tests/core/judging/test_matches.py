@@ -123,7 +123,7 @@ def test_a_source_with_too_few_prompts_is_an_error_that_names_it(sizes):
 AROUND = [Prompt("p", ""), Prompt("q", ""), Prompt("r", "")]
 
 
-def test_only_its_own_pairs_are_made():
+def test_around_one_model_only_its_own_pairs_are_made_and_missed():
     has = {("new", "p"), ("a", "p"), ("b", "p"), ("new", "q"), ("a", "q"), ("a", "r"), ("b", "r")}
     found = all_pairs(AROUND, ["new", "b", "a"], ["d"], has, around="new")
     assert [(one.prompt_id, one.model_a, one.model_b) for one in found.matches] == [
@@ -131,9 +131,6 @@ def test_only_its_own_pairs_are_made():
         ("p", "b", "new"),
         ("q", "a", "new"),
     ]
-
-
-def test_only_what_it_has_not_answered_is_missing():
     has = {("new", "p"), ("a", "p"), ("b", "q")}
     found = all_pairs(AROUND, ["new", "b", "a"], ["d"], has, around="new")
     assert found.dropped == 2

@@ -49,22 +49,16 @@ def test_work_is_even_and_every_item_has_its_raters(prompts, models, raters, ove
         assert places == list(range(len(places)))
 
 
-def test_the_seed_decides_everything():
+def test_the_seed_decides_everything_for_ever():
     items = list_panel_items(full(8, 4), 3, 5)
     assert items == list_panel_items(full(8, 4), 3, 5)
     assert assign_items(items, 6, 2, 5) == assign_items(items, 6, 2, 5)
     assert assign_items(items, 6, 2, 5) != assign_items(items, 6, 2, 6)
     assert items != list_panel_items(full(8, 4), 3, 6)
-
-
-def test_this_seed_gives_this_assignment_for_ever():
-    """Whoever repeats an assignment from a log, with any version, must get the same one."""
+    # Whoever repeats an assignment from a log, with any version, must get the same one.
     tasks = assign_items(list_panel_items(full(2, 3), None, 1), 3, 2, 1)
     shown = [f"{task.item}{task.rater}{task.place}{'x' if task.exchanged else '-'}" for task in tasks]
     assert " ".join(shown) == ("300- 401x 520x 221x 502- 410- 022x 103x 323x 211x 112- 013x")
-
-
-def test_sides_are_exchanged_about_half_of_the_time():
     tasks = assign_items(list_panel_items(full(60, 4), None, 3), 12, 2, 3)
     share = sum(task.exchanged for task in tasks) / len(tasks)
     assert 0.42 < share < 0.58

@@ -144,7 +144,7 @@ def test_the_nonce_depends_on_everything_shown(first: AnswerContext, second: Ans
     assert (nonce == changed) == (one == other)
 
 
-def test_the_identity_of_a_plan_depends_on_every_part_of_a_context() -> None:
+def test_identity_and_nonce_depend_on_every_part_of_a_context() -> None:
     contexts = [
         AnswerContext("x"),
         AnswerContext(""),
@@ -154,6 +154,9 @@ def test_the_identity_of_a_plan_depends_on_every_part_of_a_context() -> None:
     ]
     assert len({tuple(context_texts(one)) for one in contexts}) == 5
     assert {field.name for field in dataclasses.fields(AnswerContext)} == {"system", "messages", "trace"}
+    contexts = [QuestionContext(prompt_images=urls) for urls in ((), ("a",), ("b",), ("a", "b"))]
+    shown = [QuestionTexts("p", "x", "y", context=context) for context in contexts]
+    assert len({question_nonce(one, RUBRIC) for one in shown}) == 4
 
 
 @pytest.mark.parametrize(
@@ -216,9 +219,3 @@ def test_images_of_the_conversation_and_the_prompt_are_attached_in_order() -> No
     assert only.images == (PICTURE.url,)
     assert "Of the prompt" not in only.explanation
     assert build_chat_prompt(QuestionTexts("p", "x", "y"), RUBRIC, VerdictForm.TEXT, 9).images == ()
-
-
-def test_the_nonce_depends_on_the_images() -> None:
-    contexts = [QuestionContext(prompt_images=urls) for urls in ((), ("a",), ("b",), ("a", "b"))]
-    shown = [QuestionTexts("p", "x", "y", context=context) for context in contexts]
-    assert len({question_nonce(one, RUBRIC) for one in shown}) == 4

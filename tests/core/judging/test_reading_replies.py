@@ -76,9 +76,11 @@ def test_a_text_that_does_not_end_in_one_exact_verdict_is_unparseable(text):
     assert reading.problem
 
 
-def test_a_verdict_that_is_said_twice_alike_is_one_verdict():
+def test_what_is_said_twice_alike_is_one_verdict():
     reading = read_text("**VERDICT: A>B**\nThat is,\nVERDICT: A>B")
     assert reading.verdict == Verdict(VerdictStep.FIRST, False, "**VERDICT: A>B**\nThat is,")
+    text = f"Draft: {json.dumps(WHOLE)}\nFinal: {json.dumps(WHOLE | {'reasoning': 'shorter'})}"
+    assert read_json(text).verdict == Verdict(VerdictStep.FIRST, False, "shorter")
 
 
 @pytest.mark.parametrize(
@@ -121,11 +123,6 @@ def test_one_object_is_read_whatever_stands_around_it(before, after):
     reading = read_json(f"{before}{json.dumps(said)}{after}")
     assert (reading.state, reading.problem) == (QuestionState.OK, None)
     assert reading.verdict == Verdict(VerdictStep.FIRST, False, said["reasoning"])
-
-
-def test_an_object_that_is_given_twice_alike_is_one_verdict():
-    text = f"Draft: {json.dumps(WHOLE)}\nFinal: {json.dumps(WHOLE | {'reasoning': 'shorter'})}"
-    assert read_json(text).verdict == Verdict(VerdictStep.FIRST, False, "shorter")
 
 
 THOUGHTS = [

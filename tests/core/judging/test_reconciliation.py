@@ -104,19 +104,13 @@ def test_a_panel_below_its_quorum_has_no_result(results, quorum):
     assert (panel_result(results, quorum) is None) == (len(results) < max(1, quorum))
 
 
-def test_one_judge_alone_is_its_own_panel():
+def test_a_panel_of_one_is_its_judge_and_a_preference_fits_the_outcome():
     for result in RESULTS:
         assert panel_result([result], 1) == result
-
-
-def test_a_preference_that_would_contradict_the_panel_is_held_at_one_half():
     against = [
         MatchResult(A, Label.LEAN, 0.625),
         MatchResult(TIE, Label.TIE, 0.25),
         MatchResult(TIE, Label.INCONSISTENT, 0.125),
     ]
     assert panel_result(against, 2) == MatchResult(A, Label.LEAN, 0.5)
-
-
-def test_a_tied_panel_stays_within_what_a_tie_may_prefer():
     assert panel_result([MatchResult(TIE, Label.TIE, 0.9)], 1) == MatchResult(TIE, Label.TIE, 0.75)

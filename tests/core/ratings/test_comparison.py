@@ -82,10 +82,12 @@ def test_prompts_are_unknown_where_the_log_names_none():
         assert (found.prompts_ahead, found.prompts_behind) == (None, None)
 
 
-def test_models_that_few_prompts_decide_are_not_compared():
+def test_what_few_prompts_or_no_spread_decide_is_not_compared():
     world = told("a>b*20 b>a*10", question_id=[f"q{k % 3}" for k in range(30)])
     with pytest.raises(CannotRate, match="few prompts"):
         compare_models(world, "a", "b")
+    with pytest.raises(CannotRate, match="no interval"):
+        compare_models(told("a=b*40"), "a", "b")
 
 
 def test_a_comparison_reads_as_settled_or_open_and_is_shown_so():
@@ -96,11 +98,6 @@ def test_a_comparison_reads_as_settled_or_open_and_is_shown_so():
     assert shown == [found.sentence]
     found = compare_models(told("a>b*6 b>a*5"), "a", "b")
     assert re.search(r"not settle it: a is 32 .* 61%", found.sentence)
-
-
-def test_where_nothing_differs_nothing_is_claimed():
-    with pytest.raises(CannotRate, match="no interval"):
-        compare_models(told("a=b*40"), "a", "b")
 
 
 def test_a_clone_with_the_same_battles_is_not_compared():

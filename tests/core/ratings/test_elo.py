@@ -70,14 +70,11 @@ def test_permutations_are_the_naive_ones(world):
         np.testing.assert_allclose(run, play(codes, shuffle(80, seed)), rtol=0, atol=1e-9)
 
 
-def test_the_rating_is_the_mean_over_orders_and_the_noise_its_standard_error():
+def test_the_rating_is_the_mean_over_orders_and_the_noise_its_standard_error_if_any():
     result = Elo(n_permutations=20, interval="none")(table(drawn()))
     runs = result.extras["per_permutation"]
     np.testing.assert_array_equal(result.rating, runs.mean(axis=0))
     np.testing.assert_allclose(result.extras["order_noise"], runs.std(axis=0, ddof=1) / math.sqrt(20))
-
-
-def test_one_order_has_no_noise_to_show_but_an_interval():
     result = Elo(**SHORT | {"n_permutations": 1})(table(drawn()))
     assert np.isnan(result.extras["order_noise"]).all()
     assert np.isfinite(result.interval.low).all()
@@ -242,13 +239,10 @@ def test_a_sweep_rates_with_every_k():
     )
 
 
-def test_dropped_ties_leave_those_who_only_tied_unrated():
+def test_ties_may_be_dropped_and_inconsistent_results_count_what_is_said():
     result = Elo(ties="drop", n_permutations=3, interval="none")(told("a>b b=c*40"))
     assert np.isnan(result.rating[2])
     assert result.group.tolist() == [0, 0, -1]
-
-
-def test_inconsistent_results_count_what_is_said():
     codes = drawn(2, 1)
     codes.kind[:] = Kind.INCONSISTENT
     result = Elo(inconsistent=1.0, n_permutations=0)(table(codes))

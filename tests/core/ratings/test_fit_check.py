@@ -85,12 +85,9 @@ def test_where_nothing_can_be_checked_there_is_no_verdict(story):
     assert check.findings == ()
 
 
-def test_groups_are_checked_apart():
+def test_groups_are_checked_apart_and_battles_of_no_weight_not_at_all():
     check = check_fit(told("a>b*3 b>a*2 c>d*3 d>c a>e"), Scoring("drop"))
     assert {(r.model_a, r.model_b) for r in check.residuals} == {("a", "b"), ("c", "d")}
-
-
-def test_battles_of_no_weight_are_not_checked():
     check = check_fit(told("a>b b>a c>b b>c a=c", weight=[1, 1, 1, 1, 0]))
     assert len(check.residuals) == 2
 

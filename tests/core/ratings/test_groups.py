@@ -100,13 +100,10 @@ def test_findings_say_who_and_what_to_do():
     assert MIN_BATTLES == 30
 
 
-def test_a_model_between_two_sides_is_neither_winner_nor_loser():
+def test_one_sided_is_seen_between_two_sides_and_on_every_island():
     found = findings(told(f"{EVEN} a>c c>d"))
     assert "Between c and" in found["one-sided"].text
     assert found["only-loses"].text.startswith("d lost")
-
-
-def test_one_sided_is_seen_on_every_island():
     found = findings(told(f"{EVEN} c=d*3 e=f*2 c>e"))
     assert "Between e, f" in found["one-sided"].text
     assert "disconnected" in found
@@ -172,19 +169,13 @@ def test_pairs_sum_what_the_battles_say():
             assert score == pytest.approx(w[there] @ y[there] + w[back] @ (1.0 - y[back]))
 
 
-def test_pairs_among_some_are_numbered_by_place():
+def test_pairs_records_and_scores_worked_by_hand():
     pairs = score_pairs(told("a>b b>c*2 c>d").counts, 4, Scoring()).among(np.array([1, 2]))
     assert (pairs.n_models, pairs.i.tolist(), pairs.j.tolist(), pairs.weight.tolist()) == (2, [0], [1], [2.0])
-
-
-def test_a_record_counts_how_battles_ended_for_each():
     record = BradleyTerry()(told("a>b*3 a<b b=a*2 a!b a>a*9")).record
     assert (record.wins[0], record.losses[0], record.ties[0], record.both_bad[0]) == (3, 1, 2, 1)
     assert (record.wins[1], record.losses[1], record.ties[1], record.both_bad[1]) == (1, 3, 2, 1)
     assert record.battles.tolist() == [6, 6]
-
-
-def test_scores_are_those_of_the_kind_or_the_stated_preference():
     codes = told("a>b a>b a!b a>a", pref=[0.5, None, 0.9, 0.9]).log()
     np.testing.assert_array_equal(Scoring(soft=True).of(codes), [0.5, 1.0, np.nan, np.nan])
     np.testing.assert_array_equal(Scoring().of(codes), [1.0, 1.0, np.nan, np.nan])

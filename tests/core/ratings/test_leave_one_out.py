@@ -2,16 +2,13 @@
 
 import numpy as np
 import pytest
-from scipy.stats import t
 
 from support.left_out_by_loops import battle_parts, by_loops, fitted
 from support.sizes import sized
-from support.worlds import drawn, names, rows, styled, table
+from support.worlds import drawn, names, styled, table
 from tiltyard.core.battles import CodedBattles, Table
 from tiltyard.core.battles.cluster_keys import MISSING_KEY
 from tiltyard.core.ratings import BradleyTerry, Elo, leave_one_out
-from tiltyard.core.ratings.bootstrap import cluster_numbers
-from tiltyard.core.ratings.elo import _reliability
 from tiltyard.core.ratings.group_fit import fit_with_style
 from tiltyard.core.ratings.leave_one_out import leave_one_out as left_out
 from tiltyard.core.ratings.ranks import rank_models
@@ -203,20 +200,6 @@ def test_even_prompts_have_about_as_many_degrees_of_freedom_as_prompts_and_uneve
     assert (BradleyTerry()(one_large).uncertainty.dof > FREE(one_large).uncertainty.dof).all()
 
 
-def test_battles_without_a_prompt_add_their_variance_and_no_degrees_of_freedom(monkeypatch):
-    monkeypatch.setattr(leave_one_out, "_EXACT_LEVERAGE_SHARE", 0.0)
-    codes = uneven(n=400)
-    codes.prompt[200:] = MISSING_KEY
-    world = table(codes)
-    result, fit = FREE(world), fitted(world)
-    covariance, dof = by_loops(codes, fit)
-    np.testing.assert_allclose(result.uncertainty.covariances[0], covariance * UNIT**2, rtol=0, atol=1e-6)
-    np.testing.assert_allclose(result.uncertainty.dof, dof, rtol=1e-6)
-    named, _ = by_loops(rows(codes, np.arange(200)), fit)
-    scores = battle_parts(codes, fit)[0][200:]
-    np.testing.assert_allclose(covariance - named, fit.bread @ scores.T @ scores @ fit.bread, atol=1e-9)
-
-
 ELO = Elo(n_permutations=4, n_bootstraps=5, n_orders=2)
 
 
@@ -229,31 +212,6 @@ def test_elo_gives_no_interval_on_few_prompts_or_with_one_that_holds_much():
         assert np.isnan(result.interval.high).all()
         assert result.uncertainty.dof.tolist() == [0.0] * M
         assert not rank_models(result).above.any()
-
-
-def test_elo_allows_for_prompts_that_are_uneven():
-    codes = drawn(M, 2000, 1, prompts=30)
-    codes.prompt[:40] = 1
-    result = ELO(table(codes))
-    assert "interval-withheld" not in {finding.name for finding in result.findings}
-    sizes = np.bincount(codes.prompt.astype(int))[1:]
-    dof = (sizes**2).sum() ** 2 / (sizes**4).sum() - 1.0
-    np.testing.assert_allclose(result.uncertainty.dof, dof)
-    half = t.ppf(0.975, dof) * np.sqrt(result.uncertainty.ratings())
-    np.testing.assert_allclose(result.interval.high - result.rating, half)
-    np.testing.assert_allclose(result.rating - result.interval.low, half)
-
-
-@pytest.mark.parametrize(("sizes", "factor"), [([50] * 30, 30 / 29), ([100] + [50] * 28, 29 / 28)])
-def test_elos_replicates_vary_too_little_by_the_largest_share(sizes, factor):
-    clusters = cluster_numbers(
-        np.repeat(np.arange(1, len(sizes) + 1), sizes).astype(np.uint64), np.arange(sum(sizes))
-    )
-    dof, found = _reliability(clusters, "prompt", findings := [])
-    share = sizes[0] / sum(sizes)
-    assert found == pytest.approx(factor / (1.0 - share) ** 2)
-    assert dof > 20.0
-    assert findings == []
 
 
 def test_findings_say_whose_interval_rests_on_little():

@@ -198,29 +198,6 @@ def test_both_bad_and_a_model_against_itself_are_counted_and_rate_nobody():
     assert state.to_dict() == before | {"votes": 42}
 
 
-def test_ties_pull_together_or_are_dropped():
-    state = after(FILTER, drawn(2, 0), 2)
-    for _ in range(3):
-        FILTER.fold(state, 0, 1, Kind.WIN_A)
-    apart, sd = state.difference(0, 1)
-    FILTER.fold(state, 1, 0, Kind.TIE)
-    assert 0.0 < state.difference(0, 1)[0] < apart
-    assert state.difference(0, 1)[1] < sd
-    dropping = OnlineBradleyTerry(ties="drop", refit_after=None)
-    before = state.rating
-    dropping.fold(state, 0, 1, Kind.TIE)
-    np.testing.assert_array_equal(state.rating, before)
-
-
-def test_an_upset_among_the_unknown_does_not_throw_them_past_each_other():
-    """Linearised before the vote, the filter would: by 3 logits here."""
-    method = OnlineBradleyTerry(prior_sd=2.0 * UNIT, base=0.0)
-    state = method.initial(2)
-    state.mean[:] = 2.0, -2.0
-    method.fold(state, 0, 1, Kind.WIN_B)
-    assert abs(state.difference(0, 1)[0]) < 0.1 * UNIT
-
-
 @pytest.mark.parametrize("prior_sd", [1.0, 5_000.0, 1e6])
 def test_the_mode_is_found_whatever_the_prior(prior_sd):
     method = OnlineBradleyTerry(prior_sd=prior_sd, refit_after=None)

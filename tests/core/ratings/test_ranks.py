@@ -121,7 +121,7 @@ def test_the_critical_value_shares_the_level_among_all_pairs(m, dof, level):
     assert np.isinf(np.diag(ranks.critical)).all()
 
 
-def test_nothing_is_claimed_below_three_degrees_of_freedom():
+def test_claims_need_three_degrees_of_freedom_and_carry_over():
     ranks = rank_models(ratings([9e4, 6e4, 3e4, 0.0], np.eye(4), dof=[2.99, 3.0, 20.0, 20.0]))
     assert ranks.above.tolist() == [
         [False, False, False, False],
@@ -134,10 +134,7 @@ def test_nothing_is_claimed_below_three_degrees_of_freedom():
     assert np.isnan(ranks.confidence[0]).all()
     assert np.isnan(ranks.confidence[:, 0]).all()
     assert ranks.confidence[1, 2] > 0.999
-
-
-def test_what_follows_from_two_claims_is_claimed():
-    """The outer two have few degrees of freedom, so that only the one between them tells them apart."""
+    # The outer two have few degrees of freedom, so that only the one between them tells them apart.
     ranks = rank_models(ratings([5.8, 5.2, 0.0], np.diag([0.01, 1e-4, 4.0]), dof=[3.0, 50.0, 50.0]))
     assert ranks.critical[0, 2] * np.sqrt(4.01) > 5.8
     assert ranks.above.tolist() == [[False, True, True], [False, False, True], [False, False, False]]
@@ -160,11 +157,8 @@ def test_confidence_has_the_tails_of_its_degrees_of_freedom():
     assert mixed[0, 2] == pytest.approx(t.cdf(1.0, 4))
 
 
-def test_no_covariance_no_ranks():
+def test_without_a_covariance_or_anybody_there_are_no_ranks():
     level = told("a>b b>a")
     assert rank_models(BradleyTerry(interval="none")(level)) is None
     assert rank_models(Glicko2()(level)) is None
-
-
-def test_nobody_to_rank():
     assert rank_models(BradleyTerry()(told("a>b"))).tier.tolist() == [0, 0]

@@ -9,7 +9,6 @@ from support.sizes import sized
 from support.worlds import drawn, table, told
 from tiltyard.core.battles import CodedBattles, Kind
 from tiltyard.core.ratings import BradleyTerry, Elo
-from tiltyard.core.ratings.comparison import compare_models
 from tiltyard.core.ratings.ranks import rank_models
 from tiltyard.core.ratings.sandwich import two_way_keys
 
@@ -94,16 +93,13 @@ def test_without_prompts_voters_are_left_out_as_prompts_are():
     assert result.interval.n_clusters == result.interval.n_voters == 40
 
 
-def test_without_prompts_a_bootstrap_resamples_voters():
+def test_a_bootstrap_resamples_prompts_or_else_voters():
     codes = tastes(1)
     method = BradleyTerry(interval="bootstrap", n_bootstraps=4)
     as_prompts = method(table(replace(codes, prompt=codes.voter, voter=None)))
     result = method(table(codes))
     np.testing.assert_array_equal(result.extras["replicates"], as_prompts.extras["replicates"])
     assert (result.interval.clusters, result.interval.scope) == BY_VOTER
-
-
-def test_a_bootstrap_of_prompts_speaks_of_these_voters_only():
     result = BradleyTerry(interval="bootstrap", n_bootstraps=3)(table(tastes(1, prompts=30)))
     assert "these voters only" in result.interval.scope
     assert result.interval.n_voters is None
@@ -122,11 +118,6 @@ def test_voters_who_only_called_both_bad_do_not_count():
     codes = drawn(M, 900, 1, prompts=30, voters=9)
     codes.voter[:5], codes.kind[:5] = 77, Kind.BOTH_BAD
     assert said(BradleyTerry()(table(codes)), "few-voters").values["voters"] == 9
-
-
-def test_a_comparison_names_its_voters():
-    found = compare_models(table(tastes(2, voters=6, prompts=30)), "aa", "ab")
-    assert "these voters only" in found.sentence
 
 
 def test_elo_adds_both_ways_and_takes_off_their_overlap():

@@ -95,11 +95,16 @@ def test_the_interval_is_that_of_a_jackknife_over_prompts_of_unequal_size():
     assert math.isclose(found.high - found.low, 2.0 * half, rel_tol=0.03)
 
 
-def test_both_bad_is_no_preference_on_either_side():
+def test_agreement_of_one_outcome_and_on_few_prompts():
     keys = [(f"p{k}", "a", "b") for k in range(6)]
     judged = dict(zip(keys, [A, B, TIE, BAD, A, B], strict=True))
     human = list(zip(keys, [A, B, BAD, TIE, B, A], strict=True))
     assert measure_agreement(judged, human).matrix == ((1, 1, 0), (1, 1, 0), (0, 0, 2))
+    found = of([[5, 0, 0], [0, 0, 0], [0, 0, 0]])
+    assert (found.kappa, found.low, found.high, found.agreed) == (None, None, None, 1.0)
+    few, many = of([[4, 0, 0], [0, 4, 0], [0, 0, 2]]), of([[40, 0, 0], [0, 40, 0], [0, 0, 20]])
+    assert few.kappa == many.kappa == 1.0
+    assert few.low < 0.7 < many.low < 1.0
 
 
 def test_every_vote_on_a_judged_match_counts_and_others_do_not():
@@ -108,17 +113,6 @@ def test_every_vote_on_a_judged_match_counts_and_others_do_not():
     assert (found.n, found.clusters) == (2, 1)
     assert (found.low, found.high) == (-1.0, 1.0)
     assert measure_agreement({key: A}, [(("q", "a", "b"), A)]) is None
-
-
-def test_one_outcome_only_has_no_kappa():
-    found = of([[5, 0, 0], [0, 0, 0], [0, 0, 0]])
-    assert (found.kappa, found.low, found.high, found.agreed) == (None, None, None, 1.0)
-
-
-def test_full_agreement_on_few_prompts_is_not_certainty():
-    few, many = of([[4, 0, 0], [0, 4, 0], [0, 0, 2]]), of([[40, 0, 0], [0, 40, 0], [0, 0, 20]])
-    assert few.kappa == many.kappa == 1.0
-    assert few.low < 0.7 < many.low < 1.0
 
 
 def test_a_battle_is_turned_so_that_models_stand_by_name():

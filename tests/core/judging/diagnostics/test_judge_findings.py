@@ -46,12 +46,9 @@ def test_a_judge_that_always_takes_one_slot_prefers_it_and_flips(step, word):
     assert word in found[0].text
 
 
-def test_longer_responses_that_always_win():
+def test_longer_responses_or_lists_that_always_win_are_found():
     world = on_prompts(lambda p: match("B>A", "A>B", prompt=p, first="a", second="c"))
     assert named(world) == {"prefers-longer"}
-
-
-def test_lists_that_always_win():
     world = on_prompts(lambda p: match("A>B", "B>A", prompt=p, first="b", second="c"))
     assert named(world) == {"prefers-lists"}
 

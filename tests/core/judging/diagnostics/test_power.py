@@ -144,15 +144,6 @@ def test_the_covariance_of_all_pairs_has_a_closed_form(models, prompts, assumpti
     assert np.allclose(v, expected * centred, rtol=1e-6, atol=1e-9 * expected)
 
 
-def test_the_order_of_models_does_not_matter():
-    rng = np.random.default_rng(0)
-    _, counts = fought(6, 30, PowerAssumptions(), rng, kept=0.4)
-    order = rng.permutation(6)
-    found, mixed = expected_precision(counts, 30), expected_precision(counts[np.ix_(order, order)], 30)
-    assert math.isclose(found.half_width, mixed.half_width, rel_tol=1e-9)
-    assert math.isclose(found.detectable, mixed.detectable, rel_tol=1e-9)
-
-
 @given(MODELS, PROMPTS, PROMPTS)
 def test_a_pilot_carries_over_as_the_plan_does(models, pilot, now):
     """Up to the factor for few battles, which a pilot's own half-width already holds."""

@@ -84,12 +84,6 @@ def test_without_trials_nothing_is_said_and_one_prompt_says_nothing_of_others():
     assert (only.value, only.low, only.high, only.clusters) == (0.75, 0.0, 1.0, 1)
 
 
-def test_unanimous_trials_count_one_for_each_prompt():
-    assert of([(20, 20)] * 10) == of([(20, 20)] * 10)
-    assert math.isclose(of([(20, 20)] * 10).low, of([(1, 1)] * 10).low)
-    assert of([(20, 20)] * 10).low < of([(20, 20)] * 40).low < 1.0
-
-
 def test_one_prompt_that_outweighs_all_others_leaves_everything_open():
     found = of([(5_000_000, 10_000_000), (1, 1)])
     assert (found.low, found.high) == (0.0, 1.0)

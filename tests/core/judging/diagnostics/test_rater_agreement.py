@@ -114,7 +114,7 @@ def test_agreeing_pairs_by_hand():
     assert found.share.value == pytest.approx(2 / 4)
 
 
-def test_few_prompts_have_figures_without_an_interval():
+def test_few_prompts_or_one_with_nearly_all_votes_have_no_interval():
     rows = [(item, item // 10, rater, (item + rater) % 3) for item in range(40) for rater in range(2)]
     three = rater_agreement(votes_of(row for row in rows if row[1] < 3))
     assert three.alpha.value is not None
@@ -124,24 +124,18 @@ def test_few_prompts_have_figures_without_an_interval():
     four = rater_agreement(votes_of(rows))
     assert four.alpha.low is not None
     assert four.alpha.gap is None
-
-
-def test_one_prompt_with_nearly_all_votes_is_like_few_prompts():
     rows = [(item, 0 if item < 90 else item, rater, item % 3) for item in range(100) for rater in range(2)]
     assert rater_agreement(votes_of(rows)).alpha.gap is AgreementGap.FEW_PROMPTS
 
 
-def test_perfect_agreement_is_not_certain():
+def test_full_agreement_is_neither_certain_nor_missing_variation():
     rows = [(item, item // 6, rater, item % 3) for item in range(48) for rater in range(2)]
     found = rater_agreement(votes_of(rows))
     assert (found.alpha.value, found.alpha.high) == (1.0, 1.0)
     assert found.share.value == 1.0
     assert 0.2 < found.alpha.low < 0.9
     assert 0.4 < found.share.low < 0.9
-
-
-def test_decisive_votes_for_one_side_are_agreement_and_not_missing_variation():
-    """All say "first": the library has no figure for the plain matrix, but sides are an accident."""
+    # All say "first": the library has no figure for the plain matrix, but sides are an accident.
     found = rater_agreement(votes_of((item, item, rater, 0) for item in range(8) for rater in range(2)))
     assert found.alpha.value == 1.0
 

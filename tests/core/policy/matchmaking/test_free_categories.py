@@ -61,15 +61,6 @@ def test_pairs_meet_alike_in_a_category_however_often_they_met_there():
     assert min(met) >= 20
 
 
-def test_waiting_matchups_withhold_their_pair_and_no_category():
-    standing = arena(4, ["any"])
-    rng = np.random.default_rng(1)
-    for _ in range(40):
-        one = choose(standing, rng, session=3, waiting=[(0, 1, 0), (2, 3, 0)])
-        assert frozenset((one.left, one.right)) not in (frozenset((0, 1)), frozenset((2, 3)))
-        assert one.given_up == ()
-
-
 def test_the_floor_of_neighbours_counts_prompts_of_one_category():
     standing = arena(3, ["any"])
     one, other = np.array([0]), np.array([1])

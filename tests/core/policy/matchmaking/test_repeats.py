@@ -38,7 +38,7 @@ class TestPromptsOfAPair:
             last = diary.prompts[frozenset((choice.left, choice.right))][-10:]
             assert max(Counter(last).values()) <= standing.policy.repeats_of(shared)
 
-    @pytest.mark.parametrize(("lane", "prompts"), zip(Lane, (9, 2, 5, 5), strict=True))
+    @pytest.mark.parametrize(("lane", "prompts"), list(zip(Lane, (9, 2, 5, 5), strict=True)))
     def test_in_each_lane_by_itself(self, lane, prompts):
         weights = tuple(float(other is lane) for other in Lane)
         standing, diary = arena(3, prompts, lane_weights=weights, **ASLEEP), Diary()

@@ -86,19 +86,6 @@ def test_models_without_a_response_that_fits_take_no_chances_from_the_others():
     assert not field.meets(0, 1)
 
 
-def test_pairs_that_share_only_other_prompts_do_not_meet():
-    standing = arena(models=4, prompts=3)
-    standing.respond(0, 1, present=False)
-    standing.respond(1, 2, present=False)
-    need = voter_need(standing, (), only(standing, 1, 2))
-    need[0, 1] = need[1, 2] = -np.inf
-    need[2, 1] = -np.inf
-    field = EligiblePairs.of(standing, standing.sessions.of(1), capped=False, depth=0, need=need)
-    assert not field.meets(0, 1)
-    assert not field.opponents(0)[1]
-    assert field.opponents(0)[2]
-
-
 def test_propensities_are_those_of_the_restricted_choice():
     """The exploration lane: what was drawn so often has that probability, and the probabilities sum to one."""
     standing, rng = arena(models=4, prompts=5), np.random.default_rng(7)

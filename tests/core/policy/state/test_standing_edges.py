@@ -8,9 +8,8 @@ from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state import standing
 from tiltyard.core.policy.state.events import NO_SESSION, Event, Events
 from tiltyard.core.policy.state.pair_counts import PairCells, pair_key, unpack_pair_key
-from tiltyard.core.policy.state.policy import Lane, Policy
+from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.standing import Standing
-from tiltyard.core.policy.state.vote_log import RecentVotes
 from tiltyard.core.policy.validity.fold_state import restore, save
 from tiltyard.errors import BadOption
 
@@ -30,32 +29,6 @@ def test_nobody_and_nothing_is_a_standing_too():
     assert empty.cells.coverage().shape == (2,)
     assert np.isnan(empty.cells.coverage()).all()
     assert_same(empty, Standing(Policy(), ("a", "b"), ("x",), np.zeros((2, 1), dtype=bool)))
-
-
-@pytest.mark.parametrize("kind", [Kind.TIE, Kind.BOTH_BAD, Kind.INCONSISTENT])
-def test_a_prompt_that_decides_nothing_is_exhausted_and_no_longer_short(kind):
-    standing = arena(contenders=1, top_prompt_floor=2)
-    for attempt in range(6):
-        assert standing.cells.short.all()
-        assert standing.cells.n_exhausted.tolist() == [0, 0], attempt
-        standing.vote(0, 1, 0, kind)
-    assert not standing.cells.short.any()
-    assert standing.cells.n_exhausted.tolist() == [1, 1]
-    assert standing.cells.coverage().tolist() == [0.0, 0.0]
-    for _ in range(2):
-        standing.vote(1, 0, 0, Kind.WIN_B)
-    assert standing.cells.n_exhausted.tolist() == [0, 0]
-    assert standing.cells.coverage().tolist() == [1.0, 1.0]
-
-
-def test_an_expired_matchup_leaves_the_window_once():
-    standing = arena(window=3)
-    serials = [standing.serve(0, 1, 0, lane=Lane.CONTENDER) for _ in range(2)]
-    for _ in range(2):
-        standing.expire(serials[0])
-    np.testing.assert_array_equal(standing.window.exposures, [[1, 1], [1, 1]])
-    assert standing.window.due().target.tolist() == [1.0, 1.0]
-    assert standing.expired == 2
 
 
 @pytest.mark.parametrize("serial", [-(10**9), -1, 0, 4, 10**9])
@@ -82,23 +55,11 @@ def test_a_pair_has_one_key_from_both_sides_at_any_width():
     assert pair_key(np.int32(5000), np.int32(4000)) == pair_key(5000, 4000)
 
 
-def test_the_least_met_prompt_is_followed_through_widening():
-    standing = arena("ab", "xy")
-    for prompt, least in ((0, 0), (0, 0), (1, 1), (1, 2), (0, 2), (1, 3), (1, 3), (0, 4)):
-        standing.vote(1, 0, prompt, Kind.TIE)
-        assert standing.meetings.least.tolist() == [[0, least], [least, 0]]
-    standing.widen(("a", "b", "c"), ("x", "y", "z"))
-    assert standing.meetings.least.max() == 0
-    for prompt, least in ((0, 0), (2, 1), (0, 1), (2, 2), (2, 3), (2, 4), (2, 4)):
-        standing.vote(1, 0, prompt, Kind.TIE)
-        assert standing.meetings.least[0, 1] == least
-
-
 def columns(prompts, tally):
     return tuple(np.array(column, dtype=np.uint32).tobytes() for column in (prompts, tally))
 
 
-def test_cells_of_a_pair_made_of_columns():
+def test_cells_of_a_pair_are_made_of_columns_and_laid_out():
     cells = PairCells()
     cells.put(*columns([1, 4], [[1, 0, 0, 0], [0, 2, 0, 1]]))
     assert cells.attempts()[1].tolist() == [1, 3]
@@ -106,31 +67,17 @@ def test_cells_of_a_pair_made_of_columns():
     assert cells.vote(2, 0) == (True, 0)
     assert cells.vote(4, 0) == (False, 3)
     assert cells.prompts.tolist() == [1, 2, 4]
-
-
-def test_recent_results_are_the_last_ones():
-    recent = RecentVotes(2, 3)
-    for result in range(5):
-        recent.add(0, result)
-    assert recent.last(0).tolist() == [2, 3, 4]
-    assert recent.last(0, 2).tolist() == [3, 4]
-    assert recent.last(0, 9).tolist() == [2, 3, 4]
-    assert recent.last(1).tolist() == []
-    assert recent.both_bad_share()[0] == pytest.approx(2 / 3)
-    assert np.isnan(recent.both_bad_share()[1])
-    assert recent.flagged.tolist() == [1, 0]
-
-
-def test_a_vote_that_a_judge_flagged_fills_floors_and_counts_as_both_bad():
-    standing, plain = arena(), arena()
-    for _ in range(3):
-        standing.vote(0, 1, 0, Kind.WIN_A_FLAGGED)
-        plain.vote(0, 1, 0, Kind.WIN_A)
-    assert np.array_equal(standing.cells.tally, plain.cells.tally)
-    assert np.array_equal(standing.record, plain.record)
-    assert np.array_equal(standing.meetings.decisive, plain.meetings.decisive)
-    assert standing.model_votes.both_bad_share()[:2].tolist() == [1.0, 1.0]
-    assert plain.model_votes.both_bad_share()[:2].tolist() == [0.0, 0.0]
+    cells = PairCells()
+    assert cells.dense_attempts(16) is None
+    for prompt in (3, 1, 3):
+        cells.vote(prompt, 0)
+    assert cells.dense_attempts(16).tolist() == [0, 1, 0, 2] + [0] * 12
+    cells.vote(15, 3)
+    assert cells.dense_attempts(16).tolist() == [0, 1, 0, 2] + [0] * 11 + [1]
+    cells.vote(20, 2)
+    assert cells.dense_attempts(24).tolist() == [0, 1, 0, 2] + [0] * 11 + [1] + [0] * 4 + [1] + [0] * 3
+    cells.put(*columns([0, 5], [[1, 0, 0, 0], [0, 2, 1, 0]]))
+    assert cells.dense_attempts(8).tolist() == [1, 0, 0, 0, 0, 3, 0, 0]
 
 
 def test_an_unknown_kind_of_vote_is_refused_and_never_a_tie():
@@ -173,20 +120,6 @@ def test_a_checkpoint_is_a_copy():
     standing.strengths.rating[:] = 0.0
     assert saved.digest() == before
     assert save(standing).digest() != before
-
-
-def test_attempts_laid_out_follow_every_vote_every_bulk_and_more_prompts():
-    cells = PairCells()
-    assert cells.dense_attempts(16) is None
-    for prompt in (3, 1, 3):
-        cells.vote(prompt, 0)
-    assert cells.dense_attempts(16).tolist() == [0, 1, 0, 2] + [0] * 12
-    cells.vote(15, 3)
-    assert cells.dense_attempts(16).tolist() == [0, 1, 0, 2] + [0] * 11 + [1]
-    cells.vote(20, 2)
-    assert cells.dense_attempts(24).tolist() == [0, 1, 0, 2] + [0] * 11 + [1] + [0] * 4 + [1] + [0] * 3
-    cells.put(*columns([0, 5], [[1, 0, 0, 0], [0, 2, 1, 0]]))
-    assert cells.dense_attempts(8).tolist() == [1, 0, 0, 0, 0, 3, 0, 0]
 
 
 def test_a_window_names_the_matchups_that_it_counts():

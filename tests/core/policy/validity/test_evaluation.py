@@ -80,13 +80,10 @@ def moved():
     return history
 
 
-def test_recent_delta_is_the_conservative_score_against_250_votes_ago():
+def test_recent_delta_is_the_conservative_score_against_250_votes_ago_if_there_is_one():
     history = moved()
     assert history.recent_delta(0) == (1600 - 200) - (1540 - 400)
     assert history.recent_delta(0, over=251) == (1600 - 200) - (1500 - 600)
-
-
-def test_recent_delta_may_be_that_of_the_score_a_board_shows():
     standing = strengthen(arena(3, 1, retired=[2]), [1700, 1500, 1450], 80.0)
     history = moved()
     standing.votes = 600
@@ -95,9 +92,6 @@ def test_recent_delta_may_be_that_of_the_score_a_board_shows():
     assert history.recent_delta(0, now=standing) == (1700 - 160) - (1600 - 200)
     assert history.recent_delta(2, now=standing) is None
     assert EvaluationHistory().recent_delta(0, now=standing) is None
-
-
-def test_recent_delta_is_none_where_there_is_nothing_to_compare_with():
     history = moved()
     assert history.recent_delta(2) is None
     assert history.recent_delta(9) is None

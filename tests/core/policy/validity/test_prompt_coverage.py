@@ -65,22 +65,16 @@ def test_more_votes_never_lower_coverage(data):
         assert after.top >= before[model].top
 
 
-def test_when_all_cells_are_exhausted_nothing_is_covered_and_nothing_is_left_to_do():
+def test_coverage_of_exhausted_cells_of_nobody_and_of_a_band():
     standing = arena(2, 2, [(0, 1, p, BAD) for p in (0, 1)] * 6)
     found = coverage_of(standing, 0)
     assert (found.strict, found.adjusted, found.exhausted) == (0.0, 1.0, 2)
     assert math.isinf(votes_to_coverage(standing, 0, 0.8))
-
-
-def test_a_model_that_nobody_can_meet_has_no_coverage():
     standing = arena(2, 2, answered=np.array([[True, False], [False, True]]))
     assert coverage_of(standing, 0) == ModelCoverage(0, 0, 0, None, None, None)
     assert top_coverage(standing, 0) is None
     assert band_top_coverage(standing) is None
     assert math.isinf(votes_to_coverage(standing, 0, 0.8))
-
-
-def test_the_bands_share_is_the_mean_over_its_models():
     standing = arena(3, 2, [(0, 1, 0, A)] * 4 + [(0, 2, 1, A)] * 4, policy=Policy(contenders=2))
     strengthen(standing, [1700, 1600, 1500])
     assert [top_coverage(standing, k) for k in range(3)] == [1.0, 0.5, 0.5]

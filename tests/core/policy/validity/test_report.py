@@ -303,7 +303,7 @@ def test_a_span_that_ends_before_it_begins_is_refused():
         reported(ROWS, since=5, until=3)
 
 
-def test_an_empty_span_knows_the_arena_and_says_that_nothing_happened():
+def test_an_empty_span_and_an_empty_log_are_reported():
     report = reported(ROWS, since=START + 1000 * HOUR)
     assert (report.span.events, report.span.votes_before) == (0, report.span.votes)
     assert report.matchups.served == report.fairness.windows == report.lanes.matchups == 0
@@ -312,9 +312,6 @@ def test_an_empty_span_knows_the_arena_and_says_that_nothing_happened():
     assert report.fairness.widest_now is not None
     assert [row.place_before for row in report.confidence.models] == [1, 2, 3, 4, 5, 6]
     assert all(row.swing is None for row in report.confidence.models)
-
-
-def test_an_empty_log_is_reported():
     report = reported([])
     assert report.status == "calibrating"
     assert report.n_enabled == 0
@@ -348,15 +345,12 @@ def test_two_models_and_one_prompt_are_reported():
     assert json.loads(json.dumps(report.to_dict(), allow_nan=False)) == report.to_dict()
 
 
-def test_models_that_the_exploration_lane_never_met_are_named():
+def test_models_that_the_exploration_lane_hardly_met_are_named():
     rows = [row | {"lane": Lane.COVERAGE} if row["event"] == Event.SERVED else row for row in ROWS]
     report = reported(rows)
     assert report.exploration.votes == 0
     assert len(report.exploration.unplaced) == 6
     assert report.exploration.reversed == ()
-
-
-def test_one_vote_of_the_exploration_lane_places_nobody():
     row = {"a": 0, "b": 1, "prompt": 0, "serial": 0}
     both = [{"event": Event.ENABLE, "a": 0}, {"event": Event.ENABLE, "a": 1}]
     vote = [{"event": Event.SERVED, "lane": Lane.EXPLORATION, **row}, {"event": Event.VOTE, **row}]
@@ -424,7 +418,7 @@ def look(votes, ratings, rd=30.0, enabled=None):
     return Evaluation(votes, 0, order, rating, deviation, np.ones(len(rating)), (), holds=False)
 
 
-def test_a_swap_is_within_the_bands_only_if_they_overlap_before_and_after():
+def test_churn_counts_places_and_swaps_beyond_the_bands():
     calm, torn = look(20, [1500, 1510, 1400]), look(30, [1600, 1510, 1400])
     found = churn([look(10, [1520, 1500, 1400]), calm, torn], "abc", 3)
     assert [(step.places, step.first, step.swaps, step.beyond) for step in found.steps] == [
@@ -433,17 +427,11 @@ def test_a_swap_is_within_the_bands_only_if_they_overlap_before_and_after():
     ]
     assert [(pair.model, pair.other, pair.times, pair.beyond) for pair in found.pairs] == [("a", "b", 2, 1)]
     assert churn_finding(found) is None
-
-
-def test_a_swap_beyond_two_rd_is_a_finding():
     found = churn([look(10, [1500, 1510]), look(20, [1631, 1510])], "ab", 2)
     assert found.pairs[0].far_beyond == 1
     assert "a and b" in churn_finding(found).text
     near = churn([look(10, [1500, 1510]), look(20, [1630, 1510])], "ab", 2)
     assert (near.pairs[0].beyond, near.pairs[0].far_beyond) == (1, 0)
-
-
-def test_who_comes_or_goes_changes_places_and_swaps_nobody():
     found = churn([look(10, [9, 8, 7]), look(20, [9, 8, 7], enabled=[1, 2])], "abc", 3)
     (step,) = found.steps
     assert (step.places, step.first, step.swaps) == (3, True, 0)

@@ -25,7 +25,7 @@ def test_a_value_above_the_heaviest_is_not_kept_and_drives_nothing_out():
     assert (cache.get("a"), cache.get("b"), cache.weight) == (None, "b", 25)
 
 
-def test_a_value_expires_after_its_time_and_counts_until_it_is_replaced(clock):
+def test_a_value_expires_after_its_time_and_is_no_longer_used(clock):
     cache = BoundedCache(2, seconds=5.0)
     cache.put("a", 1)
     clock.now += 4.875
@@ -35,25 +35,16 @@ def test_a_value_expires_after_its_time_and_counts_until_it_is_replaced(clock):
     cache.put("a", 2)
     clock.now += 4.0
     assert (cache.get("a"), len(cache)) == (2, 1)
-
-
-def test_a_value_that_was_read_earlier_expires_earlier(clock):
     cache = BoundedCache(2, seconds=5.0)
     cache.put("a", 1, read_at=clock.now - 4.0)
     clock.now += 0.875
     assert cache.get("a") == 1
     clock.now += 0.125
     assert cache.get("a") is None
-
-
-def test_an_expired_value_is_still_handed_to_who_removes_it(clock):
     cache = BoundedCache(2, seconds=5.0)
     cache.put("a", 1)
     clock.now += 6.0
     assert (cache.pop("a"), cache.pop("a"), len(cache), cache.weight) == (1, None, 0, 0)
-
-
-def test_looking_at_an_expired_value_is_no_use_of_it(clock):
     cache = BoundedCache(2, seconds=5.0)
     cache.put("a", 1)
     clock.now += 6.0

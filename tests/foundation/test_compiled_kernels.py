@@ -5,11 +5,13 @@ from tiltyard.foundation import compiled_kernels
 from tiltyard.foundation.compiled_kernels import choose_kernel, compile_kernel
 
 
-def test_work_decides_unless_the_kernel_is_named():
+def test_work_decides_unless_a_known_kernel_is_named():
     assert choose_kernel("auto", 10) == "plain"
     assert choose_kernel("auto", 10**9) == "compiled"
     assert choose_kernel("plain", 10**9) == "plain"
     assert choose_kernel("compiled", 10) == "compiled"
+    with pytest.raises(BadOption, match="auto, plain"):
+        choose_kernel("gpu", 10)
 
 
 def test_without_the_compiler_plain_it_is(monkeypatch):
@@ -17,11 +19,6 @@ def test_without_the_compiler_plain_it_is(monkeypatch):
     assert choose_kernel("auto", 10**9) == "plain"
     with pytest.raises(MissingExtra, match=r"tiltyard\[fast\]"):
         choose_kernel("compiled", 10)
-
-
-def test_other_kernels_are_unknown():
-    with pytest.raises(BadOption, match="auto, plain"):
-        choose_kernel("gpu", 10)
 
 
 @pytest.mark.slow

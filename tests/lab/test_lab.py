@@ -29,13 +29,10 @@ def test_coverage_of_every_kind_of_interval():
     assert sem.half_width < sandwich.half_width / 3
 
 
-def test_the_sample_is_the_same_every_time():
+def test_the_sample_is_the_same_every_time_and_has_what_the_options_ask_for():
     assert list(demo_battles(50)) == list(demo_battles(50))
     assert list(demo_battles(50)) == list(islice(demo_battles(80), 50))
     assert list(demo_battles(50)) != list(demo_battles(50, seed=8))
-
-
-def test_the_sample_has_what_the_options_ask_for():
     some = list(demo_battles(400))
     assert len({battle.question_id for battle in some}) > 100
     assert {battle.category for battle in some} == {"writing", "code", "maths", "advice"}

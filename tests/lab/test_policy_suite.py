@@ -90,14 +90,11 @@ def test_kept_rows_come_back_the_same(tmp_path):
     assert first.size == "small"
 
 
-def test_the_first_word_of_a_name_stands_for_all_its_rows():
+def test_rows_are_named_by_first_words_and_unknown_ones_refused():
     assert bar_names(()) == tuple(ROWS)
     assert bar_names(["official"]) == ("official-20", "official-40", "official-40-scoped")
     assert bar_names(["official-40", "glicko-2"]) == ("official-40", "official-40-scoped", "glicko-2")
     assert bar_names(["planted", "dead-prompts"]) == ("dead-prompts", "planted")
-
-
-def test_unknown_names_and_sizes_are_refused():
     with pytest.raises(BadOption, match="speed"):
         run_suite(only=["glicko-2", "speed"])
     with pytest.raises(BadOption, match="'huge'"):

@@ -71,7 +71,7 @@ def test_people_are_of_every_kind():
         assert kinds.count(kind) / len(kinds) == pytest.approx(share, abs=0.1)
 
 
-def test_a_hasty_vote_never_counts_and_a_new_voter_waits_for_a_day():
+def test_hasty_told_and_unexplained_votes_do_not_count():
     arena = MemoryArena(CONTENT, ALL, 1)
     assert arena.vote(arena.serve(1), Kind.WIN_A, 0.05) == VoteMark.EARLY
     assert arena.vote(arena.serve(1), Kind.WIN_A, 5.0) == VoteMark.WAITING
@@ -80,9 +80,6 @@ def test_a_hasty_vote_never_counts_and_a_new_voter_waits_for_a_day():
     assert arena.admit_due() == 1
     assert arena.board().votes == 1
     assert arena.vote(arena.serve(1), Kind.WIN_A, 5.0) == NO_MARK
-
-
-def test_a_vote_on_a_name_that_was_told_does_not_count():
     arena = MemoryArena(CONTENT, Defence("blind"), 1)
     pair = arena.serve(1)
     arena.vote(pair, Kind.WIN_A, 5.0)
@@ -90,9 +87,6 @@ def test_a_vote_on_a_name_that_was_told_does_not_count():
     arena.vote(pair._replace(serial=arena.serve(1).serial), Kind.WIN_A, 5.0)
     assert arena.board().votes == 1
     assert arena.board(defence=Defence("none", blind=False)).votes == 2
-
-
-def test_nothing_is_admitted_while_a_change_is_unexplained():
     arena = MemoryArena(CONTENT, ALL, 1)
     arena.vote(arena.serve(1), Kind.WIN_A, 5.0)
     arena.now += 25 * 3600

@@ -68,14 +68,11 @@ def test_every_chart_is_a_picture_in_both_themes(name, look):
     )
 
 
-def test_no_two_models_share_a_label():
+def test_dots_are_in_the_order_of_the_board_each_with_a_label_of_its_own():
     values = values_of(arena_chart("ratings", documents()["ratings"]))
     labels = [value["model"] for value in values]
     assert len(set(labels)) == len(NAMES)
     assert all(len(label) <= 45 for label in labels)
-
-
-def test_dots_are_in_the_order_of_the_board_with_what_lies_around_them():
     spec = arena_chart("ratings", documents()["ratings"])
     values = values_of(spec)
     assert [value["rating"] for value in values] == [1500.0 - k for k in range(len(NAMES))]
@@ -85,7 +82,7 @@ def test_dots_are_in_the_order_of_the_board_with_what_lies_around_them():
     assert "layer" not in alone
 
 
-def test_the_two_halves_of_a_heatmap_add_up():
+def test_heatmaps_add_up_and_history_leaves_out_what_was_not_known():
     cells = {
         (c["row"], c["column"]): c for c in values_of(arena_chart("win-rates", documents()["win-rates"]))
     }
@@ -93,9 +90,6 @@ def test_the_two_halves_of_a_heatmap_add_up():
     for (row, column), cell in cells.items():
         assert cell["score"] + cells[column, row]["score"] == pytest.approx(1.0)
         assert cell["battles"] == cells[column, row]["battles"]
-
-
-def test_history_leaves_out_what_was_not_known():
     values = values_of(arena_chart("history", documents()["history"]))
     assert len(values) == 2 * len(NAMES)
 
@@ -124,15 +118,12 @@ def test_times_are_written_as_fine_as_they_are_far_apart(ends, shape):
     assert len(set(labels)) == len(labels)
 
 
-def test_a_page_gives_a_chart_its_own_look():
+def test_a_page_gives_a_chart_its_own_look_if_there_is_such_a_chart():
     spec = arena_chart("ratings", documents()["ratings"])
     shown = page_spec(spec)
     assert set(shown["config"]) == {"mark", "rule"}
     assert not {"background", "padding"} & shown.keys()
     assert "axis" in spec["config"]
-
-
-def test_an_unknown_chart_is_refused():
     with pytest.raises(BadOption, match="expected ratings"):
         arena_chart("pie", ChartContent())
 

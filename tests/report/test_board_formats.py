@@ -24,15 +24,12 @@ from tiltyard.report.notebook_board import board_fragment, groups_fragment
 from tiltyard.report.terminal import rated_text
 
 
-def test_markdown_has_a_row_for_each_model():
+def test_tables_have_a_row_for_each_model_and_columns_for_what_there_is():
     board = small().board
     lines = board_markdown(board).splitlines()
     assert lines[0] == "| Rank | Model | Rating | 95% interval | Ranks | Tier | Group | Battles |"
     assert lines[1] == "| --: | --- | --: | --: | --: | --: | --: | --: |"
     assert [line.split(" | ")[1] for line in lines[2:]] == [row.model for row in board.rows]
-
-
-def test_ratings_without_intervals_have_no_columns_for_them():
     board = small(Glicko2(kernel="plain")).board
     assert board_markdown(board).startswith("| Rank | Model | Rating | RD | Group | Battles |")
     assert "interval" not in board_latex(board)
@@ -58,15 +55,12 @@ def test_one_battle_is_singular():
     assert title_parts(replace(board, n_battles=1, rows=board.rows[:1]))[1:] == ["1 battle", "1 model"]
 
 
-def test_csv_is_unrounded():
+def test_csv_is_unrounded_and_names_groups_first():
     board = small().board
     rows = list(csv.DictReader(io.StringIO(boards_csv([small()]))))
     assert [row["model"] for row in rows] == [row.model for row in board.rows]
     for read, row in zip(rows, board.rows, strict=True):
         assert read["rating"] == ("" if row.rating is None else repr(row.rating))
-
-
-def test_groups_are_one_csv_with_the_group_in_the_first_column():
     first, second = small(name="a,b"), small(name="(none)")
     text = boards_csv([first, second])
     rows = list(csv.DictReader(io.StringIO(text)))

@@ -162,14 +162,16 @@ def test_charts_need_the_extra():
         board_charts.chart_specs(small())
 
 
-def test_the_level_is_written_out():
+def test_levels_proven_ranks_and_nobody_have_their_place_on_a_page():
     assert "99.5% battle-level intervals" in render_page("x", [small(BradleyTerry(level=0.995))])
-
-
-def test_a_board_of_nobody_is_a_page():
     nobody = Table.from_battles([])
     one = replace(small(), table=nobody, board=replace(small().board, rows=()), prediction=None)
     assert Page(render_page("x", [one]))._open == []
+    ratings = BradleyTerry()(told("a>b*300 b>a*30"))
+    board = make_board(ratings, rank_models(ratings))
+    assert [(row.rank_low, row.rank_high) for row in board.rows] == [(1, 1), (2, 2)]
+    cells = '<td class="n">2</td><td class="n more">2</td>'
+    assert cells in render_page("x", [replace(small(), board=board)])
 
 
 def test_a_page_has_the_charts_that_say_something():
@@ -193,14 +195,6 @@ def test_heatmaps_and_pairs_count_both_bad_as_the_ratings_do():
     assert {cell["battles"] for cell in specs["Battles by pair"]["data"]["values"]} == {71, 2, 4}
     row = "".join(f'<td class="n">{cell}</td>' for cell in (11, 5, 55, 0, 55, 0.54))
     assert f">b</td>{row}" in render_page("x", [one])
-
-
-def test_a_proven_rank_is_one_number():
-    ratings = BradleyTerry()(told("a>b*300 b>a*30"))
-    board = make_board(ratings, rank_models(ratings))
-    assert [(row.rank_low, row.rank_high) for row in board.rows] == [(1, 1), (2, 2)]
-    cells = '<td class="n">2</td><td class="n more">2</td>'
-    assert cells in render_page("x", [replace(small(), board=board)])
 
 
 def test_large_heatmaps_show_the_best_models():

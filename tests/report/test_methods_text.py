@@ -49,19 +49,13 @@ def test_it_follows_the_parameters(method, words):
     assert words in text_of(method)
 
 
-def test_no_limit_is_claimed_where_there_is_none():
+def test_it_states_limits_divisions_and_voters_where_there_are_any():
     assert "weighs more than 10%" in text_of()
     assert "weighs more" not in text_of(BradleyTerry(max_share=None))
-
-
-def test_it_states_how_battles_were_chosen_and_divided():
     groups = [small(name="people"), small(name="judges")]
     text = methods_text(groups, RunFacts(by="source", overlapping=True, style=("length",), where="x = 1"))
     for words in ("x = 1", "Each source (2 groups)", "counts in each", ": length.", "within a group"):
         assert words in text
-
-
-def test_voters_are_counted_without_prompts():
     rows = [
         {"model_a": "a", "model_b": "b", "winner": ("model_a", "model_b")[k % 3 > 1], "voter": f"v{k % 20}"}
         for k in range(90)

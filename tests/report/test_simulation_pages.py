@@ -64,21 +64,18 @@ def test_most_worlds_and_some_worlds_are_told_apart():
     assert "in 8 of 9 worlds" in only_one
 
 
-def test_few_worlds_show_no_range():
+def test_few_worlds_show_no_range_and_an_unmeasured_rule_a_dash():
     one = unfolded(terminal(document(TEN[:1])))
     assert "one simulated world" in one
     assert "80% of worlds:" not in one
     assert "in 1 of 1 world." in one
     assert "few worlds" in unfolded(terminal(document(TEN[:3])))
-
-
-def test_a_rule_that_nobody_could_measure_is_a_dash():
     found = document([result(moment(250), moment(500, coverage=None)), result(moment(500, coverage=None))])
     section = terminal(found).split("Day by day")[1]
     assert re.search(r"1 +500 +60 +8 +– +80% +0%", section)
 
 
-def test_days_are_those_of_the_votes():
+def test_days_follow_from_the_votes_and_the_pace():
     shown = terminal(document(TEN, votes_per_day=300))
     section = shown.split("Day by day")[1].split("Medians")[0]
     assert [line.split()[:2] for line in section.strip().splitlines()[1:]] == [
@@ -88,9 +85,6 @@ def test_days_are_those_of_the_votes():
         ["5", "1,500"],
         ["7", "2,000"],
     ]
-
-
-def test_another_pace_moves_the_day_and_not_the_votes():
     section = terminal(document(TEN)).split("With more or fewer votes a day")[1]
     rows = [line.split() for line in section.strip().splitlines()[1:5]]
     assert rows == [

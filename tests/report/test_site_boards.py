@@ -175,13 +175,10 @@ def check_text_stays(text):
         assert "<script" not in html
 
 
-def test_a_name_from_right_to_left_is_isolated():
+def test_a_badge_isolates_right_to_left_names_and_a_card_is_a_png():
     rows = board((1, 2), (1, 2), (3, 3)).rows
     mixed = SiteBoard(None, (replace(rows[0], model="מודל 1"), *rows[1:]), 0.95, "prompts like these", ())
     assert ">\u2068מודל\u2069 1, b share" in render_badge(site_run(mixed))
-
-
-def test_a_card_can_be_drawn_as_png():
     png = card_png(render_card(site_run(board((1, 1), (2, 2), rows=[UNRATED]))))
     assert png is not None
     assert png[:8] == b"\x89PNG\r\n\x1a\n"

@@ -119,7 +119,7 @@ def test_no_name_becomes_markup(evil):
     assert "a&#124;b" in text
 
 
-def test_the_status_is_told_in_words(report):
+def test_status_and_span_are_told_in_words(report):
     found = report.publication
     official = replace(found, official=True, official_since=4000, in_a_row=5)
     assert status_sentence(replace(report, publication=official)).startswith("Official since 4,000 votes")
@@ -128,9 +128,6 @@ def test_the_status_is_told_in_words(report):
     rules = tuple(replace(rule, holds=True) for rule in found.rules)
     near = replace(found, official=False, first_official=None, rules=rules)
     assert "rules hold now" in status_sentence(replace(report, publication=near))
-
-
-def test_the_span_is_told_by_time_or_by_votes(report):
     assert span_sentence(report).startswith("2025-06-16 01:06 UTC to 2025-06-1")
     by_votes = reported(happened(timed=False), since=40)
     assert span_sentence(by_votes).startswith("496 events")
@@ -145,16 +142,13 @@ def test_long_tables_are_cut_and_say_so(report):
     assert text.count("| somebody |") == MAX_TABLE_ROWS
 
 
-def test_the_page_is_well_formed_and_holds_every_section_and_model(report, page_text):
+def test_the_page_is_well_formed_and_has_every_number_of_its_charts(report, page_text):
     page = Page(page_text)
     assert page._open == []
     assert set(page.tags) <= TAGS | {"section", "h3"}
     assert set(TITLES) <= set(page.texts)
     assert {row.model for row in report.confidence.models} <= set(page.texts)
     assert page.tags.count("figure") == 6
-
-
-def test_every_chart_has_its_numbers_in_a_table_beside_it(report, page_text):
     texts = Page(page_text).texts
     for row in report.fairness.models:
         assert f"{row.exposures:,}" in texts

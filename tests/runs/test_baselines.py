@@ -13,7 +13,6 @@ from tiltyard.errors import BadOption
 from tiltyard.report.board_page import render_page
 from tiltyard.runs.run_verification import verify_run
 
-FIXTURES = Path(__file__).parents[1] / "files" / "fixtures"
 VERDICTS = ("A>>B", "A>B", "A=B", "B>A", "B>>A")
 
 

@@ -67,12 +67,9 @@ def test_what_is_no_object_is_named_with_its_line(line, tmp_path):
         list(read_lines(tmp_path / "rows.jsonl"))
 
 
-def test_a_missing_file_is_named(tmp_path):
+def test_a_missing_file_and_numbers_that_json_lacks_are_refused(tmp_path):
     with pytest.raises(UnreadableFile, match="No such file"):
         list(read_lines(tmp_path / "rows.jsonl"))
-
-
-def test_numbers_that_json_lacks_are_refused():
     with pytest.raises(ValueError, match="not JSON compliant"):
         json_line({"x": float("nan")})
     assert parse_document("here", b"3") == 3

@@ -313,12 +313,9 @@ def test_ranges_are_those_of_the_command_line():
     assert ranges == RANGES
 
 
-def test_numbers_of_numpy_are_numbers():
+def test_numbers_of_numpy_and_methods_of_ones_own_are_taken():
     board = tiltyard.rate(ROWS, level=np.float64(0.5), seed=np.int64(3), prior_sd=None, max_share=None)
     assert board.parameters()["seed"] == 3
-
-
-def test_a_method_of_ones_own():
     board = tiltyard.rate(ROWS, method=tiltyard.BradleyTerry(level=0.8))
     assert board.to_columns() == tiltyard.rate(ROWS, level=0.8).to_columns()
     styled = tiltyard.rate(ROWS, method=tiltyard.BradleyTerry(), style=["length"])

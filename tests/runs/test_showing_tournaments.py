@@ -68,7 +68,7 @@ def test_no_name_can_leave_its_place(tmp_path):
     assert parser.open == []
 
 
-def test_every_share_of_a_judge_is_shown(original):
+def test_every_share_of_a_judge_is_shown_and_what_was_left_out(original):
     diagnostics = documents(original)["diagnostics.json"]
     page = judges_section(diagnostics)
     whole = [one for one in diagnostics["judges"] if one["dimension"] is None]
@@ -83,6 +83,10 @@ def test_every_share_of_a_judge_is_shown(original):
         name for one in whole for name, value in one.items() if isinstance(value, dict) and "low" in value
     }
     assert fields <= set(SHARES)
+    page = questions_section(documents(original)["diagnostics.json"])
+    assert "9 pairs were dropped" in page
+    assert "provider error" in page
+    assert "incomplete" in page.lower()
 
 
 def test_a_judge_without_verdicts_has_nothing_said_of_it(original):
@@ -108,13 +112,6 @@ def test_choices_show_a_dash_where_there_is_no_rating_and_few_of_many(original):
         "ratings": [{"model": "m", "rating": 1500.4, "ci_low": None, "ci_high": None}],
     }
     assert ">1500<" in choices_section({"x": [choice]})
-
-
-def test_what_was_left_out_is_said(original):
-    page = questions_section(documents(original)["diagnostics.json"])
-    assert "9 pairs were dropped" in page
-    assert "provider error" in page
-    assert "incomplete" in page.lower()
 
 
 @pytest.fixture(scope="module")

@@ -83,7 +83,7 @@ def test_battles_carry_all_that_is_needed_to_rate_them(original):
     assert Counter(row["label"] for row in judged).keys() >= {"win", "lean", "inconsistent"}
 
 
-def test_ratings_are_those_of_the_battles_of_a_dimension(original):
+def test_ratings_are_those_of_a_dimension_or_of_all_as_they_weigh(original):
     groups = document(original, "elo_ratings.json")["groups"]
     assert list(groups) == ["factuality", "calibration", "overall"]
     battles = [one for one in read_battles(original / "battles.jsonl") if one.dimension == "factuality"]
@@ -91,9 +91,6 @@ def test_ratings_are_those_of_the_battles_of_a_dimension(original):
     expected = dict(zip(ratings.models, ratings.rating, strict=True))
     for row in groups["factuality"]["ratings"]:
         assert row["rating"] == pytest.approx(expected[row["model"]])
-
-
-def test_overall_weighs_each_dimension_as_stated(original):
     weights = {"factuality": 0.5, "calibration": 0.25, "overall": 1.0}
     battles = [
         replace(one, weight=weights[one.dimension]) for one in read_battles(original / "battles.jsonl")

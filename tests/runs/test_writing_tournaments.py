@@ -154,17 +154,17 @@ def test_a_run_without_a_single_verdict_is_written_and_verified(tmp_path):
     assert document(run, "elo_results.json")["primary"] == {}
 
 
-def test_the_resolved_configuration_stands_beside_the_results(original):
+def test_configuration_answers_and_attempts_stand_beside_the_results(original):
     text = (original / "config.yaml").read_text()
     assert parse_yaml(text, "config.yaml").value == document(original, "manifest.json")["config"]
-
-
-def test_answers_carry_their_prompts_along(original):
     rows = lines(original, "answers.jsonl")
     assert [row["prompt_id"] for row in rows] == sorted(row["prompt_id"] for row in rows)
     assert rows[0]["source"] == "exam"
     assert "gold" not in rows[0]
     assert ("ash", "p00003") not in {(row["model"], row["prompt_id"]) for row in rows}
+    assert list(read_columns(original / "attempts.parquet")) == list(ATTEMPT_COLUMNS)
+    states = Counter(row["state"] for row in read_rows(original / "attempts.parquet", ATTEMPT_COLUMNS))
+    assert states["lost"] > 0
 
 
 def test_answers_of_nobody_who_competes_stay_outside(tmp_path):
@@ -189,12 +189,6 @@ def test_traits_of_a_question_are_those_of_its_responses():
         ("p00000", "cedar", "us"),
     ):
         assert responses.traits(Question(JUDGE, "factuality", prompt, first, second)) is None
-
-
-def test_attempts_have_the_agreed_columns(original):
-    assert list(read_columns(original / "attempts.parquet")) == list(ATTEMPT_COLUMNS)
-    states = Counter(row["state"] for row in read_rows(original / "attempts.parquet", ATTEMPT_COLUMNS))
-    assert states["lost"] > 0
 
 
 def test_a_row_of_attempts_with_other_columns_is_refused(tmp_path):

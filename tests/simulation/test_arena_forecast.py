@@ -84,7 +84,7 @@ def test_what_cannot_be_measured_does_not_hold_and_has_no_value():
     assert set(found.looks[0].rules) == {"top-rd", "top-pairs"}
 
 
-def test_the_bars_are_those_of_the_policy():
+def test_bars_and_lanes_are_those_of_the_policy():
     found = summarise_worlds([official(1500)], SETTINGS)
     assert [(rule.name, rule.bar, rule.at_most) for rule in found.rules] == [
         ("top-rd", 75.0, True),
@@ -93,6 +93,10 @@ def test_the_bars_are_those_of_the_policy():
     ]
     few = replace(official(1500), order=(2, 0, 1, 3))
     assert summarise_worlds([few], SETTINGS).rules[1].bar == 3
+    worlds = [official(1500), result(moment(250))]
+    assert summarise_worlds(worlds, SETTINGS).realised == pytest.approx((0.5, 0.2, 0.2, 0.1))
+    assert summarise_worlds(worlds, SETTINGS).deviations == (0.1,)
+    assert summarise_worlds(worlds, replace(SETTINGS, matchmaker="v1")).realised == ()
 
 
 def test_an_official_world_keeps_its_values_while_others_go_on():
@@ -104,13 +108,6 @@ def test_an_official_world_keeps_its_values_while_others_go_on():
     assert found.looks[0].in_order_fitted.median is None
     assert found.in_order == WorldRange(0.9, 0.9, 0.9)
     assert found.in_order_fitted == WorldRange(0.95, 0.95, 0.95)
-
-
-def test_lanes_belong_to_the_policy_and_deviations_to_full_windows():
-    worlds = [official(1500), result(moment(250))]
-    assert summarise_worlds(worlds, SETTINGS).realised == pytest.approx((0.5, 0.2, 0.2, 0.1))
-    assert summarise_worlds(worlds, SETTINGS).deviations == (0.1,)
-    assert summarise_worlds(worlds, replace(SETTINGS, matchmaker="v1")).realised == ()
 
 
 def test_how_far_to_look_and_which_mix_is_feasible_follow_from_the_size():

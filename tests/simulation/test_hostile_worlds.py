@@ -23,14 +23,11 @@ def largest_share(keys):
     return np.unique(keys, return_counts=True)[1].max() / len(keys)
 
 
-def test_settings_that_are_not_used_change_no_world():
+def test_equal_models_have_one_truth_and_unused_settings_change_nothing():
     plain, other = world(), world(voter_sd=2.0, voter_pareto=1.1)
     np.testing.assert_array_equal(plain.effect, other.effect)
     assert plain.prompt_shares is plain.crowd is other.crowd is None
     assert plain.codes(50, np.random.default_rng(2)).voter is None
-
-
-def test_equal_models_have_one_truth():
     assert np.ptp(world("equal").truth()) < 1e-9
 
 

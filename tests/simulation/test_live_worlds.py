@@ -29,13 +29,10 @@ def test_numbers_are_dense_and_a_prompt_typed_again_keeps_its_own():
     assert 0.02 < 1.0 - len(set(again)) / len(again) < 0.2
 
 
-def test_equal_models_are_equal_over_all_and_not_in_each_category():
+def test_equal_models_and_clones_are_equal_over_all_and_not_in_each_category():
     world = world_of(equal=True, categories=5, category_sd=0.5, own_sd=0.5, popular_share=0.3)
     assert np.abs(world.truth()).max() < 1e-6
     assert np.ptp(world.category_effect + world.strength[:, None], axis=0).min() > 0.5
-
-
-def test_clones_are_equal_in_pairs():
     truth = world_of(clones=True, categories=2, category_sd=0.5, models=6).truth()
     np.testing.assert_allclose(truth[::2], truth[1::2], atol=1e-9)
     assert np.ptp(truth) > 50.0

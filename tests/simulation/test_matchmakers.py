@@ -84,20 +84,14 @@ def test_choices_come_as_often_as_their_propensity_says(name):
     assert stats.chisquare(list(seen.values()), expected).pvalue > 1e-4
 
 
-def test_v1_seeks_those_who_were_shown_seldom():
+def test_each_matchmaker_meets_whom_it_says():
     standing = arena([1500] * 4, prompts=1)
     for _ in range(50):
         standing.serve(0, 1, 0)
     shown = Counter(model for one in chosen("v1", standing, 200) for model in pair_of(one))
     assert min(shown[2], shown[3]) > 5 * max(shown[0], shown[1])
-
-
-def test_nearest_meets_neighbours_of_the_published_order_only():
     choices = chosen("nearest", arena([1500, 1600, 1700, 1450]), 300)
     assert {pair_of(one) for one in choices} == {frozenset(pair) for pair in ((2, 1), (1, 0), (0, 3))}
-
-
-def test_thompson_meets_neighbours_where_all_is_known_and_anybody_where_nothing_is():
     near = {frozenset(pair) for pair in ((2, 1), (1, 0), (0, 3))}
     certain = chosen("thompson", arena([1500, 1600, 1700, 1450]), 300)
     assert {pair_of(one) for one in certain} == near

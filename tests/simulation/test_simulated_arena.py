@@ -168,16 +168,13 @@ def test_lane_shares_are_those_after_the_first_window():
     assert sum(full.result().lanes) == pytest.approx(1.0)
 
 
-def test_skipped_and_expired_matchups_are_served_and_bring_no_vote():
+def test_sessions_are_remembered_and_matchups_may_bring_no_vote():
     arena = played(replace(SMALL, skips=0.2, expiries=0.1))
     standing = arena.standing
     assert standing.votes == 400
     assert standing.window.served == 400 + standing.skipped + standing.expired
     assert 0.1 < standing.skipped / standing.window.served < 0.3
     assert 0.04 < standing.expired / standing.window.served < 0.18
-
-
-def test_sessions_come_in_turn_and_are_remembered():
     arena = played(replace(SMALL, sessions=7, votes=70))
     assert len(arena.standing.sessions) == 7
     assert len(played(replace(SMALL, votes=70)).standing.sessions) == 0

@@ -142,11 +142,15 @@ def test_those_who_rig_vote_for_the_target_and_against_its_rivals():
         assert plausible((found[coin] == Kind.WIN_A).sum(), coin.sum(), 0.5)
 
 
-def test_clones_are_equal_over_the_population_but_not_on_each_prompt():
+def test_the_truth_is_that_of_the_population_without_dead_prompts_and_riggers():
     world = drawn(models=7, prompts=9, clones=True)
     truth, here = world.truth(), world.truth(these_prompts=True)
     np.testing.assert_allclose(truth[0:6:2], truth[1:6:2], atol=1e-6)
     assert not np.allclose(here[0:6:2], here[1:6:2], atol=1e-6)
+    world = drawn(models=5, prompts=10, dead=0.3, riggers=0.2)
+    alive = [p for p in range(10) if p not in world.dead]
+    other = replace(world, effect=world.effect[:, alive], dead=frozenset(), rigging=None)
+    np.testing.assert_allclose(world.truth(these_prompts=True), other.truth(these_prompts=True), atol=1e-9)
 
 
 def test_endless_votes_give_the_truth_with_lazy_voters_and_dead_prompts():
@@ -159,14 +163,7 @@ def test_endless_votes_give_the_truth_with_lazy_voters_and_dead_prompts():
     assert (np.abs(found - replace(world, lazy=0.0).truth(these_prompts=True)) > 4 * error).any()
 
 
-def test_the_truth_leaves_dead_prompts_and_riggers_out():
-    world = drawn(models=5, prompts=10, dead=0.3, riggers=0.2)
-    alive = [p for p in range(10) if p not in world.dead]
-    other = replace(world, effect=world.effect[:, alive], dead=frozenset(), rigging=None)
-    np.testing.assert_allclose(world.truth(these_prompts=True), other.truth(these_prompts=True), atol=1e-9)
-
-
-def test_models_come_and_go_after_the_stated_votes():
+def test_models_come_go_and_drift_each_in_its_own_way():
     world = drawn(models=8, prompts=3, newcomers=2, newcomers_after=300, retired=1, retired_after=500)
     assert world.changes() == (300, 500)
     assert [len(world.present(at)) for at in (0, 299, 300, 499, 500)] == [6, 6, 8, 8, 7]
@@ -176,6 +173,8 @@ def test_models_come_and_go_after_the_stated_votes():
         assert set(seen.tolist()) == set(world.present(moment).tolist())
     assert len(codes) == 900
     assert (codes.a != codes.b).all()
+    world = drawn(models=6, prompts=2, newcomers=2, retired=2, drifting=2, drift=10.0)
+    assert sorted([*world.joins, *world.leaves, *world.drift.models]) == list(range(6))
 
 
 def test_the_truth_of_a_moment_speaks_of_those_present():
@@ -206,11 +205,6 @@ def test_drifting_models_move_at_once_or_evenly(over, halfway):
     assert (world.strengths(999)[others] == world.strength[others]).all()
     later = replace(world, strength=world.strengths(999), drift=None)
     np.testing.assert_array_equal(world.truth(at=999), later.truth())
-
-
-def test_no_model_is_both_newcomer_and_drifting():
-    world = drawn(models=6, prompts=2, newcomers=2, retired=2, drifting=2, drift=10.0)
-    assert sorted([*world.joins, *world.leaves, *world.drift.models]) == list(range(6))
 
 
 def test_a_world_and_its_settings_travel():

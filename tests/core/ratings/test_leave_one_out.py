@@ -16,7 +16,6 @@ from tiltyard.core.ratings.sandwich import prompt_key
 from tiltyard.core.ratings.scoring import Scoring
 
 M = 5
-UNIT = 400.0 / np.log(10.0)
 #: Prompts weigh what they weigh, however uneven.
 FREE = BradleyTerry(max_share=None)
 

@@ -26,11 +26,13 @@ def refused(definition, value):
 
 
 @pytest.mark.parametrize("definition", FIELDS, ids=named)
-def test_a_default_is_allowed_and_survives_a_form(definition):
+def test_a_default_is_allowed_and_survives_a_form_and_so_is_each_choice(definition):
     assert definition.default is not MISSING
     definition.check(definition.default)
     if definition.kind is not tuple or not definition.default:
         assert definition.read(definition.text(definition.default)) == definition.default
+    for choice in definition.choices or ():
+        definition.check((choice,) if definition.kind is tuple else choice)
     assert definition.meaning
     assert definition.expected
 
@@ -65,12 +67,6 @@ def test_bounds_are_the_last_values_that_are_allowed(definition):
         if text or not definition.optional:
             with pytest.raises(BadOption):
                 definition.read(text)
-
-
-@pytest.mark.parametrize("definition", [one for one in FIELDS if one.choices], ids=named)
-def test_each_choice_is_allowed(definition):
-    for choice in definition.choices:
-        definition.check((choice,) if definition.kind is tuple else choice)
 
 
 def test_what_may_be_empty_is_read_as_none():

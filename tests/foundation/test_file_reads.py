@@ -19,7 +19,7 @@ from tiltyard.tournaments.cost_estimate import _groups
 @pytest.mark.parametrize("kind", SPECIAL)
 def test_special_files_are_refused_at_once(kind, tmp_path):
     put_special(kind, tmp_path / "file")
-    with within_seconds(10), pytest.raises(OSError, match=r"Is a directory|not a regular file"):
+    with within_seconds(10), pytest.raises(OSError, match=r"directory|regular file"):
         open_regular(tmp_path / "file")
 
 
@@ -32,7 +32,7 @@ def test_a_file_that_is_replaced_by_a_pipe_in_between_is_refused(tmp_path, monke
         return opening(path, *more)
 
     monkeypatch.setattr(local_files.os, "open", replaced)
-    with within_seconds(10), pytest.raises(OSError, match="not a regular file"):
+    with within_seconds(10), pytest.raises(OSError, match="regular file"):
         read_regular(tmp_path / "file")
 
 
@@ -58,7 +58,7 @@ def test_files_and_links_to_files_are_read(tmp_path):
 )
 def test_what_commands_read_is_a_regular_file(kind, read, error, tmp_path):
     put_special(kind, tmp_path / "secret.key")
-    with within_seconds(10), pytest.raises(error, match=r"Is a directory|not a regular file"):
+    with within_seconds(10), pytest.raises(error, match=r"directory|regular file"):
         read(tmp_path / "secret.key")
 
 
@@ -66,7 +66,7 @@ def test_what_commands_read_is_a_regular_file(kind, read, error, tmp_path):
 @pytest.mark.parametrize(("read", "error"), [(read_yaml, BadConfig), (open_battles, UnreadableFile)])
 def test_what_is_typed_may_be_a_pipe_but_no_device(kind, read, error, tmp_path):
     put_special(kind, tmp_path / "file")
-    with within_seconds(10), pytest.raises(error, match="neither a regular file nor a pipe"):
+    with within_seconds(10), pytest.raises(error, match="nor a pipe"):
         read(tmp_path / "file")
 
 
@@ -88,7 +88,7 @@ def test_a_file_that_is_read_as_a_whole_has_a_limit(tmp_path, monkeypatch):
     (tmp_path / "file").write_bytes(b"data")
     assert read_regular(tmp_path / "file") == b"data"
     (tmp_path / "file").write_bytes(b"data+")
-    with pytest.raises(OversizedFile, match="larger than 1 GiB"):
+    with pytest.raises(OversizedFile, match="1 GiB"):
         read_regular(tmp_path / "file")
 
 

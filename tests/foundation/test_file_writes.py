@@ -142,14 +142,6 @@ def test_writers_of_the_same_file_do_not_mix(tmp_path):
     assert names(tmp_path) == ["x"]
 
 
-def test_a_private_file_is_created_once(tmp_path):
-    path = tmp_path / "key"
-    assert create_private_file(path, b"first")
-    assert not create_private_file(path, b"second")
-    assert (path.read_bytes(), mode(path)) == (b"first", 0o600)
-    assert names(tmp_path) == ["key"]
-
-
 def test_of_several_that_create_a_file_one_does(tmp_path):
     path, start, made = tmp_path / "key", threading.Barrier(8), []
 
@@ -165,7 +157,8 @@ def test_of_several_that_create_a_file_one_does(tmp_path):
     for thread in threads:
         thread.join()
     assert made == [path.read_bytes()]
-    assert names(tmp_path) == ["key"]
+    assert not create_private_file(path, b"late")
+    assert (names(tmp_path), mode(path)) == (["key"], 0o600)
 
 
 @pytest.mark.parametrize("way", ["replace", "create"])

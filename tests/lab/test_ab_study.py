@@ -7,6 +7,7 @@ from lab.ab_study import JUDGES, ab_page, judged_leads, main, stopped
 from tiltyard.core.ratings.comparison import ABDecision
 
 
+@pytest.mark.slow(but_every=2)
 @pytest.mark.parametrize("kind", JUDGES)
 def test_equal_models_are_rarely_told_apart_and_the_better_one_is_found(kind):
     rng = np.random.default_rng(7)

@@ -5,6 +5,7 @@ import pytest
 from lab.baseline_coverage import BaselineWorld, baseline_coverage
 
 
+@pytest.mark.slow(but="0.02")
 @pytest.mark.parametrize("rate", [0.02, 0.5, 0.98])
 def test_intervals_hold_the_truth(rate):
     for world in (

@@ -24,6 +24,7 @@ def mean(results, name):
     return float(np.mean([getattr(result, name) for result in results]))
 
 
+@pytest.mark.slow(but="uneven+heavy-voters-100")
 @pytest.mark.parametrize(
     ("name", "prompts"), [("uneven", 30), ("heavy-voters", 100), ("uneven+heavy-voters", 100)]
 )
@@ -43,6 +44,7 @@ def test_without_the_limit_intervals_are_refused_and_errors_larger():
     assert mean(plain, "error") < mean(unlimited, "error")
 
 
+@pytest.mark.slow(but="equal+heavy-voters")
 @pytest.mark.parametrize("name", ["equal", "equal+voters", "equal+heavy-voters"])
 def test_an_order_of_equal_models_is_rarely_claimed(name):
     assert sum(result.false_claim for result in studied(name, 15, models=8, battles=1200)) <= 2

@@ -27,6 +27,7 @@ def studied(arenas, name, every=0, **changes):
     return [study_live_prompts(settings, seed) for seed in range(arenas)]
 
 
+@pytest.mark.slow(but="all")
 @pytest.mark.parametrize("name", ["kind", "one-prompt", "own-kinds", "all"])
 def test_intervals_hold_the_truth(name):
     results = studied(8, name)
@@ -46,6 +47,7 @@ def test_votes_are_not_independent():
     assert unclustered < covered - 0.05
 
 
+@pytest.mark.slow(but="one-prompt")
 @pytest.mark.parametrize("name", ["one-prompt", "all"])
 def test_equal_models_are_not_called_settled(name):
     assert sum(one.settled_false for one in studied(4, name, every=100, equal=True)) <= 1

@@ -20,6 +20,7 @@ def mean(results, name):
     return float(np.mean([getattr(result, name) for result in results]))
 
 
+@pytest.mark.slow(but_every=2)
 @pytest.mark.parametrize("bias_sd", BIAS_LOGITS)
 def test_differences_to_a_placed_model_hold_the_truth(bias_sd):
     results = studied(8, bias_sd)
@@ -28,17 +29,11 @@ def test_differences_to_a_placed_model_hold_the_truth(bias_sd):
     assert mean(results, "unplaced") == mean(results, "judge_only") == 0.0
 
 
-def test_pooling_does_not_with_a_biased_judge():
+def test_pooling_more_battles_and_few_opponents_change_a_placement():
     results = studied(5, 0.5)
     assert mean(results, "pooled_covered") < 0.7 < mean(results, "covered")
-
-
-def test_battles_between_the_others_make_intervals_narrower():
     plain, more = studied(3, 0.0), studied(3, 0.0, judged_between=600)
     assert mean(more, "half_width") < 0.8 * mean(plain, "half_width")
-
-
-def test_few_opponents_are_judge_only():
     results = studied(2, 0.0, opponents=4, judged=60, own_prompts=True)
     assert mean(results, "judge_only") == 1.0
     assert results[0].bias_sd is results[0].places is results[0].false_range is None

@@ -25,13 +25,9 @@ def tiny_runs(size=TINY):
 @pytest.fixture(scope="module")
 def bars():
     """Every row of tiny arenas and, where claims are studied, a fraction of their size."""
-    quick = {
-        "CoveredSettings": lambda: CoveredSettings(battles=2_000),
-    }
     runs = tiny_runs()
     with pytest.MonkeyPatch.context() as patch:
-        for name, settings in quick.items():
-            patch.setattr(policy_bars, name, settings)
+        patch.setattr(policy_bars, "CoveredSettings", lambda: CoveredSettings(battles=2_000))
         return {name: row(runs) for name, row in ROWS.items()}
 
 
@@ -52,6 +48,7 @@ def test_a_small_run_gives_a_verdict_only_where_it_can_decide(bars):
     assert decided == {"glicko-2"}
 
 
+@pytest.mark.slow
 def test_exposures_are_judged_once_the_window_is_full():
     runs = tiny_runs(replace(TINY, seeds=1, votes=2_020))
     bar = ROWS["fairness-8"](runs)
@@ -93,17 +90,14 @@ def test_kept_rows_come_back_the_same(tmp_path):
     assert first.size == "small"
 
 
-def test_the_first_word_of_a_name_stands_for_all_its_rows():
+def test_rows_are_named_by_first_words_and_unknown_ones_refused():
     assert bar_names(()) == tuple(ROWS)
     assert bar_names(["official"]) == ("official-20", "official-40", "official-40-scoped")
     assert bar_names(["official-40", "glicko-2"]) == ("official-40", "official-40-scoped", "glicko-2")
     assert bar_names(["planted", "dead-prompts"]) == ("dead-prompts", "planted")
-
-
-def test_unknown_names_and_sizes_are_refused():
-    with pytest.raises(BadOption, match="no row is called speed; expected some of fairness-8"):
+    with pytest.raises(BadOption, match="speed"):
         run_suite(only=["glicko-2", "speed"])
-    with pytest.raises(BadOption, match="the size is 'huge'; expected one of full, small"):
+    with pytest.raises(BadOption, match="'huge'"):
         run_suite("huge")
     with pytest.raises(BadOption, match="seeds is 0"):
         run_suite(seeds=0)
@@ -144,17 +138,11 @@ def test_a_full_run_with_too_few_seeds_has_no_verdict(monkeypatch):
     ],
 )
 def test_a_bar_holds_between_its_bounds(value, least, most, holds):
-    bar = make_bar(
-        "x", "x", MeanFigure(value, 0.1, 24), asked=BarThreshold(least=least, most=most), decides=True
-    )
+    asked = BarThreshold(least=least, most=most)
+    bar = make_bar("x", "x", MeanFigure(value, 0.1, 24), asked=asked, decides=True)
     assert bar.holds is holds
     assert bar.low < value < bar.high
-    assert (
-        make_bar(
-            "x", "x", MeanFigure(value, 0.1, 24), asked=BarThreshold(least=least, most=most), decides=False
-        ).holds
-        is None
-    )
+    assert make_bar("x", "x", MeanFigure(value, 0.1, 24), asked=asked, decides=False).holds is None
 
 
 def test_what_is_asked_is_said_in_words():
@@ -165,15 +153,12 @@ def test_what_is_asked_is_said_in_words():
     assert make_bar("x", "x", figure, asked=BarThreshold(least=1, words="much"), decides=True).asked == "much"
 
 
-def test_what_never_came_to_a_number_is_missed_and_has_none():
+def test_a_bar_has_the_interval_of_its_figure_or_none():
     never = Median(math.inf, 100.0, math.inf, 5, 0.9)
     bar = make_bar("x", "x", never, asked=BarThreshold(most=200.0), decides=True)
     assert (bar.figure, bar.low, bar.high, bar.holds, bar.n) == (None, 100.0, None, False, 5)
     nothing = make_bar("x", "x", None, asked=BarThreshold(most=200.0), decides=True)
     assert (nothing.figure, nothing.holds, nothing.n) == (None, False, 0)
-
-
-def test_a_share_brings_its_exact_interval():
     bar = make_bar("x", "x", proportion(1, 20), asked=BarThreshold(most=0.05), reached=False, decides=True)
     assert bar.holds is False
     assert bar.high == pytest.approx(0.2487, abs=1e-3)

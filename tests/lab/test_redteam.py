@@ -51,20 +51,14 @@ def test_a_fingerprint_recognises_texts_that_it_was_not_trained_on():
     assert Kind.WIN_B not in found
 
 
-def test_copies_beat_others_and_lose_to_the_target():
+def test_who_copies_colludes_or_skips_votes_as_planned():
     content = CONTENT.with_copies(TARGET, 4)
     one, copy = attacker("clone flooding", content), len(CONTENT.models)
     assert one.decide(seen_matchup(content, (copy, OTHER, 0))) == Kind.WIN_A
     assert one.decide(seen_matchup(content, (copy, TARGET, 0))) == Kind.WIN_B
     assert one.decide(seen_matchup(content, (OTHER, OTHER + 1, 0))) is None
-
-
-def test_a_cohort_votes_against_the_models_above_the_target():
     one, rival = attacker("colluding cohort"), CONTENT.models.index("heron-1b")
     assert one.decide(seen_matchup(CONTENT, (rival, OTHER, 0))) == Kind.WIN_B
-
-
-def test_skip_farming_skips_everything_else():
     assert attacker("skip farming").decide(seen_matchup(CONTENT, (0, 1, 0))) is None
 
 
@@ -77,7 +71,7 @@ def test_people_are_of_every_kind():
         assert kinds.count(kind) / len(kinds) == pytest.approx(share, abs=0.1)
 
 
-def test_a_hasty_vote_never_counts_and_a_new_voter_waits_for_a_day():
+def test_hasty_told_and_unexplained_votes_do_not_count():
     arena = MemoryArena(CONTENT, ALL, 1)
     assert arena.vote(arena.serve(1), Kind.WIN_A, 0.05) == VoteMark.EARLY
     assert arena.vote(arena.serve(1), Kind.WIN_A, 5.0) == VoteMark.WAITING
@@ -86,9 +80,6 @@ def test_a_hasty_vote_never_counts_and_a_new_voter_waits_for_a_day():
     assert arena.admit_due() == 1
     assert arena.board().votes == 1
     assert arena.vote(arena.serve(1), Kind.WIN_A, 5.0) == NO_MARK
-
-
-def test_a_vote_on_a_name_that_was_told_does_not_count():
     arena = MemoryArena(CONTENT, Defence("blind"), 1)
     pair = arena.serve(1)
     arena.vote(pair, Kind.WIN_A, 5.0)
@@ -96,9 +87,6 @@ def test_a_vote_on_a_name_that_was_told_does_not_count():
     arena.vote(pair._replace(serial=arena.serve(1).serial), Kind.WIN_A, 5.0)
     assert arena.board().votes == 1
     assert arena.board(defence=Defence("none", blind=False)).votes == 2
-
-
-def test_nothing_is_admitted_while_a_change_is_unexplained():
     arena = MemoryArena(CONTENT, ALL, 1)
     arena.vote(arena.serve(1), Kind.WIN_A, 5.0)
     arena.now += 25 * 3600
@@ -153,7 +141,7 @@ def test_the_page_has_a_row_for_every_defence(tmp_path, capsys):
     assert main([*options, "--kept", str(kept), "--out", str(out)]) == 0
     text = out.read_text()
     assert all(f"| omnipresent | {defence.name} |" in text for defence in DEFENCES)
-    assert "python -m lab.redteam --attack omnipresent --share 0.2" in text
+    assert "--attack omnipresent --share 0.2" in text
     [file] = kept.iterdir()
     written = file.stat().st_mtime_ns
     assert main([*options, "--kept", str(kept)]) == 0

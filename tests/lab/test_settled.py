@@ -9,6 +9,7 @@ from lab.settled_studies import SettledLook, SettledResult, SettledSettings, stu
 from tiltyard.simulation.worlds import WorldSettings, hostile_world
 
 
+@pytest.mark.slow(but="equal+voters")
 @pytest.mark.parametrize("name", ["equal", "equal+voters"])
 def test_no_order_of_equal_models_is_called_settled(name):
     """Six arenas of each kind, 1,500 votes, a look at every 50."""

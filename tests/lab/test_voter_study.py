@@ -19,4 +19,4 @@ def test_the_page_has_a_row_for_each_kind_of_voter_and_attack(tmp_path):
     page = tmp_path / "voters.md"
     assert main(["--seeds", "1", "--sizes", "60x12", "--timed", "50", "--out", str(page)]) == 0
     text = page.read_text()
-    assert all(f"| {name} |" in text for name in ("careful", "fan of one model", *BOTS))
+    assert all(f"| {name} |" in text for name in ("careful", *BOTS))

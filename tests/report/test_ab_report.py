@@ -33,31 +33,23 @@ def test_a_difference_that_no_rating_expresses_is_said_in_words():
     assert difference_text(-math.inf, "points") == "lost every prompt"
     assert difference_text(0.01234, "accuracy") == "+0.0123 accuracy"
     won = report(decision="better", difference=math.inf, low=80.0, high=math.inf)
-    assert won.numbers == "new − old: won every prompt (95% interval above +80), 40 prompts like these."
+    assert "won every prompt" in won.numbers
+    assert "above +80" in won.numbers
     assert "inf" not in won.to_markdown()
 
 
-def test_nothing_compared_is_no_number():
+def test_nothing_compared_is_no_number_and_one_is_singular():
     nothing = report(compared=0, difference=math.nan, low=-math.inf, high=math.inf, unusable="status 400")
-    assert nothing.numbers == "No prompts were compared."
-    assert nothing.verdict == "Undecided: the judge cannot be used."
+    assert nothing.numbers.startswith("No prompts")
+    assert nothing.verdict.startswith("Undecided: the judge")
     assert "nan" not in nothing.to_markdown()
-
-
-def test_one_is_singular():
     one = report(compared=1, basis="scores", unit="acc", more=1)
     assert one.numbers.endswith("1 sample like these.")
-    assert one.verdict.startswith("Undecided. About 1 more sample would tell")
+    assert "1 more sample" in one.verdict
 
 
-def test_where_a_margin_would_help_its_option_is_named():
-    assert report().verdict == "Undecided. More prompts are needed, or a wider --margin would decide."
-    assert report(margin=None).verdict == (
-        "Undecided. More prompts are needed, or --margin can say which differences count as the same."
-    )
-
-
-def test_what_more_would_cost_is_said():
-    assert report(more=300, more_usd="$1.20").verdict == (
-        "Undecided. About 300 more prompts, about $1.20, would tell, if the difference stays as it is."
-    )
+def test_what_would_help_is_named_with_what_it_costs():
+    assert "wider --margin" in report().verdict
+    assert "--margin" in report(margin=None).verdict
+    costly = report(more=300, more_usd="$1.20").verdict
+    assert "300 more prompts, about $1.20" in costly

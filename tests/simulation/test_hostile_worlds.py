@@ -23,25 +23,19 @@ def largest_share(keys):
     return np.unique(keys, return_counts=True)[1].max() / len(keys)
 
 
-def test_settings_that_are_not_used_change_no_world():
+def test_equal_models_have_one_truth_and_unused_settings_change_nothing():
     plain, other = world(), world(voter_sd=2.0, voter_pareto=1.1)
     np.testing.assert_array_equal(plain.effect, other.effect)
     assert plain.prompt_shares is plain.crowd is other.crowd is None
     assert plain.codes(50, np.random.default_rng(2)).voter is None
-
-
-def test_equal_models_have_one_truth():
     assert np.ptp(world("equal").truth()) < 1e-9
 
 
-def test_uneven_prompts_have_most_battles():
+def test_some_prompts_and_some_voters_have_most_battles():
     rng = np.random.default_rng(2)
     even, uneven = world().codes(4000, rng), world("uneven", prompt_pareto=0.7).codes(4000, rng)
     assert largest_share(even.prompt) < 0.05
     assert largest_share(uneven.prompt) > 0.1
-
-
-def test_a_few_voters_cast_most_votes():
     codes = world("heavy-voters").codes(4000, np.random.default_rng(2))
     assert len(np.unique(codes.voter)) > 50
     assert largest_share(codes.voter) > 0.1
@@ -104,7 +98,7 @@ def test_a_runaway_model_loses_one_decisive_vote_in_fifty():
 def test_names_combine_and_unknown_ones_are_refused():
     both = hostile_world("equal+heavy-voters", KIND)
     assert (both.strength_sd, both.voters, both.voter_pareto) == (0.0, 200, 1.1)
-    with pytest.raises(BadOption, match="there is no world 'lazy'; expected equal, clone"):
+    with pytest.raises(BadOption, match="world 'lazy'"):
         hostile_world("equal+lazy", KIND)
     assert all(hostile_world(name, KIND) != KIND for name in HOSTILE)
 
@@ -117,5 +111,5 @@ def test_in_an_arena_each_voter_is_a_session():
     arena.run()
     assert set(seen) <= set(range(20))
     assert len(set(seen)) > 15
-    with pytest.raises(BadOption, match="give one of the two"):
+    with pytest.raises(BadOption, match="one of"):
         SimulationSettings(hostile_world("voters", KIND), sessions=3)

@@ -5,6 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from support.sizes import sized
 from tiltyard.core.battles import CodedBattles, Table
 from tiltyard.core.policy.state.events import Event
 from tiltyard.core.ratings import BradleyTerry
@@ -28,20 +29,10 @@ def test_numbers_are_dense_and_a_prompt_typed_again_keeps_its_own():
     assert 0.02 < 1.0 - len(set(again)) / len(again) < 0.2
 
 
-def test_one_voter_in_ten_casts_half_of_the_votes():
-    world, rng = world_of(heavy_share=0.5, voters=100), np.random.default_rng(1)
-    voters = Counter(world.type(rng).voter for _ in range(4000))
-    assert 0.45 < sum(n for _, n in voters.most_common(10)) / 4000 < 0.55
-    assert np.isclose(world_of(voters=1).voter_shares.sum(), 1.0)
-
-
-def test_equal_models_are_equal_over_all_and_not_in_each_category():
+def test_equal_models_and_clones_are_equal_over_all_and_not_in_each_category():
     world = world_of(equal=True, categories=5, category_sd=0.5, own_sd=0.5, popular_share=0.3)
     assert np.abs(world.truth()).max() < 1e-6
     assert np.ptp(world.category_effect + world.strength[:, None], axis=0).min() > 0.5
-
-
-def test_clones_are_equal_in_pairs():
     truth = world_of(clones=True, categories=2, category_sd=0.5, models=6).truth()
     np.testing.assert_allclose(truth[::2], truth[1::2], atol=1e-9)
     assert np.ptp(truth) > 50.0
@@ -60,21 +51,18 @@ def test_many_votes_come_to_the_truth():
         zipf=0.0,
     )
     world = draw_live_world(settings, np.random.default_rng(3))
-    votes = world.votes(40_000, np.random.default_rng(4))
+    votes = world.votes(sized(20_000, 40_000), np.random.default_rng(4))
     assert set(votes.event.tolist()) == {Event.VOTE}
     codes = CodedBattles(votes.a.astype(np.uint16), votes.b.astype(np.uint16), votes.kind)
     found = BradleyTerry(clusters="battle")(Table.from_codes(world.models, codes)).rating
-    assert np.abs(found - found.mean() - world.truth()).max() < 12.0
+    assert np.abs(found - found.mean() - world.truth()).max() < sized(17, 12)
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"heavy_share": 1.5},
-        {"models": 1},
-        {"categories": 0},
+        *({"heavy_share": 1.5}, {"models": 1}, {"categories": 0}, {"own_taste": 2}),
         {"ties": 0.5, "both_bad": 0.5},
-        {"own_taste": 2},
     ],
 )
 def test_nonsense_is_refused(wrong):
@@ -84,10 +72,10 @@ def test_nonsense_is_refused(wrong):
 
 def test_an_arena_is_played_in_the_categories_of_what_is_typed():
     arena = SimulatedLiveArena(LiveWorldSettings(models=6, categories=3, popular_share=0.3), 5)
-    for _ in range(400):
+    for _ in range(200):
         arena.step()
     standing = arena.standing
-    assert standing.votes == 400
+    assert standing.votes == 200
     assert arena.given_up <= 4
     assert np.unique(standing.vote_log.columns()["prompt"]).size == arena.world.n_prompts
     assert standing.cells.tally.sum(axis=(0, 2)).tolist() == sorted(

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from support.sizes import sized
 from tiltyard.core.battles import CodedBattles, Kind, Table
 from tiltyard.errors import CannotRate
 from tiltyard.simulation.log_forecast import backtest, current_figures, forecast_log, profile_log
@@ -19,7 +20,7 @@ def log(settings=KIND, n=2400, seed=1):
 
 
 def test_a_profile_says_what_the_world_was():
-    profiles = [profile_log(log(hostile_world("voters", KIND), 6000, seed)) for seed in range(4)]
+    profiles = [profile_log(log(hostile_world("voters", KIND), 6000, seed)) for seed in range(sized(2, 4))]
     first = profiles[0]
     assert (first.battles, first.models) == (6000, 8)
     assert first.both_bad == pytest.approx(0.07, abs=0.02)
@@ -61,12 +62,6 @@ def test_a_seed_is_one_forecast():
     assert (forecast_log(table, 1500, futures=3, seed=6).rating != one.rating).any()
 
 
-def test_weights_of_the_log_are_kept():
-    table = log(n=900)
-    codes = replace(table.log(), weight=np.full(900, 0.5))
-    assert forecast_log(Table.from_codes(table.models, codes), 1200, futures=2).half_width.shape == (2,)
-
-
 def test_a_model_that_only_won_can_be_drawn():
     table = log(n=1200)
     codes = table.log()
@@ -90,11 +85,7 @@ def test_too_short_a_log_is_refused():
 def test_a_back_test_says_what_came_and_whether_it_was_foreseen():
     found = backtest(log(), futures=20)
     assert (found.made_at, found.battles) == (800, 2400)
-    assert [figure.name for figure in found.figures[:3]] == [
-        "median half-width",
-        "share of pairs in a settled order",
-        "rating of model-0",
-    ]
+    assert len(found.figures) == 2 + 8
     assert all(figure.low <= figure.high for figure in found.figures)
     assert found.held == sum(figure.low <= figure.came <= figure.high for figure in found.figures)
     assert found.held >= len(found.figures) // 2

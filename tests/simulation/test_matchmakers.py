@@ -5,12 +5,13 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from support.sizes import sized
 from tiltyard.core.policy.state.events import NO_SESSION
-from tiltyard.core.policy.state.policy import Lane, Policy
+from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.errors import BadOption, NoMatchup
@@ -41,6 +42,7 @@ def pair_of(choice):
 
 
 @EVERY
+@settings(max_examples=sized(10, 30))
 @given(models=st.integers(2, 9), prompts=st.integers(1, 5), seed=st.integers(0, 2**32 - 1), data=st.data())
 def test_two_enabled_models_meet_on_a_prompt_there_is(name, models, prompts, seed, data):
     off = data.draw(st.sets(st.integers(0, models - 1), max_size=models - 2))
@@ -82,25 +84,14 @@ def test_choices_come_as_often_as_their_propensity_says(name):
     assert stats.chisquare(list(seen.values()), expected).pvalue > 1e-4
 
 
-def test_uniform_meets_every_pair():
-    choices = chosen("uniform", arena([1500] * 4, prompts=1), 200)
-    assert len({pair_of(one) for one in choices}) == 6
-
-
-def test_v1_seeks_those_who_were_shown_seldom():
+def test_each_matchmaker_meets_whom_it_says():
     standing = arena([1500] * 4, prompts=1)
     for _ in range(50):
         standing.serve(0, 1, 0)
     shown = Counter(model for one in chosen("v1", standing, 200) for model in pair_of(one))
     assert min(shown[2], shown[3]) > 5 * max(shown[0], shown[1])
-
-
-def test_nearest_meets_neighbours_of_the_published_order_only():
     choices = chosen("nearest", arena([1500, 1600, 1700, 1450]), 300)
     assert {pair_of(one) for one in choices} == {frozenset(pair) for pair in ((2, 1), (1, 0), (0, 3))}
-
-
-def test_thompson_meets_neighbours_where_all_is_known_and_anybody_where_nothing_is():
     near = {frozenset(pair) for pair in ((2, 1), (1, 0), (0, 3))}
     certain = chosen("thompson", arena([1500, 1600, 1700, 1450]), 300)
     assert {pair_of(one) for one in certain} == near
@@ -109,11 +100,6 @@ def test_thompson_meets_neighbours_where_all_is_known_and_anybody_where_nothing_
     assert len({pair_of(one) for one in open_}) == 6
 
 
-def test_the_policy_chooses_by_its_lanes():
-    lanes = {one.nominal for one in chosen("policy", arena([1500, 1600, 1700, 1450]), 100)}
-    assert lanes == set(Lane)
-
-
 def test_an_unknown_matchmaker_is_refused():
-    with pytest.raises(BadOption, match="matchmaker is 'elo'; expected one of policy, v1"):
+    with pytest.raises(BadOption, match="'elo'"):
         matchmaker_of("elo")

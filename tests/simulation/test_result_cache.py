@@ -18,7 +18,6 @@ from tiltyard.simulation.studies import (
     canonical_text,
     code_hash,
     from_plain,
-    lab_folder,
     to_plain,
     versions,
 )
@@ -74,9 +73,10 @@ def test_what_is_kept_comes_back_as_it_was(outer):
     assert from_plain(Outer, json.loads(text)) == outer
 
 
-def test_whole_numbers_come_back_as_the_floats_they_stand_for():
-    again = from_plain(Inner, json.loads(canonical_text(to_plain(Inner(share=3)))))
-    assert isinstance(again.share, float)
+def test_numbers_come_back_as_the_floats_they_stand_for():
+    for share in (3, np.float64(0.5)):
+        again = from_plain(Inner, json.loads(canonical_text(to_plain(Inner(share)))))
+        assert type(again.share) is float
 
 
 @pytest.mark.parametrize(
@@ -94,10 +94,6 @@ def test_what_json_cannot_keep_is_refused_by_name(wrong, said):
         to_plain(wrong)
 
 
-def test_a_float_of_numpy_is_a_float():
-    assert type(to_plain(Inner(np.float64(0.5)))["share"]) is float
-
-
 def test_results_are_found_again_and_others_are_not(tmp_path):
     first = opened(tmp_path)
     assert first.get(1) is None
@@ -112,17 +108,12 @@ def test_results_are_found_again_and_others_are_not(tmp_path):
 @pytest.mark.parametrize("made_by", [{"version": 2, "code": "abc"}, {"version": 1, "code": "abd"}])
 def test_another_version_or_other_code_finds_nothing_and_destroys_nothing(tmp_path, made_by):
     opened(tmp_path).add(1, 7)
+    assert opened(tmp_path, replace(SETTINGS, lazy=0.06)).path != opened(tmp_path).path
     other = opened(tmp_path, **made_by)
     assert other.get(1) is None
     other.add(1, 8)
     assert (opened(tmp_path).get(1), opened(tmp_path, **made_by).get(1)) == (7, 8)
     assert len(list(tmp_path.iterdir())) == 1
-
-
-def test_other_settings_have_a_file_of_their_own(tmp_path):
-    opened(tmp_path).add(1, 7)
-    assert opened(tmp_path, replace(SETTINGS, lazy=0.06)).get(1) is None
-    assert opened(tmp_path, replace(SETTINGS, lazy=0.06)).path != opened(tmp_path).path
 
 
 def test_methods_with_the_same_fields_are_not_the_same_settings():
@@ -177,7 +168,7 @@ def test_a_line_says_what_made_it(tmp_path):
 def test_a_place_that_cannot_be_used_is_named(tmp_path):
     kept = opened(tmp_path / "file")
     (tmp_path / "file").write_text("")
-    with pytest.raises(BadOption, match=r"cannot write results to .*order-"):
+    with pytest.raises(BadOption, match="order-"):
         kept.add(1, 7)
     (tmp_path / opened(tmp_path).path.name).mkdir()
     with pytest.raises(BadOption, match="set TILTYARD_HOME"):
@@ -223,8 +214,3 @@ def test_arithmetic_is_part_of_the_key():
     assert set(made_by) == {"code", "numpy", "scipy", "numba"}
     assert made_by["code"] == code_hash(DEPENDENCY_PACKAGES)
     assert kept_module._version("no-such-library") is None
-
-
-def test_results_live_in_the_home_of_tiltyard(tmp_path, monkeypatch):
-    monkeypatch.setenv("TILTYARD_HOME", str(tmp_path))
-    assert lab_folder() == tmp_path / "lab"

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from support.sizes import sized
 from support.voting import COUNTED, DIE, VOTE, Result, Settings, count_runs, vote_some
 from tiltyard.errors import BadOption, TiltyardError
 from tiltyard.simulation import studies
@@ -44,24 +45,20 @@ def runs(tmp_path, monkeypatch):
 
 
 def test_many_processes_give_what_one_gives_in_the_order_of_the_seeds(tmp_path, monkeypatch):
-    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
-    settings = Settings(slow_first=True)
-    seeds = [3, 0, 1, 2, 1]
-    here = run_study(VOTE, settings, seeds)
-    there = run_study(VOTE, settings, seeds, processes=2, folder=tmp_path)
-    again = run_study(VOTE, settings, seeds, folder=tmp_path)
-    assert here == there == again
-    assert here == [vote_some(settings, seed) for seed in seeds]
-    assert len({result.ties for result in here}) > 1
-
-
-def test_workers_take_one_thread_and_leave_the_environment_alone(monkeypatch):
+    """Each worker takes one thread, and the environment is as before."""
     monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
-    (result,) = run_study(VOTE, Settings(), [0], processes=1)
-    assert result.threads == "1"
+    settings = Settings(slow_first=True)
+    seeds = [3, 0, 1, 2, 1]
+    there = run_study(VOTE, settings, seeds, processes=2, folder=tmp_path)
+    assert {result.threads for result in there} == {"1"}
     assert "OPENBLAS_NUM_THREADS" not in os.environ
     assert os.environ["OMP_NUM_THREADS"] == "7"
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
+    here = run_study(VOTE, settings, seeds)
+    assert here == there == run_study(VOTE, settings, seeds, folder=tmp_path)
+    assert here == [vote_some(settings, seed) for seed in seeds]
+    assert len({result.ties for result in here}) > 1
 
 
 def test_a_run_that_is_extended_runs_only_what_is_missing(tmp_path, runs):
@@ -94,11 +91,11 @@ def test_progress_counts_what_was_kept_and_then_each_seed(tmp_path):
     assert heard == [(2, 4), (3, 4), (4, 4)]
 
 
+@pytest.mark.slow(but="0")
 @pytest.mark.parametrize("processes", [0, 2])
 def test_a_seed_that_fails_is_named_and_the_finished_are_kept(tmp_path, runs, processes):
     settings = Settings(bad_seed=2)
-    said = "study count-runs failed at seed 2: ValueError: the dice rolled off the table"
-    with pytest.raises(TiltyardError, match=said) as caught:
+    with pytest.raises(TiltyardError, match="seed 2: ValueError") as caught:
         run_study(COUNTED, settings, range(3), folder=tmp_path / "lab", processes=processes)
     assert isinstance(caught.value.__cause__, ValueError)
     (kept,) = (tmp_path / "lab").iterdir()
@@ -121,7 +118,7 @@ def test_what_is_finished_when_a_run_ends_early_is_taken():
 
 
 def test_a_worker_that_dies_is_reported_with_its_seed(tmp_path):
-    with pytest.raises(TiltyardError, match="study die: a worker died at seed 1;"):
+    with pytest.raises(TiltyardError, match="seed 1;"):
         run_study(DIE, Settings(bad_seed=1), range(3), folder=tmp_path, processes=1)
     assert len(run_study(DIE, Settings(bad_seed=1), [0], folder=tmp_path)) == 1
 
@@ -202,18 +199,24 @@ def test_a_figure_is_the_mean_and_its_standard_error(values):
         assert (low, high) == pytest.approx(expected)
 
 
-def test_one_value_says_nothing_of_its_error():
+def test_figures_of_little_or_nothing():
     assert summarise([3.0]).error == math.inf
     assert summarise([3.0]).interval() == (-math.inf, math.inf)
-
-
-def test_worlds_that_both_saw_cancel_out():
     hard = [0.1, 0.5, 0.9]
     figure = paired_difference([value + 0.02 for value in hard], hard)
     assert figure.mean == pytest.approx(0.02)
     assert figure.error < 1e-12
-    with pytest.raises(BadOption, match="3 values cannot be paired with 1"):
+    with pytest.raises(BadOption, match="paired with 1"):
         paired_difference(hard, [1.0])
+    assert median_figure([1.0, 2.0, math.inf]).value == 2.0
+    assert median_figure([1.0, math.inf]).value == math.inf
+    assert median_figure([math.inf] * 4).value == math.inf
+    for make in (summarise, median_figure):
+        with pytest.raises(BadOption, match="no values"):
+            make([])
+    for hits, n in ((0, 0), (3, 2), (-1, 2)):
+        with pytest.raises(BadOption, match="proportion"):
+            proportion(hits, n)
 
 
 @given(st.integers(1, 60), st.sampled_from([0.8, 0.95]))
@@ -230,15 +233,9 @@ def test_a_median_lies_in_the_narrowest_interval_that_covers(n, level):
 
 def test_the_interval_of_a_median_holds_the_median_as_often_as_it_says():
     rng = np.random.default_rng(4)
-    found = [median_figure(rng.exponential(size=25).tolist()) for _ in range(1000)]
+    found = [median_figure(rng.exponential(size=25).tolist()) for _ in range(sized(300, 1000))]
     held = sum(one.low <= math.log(2) <= one.high for one in found)
-    assert stats.binomtest(held, 1000, found[0].level).pvalue > 1e-3
-
-
-def test_a_median_of_what_may_never_happen():
-    assert median_figure([1.0, 2.0, math.inf]).value == 2.0
-    assert median_figure([1.0, math.inf]).value == math.inf
-    assert median_figure([math.inf] * 4).value == math.inf
+    assert stats.binomtest(held, len(found), found[0].level).pvalue > 1e-3
 
 
 @given(st.integers(1, 300), st.data())
@@ -247,12 +244,3 @@ def test_shares_have_the_interval_of_clopper_and_pearson(n, data):
     found = proportion(hits, n)
     expected = stats.binomtest(hits, n).proportion_ci(0.95, "exact")
     assert (found.value, found.low, found.high) == pytest.approx((hits / n, expected.low, expected.high))
-
-
-def test_figures_of_nothing_are_refused():
-    for make in (summarise, median_figure):
-        with pytest.raises(BadOption, match="no values"):
-            make([])
-    for hits, n in ((0, 0), (3, 2), (-1, 2)):
-        with pytest.raises(BadOption, match="is not a proportion"):
-            proportion(hits, n)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy.special import expit
 from scipy.stats import binomtest
 
+from support.sizes import sized
 from tiltyard.core.battles import Kind
 from tiltyard.core.battles.cluster_keys import hash_texts
 from tiltyard.core.ratings import BradleyTerry
@@ -73,7 +74,7 @@ def test_the_top_stands_at_small_gaps_and_the_rest_below(models, seed):
 @pytest.mark.parametrize("bulk", [True, False])
 def test_votes_come_at_the_stated_rates(bulk):
     world = drawn(models=6, prompts=20, strength_sd=0.0, close_top=False, effect_sd=0.0, position_bias=0.3)
-    n = 40_000 if bulk else 10_000
+    n = 40_000 if bulk else sized(4_000, 10_000)
     kind = world.codes(n, np.random.default_rng(5)).kind if bulk else one_by_one(world, n)[3]
     assert plausible((kind == Kind.TIE).sum(), n, 0.16)
     assert plausible((kind == Kind.BOTH_BAD).sum(), n, 0.07)
@@ -97,7 +98,7 @@ EVERYTHING = {
 
 @pytest.mark.parametrize("at", [0, 20_000])
 def test_one_by_one_and_in_bulk_matchups_end_alike(at):
-    world, n = drawn(**EVERYTHING), 20_000
+    world, n = drawn(**EVERYTHING), sized(6_000, 20_000)
     a, b, prompt, kind = one_by_one(world, n, at=at)
     bulk = world.kinds(a, b, prompt, np.random.default_rng(9), at)
     cell = (a * 5 + b) * 4 + prompt
@@ -141,11 +142,15 @@ def test_those_who_rig_vote_for_the_target_and_against_its_rivals():
         assert plausible((found[coin] == Kind.WIN_A).sum(), coin.sum(), 0.5)
 
 
-def test_clones_are_equal_over_the_population_but_not_on_each_prompt():
+def test_the_truth_is_that_of_the_population_without_dead_prompts_and_riggers():
     world = drawn(models=7, prompts=9, clones=True)
     truth, here = world.truth(), world.truth(these_prompts=True)
     np.testing.assert_allclose(truth[0:6:2], truth[1:6:2], atol=1e-6)
     assert not np.allclose(here[0:6:2], here[1:6:2], atol=1e-6)
+    world = drawn(models=5, prompts=10, dead=0.3, riggers=0.2)
+    alive = [p for p in range(10) if p not in world.dead]
+    other = replace(world, effect=world.effect[:, alive], dead=frozenset(), rigging=None)
+    np.testing.assert_allclose(world.truth(these_prompts=True), other.truth(these_prompts=True), atol=1e-9)
 
 
 def test_endless_votes_give_the_truth_with_lazy_voters_and_dead_prompts():
@@ -158,14 +163,7 @@ def test_endless_votes_give_the_truth_with_lazy_voters_and_dead_prompts():
     assert (np.abs(found - replace(world, lazy=0.0).truth(these_prompts=True)) > 4 * error).any()
 
 
-def test_the_truth_leaves_dead_prompts_and_riggers_out():
-    world = drawn(models=5, prompts=10, dead=0.3, riggers=0.2)
-    alive = [p for p in range(10) if p not in world.dead]
-    other = replace(world, effect=world.effect[:, alive], dead=frozenset(), rigging=None)
-    np.testing.assert_allclose(world.truth(these_prompts=True), other.truth(these_prompts=True), atol=1e-9)
-
-
-def test_models_come_and_go_after_the_stated_votes():
+def test_models_come_go_and_drift_each_in_its_own_way():
     world = drawn(models=8, prompts=3, newcomers=2, newcomers_after=300, retired=1, retired_after=500)
     assert world.changes() == (300, 500)
     assert [len(world.present(at)) for at in (0, 299, 300, 499, 500)] == [6, 6, 8, 8, 7]
@@ -175,6 +173,8 @@ def test_models_come_and_go_after_the_stated_votes():
         assert set(seen.tolist()) == set(world.present(moment).tolist())
     assert len(codes) == 900
     assert (codes.a != codes.b).all()
+    world = drawn(models=6, prompts=2, newcomers=2, retired=2, drifting=2, drift=10.0)
+    assert sorted([*world.joins, *world.leaves, *world.drift.models]) == list(range(6))
 
 
 def test_the_truth_of_a_moment_speaks_of_those_present():
@@ -207,11 +207,6 @@ def test_drifting_models_move_at_once_or_evenly(over, halfway):
     np.testing.assert_array_equal(world.truth(at=999), later.truth())
 
 
-def test_no_model_is_both_newcomer_and_drifting():
-    world = drawn(models=6, prompts=2, newcomers=2, retired=2, drifting=2, drift=10.0)
-    assert sorted([*world.joins, *world.leaves, *world.drift.models]) == list(range(6))
-
-
 def test_a_world_and_its_settings_travel():
     settings = WorldSettings(**EVERYTHING)
     world = draw_world_of(settings, np.random.default_rng(1))
@@ -225,13 +220,13 @@ def test_a_world_and_its_settings_travel():
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"models": 1}, "1 models and 100 prompts"),
+        ({"models": 1}, "1 models"),
         ({"prompts": 0}, "0 prompts"),
-        ({"lazy": 1.5}, "lazy is 1.5; expected a share"),
-        ({"ties": 0.6, "both_bad": 0.4}, "leave no decisive votes"),
-        ({"dead": 0.999}, "none of 100 prompts would be usable"),
-        ({"rigged_rank": 21}, "rigged_rank is 21; expected 1 to 20"),
-        ({"newcomers": -1}, "newcomers is -1; expected 0 or more"),
+        ({"lazy": 1.5}, "lazy is 1.5"),
+        ({"ties": 0.6, "both_bad": 0.4}, "decisive"),
+        ({"dead": 0.999}, "none of 100 prompts"),
+        ({"rigged_rank": 21}, "rigged_rank is 21"),
+        ({"newcomers": -1}, "newcomers is -1"),
         ({"models": 4, "newcomers": 3}, "too many newcomers (3)"),
         ({"models": 4, "newcomers": 1, "drifting": 4}, "drifting models (4) for 4"),
     ],

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.worlds import batch, battles, drawn, names
-from tiltyard.core.battles import NameColumn, Table, to_batches
+from tiltyard.core.battles import NameColumn, to_batches
 from tiltyard.core.battles.cluster_keys import MISSING_KEY, hash_texts
 
 
@@ -20,12 +20,9 @@ def test_battles_come_in_batches_of_a_size():
     assert list(to_batches([])) == []
 
 
-def test_columns_that_no_battle_states_are_absent():
+def test_a_column_is_absent_or_has_a_value_for_every_battle():
     (some,) = to_batches(battles("a>b a<b"))
     assert (some.prompt, some.voter, some.weight, some.pref, some.covariates) == (None,) * 5
-
-
-def test_columns_that_some_battle_states_have_a_value_for_the_rest():
     (some,) = to_batches(
         battles("a>b a<b", question_id=["q", None], voter=[None, "v"], weight=[2, None], pref=[None, 0.25])
     )
@@ -55,11 +52,3 @@ def test_a_batch_splits_into_groups_in_log_order():
     assert list(parts) == ["x", "y"]
     np.testing.assert_array_equal(parts["x"].kind, whole.kind[[1, 4]])
     np.testing.assert_array_equal(parts["y"].kind, whole.kind[[0, 2, 3, 5]])
-
-
-def test_a_table_of_many_batches_is_the_table_of_one():
-    rows = battles("a>b*3 c=b*2 a!c d<a", pref=[0.5, None, 1.0, 0.5, None, None, 0.25])
-    parts = [Table.from_battles(rows[:4]), Table.from_battles(rows[4:])]
-    merged = parts[0].merge(parts[1])
-    assert merged.models == Table.from_battles(rows).models == ("a", "b", "c", "d")
-    np.testing.assert_array_equal(merged.log().kind, Table.from_battles(rows).log().kind)

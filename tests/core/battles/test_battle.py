@@ -86,14 +86,32 @@ def test_a_judges_flag_may_be_spelled_as_csv_does(given, flag):
     assert battle.kind.plain is Battle.from_dict(row()).kind
 
 
-@pytest.mark.parametrize("given", ["yes", 2, 0.0, 1.0, [True]])
-def test_a_flag_that_is_neither_true_nor_false_is_refused(given):
-    assert problem(row(both_bad=given)) == f"both_bad is {given!r}; expected true or false"
-
-
 def test_a_field_by_its_name():
     battle = Battle.from_dict({"model_a": "a", "model_b": "b", "winner": "tie", "turn": 3})
     assert [battle.value(name) for name in ("model_b", "language", "turn", "other")] == ["b", None, 3, None]
+
+
+WRONG = {
+    "both_bad": ["yes", 2, 0.0, 1.0, [True]],
+    "outcome": ["tie"],
+    "winner": [None],
+    "model_a": [None, "", "  ", 7.5, True, ["oak"]],
+    "model_b": [None, " "],
+    "question_id": [True, 1.5, ["q"], {}],
+    "pref": [-0.1, 1.5, float("nan"), "0.5", True, 10**400],
+    "weight": [-1, float("nan"), float("inf"), "2", False, 10**400],
+    "position": [-1, 2.0, True, "3"],
+    "time": ["noon", "", True, [], float("nan"), float("inf"), 10**20, "0001-01-01T00:00:00+05:00"],
+    "label": ["tie"],
+}
+
+
+@pytest.mark.parametrize("field", WRONG)
+def test_a_wrong_value_is_refused_with_its_field(field):
+    for value in WRONG[field]:
+        said = problem(row(**{field: value}))
+        assert field in said
+        assert str(value) in said
 
 
 def test_unknown_fields_are_kept_and_written_back():
@@ -111,53 +129,10 @@ def test_the_winner_may_be_called_outcome():
     assert "outcome" not in agreed.to_dict()
 
 
-def test_winner_and_outcome_must_not_disagree():
-    assert problem(row(outcome="tie")) == "winner 'model_a' and outcome 'tie' disagree"
-
-
-def test_a_battle_without_a_winner_is_an_error():
-    assert problem(PAIR) == "winner is None; expected model_a, model_b, tie or both_bad"
-
-
-@pytest.mark.parametrize("name", [None, "", "  ", 7.5, True, ["oak"]])
-@pytest.mark.parametrize("side", ["model_a", "model_b"])
-def test_both_models_need_a_name(side, name):
-    assert problem(row(**{side: name})) == f"{side} is {name!r}; expected the name of a model"
-
-
-def test_numbers_may_name_prompts_and_voters():
-    battle = Battle.from_dict(row(question_id=17, voter="v"))
-    assert (battle.question_id, battle.voter) == ("17", "v")
-
-
-@pytest.mark.parametrize("value", [True, 1.5, ["q"], {}])
-def test_other_things_are_not_text(value):
-    assert problem(row(question_id=value)) == f"question_id is {value!r}; expected text"
-
-
-@pytest.mark.parametrize("value", [-0.1, 1.5, float("nan"), "0.5", True, 10**400])
-def test_a_preference_is_a_probability(value):
-    assert problem(row(pref=value)) == f"pref is {value!r}; expected a number from 0 to 1"
-
-
-@pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), "2", False, 10**400])
-def test_a_weight_is_finite_and_not_negative(value):
-    assert problem(row(weight=value)).startswith(f"weight is {value!r}; expected a number from 0 to ")
-
-
-def test_a_whole_number_is_a_weight():
-    weight = Battle.from_dict(row(weight=3)).weight
-    assert (weight, type(weight)) == (3.0, float)
-
-
-@pytest.mark.parametrize("value", [-1, 2.0, True, "3"])
-def test_a_position_is_a_place_in_the_log(value):
-    expected = "expected the battle's place in its log, 0 or more"
-    assert problem(row(position=value)) == f"position is {value!r}; {expected}"
-
-
-def test_positions_start_at_zero():
-    assert Battle.from_dict(row(position=0)).position == 0
+def test_whole_numbers_may_name_prompts_and_be_weights():
+    battle = Battle.from_dict(row(question_id=17, voter="v", weight=3, position=0))
+    assert (battle.question_id, battle.voter, battle.position) == ("17", "v", 0)
+    assert (battle.weight, type(battle.weight)) == (3.0, float)
 
 
 @pytest.mark.parametrize(
@@ -180,13 +155,6 @@ def test_a_moment_has_several_forms_and_is_kept_in_utc(moment):
 
 
 @pytest.mark.parametrize(
-    "value", ["noon", "", True, [], float("nan"), float("inf"), 10**20, "0001-01-01T00:00:00+05:00"]
-)
-def test_what_is_no_moment_is_an_error(value):
-    assert problem(row(time=value)) == f"time is {value!r}; expected ISO 8601 or seconds since 1970"
-
-
-@pytest.mark.parametrize(
     ("winner", "label", "pref", "contradicts"),
     [
         ("model_a", None, 0.5, False),
@@ -204,18 +172,13 @@ def test_what_is_no_moment_is_an_error(value):
 def test_a_preference_must_not_contradict_the_winner(winner, label, pref, contradicts):
     given = row(winner=winner, label=label, pref=pref)
     if contradicts:
-        expected = f"pref {pref} (the probability that A is better) contradicts winner {winner}"
-        assert problem(given) == expected
+        assert str(pref) in problem(given)
     else:
         assert Battle.from_dict(given).pref == pref
 
 
-def test_a_label_must_not_contradict_the_winner():
-    assert problem(row(label="tie")) == "label tie contradicts winner model_a"
-
-
 def test_a_bad_battle_says_where_once_that_is_known():
-    assert str(BadBattle("no name", where="log.jsonl, line 3")) == "log.jsonl, line 3: no name"
+    assert str(BadBattle("nameless", where="log.jsonl, line 3")) == "log.jsonl, line 3: nameless"
     assert BadBattle("no name").where is None
     assert issubclass(BadBattle, InputError)
     assert issubclass(InputError, TiltyardError)

@@ -8,7 +8,7 @@ from hypothesis.extra import numpy as hnp
 
 from support.worlds import drawn
 from tiltyard.core.battles import counts as counts_module
-from tiltyard.core.battles.counts import CELL_SUM_COUNT, Counts, CountsBuilder, _count_loop
+from tiltyard.core.battles.counts import CELL_SUM_COUNT, CountsBuilder, _count_loop
 
 MODELS = 7
 EIGHTHS = st.integers(0, 8).map(lambda k: k / 8.0)
@@ -84,26 +84,6 @@ def test_room_may_grow_while_counting(parts, dense):
         assert cells(builder.counts()) == naive(*parts)
 
 
-def test_weighted_counts_are_kept_when_more_models_are_added():
-    first = _rows([0, 1], [1, 0], weight=[0.5, 1.0], pref=[np.nan, 0.25])
-    later = _rows([4, 0], [0, 3], weight=[0.25, 1.0], pref=[0.75, np.nan])
-    builder = CountsBuilder(2)
-    builder.add_rows(*first)
-    builder.grow(5)
-    builder.add_rows(*later)
-    assert cells(builder.counts()) == naive(first, later)
-
-
-def _rows(a, b, *, weight, pref):
-    return (
-        np.array(a, dtype=np.uint16),
-        np.array(b, dtype=np.uint16),
-        np.zeros(len(a), dtype=np.uint8),
-        np.array(weight),
-        np.array(pref),
-    )
-
-
 @given(st.lists(logs(), max_size=4), st.randoms(use_true_random=False))
 def test_counts_of_parts_add_up_in_any_order(parts, random):
     counted = [built(part) for part in parts]
@@ -138,12 +118,6 @@ def test_plain_battles_carry_no_sums():
     np.testing.assert_array_equal(counts.moments()[:, 1], counts.n)
 
 
-def test_plain_battles_of_many_models_carry_no_sums_either(monkeypatch):
-    monkeypatch.setattr(counts_module, "_DENSE_MODEL_LIMIT", 3)
-    codes = np.array([0, 6], dtype=np.uint16), np.array([6, 0], dtype=np.uint16)
-    assert built((*codes, np.zeros(2, dtype=np.uint8))).sums is None
-
-
 def test_rows_are_carried_over_before_thirty_two_bits_are_full(monkeypatch):
     monkeypatch.setattr(counts_module, "_CARRY_ROWS", 7)
     codes = drawn(MODELS, 40)
@@ -159,9 +133,3 @@ def test_the_compiled_loop_counts_the_same():
     _count_loop(codes.a, codes.b, codes.kind, MODELS, by_hand)
     counts = built(part)
     np.testing.assert_array_equal(by_hand[(counts.kind * MODELS + counts.a) * MODELS + counts.b], counts.n)
-
-
-def test_counts_of_nothing_are_empty():
-    empty = CountsBuilder().counts()
-    assert (len(empty.n), empty.n_battles) == (0, 0)
-    assert isinstance(empty.relabel(np.array([], dtype=np.uint16)), Counts)

@@ -46,26 +46,16 @@ def test_an_outcome_may_be_spelt_in_several_ways(outcome, text):
 def test_what_spells_no_outcome_is_an_error_and_never_a_tie(text):
     with pytest.raises(BadBattle) as caught:
         parse_outcome(text)
-    assert str(caught.value) == f"winner is {text!r}; expected model_a, model_b, tie or both_bad"
+    assert repr(text) in str(caught.value)
 
 
-@pytest.mark.parametrize("label", Label)
-def test_a_label_is_spelt_as_it_is_called(label):
-    assert parse_label(label.value) is label
-    assert parse_label(label) is label
-
-
-@pytest.mark.parametrize("absent", [None, ""])
-def test_an_absent_label_is_none(absent):
-    assert parse_label(absent) is None
-
-
-@pytest.mark.parametrize("text", ["Win", "strong", 3])
-def test_an_unknown_label_is_an_error_that_lists_the_known(text):
-    with pytest.raises(BadBattle) as caught:
-        parse_label(text)
-    expected = "win, lean, tie, both_bad, inconsistent"
-    assert str(caught.value) == f"label is {text!r}; expected one of {expected}"
+def test_a_label_is_spelt_as_it_is_called_or_absent():
+    for label in Label:
+        assert parse_label(label.value) is parse_label(label) is label
+    assert parse_label(None) is parse_label("") is None
+    for text in ("Win", "strong", 3):
+        with pytest.raises(BadBattle, match=str(text)):
+            parse_label(text)
 
 
 @pytest.mark.parametrize(("outcome", "label"), list(itertools.product(Outcome, [None, *Label])))
@@ -73,7 +63,7 @@ def test_a_label_agrees_with_its_outcome_or_is_refused(outcome, label):
     if (outcome, label) in KIND_OF:
         assert kind_of(outcome, label) is KIND_OF[outcome, label]
     else:
-        with pytest.raises(BadBattle, match=f"^label {label} contradicts winner {outcome}$"):
+        with pytest.raises(BadBattle, match=f"{label} .* {outcome}$"):
             kind_of(outcome, label)
 
 

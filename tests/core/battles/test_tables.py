@@ -19,7 +19,6 @@ from support.worlds import (
     told,
 )
 from tiltyard.core.battles import (
-    BattleBatch,
     CodedBattles,
     GroupTableBuilder,
     NameColumn,
@@ -88,12 +87,6 @@ def test_a_log_split_anyhow_and_merged_is_the_whole_log(seed, parts):
     assert merged.keyed == whole.keyed
     same_counts(merged, whole)
     same_log(merged.log(), whole.log())
-
-
-def test_tables_of_different_models_merge_under_united_names():
-    merged = told("a>c").merge(told("b>d a=b"))
-    assert merged.models == ("a", "b", "c", "d")
-    same_counts(merged, told("a>c b>d a=b"))
 
 
 def test_merging_a_table_without_a_log_leaves_counts_alone():
@@ -172,13 +165,6 @@ def test_tables_by_group_are_the_tables_of_each_group():
         assert part.models == alone.models
         same_counts(part, alone)
         same_log(part.log(), alone.log())
-
-
-def test_batches_may_be_empty():
-    builder = TableBuilder()
-    none = np.empty(0, dtype=np.int32)
-    builder.add(BattleBatch(NameColumn(none, ()), NameColumn(none, ()), none.astype(np.uint8)))
-    assert builder.table().n_battles == 0
 
 
 def test_names_nobody_fought_under_stay_models():

@@ -22,9 +22,9 @@ def test_a_model_that_won_everything_is_named_with_what_that_means_here():
     (found,) = (
         one for one in batch_ratings(arena([1700, 1500, 1500], votes)).findings if one.name == "only-wins"
     )
-    assert found.text.startswith("m0 won every battle")
-    assert "before it loses or ties" in found.advice
-    assert "--prior-sd" not in found.advice
+    assert found.text.startswith("m0 won")
+    assert found.advice == with_arena_advice(Finding("only-wins", found.values)).advice
+    assert "--" not in found.advice
 
 
 def test_findings_of_a_board_name_no_option():

@@ -3,7 +3,6 @@
 from collections import Counter
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,13 +20,6 @@ BARE = BradleyTerry(interval="none")
 def board_of(some: Table, method=None):
     ratings = (method or BradleyTerry())(some)
     return make_board(ratings, rank_models(ratings))
-
-
-def test_the_best_come_first_and_ranks_count_up():
-    board = board_of(table(drawn(6, 600)))
-    ratings = [row.rating for row in board.rows]
-    assert ratings == sorted(ratings, reverse=True)
-    assert [row.rank for row in board.rows] == [1, 2, 3, 4, 5, 6]
 
 
 def test_a_row_is_its_models_entry_in_the_ratings():
@@ -69,38 +61,6 @@ def test_what_the_battles_do_not_support_is_none():
     board = board_of(told("a>b*3 b>a*2 a!z"))
     unrated = board.rows[-1]
     assert unrated == Row(None, "z", *[None] * 7, wins=0, losses=0, ties=0, both_bad=1, battles=0, unrated=1)
-
-
-def test_a_method_without_intervals_gives_none():
-    board = board_of(told("a>b*3 b>a*2"), BARE)
-    assert (board.level, board.scope, board.clusters, board.n_clusters) == (None, None, None, None)
-    assert {(row.low, row.high, row.rank_low, row.tier) for row in board.rows} == {(None, None, None, None)}
-
-
-def test_an_interval_says_what_it_speaks_of():
-    board = board_of(table(drawn(4, 300, prompts=30)), BradleyTerry(level=0.9))
-    assert (board.level, board.scope, board.clusters, board.n_clusters) == (
-        0.9,
-        "prompts like these",
-        "prompt",
-        30,
-    )
-
-
-def test_rd_stands_beside_glicko_2_only():
-    some = told("a>b*3 b>a*2 z!a")
-    assert [row.rd is not None for row in board_of(some, Glicko2(kernel="plain")).rows] == [True, True, False]
-    assert {row.rd for row in board_of(some, BARE).rows} == {None}
-
-
-def test_parameters_are_the_methods_fields():
-    parameters = board_of(told("a>b b>a"), Elo(k=24.0, interval="none")).parameters()
-    assert parameters["k"] == 24.0
-    assert Elo(**parameters) == Elo(k=24.0, interval="none")
-
-
-def test_every_battle_is_counted_once():
-    assert board_of(told("a>b*3 b>a*2 a!b*4 a=b"), BARE).n_battles == 10
 
 
 def test_findings_of_the_method_come_before_those_of_other_checks():
@@ -210,21 +170,6 @@ def test_where_both_bad_rates_nobody_pairs_and_rows_leave_it_out(method):
     assert [(row.battles, row.unrated, row.both_bad) for row in board.rows] == [(16, 55, 55)] * 2
     assert board.n_battles == 71
     assert "few-battles" in {finding.name for finding in board.findings}
-
-
-def test_a_score_needs_a_battle_that_rates_skill():
-    (pair,) = pair_rows(told("b!a*2"), BradleyTerry())
-    assert (pair.battles, pair.both_bad, pair.a_score) == (0, 2, None)
-
-
-def test_a_tie_is_half_a_point():
-    (pair,) = pair_rows(told("a>b b>a*2 a=b"), BradleyTerry())
-    assert (pair.battles, pair.a_score) == (4, 0.375)
-
-
-def test_pair_counts_are_plain_integers():
-    (pair,) = pair_rows(table(drawn(2, 50)), BradleyTerry())
-    assert not any(isinstance(getattr(pair, name), np.generic) for name in ("a_wins", "ties", "both_bad"))
 
 
 def test_an_inconsistent_result_counts_half_as_a_tie_does():

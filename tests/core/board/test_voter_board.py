@@ -46,14 +46,11 @@ def test_the_board_of_own_votes_solves_its_equations():
     assert all(row.low is not None and row.low < row.rating < row.high for row in board.rows)
 
 
-def test_few_votes_make_an_order_and_no_interval():
+def test_few_votes_claim_no_more_than_they_show():
     board = own_board([VoteCount("a", "b", "p", Kind.WIN_A), VoteCount("b", "c", "q", Kind.WIN_A)])
     assert [row.model for row in board.rows] == ["a", "b", "c"]
     assert all(row.low is row.high is row.rank_low is row.tier is None for row in board.rows)
     assert any(finding.name == "few-battles" for finding in board.findings)
-
-
-def test_a_prior_connects_nobody_who_never_met():
     board = own_board([VoteCount("a", "b", "p", Kind.WIN_A, 3), VoteCount("c", "d", "p", Kind.WIN_B)])
     assert {row.model: row.group for row in board.rows} == {"a": 0, "b": 0, "c": 1, "d": 1}
     assert any(finding.name == "disconnected" for finding in board.findings)

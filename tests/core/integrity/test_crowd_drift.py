@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from support.sizes import sized
 from tiltyard.core.integrity.crowd_drift import CrowdDrift, DriftSettings, WatchedVotes
 
 MODELS = 8
@@ -47,7 +48,7 @@ def for_model(target: int, n: int, *, sessions: int, counted: bool) -> WatchedVo
     return WatchedVotes(np.full(n, target), opponent, np.ones(n), session, groups, np.full(n, counted))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(sized(2, 4)))
 def test_a_stable_crowd_with_voters_of_all_kinds_gives_no_sign(seed):
     drift, crowd = CrowdDrift(MODELS, GROUPS), Crowd(seed)
     for _ in range(16):
@@ -55,8 +56,7 @@ def test_a_stable_crowd_with_voters_of_all_kinds_gives_no_sign(seed):
         assert drift.signs() == []
 
 
-@pytest.mark.parametrize("counted", [True, False])
-@pytest.mark.parametrize("sessions", [10, 100])
+@pytest.mark.parametrize(("sessions", "counted"), [(10, True), (100, False)])
 def test_votes_for_one_model_are_noticed_before_a_hundred_of_them(sessions, counted):
     drift = CrowdDrift(MODELS, GROUPS)
     drift.watch(Crowd(1).votes(2_000))
@@ -140,20 +140,20 @@ def test_ratings_learn_from_a_waiting_vote_when_it_counts():
     assert drift.signs() == []
 
 
+def of_two(score: np.ndarray) -> WatchedVotes:
+    """Votes between two models with these scores, each of a session of its own."""
+    n = len(score)
+    first = np.zeros(n, np.int64)
+    return WatchedVotes(first, first + 1, score, np.arange(n), np.ones((n, 1), bool), np.ones(n, bool))
+
+
 def test_old_sessions_are_forgotten():
     settings = DriftSettings(span_votes=1_000, remembered_votes=1_000)
     drift = CrowdDrift(2, 1, settings)
     assert settings.starts == 4
     n = 1_000
     random = np.random.default_rng(8)
-    votes = WatchedVotes(
-        np.zeros(n, np.int64),
-        np.ones(n, np.int64),
-        (random.random(n) < 0.5).astype(float),
-        np.arange(n),
-        np.ones((n, 1), bool),
-        np.ones(n, bool),
-    )
+    votes = of_two((random.random(n) < 0.5).astype(float))
     drift.watch(votes)
 
     def remembered():
@@ -170,16 +170,7 @@ def test_old_starting_points_are_thinned_out():
     settings = DriftSettings(span_votes=4_000, start_votes=10)
     drift = CrowdDrift(2, 1, settings)
     n = 6_000
-    score = np.arange(n) % 2 * 1.0
-    votes = WatchedVotes(
-        np.zeros(n, np.int64),
-        np.ones(n, np.int64),
-        score,
-        np.arange(n),
-        np.ones((n, 1), bool),
-        np.ones(n, bool),
-    )
-    drift.watch(votes)
+    drift.watch(of_two(np.arange(n) % 2 * 1.0))
     numbers = [(n - 10 - start) // 10 for start in drift.saved()["start_votes"].tolist()]
     assert numbers[-32:] == list(range(31, -1, -1))
     assert 300 < numbers[0] < settings.starts

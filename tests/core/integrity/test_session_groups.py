@@ -19,8 +19,13 @@ def program(sessions, each, *, noise, first=1000, seed=4, pace=3.0):
     return shown(sessions, each, seed=seed, skip=0.0, first=first, seconds=seconds)
 
 
-def test_people_are_not_in_step():
+def test_people_and_few_sessions_are_not_in_step():
     assert find_groups_in_step(PEOPLE) == []
+    for part in (program(2, 8, noise=0.0), program(20, 5, noise=0.0), program(20, 8, noise=1.0)):
+        assert find_groups_in_step(joined(PEOPLE, part)) == []
+    assert find_groups_in_step(program(20, 8, noise=0.0, pace=0.1)) == []
+    assert find_groups_in_step(shown(0, 0)) == []
+    assert find_groups_in_step(shown(1, 3)) == []
 
 
 def test_sessions_with_the_same_pauses_are_one_group():
@@ -29,17 +34,6 @@ def test_sessions_with_the_same_pauses_are_one_group():
     assert [group.test for group in groups] == [VoterTest.IN_STEP] * 2
     assert groups[0].sessions == tuple(range(1000, 1020))
     assert groups[1].sessions == tuple(range(2000, 2005))
-
-
-def test_two_sessions_few_votes_or_pauses_that_differ_are_no_group():
-    for part in (program(2, 8, noise=0.0), program(20, 5, noise=0.0), program(20, 8, noise=1.0)):
-        assert find_groups_in_step(joined(PEOPLE, part)) == []
-
-
-def test_votes_without_any_pause_say_nothing():
-    assert find_groups_in_step(program(20, 8, noise=0.0, pace=0.1)) == []
-    assert find_groups_in_step(shown(0, 0)) == []
-    assert find_groups_in_step(shown(1, 3)) == []
 
 
 def with_group(people, sessions, each, *, wins):

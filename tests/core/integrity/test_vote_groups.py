@@ -1,9 +1,16 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from tiltyard.core.integrity import vote_groups
-from tiltyard.core.integrity.vote_groups import VOTE_GROUPS, VoteGrouping, VoterOrigin, group_flags
+from tiltyard.core.integrity.vote_groups import (
+    VOTE_GROUPS,
+    RecentTable,
+    VoteGrouping,
+    VoterOrigin,
+    group_flags,
+)
 
 UNKNOWN = VoterOrigin()
 
@@ -13,29 +20,20 @@ def named(bits):
     return [name for name, member in zip(VOTE_GROUPS, inside, strict=True) if member]
 
 
-def test_the_first_ten_votes_of_a_session_are_those_of_a_new_voter():
+def test_a_vote_is_in_the_groups_of_its_session_its_seconds_and_its_hour():
     grouping = VoteGrouping()
     found = ["new-voters" in named(grouping.vote(7, 0.0, None, UNKNOWN)) for _ in range(12)]
     assert found == [True] * 10 + [False] * 2
     assert "new-voters" in named(grouping.vote(8, 0.0, None, UNKNOWN))
-
-
-def test_a_session_that_mostly_skips_is_one_until_it_votes_more():
     grouping = VoteGrouping()
     for _ in range(5):
         grouping.skip(7)
     found = ["skipping-voters" in named(grouping.vote(7, 0.0, None, UNKNOWN)) for _ in range(6)]
     assert found == [True] * 4 + [False] * 2
-
-
-def test_a_quick_vote_is_known_by_its_seconds():
     grouping = VoteGrouping()
     assert "quick-votes" in named(grouping.vote(7, 0.0, 4.9, UNKNOWN))
     assert "quick-votes" not in named(grouping.vote(7, 0.0, 5.0, UNKNOWN))
     assert "quick-votes" not in named(grouping.vote(7, 0.0, None, UNKNOWN))
-
-
-def test_every_vote_is_in_all_votes_and_in_one_quarter_of_the_day():
     grouping = VoteGrouping()
     for hour, expected in ((0, "hours-0-6"), (6, "hours-6-12"), (13, "hours-12-18"), (47, "hours-18-24")):
         found = named(grouping.vote(7, hour * 3600.0, None, UNKNOWN))
@@ -90,3 +88,21 @@ def test_a_language_has_its_group_or_belongs_to_the_others():
     for language, expected in (("de", "language-de"), ("pt", "other-languages"), (None, None)):
         found = named(grouping.vote(7, 0.0, None, VoterOrigin(language=language)))
         assert [name for name in found if "language" in name] == ([] if expected is None else [expected])
+
+
+@pytest.mark.parametrize("unmerged", [1, 3, 1_000])
+def test_it_is_a_dictionary_that_forgets_what_is_old(monkeypatch, unmerged):
+    monkeypatch.setattr(vote_groups, "_UNMERGED_COUNT", unmerged)
+    random, table = np.random.default_rng(1), RecentTable()
+    lately, before = {}, {}
+    for step in range(400):
+        if step % 90 == 89:
+            table.age()
+            lately, before = {}, lately
+        if step % 70 == 69:
+            table = RecentTable.restored(table.saved())
+        key = int(random.integers(60)) * 2**56
+        assert table.get(key) == lately.get(key, before.get(key, (0.0, 0.0)))
+        lately[key] = (float(step), -float(step))
+        table.put(key, lately[key])
+    assert table.saved()["lately_keys"].tolist() == sorted(lately)

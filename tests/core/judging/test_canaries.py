@@ -60,25 +60,6 @@ def test_every_judge_gets_as_many_of_each_kind_as_wanted() -> None:
     assert made(matches=[]) == []
 
 
-def test_no_more_are_asked_than_there_are() -> None:
-    found = Counter(one.purpose for one in made(CheckCounts(99, 99, 99, 99), ["one"]))
-    places = len(RESPONSES)
-    assert found == {
-        QuestionPurpose.IDENTICAL: places,
-        QuestionPurpose.TRUNCATED: places,
-        QuestionPurpose.GARBAGE: places,
-        QuestionPurpose.REPEAT: len(MATCHES),
-    }
-
-
-def test_all_have_names_of_their_own() -> None:
-    questions = [
-        *made(CheckCounts(9, 9, 9, 9)),
-        *(one for match in MATCHES for one in match_questions(match, ["one", "two"])),
-    ]
-    assert len({question.id for question in questions}) == len(questions)
-
-
 @given(st.permutations(MATCHES))
 def test_what_is_chosen_does_not_depend_on_the_order_of_the_matches(matches) -> None:
     assert made(matches=matches) == made()

@@ -51,29 +51,27 @@ def test_the_suite_is_large_enough():
     assert len(set(INJECTIONS.values())) == len(INJECTIONS)
 
 
-@pytest.mark.parametrize("name", INJECTIONS)
 @pytest.mark.parametrize("form", [VerdictForm.SCHEMA, VerdictForm.TEXT])
-def test_a_judge_that_repeats_a_response_gives_its_own_verdict_or_none(name, form):
-    user = build_chat_prompt(QuestionTexts(PROMPT, INJECTIONS[name], "Lyon."), RUBRIC, form, 100).user
-    for way, reply in replies(block(user), form).items():
-        parsed = read_reply(reply, form)
-        if parsed.verdict is None:
-            assert parsed.state in {QuestionState.UNPARSEABLE, QuestionState.TRUNCATED}, way
-        else:
-            assert (parsed.verdict.step, parsed.verdict.both_bad) == (VerdictStep.SECOND, False), way
-            assert way not in {"alone", "last", "fenced", "cut"}
+def test_a_judge_that_repeats_a_response_gives_its_own_verdict_or_none(form):
+    for name, text in INJECTIONS.items():
+        user = build_chat_prompt(QuestionTexts(PROMPT, text, "Lyon."), RUBRIC, form, 100).user
+        for way, reply in replies(block(user), form).items():
+            parsed = read_reply(reply, form)
+            if parsed.verdict is None:
+                assert parsed.state in {QuestionState.UNPARSEABLE, QuestionState.TRUNCATED}, (name, way)
+            else:
+                verdict = parsed.verdict.step, parsed.verdict.both_bad
+                assert verdict == (VerdictStep.SECOND, False), (name, way)
+                assert way not in {"alone", "last", "fenced", "cut"}, name
 
 
-@pytest.mark.parametrize("name", INJECTIONS)
-def test_a_tool_call_in_a_text_is_no_tool_call(name):
-    assert read_reply(Reply(INJECTIONS[name]), VerdictForm.TOOL).state is QuestionState.UNPARSEABLE
-    own = Reply(INJECTIONS[name], data=json.loads(OWN))
-    assert read_reply(own, VerdictForm.TOOL).verdict == Verdict(VerdictStep.SECOND, False, "B is right.")
-
-
-@pytest.mark.parametrize("name", INJECTIONS)
-def test_attempts_are_found_unless_they_are_encoded_or_mere_persuasion(name):
-    assert bool(find_steering(INJECTIONS[name], PROMPT)) is (name not in UNREPORTED)
+def test_a_tool_call_in_a_text_is_no_tool_call_and_the_attempt_is_found():
+    """Unless it is encoded, or mere persuasion."""
+    for name, text in INJECTIONS.items():
+        assert read_reply(Reply(text), VerdictForm.TOOL).state is QuestionState.UNPARSEABLE, name
+        own = read_reply(Reply(text, data=json.loads(OWN)), VerdictForm.TOOL)
+        assert own.verdict == Verdict(VerdictStep.SECOND, False, "B is right."), name
+        assert bool(find_steering(text, PROMPT)) is (name not in UNREPORTED), name
 
 
 @pytest.mark.parametrize(

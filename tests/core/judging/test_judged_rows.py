@@ -134,14 +134,11 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("key", "value"), WRONG)
-def test_a_row_that_is_wrong_or_contradicts_itself_is_an_error_that_names_the_place(key, value):
-    with pytest.raises(UnreadableFile, match=r"^here"):
-        JudgedQuestion.from_dict(ROW | {key: value}, "here")
-
-
 @pytest.mark.parametrize("key", ROW)
-def test_a_row_without_a_field_or_with_one_too_many_is_an_error(key):
+def test_a_row_that_is_wrong_or_contradicts_itself_is_an_error_that_names_the_place(key):
+    for value in [value for name, value in WRONG if name == key]:
+        with pytest.raises(UnreadableFile, match=r"^here"):
+            JudgedQuestion.from_dict(ROW | {key: value}, "here")
     with pytest.raises(UnreadableFile, match=f"^here: .*{key}"):
         JudgedQuestion.from_dict({name: value for name, value in ROW.items() if name != key}, "here")
     with pytest.raises(UnreadableFile, match=r"^here: .*surplus"):

@@ -113,17 +113,25 @@ def test_seeds_draw_different_subsets_and_a_grown_bank_keeps_most_of_one():
     assert len(grown & drawn[0]) >= 19
 
 
-def test_the_seeds_sizes_work():
-    prompts = bank({"x": 23, "y": 70, "z": 50})
-    assert len(prompts) == 143
-    assert len(pilot_subset(prompts, {"x": 8, "y": 24, "z": 18}, 0)) == 50
-
-
 @pytest.mark.parametrize("sizes", [{"s": 4}, {"s": -1}, {"other": 1}, 4, -1])
 def test_a_source_with_too_few_prompts_is_an_error_that_names_it(sizes):
-    with pytest.raises(BadOption, match=r"'s'|'other'|the bank has 3"):
+    with pytest.raises(BadOption, match=r"'s'|'other'|has 3"):
         pilot_subset(bank({"s": 3}), sizes, 0)
 
 
-def test_an_empty_bank_has_the_empty_subset():
-    assert pilot_subset([], 0, 0) == pilot_subset([], {}, 0) == []
+#: For the matches of one model under test.
+AROUND = [Prompt("p", ""), Prompt("q", ""), Prompt("r", "")]
+
+
+def test_around_one_model_only_its_own_pairs_are_made_and_missed():
+    has = {("new", "p"), ("a", "p"), ("b", "p"), ("new", "q"), ("a", "q"), ("a", "r"), ("b", "r")}
+    found = all_pairs(AROUND, ["new", "b", "a"], ["d"], has, around="new")
+    assert [(one.prompt_id, one.model_a, one.model_b) for one in found.matches] == [
+        ("p", "a", "new"),
+        ("p", "b", "new"),
+        ("q", "a", "new"),
+    ]
+    has = {("new", "p"), ("a", "p"), ("b", "q")}
+    found = all_pairs(AROUND, ["new", "b", "a"], ["d"], has, around="new")
+    assert found.dropped == 2
+    assert found.missing == {"new": 2}

@@ -118,15 +118,10 @@ def test_conversations_that_differ_are_shown_with_their_responses() -> None:
     )
 
 
-def test_a_conversation_need_not_end_with_the_user() -> None:
-    context = AnswerContext(messages=(USER, REPLY))
-    assert shared_context(context, context) == QuestionContext(earlier=(USER, REPLY))
-
-
 def test_system_prompts_that_differ_are_not_shown() -> None:
     user, _ = question(AnswerContext("secret one"), AnswerContext("secret two"))
     assert "secret" not in user
-    assert "The two responses were given different system prompts, which are not shown." in user
+    assert "different system prompts" in user
 
 
 @given(CONTEXTS, CONTEXTS)
@@ -149,17 +144,7 @@ def test_the_nonce_depends_on_everything_shown(first: AnswerContext, second: Ans
     assert (nonce == changed) == (one == other)
 
 
-def test_the_nonce_depends_on_whose_step_it_is() -> None:
-    contexts = [
-        QuestionContext(earlier=(REPLY,)),
-        QuestionContext(first=(REPLY,)),
-        QuestionContext(second=(REPLY,)),
-    ]
-    shown = [QuestionTexts("p", "x", "y", context=context) for context in contexts]
-    assert len({question_nonce(one, RUBRIC) for one in shown}) == 3
-
-
-def test_the_identity_of_a_plan_depends_on_every_part_of_a_context() -> None:
+def test_identity_and_nonce_depend_on_every_part_of_a_context() -> None:
     contexts = [
         AnswerContext("x"),
         AnswerContext(""),
@@ -169,6 +154,9 @@ def test_the_identity_of_a_plan_depends_on_every_part_of_a_context() -> None:
     ]
     assert len({tuple(context_texts(one)) for one in contexts}) == 5
     assert {field.name for field in dataclasses.fields(AnswerContext)} == {"system", "messages", "trace"}
+    contexts = [QuestionContext(prompt_images=urls) for urls in ((), ("a",), ("b",), ("a", "b"))]
+    shown = [QuestionTexts("p", "x", "y", context=context) for context in contexts]
+    assert len({question_nonce(one, RUBRIC) for one in shown}) == 4
 
 
 @pytest.mark.parametrize(
@@ -199,16 +187,11 @@ def test_steps_are_folded_to_the_budget(sizes: list[int], shown: list[int | None
 
 def test_steps_that_are_left_out_are_counted() -> None:
     blocks = list(folded_steps([("ASSISTANT", "x" * 300)] * 9, "B", 1000))
-    assert blocks[3] == "Steps 4 to 7 of RESPONSE B are left out (1200 characters)."
+    assert blocks[3].startswith("Steps 4 to 7 of RESPONSE B")
+    assert "(1200 characters)" in blocks[3]
     assert [one.name for one in blocks if isinstance(one, ContextBlock)] == [
         f"STEP {k} OF RESPONSE B: ASSISTANT" for k in (1, 2, 3, 8, 9)
     ]
-
-
-def test_steps_that_are_left_out_are_stated_in_the_question() -> None:
-    steps = (said("assistant", "x" * 300),) * 150
-    user, _ = question(AnswerContext(trace=steps), AnswerContext())
-    assert "\n\nSteps 51 to 100 of RESPONSE A are left out (15000 characters).\n\n<<<BEGIN STEP 101" in user
 
 
 def test_what_is_left_out_of_a_step_is_stated_with_the_nonce() -> None:
@@ -231,14 +214,8 @@ def test_images_of_the_conversation_and_the_prompt_are_attached_in_order() -> No
     assert ask.images == (PICTURE.url, OTHER.url)
     assert "See.\n[image 1]\n[image]\n<<<END" in ask.user
     assert "2 images are attached" in ask.user
-    assert "Of the prompt are the images 2 to 2." in ask.user
+    assert "images 2 to 2" in ask.user
     only = QuestionContext(earlier=(early,))
     assert only.images == (PICTURE.url,)
     assert "Of the prompt" not in only.explanation
     assert build_chat_prompt(QuestionTexts("p", "x", "y"), RUBRIC, VerdictForm.TEXT, 9).images == ()
-
-
-def test_the_nonce_depends_on_the_images() -> None:
-    contexts = [QuestionContext(prompt_images=urls) for urls in ((), ("a",), ("b",), ("a", "b"))]
-    shown = [QuestionTexts("p", "x", "y", context=context) for context in contexts]
-    assert len({question_nonce(one, RUBRIC) for one in shown}) == 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.sizes import sized
 from tiltyard.core.judging import QuestionState, Reply, Verdict, VerdictForm, VerdictStep, read_reply
 from tiltyard.core.judging.verdict import find_json_objects
 
@@ -38,66 +40,34 @@ def test_a_whole_verdict_is_read_as_it_was_said_by_schema_and_by_tool(verdict):
     assert (reading.state, reading.verdict, reading.problem) == (QuestionState.OK, verdict, None)
 
 
-@pytest.mark.parametrize("step", STEPS)
-@pytest.mark.parametrize("both_bad", [False, True])
-@pytest.mark.parametrize(
-    "line",
-    [
-        "VERDICT: {}",
-        "verdict: {}",
-        "**VERDICT: {}**",
-        "**VERDICT:** {}",
-        "**Verdict**: {}",
-        "VERDICT: **{}**",
-        "   VERDICT :   {}   ",
-        "VERDICT:{}",
-    ],
+LINES = (
+    *("VERDICT: {}", "verdict: {}", "**VERDICT: {}**", "**VERDICT:** {}", "**Verdict**: {}"),
+    *("VERDICT: **{}**", "   VERDICT :   {}   ", "VERDICT:{}"),
 )
-def test_the_last_line_of_a_text_is_the_verdict(step, both_bad, line):
-    said = step.value + (" BOTH_BAD" if both_bad else "")
-    for ending in ("", "\n", "\r\n\n   \n"):
-        reading = read_text(f"A is right.\n\nB is not.\n\n{line.format(said)}{ending}")
-        assert reading.verdict == Verdict(step, both_bad, "A is right.\n\nB is not.")
-    assert read_text(line.format(said)).verdict == Verdict(step, both_bad, "")
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_the_last_line_of_a_text_is_the_verdict(line):
+    for step, both_bad in itertools.product(STEPS, (False, True)):
+        said = step.value + (" BOTH_BAD" if both_bad else "")
+        for ending in ("", "\n", "\r\n\n   \n"):
+            reading = read_text(f"A is right.\n\nB is not.\n\n{line.format(said)}{ending}")
+            assert reading.verdict == Verdict(step, both_bad, "A is right.\n\nB is not.")
+        assert read_text(line.format(said)).verdict == Verdict(step, both_bad, "")
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "VERDICT: BOTH",
-        "VERDICT: BOTH_BAD",
-        "VERDICT: BOTH BAD",
-        "VERDICT: A or B",
-        "VERDICT: AB",
-        "VERDICT: a",
-        "VERDICT: C",
-        "VERDICT: tie",
-        "VERDICT: a>b",
-        "VERDICT: A > B",
-        "VERDICT: A>>>B",
-        "VERDICT: A<B",
-        "VERDICT: B=A",
-        "VERDICT: A>B both_bad",
-        "VERDICT: A>BBOTH_BAD",
-        "VERDICT: A>B, clearly",
-        "VERDICT: A>B.",
-        "VERDICT A>B",
-        "FINAL VERDICT: A>B",
-        "The verdict: A>B",
-        "ＶＥＲＤＩＣＴ: A>B",
-        "VERDICT: A>B\nHope this helps!",
-        "VERDICT: A>B\n\u200b",
-        "VERDICT: B>A\nVERDICT: A>B",
-        "VERDICT: A>B BOTH_BAD\nVERDICT: A>B",
-        "**Verdict: A**\nVERDICT: A>>B",
-        "Verdict: A\nVERDICT: B",
-        "```\nVERDICT: A>B\n```\nOn reflection, no.",
-        "```\n```",
-        "A>B",
-        "[[A>B]]",
-        "I cannot say.",
-        "",
-        "   \n\t ",
+        *("VERDICT: BOTH", "VERDICT: BOTH_BAD", "VERDICT: BOTH BAD", "VERDICT: A or B", "VERDICT: AB"),
+        *("VERDICT: a", "VERDICT: C", "VERDICT: tie", "VERDICT: a>b", "VERDICT: A > B", "VERDICT: A>>>B"),
+        *("VERDICT: A<B", "VERDICT: B=A", "VERDICT: A>B both_bad", "VERDICT: A>BBOTH_BAD"),
+        *("VERDICT: A>B, clearly", "VERDICT: A>B.", "VERDICT A>B", "FINAL VERDICT: A>B", "The verdict: A>B"),
+        *("ＶＥＲＤＩＣＴ: A>B", "VERDICT: A>B\nHope this helps!", "VERDICT: A>B\n\u200b"),
+        *("VERDICT: B>A\nVERDICT: A>B", "VERDICT: A>B BOTH_BAD\nVERDICT: A>B"),
+        *("**Verdict: A**\nVERDICT: A>>B", "Verdict: A\nVERDICT: B"),
+        *("```\nVERDICT: A>B\n```\nOn reflection, no.", "```\n```"),
+        *("A>B", "[[A>B]]", "I cannot say.", "", "   \n\t "),
     ],
 )
 def test_a_text_that_does_not_end_in_one_exact_verdict_is_unparseable(text):
@@ -106,9 +76,11 @@ def test_a_text_that_does_not_end_in_one_exact_verdict_is_unparseable(text):
     assert reading.problem
 
 
-def test_a_verdict_that_is_said_twice_alike_is_one_verdict():
+def test_what_is_said_twice_alike_is_one_verdict():
     reading = read_text("**VERDICT: A>B**\nThat is,\nVERDICT: A>B")
     assert reading.verdict == Verdict(VerdictStep.FIRST, False, "**VERDICT: A>B**\nThat is,")
+    text = f"Draft: {json.dumps(WHOLE)}\nFinal: {json.dumps(WHOLE | {'reasoning': 'shorter'})}"
+    assert read_json(text).verdict == Verdict(VerdictStep.FIRST, False, "shorter")
 
 
 @pytest.mark.parametrize(
@@ -153,11 +125,6 @@ def test_one_object_is_read_whatever_stands_around_it(before, after):
     assert reading.verdict == Verdict(VerdictStep.FIRST, False, said["reasoning"])
 
 
-def test_an_object_that_is_given_twice_alike_is_one_verdict():
-    text = f"Draft: {json.dumps(WHOLE)}\nFinal: {json.dumps(WHOLE | {'reasoning': 'shorter'})}"
-    assert read_json(text).verdict == Verdict(VerdictStep.FIRST, False, "shorter")
-
-
 THOUGHTS = [
     "<think>\nhm {thought}\n</think>\n\n{answer}",
     "<thinking>{thought}</thinking>{answer}",
@@ -200,10 +167,6 @@ def test_a_verdict_in_a_fence_is_read():
         closing = fence.strip().removesuffix("text")
         reading = read_text(f"A is right.\n\n{fence}\nVERDICT: A>B\n{closing}\n")
         assert reading.verdict == Verdict(VerdictStep.FIRST, False, "A is right.")
-
-
-def test_a_quoted_verdict_in_the_reasoning_does_not_disturb():
-    assert read_text("It writes VERDICT (quoted): B>A.\nVERDICT: A>B").verdict.step is VerdictStep.FIRST
 
 
 WHOLE = {"reasoning": "r", "verdict": "A>B", "both_bad": False}
@@ -289,7 +252,7 @@ def test_reading_never_raises_and_has_a_verdict_exactly_where_it_is_ok(text, dat
     assert (reading.verdict is not None) == (reading.state is QuestionState.OK) == (reading.problem is None)
 
 
-MEGABYTES = 10_000_000
+MEGABYTES = sized(2_000_000, 10_000_000)
 
 
 def thousands(text: str, size: int) -> str:
@@ -297,22 +260,8 @@ def thousands(text: str, size: int) -> str:
 
 
 WORST = [
-    '{"a":',
-    '{"a"}',
-    '{"a\\',
-    '{ "',
-    "{",
-    '"',
-    "</think",
-    "<think></think>",
-    "<think>",
-    "\n</think> \t",
-    "`",
-    "```\n",
-    "VERDICT:",
-    "**VERDICT: A>B\n",
-    "VERDICT: A>B *_` ",
-    "# ",
+    *('{"a":', '{"a"}', '{"a\\', '{ "', "{", '"', "</think", "<think></think>", "<think>", "\n</think> \t"),
+    *("`", "```\n", "VERDICT:", "**VERDICT: A>B\n", "VERDICT: A>B *_` ", "# "),
 ]
 
 

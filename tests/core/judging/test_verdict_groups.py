@@ -28,7 +28,7 @@ def one_group(*parts):
     return found
 
 
-def test_a_match_has_the_results_of_its_judges():
+def test_a_match_has_the_results_of_its_judges_who_may_dispute():
     group = one_group(rows(MATCH, "j", FIRST, SECOND), rows(MATCH, "k", FIRST, FIRST))
     assert (group.dimension, group.prompt_id, group.model_a, group.model_b) == ("d", "p", "x", "y")
     assert group.purpose is QuestionPurpose.MATCH
@@ -42,9 +42,6 @@ def test_a_match_has_the_results_of_its_judges():
     assert not group.lacks()
     assert group.passed is None
     assert not group.failed
-
-
-def test_judges_who_agree_do_not_dispute():
     group = one_group(rows(MATCH, "j", FIRST, SECOND), rows(MATCH, "k", FIRST, EVEN))
     assert not group.disputed
     assert not group.flips()

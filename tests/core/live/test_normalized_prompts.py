@@ -31,9 +31,6 @@ def test_other_words_are_another_prompt():
     assert hash_prompt("What is this?") == hash_prompt("what is this")
     assert hash_prompt("What is this?") != hash_prompt("What was this?")
     assert len(hash_prompt("\ud800")) == 32
-
-
-def test_a_prompt_is_named_by_its_number():
     assert free_prompt_name(17) == "live-17"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import random
-from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
@@ -132,11 +131,6 @@ def test_as_it_comes_shows_everything(a: Upstream, b: Upstream) -> None:
         assert not state.moves
 
 
-def test_nothing_starts_before_both_have_text() -> None:
-    quick, late = Upstream(((0.2, 300),), 0.3), Upstream(((25.0, 40), (26.0, 40)), 27.0)
-    assert _frames(quick, late)[0].at > 25.0
-
-
 def test_an_empty_answer_holds_nothing_up() -> None:
     empty, other = Upstream((), 1.0), Upstream(((2.0, 40), (3.0, 40)), 4.0)
     frames = _frames(empty, other)
@@ -227,14 +221,13 @@ def _impression(frames: list[Seen], short: int, long: int) -> Impression:
     )
 
 
-@pytest.mark.parametrize("burst", [0.05, 0.8])
-@pytest.mark.parametrize(("rate", "first"), [(30.0, 12.0), (80.0, 4.0)])
+@pytest.mark.parametrize(("rate", "first", "burst"), [(30.0, 12.0, 0.05), (80.0, 4.0, 0.8)])
 def test_a_reader_cannot_tell_which_of_two_models_is_five_times_slower(
     rate: float, first: float, burst: float
 ) -> None:
     """Two worlds: the slow model writes the shorter answer, or the longer one. What can be measured is the same."""
     short, long = 500, 1_400
-    for seed in range(5):
+    for seed in range(3):
 
         def slow(length: int, seed: int = seed) -> Upstream:
             return _world(random.Random(seed), rate=rate, length=length, first=first, burst=burst)
@@ -249,22 +242,3 @@ def test_a_reader_cannot_tell_which_of_two_models_is_five_times_slower(
         assert one.later_speed == pytest.approx(other.later_speed, rel=0.15)
         assert one.later_speed == pytest.approx(one.speed, rel=0.15)
         assert max(one.later_pause, other.later_pause) <= max(one.pause, other.pause) + 2 * _TICK_SECONDS
-
-
-def test_frames_have_the_same_sizes_whichever_model_is_slow() -> None:
-    """In the common part both sides always grow by the same count in the same frame."""
-    slow, fast = (
-        _world(random.Random(3), rate=40, length=900, first=9.0, burst=0.5),
-        _world(random.Random(4), rate=200, length=1_000, first=0.2, burst=0.1),
-    )
-    for frames in (_frames(slow, fast), _frames(fast, slow)):
-        common = [frame for frame in frames if not (frame.ended_a or frame.ended_b)]
-        assert len(common) > 50
-        assert all(frame.a == frame.b for frame in common)
-
-
-def test_a_state_is_a_value() -> None:
-    state = PaceState("complete")
-    advance(state, SideProgress(5, ended=True), SideProgress(5, ended=True), 1.0)
-    assert state == replace(state)
-    assert not state.finished

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from support.worlds import counted, drawn, table, told
+from support.sizes import sized
+from support.worlds import drawn, table, told
 from tiltyard.core.battles import CodedBattles, Kind, Table
 from tiltyard.core.ratings import BradleyTerry, newton
 from tiltyard.core.ratings import pairs as pair_sums
@@ -66,14 +67,6 @@ def test_baseball_1987_as_in_agresti():
     theta = dict(zip(result.models, logits(result), strict=True))
     for team, estimate in published.items():
         assert theta[team] - theta["Baltimore"] == pytest.approx(estimate, abs=5e-5)
-
-
-def test_citations_between_journals_as_in_stigler():
-    """Stigler, Statistical Science 9 (1994); estimates as BradleyTerry2 prints them."""
-    journals = ["Biometrika", "Comm Statist", "JASA", "JRSS-B"]
-    cited = [[0, 730, 498, 221], [33, 0, 68, 17], [320, 813, 0, 142], [284, 276, 325, 0]]
-    theta = logits(POINT(table_of_wins(journals, cited)))
-    np.testing.assert_allclose(theta - theta[0], [0.0, -2.9491, -0.4796, 0.2690], atol=5e-5)
 
 
 # Naive twins
@@ -154,15 +147,6 @@ def test_davidson_maximises_its_likelihood():
     assert result.extras["tie_parameter"] == pytest.approx(math.exp(best.x[-1]), rel=1e-5)
 
 
-def test_davidson_expects_as_many_ties_as_there_were():
-    codes = drawn(4, 300, 6, ties=0.3)
-    result = BradleyTerry(ties="davidson", interval="none")(table(codes))
-    theta, nu = logits(result), result.extras["tie_parameter"]
-    u = (theta[codes.a] - theta[codes.b]) / 2.0
-    expected = nu / (np.exp(u) + np.exp(-u) + nu)
-    assert expected.sum() == pytest.approx((codes.kind == Kind.TIE).sum(), rel=1e-9)
-
-
 def test_a_prior_is_a_penalty_in_rating_points():
     world = table(drawn(4, 60, 7))
     pairs = score_pairs(world.counts, 4, Scoring())
@@ -225,12 +209,12 @@ def worst(world):
 
 
 @pytest.mark.no_cover
-@pytest.mark.parametrize(("m", "n"), [(2, 30), (5, 300), (30, 5000), (100, 60_000)])
+@pytest.mark.parametrize(("m", "n"), [(2, 30), (30, 5000)])
 def test_statsmodels_agrees_on_dense_graphs(m, n):
     assert worst(table(drawn(m, n, m), m)) < 1e-6
 
 
-@pytest.mark.parametrize("times", [20, 200])
+@pytest.mark.parametrize("times", [20])
 def test_statsmodels_agrees_where_models_met_their_neighbours_only(times):
     assert worst(banded(100, times, 1)) < 1e-3
 
@@ -250,7 +234,7 @@ def test_choix_agrees():
 
 
 @pytest.mark.no_cover
-@settings(max_examples=100)
+@settings(max_examples=sized(25, 100))
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.integers(0, 6)), min_size=1, max_size=40))
 def test_whatever_the_battles_a_rating_is_moderate_or_absent(battles):
     a, b, kind = np.array(battles).T
@@ -266,7 +250,7 @@ def test_whatever_the_battles_a_rating_is_moderate_or_absent(battles):
         assert absent[result.group >= 0].any() == spread
 
 
-@settings(max_examples=100)
+@settings(max_examples=sized(40, 100))
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 6)), min_size=1, max_size=25))
 def test_davidson_rates_or_says_why_it_cannot(battles):
     a, b, kind = np.array(battles).T
@@ -294,13 +278,13 @@ def test_davidson_needs_a_ring_with_more_wins_than_ties(story, exists):
     if exists:
         assert np.isfinite(method(told(story)).extras["tie_parameter"])
     else:
-        with pytest.raises(CannotRate, match="use ties as half wins"):
+        with pytest.raises(CannotRate, match="half wins"):
             method(told(story))
 
 
 def test_with_a_prior_davidson_needs_one_tie_and_one_win():
-    method = BradleyTerry(ties="davidson", prior_sd=200.0)
-    assert method(told("a>b a=b")).extras["tie_parameter"] > 0.0
+    method, enough = BradleyTerry(ties="davidson", prior_sd=200.0), told("a>b a=b")
+    assert method(enough).extras["tie_parameter"] > 0.0
     for story in ("a=b", "a>b"):
         with pytest.raises(CannotRate):
             method(told(story))
@@ -310,21 +294,6 @@ def test_davidson_on_battles_that_compare_nobody_rates_nobody():
     result = BradleyTerry(ties="davidson")(told("a>b", question_id=["q"]))
     assert np.isnan(result.rating).all()
     assert "tie_parameter" not in result.extras
-
-
-def test_counts_alone_are_enough():
-    story = "a>b*3 b>a*2 a=c*4 c>b*2 b>c"
-    kept, left = (BradleyTerry()(world) for world in (told(story), counted(story)))
-    np.testing.assert_array_equal(kept.rating, left.rating)
-    np.testing.assert_array_equal(kept.uncertainty.covariances[0], left.uncertainty.covariances[0])
-
-
-def test_battles_of_no_weight_count_for_nothing():
-    story, weights = "a>b*3 b>a*2 a>c*3 c=b", [1.0] * 5 + [0.0] * 3 + [1.0]
-    for method in (BradleyTerry(), BradleyTerry(interval="bootstrap", n_bootstraps=5)):
-        result = method(told(story, weight=weights))
-        without = method(told("a>b*3 b>a*2 c=b", weight=[1.0] * 6))
-        np.testing.assert_array_equal(result.rating, without.rating)
 
 
 @pytest.mark.parametrize("world", [{}, {"weighted": True}], ids=["plain", "weighted"])
@@ -364,40 +333,27 @@ def test_long_steps_are_halved_until_they_gain():
         {"n_bootstraps": 1},
         {"prior_sd": 0.0},
         {"prior_sd": float("nan")},
+        {"level": 95},
+        {"level": "0.9"},
+        {"max_share": "all"},
         {"soft": True, "ties": "davidson"},
         {"style": True, "ties": "davidson"},
         {"style": True, "interval": "bootstrap"},
     ],
 )
-def test_options_that_make_no_sense_are_refused(options):
-    with pytest.raises(BadOption):
+def test_options_that_make_no_sense_are_refused_by_name(options):
+    with pytest.raises(BadOption, match="|".join(options)):
         BradleyTerry(**options)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"level": 95}, "level is 95; expected a number between 0 and 1"),
-        ({"level": "0.9"}, "level is '0.9'; expected a number between 0 and 1"),
-        ({"scale": -1}, "scale is -1; expected a number above 0"),
-        ({"n_bootstraps": 1}, "n_bootstraps is 1; expected a number, 2 or more"),
-        ({"max_share": "all"}, "max_share is 'all'; expected a share above 0, up to 1"),
-    ],
-)
-def test_the_message_names_the_parameter(options, message):
-    with pytest.raises(BadOption) as raised:
-        BradleyTerry(**options)
-    assert str(raised.value) == message
 
 
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"lean": 0.4}, "lean must lie"),
+        ({"lean": 0.4}, "lean"),
         ({"inconsistent": 1.5}, "inconsistent"),
-        ({"clusters": "voter"}, "expected auto, prompt or battle"),
-        ({"anchor": "z"}, "anchor 'z' is not among the models"),
-        ({"style": True}, "needs style columns"),
+        ({"clusters": "voter"}, "auto, prompt or battle"),
+        ({"anchor": "z"}, "anchor 'z'"),
+        ({"style": True}, "style columns"),
     ],
 )
 def test_options_are_refused_when_they_meet_the_table(options, problem):
@@ -406,16 +362,10 @@ def test_options_are_refused_when_they_meet_the_table(options, problem):
 
 
 def test_an_anchor_needs_a_rating():
-    with pytest.raises(CannotRate, match="anchor 'c' has no rating"):
+    with pytest.raises(CannotRate, match="anchor 'c'"):
         BradleyTerry(anchor="c")(told("a>b b>a a>c"))
 
 
-def test_an_anchor_moves_its_own_group_only():
-    result = BradleyTerry(anchor="c", anchor_rating=0.0)(told("a>b*2 b>a c>d d>c"))
-    assert result.rating[:2].mean() == pytest.approx(1500.0)
-    np.testing.assert_allclose(result.rating[2:], 0.0, atol=1e-9)
-
-
 def test_scoring_refuses_ties_it_does_not_know():
-    with pytest.raises(BadOption, match="expected half or drop"):
+    with pytest.raises(BadOption, match="half or drop"):
         Scoring(ties="davidson")

@@ -1,11 +1,12 @@
 import math
+import re
 from collections import defaultdict
 from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from scipy.stats import norm, t
+from scipy.stats import t
 
 from support.worlds import battles, counted, drawn, table, told
 from tiltyard.core.battles import Kind, Table
@@ -41,15 +42,6 @@ def test_turning_it_round_turns_the_signs():
     assert (one.low, one.high) == pytest.approx((-other.high, -other.low))
     assert one.confidence == pytest.approx(1.0 - other.confidence)
     assert (one.wins, one.losses, one.ties) == (other.losses, other.wins, other.ties)
-
-
-def test_without_prompts_the_tails_are_normal():
-    world = told("a>b*30 b>a*20")
-    found = compare_models(world, "a", "b")
-    v = BradleyTerry()(world).uncertainty.covariances[0]
-    error = math.sqrt(v[0, 0] + v[1, 1] - 2.0 * v[0, 1])
-    assert found.confidence == pytest.approx(norm.cdf(found.difference / error))
-    assert found.scope == "these prompts only"
 
 
 def test_direct_battles_and_prompts_are_counted_one_by_one():
@@ -90,36 +82,22 @@ def test_prompts_are_unknown_where_the_log_names_none():
         assert (found.prompts_ahead, found.prompts_behind) == (None, None)
 
 
-def test_parts_of_the_log_may_lack_prompts():
-    world = told("a>b*12 b>a*3", question_id=[f"q{k}" for k in range(15)]).merge(told("b>a"))
-    found = compare_models(world, "a", "b")
-    assert (found.prompts_ahead, found.prompts_behind) == (12, 3)
-
-
-def test_models_that_few_prompts_decide_are_not_compared():
+def test_what_few_prompts_or_no_spread_decide_is_not_compared():
     world = told("a>b*20 b>a*10", question_id=[f"q{k % 3}" for k in range(30)])
-    with pytest.raises(
-        CannotRate, match="So few prompts or voters decide the ratings of a, b that no interval"
-    ):
+    with pytest.raises(CannotRate, match="few prompts"):
         compare_models(world, "a", "b")
-
-
-def test_a_settled_comparison_reads_as_one():
-    found = compare_models(told("a>b*400 b>a*100"), "b", "a")
-    assert found.sentence.startswith("a is better than b, by 241 points (95% interval 203 to 279), on these")
-
-
-def test_an_open_comparison_reads_as_one():
-    found = compare_models(told("a>b*6 b>a*5"), "a", "b")
-    assert found.sentence.startswith(
-        "These battles do not settle it: a is 32 points ahead of b, but the 95% "
-    )
-    assert "confidence that a is better (one-sided): 61%" in found.sentence
-
-
-def test_where_nothing_differs_nothing_is_claimed():
-    with pytest.raises(CannotRate, match="no interval is given"):
+    with pytest.raises(CannotRate, match="no interval"):
         compare_models(told("a=b*40"), "a", "b")
+
+
+def test_a_comparison_reads_as_settled_or_open_and_is_shown_so():
+    found = compare_models(told("a>b*400 b>a*100"), "b", "a")
+    assert re.match(r"a is better than b.* 241 .* 203 to 279", found.sentence)
+    shown = []
+    found._repr_pretty_(SimpleNamespace(text=shown.append), cycle=False)
+    assert shown == [found.sentence]
+    found = compare_models(told("a>b*6 b>a*5"), "a", "b")
+    assert re.search(r"not settle it: a is 32 .* 61%", found.sentence)
 
 
 def test_a_clone_with_the_same_battles_is_not_compared():
@@ -129,7 +107,7 @@ def test_a_clone_with_the_same_battles_is_not_compared():
     clones = [replace(row, model_a="b") for row in shared if row.model_a == "a"]
     clones += [replace(row, model_b="b") for row in shared if row.model_b == "a"]
     world = Table.from_battles([*shared, *clones])
-    with pytest.raises(CannotRate, match=r"a and b cannot be compared .* listed under both names"):
+    with pytest.raises(CannotRate, match="both names"):
         compare_models(world, "a", "b")
     found = compare_models(world, "a", "c")
     assert found.low < found.difference < found.high
@@ -138,10 +116,10 @@ def test_a_clone_with_the_same_battles_is_not_compared():
 @pytest.mark.parametrize(
     ("pair", "error", "problem"),
     [
-        (("a", "z"), BadOption, "no battle names 'z'; the models are a, b, c, d, e"),
-        (("a", "a"), BadOption, "two different models"),
-        (("a", "c"), CannotRate, "a and c cannot be compared by these battles. .*never met"),
-        (("e", "a"), CannotRate, "e won every battle"),
+        (("a", "z"), BadOption, "'z'"),
+        (("a", "a"), BadOption, "different"),
+        (("a", "c"), CannotRate, "never met"),
+        (("e", "a"), CannotRate, "e won"),
     ],
 )
 def test_what_cannot_be_compared_is_refused_with_its_reason(pair, error, problem):
@@ -155,19 +133,6 @@ def test_what_cannot_be_compared_is_refused_with_its_reason(pair, error, problem
 def test_without_an_interval_nothing_is_compared(method):
     with pytest.raises(CannotRate, match="cannot be compared"):
         compare_models(told("a>b b>a"), "a", "b", method)
-
-
-def test_a_prior_leaves_the_interval_of_models_that_win_and_lose_symmetric():
-    battles = told("a>b*30 b>a*25", question_id=[f"q{k % 11}" for k in range(55)])
-    found = compare_models(battles, "a", "b", BradleyTerry(prior_sd=200.0))
-    assert found.high - found.difference == pytest.approx(found.difference - found.low)
-
-
-def test_a_notebook_shows_the_sentence():
-    found = compare_models(table(drawn(4, 400, 2, prompts=40)), "ab", "ad")
-    shown = []
-    found._repr_pretty_(SimpleNamespace(text=shown.append), cycle=False)
-    assert shown == [found.sentence]
 
 
 def test_a_comparison_as_plain_values():

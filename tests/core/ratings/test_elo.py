@@ -58,11 +58,6 @@ def play(codes, order, k=16.0, start=1500.0, spread=400.0):
     return np.array(list(rating.values()))
 
 
-@given(st.integers(1, 50), st.integers(0, 2**64 - 1))
-def test_a_shuffle_plays_every_battle_once(n, seed):
-    assert sorted(shuffle(n, seed)) == list(range(n))
-
-
 def test_the_first_number_of_the_stream_is_the_published_one():
     assert next(splitmix64(0)) == 0xE220A8397B1DCDAF
 
@@ -75,21 +70,11 @@ def test_permutations_are_the_naive_ones(world):
         np.testing.assert_allclose(run, play(codes, shuffle(80, seed)), rtol=0, atol=1e-9)
 
 
-def test_the_rating_is_the_mean_over_orders_and_the_noise_its_standard_error():
+def test_the_rating_is_the_mean_over_orders_and_the_noise_its_standard_error_if_any():
     result = Elo(n_permutations=20, interval="none")(table(drawn()))
     runs = result.extras["per_permutation"]
     np.testing.assert_array_equal(result.rating, runs.mean(axis=0))
     np.testing.assert_allclose(result.extras["order_noise"], runs.std(axis=0, ddof=1) / math.sqrt(20))
-
-
-def test_order_noise_shrinks_with_more_orders():
-    few, many = (
-        Elo(n_permutations=n, interval="none")(table(drawn())).extras["order_noise"].mean() for n in (25, 400)
-    )
-    assert few / many == pytest.approx(4.0, rel=0.3)
-
-
-def test_one_order_has_no_noise_to_show_but_an_interval():
     result = Elo(**SHORT | {"n_permutations": 1})(table(drawn()))
     assert np.isnan(result.extras["order_noise"]).all()
     assert np.isfinite(result.interval.low).all()
@@ -146,7 +131,7 @@ def test_more_models_than_a_word_holds_are_refused():
         pack_battles(np.array([1 << 18]), np.array([0]), np.array([0]))
 
 
-@pytest.mark.slow(but=("0-plain", "20-plain"))
+@pytest.mark.slow(but="20-plain")
 @pytest.mark.parametrize("world", [{}, {"weighted": True}], ids=["plain", "weighted"])
 @pytest.mark.parametrize("n_permutations", [0, 20])
 def test_the_compiled_kernel_gives_the_same_numbers(world, n_permutations):
@@ -241,13 +226,6 @@ def test_no_battles_no_interval():
     assert Elo(**SHORT, interval="none")(told("a>b")).interval is None
 
 
-def test_few_prompts_are_reported():
-    few = Elo(**SHORT)(table(drawn(prompts=5)))
-    many = Elo(**SHORT)(table(drawn(prompts=40)))
-    assert "few-prompts" in {finding.name for finding in few.findings}
-    assert "few-prompts" not in {finding.name for finding in many.findings}
-
-
 # Choices
 
 
@@ -261,13 +239,10 @@ def test_a_sweep_rates_with_every_k():
     )
 
 
-def test_dropped_ties_leave_those_who_only_tied_unrated():
+def test_ties_may_be_dropped_and_inconsistent_results_count_what_is_said():
     result = Elo(ties="drop", n_permutations=3, interval="none")(told("a>b b=c*40"))
     assert np.isnan(result.rating[2])
     assert result.group.tolist() == [0, 0, -1]
-
-
-def test_inconsistent_results_count_what_is_said():
     codes = drawn(2, 1)
     codes.kind[:] = Kind.INCONSISTENT
     result = Elo(inconsistent=1.0, n_permutations=0)(table(codes))

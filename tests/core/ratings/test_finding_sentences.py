@@ -26,11 +26,11 @@ def said(finding, part="text", language=STRANGE):
 
 def test_a_finding_says_its_values():
     finding = Finding("few-prompts", {"prompts": 7, "least": 20})
-    assert finding.text == "Only 7 prompts stand for all prompts like these."
-    assert finding.advice == "Use at least 20 prompts before trusting small differences."
+    assert "7 prompts" in finding.text
+    assert "20 prompts" in finding.advice
     assert str(finding) == f"{finding.text} {finding.advice}"
     one = Finding("few-prompts", {"case": "one", "prompts": 1, "least": 20})
-    assert one.text.startswith("The battles name only one prompt")
+    assert "only one prompt" in one.text
 
 
 def test_a_finding_of_a_document_keeps_what_it_was_published_with():
@@ -59,58 +59,46 @@ def test_a_number_that_is_none_is_none_in_a_document():
 def test_long_lists_are_counted_not_printed():
     assert first_of("models", list("abc"), most=2) == {"models": ("a", "b"), "more": 1}
     finding = Finding("unrated", first_of("models", list("abcdefgh")))
-    assert finding.text == "a, b, c, d, e and 3 more took part in no battle that rates skill."
-    assert said(finding) == "⟦⟦a, b, c, d, e and 3 more⟧ took part in no battle that rates skill.⟧"
+    assert finding.text.startswith("a, b, c, d, e and 3 more ")
+    assert said(finding).startswith("⟦⟦a, b, c, d, e and 3 more⟧ ")
+    joined = Finding("mixed-sources", {"sources": ("human", "llm-judge", "x")})
+    assert "⟦⟦human and llm-judge⟧ and x⟧" in said(joined)
 
 
 def test_numbers_take_the_signs_of_a_language_and_names_stay():
     finding = Finding("without-prompt", {"without": 1234, "battles": 5678, "share": 1234 / 5678})
-    assert said(finding).startswith("⟦1.234 of 5.678 battles (22%) name no prompt.")
+    assert said(finding).startswith("⟦1.234 of 5.678 battles (22%)")
     finding = Finding("only-wins", first_of("models", ["50% %(x)s {y} 1,2"]))
-    assert said(finding).startswith("⟦50% %(x)s {y} 1,2 won every battle")
-
-
-def test_sources_are_joined_by_and():
-    finding = Finding("mixed-sources", {"sources": ("human", "llm-judge", "x")})
-    assert (
-        finding.text == "Battles decided by human and llm-judge and x are pooled, although they may disagree."
-    )
-    assert "⟦⟦human and llm-judge⟧ and x⟧" in said(finding)
-
-
-def test_shares_of_judges_are_percentages_with_intervals():
-    values = {"share": 0.625, "low": 0.55, "high": 0.684, "trials": 240, "dimension": None}
-    finding = Finding("flips-often", {"who": "j", "judge": "j", **values})
-    assert (
-        finding.text
-        == "j changes the winner with the order in 62 % [55, 68] of 240 matches decided in both orders."
-    )
+    assert said(finding).startswith("⟦50% %(x)s {y} 1,2 won")
 
 
 def test_items_have_sentences_of_their_own():
     model = {"model": "a", "answers": 2, "prompt": "p", "kind": "hidden"}
     finding = Finding("steering-answers", {"answers": 2, "models": [model], "more": 0})
-    assert finding.text.endswith("a 2 (to p: hidden characters).")
-    assert "⟦a 2 (to p: hidden characters)⟧" in said(finding)
+    assert finding.text.endswith("hidden characters).")
+    assert "⟦a 2 (to p: " in said(finding)
+    values = {"share": 0.625, "low": 0.55, "high": 0.684, "trials": 240, "dimension": None}
+    finding = Finding("flips-often", {"who": "j", "judge": "j", **values})
+    assert "62 % [55, 68]" in finding.text
 
 
 def gaps(text):
     return {name for _, name, _, _ in string.Formatter().parse(text) if name is not None}
 
 
-@pytest.mark.parametrize("key", FINDINGS)
-def test_every_text_of_the_table_is_filled_from_named_values(key):
-    template = FINDINGS[key]
-    assert template.text.endswith(".")
-    assert template.advice.endswith(".")
-    for text in (template.text, template.advice, *template.items.values()):
-        assert all(name.isidentifier() for name in gaps(text))
+def test_every_text_of_the_table_is_filled_from_named_values():
+    for key, template in FINDINGS.items():
+        assert template.text.endswith("."), key
+        assert template.advice.endswith("."), key
+        for text in (template.text, template.advice, *template.items.values()):
+            assert all(name.isidentifier() for name in gaps(text)), key
 
 
 def made():
     """Names of the findings that the code makes."""
     for path in sorted(SOURCE.rglob("*.py")):
-        for call in ast.walk(ast.parse(path.read_text())):
+        text = path.read_text()
+        for call in ast.walk(ast.parse(text)) if "Finding(" in text else ():
             named = isinstance(call, ast.Call) and getattr(call.func, "id", None) == "Finding" and call.args
             if named and isinstance(call.args[0], ast.Constant):
                 yield call.args[0].value
@@ -119,15 +107,8 @@ def made():
 @pytest.mark.no_cover
 def test_every_finding_in_the_code_has_a_template_and_every_template_a_finding():
     names = set(made())
-    indirect = {
-        "only-wins",
-        "only-loses",
-        "prefers-longer",
-        "prefers-lists",
-        "refuses",
-        "truncates",
-        "unparseable",
-    }
+    indirect = {"only-wins", "only-loses", "prefers-longer", "prefers-lists"}
+    indirect |= {"refuses", "truncates", "unparseable"}
     assert names | indirect == {key.partition("/")[0] for key in FINDINGS}
 
 
@@ -140,12 +121,12 @@ def test_an_english_sentence_needs_no_language():
 @pytest.mark.parametrize(
     "values", [{}, {"prompts": "many"}, {"prompts": {"of": 3}}, {"more": "x", "models": [1, None]}]
 )
-@pytest.mark.parametrize("name", sorted({name.partition("/")[0] for name in FINDINGS}))
-def test_values_that_do_not_fill_a_sentence_are_told(name, values):
+def test_values_that_do_not_fill_a_sentence_are_told(values):
     """As a damaged document may have them."""
-    try:
-        finding = Finding(name, values)
-    except BadOption as error:
-        assert name in str(error)  # noqa: PT017
-    else:
-        assert finding.text
+    for name in sorted({name.partition("/")[0] for name in FINDINGS}):
+        try:
+            finding = Finding(name, values)
+        except BadOption as error:
+            assert name in str(error)  # noqa: PT017
+        else:
+            assert finding.text

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
+from support.sizes import sized
 from support.worlds import drawn, table, told
 from tiltyard.core.battles import CodedBattles, Kind
 from tiltyard.core.ratings import BradleyTerry
@@ -57,7 +58,7 @@ def davidson_world(seed, spread, nu):
 
 @pytest.mark.parametrize(("spread", "nu"), [(0.5, 0.0), (1.0, 0.0), (0.5, 1.0), (1.2, 1.0)])
 def test_battles_of_the_model_itself_fit_it(spread, nu):
-    checks = [check_fit(davidson_world(seed, spread, nu)) for seed in range(15)]
+    checks = [check_fit(davidson_world(seed, spread, nu)) for seed in range(sized(8, 15))]
     assert np.mean([check.dispersion for check in checks]) == pytest.approx(1.0, abs=0.25)
     assert not any(names_of(check) for check in checks)
 
@@ -67,17 +68,6 @@ def test_a_ring_is_found_and_fits_poorly():
     assert [cycle.models for cycle in check.cycles] == [("a", "b", "c")]
     assert names_of(check) == {"poor-fit", "cycles"}
     assert "a > b > c > a" in next(f.text for f in check.findings if f.name == "cycles")
-
-
-def test_a_ring_the_other_way_round_is_found_too():
-    check = check_fit(told("a<b*30 b<c*30 c<a*30 a=b"))
-    assert [cycle.models for cycle in check.cycles] == [("a", "c", "b")]
-
-
-def test_an_order_is_no_ring():
-    check = check_fit(told("a>b*30 b>a*2 b>c*30 c>b*2 a>c*30 c>a*2"))
-    assert check.cycles == ()
-    assert "cycles" not in names_of(check)
 
 
 def test_many_rings_are_not_all_listed():
@@ -95,12 +85,9 @@ def test_where_nothing_can_be_checked_there_is_no_verdict(story):
     assert check.findings == ()
 
 
-def test_groups_are_checked_apart():
+def test_groups_are_checked_apart_and_battles_of_no_weight_not_at_all():
     check = check_fit(told("a>b*3 b>a*2 c>d*3 d>c a>e"), Scoring("drop"))
     assert {(r.model_a, r.model_b) for r in check.residuals} == {("a", "b"), ("c", "d")}
-
-
-def test_battles_of_no_weight_are_not_checked():
     check = check_fit(told("a>b b>a c>b b>c a=c", weight=[1, 1, 1, 1, 0]))
     assert len(check.residuals) == 2
 
@@ -166,17 +153,6 @@ def test_every_battle_is_predicted_from_those_before_its_block():
         assert len(tenth) == n
         assert mean == pytest.approx(np.mean([predicted[k] for k in tenth]))
         assert score == pytest.approx(np.mean([y[5 + k] for k in tenth]))
-
-
-def test_strengths_predict_better_than_a_coin():
-    clear = table(drawn(5, 2000, 6, ties=0.0))
-    assert predict_ahead(clear).log_loss < predict_ahead(clear).coin
-
-
-def test_battles_that_rate_nothing_are_not_predicted():
-    codes = drawn(4, 100, 5)
-    codes.kind[::2] = Kind.BOTH_BAD
-    assert predict_ahead(table(codes)).battles == 48
 
 
 def test_too_few_battles_predict_nothing():

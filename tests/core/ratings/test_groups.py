@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.worlds import drawn, table, told
-from tiltyard.core.battles import CodedBattles
+from tiltyard.core.battles import CodedBattles, Kind
 from tiltyard.core.ratings import BradleyTerry, Elo, Finding, Glicko2, newton
 from tiltyard.core.ratings.findings import MIN_BATTLES, MIN_PROMPTS, MIN_VOTERS
 from tiltyard.core.ratings.pairs import score_pairs
@@ -91,29 +91,21 @@ def test_a_fit_that_did_not_settle_says_so(monkeypatch):
 
 
 def test_findings_say_who_and_what_to_do():
-    assert findings(told(f"{EVEN} c>a c>b"))["only-wins"] == Finding(
-        "only-wins",
-        {"models": ("c",), "more": 0},
-        "c won every battle: the rating has no upper limit, so none is given.",
-        "Compare it with stronger models, or set a weak prior (--prior-sd).",
-    )
-    found = findings(told(f"{EVEN} c>d d>c a>c"))["one-sided"]
-    assert str(found).startswith("Between c, d and the other models, one side won every point")
-    assert (
-        findings(told("a>b*15 b>a*14"))["few-battles"].text == "Fewer than 30 battles each: a (29), b (29)."
-    )
+    won, one_sided, few = (CASES[name][0] for name in ("only-wins", "one-sided", "few-battles"))
+    found = findings(won)["only-wins"]
+    assert found == Finding("only-wins", {"models": ("c",), "more": 0})
+    assert "--prior-sd" in found.advice
+    assert findings(one_sided)["one-sided"].text.startswith("Between c, d")
+    assert findings(few)["few-battles"].text.endswith("a (29), b (29).")
     assert MIN_BATTLES == 30
 
 
-def test_a_model_between_two_sides_is_neither_winner_nor_loser():
+def test_one_sided_is_seen_between_two_sides_and_on_every_island():
     found = findings(told(f"{EVEN} a>c c>d"))
     assert "Between c and" in found["one-sided"].text
     assert found["only-loses"].text.startswith("d lost")
-
-
-def test_one_sided_is_seen_on_every_island():
     found = findings(told(f"{EVEN} c=d*3 e=f*2 c>e"))
-    assert "Between e, f and" in found["one-sided"].text
+    assert "Between e, f" in found["one-sided"].text
     assert "disconnected" in found
     assert "one-sided" not in findings(told(f"{EVEN} c=d*3 e=f*2"))
 
@@ -124,22 +116,9 @@ def test_one_sided_is_seen_on_every_island():
 def test_groups_are_numbered_by_their_battles():
     result = BradleyTerry()(told("a=b*3 c=d*9 e=f*5"))
     assert result.group.tolist() == [2, 2, 0, 0, 1, 1]
+    story = told("a=b a=g c=d*9 e=f*5")
     for method in (QUICK["elo"], QUICK["glicko-2"]):
-        assert method(told("a=b a=g c=d*9 e=f*5")).group.tolist() == [2, 2, 0, 0, 1, 1, 2]
-
-
-def test_points_one_way_do_not_make_models_comparable():
-    result = BradleyTerry()(told("a=b*5 c=d*3 a>c*2"))
-    assert result.group.tolist() == [0, 0, 1, 1]
-    for pair in (slice(0, 2), slice(2, 4)):
-        assert result.rating[pair].mean() == pytest.approx(1500.0)
-
-
-def test_a_prior_rates_all_that_battles_connect_and_no_more():
-    result = BradleyTerry(prior_sd=200.0)(told("a>b b>c d>e"))
-    assert result.group.tolist() == [0, 0, 0, 1, 1]
-    assert np.isfinite(result.rating).all()
-    assert result.rating[0] > result.rating[1] > result.rating[2]
+        assert method(story).group.tolist() == [2, 2, 0, 0, 1, 1, 2]
 
 
 def reachable(edges, m):
@@ -190,19 +169,13 @@ def test_pairs_sum_what_the_battles_say():
             assert score == pytest.approx(w[there] @ y[there] + w[back] @ (1.0 - y[back]))
 
 
-def test_pairs_among_some_are_numbered_by_place():
+def test_pairs_records_and_scores_worked_by_hand():
     pairs = score_pairs(told("a>b b>c*2 c>d").counts, 4, Scoring()).among(np.array([1, 2]))
     assert (pairs.n_models, pairs.i.tolist(), pairs.j.tolist(), pairs.weight.tolist()) == (2, [0], [1], [2.0])
-
-
-def test_a_record_counts_how_battles_ended_for_each():
     record = BradleyTerry()(told("a>b*3 a<b b=a*2 a!b a>a*9")).record
     assert (record.wins[0], record.losses[0], record.ties[0], record.both_bad[0]) == (3, 1, 2, 1)
     assert (record.wins[1], record.losses[1], record.ties[1], record.both_bad[1]) == (1, 3, 2, 1)
     assert record.battles.tolist() == [6, 6]
-
-
-def test_scores_are_those_of_the_kind_or_the_stated_preference():
     codes = told("a>b a>b a!b a>a", pref=[0.5, None, 0.9, 0.9]).log()
     np.testing.assert_array_equal(Scoring(soft=True).of(codes), [0.5, 1.0, np.nan, np.nan])
     np.testing.assert_array_equal(Scoring().of(codes), [1.0, 1.0, np.nan, np.nan])
@@ -227,3 +200,20 @@ def test_columns_are_plain_values_best_first():
     assert (columns["group"], columns["battles"]) == ([0, 0, -1], [6, 7, 1])
     assert "ci_low" not in BradleyTerry(interval="none")(told("a=b")).to_columns()
     assert all(len(column) == 3 for column in columns.values())
+
+
+# What each kind of outcome counts
+
+
+def test_an_outcome_and_its_mirror_count_one_together():
+    scores = Scoring(lean=0.8).by_kind()
+    assert (scores[Kind.WIN_A], scores[Kind.LEAN_A], scores[Kind.TIE]) == (1.0, 0.8, 0.5)
+    assert scores[Kind.WIN_A] + scores[Kind.WIN_B] == scores[Kind.LEAN_A] + scores[Kind.LEAN_B] == 1.0
+
+
+@pytest.mark.parametrize("scoring", [Scoring(inconsistent=None), Scoring(ties="drop", inconsistent=0.5)])
+def test_what_is_left_out_counts_nothing(scoring):
+    scores = scoring.by_kind()
+    assert np.isnan(scores[Kind.INCONSISTENT])
+    assert np.isnan(scores[Kind.TIE]) == (scoring.ties == "drop")
+    assert np.isnan(scores[Kind.BOTH_BAD])

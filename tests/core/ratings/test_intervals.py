@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import norm, poisson, t
 
 from support.left_out_by_loops import battle_parts, by_loops, fitted
+from support.sizes import sized
 from support.worlds import batch, counted, drawn, names, rows, table, told
 from tiltyard.core.battles import CodedBattles, Table, TableBuilder
 from tiltyard.core.battles.cluster_keys import MISSING_KEY
@@ -162,17 +163,6 @@ def test_sums_by_cluster_may_be_sparse(monkeypatch):
     np.testing.assert_allclose(sparse, dense, rtol=1e-9)
 
 
-def test_clusters_may_cross_batches():
-    codes = drawn(M, 90, 5, prompts=8)
-    builder = TableBuilder()
-    for first in range(0, 90, 20):
-        builder.add(batch(rows(codes, np.arange(first, min(first + 20, 90))), M))
-    cut = BradleyTerry()(builder.table())
-    whole = BradleyTerry()(table(codes))
-    np.testing.assert_allclose(cut.uncertainty.covariances[0], whole.uncertainty.covariances[0], rtol=1e-10)
-    assert cut.interval.n_clusters == whole.interval.n_clusters == 8
-
-
 def test_distinct_keys_are_sorted_and_none_is_missing():
     keys = np.array([5, 3, 0, 5, 9], dtype=np.uint64)
     codes = CodedBattles(*np.zeros((2, 5), np.uint16), np.zeros(5, np.uint8), prompt=keys)
@@ -233,15 +223,6 @@ def test_statsmodels_agrees_by_prompt():
 # What the interval says of itself
 
 
-def test_a_battle_level_interval_is_normal_and_speaks_of_these_prompts():
-    result = BradleyTerry(level=0.9)(table(drawn(M)))
-    half = norm.ppf(0.95) * np.sqrt(np.diag(result.uncertainty.covariances[0]))
-    np.testing.assert_allclose(result.interval.high - result.rating, half)
-    np.testing.assert_allclose(result.rating - result.interval.low, half)
-    assert (result.interval.scope, result.interval.clusters) == ("these prompts only", "battle")
-    assert (result.interval.level, result.interval.made_by) == (0.9, "sandwich")
-
-
 def test_an_interval_by_prompt_has_students_tails_and_speaks_of_prompts_like_these():
     for level in (0.8, 0.95):
         result = BradleyTerry(level=level)(table(drawn(M, prompts=25)))
@@ -269,13 +250,9 @@ def test_no_interval_is_given_below_three_degrees_of_freedom(method):
     assert "no-spread" not in {finding.name for finding in result.findings}
 
 
-def test_battles_may_be_drawn_though_prompts_are_known():
-    assert BradleyTerry(clusters="battle")(table(drawn(M, prompts=25))).interval.clusters == "battle"
-
-
 @pytest.mark.parametrize("world", [told("a>b b>a"), counted("a>b b>a")])
 def test_clustering_by_prompt_needs_prompts(world):
-    with pytest.raises(CannotRate, match="needs a question_id"):
+    with pytest.raises(CannotRate, match="question_id"):
         BradleyTerry(clusters="prompt")(world)
 
 
@@ -286,7 +263,7 @@ def test_one_prompt_cannot_speak_of_prompts_like_it():
     np.testing.assert_array_equal(
         result.uncertainty.covariances[0], BradleyTerry(clusters="battle")(world).uncertainty.covariances[0]
     )
-    with pytest.raises(CannotRate, match="more than one prompt"):
+    with pytest.raises(CannotRate, match="one prompt"):
         BradleyTerry(clusters="prompt")(world)
 
 
@@ -298,19 +275,12 @@ def test_battles_without_a_prompt_add_neither_clusters_nor_degrees_of_freedom(me
     assert (result.interval.clusters, result.interval.n_clusters) == ("prompt", 6)
     assert (result.uncertainty.dof < 5.0).all()
     found = next(finding for finding in result.findings if finding.name == "without-prompt")
-    assert found.text.startswith("150 of 180 battles (83%) name no prompt.")
+    assert (found.values["without"], found.values["battles"]) == (150, 180)
     assert "few-prompts" in {finding.name for finding in result.findings}
 
 
-def test_parts_of_the_log_may_name_no_prompt():
-    parts = told("a>b*3 b>a", question_id=["p", "p", "q", "q"]).merge(told("b>a*2"))
-    result = BradleyTerry()(parts)
-    assert result.interval.n_clusters == 2
-    assert (result.uncertainty.dof <= 1.0).all()
-
-
 @pytest.mark.parametrize("method", [BradleyTerry(), BradleyTerry(interval="bootstrap", n_bootstraps=5)])
-@pytest.mark.parametrize(("named", "finding"), [(0, "no-prompts"), (1, "few-prompts"), (40, "few-prompts")])
+@pytest.mark.parametrize(("named", "finding"), [(0, "no-prompts"), (40, "few-prompts")])
 def test_without_two_prompts_intervals_are_battle_level_and_say_so(method, named, finding):
     codes = drawn(M, 150, 4, prompts=1)
     codes.prompt[named:] = MISSING_KEY
@@ -319,7 +289,7 @@ def test_without_two_prompts_intervals_are_battle_level_and_say_so(method, named
     assert result.interval.scope == "these prompts only"
     assert result.uncertainty.dof.tolist() == [np.inf] * M
     assert "these prompts only" in next(said.text for said in result.findings if said.name == finding)
-    with pytest.raises(CannotRate, match="clustering by prompt needs"):
+    with pytest.raises(CannotRate, match="prompt needs"):
         replace(method, clusters="prompt")(table(codes))
 
 
@@ -342,16 +312,6 @@ def test_batches_without_battles_name_no_prompt():
     assert BradleyTerry()(builder.table()).interval.clusters == "battle"
 
 
-def test_no_interval_where_none_is_asked_for():
-    result = BradleyTerry(interval="none")(table(drawn(M)))
-    assert (result.interval, result.uncertainty) == (None, None)
-
-
-def test_models_without_a_rating_have_no_interval():
-    result = BradleyTerry()(told("a>b b>a a>c"))
-    assert np.isnan(result.interval.low).tolist() == [False, False, True]
-
-
 def test_variances_that_are_nought_are_not_less():
     result = BradleyTerry()(told("a=b a=c c>b c<b"))
     assert (np.diag(result.uncertainty.covariances[0]) >= 0.0).all()
@@ -364,13 +324,6 @@ def test_battles_that_are_all_ties_leave_no_spread_to_build_on():
     assert np.isnan(result.interval.low).all()
     ranks = rank_models(result)
     assert (ranks.low.tolist(), ranks.high.tolist()) == ([1, 1], [2, 2])
-
-
-def test_the_bootstrap_draws_prompts_and_says_so():
-    codes = replace(drawn(M, 150, prompts=12), voter=np.arange(150, dtype=np.uint64) % 11 + 1)
-    result = BradleyTerry(interval="bootstrap", n_bootstraps=3)(table(codes))
-    assert result.interval.clusters == "prompt"
-    assert "few-prompts" in {finding.name for finding in result.findings}
 
 
 # Bootstrap
@@ -416,7 +369,7 @@ def test_battles_are_drawn_again_cell_by_cell():
     assert (result.interval.clusters, result.interval.n_clusters) == ("battle", 200)
 
 
-@pytest.mark.parametrize("mean", [1, 7, 60, 255, 256, 4000])
+@pytest.mark.parametrize("mean", [1, 60, 256, 4000])
 def test_drawn_counts_have_the_mean_and_variance_of_poisson(mean):
     drawn_counts = _Poisson(np.full(40_000, mean)).draw(uniform_numbers(3, 0, 40_000))
     assert drawn_counts.mean() == pytest.approx(mean, abs=5 * np.sqrt(mean / 40_000))
@@ -426,8 +379,12 @@ def test_drawn_counts_have_the_mean_and_variance_of_poisson(mean):
 @pytest.mark.no_cover
 def test_cells_large_and_small_are_drawn_side_by_side():
     means = np.array([0, 3, 900, 1, 300])
-    drawn_counts = np.array([_Poisson(means).draw(uniform_numbers(4, k, 5)) for k in range(4000)])
-    np.testing.assert_allclose(drawn_counts.mean(axis=0), means, atol=0.08 * np.sqrt(means.max()))
+    drawn_counts = np.array(
+        [_Poisson(means).draw(uniform_numbers(4, k, 5)) for k in range(sized(1500, 4000))]
+    )
+    np.testing.assert_allclose(
+        drawn_counts.mean(axis=0), means, atol=sized(12, 8) / 100 * np.sqrt(means.max())
+    )
     np.testing.assert_array_equal(drawn_counts[:, 0], 0.0)
 
 
@@ -437,14 +394,6 @@ def test_weighted_battles_are_drawn_again_one_by_one():
     for k, replicate in enumerate(method(table(codes)).extras["replicates"]):
         times = cluster_multiplicities(0, 100)(k)
         np.testing.assert_allclose(replicate, replicate_by_hand(codes, method, times), rtol=0, atol=1e-6)
-
-
-def test_more_replicates_leave_the_first_as_they_were():
-    world = table(drawn(M, prompts=30))
-    few, many = (
-        BradleyTerry(interval="bootstrap", n_bootstraps=n)(world).extras["replicates"] for n in (3, 6)
-    )
-    np.testing.assert_array_equal(many[:3], few)
 
 
 def test_the_interval_holds_the_percentiles_of_the_replicates():
@@ -461,21 +410,6 @@ def test_bootstrap_and_sandwich_say_about_the_same():
     result = BradleyTerry(interval="bootstrap", n_bootstraps=300)(table(drawn(4, 2000, 11, prompts=200)))
     replicated = result.extras["replicates"].std(axis=0, ddof=1)
     np.testing.assert_allclose(replicated, np.sqrt(result.uncertainty.ratings()), rtol=0.2)
-
-
-def test_a_model_without_a_rating_has_no_replicates():
-    result = BradleyTerry(interval="bootstrap", n_bootstraps=5)(told("a>b*30 b>a*30 a>c"))
-    assert np.isnan(result.interval.low).tolist() == [False, False, True]
-    assert np.isnan(result.extras["replicates"][:, 2]).all()
-
-
-def test_groups_are_drawn_again_apart():
-    result = BradleyTerry(interval="bootstrap", n_bootstraps=30)(
-        told("a>b*30 b>a*30 c>d*20 d>c*10", question_id=[f"q{k % 25}" for k in range(90)])
-    )
-    for replicate in result.extras["replicates"]:
-        assert replicate[:2].mean() == pytest.approx(1500.0)
-        assert replicate[2:].mean() == pytest.approx(1500.0)
 
 
 def test_davidson_replicates_without_ties_are_set_aside():

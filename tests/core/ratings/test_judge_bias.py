@@ -5,6 +5,7 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import chi2, norm, t
 
+from support.sizes import sized
 from tiltyard.core.ratings.judge_placement import estimate_bias, mixed_half_width
 
 
@@ -56,14 +57,15 @@ def test_equal_deviations_may_still_hide_a_small_bias():
 def test_the_true_variance_is_below_a_value_as_often_as_stated(spread):
     rng = np.random.default_rng(5)
     below = [
-        np.mean(estimate_bias(*noisy(rng, 7, spread)).variances < max(spread**2, 1e-12)) for _ in range(400)
+        np.mean(estimate_bias(*noisy(rng, 7, spread)).variances < max(spread**2, 1e-12))
+        for _ in range(sized(150, 400))
     ]
     for level in (0.25, 0.5, 0.9):
         share = np.mean(np.array(below) <= level)
         if spread:
-            assert share == pytest.approx(level, abs=0.06)
+            assert share == pytest.approx(level, abs=sized(9, 6) / 100)
         else:
-            assert share <= level + 0.06
+            assert share <= level + sized(9, 6) / 100
 
 
 def test_one_variance_is_students_interval():
@@ -79,12 +81,6 @@ def test_a_mixture_holds_its_level():
         return np.mean([1.0, *(2.0 * t.cdf(half / error, 5.0) - 1.0 for error in (1.0, 2.0, 5.0))]) - 0.9
 
     assert width == pytest.approx(brentq(inside, 0.1, 50.0))
-
-
-def test_without_any_variance_there_is_no_width():
-    assert mixed_half_width(np.zeros((2, 1)), np.array([5.0, np.inf]), 0.95) == pytest.approx(
-        [0.0, 0.0], abs=1e-9
-    )
 
 
 def test_steps_come_from_below(monkeypatch):

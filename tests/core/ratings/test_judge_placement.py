@@ -66,15 +66,8 @@ def test_the_rating_is_where_the_judge_puts_it_among_the_human_ones():
     assert 1 <= placed.rank_low <= placed.rank <= placed.rank_high <= 8
     [finding] = placed.findings
     assert finding.name == "placed-by-judge"
-    assert "conditional on the judge" in finding.text
     assert finding.values["low"] == placed.rank_low
     assert finding.values["models"] == 8
-
-
-def test_a_biased_judge_makes_the_interval_wider():
-    kind, biased = (place_by_judge(*setting(models=16, seed=1, bias=bias), "m15") for bias in (0.0, 1.0))
-    assert kind.bias_sd < 0.4 * UNIT < biased.bias_sd < biased.upper_bias_sd
-    assert np.nanmean(biased.half_width) > 1.5 * np.nanmean(kind.half_width)
 
 
 def test_with_few_opponents_it_is_conditional_on_the_judge_and_claims_no_order():
@@ -86,7 +79,6 @@ def test_with_few_opponents_it_is_conditional_on_the_judge_and_claims_no_order()
     assert (placed.half_width[:11] > 0.0).all()
     [finding] = placed.findings
     assert (finding.name, finding.values["case"]) == ("judge-only", "opponents")
-    assert "no rank and no order is claimed" in finding.text
 
 
 def test_nor_where_hardly_any_opponent_is_met_twice():

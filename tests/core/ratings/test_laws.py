@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.sizes import sized
 from support.worlds import columns, drawn, mirrored, names, relabelled, rows, split_tables, table, with_rows
 from tiltyard.core.battles import CodedBattles, Kind
 from tiltyard.core.ratings import BradleyTerry, Elo, Glicko2
@@ -42,7 +43,7 @@ bradley_terry = pytest.mark.parametrize(
     ids=[key for key, value in METHODS.items() if value[0].name == "bradley-terry"],
 )
 seeds = given(seed=st.integers(0, 10_000))
-few = settings(max_examples=5)
+few = settings(max_examples=sized(2, 5))
 
 
 def numbers(result):

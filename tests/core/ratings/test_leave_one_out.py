@@ -1,18 +1,14 @@
 """Leave-one-cluster-out variances against clusters that are left out one by one, by loops."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
-from scipy.stats import t
 
 from support.left_out_by_loops import battle_parts, by_loops, fitted
-from support.worlds import batch, drawn, names, rows, styled, table, told
-from tiltyard.core.battles import CodedBattles, Table, TableBuilder
+from support.sizes import sized
+from support.worlds import drawn, names, styled, table
+from tiltyard.core.battles import CodedBattles, Table
 from tiltyard.core.battles.cluster_keys import MISSING_KEY
 from tiltyard.core.ratings import BradleyTerry, Elo, leave_one_out
-from tiltyard.core.ratings.bootstrap import cluster_numbers
-from tiltyard.core.ratings.elo import _reliability
 from tiltyard.core.ratings.group_fit import fit_with_style
 from tiltyard.core.ratings.leave_one_out import leave_one_out as left_out
 from tiltyard.core.ratings.ranks import rank_models
@@ -20,7 +16,6 @@ from tiltyard.core.ratings.sandwich import prompt_key
 from tiltyard.core.ratings.scoring import Scoring
 
 M = 5
-UNIT = 400.0 / np.log(10.0)
 #: Prompts weigh what they weigh, however uneven.
 FREE = BradleyTerry(max_share=None)
 
@@ -152,15 +147,6 @@ def with_exact(monkeypatch, codes):
 
 
 @pytest.mark.usefixtures("one_by_one")
-def test_where_all_clusters_are_small_no_large_one_is_looked_for(monkeypatch):
-    small = drawn(4, 4000, 2, prompts=400)
-    quick = both(small)
-    monkeypatch.setattr(leave_one_out, "_EXACT_LEVERAGE_SHARE", 0.0)
-    exact = both(small)
-    np.testing.assert_allclose(np.diag(quick.covariance), np.diag(exact.covariance), rtol=1e-3)
-
-
-@pytest.mark.usefixtures("one_by_one")
 def test_some_small_clusters_stand_for_all_in_the_degrees_of_freedom(monkeypatch):
     codes = uneven(n=6000, prompts=1500)
     every = both(codes)
@@ -190,7 +176,7 @@ def test_a_cluster_that_alone_informs_a_model_tells_nothing_of_its_spread():
     assert np.isfinite(result.rating).all()
     assert not rank_models(result).above[4].any()
     withheld = next(finding for finding in result.findings if finding.name == "interval-withheld")
-    assert withheld.text.startswith("So few prompts or voters decide the ratings of ae that")
+    assert " of ae " in withheld.text
 
 
 def test_without_clusters_there_is_the_variance_of_battles_and_no_degrees_of_freedom():
@@ -204,21 +190,6 @@ def test_without_clusters_there_is_the_variance_of_battles_and_no_degrees_of_fre
     assert (found.clusters, found.battles, found.battles_alone) == (0, 60, 60)
 
 
-def test_battles_all_as_expected_have_no_degrees_of_freedom_to_speak_of():
-    result = BradleyTerry()(told("a=b*40", question_id=[f"q{k % 8}" for k in range(40)]))
-    assert not rank_models(result).above.any()
-
-
-def test_parts_of_the_log_may_name_no_prompt():
-    codes = uneven()
-    builder = TableBuilder()
-    builder.add(batch(replace(rows(codes, np.arange(100)), prompt=None), M))
-    builder.add(batch(rows(codes, np.arange(100, 300)), M))
-    codes.prompt[:100] = MISSING_KEY
-    split, whole = FREE(builder.table()), FREE(table(codes))
-    np.testing.assert_allclose(split.uncertainty.covariances[0], whole.uncertainty.covariances[0], rtol=1e-12)
-
-
 def test_even_prompts_have_about_as_many_degrees_of_freedom_as_prompts_and_uneven_ones_far_fewer():
     even = BradleyTerry()(table(drawn(M, 3000, 1, prompts=30)))
     assert (even.uncertainty.dof > 20.0).all()
@@ -228,51 +199,6 @@ def test_even_prompts_have_about_as_many_degrees_of_freedom_as_prompts_and_uneve
     assert (BradleyTerry()(one_large).uncertainty.dof > FREE(one_large).uncertainty.dof).all()
 
 
-def test_battles_without_a_prompt_add_their_variance_and_no_degrees_of_freedom(monkeypatch):
-    monkeypatch.setattr(leave_one_out, "_EXACT_LEVERAGE_SHARE", 0.0)
-    codes = uneven(n=400)
-    codes.prompt[200:] = MISSING_KEY
-    world = table(codes)
-    result, fit = FREE(world), fitted(world)
-    covariance, dof = by_loops(codes, fit)
-    np.testing.assert_allclose(result.uncertainty.covariances[0], covariance * UNIT**2, rtol=0, atol=1e-6)
-    np.testing.assert_allclose(result.uncertainty.dof, dof, rtol=1e-6)
-    named, _ = by_loops(rows(codes, np.arange(200)), fit)
-    scores = battle_parts(codes, fit)[0][200:]
-    np.testing.assert_allclose(covariance - named, fit.bread @ scores.T @ scores @ fit.bread, atol=1e-9)
-
-
-def test_two_ways_take_their_overlap_off_and_have_the_fewer_degrees_of_freedom():
-    codes = drawn(M, 400, 2, prompts=25, voters=12)
-    both_ways = FREE(table(codes)).uncertainty
-    by_prompt = FREE(table(replace(codes, voter=None))).uncertainty
-    by_voter = FREE(table(replace(codes, prompt=codes.voter, voter=None))).uncertainty
-    fit = fitted(table(codes))
-    scores, cells = battle_parts(codes, fit)[0], list(zip(codes.prompt, codes.voter, strict=True))
-    overlap = np.zeros((M, M))
-    for cell in set(cells):
-        g = scores[[one == cell for one in cells]].sum(axis=0)
-        overlap += np.outer(fit.bread @ g, fit.bread @ g) * UNIT**2
-    one, other = by_prompt.covariances[0], by_voter.covariances[0]
-    for found, expected in zip(both_ways.covariances, (one + other - overlap, one, other), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
-    np.testing.assert_allclose(both_ways.dof, np.minimum(by_prompt.dof, by_voter.dof))
-
-
-def test_a_bootstrap_has_the_uncertainty_of_the_prompts_left_out():
-    world = table(uneven())
-    sandwich = BradleyTerry()(world)
-    replicated = BradleyTerry(interval="bootstrap", n_bootstraps=3)(world)
-    np.testing.assert_array_equal(replicated.uncertainty.covariances, sandwich.uncertainty.covariances)
-    np.testing.assert_array_equal(replicated.uncertainty.dof, sandwich.uncertainty.dof)
-    assert replicated.findings == sandwich.findings
-
-
-def test_at_battle_level_degrees_of_freedom_are_without_bound():
-    for method in (BradleyTerry(), BradleyTerry(interval="bootstrap", n_bootstraps=2)):
-        assert method(table(drawn(M))).uncertainty.dof.tolist() == [np.inf] * M
-
-
 ELO = Elo(n_permutations=4, n_bootstraps=5, n_orders=2)
 
 
@@ -280,36 +206,11 @@ def test_elo_gives_no_interval_on_few_prompts_or_with_one_that_holds_much():
     for codes in (drawn(M, 400, 1, prompts=19), uneven(n=400, prompts=40)):
         result = ELO(table(codes))
         withheld = next(finding for finding in result.findings if finding.name == "interval-withheld")
-        assert f"With {len(set(codes.prompt.tolist()) - {0})} prompts, one of them with" in withheld.text
+        assert f" {len(set(codes.prompt.tolist()) - {0})} prompts" in withheld.text
         assert np.isnan(result.interval.low).all()
         assert np.isnan(result.interval.high).all()
         assert result.uncertainty.dof.tolist() == [0.0] * M
         assert not rank_models(result).above.any()
-
-
-def test_elo_allows_for_prompts_that_are_uneven():
-    codes = drawn(M, 2000, 1, prompts=30)
-    codes.prompt[:40] = 1
-    result = ELO(table(codes))
-    assert "interval-withheld" not in {finding.name for finding in result.findings}
-    sizes = np.bincount(codes.prompt.astype(int))[1:]
-    dof = (sizes**2).sum() ** 2 / (sizes**4).sum() - 1.0
-    np.testing.assert_allclose(result.uncertainty.dof, dof)
-    half = t.ppf(0.975, dof) * np.sqrt(result.uncertainty.ratings())
-    np.testing.assert_allclose(result.interval.high - result.rating, half)
-    np.testing.assert_allclose(result.rating - result.interval.low, half)
-
-
-@pytest.mark.parametrize(("sizes", "factor"), [([50] * 30, 30 / 29), ([100] + [50] * 28, 29 / 28)])
-def test_elos_replicates_vary_too_little_by_the_largest_share(sizes, factor):
-    clusters = cluster_numbers(
-        np.repeat(np.arange(1, len(sizes) + 1), sizes).astype(np.uint64), np.arange(sum(sizes))
-    )
-    dof, found = _reliability(clusters, "prompt", findings := [])
-    share = sizes[0] / sum(sizes)
-    assert found == pytest.approx(factor / (1.0 - share) ** 2)
-    assert dof > 20.0
-    assert findings == []
 
 
 def test_findings_say_whose_interval_rests_on_little():
@@ -342,11 +243,12 @@ def equals(seed, *, prompts, models=20, battles=3000, pareto=None):
 @pytest.mark.parametrize("pareto", [None, 1.1])
 def test_equal_models_are_rarely_told_apart(pareto):
     """The plain sandwich and t(P − 1), by draws of the largest difference, err in a third of such worlds."""
+    worlds = sized(20, 40)
     wrong = sum(
         bool(rank_models(BradleyTerry()(equals(seed, prompts=8, pareto=pareto))).above.any())
-        for seed in range(40)
+        for seed in range(worlds)
     )
-    assert wrong / 40 <= 0.05 + 2.0 * np.sqrt(0.05 * 0.95 / 40)
+    assert wrong / worlds <= 0.05 + 2.0 * np.sqrt(0.05 * 0.95 / worlds)
 
 
 def test_models_far_apart_are_told_apart():

@@ -3,11 +3,12 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.special import expit, ndtr
 
+from support.sizes import sized
 from support.worlds import drawn, mirrored, relabelled, rows, table
 from tiltyard.core.battles import CodedBattles, Kind
 from tiltyard.core.ratings import BradleyTerry
@@ -18,6 +19,7 @@ from tiltyard.errors import BadOption
 UNIT = 400.0 / math.log(10.0)
 FILTER = OnlineBradleyTerry(refit_after=None)
 REFITTED = OnlineBradleyTerry()
+FEW = settings(max_examples=sized(10, 30))
 
 
 def after(method, codes, m):
@@ -90,7 +92,7 @@ def test_one_win_by_hand():
     assert state.misorder(0, 1) == pytest.approx(ndtr(-gap / sd))
 
 
-@pytest.mark.parametrize(("m", "n"), [(2, 150), (5, 400), (9, 1000)])
+@pytest.mark.parametrize(("m", "n"), [(2, 150), (9, 600)])
 def test_the_filter_is_the_textbook_one(m, n):
     codes = drawn(m, n, seed=m, judged=True)
     state = after(FILTER, codes, m)
@@ -99,7 +101,7 @@ def test_the_filter_is_the_textbook_one(m, n):
     np.testing.assert_allclose(state.covariance, covariance, atol=1e-9)
 
 
-@pytest.mark.parametrize(("m", "n"), [(6, 1200), (20, 4000)])
+@pytest.mark.parametrize(("m", "n"), [(6, 300), (20, 1000)])
 def test_a_fresh_fit_is_the_batch_fit(m, n):
     """Both sizes are multiples of five votes for each model, where the fit is made again."""
     codes = drawn(m, n, seed=3)
@@ -121,21 +123,13 @@ def test_thousands_of_votes_end_near_the_batch_fit(method, far, wide):
     np.testing.assert_allclose(state.se, se, rtol=wide)
 
 
-def test_standard_errors_are_those_of_the_published_board_where_the_model_holds():
-    """Without ties and prompts the sandwich estimates the same thing."""
-    codes = drawn(8, 8000, seed=1, ties=0.0)
-    ratings = BradleyTerry(prior_sd=350.0, clusters="battle")(table(codes, 8))
-    state = after(REFITTED, codes, 8)
-    np.testing.assert_allclose(state.rating, ratings.rating, atol=0.01)
-    np.testing.assert_allclose(state.se, np.sqrt(ratings.uncertainty.ratings()), rtol=0.04)
-
-
 @given(
     m=st.integers(2, 9),
     seed=st.integers(0, 99),
     cuts=st.lists(st.integers(0, 200), max_size=4),
     refit_after=st.sampled_from([None, 1, 5]),
 )
+@FEW
 def test_one_by_one_in_bulk_and_from_checkpoints_are_the_same_bits(m, seed, cuts, refit_after):
     method = OnlineBradleyTerry(refit_after=refit_after)
     codes = drawn(m, 200, seed, judged=True)
@@ -153,6 +147,7 @@ def test_one_by_one_in_bulk_and_from_checkpoints_are_the_same_bits(m, seed, cuts
 
 
 @given(m=st.integers(2, 8), seed=st.integers(0, 99), method=st.sampled_from([FILTER, REFITTED]))
+@FEW
 def test_names_and_sides_do_not_matter(m, seed, method):
     codes = drawn(m, 150, seed, judged=True)
     to = np.random.default_rng(seed).permutation(m)
@@ -170,6 +165,7 @@ def test_names_and_sides_do_not_matter(m, seed, method):
     seed=st.integers(0, 99),
     refit_after=st.sampled_from([None, 3]),
 )
+@FEW
 def test_ratings_keep_their_mean_and_errors_are_those_of_contrasts(m, n, seed, refit_after):
     state = after(OnlineBradleyTerry(refit_after=refit_after), drawn(m, n, seed), m)
     assert state.rating.mean() == pytest.approx(1500.0, abs=1e-8)
@@ -179,6 +175,7 @@ def test_ratings_keep_their_mean_and_errors_are_those_of_contrasts(m, n, seed, r
 
 
 @given(m=st.integers(2, 8), n=st.integers(0, 120), seed=st.integers(0, 99))
+@FEW
 def test_pairs_are_read_from_the_whole_covariance(m, n, seed):
     state = after(REFITTED, drawn(m, n, seed), m)
     i, j = (grid.ravel() for grid in np.indices((m, m)))
@@ -193,45 +190,12 @@ def test_pairs_are_read_from_the_whole_covariance(m, n, seed):
     assert (state.misorder(i[higher], j[higher]) < 0.5).all()
 
 
-def test_every_rating_vote_narrows_what_it_asks_and_widens_nothing():
-    state = FILTER.initial(4)
-    codes = drawn(4, 100, 2)
-    for a, b, kind in zip(codes.a.tolist(), codes.b.tolist(), codes.kind.tolist(), strict=True):
-        sd, se = state.difference(a, b)[1], state.se
-        FILTER.fold(state, a, b, kind)
-        assert state.difference(a, b)[1] < sd
-        assert (state.se <= se + 1e-9).all()
-
-
 def test_both_bad_and_a_model_against_itself_are_counted_and_rate_nobody():
     state = after(REFITTED, drawn(3, 40), 3)
     before = state.to_dict()
     REFITTED.fold(state, 0, 1, Kind.BOTH_BAD)
     REFITTED.fold(state, 2, 2, Kind.WIN_A)
     assert state.to_dict() == before | {"votes": 42}
-
-
-def test_ties_pull_together_or_are_dropped():
-    state = after(FILTER, drawn(2, 0), 2)
-    for _ in range(3):
-        FILTER.fold(state, 0, 1, Kind.WIN_A)
-    apart, sd = state.difference(0, 1)
-    FILTER.fold(state, 1, 0, Kind.TIE)
-    assert 0.0 < state.difference(0, 1)[0] < apart
-    assert state.difference(0, 1)[1] < sd
-    dropping = OnlineBradleyTerry(ties="drop", refit_after=None)
-    before = state.rating
-    dropping.fold(state, 0, 1, Kind.TIE)
-    np.testing.assert_array_equal(state.rating, before)
-
-
-def test_an_upset_among_the_unknown_does_not_throw_them_past_each_other():
-    """Linearised before the vote, the filter would: by 3 logits here."""
-    method = OnlineBradleyTerry(prior_sd=2.0 * UNIT, base=0.0)
-    state = method.initial(2)
-    state.mean[:] = 2.0, -2.0
-    method.fold(state, 0, 1, Kind.WIN_B)
-    assert abs(state.difference(0, 1)[0]) < 0.1 * UNIT
 
 
 @pytest.mark.parametrize("prior_sd", [1.0, 5_000.0, 1e6])
@@ -247,6 +211,7 @@ def test_the_mode_is_found_whatever_the_prior(prior_sd):
 
 
 @given(seed=st.integers(0, 99), joined=st.integers(0, 100))
+@FEW
 def test_who_joins_late_is_where_they_would_be_had_they_stood_by(seed, joined):
     early, late = drawn(4, joined, seed), drawn(6, 80, seed + 1)
     waiting = after(FILTER, early, 6)
@@ -259,19 +224,6 @@ def test_who_joins_late_is_where_they_would_be_had_they_stood_by(seed, joined):
     np.testing.assert_allclose(joining.rating, waiting.rating, atol=1e-9)
     np.testing.assert_allclose(joining.covariance, waiting.covariance, atol=1e-12)
     assert state.to_dict() == before
-
-
-def test_a_state_widened_by_nobody_is_a_copy():
-    state = after(REFITTED, drawn(4, 50), 4)
-    same_bits(state.widened(4), state)
-
-
-def test_unplayed_models_keep_the_error_of_the_prior():
-    state = REFITTED.initial(5)
-    np.testing.assert_allclose(state.se, 350.0 * math.sqrt(4.0 / 5.0))
-    REFITTED.fold_many(state, drawn(4, 2000))
-    assert state.rating[4] == pytest.approx(1500.0)
-    assert state.se[4] == pytest.approx(350.0 * math.sqrt(4.0 / 5.0))
 
 
 def test_an_arena_may_start_with_nobody_or_one():
@@ -311,7 +263,3 @@ def test_votes_of_unknown_models_are_refused_and_leave_the_state_alone():
     assert state.to_dict() == REFITTED.initial(3).to_dict()
     with pytest.raises(BadOption, match="never removed"):
         state.widened(2)
-
-
-def test_it_has_a_name():
-    assert REFITTED.name == "online-bradley-terry"

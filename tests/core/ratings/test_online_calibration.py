@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+from support.sizes import sized
 from tiltyard.core.battles import CodedBattles, Kind
 from tiltyard.core.ratings.online_bradley_terry import OnlineBradleyTerry
 
 UNIT = 400.0 / math.log(10.0)
-MODELS, WORLDS, STEPS = 12, 150, (12, 60, 300)
+MODELS, WORLDS, STEPS = 12, sized(50, 150), (12, 60, 300)
 
 
 def claims(prior_sd, ties=0.0):
@@ -39,6 +40,7 @@ def claims(prior_sd, ties=0.0):
 
 
 @pytest.mark.no_cover
+@pytest.mark.slow(but="350.0")
 @pytest.mark.parametrize("prior_sd", [200.0, 350.0])
 def test_a_stated_chance_of_misorder_comes_true_that_often(prior_sd):
     """Whether the prior is the world's own (SD 200) or the wider default."""
@@ -46,7 +48,7 @@ def test_a_stated_chance_of_misorder_comes_true_that_often(prior_sd):
     edges = np.array([0.0, 0.02, 0.1, 0.2, 0.3, 0.4, 0.501])
     for low, high in pairwise(edges):
         inside = (said >= low) & (said < high)
-        assert inside.sum() > 3000
+        assert inside.sum() > 20 * WORLDS
         assert wrong[inside].mean() == pytest.approx(said[inside].mean(), abs=0.035)
 
 

@@ -36,8 +36,7 @@ def factors(codes, scoring, enough):
     return factor / factor[counted].mean()
 
 
-@pytest.mark.parametrize("both_bad", ["drop", "tie"])
-@pytest.mark.parametrize("enough", [1, 60, 10_000])
+@pytest.mark.parametrize(("both_bad", "enough"), [("drop", 1), ("tie", 60), ("drop", 10_000)])
 def test_every_pair_with_enough_battles_weighs_the_same(both_bad, enough):
     codes, scoring = crowded(), Scoring(both_bad=both_bad)
     even = weigh_pairs_evenly(table(codes), scoring, enough).log()

@@ -23,9 +23,7 @@ def ulps_off(found, exact):
 
 def test_exp_is_within_0_55_units_in_the_last_place():
     rng = random.Random(1)
-    numbers = [rng.uniform(-708.0, 709.7) for _ in range(2000)] + [
-        rng.uniform(-2.0, 2.0) for _ in range(4000)
-    ]
+    numbers = [rng.uniform(-708.0, 709.7) for _ in range(500)] + [rng.uniform(-2.0, 2.0) for _ in range(1000)]
     with localcontext() as context:
         context.prec = 60
         assert max(ulps_off(exp(x), Decimal(x).exp()) for x in numbers) < Decimal("0.55")
@@ -34,19 +32,21 @@ def test_exp_is_within_0_55_units_in_the_last_place():
         )
 
 
-def test_exp_at_its_ends():
+def test_exp_at_its_ends_and_bits_that_every_machine_finds():
     assert exp(0.0) == exp(-0.0) == 1.0
     assert math.isinf(exp(709.8))
     assert math.isinf(exp(math.inf))
     assert exp(709.782712893384) == pytest.approx(1.797693134862e308, rel=1e-12)
     assert exp(-746.0) == exp(-math.inf) == 0.0
     assert math.isnan(exp(math.nan))
+    assert {x: exp(x).hex() for x in KNOWN} == KNOWN
+    assert [log(3.0).hex(), normal_cdf(-1.5).hex()] == ["0x1.193ea7aad030bp+0", "0x1.11a46d89647edp-4"]
 
 
 def test_log_is_within_two_units_in_the_last_place():
     rng = random.Random(2)
-    numbers = [rng.uniform(0.4, 2.5) for _ in range(4000)] + [
-        10.0 ** rng.uniform(-300, 300) for _ in range(2000)
+    numbers = [rng.uniform(0.4, 2.5) for _ in range(1000)] + [
+        10.0 ** rng.uniform(-300, 300) for _ in range(500)
     ]
     with localcontext() as context:
         context.prec = 60
@@ -70,11 +70,6 @@ def test_the_normal_distribution_is_that_of_scipy():
     near = np.abs(z) < 6.0
     np.testing.assert_allclose(found[near], ndtr(z)[near], rtol=5e-15)
     assert normal_cdf(0.0) == 0.5
-
-
-def test_bits_are_those_that_every_machine_finds():
-    assert {x: exp(x).hex() for x in KNOWN} == KNOWN
-    assert [log(3.0).hex(), normal_cdf(-1.5).hex()] == ["0x1.193ea7aad030bp+0", "0x1.11a46d89647edp-4"]
 
 
 @pytest.mark.slow

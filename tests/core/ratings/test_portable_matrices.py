@@ -6,6 +6,7 @@ import pytest
 from support.worlds import drawn
 from tiltyard.core.battles import Kind
 from tiltyard.core.ratings import newton
+from tiltyard.core.ratings.index_sums import laplacians
 from tiltyard.core.ratings.online_bradley_terry import refit
 from tiltyard.core.ratings.pairs import pairs_from_points
 from tiltyard.core.ratings.portable_functions import invert, subtract_products, sum_rows, weighted_sum
@@ -48,7 +49,7 @@ def test_products_are_subtracted_one_after_the_other(m):
     np.testing.assert_array_equal(matrix, expected)
 
 
-@pytest.mark.parametrize("m", [1, 2, 31, 32, 33, 70])
+@pytest.mark.parametrize("m", [1, 2, 32, 33, 70])
 def test_an_inverse_is_symmetric_and_that_of_lapack(m):
     matrix = spd(m)
     kept = matrix.copy()
@@ -67,8 +68,10 @@ def points_of(codes, m):
     return points
 
 
-@pytest.mark.parametrize("start", ["zero", "far", "opposite"])
-@pytest.mark.parametrize(("m", "n"), [(2, 3), (6, 300), (40, 2000)])
+@pytest.mark.parametrize(
+    ("m", "n", "start"),
+    [(2, 3, "zero"), (2, 3, "far"), (6, 300, "opposite"), (6, 300, "far"), (40, 2000, "zero")],
+)
 def test_a_refit_is_newtons_fit_wherever_it_starts(m, n, start):
     """With a covariance that is far too wide, too: it is then computed anew, and steps that go too far are halved."""
     points = points_of(drawn(m, n, seed=1), m)
@@ -79,3 +82,14 @@ def test_a_refit_is_newtons_fit_wherever_it_starts(m, n, start):
         np.testing.assert_allclose(mean, fit.theta, atol=1e-8)
         np.testing.assert_allclose(found, fit.bread + 4.0 / m, atol=1e-8)
         assert abs(mean.sum()) < 1e-12
+
+
+def test_laplacians_are_those_that_loops_make():
+    rng = np.random.default_rng(1)
+    a = rng.integers(0, 4, 30)
+    b, cluster, value = (a + rng.integers(1, 4, 30)) % 4, rng.integers(0, 3, 30), rng.random(30)
+    expected = np.zeros((5, 4, 4))
+    for row in range(30):
+        x = np.eye(4)[a[row]] - np.eye(4)[b[row]]
+        expected[cluster[row]] += value[row] * np.outer(x, x)
+    np.testing.assert_allclose(laplacians(a, b, value, cluster, (5, 4)), expected, atol=1e-12)

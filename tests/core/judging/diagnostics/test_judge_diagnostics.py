@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.judged_worlds import match, observed, shown, worlds
+from support.judged_worlds import observed, shown, worlds
 from support.naive_diagnostics import naive
 from tiltyard.core.battles.outcome import JUDGE_LABELS, Label
 from tiltyard.core.judging.diagnostics import VerdictObserver, list_judge_findings
@@ -94,33 +94,12 @@ def test_a_judge_is_described_over_all_dimensions_first_and_judges_stand_by_name
     assert found == [("j", None), ("j", "x"), ("j", "y"), ("k", None), ("k", "x"), ("k", "y")]
 
 
-def test_nothing_shown_is_nothing_said():
-    assert VerdictObserver().diagnostics() == ()
-    assert list_judge_findings(()) == ()
-
-
-def test_a_match_without_traits_says_nothing_about_lengths_or_lists():
-    world = [(question, state, verdict, None) for question, state, verdict, _ in match("A>>B", "B>>A")]
-    (whole, _) = observed(world)
-    assert whole.flips is not None
-    assert (whole.longer_wins, whole.lists_win) == (None, None)
-
-
 def test_failed_questions_are_counted_by_state_and_nothing_else_is_said():
     (one, _) = observed(
         [shown(None, prompt=str(k), state=state) for k, state in enumerate(QuestionState) if k]
     )
     assert one.states == {state: int(state is not QuestionState.OK) for state in QuestionState}
     assert all(share is None for share in shares_of(one).values())
-
-
-def test_opposite_winners_are_a_flip_though_both_orders_call_both_bad():
-    world = [shown("A>B", both_bad=True), shown("A>B", first="c", second="a", both_bad=True)]
-    one = observed(world, j="acme")[0]
-    assert (one.labels[Label.INCONSISTENT], one.both_bad) == (1, 1)
-    assert one.flips.value == one.inconsistent.value == 1.0
-    assert one.own_family is None
-    assert one.first_slot.value == 1.0
 
 
 def test_both_bad_twice_has_the_winner_that_both_orders_chose():
@@ -131,34 +110,8 @@ def test_both_bad_twice_has_the_winner_that_both_orders_chose():
     assert one.to_dict()["both_bad"] == 1
 
 
-def test_the_excess_is_taken_on_matches_that_others_decided_too():
-    world = match("A>B", "B>A", judge="j") + match("A>B", "B>A", judge="k")
-    world += match("B>A", "A>B", judge="j", prompt="q") + match("A=B", "A=B", judge="k", prompt="q")
-    one = observed(world, j="acme", k="bolt")[0]
-    assert one.own_family.value == 0.5
-    assert one.own_family_excess.value == 0.0
-
-
-def test_dimensions_of_one_prompt_are_one_cluster():
-    world = [row for dimension in "xyz" for row in match("A>B", "B>A", dimension=dimension)]
-    assert observed(world)[0].flips.clusters == 1
-
-
-def test_other_judges_are_asked_about_the_same_matches_only():
-    world = match("A>B", "B>A", judge="j") + match("B>A", "A>B", judge="k", prompt="p")
-    world += match("A>B", "B>A", judge="k", prompt="q")
-    one = observed(world, j="acme", k="bolt")[0]
-    assert (one.own_family.value, one.own_family_by_others.value, one.own_family_by_others.n) == (1.0, 0.0, 1)
-    assert one.own_family_excess.value == 1.0
-
-
-def test_a_judge_of_the_same_family_is_no_witness():
-    world = match("A>B", "B>A", judge="j") + match("B>A", "A>B", judge="k")
-    assert observed(world, j="acme", k="acme")[0].own_family_by_others is None
-
-
 def test_the_same_question_twice_is_an_error():
-    with pytest.raises(BadOption, match="shown to the observer twice"):
+    with pytest.raises(BadOption, match="twice"):
         observed([shown("A>B"), shown("A>B")])
 
 

@@ -11,7 +11,6 @@ from tiltyard.core.ratings.proportions import (
     estimate_share,
     share_difference,
 )
-from tiltyard.errors import BadOption
 
 CLUSTERS = st.lists(
     st.integers(0, 12).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), min_size=1, max_size=25
@@ -88,26 +87,14 @@ def test_without_trials_nothing_is_said_and_one_prompt_says_nothing_of_others():
     assert (only.value, only.low, only.high, only.clusters) == (0.75, 0.0, 1.0, 1)
 
 
-def test_unanimous_trials_count_one_for_each_prompt():
-    assert of([(20, 20)] * 10) == of([(20, 20)] * 10)
-    assert math.isclose(of([(20, 20)] * 10).low, of([(1, 1)] * 10).low)
-    assert of([(20, 20)] * 10).low < of([(20, 20)] * 40).low < 1.0
-
-
 def test_one_prompt_that_outweighs_all_others_leaves_everything_open():
     found = of([(5_000_000, 10_000_000), (1, 1)])
     assert (found.low, found.high) == (0.0, 1.0)
 
 
-def test_a_higher_level_is_a_wider_interval():
-    clusters = [(2, 5), (4, 5), (1, 5), (3, 5)]
-    assert of(clusters, 0.99).low < of(clusters, 0.95).low < of(clusters, 0.5).low
-    with pytest.raises(BadOption, match="level is 95"):
-        of(clusters, 95)
-
-
-@pytest.mark.parametrize("prompts", [6, 12, 40])
-@pytest.mark.parametrize(("centre", "alike"), [(0.5, 0.15), (0.3, 0.3), (0.8, 0.2)])
+@pytest.mark.parametrize(
+    ("prompts", "centre", "alike"), [(6, 0.5, 0.15), (12, 0.3, 0.3), (40, 0.8, 0.2), (6, 0.8, 0.2)]
+)
 def test_intervals_cover_in_clustered_worlds_where_naive_ones_do_not(prompts, centre, alike):
     """Each prompt has its own share, beta with intraclass correlation ``alike``; sizes differ."""
     from statsmodels.stats.proportion import proportion_confint
@@ -124,17 +111,6 @@ def test_intervals_cover_in_clustered_worlds_where_naive_ones_do_not(prompts, ce
         naive += low <= centre <= high
     assert covered / worlds >= 0.92
     assert naive / worlds < 0.85
-
-
-def test_independent_trials_are_covered_too_and_not_absurdly_wide():
-    from statsmodels.stats.proportion import proportion_confint
-
-    rng = np.random.default_rng(3)
-    trials = np.full(30, 8)
-    found = [estimate_share(rng.binomial(trials, 0.4), trials) for _ in range(300)]
-    assert np.mean([one.low <= 0.4 <= one.high for one in found]) >= 0.93
-    low, high = proportion_confint(96, 240, method="wilson")
-    assert np.mean([one.high - one.low for one in found]) < 1.2 * (high - low)
 
 
 @given(CLUSTERS, CLUSTERS)

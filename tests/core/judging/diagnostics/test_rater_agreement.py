@@ -48,15 +48,14 @@ def both_sides(matrix):
     return np.hstack([matrix, mirrored])
 
 
-@pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("missing", [0.0, 0.3, 0.7])
+@pytest.mark.parametrize(("seed", "missing"), [(0, 0.0), (1, 0.3), (2, 0.7), (3, 0.7)])
 def test_alpha_is_that_of_the_library(seed, missing):
     votes = random_votes(np.random.default_rng(seed), missing=missing)
     expected = krippendorff.alpha(both_sides(matrix_of(votes)), level_of_measurement="nominal")
     assert rater_agreement(votes).alpha.value == pytest.approx(expected, abs=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_ordinal_alpha_is_that_of_the_library_without_both_bad(seed):
     votes = random_votes(np.random.default_rng(seed))
     scaled = matrix_of(votes, votes.value != RaterValue.BOTH_BAD)
@@ -66,7 +65,7 @@ def test_ordinal_alpha_is_that_of_the_library_without_both_bad(seed):
     assert found.votes == int((votes.value != RaterValue.BOTH_BAD).sum())
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_alpha_of_one_rater_is_that_of_its_pairs(seed):
     votes = random_votes(np.random.default_rng(seed))
     matrix = matrix_of(votes)
@@ -107,16 +106,6 @@ def test_sides_and_the_names_of_models_change_nothing():
     assert other == rater_agreement(votes)
 
 
-def test_the_order_of_votes_and_numbers_of_items_change_nothing():
-    votes = random_votes(np.random.default_rng(4))
-    order = np.random.default_rng(5).permutation(len(votes.item))
-    moved = RaterVotes(votes.item * 7 + 3, votes.prompt * 5, votes.rater + 2, votes.value).where(order)
-    one, other = rater_agreement(votes), rater_agreement(moved)
-    for figure in ("alpha", "share"):
-        ours, theirs = getattr(one, figure), getattr(other, figure)
-        assert (ours.value, ours.low, ours.high) == pytest.approx((theirs.value, theirs.low, theirs.high))
-
-
 def test_agreeing_pairs_by_hand():
     rows = [(0, 0, rater, value) for rater, value in enumerate([0, 0, 2])]
     rows += [(1, 1, 0, 1), (1, 1, 1, 1), (2, 2, 0, 3)]
@@ -125,7 +114,7 @@ def test_agreeing_pairs_by_hand():
     assert found.share.value == pytest.approx(2 / 4)
 
 
-def test_few_prompts_have_figures_without_an_interval():
+def test_few_prompts_or_one_with_nearly_all_votes_have_no_interval():
     rows = [(item, item // 10, rater, (item + rater) % 3) for item in range(40) for rater in range(2)]
     three = rater_agreement(votes_of(row for row in rows if row[1] < 3))
     assert three.alpha.value is not None
@@ -135,24 +124,18 @@ def test_few_prompts_have_figures_without_an_interval():
     four = rater_agreement(votes_of(rows))
     assert four.alpha.low is not None
     assert four.alpha.gap is None
-
-
-def test_one_prompt_with_nearly_all_votes_is_like_few_prompts():
     rows = [(item, 0 if item < 90 else item, rater, item % 3) for item in range(100) for rater in range(2)]
     assert rater_agreement(votes_of(rows)).alpha.gap is AgreementGap.FEW_PROMPTS
 
 
-def test_perfect_agreement_is_not_certain():
+def test_full_agreement_is_neither_certain_nor_missing_variation():
     rows = [(item, item // 6, rater, item % 3) for item in range(48) for rater in range(2)]
     found = rater_agreement(votes_of(rows))
     assert (found.alpha.value, found.alpha.high) == (1.0, 1.0)
     assert found.share.value == 1.0
     assert 0.2 < found.alpha.low < 0.9
     assert 0.4 < found.share.low < 0.9
-
-
-def test_decisive_votes_for_one_side_are_agreement_and_not_missing_variation():
-    """All say "first": the library has no figure for the plain matrix, but sides are an accident."""
+    # All say "first": the library has no figure for the plain matrix, but sides are an accident.
     found = rater_agreement(votes_of((item, item, rater, 0) for item in range(8) for rater in range(2)))
     assert found.alpha.value == 1.0
 
@@ -179,38 +162,7 @@ def test_without_variation_there_is_no_alpha_but_a_share(value):
     assert found.share.value == 1.0
 
 
-def test_a_rater_who_shares_nothing_has_no_figure():
-    rows = [(item, item, rater, item % 3) for item in range(8) for rater in range(2)]
-    rows += [(100 + item, item, 2, 0) for item in range(8)]
-    found = rater_agreement(votes_of(rows), rater=2)
-    assert found.alpha.gap is AgreementGap.NO_OVERLAP
-    assert rater_agreement(votes_of(rows), rater=0).votes == 16
-
-
-@pytest.mark.parametrize("level", [0.0, 1.0, -1.0, 2.0])
+@pytest.mark.parametrize("level", [0.0, 1.0])
 def test_an_impossible_level_is_refused(level):
     with pytest.raises(BadOption, match="level"):
         rater_agreement(votes_of([]), level=level)
-
-
-def test_a_higher_level_is_wider_and_more_prompts_narrower():
-    rng = np.random.default_rng(6)
-    small, large = random_votes(rng, items=40), random_votes(rng, items=400)
-    widths = [
-        found.alpha.high - found.alpha.low
-        for found in (rater_agreement(small, level=0.99), rater_agreement(small), rater_agreement(large))
-    ]
-    assert widths == sorted(widths, reverse=True)
-
-
-def test_raters_who_vote_as_the_others_do_agree_more_than_those_who_do_not():
-    rng = np.random.default_rng(7)
-    rows = []
-    for item in range(60):
-        said = item % 3
-        rows += [
-            (item, item // 6, rater, said if rng.random() < 0.9 else rng.integers(3)) for rater in (0, 1)
-        ]
-        rows.append((item, item // 6, 2, rng.integers(3)))
-    found = [rater_agreement(votes_of(rows), rater=rater).alpha.value for rater in range(3)]
-    assert found[2] < min(found[:2])

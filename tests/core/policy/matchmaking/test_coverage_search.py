@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.sizes import sized
 from support.staged_arenas import ASLEEP, arena, believed, whole
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.matchmaking import coverage_lane
@@ -75,7 +76,7 @@ def agrees(field, anchor, seed, draws=40):
     assert all(1.0 <= round(1.0 / draw.chance) <= len(best) for draw in found)
 
 
-@settings(max_examples=30)
+@settings(max_examples=sized(15, 30))
 @given(
     seed=st.integers(0, 10**6),
     models=st.integers(2, 7),
@@ -90,7 +91,7 @@ def test_the_search_finds_what_looking_everywhere_finds(seed, models, prompts, v
 
 
 @pytest.mark.no_cover
-@settings(max_examples=8)
+@settings(max_examples=sized(3, 8))
 @given(seed=st.integers(0, 10**6), prompts=st.integers(1, 3), at_once=st.sampled_from([1, 4]))
 def test_also_where_every_pair_has_met_on_every_prompt_many_times(seed, prompts, at_once):
     standing = old(seed, models=4, prompts=prompts, votes=400)
@@ -119,7 +120,7 @@ def test_where_more_cells_are_equal_than_enough_each_opponent_still_has_its_turn
     assert (counts[1:] > 25).all()
 
 
-@pytest.mark.parametrize("votes", [0, 60, 200])
+@pytest.mark.parametrize("votes", [0, 200])
 def test_the_anchor_is_the_model_that_lacks_most(votes):
     standing = old(3, models=6, prompts=4, votes=votes, window=400)
     field = whole(standing)

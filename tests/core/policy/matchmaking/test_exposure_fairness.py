@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.staged_arenas import Crowd, Diary, arena, beyond, capped, free_to_meet, lived, ranked
+from support.sizes import sized
+from support.staged_arenas import Crowd, arena, beyond, capped, free_to_meet, lived, ranked
 from tiltyard.core.policy.matchmaking.coverage_lane import starved_models
 from tiltyard.core.policy.matchmaking.matchmaker import choose
 from tiltyard.core.policy.state.policy import Lane
@@ -25,7 +26,7 @@ def worst(standing, n, *, after, **how):
 
 class TestStrict:
     @pytest.mark.no_cover
-    @settings(max_examples=6)
+    @settings(max_examples=sized(3, 6))
     @given(models=st.integers(2, 16), seed=st.integers(0, 1000))
     def test_no_model_is_outside_tolerance_once_the_window_is_full(self, models, seed):
         window = max(60, 18 * models)
@@ -33,31 +34,25 @@ class TestStrict:
         assert worst(standing, 3 * window, after=window, seed=seed) == 0.0
 
     @pytest.mark.no_cover
-    @pytest.mark.parametrize(("models", "window"), [(30, 400), (4, 60), (20, 400)])
+    @pytest.mark.parametrize(("models", "window"), [(30, 400), (4, 60)])
     def test_nor_in_windows_where_the_tolerance_is_a_share_of_the_target(self, models, window):
         assert worst(arena(models, 12, window=window), 3 * window, after=window) == 0.0
 
     @pytest.mark.no_cover
-    @pytest.mark.slow(but="8")
+    @pytest.mark.slow
     @pytest.mark.parametrize("models", [8, 20])
     def test_nor_in_the_policys_own_window(self, models):
         assert worst(arena(models, 20), 3000, after=2000) == 0.0
 
     @pytest.mark.no_cover
-    @pytest.mark.parametrize(("models", "window"), [(7, 60), (13, 60), (30, 100), (30, 200)])
+    @pytest.mark.parametrize(("models", "window"), [(7, 60), (13, 60), (30, 100)])
     def test_nor_where_two_exposures_are_all_the_tolerance(self, models, window):
         """Guard and tolerance leave a single count between them: the controller decides nearly every matchup."""
         after = max(window, 5 * models) + window
         assert worst(arena(models, 12, window=window), after + 3 * window, after=after) == 0.0
 
     @pytest.mark.no_cover
-    @pytest.mark.parametrize(("models", "window"), [(13, 60), (20, 400)])
-    def test_at_no_time_does_a_model_stray_a_whole_exposure_further(self, models, window):
-        after = max(window, 5 * models) + window
-        assert worst(arena(models, 12, window=window), after + 3 * window, after=after, seed=2) < 1.0
-
-    @pytest.mark.no_cover
-    @pytest.mark.parametrize("models", [5, 20])
+    @pytest.mark.parametrize("models", [5, 12])
     def test_skipped_matchups_are_exposures_and_change_nothing(self, models):
         standing = arena(models, 8, window=20 * models)
         crowd = Crowd.of(standing, 3, skips=0.5)
@@ -98,22 +93,12 @@ class TestScoped:
         standing = arena(models, 12, window=window, fairness="scoped")
         assert worst(standing, 3 * window, after=window) < 1.0
 
-    def test_contender_exposures_are_counted_apart(self):
-        standing, diary = arena(30, 12, window=200, fairness="scoped"), Diary()
-        list(lived(standing, 300, diary=diary))
-        seen = np.zeros((2, 30), dtype=int)
-        for choice in diary.choices[-200:]:
-            for model in (choice.left, choice.right):
-                seen[:, model] += 1, choice.lane is Lane.CONTENDER
-        assert standing.window.exposures.tolist() == seen.tolist()
-        assert standing.window.counted().tolist() == (seen[0] - seen[1]).tolist()
-
     @pytest.mark.no_cover
     def test_the_band_is_shown_more_than_strict_fairness_would_allow(self):
         shares = {}
         for fairness in ("strict", "scoped"):
-            standing = arena(50, 12, window=900, fairness=fairness)
-            choices = list(lived(standing, 1200))
+            standing = arena(40, 12, window=600, fairness=fairness)
+            choices = list(lived(standing, 900))
             shares[fairness] = np.mean([choice.lane is Lane.CONTENDER for choice in choices[500:]])
         assert shares["scoped"] > shares["strict"]
 
@@ -140,27 +125,6 @@ class TestNothingIsHidden:
             over = bool({choice.left, choice.right} & had_enough) and not apart
             assert over == ("exposure" in choice.given_up)
             had_enough = capped(standing)
-
-    def test_a_model_with_one_prompt_drags_its_only_rivals_along_openly(self):
-        answered = np.ones((6, 8), dtype=bool)
-        answered[0] = False
-        answered[0, 0] = True
-        answered[2:, 0] = False
-        standing = arena(6, 8, answered=answered, window=100)
-        choices = list(lived(standing, 500))
-        assert all(
-            {choice.left, choice.right} == {0, 1} for choice in choices if 0 in (choice.left, choice.right)
-        )
-        # 1 can meet everybody: as much of its time as 0 is due goes to 0.
-        assert beyond(standing) == 0.0
-
-    def test_two_camps_of_unequal_size_are_served_each_by_its_due(self):
-        answered = np.zeros((5, 4), dtype=bool)
-        answered[:2, :2] = answered[2:, 2:] = True
-        standing = arena(5, 4, answered=answered, window=100)
-        choices = list(lived(standing, 400))
-        assert all((choice.left < 2) == (choice.right < 2) for choice in choices)
-        assert beyond(standing) == 0.0
 
     def test_one_hub_that_everybody_needs_is_served_beyond_its_due_openly(self):
         answered = np.eye(5, dtype=bool)

@@ -33,11 +33,13 @@ def play(standing, votes, session=7, category=None, seed=0):
     return found
 
 
-@pytest.mark.parametrize("phase", [1, 4])
-@pytest.mark.parametrize(("categories", "category"), [(["any"], None), (["any", "coding"], 1)])
+@pytest.mark.parametrize(
+    ("phase", "categories", "category"),
+    [(1, ["any", "coding"], 1), (4, ["any"], None), (4, ["any", "coding"], 1)],
+)
 def test_one_voter_in_one_category_gives_up_no_rule(phase, categories, category):
     """With ten pairs and the last five withheld, the rule of pairs always leaves some."""
-    found = play(arena(5, categories, phase=phase, settling=10**6), 300, category=category)
+    found = play(arena(5, categories, phase=phase, settling=10**6), 150, category=category)
     assert {one.given_up for one in found} == {()}
     assert {one.prompt for one in found} == {0 if category is None else category}
     pairs = [frozenset((one.left, one.right)) for one in found]
@@ -54,18 +56,9 @@ def test_the_last_pairs_are_given_up_only_where_no_other_is_left():
 def test_pairs_meet_alike_in_a_category_however_often_they_met_there():
     standing = arena(6, ["any", "coding"])
     for category in (0, 1):
-        play(standing, 600, session=-1, category=category, seed=category)
+        play(standing, 300, session=-1, category=category, seed=category)
     met = [standing.meetings.attempts[pair] for pair in combinations(range(6), 2)]
-    assert min(met) >= 40
-
-
-def test_waiting_matchups_withhold_their_pair_and_no_category():
-    standing = arena(4, ["any"])
-    rng = np.random.default_rng(1)
-    for _ in range(40):
-        one = choose(standing, rng, session=3, waiting=[(0, 1, 0), (2, 3, 0)])
-        assert frozenset((one.left, one.right)) not in (frozenset((0, 1)), frozenset((2, 3)))
-        assert one.given_up == ()
+    assert min(met) >= 20
 
 
 def test_the_floor_of_neighbours_counts_prompts_of_one_category():

@@ -7,22 +7,13 @@ from hypothesis import given, settings
 
 from support.arena_logs import logs, one_by_one
 from support.naive_standing import NaiveStanding, decisive
+from support.sizes import sized
 from tiltyard.core.policy.state.events import NO_SESSION, Event
 from tiltyard.core.policy.state.pair_counts import unpack_pair_key
 from tiltyard.core.policy.state.policy import Lane
 
-EXAMPLES = settings(max_examples=50)
 
-
-def folded(log):
-    """The log folded, and its twin."""
-    return one_by_one(log), NaiveStanding(log)
-
-
-@given(logs(most=80))
-@EXAMPLES
-def test_cells_deficits_and_coverage(log):
-    standing, naive = folded(log)
+def check_cells_deficits_and_coverage(log, standing, naive):
     cells = standing.cells
     for i, q in itertools.product(range(naive.m), range(naive.p)):
         results = naive.of_model(i, q)
@@ -41,10 +32,7 @@ def test_cells_deficits_and_coverage(log):
         assert coverage == len(naive.filled(i)) / len(eligible) if eligible else np.isnan(coverage)
 
 
-@given(logs(most=80))
-@EXAMPLES
-def test_pairs_and_their_prompts(log):
-    standing, naive = folded(log)
+def check_pairs_and_their_prompts(log, standing, naive):
     meetings = standing.meetings
     for i, j in itertools.permutations(range(naive.m), 2):
         rows, low = naive.of_pair(i, j), min(i, j)
@@ -69,10 +57,7 @@ def test_pairs_and_their_prompts(log):
         assert list(cells.recent) == naive.recent_meetings(i, j)
 
 
-@given(logs(most=80))
-@EXAMPLES
-def test_pairs_and_the_prompts_that_they_were_compared_on(log):
-    standing, naive = folded(log)
+def check_pairs_and_the_prompts_that_they_were_compared_on(log, standing, naive):
     named = "free_prompt" if log.policy.free_prompts else "prompt"
     for i, j in itertools.permutations(range(naive.m), 2):
         rows, low = naive.of_pair(i, j), min(i, j)
@@ -89,30 +74,21 @@ def test_pairs_and_the_prompts_that_they_were_compared_on(log):
     assert votes["prompt"].tolist() == [row[named] for row in naive.votes]
 
 
-@given(logs(most=80))
-@EXAMPLES
-def test_prompts_that_two_models_can_be_served_on(log):
-    standing, naive = folded(log)
+def check_prompts_that_two_models_can_be_served_on(log, standing, naive):
     for i, j in itertools.permutations(range(naive.m), 2):
         both_play = {i, j} <= naive.enabled
         common = [q for q in range(naive.p) if {(i, q), (j, q)} <= naive.answered]
         assert standing.cells.shared[i, j] == (len(common) if both_play else 0)
 
 
-@given(logs(most=80))
-@EXAMPLES
-def test_order_band_and_thin_pairs(log):
-    standing, naive = folded(log)
+def check_order_band_and_thin_pairs(log, standing, naive):
     assert standing.order.tolist() == naive.order()
     assert standing.n_enabled == len(naive.enabled)
     assert set(np.flatnonzero(standing.in_band).tolist()) == naive.in_band()
     assert standing.thin.tolist() == [naive.thin(i) for i in range(naive.m)]
 
 
-@given(logs(most=80))
-@EXAMPLES
-def test_exposures_and_what_was_due(log):
-    standing, naive = folded(log)
+def check_exposures_and_what_was_due(log, standing, naive):
     exposures, targets = naive.exposures(), [float(naive.target(i)) for i in range(naive.m)]
     assert standing.window.counted().tolist() == [exposures[i] for i in range(naive.m)]
     np.testing.assert_allclose(standing.window.due().target, targets, atol=1e-12)
@@ -120,10 +96,7 @@ def test_exposures_and_what_was_due(log):
     assert standing.window.active() == (len(naive.served) >= naive.policy.settling * len(naive.enabled))
 
 
-@given(logs(most=80))
-@EXAMPLES
-def test_records_recents_and_totals(log):
-    standing, naive = folded(log)
+def check_records_recents_and_totals(log, standing, naive):
     kept = naive.policy.both_bad_over
     for i in range(naive.m):
         results = naive.of_model(i)
@@ -148,10 +121,7 @@ def test_records_recents_and_totals(log):
     assert (standing.skipped, standing.expired) == (counted.count(Event.SKIP), counted.count(Event.EXPIRE))
 
 
-@given(logs(most=80))
-@EXAMPLES
-def test_what_sessions_remember(log):
-    standing, naive = folded(log)
+def check_what_sessions_remember(log, standing, naive):
     known = naive.sessions()
     assert len(standing.sessions) == len(known)
     for name in range(6):
@@ -160,3 +130,23 @@ def test_what_sessions_remember(log):
         assert [frozenset(unpack_pair_key(key)) for key in memory.pairs] == pairs
         assert {frozenset(unpack_pair_key(key)): seen for key, seen in memory.prompts.items()} == prompts
     assert standing.sessions.of(NO_SESSION).pairs == []
+
+
+CHECKS = (
+    check_cells_deficits_and_coverage,
+    check_pairs_and_their_prompts,
+    check_pairs_and_the_prompts_that_they_were_compared_on,
+    check_prompts_that_two_models_can_be_served_on,
+    check_order_band_and_thin_pairs,
+    check_exposures_and_what_was_due,
+    check_records_recents_and_totals,
+    check_what_sessions_remember,
+)
+
+
+@given(logs(most=80))
+@settings(max_examples=sized(40, 100))
+def test_every_count_is_that_of_the_twin(log):
+    standing, naive = one_by_one(log), NaiveStanding(log)
+    for check in CHECKS:
+        check(log, standing, naive)

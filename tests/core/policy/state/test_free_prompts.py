@@ -32,48 +32,28 @@ def test_a_column_that_is_not_given_names_no_prompt():
     assert Events.joined([bare, given[1:]]).free_prompt.tolist() == [0, 0, 4]
 
 
-def test_cells_count_categories_and_pairs_count_what_was_written():
-    standing = arena()
-    for number in (1, 1, 2, 9):
-        standing.vote(0, 1, 1, Kind.WIN_A, free_prompt=number)
-    standing.vote(1, 0, 0, Kind.TIE, free_prompt=10)
-    assert standing.cells.tally[0, :, 0].tolist() == [0, 4]
-    assert standing.meetings.prompts[0, 1] == 1
-    assert standing.prompt_meetings.prompts[0, 1] == 3
-    assert standing.prompt_meetings.cells(0, 1).prompts.tolist() == [1, 2, 9, 10]
-    assert standing.compared_prompts is None
-    assert standing.vote_log.columns()["prompt"].tolist() == [1, 1, 2, 9, 10]
-
-
-def test_what_was_stored_before_is_written_as_it_was():
+def test_a_policy_with_free_prompts_is_written_and_asks_for_as_many_prompts():
     assert "free_prompts" not in Policy().to_dict()
     assert FREE.to_dict()["free_prompts"] is True
     assert Policy(**FREE.to_dict()) == FREE
     assert Policy(**Policy().to_dict()) == Policy()
-
-
-def test_without_free_prompts_both_counts_are_one():
     standing = Standing(Policy(), ["a", "b"], ["p"])
     assert standing.prompt_meetings is standing.meetings
     assert standing.compared_prompts == ("p",)
-
-
-def test_adjacent_models_need_as_many_prompts_as_anywhere_though_there_is_one_category():
     standing = arena(["any"])
     assert standing.prompts_needed(0, 1) == 6
     standing.retire(1)
     assert standing.prompts_needed(0, 1) == 0
 
 
-@pytest.mark.parametrize("number", [0, -1, 2**32])
-@pytest.mark.parametrize("bulk", [1, 200])
+@pytest.mark.parametrize(("number", "bulk"), [(0, 1), (-1, 200), (2**32, 200)])
 def test_a_vote_without_its_prompt_is_refused_before_anything_is_counted(number, bulk):
     standing = arena()
     before = save(standing).digest()
     vote = {"event": Event.VOTE, "a": 0, "b": 1}
-    with pytest.raises(BadOption, match=f"names the free prompt {number}"):
+    with pytest.raises(BadOption, match=str(number)):
         standing.fold(Events.of([vote | {"free_prompt": 1}] * (bulk - 1) + [vote | {"free_prompt": number}]))
-    with pytest.raises(BadOption, match="each vote needs the number"):
+    with pytest.raises(BadOption, match="number"):
         standing.vote(0, 1, 0, Kind.WIN_A, free_prompt=number)
     assert save(standing).digest() == before
 

@@ -104,13 +104,9 @@ def test_how_often_a_prompt_may_come_back(prompts, repeats):
     ("target", "tolerance", "guard"),
     [
         (0.0, 2.0, 1.0),
-        (4.0, 2.0, 1.0),
         (16.0, 2.0, 1.0),
         (20.0, 2.4, 1.0),
-        (40.0, 4.8, 1.0),
-        (50.0, 6.0, 1.0),
         (100.0, 12.0, 2.0),
-        (500.0, 60.0, 10.0),
     ],
 )
 def test_samples_of_tolerance_and_guard(target, tolerance, guard):
@@ -125,9 +121,6 @@ def test_samples_of_tolerance_and_guard(target, tolerance, guard):
     [
         (87, 3.0, False, 0.13, True),
         (88, 2.0, False, 0.12, False),
-        (90, 0.0, False, 0.10, False),
-        (91, -1.0, False, 0.09, False),
-        (100, -10.0, False, 0.0, False),
         (109, -19.0, False, -0.09, False),
         (110, -20.0, True, -0.10, False),
         (112, -22.0, True, -0.12, False),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.sizes import sized
 from tiltyard.core.battles import CodedBattles, Kind
 from tiltyard.core.policy.state.rating_fold import Rater, RaterSettings
 from tiltyard.core.policy.state.strengths import Strengths
@@ -36,7 +37,7 @@ def folded(rows, rater=None):
 
 
 @given(rows=votes, stop=st.integers(0, 60))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=sized(25, 60), deadline=None)
 def test_one_by_one_in_bulk_and_from_a_checkpoint_are_the_same_bits(rows, stop):
     one = folded(rows).to_dict()
     bulk = Rater(RaterSettings(), MODELS)
@@ -47,7 +48,7 @@ def test_one_by_one_in_bulk_and_from_a_checkpoint_are_the_same_bits(rows, stop):
 
 
 @given(rows=votes)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=sized(15, 40), deadline=None)
 def test_glicko_2_is_the_methods_own_fold(rows):
     method = Glicko2(kernel="plain")
     names = tuple("abcde")
@@ -59,7 +60,7 @@ def test_glicko_2_is_the_methods_own_fold(rows):
 
 
 @given(rows=votes)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=sized(15, 40), deadline=None)
 def test_elo_is_the_textbook_with_k_16(rows):
     elo = [1500.0] * MODELS
     for a, b, kind in rows:
@@ -71,14 +72,7 @@ def test_elo_is_the_textbook_with_k_16(rows):
     assert np.allclose(folded(rows).elo, elo)
 
 
-def test_both_bad_moves_no_rating_and_is_counted():
-    rater = folded([(0, 1, Kind.BOTH_BAD)] * 10)
-    assert rater.votes == 10
-    assert rater.elo.tolist() == [1500.0] * MODELS
-    assert rater.glicko2(()).rd.tolist() == Rater(RaterSettings(), MODELS).glicko2(()).rd.tolist()
-
-
-def test_misorder_is_the_larger_of_the_two_neighbours():
+def test_misorder_is_the_larger_of_the_two_neighbours_of_the_first_places():
     rater = folded([(0, 1, Kind.WIN_A), (1, 2, Kind.TIE), (2, 3, Kind.WIN_A), (0, 4, Kind.WIN_A)] * 6)
     enabled = np.array([True, True, True, True, False])
     strengths = rater.strengths(enabled)
@@ -88,9 +82,6 @@ def test_misorder_is_the_larger_of_the_two_neighbours():
         around = [wrong[k] for k in (place - 1, place) if 0 <= k < len(wrong)]
         assert strengths.misorder[model] == max(around)
     assert strengths.misorder[4] == 0.0
-
-
-def test_only_the_first_places_are_asked_for_their_misorder():
     strengths = folded([(0, 1, Kind.WIN_A)] * 3).strengths(np.ones(MODELS, dtype=bool), neighbours=1)
     assert np.count_nonzero(strengths.misorder) == 2
 
@@ -101,7 +92,7 @@ def test_without_neighbours_nobody_is_misordered(enabled):
     assert not Rater(RaterSettings(), MODELS).strengths(among).misorder.any()
 
 
-def test_newcomers_start_as_everybody_did():
+def test_newcomers_start_as_everybody_did_unless_they_are_planted():
     rows = [(0, 1, Kind.WIN_A), (1, 2, Kind.TIE), (2, 0, Kind.WIN_B)] * 4
     small = folded(rows, Rater(RaterSettings(), 3))
     small.widen(MODELS)
@@ -110,9 +101,6 @@ def test_newcomers_start_as_everybody_did():
     assert small.elo.tolist() == large.elo.tolist()
     small.vote(3, 4, Kind.WIN_A)
     assert small.online.rating[3] > small.online.rating[4]
-
-
-def test_a_planted_model_starts_where_it_is_put():
     rater = Rater(RaterSettings(), 3)
     rater.start_at_rating(1, 1100.0)
     assert math.isclose(rater.glicko2(()).rating[1], 1100.0)

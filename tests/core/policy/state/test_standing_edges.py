@@ -8,11 +8,8 @@ from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state import standing
 from tiltyard.core.policy.state.events import NO_SESSION, Event, Events
 from tiltyard.core.policy.state.pair_counts import PairCells, pair_key, unpack_pair_key
-from tiltyard.core.policy.state.policy import Lane, Policy
-from tiltyard.core.policy.state.session_memory import UNSEEN
+from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.standing import Standing
-from tiltyard.core.policy.state.strengths import Strengths
-from tiltyard.core.policy.state.vote_log import RecentVotes
 from tiltyard.core.policy.validity.fold_state import restore, save
 from tiltyard.errors import BadOption
 
@@ -34,66 +31,6 @@ def test_nobody_and_nothing_is_a_standing_too():
     assert_same(empty, Standing(Policy(), ("a", "b"), ("x",), np.zeros((2, 1), dtype=bool)))
 
 
-def test_no_session_is_the_number_that_logs_are_read_with():
-    assert NO_SESSION == -1
-
-
-def test_one_model_alone_has_no_eligible_prompt():
-    alone = arena("a", "xy")
-    assert alone.cells.n_eligible.tolist() == [0]
-    assert alone.cells.best.tolist() == [-np.inf]
-    assert alone.thin.tolist() == [0]
-
-
-def test_two_models_on_one_prompt_until_nothing_is_short():
-    standing = arena()
-    for _ in range(4):
-        assert standing.cells.short.sum(axis=1).tolist() == [1, 1]
-        standing.serve(0, 1, 0)
-        standing.vote(0, 1, 0, Kind.WIN_A)
-    assert standing.cells.short.sum(axis=1).tolist() == [0, 0]
-    assert standing.cells.coverage().tolist() == [1.0, 1.0]
-    assert standing.cells.best.tolist() == [np.float32(1 / 5)] * 2
-    assert standing.thin.tolist() == [0, 0]
-
-
-@pytest.mark.parametrize("kind", [Kind.TIE, Kind.BOTH_BAD, Kind.INCONSISTENT])
-def test_a_prompt_that_decides_nothing_is_exhausted_and_no_longer_short(kind):
-    standing = arena(contenders=1, top_prompt_floor=2)
-    for attempt in range(6):
-        assert standing.cells.short.all()
-        assert standing.cells.n_exhausted.tolist() == [0, 0], attempt
-        standing.vote(0, 1, 0, kind)
-    assert not standing.cells.short.any()
-    assert standing.cells.n_exhausted.tolist() == [1, 1]
-    assert standing.cells.coverage().tolist() == [0.0, 0.0]
-    for _ in range(2):
-        standing.vote(1, 0, 0, Kind.WIN_B)
-    assert standing.cells.n_exhausted.tolist() == [0, 0]
-    assert standing.cells.coverage().tolist() == [1.0, 1.0]
-
-
-def test_the_band_asks_for_more_and_coverage_does_not():
-    standing = arena("abc", contenders=1)
-    standing.rank(Strengths(np.array([1.0, 3.0, 2.0]), np.zeros(3), np.zeros(3), np.zeros(3)))
-    assert standing.order.tolist() == [1, 2, 0]
-    assert standing.in_band.tolist() == [False, True, False]
-    for _ in range(2):
-        standing.vote(0, 1, 0, Kind.WIN_B)
-    assert standing.cells.short[:, 0].tolist() == [False, True, True]
-    assert standing.cells.n_filled.tolist() == [1, 1, 0]
-
-
-def test_an_expired_matchup_leaves_the_window_once():
-    standing = arena(window=3)
-    serials = [standing.serve(0, 1, 0, lane=Lane.CONTENDER) for _ in range(2)]
-    for _ in range(2):
-        standing.expire(serials[0])
-    np.testing.assert_array_equal(standing.window.exposures, [[1, 1], [1, 1]])
-    assert standing.window.due().target.tolist() == [1.0, 1.0]
-    assert standing.expired == 2
-
-
 @pytest.mark.parametrize("serial", [-(10**9), -1, 0, 4, 10**9])
 def test_an_expiry_of_what_the_window_does_not_hold_changes_nothing(serial):
     standing = arena(window=3)
@@ -101,30 +38,6 @@ def test_an_expiry_of_what_the_window_does_not_hold_changes_nothing(serial):
         standing.serve(0, 1, 0)
     standing.expire(serial)
     np.testing.assert_array_equal(standing.window.exposures[0], [3, 3])
-
-
-def test_a_newcomer_is_not_owed_the_past():
-    standing = Standing(Policy(), tuple("abc"), ("x",))
-    standing.enable(0)
-    standing.enable(1)
-    for _ in range(30):
-        standing.serve(0, 1, 0)
-    standing.enable(2)
-    assert standing.window.due().target.tolist() == [30.0, 30.0, 0.0]
-    for _ in range(3):
-        standing.serve(0, 1, 0)
-    assert standing.window.due().target == pytest.approx([32.0, 32.0, 2.0])
-
-
-def test_in_scoped_fairness_the_contender_lane_is_counted_apart():
-    standing = arena(fairness="scoped", window=2)
-    standing.serve(0, 1, 0, lane=Lane.CONTENDER)
-    standing.serve(0, 1, 0, lane=Lane.COVERAGE)
-    assert standing.window.counted().tolist() == [1, 1]
-    assert standing.window.due().target.tolist() == [1.0, 1.0]
-    standing.serve(0, 1, 0, lane=Lane.COVERAGE)
-    assert standing.window.counted().tolist() == [2, 2]
-    assert standing.window.due().target.tolist() == [2.0, 2.0]
 
 
 def test_enabling_twice_opens_one_epoch():
@@ -135,18 +48,6 @@ def test_enabling_twice_opens_one_epoch():
     assert standing.window.epoch == epoch
 
 
-def test_a_session_is_forgotten_when_it_was_served_longest_ago():
-    standing = arena("abc", "xy", sessions_kept=2, session_pairs=1)
-    for session in (1, 2, 1, 3):
-        standing.serve(0, 1, 0, session=session)
-    assert standing.sessions.of(2) is UNSEEN
-    assert standing.sessions.of(1).prompts == {pair_key(0, 1): [0]}
-    standing.serve(2, 0, 1, session=1)
-    assert standing.sessions.of(1).pairs == [pair_key(0, 2)]
-    standing.serve(0, 1, 1, session=NO_SESSION)
-    assert len(standing.sessions) == 2
-
-
 def test_a_pair_has_one_key_from_both_sides_at_any_width():
     for one, other in ((0, 1), (5, 3), (2**20 - 2, 2**20 - 1)):
         assert pair_key(one, other) == pair_key(other, one)
@@ -154,23 +55,11 @@ def test_a_pair_has_one_key_from_both_sides_at_any_width():
     assert pair_key(np.int32(5000), np.int32(4000)) == pair_key(5000, 4000)
 
 
-def test_the_least_met_prompt_is_followed_through_widening():
-    standing = arena("ab", "xy")
-    for prompt, least in ((0, 0), (0, 0), (1, 1), (1, 2), (0, 2), (1, 3), (1, 3), (0, 4)):
-        standing.vote(1, 0, prompt, Kind.TIE)
-        assert standing.meetings.least.tolist() == [[0, least], [least, 0]]
-    standing.widen(("a", "b", "c"), ("x", "y", "z"))
-    assert standing.meetings.least.max() == 0
-    for prompt, least in ((0, 0), (2, 1), (0, 1), (2, 2), (2, 3), (2, 4), (2, 4)):
-        standing.vote(1, 0, prompt, Kind.TIE)
-        assert standing.meetings.least[0, 1] == least
-
-
 def columns(prompts, tally):
     return tuple(np.array(column, dtype=np.uint32).tobytes() for column in (prompts, tally))
 
 
-def test_cells_of_a_pair_made_of_columns():
+def test_cells_of_a_pair_are_made_of_columns_and_laid_out():
     cells = PairCells()
     cells.put(*columns([1, 4], [[1, 0, 0, 0], [0, 2, 0, 1]]))
     assert cells.attempts()[1].tolist() == [1, 3]
@@ -178,31 +67,17 @@ def test_cells_of_a_pair_made_of_columns():
     assert cells.vote(2, 0) == (True, 0)
     assert cells.vote(4, 0) == (False, 3)
     assert cells.prompts.tolist() == [1, 2, 4]
-
-
-def test_recent_results_are_the_last_ones():
-    recent = RecentVotes(2, 3)
-    for result in range(5):
-        recent.add(0, result)
-    assert recent.last(0).tolist() == [2, 3, 4]
-    assert recent.last(0, 2).tolist() == [3, 4]
-    assert recent.last(0, 9).tolist() == [2, 3, 4]
-    assert recent.last(1).tolist() == []
-    assert recent.both_bad_share()[0] == pytest.approx(2 / 3)
-    assert np.isnan(recent.both_bad_share()[1])
-    assert recent.flagged.tolist() == [1, 0]
-
-
-def test_a_vote_that_a_judge_flagged_fills_floors_and_counts_as_both_bad():
-    standing, plain = arena(), arena()
-    for _ in range(3):
-        standing.vote(0, 1, 0, Kind.WIN_A_FLAGGED)
-        plain.vote(0, 1, 0, Kind.WIN_A)
-    assert np.array_equal(standing.cells.tally, plain.cells.tally)
-    assert np.array_equal(standing.record, plain.record)
-    assert np.array_equal(standing.meetings.decisive, plain.meetings.decisive)
-    assert standing.model_votes.both_bad_share()[:2].tolist() == [1.0, 1.0]
-    assert plain.model_votes.both_bad_share()[:2].tolist() == [0.0, 0.0]
+    cells = PairCells()
+    assert cells.dense_attempts(16) is None
+    for prompt in (3, 1, 3):
+        cells.vote(prompt, 0)
+    assert cells.dense_attempts(16).tolist() == [0, 1, 0, 2] + [0] * 12
+    cells.vote(15, 3)
+    assert cells.dense_attempts(16).tolist() == [0, 1, 0, 2] + [0] * 11 + [1]
+    cells.vote(20, 2)
+    assert cells.dense_attempts(24).tolist() == [0, 1, 0, 2] + [0] * 11 + [1] + [0] * 4 + [1] + [0] * 3
+    cells.put(*columns([0, 5], [[1, 0, 0, 0], [0, 2, 1, 0]]))
+    assert cells.dense_attempts(8).tolist() == [1, 0, 0, 0, 0, 3, 0, 0]
 
 
 def test_an_unknown_kind_of_vote_is_refused_and_never_a_tie():
@@ -215,7 +90,7 @@ def test_an_unknown_kind_of_vote_is_refused_and_never_a_tie():
 
 
 def test_who_has_answered_what_must_fit():
-    with pytest.raises(BadOption, match=r"answered has shape \(1, 1\); expected \(2, 1\)"):
+    with pytest.raises(BadOption, match="answered has shape"):
         Standing(Policy(), tuple("ab"), ("x",), np.ones((1, 1), dtype=bool))
 
 
@@ -245,42 +120,6 @@ def test_a_checkpoint_is_a_copy():
     standing.strengths.rating[:] = 0.0
     assert saved.digest() == before
     assert save(standing).digest() != before
-
-
-def test_prompts_needed_of_two_are_those_they_share_or_have_decided():
-    standing = Standing(Policy(), ["a", "b"], [f"p{k}" for k in range(8)])
-    for model in range(2):
-        standing.enable(model)
-    assert standing.prompts_needed(0, 1) == 6
-    standing.vote(0, 1, 0, Kind.WIN_A)
-    standing.vote(0, 1, 1, Kind.TIE)
-    for prompt in range(7):
-        standing.respond(0, prompt, present=False)
-    assert standing.prompts_needed(0, 1) == 2
-    standing.respond(0, 7, present=False)
-    assert standing.prompts_needed(0, 1) == 0
-
-
-@pytest.mark.parametrize(
-    "nonsense", [{"settled_alpha": 0.0}, {"settled_alpha": 1.0}, {"published_rd": 0.0}, {"stable_rd": 0.0}]
-)
-def test_bars_that_no_rule_can_use_are_refused(nonsense):
-    with pytest.raises(BadOption):
-        Policy(**nonsense)
-
-
-def test_attempts_laid_out_follow_every_vote_every_bulk_and_more_prompts():
-    cells = PairCells()
-    assert cells.dense_attempts(16) is None
-    for prompt in (3, 1, 3):
-        cells.vote(prompt, 0)
-    assert cells.dense_attempts(16).tolist() == [0, 1, 0, 2] + [0] * 12
-    cells.vote(15, 3)
-    assert cells.dense_attempts(16).tolist() == [0, 1, 0, 2] + [0] * 11 + [1]
-    cells.vote(20, 2)
-    assert cells.dense_attempts(24).tolist() == [0, 1, 0, 2] + [0] * 11 + [1] + [0] * 4 + [1] + [0] * 3
-    cells.put(*columns([0, 5], [[1, 0, 0, 0], [0, 2, 1, 0]]))
-    assert cells.dense_attempts(8).tolist() == [1, 0, 0, 0, 0, 3, 0, 0]
 
 
 def test_a_window_names_the_matchups_that_it_counts():

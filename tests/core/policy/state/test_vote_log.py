@@ -17,7 +17,7 @@ def some(n, seed=0):
     return a, (a + 1) % 3, rng.integers(0, 5, n), rng.integers(-1, 9, n), rng.integers(0, 4, n)
 
 
-@pytest.mark.parametrize("n", [0, 1, 255, 256, 257, 2000])
+@pytest.mark.parametrize("n", [0, 1, 256, 257, 2000])
 def test_one_by_one_and_together_are_the_same_columns(n):
     one, together = VoteLog(), VoteLog()
     for vote in zip(*(column.tolist() for column in some(n)), strict=True):
@@ -39,7 +39,7 @@ def test_a_vote_takes_at_most_27_bytes():
     assert sum(column.base.nbytes for column in log.columns().values()) <= 27 * len(log)
 
 
-def test_a_table_names_models_prompts_and_voters():
+def test_a_table_names_models_prompts_and_voters_as_far_as_they_are_known():
     log = VoteLog()
     log.add(0, 1, 2, 7, Kind.WIN_A)
     log.add(1, 0, 2, NO_SESSION, Kind.TIE)
@@ -53,16 +53,10 @@ def test_a_table_names_models_prompts_and_voters():
     assert (battles.voter == battles.voter[0]).tolist() == [True, False, True]
     assert battles.voter[1] == 0
     assert len(log.table(["zoe", "abe"], ["p", "q", "r"], 2).log()) == 2
-
-
-def test_free_prompts_are_known_by_their_numbers():
     log = VoteLog()
     for prompt in (7, 7, 2**32 - 1):
         log.add(0, 1, prompt, 1, Kind.WIN_A)
     assert log.table(["a", "b"], None).log().prompt.tolist() == [7, 7, 2**32 - 1]
-
-
-def test_a_log_without_sessions_has_no_voters():
     log = VoteLog()
     log.add(0, 1, 0, NO_SESSION, Kind.WIN_A)
     assert log.table(["a", "b"], ["p"]).log().voter is None

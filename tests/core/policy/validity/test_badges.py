@@ -43,12 +43,7 @@ def test_rules_have_names_values_and_bars():
     assert card.waiting == ()
 
 
-def test_ends_have_one_neighbour():
-    card = badge_of(settled(), 0)
-    assert (card.stable[-1].value, card.stable[-1].bar, card.badge) == (1.0, 1.0, Badge.STABLE)
-
-
-def test_a_neighbour_not_met_often_enough_keeps_a_model_from_being_stable():
+def test_what_keeps_a_model_from_the_next_badge():
     votes = full_votes(2, 10, 8)
     standing = strengthen(arena(3, 10, votes), [1700, 1600, 1500])
     card = badge_of(standing, 1)
@@ -56,9 +51,6 @@ def test_a_neighbour_not_met_often_enough_keeps_a_model_from_being_stable():
     (waiting,) = card.waiting
     assert (waiting.name, waiting.value, waiting.bar, waiting.missing) == ("neighbour-floors", 1.0, 2.0, 12)
     assert waiting.detail == "short: m2 0 votes"
-
-
-def test_a_provisional_model_waits_for_the_rules_of_established_first():
     card = badge_of(strengthen(arena(2, 2, [(0, 1, 0, A)] * 3), [1600, 1500], 300.0), 0)
     assert card.badge is Badge.PROVISIONAL
     assert [rule.name for rule in card.waiting] == [
@@ -66,9 +58,6 @@ def test_a_provisional_model_waits_for_the_rules_of_established_first():
         "established-coverage",
         "established-rd",
     ]
-
-
-def test_a_model_alone_or_retired_is_never_stable():
     alone = strengthen(arena(1, 3), [1500])
     assert stable_rules(alone, 0)[-1].value is None
     assert badge_of(alone, 0).badge is Badge.PROVISIONAL
@@ -85,11 +74,6 @@ def test_missing_votes_worked_by_hand():
     assert coverage.missing == 0
     assert rd.missing == 6
     assert rd.detail == "RD is 100"
-    assert decisive.detail == "20 of 20 votes were decisive"
-
-
-def test_without_any_vote_no_number_is_given():
-    assert [rule.missing for rule in established_rules(arena(2, 2), 0)] == [None, None, None]
 
 
 @given(arenas(), st.data())

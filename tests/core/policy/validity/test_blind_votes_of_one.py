@@ -22,10 +22,7 @@ def test_prompts_differ_in_who_has_answered_them():
     assert blind_votes_of_one([0, 1, 2, 3, 7], 1) == 1 + 1 + 3
     assert blind_votes_of_one([], 1) == 0
     assert blind_votes_of_one([1, 1], 20) == 0
-
-
-def test_without_names_there_is_no_end():
-    assert blind_votes_of_one([4, 4], None) is None
+    assert blind_votes_of_one([4, 4], None) is None, "without names there is no end"
 
 
 def served_blind(models, prompts, told_after, seed):

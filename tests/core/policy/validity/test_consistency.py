@@ -8,7 +8,7 @@ from scipy.stats import rankdata
 
 from support.told_arenas import BAD, TIE, A, B, arena, arenas, cast, full_votes
 from tiltyard.core.policy.state.events import Event, Events
-from tiltyard.core.policy.validity.consistency import _variances, consistency_scores, prompt_effects
+from tiltyard.core.policy.validity.consistency import _variances, consistency_scores
 
 
 def world(votes, *, effect=0.0, erratic=None, seed=0, models=12, prompts=50):
@@ -32,15 +32,14 @@ def world(votes, *, effect=0.0, erratic=None, seed=0, models=12, prompts=50):
     return standing, strength[:, None] + shift
 
 
-@pytest.mark.parametrize("votes", [300, 1000, 3000, 10_000])
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize(("votes", "seed"), [(300, 1), (1000, 2), (10_000, 3)])
 def test_models_that_are_equally_good_everywhere_score_near_100_even_with_few_votes(votes, seed):
     scores = consistency_scores(world(votes, seed=seed)[0])
     assert np.mean(scores) > 95
     assert min(scores) > 75
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, 2])
 def test_a_model_that_is_best_on_half_of_the_prompts_and_worst_on_the_rest_scores_low(seed):
     scores = consistency_scores(world(3000, erratic=6, seed=seed)[0])
     assert scores[6] < 15
@@ -54,33 +53,12 @@ def test_more_votes_bring_the_score_near_the_truth():
     assert np.abs(np.array(consistency_scores(standing)) - truth).mean() < 8
 
 
-def test_effects_are_found_and_shrunk():
-    standing, strength = world(60_000, effect=0.7, seed=6)
-    found = prompt_effects(standing)
-    truth = strength - strength.mean(axis=1, keepdims=True)
-    assert np.corrcoef(found.effect.ravel(), truth.ravel())[0, 1] > 0.9
-    few = prompt_effects(world(2000, effect=0.7, seed=6)[0])
-    assert few.effect.std() < found.effect.std()
-
-
-def test_fewer_than_five_prompts_give_none():
+def test_without_five_rated_prompts_or_a_place_there_is_no_score():
     votes = [(0, 1, p, A) for p in range(4)] + [(1, 0, p, A) for p in range(4)]
     assert consistency_scores(arena(2, 10, votes)) == (None, None)
     standing = arena(2, 10, votes)
     cast(standing, [(0, 1, 4, A)])
     assert consistency_scores(standing) == (100.0, 100.0)
-
-
-def test_votes_that_rate_nobody_give_none():
-    assert consistency_scores(arena(2, 6, [(0, 1, p, BAD) for p in range(6)])) == (None, None)
-
-
-def test_ties_alone_are_perfectly_even():
-    standing = arena(2, 6, [(0, 1, p, TIE) for p in range(6)] * 3)
-    assert consistency_scores(standing) == (100.0, 100.0)
-
-
-def test_retired_models_and_models_without_votes_have_none():
     standing = arena(4, 6, full_votes(3, 6, 2), retired=[0])
     scores = consistency_scores(standing)
     assert scores[0] is None

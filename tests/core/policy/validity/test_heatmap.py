@@ -17,25 +17,16 @@ def example():
     return strengthen(standing, [1700, 1600, 1400, 1450, 1500])
 
 
-def test_prompts_lack_what_their_floor_asks_and_exhausted_ones_nothing():
+def test_deficits_follow_the_floors_of_prompts_bands_and_neighbours():
     assert prompt_deficits(example(), 2).tolist() == [0.0, 0.5, 0.0, 1.0]
-
-
-def test_the_band_has_its_own_floor():
     standing = strengthen(example(), [1300, 1600, 1700, 1450, 1500])
     assert prompt_deficits(standing, 2).tolist() == [0.5, 0.75, 1.0, 1.0]
-
-
-def test_neighbours_need_the_floor_of_adjacent_pairs_and_others_two_votes():
-    """Order m0, m1, m4, m2: m4 is m2's neighbour."""
+    # Order m0, m1, m4, m2: m4 is m2's neighbour.
     assert opponent_deficits(example(), 2).tolist()[:2] == [0.0, 0.5]
     assert opponent_deficits(example(), 2)[4] == 1.0
     assert np.isnan(opponent_deficits(example(), 2)[[2, 3]]).all()
     standing = strengthen(example(), [1410, 1600, 1400, 1450, 1500])
     assert opponent_deficits(standing, 2)[0] == 1.0 - 1 / 6
-
-
-def test_an_indistinguishable_neighbour_is_not_asked_for_again():
     standing = strengthen(arena(2, 2, [(0, 1, k % 2, BAD) for k in range(36)]), [1600, 1500])
     assert opponent_deficits(standing, 0)[1] == 0.0
 

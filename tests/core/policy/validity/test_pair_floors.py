@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.told_arenas import BAD, TIE, A, B, arena, arenas, cast, strengthen, votes_of
-from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.validity.pair_floors import (
     adjacent_floors,
     challenge_record,
@@ -37,14 +36,6 @@ def spread_votes(n, prompts, kind=A):
 )
 def test_a_floor_is_twelve_decisive_votes_on_six_prompts(votes, met):
     assert floor_of(arena(2, 8, votes), 0, 1).met is met
-
-
-def test_a_pair_that_shares_fewer_prompts_needs_only_those():
-    answered = np.ones((2, 8), dtype=bool)
-    answered[1, 3:] = False
-    floor = floor_of(arena(2, 8, spread_votes(12, 3), answered=answered), 0, 1)
-    assert floor.prompts_needed == 3
-    assert floor.met
 
 
 def withdrawn(standing, prompts):
@@ -95,38 +86,22 @@ def test_a_floor_can_always_be_filled_on_the_prompts_that_are_shared(data):
     assert floor_of(standing, 0, 1).met == bool(shared)
 
 
-@given(st.data())
-def test_where_nothing_was_withdrawn_the_prompts_shared_are_needed(data):
-    prompts = data.draw(st.integers(1, 8))
-    standing = arena(3, prompts, data.draw(votes_of(3, prompts)))
-    assert standing.prompts_needed(0, 1) == min(6, prompts)
-
-
-def test_a_pair_that_shares_no_prompt_cannot_meet_its_floor():
+def test_what_a_floor_lacks_worked_by_hand():
     floor = floor_of(arena(2, 2, answered=np.array([[True, False], [False, True]])), 0, 1)
     assert not floor.met
     assert pair_coverage(floor) == 0.0
     assert math.isinf(votes_to_floor(floor, 0.8))
-
-
-def test_a_pair_still_short_after_36_attempts_is_indistinguishable_so_far():
     floor = floor_of(arena(2, 6, spread_votes(11, 6) + spread_votes(25, 6, TIE)), 0, 1)
     assert floor.indistinguishable
     assert not floor.met
     assert math.isinf(votes_to_floor(floor, 0.8))
     assert not floor_of(arena(2, 6, spread_votes(12, 6) + spread_votes(25, 6, TIE)), 0, 1).indistinguishable
-
-
-def test_missing_direct_votes_worked_by_hand():
-    """4 of 12 votes on 4 of 6 prompts in 5 attempts: 8 more at (4 + 10·0.8) / (5 + 10)."""
+    # 4 of 12 votes on 4 of 6 prompts in 5 attempts: 8 more at (4 + 10·0.8) / (5 + 10).
     floor = floor_of(arena(2, 6, [*spread_votes(4, 4), (0, 1, 5, TIE)]), 0, 1)
     assert floor.lacking == 8
     assert votes_to_floor(floor, 0.8) == pytest.approx(8 * 15 / 12)
     assert pair_coverage(floor) == pytest.approx(4 / 12)
     assert math.isinf(votes_to_floor(floor, math.nan))
-
-
-def test_prompts_may_be_what_is_missing():
     floor = floor_of(arena(2, 6, spread_votes(20, 2)), 0, 1)
     assert floor.lacking == 4
     assert pair_coverage(floor) == pytest.approx(2 / 6)
@@ -154,12 +129,6 @@ def test_neighbours_are_those_by_conservative_score():
     assert neighbours_of(standing, 3) == (None, None)
 
 
-def test_adjacent_floors_follow_the_order():
-    standing = strengthen(arena(4, 1), [1500, 1700, 1600, 1550])
-    assert [(floor.above, floor.below) for floor in adjacent_floors(standing, 3)] == [(1, 2), (2, 3)]
-    assert adjacent_floors(arena(1, 1), 10) == ()
-
-
 def test_the_pair_coverage_score_is_the_mean_over_both_neighbours():
     standing = arena(3, 6, [(0, 1, k % 6, A) for k in range(12)] + [(1, 2, 0, A)] * 6)
     strengthen(standing, [1700, 1600, 1500])
@@ -176,14 +145,3 @@ def test_the_challenge_record_is_seen_from_the_model():
     assert challenges_of(standing, 0) == (None, mine)
     assert challenges_of(standing, 1) == (yours, None)
     assert mine.floor.votes == 3
-
-
-def test_neighbours_that_never_met_have_an_empty_record():
-    assert challenge_record(arena(2, 1), 0, 1).votes == 0
-
-
-def test_other_floors_may_be_set():
-    floor = floor_of(
-        arena(2, 6, spread_votes(2, 1), policy=Policy(adjacent_votes=2, adjacent_prompts=1)), 0, 1
-    )
-    assert floor.met

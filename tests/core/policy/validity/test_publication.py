@@ -52,44 +52,34 @@ def test_a_settled_arena_meets_every_rule():
 def test_fewer_than_two_models_have_nothing_to_publish(models):
     for rule in publication_rules(arena(models, 3)):
         assert (rule.value, rule.holds, rule.missing) == (None, False, None)
-        assert rule.detail == "fewer than two models are enabled"
+        assert "fewer than two" in rule.detail
 
 
 def test_only_the_top_ten_count():
     standing = strengthen(arena(12, 2), np.arange(12, 0, -1) * 10.0, [60.0] * 10 + [300.0] * 2)
     assert top_rd_rule(standing).holds
-    assert top_rd_rule(standing).text == "The median RD of the top 10 is at most 75."
+    assert "top 10" in top_rd_rule(standing).text
 
 
-def test_the_median_rd_of_an_even_number_is_the_mean_of_the_two_in_the_middle():
+def test_rules_name_who_is_short_of_them():
     standing = strengthen(arena(4, 1), [1900, 1800, 1700, 1600], [50.0, 70.0, 90.0, 200.0])
     rule = top_rd_rule(standing)
     assert rule.value == 80.0
-    assert rule.detail == "2 of 4 have a larger RD: m2 90, m3 200"
-
-
-def test_short_pairs_are_named():
+    assert rule.detail.endswith("m2 90, m3 200")
     votes = [(0, 1, k % 6, A) for k in range(12)] + [(1, 2, 0, A)] * 3 + [(2, 3, 0, BAD)] * 36
     rule = top_pairs_rule(strengthen(arena(4, 6, votes), [1700, 1600, 1500, 1400]))
     assert (rule.value, rule.bar, rule.holds) == (1.0, 3.0, False)
-    assert rule.detail == (
-        "2 of 3 adjacent pairs are short: m1–m2 3 of 12 votes and 1 of 6 prompts, "
-        "m2–m3 0 of 12 votes and 0 of 6 prompts (indistinguishable so far)"
-    )
+    for part in ("m1–m2 3 of 12", "1 of 6 prompts, m2–m3", "(indistinguishable"):
+        assert part in rule.detail
     assert rule.missing is None
-
-
-def test_a_pair_without_a_common_prompt_is_named():
     standing = arena(2, 2, answered=np.array([[True, False], [False, True]]))
-    assert top_pairs_rule(standing).detail == "1 of 1 adjacent pairs are short: m0–m1 share no prompt"
+    assert "m0–m1 share no" in top_pairs_rule(standing).detail
     rule = top_coverage_rule(standing)
     assert (rule.value, rule.missing) == (None, None)
-    assert rule.detail == "no prompt to be compared on: m0, m1"
-
-
-def test_models_below_the_coverage_bar_are_named():
+    assert rule.detail.endswith("m0, m1")
     rule = top_coverage_rule(strengthen(arena(2, 4, [(0, 1, 0, A)] * 2), [1600, 1500]))
-    assert (rule.value, rule.detail) == (0.25, "2 of 2 are below: m0 0.25, m1 0.25")
+    assert rule.value == 0.25
+    assert rule.detail.endswith("m0 0.25, m1 0.25")
 
 
 def naive_holds(standing):
@@ -112,10 +102,6 @@ def test_the_rules_hold_as_their_words_say(standing):
     assert tuple(rule.holds for rule in publication_rules(standing)) == naive_holds(standing)
 
 
-def test_before_any_vote_no_number_of_votes_is_given():
-    assert [rule.missing for rule in publication_rules(arena(4, 3))] == [None, None, None]
-
-
 def test_missing_votes_for_rd_are_those_of_the_arena():
     """Both models in every matchup; 8 votes took RD from 350 to 100; 75 needs the rest at that rate."""
     standing = strengthen(arena(2, 4, [(0, 1, p, A) for p in range(4)] * 2), [1600, 1500], 100.0)
@@ -131,17 +117,14 @@ def test_missing_votes_for_pairs_are_direct_votes_over_the_share_of_adjacent_mee
     assert top_pairs_rule(standing).missing == 8
 
 
-def test_half_of_the_contender_lane_counts_for_adjacent_pairs_even_if_the_order_has_changed():
+def test_neighbours_meet_as_often_as_they_were_served_or_in_even_pairs():
     standing = strengthen(arena(10, 6), np.arange(10, 0, -1) * 100.0)
     for lane in (Lane.CONTENDER, Lane.EXPLORATION):
         standing.serve(0, 3, 0, lane=lane)
     assert adjacent_rate(standing, standing.order) == 0.25
     standing.serve(0, 1, 0)
     assert adjacent_rate(standing, standing.order) == pytest.approx(1 / 3)
-
-
-def test_neighbours_meet_no_less_often_than_in_even_pairs():
-    """9 of the 45 pairs of ten models, 3 of the 6 of four."""
+    # 9 of the 45 pairs of ten models, 3 of the 6 of four.
     assert adjacent_rate(arena(10, 1), np.arange(10)) == pytest.approx(9 / 45)
     standing = arena(4, 1)
     standing.serve(0, 3, 0)
@@ -172,11 +155,6 @@ def test_two_models_that_meet_in_every_matchup_miss_what_they_lack_whatever_the_
     strengthen(standing, [1600, 0, 0, 0, 0, 1500])
     assert top_pairs_rule(standing).missing == 6
     assert exposure_rate(standing) == pytest.approx([1.0, 0.0, 0.0, 0.0, 0.0, 1.0], abs=0.1)
-
-
-def test_exposures_are_even_until_something_was_served():
-    standing = arena(4, 1, retired=[3])
-    assert exposure_rate(standing).tolist() == [2 / 3] * 3 + [0.0]
 
 
 def test_exposures_go_on_as_in_the_window():

@@ -13,25 +13,14 @@ from tiltyard.core.policy.validity.model_record import (
 )
 
 
-def test_a_worked_example():
+def test_rates_count_all_votes_and_the_recent_ones_apart():
     standing = arena(2, 2, [(0, 1, 0, A)] * 30 + [(0, 1, 1, BAD)] * 10)
     found = model_quality(standing, 0)
     assert (found.votes, found.both_bad, found.rate, found.floor_score) == (40, 10, 0.25, 0.75)
     assert found.trend == (0.0, 0.5)
-
-
-def test_the_last_step_of_a_trend_is_the_newest_and_whole():
-    found = model_quality(arena(2, 1, [(0, 1, 0, A)] * 25 + [(0, 1, 0, BAD)] * 20), 0)
-    assert found.trend == (0.0, 1.0)
-
-
-def test_the_recent_rate_forgets_what_is_older_than_the_window():
     policy = Policy(both_bad_over=20)
     found = model_quality(arena(2, 1, [(0, 1, 0, BAD)] * 30 + [(0, 1, 0, A)] * 20, policy=policy), 0)
     assert (found.rate, found.recent_rate, found.recent_votes) == (0.6, 0.0, 20)
-
-
-def test_without_votes_there_is_no_rate():
     found = model_quality(arena(2, 1), 0)
     assert (found.rate, found.floor_score, found.recent_rate, found.trend) == (None, None, None, ())
 
@@ -50,7 +39,7 @@ def test_a_rate_at_the_bar_raises_none():
     assert [finding.name for finding in quality_findings(standing)] == ["both-bad-models", "both-bad-prompts"]
 
 
-def test_findings_name_the_worst_first_and_leave_retired_models_out():
+def test_findings_name_the_worst_first_among_the_votes_looked_at():
     votes = [(0, 1, 0, BAD)] * 10 + [(0, 1, 0, A)] * 20 + [(1, 2, 1, BAD)] * 20 + [(3, 4, 2, A)] * 40
     standing = arena(5, 3, votes)
     models, prompts = quality_findings(standing)
@@ -59,9 +48,6 @@ def test_findings_name_the_worst_first_and_leave_retired_models_out():
     assert flagged_prompts(standing).tolist() == [1, 0]
     standing.retire(2)
     assert flagged_models(standing).tolist() == [1, 0]
-
-
-def test_findings_count_no_more_votes_than_are_looked_at():
     standing = arena(2, 1, [(0, 1, 0, BAD)] * 50, policy=Policy(both_bad_over=30))
     assert "p0 (100% of 30)" in quality_findings(standing)[1].text
 
@@ -75,11 +61,6 @@ def test_a_prompt_on_which_nobody_can_be_served_any_more_is_no_longer_flagged():
     assert flagged_prompts(standing).tolist() == []
     standing.respond(0, 0)
     assert flagged_prompts(standing).tolist() == [0]
-
-
-def test_a_dead_prompt_alone_is_found_alone():
-    votes = [(0, 1, 0, BAD)] * 20 + [(0, 1, 1, A)] * 80
-    assert [finding.name for finding in quality_findings(arena(2, 2, votes))] == ["both-bad-prompts"]
 
 
 @given(arenas())

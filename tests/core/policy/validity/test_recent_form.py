@@ -25,15 +25,12 @@ VOTES = [
 ]
 
 
-def test_the_average_score_is_a_mean_over_prompts_with_two_rated_votes():
-    """1, ½ and ¼; on the fourth prompt only one vote rates skill."""
+def test_the_average_score_is_a_mean_over_prompts_and_spread_needs_three():
+    # 1, ½ and ¼; on the fourth prompt only one vote rates skill.
     standing = arena(2, 5, VOTES)
     assert prompt_results(standing, 0).tolist() == [1.0, 0.5, 0.25]
     assert average_score(standing, 0) == pytest.approx(1.75 / 3)
     assert prompt_result_spread(standing, 0) == pytest.approx(np.std([1.0, 0.5, 0.25]))
-
-
-def test_spread_needs_three_prompts_and_an_average_one():
     standing = arena(2, 5, VOTES[:5])
     assert average_score(standing, 0) == 0.75
     assert prompt_result_spread(standing, 0) is None
@@ -54,11 +51,6 @@ def test_recent_form_is_the_last_twenty_votes_oldest_first():
     assert form.letters == "L" + "W" * 17 + "TB"
     assert form.record == VoteRecord(17, 1, 1, 1)
     assert form.score == pytest.approx(17.5 / 19)
-
-
-def test_no_votes_no_form():
-    form = recent_form(arena(2, 1), 0)
-    assert (form.letters, form.score) == ("", None)
 
 
 def test_expected_scores_are_elos_curve():

@@ -32,8 +32,6 @@ from tiltyard.errors import BadOption
 ROWS = happened()
 SPANS = (
     {},
-    {"since": START + 7 * HOUR},
-    {"until": START + 30 * HOUR},
     {"since": START + 12 * HOUR, "until": START + 40 * HOUR},
 )
 WIN_KINDS = (Kind.WIN_A, Kind.WIN_B)
@@ -281,11 +279,6 @@ def test_spans_join_without_gap_or_overlap():
     )
 
 
-def test_what_came_after_the_span_does_not_change_its_report():
-    until = START + 25 * HOUR
-    assert reported(ROWS, until=until) == reported(so_far(ROWS, until), until=until)
-
-
 def test_a_log_without_times_is_cut_by_votes():
     rows = happened(timed=False)
     report = reported(rows, since=40, until=100)
@@ -306,11 +299,11 @@ def test_a_span_is_one_run_of_the_log(times, since, length):
 
 
 def test_a_span_that_ends_before_it_begins_is_refused():
-    with pytest.raises(BadOption, match="ends at 3, before it begins at 5"):
+    with pytest.raises(BadOption, match="ends at 3"):
         reported(ROWS, since=5, until=3)
 
 
-def test_an_empty_span_knows_the_arena_and_says_that_nothing_happened():
+def test_an_empty_span_and_an_empty_log_are_reported():
     report = reported(ROWS, since=START + 1000 * HOUR)
     assert (report.span.events, report.span.votes_before) == (0, report.span.votes)
     assert report.matchups.served == report.fairness.windows == report.lanes.matchups == 0
@@ -319,9 +312,6 @@ def test_an_empty_span_knows_the_arena_and_says_that_nothing_happened():
     assert report.fairness.widest_now is not None
     assert [row.place_before for row in report.confidence.models] == [1, 2, 3, 4, 5, 6]
     assert all(row.swing is None for row in report.confidence.models)
-
-
-def test_an_empty_log_is_reported():
     report = reported([])
     assert report.status == "calibrating"
     assert report.n_enabled == 0
@@ -355,32 +345,18 @@ def test_two_models_and_one_prompt_are_reported():
     assert json.loads(json.dumps(report.to_dict(), allow_nan=False)) == report.to_dict()
 
 
-def test_models_that_the_exploration_lane_never_met_are_named():
+def test_models_that_the_exploration_lane_hardly_met_are_named():
     rows = [row | {"lane": Lane.COVERAGE} if row["event"] == Event.SERVED else row for row in ROWS]
     report = reported(rows)
     assert report.exploration.votes == 0
     assert len(report.exploration.unplaced) == 6
     assert report.exploration.reversed == ()
-
-
-def test_one_vote_of_the_exploration_lane_places_nobody():
     row = {"a": 0, "b": 1, "prompt": 0, "serial": 0}
     both = [{"event": Event.ENABLE, "a": 0}, {"event": Event.ENABLE, "a": 1}]
     vote = [{"event": Event.SERVED, "lane": Lane.EXPLORATION, **row}, {"event": Event.VOTE, **row}]
     found = reported(both + vote, models=2, prompts=1).exploration
     assert (found.votes, found.pairs, found.same_order) == (1, 0, 0)
     assert set(found.unplaced) == set(named(2))
-
-
-def test_json_keeps_the_report():
-    plain = reported(ROWS, since=START + 5 * HOUR).to_dict()
-    assert json.loads(json.dumps(plain, allow_nan=False)) == plain
-    assert plain["status"] in ("official", "calibrating")
-    assert plain["policy"]["window"] == 40
-
-
-def test_the_same_log_gives_the_same_report():
-    assert reported(ROWS) == reported(ROWS)
 
 
 def test_given_up_rules_are_counted_where_somebody_kept_them():
@@ -394,9 +370,9 @@ def test_a_vote_must_name_the_matchup_it_ends():
     served = {"event": Event.SERVED, **row, "serial": 0}
     for wrong in ({"serial": 1}, {"serial": -1}, {"a": 1, "b": 0}, {"prompt": 1}):
         events = Events.of([served, {"event": Event.VOTE, **row, "serial": 0, **wrong}])
-        with pytest.raises(BadOption, match="the vote in row 1 of the log"):
+        with pytest.raises(BadOption, match="row 1"):
             votes_of_lane(events, Lane.EXPLORATION)
-    with pytest.raises(BadOption, match="the vote in row 0 of the log"):
+    with pytest.raises(BadOption, match="row 0"):
         votes_of_lane(Events.of([{"event": Event.VOTE, **row}]), Lane.EXPLORATION)
 
 
@@ -408,41 +384,12 @@ def test_the_contender_lanes_ceiling_is_the_policys(models, share):
     assert contender_ceiling(Policy(fairness="scoped"), models) == 1.0
 
 
-def test_a_mix_that_cannot_be_had_is_a_finding():
-    crowd = [{"event": Event.ENABLE, "a": k} for k in range(33)]
-    names = [f"m{k}" for k in range(33)]
-    report = reported(crowd, models=33, prompts=1, policy=Policy(), names=names)
-    assert not report.lanes.feasible
-    assert [finding.name for finding in report.findings] == ["mix-infeasible"]
-    assert reported(crowd[:32], models=33, prompts=1, policy=Policy(), names=names).lanes.feasible
-    scoped = reported(crowd, models=33, prompts=1, policy=Policy(fairness="scoped"), names=names)
-    assert scoped.lanes.feasible
-
-
 def test_scoped_fairness_leaves_the_contender_lane_out():
     report = reported(ROWS, policy=replace(SMALL, fairness="scoped"))
     strict = {row.model: row for row in reported(ROWS).fairness.models}
     for row in report.fairness.models:
         assert row.exposures == strict[row.model].exposures - row.contender
         assert row.contender == strict[row.model].contender
-
-
-def test_scoped_windows_without_contender_matchups_are_those_of_strict_fairness():
-    rows = [{**row, "lane": int(Lane.COVERAGE)} if "lane" in row else row for row in ROWS]
-    scoped, strict = (
-        reported(rows, policy=replace(SMALL, fairness=fairness)).fairness for fairness in ("scoped", "strict")
-    )
-    assert (scoped.windows, scoped.outside, scoped.settled) == (
-        strict.windows,
-        strict.outside,
-        strict.settled,
-    )
-    assert scoped.widest.strain == pytest.approx(strict.widest.strain)
-
-
-@pytest.mark.parametrize("rater", [None, RaterSettings(elo_k=32.0)])
-def test_a_report_names_the_settings_of_its_ratings(rater):
-    assert reported(ROWS, rater=rater).rater == (rater or RaterSettings())
 
 
 def test_a_model_that_always_stands_left_is_found():
@@ -471,7 +418,7 @@ def look(votes, ratings, rd=30.0, enabled=None):
     return Evaluation(votes, 0, order, rating, deviation, np.ones(len(rating)), (), holds=False)
 
 
-def test_a_swap_is_within_the_bands_only_if_they_overlap_before_and_after():
+def test_churn_counts_places_and_swaps_beyond_the_bands():
     calm, torn = look(20, [1500, 1510, 1400]), look(30, [1600, 1510, 1400])
     found = churn([look(10, [1520, 1500, 1400]), calm, torn], "abc", 3)
     assert [(step.places, step.first, step.swaps, step.beyond) for step in found.steps] == [
@@ -480,22 +427,11 @@ def test_a_swap_is_within_the_bands_only_if_they_overlap_before_and_after():
     ]
     assert [(pair.model, pair.other, pair.times, pair.beyond) for pair in found.pairs] == [("a", "b", 2, 1)]
     assert churn_finding(found) is None
-
-
-def test_a_swap_beyond_two_rd_is_a_finding():
     found = churn([look(10, [1500, 1510]), look(20, [1631, 1510])], "ab", 2)
     assert found.pairs[0].far_beyond == 1
     assert "a and b" in churn_finding(found).text
     near = churn([look(10, [1500, 1510]), look(20, [1630, 1510])], "ab", 2)
     assert (near.pairs[0].beyond, near.pairs[0].far_beyond) == (1, 0)
-
-
-def test_only_the_top_counts_as_churn():
-    found = churn([look(10, [9, 8, 3, 2]), look(20, [9, 8, 2, 3])], "abcd", 2)
-    assert found.steps[0].places == found.steps[0].swaps == 0
-
-
-def test_who_comes_or_goes_changes_places_and_swaps_nobody():
     found = churn([look(10, [9, 8, 7]), look(20, [9, 8, 7], enabled=[1, 2])], "abc", 3)
     (step,) = found.steps
     assert (step.places, step.first, step.swaps) == (3, True, 0)

@@ -4,6 +4,8 @@
 export PYTHONDONTWRITEBYTECODE := ""
 
 board_battles := "3000"
+rating_tests := "tests/core tests/files tests/runs tests/report tests/simulation tests/lab tests/foundation tests/judges tests/tournaments tests/settings tests/jobs"
+arena_tests := "tests/arena tests/postgres tests/faults tests/isolation tests/client"
 
 # List the commands.
 default:
@@ -11,7 +13,7 @@ default:
 
 # Everything that must pass before a commit, in about a quarter of an hour; ends with a table of where the time went.
 check:
-    python tools/lanes.py --first bundle test "lint layers types docs wheel"
+    python tools/lanes.py --first bundle test-ratings test-arenas test-others "lint layers types docs wheel"
 
 # The tests nearest to the change, for a minute at most; lists what it left out.
 quick *args:
@@ -68,6 +70,16 @@ layers:
 # All tests of the gate but those of the wheel.
 test *args:
     pytest -n 3 --dist worksteal --ignore tests/project/test_wheel.py {{args}}
+
+# The same in three parts, which `check` runs side by side: each collects its own tests only.
+test-ratings:
+    pytest -n 0 {{rating_tests}}
+
+test-arenas:
+    pytest -n 0 {{arena_tests}}
+
+test-others:
+    pytest -n 0 tests {{replace(rating_tests + " " + arena_tests, "tests/", "--ignore=tests/")}} --ignore=tests/project/test_wheel.py
 
 # The pure core: its own tests cover every branch.
 branches:

@@ -337,7 +337,7 @@ def test_a_score_of_few_battles_is_pale_in_the_table_and_it_is_said(reader):
     few = sum(cell["battles"] < FEW_BATTLES for cell in data)
     html = board(reader, chart="win-rates").text
     assert 0 < few < len(data)
-    assert len(re.findall(r'score-\d few"', html)) == few
+    assert len(re.findall(r'"n score-\d few"', html)) == few
     assert html.count(f"(pale: fewer than {FEW_BATTLES} battles)") == 2
     assert ' few">' not in board(reader, chart="battle-counts").text
 

@@ -183,7 +183,7 @@ def test_a_group_of_any_size_is_excluded_in_two_clicks_and_restored(running, mon
     chosen = {
         name: html.unescape(value) for name, value in re.findall(r'name="(\w+)" value="([^"]*)"', form[2])
     }
-    assert chosen == {"group": "in-step-1", "reason": "same intervals"}
+    assert (chosen["group"], "same intervals" in chosen["reason"]) == ("in-step-1", True)
     preview = client.get(form[1], params=chosen)
     assert preview.status_code == 200
     assert "5,002 sessions" in text_of(preview.text)
@@ -207,7 +207,7 @@ def test_a_group_of_any_size_is_excluded_in_two_clicks_and_restored(running, mon
         ).fetchone()
         made = connection.execute("SELECT exclusion, reason FROM exclusions").fetchall()
     assert left == (0,)
-    assert [reason for _, reason in made] == ["same intervals"]
+    assert [reason for _, reason in made] == [chosen["reason"]]
     undone = client.post(f"/operator/arenas/arena/exclusions/{made[0][0]}/restore")
     assert undone.headers["location"].partition("?")[2] == "said=restored"
 

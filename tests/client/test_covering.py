@@ -24,6 +24,9 @@ SNAPSHOT = SnapshotInfo("0" * 64, 1, 2, 3, evaluated=True, citable=True, made_at
 
 CLIENT = Client("http://127.0.0.1:1")
 
+#: What pages alone can say: a receipt is for the texts that a page showed, and programs fetch texts by their URLs.
+OF_PAGES = {("/api/v1/matchups/{matchup}/vote", "receipt")}
+
 #: One use of every method, with everything that can be said.
 USES: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "next_matchup": (("demo",), {"ahead": True}),
@@ -202,6 +205,8 @@ def test_every_parameter_and_field_can_be_said(operations):
         assert query <= {name for call in calls for name in call.query}, path
         bodies = [call.body for call in calls if isinstance(call.body, dict)]
         for field in _fields(operation):
+            if (path, field) in OF_PAGES:
+                continue
             assert any(field in body for body in bodies), (path, field)
 
 

@@ -243,7 +243,7 @@ def test_tokens_are_made_used_and_revoked(admin: Client, site: Served, arena: st
     with Client(site.url, token=made.token) as judge:
         assert judge.me().scopes == ("judge",)
         matchup = judge.next_matchup(arena).matchup
-        with pytest.raises(InputError, match="which of two bad responses is better"):
+        with pytest.raises(InputError, match="two bad responses"):
             judge.vote(matchup, "both_bad")
         judged = {"label": "inconsistent", "both_bad": True, "pref": 0.5, "judge_model": "judge-1"}
         ended = judge.vote(matchup, "tie", **judged)

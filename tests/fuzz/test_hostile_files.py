@@ -80,5 +80,5 @@ def test_a_folder_with_special_files_is_read_without_them(tmp_path, kind, read):
         if read is open_battles:
             assert len(list(read(folder).battles())) == 1
         else:
-            with pytest.raises(InputError, match="prompt_id is missing"):
+            with pytest.raises(InputError, match="prompt_id"):
                 list(read(folder).answers())

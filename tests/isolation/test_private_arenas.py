@@ -233,7 +233,7 @@ def test_pages_ask_for_the_link(scene, role):
         if "{arena}" in path and not path.startswith("/operator") and f"{method} {path}" not in ENTRANCES:
             answer = ask(scene, role, method, path, "text/html")
             assert answer.status_code == 403, (method, path)
-            assert "This arena is private" in answer.text
+            assert "is private" in answer.text
             assert "invitation link" in answer.text
             assert_silent(answer, method, path)
 

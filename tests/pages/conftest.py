@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 from argon2 import PasswordHasher
@@ -24,8 +25,8 @@ _FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-quic", "
 #: A page may take its time on a busy machine; what never comes fails all the same.
 expect.set_options(timeout=60_000)
 
-#: What is tried at both sizes, in both themes, with and without scripts is tried on the diagonal in every run
-#: (desktop, light, with scripts; phone, dark, without), and elsewhere by name.
+#: What is tried at both sizes, in both themes, with and without scripts is tried at one end of the diagonal in every
+#: run (desktop, light, with scripts; or phone, dark, without), and elsewhere by name.
 _AWAY = (
     {"desktop", "plain"},
     {"phone", "script"},
@@ -33,6 +34,7 @@ _AWAY = (
     {"desktop", "dark"},
     {"phone", "light"},
 )
+_ENDS = frozenset({"desktop", "phone", "script", "scripts", "plain", "light", "dark"})
 #: Modules whose flows are tried on a phone by name only: what a phone shows of their pages, every run looks at
 #: elsewhere (`test_every_page`).
 _DESK = {"test_operator_flows", "test_operator_reading", "test_board_browsing", "test_model_page"}
@@ -40,15 +42,23 @@ _DESK = {"test_operator_flows", "test_operator_reading", "test_board_browsing", 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as slow what is off the diagonal."""
+    """Mark as slow what is off the diagonal, and one of its ends: which one, the name of the test decides."""
     here = Path(__file__).parent
+    ends: dict[tuple[str, frozenset[str]], list[pytest.Item]] = {}
     for item in items:
         callspec = getattr(item, "callspec", None)
         if callspec is None or here not in item.path.parents:
             continue
-        parts = set(callspec.id.split("-"))
+        parts = frozenset(callspec.id.split("-"))
         if any(away <= parts for away in _AWAY) or ("phone" in parts and item.path.stem in _DESK):
             item.add_marker(pytest.mark.slow)
+        elif parts & _ENDS and item.get_closest_marker("slow") is None:
+            ends.setdefault((item.nodeid.partition("[")[0], parts - _ENDS), []).append(item)
+    for (test, _), found in ends.items():
+        kept = found[crc32(test.encode()) % len(found)]
+        for item in found:
+            if item is not kept:
+                item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -22,6 +22,9 @@ from support.postgres_servers import fresh_database
 from tiltyard.client import AsyncClient, Client
 from tiltyard.errors import TiltyardError
 
+#: What a small board of coin flips says, `test_ten_seconds` looks at in every run.
+pytestmark = pytest.mark.slow
+
 VOTES, VOTERS, AT_ONCE = 1620, 54, 6
 NAMES = [f"model-{letter}" for letter in "abcde"]
 HEADLINE = "Nobody is ahead yet."

@@ -76,7 +76,7 @@ READERS = [
 ]
 
 
-@pytest.mark.slow(but="phone")
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_every_page_of_readers_opens_and_fits(visit, size):
     opened = visit("/", size=size)
@@ -110,11 +110,13 @@ def test_the_list_of_voters_fits_a_desktop(visit):
     opened.check()
 
 
+@pytest.mark.slow
 def test_the_board_has_every_model(visit):
     text = visit(ARENA).page.locator("table").first.inner_text()
     assert [model for model in MODELS if model not in text] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "shown"),
     [("image", ".response img"), ("audio", ".response audio"), ("app", ".response iframe[sandbox]")],
@@ -126,6 +128,7 @@ def test_each_kind_of_response_is_shown(visit, kind, shown):
     opened.check()
 
 
+@pytest.mark.slow
 def test_an_app_works_in_its_box(visit):
     opened = visit(f"{ARENA}/vote")
     page = served_to(opened, "tally counter", "app")
@@ -135,7 +138,7 @@ def test_an_app_works_in_its_box(visit):
     opened.check()
 
 
-@pytest.mark.slow(but="arabic")
+@pytest.mark.slow
 @pytest.mark.parametrize("words", ["خطوات", "במדבר"], ids=["arabic", "hebrew"])
 def test_responses_run_from_right_to_left_where_they_should(visit, words):
     page = served_to(visit(f"{ARENA}/vote"), words, "text")
@@ -144,6 +147,7 @@ def test_responses_run_from_right_to_left_where_they_should(visit, words):
     assert directions == ["rtl", "rtl"]
 
 
+@pytest.mark.slow
 def test_nothing_tells_the_models_of_a_matchup(visit):
     page = served_to(visit(f"{ARENA}/vote"), "", "text")
     html = page.content()

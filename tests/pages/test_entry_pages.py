@@ -35,10 +35,10 @@ def test_a_colleague_comes_in_by_the_link_and_votes(visit, site, size, js):
     link, _ = make_link(site.database)
     opened = visit("/arenas/arena", js=js, size=size)
     page = opened.page
-    assert page.get_by_role("heading", name="This arena is private").is_visible()
+    assert page.get_by_role("heading", name="is private").is_visible()
     looks_right(page)
     page.goto(site.url + link)
-    assert page.get_by_role("heading", name="You are invited to").is_visible()
+    assert page.get_by_role("heading", name="You are invited").is_visible()
     looks_right(page)
     follow(page.get_by_role("button", name="Come in"))
     assert page.url == f"{site.url}/arenas/arena/vote"
@@ -46,7 +46,7 @@ def test_a_colleague_comes_in_by_the_link_and_votes(visit, site, size, js):
     assert page.get_by_role("button", name="Tie").first.is_visible()
     opened.check()
     stranger = visit(link, js=js, size=size).page
-    assert stranger.get_by_role("heading", name="This link does not let you in").is_visible()
+    assert stranger.get_by_role("heading", name="not let you").is_visible()
     looks_right(stranger)
 
 
@@ -76,7 +76,7 @@ def test_whoever_is_out_while_voting_is_told(visit, site, js):
     revoke(site.database, number)
     site.context.access.forget()
     page.get_by_role("button", name="Tie").first.click()
-    page.get_by_role("heading", name="This arena is private").wait_for()
+    page.get_by_role("heading", name="is private").wait_for()
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -110,7 +110,7 @@ def test_the_operator_makes_a_link_and_revokes_it(visit, site, size):
     follow(page.get_by_role("button", name="Revoke"))
     assert page.get_by_role("status").first.is_visible()
     inside.goto(f"{site.url}/arenas/arena")
-    assert inside.get_by_role("heading", name="This arena is private").is_visible()
+    assert inside.get_by_role("heading", name="is private").is_visible()
 
 
 def test_a_long_title_fits_on_a_phone(visit, site):

@@ -94,7 +94,7 @@ def tours(browser, site):
         opened.page.context.close()
 
 
-@pytest.mark.slow(but_every=3)
+@pytest.mark.slow(but_every=7)
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("path", PUBLIC)
@@ -106,10 +106,9 @@ def test_everybody_can_read_it(tours, site, path, size, theme):
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), "it scrolls sideways"
 
 
+@pytest.mark.slow(but_every=5)
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize(
-    "js", [pytest.param(True, id="script"), pytest.param(False, id="plain", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("js", [pytest.param(True, id="script"), pytest.param(False, id="plain")])
 @pytest.mark.parametrize("path", PUBLIC)
 def test_it_asks_nobody_else_and_keeps_its_policy(visit, site, path, js, size):
     opened = visit(path.format(snapshot=snapshot_of(site)), js=js, size=size)

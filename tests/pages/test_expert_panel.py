@@ -47,10 +47,10 @@ def test_a_panel_from_its_links_to_its_names(visit, site, size):
 
     first = visit(ben, js=False, size=size)
     page = first.page
-    assert page.get_by_text("You are asked as Ben.").is_visible()
+    assert page.get_by_text("asked as Ben").is_visible()
     follow(page.get_by_role("button", name="Come in"))
     assert page.url == f"{site.url}/arenas/arena/panel"
-    assert page.get_by_text("5 of 5 items are left.").is_visible()
+    assert page.get_by_text("5 of 5 items").is_visible()
     assert "model-" not in page.content()
     looks_right(page)
     follow(page.get_by_role("button", name="Start voting"))
@@ -61,7 +61,7 @@ def test_a_panel_from_its_links_to_its_names(visit, site, size):
     follow(other.get_by_role("button", name="Come in"))
     vote_plainly(other, ["B is better", "Both bad", "Tie"])
     assert other.url == f"{site.url}/arenas/arena/panel"
-    assert other.get_by_text("Your list is finished.").is_visible()
+    assert other.get_by_text("list is finished").is_visible()
 
     second = visit(ada, size=size, check=False, bypass_csp=True)
     page = second.page
@@ -75,12 +75,12 @@ def test_a_panel_from_its_links_to_its_names(visit, site, size):
         if left:
             gone_on(page, before)
     page.wait_for_url(f"{site.url}/arenas/arena/panel")
-    assert page.get_by_text("Your list is finished.").is_visible()
+    assert page.get_by_text("list is finished").is_visible()
     assert "model-" not in page.content()
 
     desk.goto(f"{site.url}/operator/arenas/arena/panels")
     follow(desk.get_by_role("link", name="Experts", exact=True))
-    assert desk.get_by_text("10 of 10 votes are cast.").is_visible()
+    assert desk.get_by_text("10 of 10 votes").is_visible()
     looks_right(desk)
     desk.get_by_text("Adjudicate", exact=True).first.click()
     desk.get_by_label("Better response").first.select_option("1")
@@ -93,7 +93,7 @@ def test_a_panel_from_its_links_to_its_names(visit, site, size):
     assert axe(desk) == []
 
     page.reload()
-    assert page.get_by_text("These are the names.").is_visible()
+    assert page.get_by_text("are the names").is_visible()
     assert "model-1" in page.content()
     looks_right(page)
     assert axe(page) == []
@@ -105,4 +105,4 @@ def test_a_panel_from_its_links_to_its_names(visit, site, size):
 
 def test_a_list_is_shown_to_its_rater_only(visit, site):
     page = visit("/arenas/arena/panel", js=False).page
-    assert page.get_by_role("heading", name="This arena is private").is_visible()
+    assert page.get_by_role("heading", name="is private").is_visible()

@@ -6,7 +6,7 @@ from support.browsing import SIZES, follow
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("js", [True, False])
+@pytest.mark.parametrize("js", [True, False], ids=["script", "plain"])
 def test_the_front_door_lists_arenas(visit, size, js):
     opened = visit("/", js=js, size=size)
     assert opened.page.get_by_role("heading", level=2).all_inner_texts() == ["arena"]

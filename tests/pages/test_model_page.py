@@ -214,6 +214,7 @@ def test_only_the_first_rows_come_until_all_are_asked_for(visit):
     assert page.get_by_role("link", name=re.compile("Show all")).count() == 0
 
 
+@pytest.mark.slow(but_every=3)
 @pytest.mark.parametrize("name", NAMES)
 def test_any_name_has_its_page(visit, name):
     opened = visit(path_of(name), size=PHONE)

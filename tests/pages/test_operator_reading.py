@@ -143,7 +143,7 @@ def test_nothing_in_an_upload_runs_or_loads(visit, size):
     name = "<img src=x onerror=tripwire(0)>.jsonl"
     page.get_by_label("File").set_input_files({"name": name, "mimeType": "text/plain", "buffer": UPLOAD})
     follow(page.get_by_role("button", name="Check file"))
-    assert "What this file would add" in page.locator("h1").inner_text()
+    assert "would add" in page.locator("h1").inner_text()
     assert page.locator("tbody tr").count() >= 100
     page.wait_for_load_state("networkidle")
     assert page.evaluate("window.tripped") == []

@@ -80,6 +80,7 @@ def opened(browser, site):
         visit.page.context.close()
 
 
+@pytest.mark.slow(but_every=5)
 @pytest.mark.parametrize("name", ["alone", "site"])
 @pytest.mark.parametrize("size", [*SIZES, pytest.param(WIDE, id="wide")])
 @pytest.mark.parametrize("scheme", ["light", "dark"])

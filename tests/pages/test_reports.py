@@ -94,7 +94,7 @@ def test_a_phone_shows_all_of_it(name, opened):
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-@pytest.mark.slow(but_every=4)
+@pytest.mark.slow(but_every=7)
 @pytest.mark.parametrize("name", REPORTS)
 @pytest.mark.parametrize("size", [TABLET, DESKTOP, WIDE], ids=["tablet", "desktop", "wide"])
 def test_every_screen_shows_the_board_and_its_chart_whole(name, size, opened):

@@ -115,6 +115,7 @@ def test_an_outlier_leaves_the_other_bars_their_room(visit, site):
     expect(page.locator(".board-legend")).to_contain_text("An arrow: it reaches further.")
 
 
+@pytest.mark.slow(but="2560")
 @pytest.mark.parametrize("size", [DESKTOP, (1440, 900), (2560, 1300)], ids=["desktop", "1440", "2560"])
 def test_the_score_can_be_read_off_the_row(visit, size):
     page = visit(BOARD, size=size).page

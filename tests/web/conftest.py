@@ -1,13 +1,56 @@
 """Served databases with one open arena in them, called ``arena``: four models, six prompts."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from argon2 import PasswordHasher
+from fastapi import routing
+from jinja2 import BytecodeCache, Environment
+from jinja2.bccache import Bucket
 
 from support.postgres_servers import fresh_database
 from support.served import Served, served
 from tiltyard.arena import accounts
+from tiltyard.web.pages.layout import PageTemplates
+
+# Every app reads the signatures of all routes and compiles the templates anew, two seconds of CPU; all apps of tests
+# have the same.
+_read_route = routing._EffectiveRouteContext.from_api_route
+_made_environment = PageTemplates._made
+_known_routes: dict[tuple[int, str], routing._EffectiveRouteContext] = {}
+
+
+def _read_route_once(*, original_route: Any, include_context: Any) -> routing._EffectiveRouteContext:
+    key = id(original_route), include_context.prefix
+    if key not in _known_routes:
+        _known_routes[key] = _read_route(original_route=original_route, include_context=include_context)
+    return _known_routes[key]
+
+
+class _CompiledTemplates(BytecodeCache):
+    def __init__(self) -> None:
+        self._code: dict[str, bytes] = {}
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        if bucket.key in self._code:
+            bucket.bytecode_from_string(self._code[bucket.key])
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        self._code[bucket.key] = bucket.bytecode_to_string()
+
+
+_COMPILED = _CompiledTemplates()
+
+
+def _environment_with_compiled(templates: PageTemplates, localization: Any) -> Environment:
+    environment = _made_environment(templates, localization)
+    environment.bytecode_cache = _COMPILED
+    return environment
+
+
+routing._EffectiveRouteContext.from_api_route = _read_route_once
+PageTemplates._made = _environment_with_compiled
 
 
 @pytest.fixture(scope="session", autouse=True)

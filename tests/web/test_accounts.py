@@ -203,7 +203,7 @@ def test_a_link_of_the_server_adds_an_owner_or_sets_the_password_of_one_and_ends
         assert await accounts.signed_in(other) is None
         assert (await accounts.signed_in(signed)).name == "Ada"
         for name, password in (("Eve", PASSWORD), ("Grace", PASSWORD), ("", ""), ("Grace", "x" * 5000)):
-            with pytest.raises(NotAllowed, match="name or password is wrong"):
+            with pytest.raises(NotAllowed, match="password"):
                 await accounts.sign_in(name, password)
         signed = await accounts.sign_in("Grace", PASSWORD + "!")
         assert (await accounts.signed_in(signed)).name == "Grace"
@@ -259,7 +259,7 @@ def test_a_token_that_makes_no_sense_is_refused(database):
         for name, scopes, life in nonsense:
             with pytest.raises(BadOption):
                 await accounts.make_token("cli", name, scopes, life=life)
-        with pytest.raises(NotFound, match="no such arena: 'nowhere'"):
+        with pytest.raises(NotFound, match="nowhere"):
             await accounts.make_token("cli", "ci", ["read"], arena="nowhere")
         assert await accounts.list_tokens() == []
 

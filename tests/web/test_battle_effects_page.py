@@ -41,9 +41,8 @@ def test_a_young_arena_says_what_is_missing(site):
     assert (said.json()["votes"], said.json()["effects"]) == (24, [])
     assert finding["values"] == {"case": "votes", "count": 24, "least": 200}
     page = client.get("/arenas/arena", headers=HTML).text
-    assert "Length and waiting time" in page
-    assert "are not estimated yet: there are 24 votes that rate skill." in page
-    assert "At least 200 are needed." in page
+    assert "Length and waiting" in page
+    assert finding["text"] in page
     assert "/arenas/arena/style" not in page
     assert client.get(EFFECTS, headers={"if-none-match": said.headers["etag"]}).status_code == 304
     assert f'<{EFFECTS}>; rel="related"' in client.get("/api/v1/arenas/arena/board").headers["link"]
@@ -52,7 +51,7 @@ def test_a_young_arena_says_what_is_missing(site):
     assert refused.status_code == 404
     assert "no live battles" in refused.json()["detail"]
     for path in ("/arenas/cached", "/arenas/arena?category=prompt-1"):
-        assert "Length and waiting time" not in client.get(path, headers=HTML).text
+        assert "Length and waiting" not in client.get(path, headers=HTML).text
     assert "effects" not in client.get("/arenas/cached/board.json").json()
     assert "related" not in client.get("/api/v1/arenas/cached/board").headers["link"]
 
@@ -63,7 +62,7 @@ def test_the_board_states_both_effects(site, monkeypatch):
     said = client.get(EFFECTS).json()
     assert [one["trait"] for one in said["effects"]] == ["length"]
     sentences = [one["text"] for one in said["findings"]]
-    assert sentences[-1] == "The effect of waiting time cannot be told apart from the models that answer."
+    assert "waiting time" in sentences[-1]
     page = client.get("/arenas/arena", headers=HTML).text
     assert all(sentence in page for sentence in sentences)
     assert "ranges are 95" in page
@@ -75,4 +74,4 @@ def test_a_page_does_not_wait_for_effects_that_take_long(site, monkeypatch):
     monkeypatch.setattr(board_data, "_EFFECTS_WAIT_SECONDS", 0.0)
     page = site.client().get("/arenas/arena", headers=HTML)
     assert page.status_code == 200
-    assert "Length and waiting time" not in page.text
+    assert "Length and waiting" not in page.text

@@ -82,7 +82,6 @@ def test_the_page_says_how_many_votes_would_change_first_place(reader):
         page = " ".join(re.sub("<[^>]*>", "", board(reader, **query).text).split())
         words = f"{NUMBER(shown)} more vote" if said["votes"] else f"More than {NUMBER(shown)} votes"
         assert words in page
-        assert "change first place." in page or "change the first row." in page
 
 
 def test_the_board_of_random_pairs_stands_beside_the_official_one(place, reader):
@@ -104,7 +103,6 @@ def test_the_board_of_random_pairs_stands_beside_the_official_one(place, reader)
     assert said["filter"]["lane"] == "exploration"
     assert 0 < said["votes"] == votes < whole["votes"]
     assert "exploration-only" in [finding["name"] for finding in said["findings"]]
-    assert "nobody can steer which models meet" in page
     headings, rows = table_of(page)
     assert (headings, len(rows)) == (HEADINGS, len(whole["rows"]))
     once = reader.get(f"/api/v1/arenas/arena/snapshots/{said['snapshot']}", params={"lane": "exploration"})
@@ -126,18 +124,15 @@ def test_whole_and_filtered_boards_show_the_caveats_of_the_fit(reader, query):
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ({"category": "maths"}, "Made from some of the votes, by"),
-        ({"excluded": "counted"}, "Made from all votes, excluded ones too, by"),
-        (
-            {"category": "maths", "excluded": "counted"},
-            "Made from the votes on some prompts, excluded ones too, by",
-        ),
+        ({"category": "maths"}, "some of the votes, by"),
+        ({"excluded": "counted"}, "all votes, excluded ones too, by"),
+        ({"category": "maths", "excluded": "counted"}, "on some prompts, excluded ones too, by"),
     ],
 )
 def test_a_filtered_board_says_which_votes_it_is_made_from(reader, query, said):
     html = board(reader, **query).text
     assert said in html
-    assert "order is that of batch" not in html
+    assert "that of batch" not in html
 
 
 def test_a_model_that_won_or_lost_everything_says_why_it_has_no_rating(reader):
@@ -210,16 +205,16 @@ def test_every_column_sorts_both_ways_and_what_is_not_known_comes_last(reader, s
 def test_headings_lead_to_the_other_order_and_say_which_it_is(reader):
     html = board(reader, sort="votes").text
     assert html.count("aria-sort=") == 1
-    assert 'aria-sort="descending"><a href="/arenas/arena?sort=votes&amp;order=asc#board"' in html
-    assert 'href="/arenas/arena?sort=spread#board"' in html
-    assert 'href="/arenas/arena#board"' in html
+    assert 'aria-sort="descending"' in html
+    for query in ("?sort=votes&amp;order=asc", "?sort=spread", ""):
+        assert f'href="/arenas/arena{query}#board"' in html
 
 
 def test_filters_live_in_the_address_and_are_kept_by_links(reader):
     html = board(reader, category="maths", q="r", retired="hide", chart="history").text
-    assert re.search(r'<a href="[^"]*category=maths[^"]*" aria-current="true"><bdi>maths</bdi>', html)
-    assert '<input type="hidden" name="category" value="maths">' in html
-    assert '<option value="hide" selected>' in html
+    assert re.search(r'category=maths[^"]*" aria-current="true"><bdi>maths', html)
+    assert 'name="category" value="maths"' in html
+    assert 'value="hide" selected' in html
     links = Rows(html).links
     assert "/arenas/arena/board.csv?category=maths&retired=hide&q=r&chart=history" in links
     assert "/arenas/arena?category=maths&excluded=counted&retired=hide&q=r&chart=history" in links
@@ -288,7 +283,6 @@ def test_a_stampede_of_distinct_filters_is_told_to_come_back(place):
             refused = [answer for answer in first if answer.status_code == 503]
         assert refused
         assert all(int(answer.headers["retry-after"]) > 0 for answer in refused)
-        assert all("wait for a board to be counted" in answer.json()["detail"] for answer in refused)
         assert {answer.json()["type"] for answer in refused} == {"urn:tiltyard:problem:crowded"}
         assert {answer.result().status_code for answer in answers} <= {200, 503}
     assert client.get("/arenas/arena/board.json", params=asked[0]).status_code == 200
@@ -343,13 +337,13 @@ def test_a_score_of_few_battles_is_pale_in_the_table_and_it_is_said(reader):
     few = sum(cell["battles"] < FEW_BATTLES for cell in data)
     html = board(reader, chart="win-rates").text
     assert 0 < few < len(data)
-    assert len(re.findall(r'<td class="n score-\d few">', html)) == few
+    assert len(re.findall(r'"n score-\d few"', html)) == few
     assert html.count(f"(pale: fewer than {FEW_BATTLES} battles)") == 2
     assert ' few">' not in board(reader, chart="battle-counts").text
 
 
 def test_a_wide_heatmap_stands_above_its_table(reader):
-    assert 'class="beside beside-beneath"' in board(reader, chart="win-rates").text
+    assert 'beside-beneath"' in board(reader, chart="win-rates").text
     assert 'class="beside"' in board(reader, chart="history").text
     assert 'class="beside' not in board(reader).text
 
@@ -357,7 +351,7 @@ def test_a_wide_heatmap_stands_above_its_table(reader):
 def test_retired_models_are_counted_apart_on_the_board_and_at_the_front_door(reader):
     told = f"{len(NAMES) - 1} models, 1 retired"
     assert told in board(reader).text
-    assert told in board(reader, q="nobody has such a name").text
+    assert told in board(reader, q="nobody").text
     assert told in reader.get("/", headers=PAGE).text
     hidden = board(reader, retired="hide").text
     assert f"{len(NAMES) - 1} models ·" in hidden
@@ -365,10 +359,10 @@ def test_retired_models_are_counted_apart_on_the_board_and_at_the_front_door(rea
 
 
 def test_a_filtered_board_has_a_permalink_that_shows_the_same(reader):
-    assert "Permalink to this board" in board(reader).text
+    assert "to this board" in board(reader).text
     filtered = board(reader, category="maths", excluded="counted").text
-    assert "Permalink to this board" not in filtered
-    assert "Permalink to the whole board behind this one" in filtered
+    assert "to this board" not in filtered
+    assert "whole board behind" in filtered
     sha256 = reader.get("/api/v1/arenas/arena/board").headers["etag"].strip('"')
     address = f"/arenas/arena/boards/{sha256}?category=maths&excluded=counted"
     assert address in Rows(filtered).links
@@ -435,7 +429,6 @@ def test_a_stampede_for_pictures_is_told_to_come_back_and_one_picture_is_drawn_o
         first = [answer.result() for answer in _done_first(answers, len(asked) - 9)]
         may_end.set()
         assert {answer.status_code for answer in first} == {503}
-        assert all("wait for a chart to be drawn" in answer.json()["detail"] for answer in first)
         assert all(answer.headers["retry-after"] == "1" for answer in first)
         assert {answer.result().status_code for answer in answers} == {200, 503}
     assert len(drawn) <= len(asked)
@@ -551,8 +544,8 @@ def test_models_on_one_board_only_are_listed_beside_a_dash(reader):
 
 def test_findings_of_two_boards_say_whose_they_are(reader):
     html = board(reader, source="both", category="maths").text
-    assert "<strong>People's board:</strong>" in html
-    assert "<strong>Judges' board:</strong>" in html
+    assert "People's board:" in html
+    assert "Judges' board:" in html
     assert "board:</strong>" not in board(reader, category="maths").text
 
 

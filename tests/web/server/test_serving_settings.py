@@ -164,5 +164,5 @@ def test_addresses_and_names_are_left_to_the_machine(host):
 
 def test_an_address_of_another_machine_is_not_blamed_on_the_port():
     settings = ServingSettings(host="192.0.2.1", port=0, base_url="https://arena.example.org")
-    with pytest.raises(BadOption, match="no address of this machine"):
+    with pytest.raises(BadOption, match=r"192\.0\.2\.1"):
         listening_socket(settings)

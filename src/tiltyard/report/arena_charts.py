@@ -275,9 +275,7 @@ def arena_chart(name: str, content: ChartContent, look: ChartTheme = "light", sa
 def drawing_version() -> str:
     """A hash of the code that draws these charts, for cache keys."""
     here = Path(__file__)
-    code = (
-        here.with_name(f"{name}.py").read_bytes() for name in ("arena_charts", "board_charts", "chart_theme")
-    )
+    code = (here.with_name(f"{name}.py").read_bytes() for name in ("arena_charts", "board_charts"))
     return sha256(b"\0".join(code)).hexdigest()[:12]
 
 

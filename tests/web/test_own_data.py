@@ -107,6 +107,7 @@ def furnish(site, session):
                 "INSERT INTO live_calls (arena, matchup, turn, side, model, session, day, max_tokens, state)"
                 " VALUES (1, %(m)s, 1, 0, 0, %(s)s, current_date, 9, 'done')"
             ),
+            "INSERT INTO live_slots (arena, session) VALUES (1, %(s)s)",
             (
                 "INSERT INTO live_spending (arena, session, day, counted) VALUES (1, %(s)s, current_date, 5),"
                 " (1, %(account)s, current_date - 1, 5)"
@@ -269,6 +270,7 @@ def test_every_column_with_a_voters_number_is_erased(site):
             "events",
             "live_battles",
             "live_calls",
+            "live_slots",
             "live_spending",
             "matchups",
         },

@@ -42,6 +42,7 @@ _RENAMES = (
     "erasure_rename_complaints",
     "erasure_rename_battles",
     "erasure_rename_calls",
+    "erasure_rename_slots",
     "erasure_rename_spending",
     "erasure_rename_changes",
     "erasure_rename_rater",

@@ -190,6 +190,12 @@ UPDATE live_calls t SET session = n.number
 FROM unnest(%(sessions)s::bigint[], %(numbers)s::bigint[]) AS n (session, number)
 WHERE t.arena = %(arena)s AND t.session = n.session;
 
+-- name: erasure_rename_slots
+-- The same in turns that run or wait.
+UPDATE live_slots t SET session = n.number
+FROM unnest(%(sessions)s::bigint[], %(numbers)s::bigint[]) AS n (session, number)
+WHERE t.arena = %(arena)s AND t.session = n.session;
+
 -- name: erasure_rename_spending
 -- The same in what was spent.
 UPDATE live_spending t SET session = n.number

@@ -18,14 +18,16 @@ from tiltyard.web.pages.layout import PageTemplates
 # have the same.
 _read_route = routing._EffectiveRouteContext.from_api_route
 _made_environment = PageTemplates._made
-_known_routes: dict[tuple[int, str], routing._EffectiveRouteContext] = {}
+#: With each route itself, so that no other gets its id.
+_known_routes: dict[tuple[int, str], tuple[Any, routing._EffectiveRouteContext]] = {}
 
 
 def _read_route_once(*, original_route: Any, include_context: Any) -> routing._EffectiveRouteContext:
     key = id(original_route), include_context.prefix
     if key not in _known_routes:
-        _known_routes[key] = _read_route(original_route=original_route, include_context=include_context)
-    return _known_routes[key]
+        read = _read_route(original_route=original_route, include_context=include_context)
+        _known_routes[key] = original_route, read
+    return _known_routes[key][1]
 
 
 class _CompiledTemplates(BytecodeCache):

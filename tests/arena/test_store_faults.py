@@ -96,7 +96,7 @@ def test_a_queue_that_cannot_load_retries_with_a_growing_delay(database, monkeyp
     asyncio.run(scene())
     assert 3 <= attempts <= 12
     [line] = [record for record in caplog.records if record.name == voting_queue.__name__]
-    assert "the database is away" in line.getMessage()
+    assert "database is away" in line.getMessage()
     assert line.facts == {"arena": "arena"}
 
 

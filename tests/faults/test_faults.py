@@ -14,7 +14,7 @@ from support.faults.wrong_clock import wrong_clock
 from tiltyard.postgres.connections import connect
 
 #: What a short run strikes with; the full one has everything.
-SOME = ("web killed", "web paused", "server stopped immediately", "leading rater killed")
+SOME = ("web killed", "server stopped immediately", "leading rater killed")
 #: A process that is stopped in the middle of a batch holds everybody up at most so long.
 HELD_UP = 25.0
 #: A leading rater that is killed has a follower within so many seconds.
@@ -40,7 +40,7 @@ def strike_again_and_again(place, names, rounds, seed, pause=0.0):
     with place.crowd(pause=pause) as crowd:
         crowd.next_vote(time.monotonic(), 60.0)
         for number in range(rounds):
-            time.sleep(rng.uniform(0.2, 1.5))
+            time.sleep(rng.uniform(0.2, 1.0))
             place.strike(names[number % len(names)], crowd, rng)
             place.audit()
             place.audit_ratings()

@@ -127,16 +127,14 @@ def test_the_same_file_again_changes_nothing_and_another_answer_is_refused(datab
             again = await let_in(*rows, *rows)
             assert again == ImportResult(unchanged=24, position=again.position)
             assert everything(database) == before
-            with pytest.raises(
-                Conflict, match=r"line 2: m1 already has a different response to p2; withdraw"
-            ):
+            with pytest.raises(Conflict, match=r"line 2.*p2; withdraw"):
                 await let_in(row("m9", "p9"), row("m1", "p2", "something else"))
-            with pytest.raises(Conflict, match=r"line 1: prompt p1 already has a different text"):
+            with pytest.raises(Conflict, match=r"line 1.*p1 already has"):
                 await let_in(row("m1", "p1") | {"prompt": "another question"})
-            with pytest.raises(Conflict, match="line 2: n already has a different response"):
+            with pytest.raises(Conflict, match=r"line 2: n already"):
                 await let_in(row("n", "p1", "one"), row("n", "p1", "two"))
             await let_in(row("m0", "p0", "0 on 0", category="maths"))
-            with pytest.raises(Conflict, match="category of prompt p0 is 'maths', not 'law'"):
+            with pytest.raises(Conflict, match="'maths', not 'law'"):
                 await let_in(row("m0", "p0", "0 on 0", category="law"))
             assert everything(database)[3] == before[3]
 
@@ -155,7 +153,7 @@ def test_what_is_retired_or_withdrawn_stays_so(database, tmp_path):
             assert (again.responses, again.unchanged) == (1, 1)
             assert [kind for kind, *_ in events(database)][-2:] == [LogKind.WITHDRAW, LogKind.RESPOND]
             await withdraw(pool, blobs, "arena", "p1", reason="asked to", actor="cli")
-            with pytest.raises(Conflict, match="prompt p1 was withdrawn"):
+            with pytest.raises(Conflict, match="p1 was withdrawn"):
                 await let_in(row("m4", "p1"))
 
     asyncio.run(scene())
@@ -217,7 +215,7 @@ def test_files_are_read_below_the_answers_only(database, tmp_path):
                 with pytest.raises(InputError, match=told) as caught:
                     await let_in(row("m9", response=path, kind="image"))
                 assert "line 1" in str(caught.value)
-            with pytest.raises(InputError, match=r"expected a data: URL"):
+            with pytest.raises(InputError, match="data: URL"):
                 await let_in(row("m9", response="images/one.png", kind="image"), body=True)
 
     asyncio.run(scene())
@@ -285,7 +283,7 @@ def test_a_page_may_begin_with_comments(start):
 def test_bytes_that_are_no_page_are_refused_at_once(unit):
     start = time.thread_time()
     for count in (24, 500, 100_000):
-        with pytest.raises(InputError, match="not an HTML page"):
+        with pytest.raises(InputError, match="HTML page"):
             detect_media_type("app", unit * count + b"x")
     assert time.thread_time() - start < 1.0
 
@@ -326,7 +324,7 @@ def test_names_of_arenas(database, tmp_path):
             made = await create_arena(
                 pool, "a-1", title="Ein Titel", settings=ArenaSettings(visibility="closed")
             )
-            with pytest.raises(Conflict, match="arena a-1 exists already"):
+            with pytest.raises(Conflict, match="a-1 exists already"):
                 await create_arena(pool, "a-1")
             await create_arena(pool, "x" * 64)
             async with pool.connection() as connection:

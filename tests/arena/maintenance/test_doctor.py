@@ -146,11 +146,11 @@ def test_an_embedded_server_without_the_newest_security_release_is_told(database
     missing = [SECURITY_RELEASES[-1]]
     check = told(missing, embedded=True)
     assert (check.state, check.value) == ("look", f"lacks 2026-11-13 (known on {KNOWN_ON})")
-    assert "where others can reach the arena, use your own PostgreSQL" in check.advice
+    assert "own PostgreSQL" in check.advice
     assert told(missing).advice == "update the server to its newest minor version"
     assert told([SECURITY_RELEASES[1]]).advice == "update the server to 18.6 or later"
     assert told([]).state == "ok"
-    assert "were not known on" in told(None).value
+    assert "were not known" in told(None).value
 
 
 def test_the_documentation_shows_the_security_releases_that_the_doctor_knows():

@@ -212,7 +212,7 @@ def test_votes_are_excluded_by_whatever_is_said_of_them(database, tmp_path):
             ):
                 with pytest.raises(NotFound, match="no vote matches"):
                     await exclude(pool, "arena", selection, "a test", actor="cli")
-            with pytest.raises(InputError, match="no votes to exclude were selected"):
+            with pytest.raises(InputError, match="exclude were selected"):
                 await exclude(pool, "arena", VoteSelection(), "a test", actor="cli")
             with pytest.raises(InputError, match="reason"):
                 await exclude(pool, "arena", VoteSelection(sessions=[1]), "  ", actor="cli")
@@ -360,7 +360,7 @@ def test_a_takedown_holds_even_if_its_bytes_cannot_be_removed_yet(database, tmp_
             await import_answers(pool, blobs, "arena", path)
             taken = await withdraw(pool, blobs, "arena", "p", reason="asked", actor="cli")
             assert taken.responses == 1
-            assert "the disk is gone" in caplog.text
+            assert "disk is gone" in caplog.text
             assert len(list(folder.path.iterdir())) == 1
             folder.stuck = False
             with pytest.raises(Conflict, match="withdrawn already"):

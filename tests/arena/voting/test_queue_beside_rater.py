@@ -133,7 +133,7 @@ def test_a_withdrawn_response_voids_its_open_matchups(database, tmp_path):
                 await queue.vote(voter, matchup, Kind.TIE)
             with pytest.raises(Expired):
                 await queue.find(voter, matchup)
-            with pytest.raises(TiltyardError, match="no two enabled models"):
+            with pytest.raises(TiltyardError, match="two enabled models"):
                 await queue.next_matchup(voter)
 
     asyncio.run(scene())

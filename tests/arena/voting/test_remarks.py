@@ -197,7 +197,7 @@ def test_a_remark_goes_with_a_vote_of_ones_own_before_the_names(database):
         with pytest.raises(NotFound):
             await queue.remark(ANN, uuid4(), [], "of nothing")
         await queue.reveal(ANN, matchup)
-        with pytest.raises(Closed, match="names have been revealed"):
+        with pytest.raises(Closed, match="have been revealed"):
             await queue.remark(ANN, matchup, ["wrong"], None)
         other = (await queue.next_matchup(ANN)).matchup
         await queue.vote(ANN, other, Kind.TIE)

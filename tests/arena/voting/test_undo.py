@@ -90,7 +90,7 @@ def test_an_undo_reopens_the_ballot_for_its_voter(database):
             assert (again.response_a, again.response_b) == (first.response_a, first.response_b)
             assert (again.served_at, again.expires_at) == (first.served_at, first.expires_at)
             assert (await queue.review(ANN, first.matchup)).state == "open"
-            with pytest.raises(Closed, match="only after a vote"):
+            with pytest.raises(Closed, match="only after"):
                 await queue.reveal(ANN, first.matchup)
             recast = await queue.vote(ANN, first.matchup, Kind.WIN_B, ballot=1)
             assert (recast.outcome, recast.ballot) == (Kind.WIN_B, 1)
@@ -252,7 +252,7 @@ def test_a_vote_that_arrives_after_its_undo_counts_for_nothing(database):
                 for kind in (Kind.TIE, Kind.WIN_A):
                     with pytest.raises(Closed, match="ballot 1"):
                         await each.vote(ANN, matchup, kind)
-                with pytest.raises(Closed, match="has a different vote"):
+                with pytest.raises(Closed, match="different vote"):
                     await each.vote(ANN, matchup, Kind.WIN_A, ballot=1)
 
     run(scene())

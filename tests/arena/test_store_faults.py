@@ -119,22 +119,19 @@ def test_a_queue_that_recovers_logs_it_and_resets_the_retry_delay(database, monk
     assert said[1].endswith("works again")
 
 
-def test_a_request_ends_the_long_retry_delay_of_an_idle_queue(database, monkeypatch):
+async def test_a_request_ends_the_long_retry_delay_of_an_idle_queue(database, monkeypatch):
     monkeypatch.setattr(voting_queue, "_FIRST_RETRY_SECONDS", 600.0)
     monkeypatch.setattr(voting_queue, "_MAX_IDLE_RETRY_SECONDS", 600.0)
     monkeypatch.setattr(voting_queue, "_MAX_RETRY_WITH_WAITERS_SECONDS", 0.05)
 
-    async def scene():
-        arena = await make_arena(database)
-        async with voting_queue_of(database, arena) as opened:
-            with monkeypatch.context() as patch:
-                patch.setattr(opened, "_batch", failing)
-                with pytest.raises(StoreFault):
-                    await opened.next_matchup(ANN)
-            async with asyncio.timeout(30):
-                assert (await opened.next_matchup(ANN)).new
-
-    asyncio.run(scene())
+    arena = await make_arena(database)
+    async with voting_queue_of(database, arena) as opened:
+        with monkeypatch.context() as patch:
+            patch.setattr(opened, "_batch", failing)
+            with pytest.raises(StoreFault):
+                await opened.next_matchup(ANN)
+        async with asyncio.timeout(30):
+            assert (await opened.next_matchup(ANN)).new
 
 
 def test_idle_queues_load_a_few_at_a_time_and_requests_come_first(database, monkeypatch):

@@ -115,18 +115,15 @@ def test_without_announcements_it_looks(database):
     asyncio.run(scene())
 
 
-def test_an_older_board_never_takes_the_place_of_a_newer(rated):
+async def test_an_older_board_never_takes_the_place_of_a_newer(rated):
     told = []
 
-    async def scene():
-        async with some_boards(rated, on_snapshot=lambda *news: told.append(news)) as (boards, _):
-            newest = await boards.latest(1, 0)
-            before = len(told)
-            boards._take(newest)
-            assert len(told) == before
-            assert await boards.latest(1, 0) is newest
-
-    asyncio.run(scene())
+    async with some_boards(rated, on_snapshot=lambda *news: told.append(news)) as (boards, _):
+        newest = await boards.latest(1, 0)
+        before = len(told)
+        boards._take(newest)
+        assert len(told) == before
+        assert await boards.latest(1, 0) is newest
 
 
 def test_a_filtered_board_is_made_of_the_battles_there(database, tmp_path):
@@ -400,53 +397,45 @@ def test_what_took_long_is_not_made_again_at_once(rated, monkeypatch):
     assert made == [1, 4]
 
 
-def test_only_so_many_wait_for_a_board_to_be_counted(rated):
-    async def scene():
-        async with some_boards(rated) as (boards, _):
-            newest = await boards.latest(1, 0)
-            may_end = asyncio.Event()
+async def test_only_so_many_wait_for_a_board_to_be_counted(rated):
+    async with some_boards(rated) as (boards, _):
+        newest = await boards.latest(1, 0)
+        may_end = asyncio.Event()
 
-            async def slow(k):
-                await may_end.wait()
-                return k
+        async def slow(k):
+            await may_end.wait()
+            return k
 
-            asked = [
-                asyncio.create_task(boards._documents((k,), newest, lambda k=k: slow(k))) for k in range(10)
-            ]
-            await asyncio.sleep(0.01)
-            with pytest.raises(StoreFault, match="try again"):
-                await boards._documents((99,), newest, lambda: slow(99))
-            asked[4].cancel()
-            await asyncio.sleep(0.01)
-            asked[4] = asyncio.create_task(boards._documents((4,), newest, lambda: slow(4)))
-            may_end.set()
-            assert await asyncio.gather(*asked) == list(range(10))
-            assert await boards._documents((99,), newest, lambda: slow(99)) == 99
-
-    asyncio.run(scene())
+        asked = [asyncio.create_task(boards._documents((k,), newest, lambda k=k: slow(k))) for k in range(10)]
+        await asyncio.sleep(0.01)
+        with pytest.raises(StoreFault, match="try again"):
+            await boards._documents((99,), newest, lambda: slow(99))
+        asked[4].cancel()
+        await asyncio.sleep(0.01)
+        asked[4] = asyncio.create_task(boards._documents((4,), newest, lambda: slow(4)))
+        may_end.set()
+        assert await asyncio.gather(*asked) == list(range(10))
+        assert await boards._documents((99,), newest, lambda: slow(99)) == 99
 
 
-def test_a_count_that_takes_too_long_is_ended(rated, monkeypatch):
+async def test_a_count_that_takes_too_long_is_ended(rated, monkeypatch):
     monkeypatch.setattr("tiltyard.arena.boards.board_cache._STATEMENT_SECONDS", 0.1)
 
-    async def scene():
-        async with some_boards(rated) as (boards, arena):
-            with connect(rated) as blocker, blocker.transaction():
-                blocker.execute("LOCK TABLE endings IN ACCESS EXCLUSIVE MODE")
-                async with asyncio.timeout(60):
-                    for count in (
-                        boards.filtered(arena, VoteSubset(0, "maths")),
-                        boards.model(arena, 0, "model-1"),
-                    ):
-                        with pytest.raises(StoreFault, match="timeout"):
-                            await count
-            monkeypatch.undo()
-            assert (await boards.model(arena, 0, "model-1")).data
-            async with boards._pool.connection() as connection:
-                row = await (await connection.execute("SHOW statement_timeout")).fetchone()
-            assert row == ("0",)
-
-    asyncio.run(scene())
+    async with some_boards(rated) as (boards, arena):
+        with connect(rated) as blocker, blocker.transaction():
+            blocker.execute("LOCK TABLE endings IN ACCESS EXCLUSIVE MODE")
+            async with asyncio.timeout(60):
+                for count in (
+                    boards.filtered(arena, VoteSubset(0, "maths")),
+                    boards.model(arena, 0, "model-1"),
+                ):
+                    with pytest.raises(StoreFault, match="timeout"):
+                        await count
+        monkeypatch.undo()
+        assert (await boards.model(arena, 0, "model-1")).data
+        async with boards._pool.connection() as connection:
+            row = await (await connection.execute("SHOW statement_timeout")).fetchone()
+        assert row == ("0",)
 
 
 def test_settings_are_believed_for_two_seconds_or_until_an_arena_is_changed(database, monkeypatch):

@@ -118,45 +118,39 @@ def test_an_arena_begins_with_its_policy_and_answers_widen_it(database, tmp_path
     assert detail["rater"]["elo_k"] == 16.0
 
 
-def test_the_same_file_again_changes_nothing_and_another_answer_is_refused(database, tmp_path):
-    async def scene():
-        async with an_arena(database, tmp_path) as (_, _, let_in):
-            rows = [row(f"m{m}", f"p{p}", f"{m} on {p}") for m in range(3) for p in range(4)]
-            await let_in(*rows)
-            before = everything(database)
-            again = await let_in(*rows, *rows)
-            assert again == ImportResult(unchanged=24, position=again.position)
-            assert everything(database) == before
-            with pytest.raises(Conflict, match=r"line 2.*p2; withdraw"):
-                await let_in(row("m9", "p9"), row("m1", "p2", "something else"))
-            with pytest.raises(Conflict, match=r"line 1.*p1 already has"):
-                await let_in(row("m1", "p1") | {"prompt": "another question"})
-            with pytest.raises(Conflict, match=r"line 2: n already"):
-                await let_in(row("n", "p1", "one"), row("n", "p1", "two"))
-            await let_in(row("m0", "p0", "0 on 0", category="maths"))
-            with pytest.raises(Conflict, match="'maths', not 'law'"):
-                await let_in(row("m0", "p0", "0 on 0", category="law"))
-            assert everything(database)[3] == before[3]
-
-    asyncio.run(scene())
+async def test_the_same_file_again_changes_nothing_and_another_answer_is_refused(database, tmp_path):
+    async with an_arena(database, tmp_path) as (_, _, let_in):
+        rows = [row(f"m{m}", f"p{p}", f"{m} on {p}") for m in range(3) for p in range(4)]
+        await let_in(*rows)
+        before = everything(database)
+        again = await let_in(*rows, *rows)
+        assert again == ImportResult(unchanged=24, position=again.position)
+        assert everything(database) == before
+        with pytest.raises(Conflict, match=r"line 2.*p2; withdraw"):
+            await let_in(row("m9", "p9"), row("m1", "p2", "something else"))
+        with pytest.raises(Conflict, match=r"line 1.*p1 already has"):
+            await let_in(row("m1", "p1") | {"prompt": "another question"})
+        with pytest.raises(Conflict, match=r"line 2: n already"):
+            await let_in(row("n", "p1", "one"), row("n", "p1", "two"))
+        await let_in(row("m0", "p0", "0 on 0", category="maths"))
+        with pytest.raises(Conflict, match="'maths', not 'law'"):
+            await let_in(row("m0", "p0", "0 on 0", category="law"))
+        assert everything(database)[3] == before[3]
 
 
-def test_what_is_retired_or_withdrawn_stays_so(database, tmp_path):
-    async def scene():
-        async with an_arena(database, tmp_path) as (pool, blobs, let_in):
-            await let_in(row("m1"), row("m2", response="two"), row("m3", "p2"), enable=False)
-            assert [kind for kind, *_ in events(database)].count(LogKind.ENABLE) == 0
-            await set_enabled(pool, "arena", "m1", enabled=True, actor="cli")
-            await set_enabled(pool, "arena", "m1", enabled=False, actor="cli")
-            await withdraw(pool, blobs, "arena", "p1", "m2", reason="asked to", actor="cli")
-            again = await let_in(row("m1"), row("m2", response="a new one"))
-            assert (again.responses, again.unchanged) == (1, 1)
-            assert [kind for kind, *_ in events(database)][-2:] == [LogKind.WITHDRAW, LogKind.RESPOND]
-            await withdraw(pool, blobs, "arena", "p1", reason="asked to", actor="cli")
-            with pytest.raises(Conflict, match="p1 was withdrawn"):
-                await let_in(row("m4", "p1"))
-
-    asyncio.run(scene())
+async def test_what_is_retired_or_withdrawn_stays_so(database, tmp_path):
+    async with an_arena(database, tmp_path) as (pool, blobs, let_in):
+        await let_in(row("m1"), row("m2", response="two"), row("m3", "p2"), enable=False)
+        assert [kind for kind, *_ in events(database)].count(LogKind.ENABLE) == 0
+        await set_enabled(pool, "arena", "m1", enabled=True, actor="cli")
+        await set_enabled(pool, "arena", "m1", enabled=False, actor="cli")
+        await withdraw(pool, blobs, "arena", "p1", "m2", reason="asked to", actor="cli")
+        again = await let_in(row("m1"), row("m2", response="a new one"))
+        assert (again.responses, again.unchanged) == (1, 1)
+        assert [kind for kind, *_ in events(database)][-2:] == [LogKind.WITHDRAW, LogKind.RESPOND]
+        await withdraw(pool, blobs, "arena", "p1", reason="asked to", actor="cli")
+        with pytest.raises(Conflict, match="p1 was withdrawn"):
+            await let_in(row("m4", "p1"))
 
 
 def test_two_imports_at_once_number_on(database, tmp_path):
@@ -178,7 +172,7 @@ def test_two_imports_at_once_number_on(database, tmp_path):
     assert len(events(database)) == 1 + 201 + 5 + sum(e[0] == LogKind.WIDEN for e in events(database))
 
 
-def test_files_are_read_below_the_answers_only(database, tmp_path):
+async def test_files_are_read_below_the_answers_only(database, tmp_path):
     folder = tmp_path / "bank"
     (folder / "images").mkdir(parents=True)
     (folder / "images" / "one.png").write_bytes(PNG)
@@ -188,37 +182,34 @@ def test_files_are_read_below_the_answers_only(database, tmp_path):
     (tmp_path / "secret.png").write_bytes(PNG)
     (folder / "link.png").symlink_to(tmp_path / "secret.png")
 
-    async def scene():
-        async with an_arena(database, tmp_path) as (_, blobs, let_in):
-            await let_in(
-                row("m1", response="images/one.png", kind="image"),
-                row("m2", response="app.txt", kind="app"),
-                row("m3", response="big.png", kind="image"),
-                row("m4", response="data:image/png;base64," + base64.b64encode(PNG).decode(), kind="image"),
-            )
-            assert await blobs.read(1) == ("image/png", PNG)
-            assert await blobs.read(2) == ("text/html; charset=utf-8", PAGE)
-            assert (await blobs.read(3)).data == PNG + bytes(INLINE_LIMIT_BYTES)
-            assert await blobs.read(4) == ("image/png", PNG)
-            for path in ("../secret.png", "link.png", str(tmp_path / "secret.png")):
-                with pytest.raises(InputError, match="is outside"):
-                    await let_in(row("m9", response=path, kind="image"))
-            for path, told in (
-                ("none.png", "cannot be read"),
-                ("images", "not a file"),
-                ("a\0b", "cannot be read"),
-                ("https://example.org/x.png", "expected the path of a file"),
-                ("data:image/png;base64,%%%", "invalid base64"),
-                ("app.txt", "not a PNG"),
-                ("cut.png", "not a whole PNG image: at byte"),
-            ):
-                with pytest.raises(InputError, match=told) as caught:
-                    await let_in(row("m9", response=path, kind="image"))
-                assert "line 1" in str(caught.value)
-            with pytest.raises(InputError, match="data: URL"):
-                await let_in(row("m9", response="images/one.png", kind="image"), body=True)
-
-    asyncio.run(scene())
+    async with an_arena(database, tmp_path) as (_, blobs, let_in):
+        await let_in(
+            row("m1", response="images/one.png", kind="image"),
+            row("m2", response="app.txt", kind="app"),
+            row("m3", response="big.png", kind="image"),
+            row("m4", response="data:image/png;base64," + base64.b64encode(PNG).decode(), kind="image"),
+        )
+        assert await blobs.read(1) == ("image/png", PNG)
+        assert await blobs.read(2) == ("text/html; charset=utf-8", PAGE)
+        assert (await blobs.read(3)).data == PNG + bytes(INLINE_LIMIT_BYTES)
+        assert await blobs.read(4) == ("image/png", PNG)
+        for path in ("../secret.png", "link.png", str(tmp_path / "secret.png")):
+            with pytest.raises(InputError, match="is outside"):
+                await let_in(row("m9", response=path, kind="image"))
+        for path, told in (
+            ("none.png", "cannot be read"),
+            ("images", "not a file"),
+            ("a\0b", "cannot be read"),
+            ("https://example.org/x.png", "expected the path of a file"),
+            ("data:image/png;base64,%%%", "invalid base64"),
+            ("app.txt", "not a PNG"),
+            ("cut.png", "not a whole PNG image: at byte"),
+        ):
+            with pytest.raises(InputError, match=told) as caught:
+                await let_in(row("m9", response=path, kind="image"))
+            assert "line 1" in str(caught.value)
+        with pytest.raises(InputError, match="data: URL"):
+            await let_in(row("m9", response="images/one.png", kind="image"), body=True)
 
 
 @pytest.mark.parametrize(
@@ -294,25 +285,22 @@ def test_a_picture_that_can_hold_scripts_is_no_picture():
             detect_media_type("image", data)
 
 
-def test_a_body_is_plain_json_lines_whatever_it_looks_like(database, tmp_path):
-    async def scene():
-        async with an_arena(database, tmp_path) as (pool, blobs, _):
-            path = tmp_path / "body"
-            for data in (
-                gzip.compress(json.dumps(row()).encode()),
-                b"PAR1....PAR1",
-                b"prompt_id,prompt,model,response\na,b,c,d\n",
-                json.dumps([row()]).encode(),
-                b"\x00\xff\n",
-                b'{"prompt_id": "p", "prompt": "\\ud800", "model": "m", "response": "r"}',
-            ):
-                path.write_bytes(data)
-                with pytest.raises(InputError, match="the body"):
-                    await import_answers(pool, blobs, "arena", path, body=True)
-            path.write_text(json.dumps(row()) + "\n\n" + json.dumps(row("m2")))
-            assert (await import_answers(pool, blobs, "arena", path, body=True)).responses == 2
-
-    asyncio.run(scene())
+async def test_a_body_is_plain_json_lines_whatever_it_looks_like(database, tmp_path):
+    async with an_arena(database, tmp_path) as (pool, blobs, _):
+        path = tmp_path / "body"
+        for data in (
+            gzip.compress(json.dumps(row()).encode()),
+            b"PAR1....PAR1",
+            b"prompt_id,prompt,model,response\na,b,c,d\n",
+            json.dumps([row()]).encode(),
+            b"\x00\xff\n",
+            b'{"prompt_id": "p", "prompt": "\\ud800", "model": "m", "response": "r"}',
+        ):
+            path.write_bytes(data)
+            with pytest.raises(InputError, match="the body"):
+                await import_answers(pool, blobs, "arena", path, body=True)
+        path.write_text(json.dumps(row()) + "\n\n" + json.dumps(row("m2")))
+        assert (await import_answers(pool, blobs, "arena", path, body=True)).responses == 2
 
 
 def test_names_of_arenas(database, tmp_path):

@@ -272,16 +272,13 @@ def test_retired_models_and_other_prompts_are_not_asked_about(database):
     run(database, work)
 
 
-def test_a_queue_that_runs_learns_of_a_new_panel(database):
-    async def work():
-        arena = await make_arena(database, 3, 3)
-        async with voting_queue_of(database, arena) as queue, open_pool(database, most=2) as pool:
-            terms = PanelTerms("p", ("A", "B"), seed=3)
-            opened = await open_panel(pool, "arena", terms, shard=0, actor="cli")
-            from tiltyard.arena.voting.voter_requests import Voter
+async def test_a_queue_that_runs_learns_of_a_new_panel(database):
+    arena = await make_arena(database, 3, 3)
+    async with voting_queue_of(database, arena) as queue, open_pool(database, most=2) as pool:
+        terms = PanelTerms("p", ("A", "B"), seed=3)
+        opened = await open_panel(pool, "arena", terms, shard=0, actor="cli")
+        from tiltyard.arena.voting.voter_requests import Voter
 
-            offered = await queue.next_matchup(Voter(opened.raters[0].session))
-            assert queue.state.open[offered.matchup].session == opened.raters[0].session
-            assert sql(database, "SELECT reason FROM matchups") == [("expert panel",)]
-
-    asyncio.run(work())
+        offered = await queue.next_matchup(Voter(opened.raters[0].session))
+        assert queue.state.open[offered.matchup].session == opened.raters[0].session
+        assert sql(database, "SELECT reason FROM matchups") == [("expert panel",)]

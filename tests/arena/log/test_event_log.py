@@ -97,27 +97,24 @@ def test_writers_at_once_leave_no_gap_and_a_reader_that_follows_misses_nothing(d
     assert seen == positions(database, arena) == list(range(1, len(seen) + 1))
 
 
-def test_a_batch_that_fails_leaves_nothing_and_the_connection_goes_on(database):
-    async def scene():
-        arena = (await make_arena(database, 2, 2)).arena
-        async with await connect_async(database) as connection:
+async def test_a_batch_that_fails_leaves_nothing_and_the_connection_goes_on(database):
+    arena = (await make_arena(database, 2, 2)).arena
+    async with await connect_async(database) as connection:
+        async with append_batch(connection, arena) as batch:
+            batch.serve(serving(0))
+            batch.vote(opened(0), 1, blind=True)
+        head = batch.head
+        with pytest.raises(StoreFault, match="duplicate key"):  # noqa: PT012
             async with append_batch(connection, arena) as batch:
-                batch.serve(serving(0))
-                batch.vote(opened(0), 1, blind=True)
-            head = batch.head
-            with pytest.raises(StoreFault, match="duplicate key"):  # noqa: PT012
-                async with append_batch(connection, arena) as batch:
-                    batch.serve(serving(1))
-                    batch.vote(opened(0), 2, blind=True)
-            with pytest.raises(ZeroDivisionError):  # noqa: PT012
-                async with append_batch(connection, arena) as batch:
-                    batch.add(LogKind.REVEAL)
-                    _ = 1 / 0
+                batch.serve(serving(1))
+                batch.vote(opened(0), 2, blind=True)
+        with pytest.raises(ZeroDivisionError):  # noqa: PT012
             async with append_batch(connection, arena) as batch:
-                assert batch.head == head
-        return arena
-
-    run(scene())
+                batch.add(LogKind.REVEAL)
+                _ = 1 / 0
+        async with append_batch(connection, arena) as batch:
+            assert batch.head == head
+    return arena
 
 
 def test_a_matchup_ends_once_whatever_the_ending(database):
@@ -139,17 +136,14 @@ def test_a_matchup_ends_once_whatever_the_ending(database):
         run(scene(kind))
 
 
-def test_an_undo_of_a_vote_that_is_not_there_undoes_the_batch(database):
-    async def scene():
-        arena = (await make_arena(database, 2, 2)).arena
-        before = positions(database, arena)
-        async with await connect_async(database) as connection:
-            with pytest.raises(StoreFault, match="cannot undo"):
-                async with append_batch(connection, arena) as batch:
-                    batch.undo(0, 77, 1, vote=1, ballot=1, expires_at=batch.now)
-        assert positions(database, arena) == before
-
-    run(scene())
+async def test_an_undo_of_a_vote_that_is_not_there_undoes_the_batch(database):
+    arena = (await make_arena(database, 2, 2)).arena
+    before = positions(database, arena)
+    async with await connect_async(database) as connection:
+        with pytest.raises(StoreFault, match="cannot undo"):
+            async with append_batch(connection, arena) as batch:
+                batch.undo(0, 77, 1, vote=1, ballot=1, expires_at=batch.now)
+    assert positions(database, arena) == before
 
 
 def test_only_an_ending_that_was_undone_is_replaced(database):
@@ -313,18 +307,15 @@ def test_ranges_are_made_before_they_are_needed(database, monkeypatch):
     assert {f"events_b{arena}_5", f"matchups_b{arena}_2", f"endings_b{arena}_2"} <= names
 
 
-def test_a_matchup_is_found_by_its_id_with_its_ending(database):
-    async def scene():
-        arena = (await make_arena(database, 2, 2)).arena
-        async with await connect_async(database) as connection:
-            async with append_batch(connection, arena) as batch:
-                one, two = serving(0), serving(1)
-                batch.serve(one)
-                batch.serve(two)
-                batch.vote(opened(1), 3, blind=True)
-            waiting, ended = [await find_matchup(connection, arena, each.matchup) for each in (one, two)]
-            assert waiting.kind is None
-            assert (ended.kind, ended.outcome) == (LogKind.VOTE, 3)
-            assert await find_matchup(connection, arena, uuid4()) is None
-
-    run(scene())
+async def test_a_matchup_is_found_by_its_id_with_its_ending(database):
+    arena = (await make_arena(database, 2, 2)).arena
+    async with await connect_async(database) as connection:
+        async with append_batch(connection, arena) as batch:
+            one, two = serving(0), serving(1)
+            batch.serve(one)
+            batch.serve(two)
+            batch.vote(opened(1), 3, blind=True)
+        waiting, ended = [await find_matchup(connection, arena, each.matchup) for each in (one, two)]
+        assert waiting.kind is None
+        assert (ended.kind, ended.outcome) == (LogKind.VOTE, 3)
+        assert await find_matchup(connection, arena, uuid4()) is None

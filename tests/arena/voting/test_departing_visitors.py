@@ -256,22 +256,19 @@ def test_far_more_visitors_may_leave_than_the_arena_has_room_for(database, monke
         pass
 
 
-def test_an_arena_full_of_what_nobody_looks_at_releases_the_oldest(database, monkeypatch):
+async def test_an_arena_full_of_what_nobody_looks_at_releases_the_oldest(database, monkeypatch):
     monkeypatch.setattr(open_matchup_limits, "UNSEEN_MATCHUP_LIMIT", 5)
 
-    async def scene():
-        arena = await make_arena(database, settings=PATIENT)
-        async with voting_queue_of(database, arena) as queue:
-            ahead = {number: await queue.next_matchup(Voter(number), ahead=True) for number in range(1, 21)}
-            assert len(queue.state.unseen) == 5
-            assert list(queue.state.unseen) == [ahead[number].matchup for number in range(16, 21)]
-            assert (await queue.next_matchup(ANN)).new
-            reserved = np.zeros(queue.state.n_models, dtype=int)
-            for matchup in queue.state.unseen:
-                reserved[[queue.state.open[matchup].a, queue.state.open[matchup].b]] += 1
-            np.testing.assert_array_equal(queue.state.standings[HUMAN].window.reserved[0], reserved)
-
-    run(scene())
+    arena = await make_arena(database, settings=PATIENT)
+    async with voting_queue_of(database, arena) as queue:
+        ahead = {number: await queue.next_matchup(Voter(number), ahead=True) for number in range(1, 21)}
+        assert len(queue.state.unseen) == 5
+        assert list(queue.state.unseen) == [ahead[number].matchup for number in range(16, 21)]
+        assert (await queue.next_matchup(ANN)).new
+        reserved = np.zeros(queue.state.n_models, dtype=int)
+        for matchup in queue.state.unseen:
+            reserved[[queue.state.open[matchup].a, queue.state.open[matchup].b]] += 1
+        np.testing.assert_array_equal(queue.state.standings[HUMAN].window.reserved[0], reserved)
 
 
 def test_a_page_that_cannot_say_that_it_shows_a_matchup_still_gets_the_next(database, monkeypatch):

@@ -124,28 +124,25 @@ def test_a_vote_can_be_undone_again_and_again(database):
     assert rows(database, "SELECT count(*) FROM battles") == [(0,)]
 
 
-def test_a_recast_vote_counts_as_if_it_had_been_the_first(database):
+async def test_a_recast_vote_counts_as_if_it_had_been_the_first(database):
     """Window, attempts, session's memory: one exposure, one vote."""
 
-    async def scene():
-        arena = await make_arena(database, settings=PATIENT)
-        async with voting_queue_of(database, arena) as queue:
-            matchup = (await queue.next_matchup(ANN)).matchup
-            await queue.vote(ANN, matchup, Kind.WIN_A)
-            await queue.undo(ANN, matchup)
-            standing = queue.state.standings[HUMAN]
-            assert (standing.votes, standing.skipped, standing.expired) == (0, 0, 0)
-            await queue.vote(ANN, matchup, Kind.TIE, ballot=1, reveal=True)
-            await queue.open_matchups(ANN)
-            assert (standing.votes, standing.skipped, standing.window.served) == (1, 0, 1)
-            assert standing.shown[:, 0].sum() == 2
-            assert standing.record[:, 2].sum() == 2
-            assert standing.record.sum() == 2
-            assert sum(len(prompts) for prompts in standing.sessions.of(1).prompts.values()) == 1
-            assert len(standing.sessions.of(1).pairs) == 1
-            assert counts(standing) == counts(replayed(database, arena.arena)[HUMAN].standing)
-
-    run(scene())
+    arena = await make_arena(database, settings=PATIENT)
+    async with voting_queue_of(database, arena) as queue:
+        matchup = (await queue.next_matchup(ANN)).matchup
+        await queue.vote(ANN, matchup, Kind.WIN_A)
+        await queue.undo(ANN, matchup)
+        standing = queue.state.standings[HUMAN]
+        assert (standing.votes, standing.skipped, standing.expired) == (0, 0, 0)
+        await queue.vote(ANN, matchup, Kind.TIE, ballot=1, reveal=True)
+        await queue.open_matchups(ANN)
+        assert (standing.votes, standing.skipped, standing.window.served) == (1, 0, 1)
+        assert standing.shown[:, 0].sum() == 2
+        assert standing.record[:, 2].sum() == 2
+        assert standing.record.sum() == 2
+        assert sum(len(prompts) for prompts in standing.sessions.of(1).prompts.values()) == 1
+        assert len(standing.sessions.of(1).pairs) == 1
+        assert counts(standing) == counts(replayed(database, arena.arena)[HUMAN].standing)
 
 
 def test_what_was_served_ahead_and_not_seen_is_released(database):
@@ -170,40 +167,34 @@ def test_what_was_served_ahead_and_not_seen_is_released(database):
 
 
 @pytest.mark.parametrize("seen", ["offered", "noted", "later"])
-def test_a_second_matchup_that_was_shown_stays(database, seen):
-    async def scene():
-        arena = await make_arena(database, settings=PATIENT)
-        async with voting_queue_of(database, arena) as queue:
-            first = await queue.next_matchup(ANN)
-            if seen != "later":
-                second = await queue.next_matchup(ANN, ahead=True)
-            await queue.vote(ANN, first.matchup, Kind.WIN_A)
-            if seen == "noted":
-                await queue.show(ANN, second.matchup)
-            else:
-                second = await queue.next_matchup(ANN)
-            await queue.undo(ANN, first.matchup)
-            held = [one.matchup for one in await queue.open_matchups(ANN)]
-            assert held == [first.matchup, second.matchup]
-            assert (await queue.next_matchup(ANN)).matchup == first.matchup
-
-    run(scene())
-
-
-def test_nobody_holds_three_after_an_undo(database):
-    async def scene():
-        arena = await make_arena(database, settings=PATIENT)
-        async with voting_queue_of(database, arena) as queue:
-            first = await queue.next_matchup(ANN)
-            await queue.vote(ANN, first.matchup, Kind.WIN_A)
+async def test_a_second_matchup_that_was_shown_stays(database, seen):
+    arena = await make_arena(database, settings=PATIENT)
+    async with voting_queue_of(database, arena) as queue:
+        first = await queue.next_matchup(ANN)
+        if seen != "later":
+            second = await queue.next_matchup(ANN, ahead=True)
+        await queue.vote(ANN, first.matchup, Kind.WIN_A)
+        if seen == "noted":
+            await queue.show(ANN, second.matchup)
+        else:
             second = await queue.next_matchup(ANN)
-            third = await queue.next_matchup(ANN, ahead=True)
-            await queue.show(ANN, third.matchup)
-            await queue.undo(ANN, first.matchup)
-            held = [one.matchup for one in await queue.open_matchups(ANN)]
-            assert held == [first.matchup, second.matchup]
+        await queue.undo(ANN, first.matchup)
+        held = [one.matchup for one in await queue.open_matchups(ANN)]
+        assert held == [first.matchup, second.matchup]
+        assert (await queue.next_matchup(ANN)).matchup == first.matchup
 
-    run(scene())
+
+async def test_nobody_holds_three_after_an_undo(database):
+    arena = await make_arena(database, settings=PATIENT)
+    async with voting_queue_of(database, arena) as queue:
+        first = await queue.next_matchup(ANN)
+        await queue.vote(ANN, first.matchup, Kind.WIN_A)
+        second = await queue.next_matchup(ANN)
+        third = await queue.next_matchup(ANN, ahead=True)
+        await queue.show(ANN, third.matchup)
+        await queue.undo(ANN, first.matchup)
+        held = [one.matchup for one in await queue.open_matchups(ANN)]
+        assert held == [first.matchup, second.matchup]
 
 
 def test_an_undo_sent_again_has_the_same_answer_and_undoes_no_other_vote(database):
@@ -359,44 +350,38 @@ def test_a_reopened_matchup_that_nobody_answers_expires(database):
     assert endings_of(database) == [(0, LogKind.EXPIRE, None, False)]
 
 
-def test_a_reopened_matchup_expires_though_younger_ones_stand_before_it(database):
-    async def scene():
-        arena = await make_arena(database, settings=PATIENT)
-        async with voting_queue_of(database, arena) as queue:
-            matchup = (await queue.next_matchup(ANN)).matchup
-            await queue.vote(ANN, matchup, Kind.WIN_A)
-            await queue.next_matchup(BOB)
-            undone = await queue.undo(ANN, matchup)
-            first = queue.state.open[matchup]
-            assert [one.serial for one in queue.state.open.values()] == [1, 0]
-            assert queue.state.due(first.expires_at - timedelta(seconds=1)) == []
-            assert queue.state.due(first.expires_at) == [first]
-            assert undone.ballot == 1
-
-    run(scene())
+async def test_a_reopened_matchup_expires_though_younger_ones_stand_before_it(database):
+    arena = await make_arena(database, settings=PATIENT)
+    async with voting_queue_of(database, arena) as queue:
+        matchup = (await queue.next_matchup(ANN)).matchup
+        await queue.vote(ANN, matchup, Kind.WIN_A)
+        await queue.next_matchup(BOB)
+        undone = await queue.undo(ANN, matchup)
+        first = queue.state.open[matchup]
+        assert [one.serial for one in queue.state.open.values()] == [1, 0]
+        assert queue.state.due(first.expires_at - timedelta(seconds=1)) == []
+        assert queue.state.due(first.expires_at) == [first]
+        assert undone.ballot == 1
 
 
-def test_a_matchup_that_had_run_out_waits_for_some_minutes_more(database):
-    async def scene():
-        arena = await make_arena(database, settings=ArenaSettings(undo_seconds=600.0, expiry_seconds=1000.0))
-        async with voting_queue_of(database, arena) as queue:
-            matchup = (await queue.next_matchup(ANN)).matchup
-            await queue.vote(ANN, matchup, Kind.WIN_A)
-        with connect(database) as connection:
-            connection.execute("UPDATE matchups SET expires_at = now() - interval '1 second'")
-        async with voting_queue_of(database, arena) as queue, voting_queue_of(database, arena) as other:
-            undone = await queue.undo(ANN, matchup)
-            until = undone.at + timedelta(seconds=REOPENED_SECONDS)
-            for each in (queue, other):
-                ((one),) = await each.open_matchups(ANN)
-                assert one.expires_at == until
-            async with voting_queue_of(database, arena) as late:
-                ((one),) = await late.open_matchups(ANN)
-                assert one.expires_at == until
-                assert one.ballot == 1
-            await other.vote(ANN, matchup, Kind.TIE, ballot=1)
-
-    run(scene())
+async def test_a_matchup_that_had_run_out_waits_for_some_minutes_more(database):
+    arena = await make_arena(database, settings=ArenaSettings(undo_seconds=600.0, expiry_seconds=1000.0))
+    async with voting_queue_of(database, arena) as queue:
+        matchup = (await queue.next_matchup(ANN)).matchup
+        await queue.vote(ANN, matchup, Kind.WIN_A)
+    with connect(database) as connection:
+        connection.execute("UPDATE matchups SET expires_at = now() - interval '1 second'")
+    async with voting_queue_of(database, arena) as queue, voting_queue_of(database, arena) as other:
+        undone = await queue.undo(ANN, matchup)
+        until = undone.at + timedelta(seconds=REOPENED_SECONDS)
+        for each in (queue, other):
+            ((one),) = await each.open_matchups(ANN)
+            assert one.expires_at == until
+        async with voting_queue_of(database, arena) as late:
+            ((one),) = await late.open_matchups(ANN)
+            assert one.expires_at == until
+            assert one.ballot == 1
+        await other.vote(ANN, matchup, Kind.TIE, ballot=1)
 
 
 def test_an_arena_that_is_loaded_anywhere_in_the_middle_comes_to_the_same(database):
@@ -469,35 +454,32 @@ async def _as_loaded(url, arena, queue):
             np.testing.assert_array_equal(standings[0].window.reserved, standings[1].window.reserved)
 
 
-def test_an_exclusion_has_what_stands_and_sticks_to_its_matchups(database):
-    async def scene():
-        arena = await make_arena(database, settings=PATIENT)
-        async with open_pool(database, most=3) as pool, voting_queue_of(database, arena) as queue:
-            recast, later, undone = [await _voted(queue) for _ in range(3)]
-            await queue.undo(ANN, recast)
-            await queue.vote(ANN, recast, Kind.TIE, ballot=1)
-            await queue.undo(ANN, undone)
-            done = await exclude(pool, arena.name, VoteSelection(sessions=(1,)), "a robot", actor="cli")
-            assert done.votes == 2
-            await queue.undo(ANN, later)
-            await queue.vote(ANN, later, Kind.TIE, ballot=1)
-            await queue.vote(ANN, undone, Kind.TIE, ballot=1)
-            assert rows(database, "SELECT serial, excluded FROM battles ORDER BY serial") == [
-                (0, True),
-                (1, True),
-                (2, False),
-            ]
-            let_a_minute_pass(database)
-            rater_process = RaterProcess(database)
-            try:
-                _rate(rater_process)
-                following = next(iter(rater_process.raters.values())).following(HUMAN)
-                assert (following.votes, following.standing.skipped) == (1, 2)
-                assert following.digest() == replayed(database, arena.arena, 1)[HUMAN].digest()
-            finally:
-                rater_process.close()
-
-    run(scene())
+async def test_an_exclusion_has_what_stands_and_sticks_to_its_matchups(database):
+    arena = await make_arena(database, settings=PATIENT)
+    async with open_pool(database, most=3) as pool, voting_queue_of(database, arena) as queue:
+        recast, later, undone = [await _voted(queue) for _ in range(3)]
+        await queue.undo(ANN, recast)
+        await queue.vote(ANN, recast, Kind.TIE, ballot=1)
+        await queue.undo(ANN, undone)
+        done = await exclude(pool, arena.name, VoteSelection(sessions=(1,)), "a robot", actor="cli")
+        assert done.votes == 2
+        await queue.undo(ANN, later)
+        await queue.vote(ANN, later, Kind.TIE, ballot=1)
+        await queue.vote(ANN, undone, Kind.TIE, ballot=1)
+        assert rows(database, "SELECT serial, excluded FROM battles ORDER BY serial") == [
+            (0, True),
+            (1, True),
+            (2, False),
+        ]
+        let_a_minute_pass(database)
+        rater_process = RaterProcess(database)
+        try:
+            _rate(rater_process)
+            following = next(iter(rater_process.raters.values())).following(HUMAN)
+            assert (following.votes, following.standing.skipped) == (1, 2)
+            assert following.digest() == replayed(database, arena.arena, 1)[HUMAN].digest()
+        finally:
+            rater_process.close()
 
 
 async def _voted(queue):
@@ -506,24 +488,21 @@ async def _voted(queue):
     return matchup
 
 
-def test_an_excluded_vote_can_be_undone_and_is_open_again(database):
+async def test_an_excluded_vote_can_be_undone_and_is_open_again(database):
     """A queue that was loaded after the exclusion does not count the vote, but must still reopen its matchup."""
 
-    async def scene():
-        arena = await make_arena(database, settings=PATIENT)
-        async with open_pool(database, most=3) as pool, voting_queue_of(database, arena) as queue:
-            matchup = await _voted(queue)
-            await exclude(pool, arena.name, VoteSelection(sessions=(1,)), "a robot", actor="cli")
-            async with voting_queue_of(database, arena) as late:
-                await late.undo(ANN, matchup)
-                assert [one.matchup for one in await late.open_matchups(ANN)] == [matchup]
-                assert late.state.standings[HUMAN].skipped == 0
-                await late.vote(ANN, matchup, Kind.TIE, ballot=1, reveal=True)
-                await late.open_matchups(ANN)
-                standing = late.state.standings[HUMAN]
-                assert (standing.votes, standing.skipped) == (0, 1)
-
-    run(scene())
+    arena = await make_arena(database, settings=PATIENT)
+    async with open_pool(database, most=3) as pool, voting_queue_of(database, arena) as queue:
+        matchup = await _voted(queue)
+        await exclude(pool, arena.name, VoteSelection(sessions=(1,)), "a robot", actor="cli")
+        async with voting_queue_of(database, arena) as late:
+            await late.undo(ANN, matchup)
+            assert [one.matchup for one in await late.open_matchups(ANN)] == [matchup]
+            assert late.state.standings[HUMAN].skipped == 0
+            await late.vote(ANN, matchup, Kind.TIE, ballot=1, reveal=True)
+            await late.open_matchups(ANN)
+            standing = late.state.standings[HUMAN]
+            assert (standing.votes, standing.skipped) == (0, 1)
 
 
 def test_a_withdrawn_response_ends_a_reopened_matchup_and_one_that_is_undone_later(database, tmp_path):
@@ -550,29 +529,28 @@ def test_a_withdrawn_response_ends_a_reopened_matchup_and_one_that_is_undone_lat
     assert [row[1:] for row in endings_of(database)] == [(LogKind.EXPIRE, None, False)] * 2
 
 
-def test_a_matchup_reopened_while_its_response_is_withdrawn_is_ended_too(database, tmp_path, monkeypatch):
+async def test_a_matchup_reopened_while_its_response_is_withdrawn_is_ended_too(
+    database, tmp_path, monkeypatch
+):
     """It was closed when the open ones were looked for, and is open when the arena's lock is held."""
 
-    async def scene():
-        arena = await make_arena(database, 2, 1, settings=PATIENT)
-        async with open_pool(database, most=3) as pool, voting_queue_of(database, arena) as queue:
-            matchup = await _voted(queue)
-            from tiltyard.arena.operators import arena_changes
+    arena = await make_arena(database, 2, 1, settings=PATIENT)
+    async with open_pool(database, most=3) as pool, voting_queue_of(database, arena) as queue:
+        matchup = await _voted(queue)
+        from tiltyard.arena.operators import arena_changes
 
-            found = arena_changes.find_open_matchups
+        found = arena_changes.find_open_matchups
 
-            async def slow(*asked):
-                seen = await found(*asked)
-                await queue.undo(ANN, matchup)
-                return seen
+        async def slow(*asked):
+            seen = await found(*asked)
+            await queue.undo(ANN, matchup)
+            return seen
 
-            monkeypatch.setattr(arena_changes, "find_open_matchups", slow)
-            contents = BlobStore(pool, FolderStorage(tmp_path))
-            await withdraw(pool, contents, arena.name, "prompt-0", reason="asked for", actor="cli")
-            with pytest.raises(Expired):
-                await queue.vote(ANN, matchup, Kind.TIE, ballot=1)
-
-    run(scene())
+        monkeypatch.setattr(arena_changes, "find_open_matchups", slow)
+        contents = BlobStore(pool, FolderStorage(tmp_path))
+        await withdraw(pool, contents, arena.name, "prompt-0", reason="asked for", actor="cli")
+        with pytest.raises(Expired):
+            await queue.vote(ANN, matchup, Kind.TIE, ballot=1)
 
 
 def test_judges_undo_as_people_do(database):

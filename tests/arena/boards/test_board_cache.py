@@ -127,7 +127,7 @@ async def test_an_older_board_never_takes_the_place_of_a_newer(rated):
 
 
 def test_a_filtered_board_is_made_of_the_battles_there(database, tmp_path):
-    arena_of(database, votes=600)
+    arena_of(database, votes=1500)
     categorised(database)
     asyncio.run(excluding(database))
     close_window(database)
@@ -145,7 +145,7 @@ def test_a_filtered_board_is_made_of_the_battles_there(database, tmp_path):
 
     position, maths, both = asyncio.run(scene())
     battles = battles_of(database, tmp_path, position)
-    assert len(battles) < 600
+    assert len(battles) < 1500
     for document, wanted in ((maths, {"maths"}), (both, {"maths-de"})):
         board = json.loads(document.data)
         chosen = [b for b in battles if {b.category} == wanted or {f"{b.category}-{b.language}"} == wanted]

@@ -77,19 +77,15 @@ def everything(url):
         ]
 
 
-def test_an_arena_begins_with_its_policy_and_answers_widen_it(database, tmp_path):
-    async def scene():
-        async with an_arena(database, tmp_path) as (pool, blobs, let_in):
-            first = await let_in(row("m1", "p1"), row("m2", "p1", "another"))
-            second = await let_in(row("m2", "p2"), row("m3", "p1", "third", category="maths"))
-            async with pool.connection() as connection:
-                arena = await find_arena(connection, "arena")
-                models = await list_models(connection, arena.arena)
-                prompts = await list_prompts(connection, arena.arena)
-                content = await blobs.read(1)
-            return first, second, models, prompts, content
-
-    first, second, models, prompts, content = asyncio.run(scene())
+async def test_an_arena_begins_with_its_policy_and_answers_widen_it(database, tmp_path):
+    async with an_arena(database, tmp_path) as (pool, blobs, let_in):
+        first = await let_in(row("m1", "p1"), row("m2", "p1", "another"))
+        second = await let_in(row("m2", "p2"), row("m3", "p1", "third", category="maths"))
+        async with pool.connection() as connection:
+            arena = await find_arena(connection, "arena")
+            models = await list_models(connection, arena.arena)
+            prompts = await list_prompts(connection, arena.arena)
+            content = await blobs.read(1)
     assert first == ImportResult(models=2, prompts=1, responses=2, position=6)
     assert second == ImportResult(models=1, prompts=1, responses=2, position=10)
     assert [(one.name, one.responses, one.enabled) for one in models] == [
@@ -153,22 +149,19 @@ async def test_what_is_retired_or_withdrawn_stays_so(database, tmp_path):
             await let_in(row("m4", "p1"))
 
 
-def test_two_imports_at_once_number_on(database, tmp_path):
-    async def scene():
-        async with an_arena(database, tmp_path) as (pool, blobs, _):
-            paths = [
-                written(
-                    tmp_path / f"{k}.jsonl", *(row(f"m{k}", f"p{p}", f"{k} on {p}") for p in range(50)),
-                    row("shared", "p0", "the same"),
-                )
-                for k in range(4)
-            ]  # fmt: skip
-            brought = await asyncio.gather(*(import_answers(pool, blobs, "arena", path) for path in paths))
-            assert sum(one.responses for one in brought) == 4 * 50 + 1
-            assert sum(one.models for one in brought) == 5
-            assert sum(one.prompts for one in brought) == 50
-
-    asyncio.run(scene())
+async def test_two_imports_at_once_number_on(database, tmp_path):
+    async with an_arena(database, tmp_path) as (pool, blobs, _):
+        paths = [
+            written(
+                tmp_path / f"{k}.jsonl", *(row(f"m{k}", f"p{p}", f"{k} on {p}") for p in range(50)),
+                row("shared", "p0", "the same"),
+            )
+            for k in range(4)
+        ]  # fmt: skip
+        brought = await asyncio.gather(*(import_answers(pool, blobs, "arena", path) for path in paths))
+        assert sum(one.responses for one in brought) == 4 * 50 + 1
+        assert sum(one.models for one in brought) == 5
+        assert sum(one.prompts for one in brought) == 50
     assert len(events(database)) == 1 + 201 + 5 + sum(e[0] == LogKind.WIDEN for e in events(database))
 
 
@@ -303,26 +296,20 @@ async def test_a_body_is_plain_json_lines_whatever_it_looks_like(database, tmp_p
         assert (await import_answers(pool, blobs, "arena", path, body=True)).responses == 2
 
 
-def test_names_of_arenas(database, tmp_path):
-    async def scene():
-        async with open_pool(database, most=2) as pool:
-            for name in ("", "A", "a b", "-a", "a-", "x" * 65, "é", "a/b", "a.b", "٣"):
-                with pytest.raises(InputError, match="expected 1 to 64"):
-                    await create_arena(pool, name)
-            made = await create_arena(
-                pool, "a-1", title="Ein Titel", settings=ArenaSettings(visibility="closed")
-            )
-            with pytest.raises(Conflict, match="a-1 exists already"):
-                await create_arena(pool, "a-1")
-            await create_arena(pool, "x" * 64)
-            async with pool.connection() as connection:
-                assert await find_arena(connection, "a-1") == made
-            path = written(tmp_path / "answers.jsonl", row())
-            with pytest.raises(NotFound):
-                await import_answers(pool, BlobStore(pool, FolderStorage(tmp_path)), "other", path)
-            return made
-
-    made = asyncio.run(scene())
+async def test_names_of_arenas(database, tmp_path):
+    async with open_pool(database, most=2) as pool:
+        for name in ("", "A", "a b", "-a", "a-", "x" * 65, "é", "a/b", "a.b", "٣"):
+            with pytest.raises(InputError, match="expected 1 to 64"):
+                await create_arena(pool, name)
+        made = await create_arena(pool, "a-1", title="Ein Titel", settings=ArenaSettings(visibility="closed"))
+        with pytest.raises(Conflict, match="a-1 exists already"):
+            await create_arena(pool, "a-1")
+        await create_arena(pool, "x" * 64)
+        async with pool.connection() as connection:
+            assert await find_arena(connection, "a-1") == made
+        path = written(tmp_path / "answers.jsonl", row())
+        with pytest.raises(NotFound):
+            await import_answers(pool, BlobStore(pool, FolderStorage(tmp_path)), "other", path)
     assert asdict(made)["settings"]["visibility"] == "closed"
 
 

@@ -239,17 +239,13 @@ def test_columns_are_the_rows(database):
     assert len(columns[2:5]) == 3
 
 
-def test_events_of_a_source_are_its_own_and_those_of_all_with_dropped_votes_skipped(database):
-    async def scene():
-        arena = (await make_arena(database, 2, 2)).arena
-        async with await connect_async(database) as connection, append_batch(connection, arena) as batch:
-            for source in (0, 1):
-                for serial in (0, 1):
-                    batch.serve(serving(serial, source=source))
-                    batch.vote(opened(serial, source=source, prompt=1), source, blind=True)
-        return arena
-
-    arena = run(scene())
+async def test_events_of_a_source_are_its_own_and_those_of_all_with_dropped_votes_skipped(database):
+    arena = (await make_arena(database, 2, 2)).arena
+    async with await connect_async(database) as connection, append_batch(connection, arena) as batch:
+        for source in (0, 1):
+            for serial in (0, 1):
+                batch.serve(serving(serial, source=source))
+                batch.vote(opened(serial, source=source, prompt=1), source, blind=True)
     with connect(database) as connection:
         columns = read_columns(connection, arena, 0)
     events = columns.events(1, {1})
@@ -282,22 +278,18 @@ def test_an_empty_stretch_has_no_rows(database):
     assert len(columns.events(0)) == 0
 
 
-def test_ranges_are_made_before_they_are_needed(database, monkeypatch):
+async def test_ranges_are_made_before_they_are_needed(database, monkeypatch):
     monkeypatch.setattr(partitions, "PARTITION_ROWS", 50)
     for module in (event_log, partitions):
         monkeypatch.setattr(module, "PARTITION_AHEAD_ROWS", 10)
     monkeypatch.setattr(event_log, "PARTITION_ROWS", 50)
 
-    async def scene():
-        arena = (await make_arena(database, 2, 2)).arena
-        async with await connect_async(database) as connection:
-            for serial in range(130):
-                async with append_batch(connection, arena) as batch:
-                    batch.serve(serving(serial))
-                    batch.end(LogKind.SKIP, 0, serial)
-        return arena
-
-    arena = run(scene())
+    arena = (await make_arena(database, 2, 2)).arena
+    async with await connect_async(database) as connection:
+        for serial in range(130):
+            async with append_batch(connection, arena) as batch:
+                batch.serve(serving(serial))
+                batch.end(LogKind.SKIP, 0, serial)
     assert len(positions(database, arena)) == 130 * 2 + 8
     with connect(database) as connection:
         names = {

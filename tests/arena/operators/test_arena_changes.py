@@ -213,36 +213,33 @@ async def test_votes_are_excluded_by_whatever_is_said_of_them(database, tmp_path
         assert before == (head(database), counted(database, "exclusions"), counted(database, "audit"))
 
 
-def test_voting_goes_on_while_votes_are_chosen_and_what_comes_meanwhile_counts(database, tmp_path):
-    async def scene():
-        async with open_arena(database, tmp_path) as (pool, _, queue):
-            await cast(queue, 12, voters=4)
-            taken_back = await queue.next_matchup(ANN)
-            await queue.vote(ANN, taken_back.matchup, Kind.TIE)
-            with connect(database) as blocker:
-                blocker.execute("BEGIN")
-                blocker.execute("LOCK TABLE excluded_votes IN SHARE MODE")
-                choosing = asyncio.create_task(
-                    exclude(pool, "arena", VoteSelection(source=0), "a test", actor="cli")
-                )
-                await until_someone_waits(database)
-                async with asyncio.timeout(30):
-                    await cast(queue, 5, voters=4, seed=1)
-                    await queue.undo(ANN, taken_back.matchup)
-                    briefly = await queue.next_matchup(BOB)
-                    await queue.vote(BOB, briefly.matchup, Kind.TIE)
-                    await queue.undo(BOB, briefly.matchup)
-                    recast = await queue.next_matchup(ANN)
-                    assert recast.matchup == taken_back.matchup
-                    await queue.vote(ANN, recast.matchup, Kind.WIN_A, ballot=1)
-                assert not choosing.done()
-                blocker.execute("ROLLBACK")
-                made = await choosing
-            assert (made.votes, made.position) == (18, head(database))
-            async with pool.connection() as connection:
-                assert [one.votes for one in await list_exclusions(connection, 1)] == [18]
-
-    asyncio.run(scene())
+async def test_voting_goes_on_while_votes_are_chosen_and_what_comes_meanwhile_counts(database, tmp_path):
+    async with open_arena(database, tmp_path) as (pool, _, queue):
+        await cast(queue, 12, voters=4)
+        taken_back = await queue.next_matchup(ANN)
+        await queue.vote(ANN, taken_back.matchup, Kind.TIE)
+        with connect(database) as blocker:
+            blocker.execute("BEGIN")
+            blocker.execute("LOCK TABLE excluded_votes IN SHARE MODE")
+            choosing = asyncio.create_task(
+                exclude(pool, "arena", VoteSelection(source=0), "a test", actor="cli")
+            )
+            await until_someone_waits(database)
+            async with asyncio.timeout(30):
+                await cast(queue, 5, voters=4, seed=1)
+                await queue.undo(ANN, taken_back.matchup)
+                briefly = await queue.next_matchup(BOB)
+                await queue.vote(BOB, briefly.matchup, Kind.TIE)
+                await queue.undo(BOB, briefly.matchup)
+                recast = await queue.next_matchup(ANN)
+                assert recast.matchup == taken_back.matchup
+                await queue.vote(ANN, recast.matchup, Kind.WIN_A, ballot=1)
+            assert not choosing.done()
+            blocker.execute("ROLLBACK")
+            made = await choosing
+        assert (made.votes, made.position) == (18, head(database))
+        async with pool.connection() as connection:
+            assert [one.votes for one in await list_exclusions(connection, 1)] == [18]
     with connect(database) as connection:
         wrong = connection.execute(
             "SELECT count(*) FROM excluded_votes JOIN endings USING (arena, source, serial) WHERE undone IS NOT NULL"
@@ -272,27 +269,24 @@ async def test_what_comes_between_the_choice_and_the_lock_is_followed(database, 
         assert [(one.votes, one.excluded) for one in listed] == [(8, head(database))]
 
 
-def test_a_vote_recast_while_votes_are_chosen_is_chosen_once(database, tmp_path):
+async def test_a_vote_recast_while_votes_are_chosen_is_chosen_once(database, tmp_path):
     """It was chosen, is undone, and is there again: in the stretch that is followed stand both events."""
 
-    async def scene():
-        async with open_arena(database, tmp_path) as (pool, _, queue):
-            await cast(queue, 4, voters=2)
-            chosen, young = await queue.next_matchup(ANN), await queue.next_matchup(BOB)
-            await queue.vote(ANN, chosen.matchup, Kind.TIE)
-            async with pool.connection() as connection:
-                draft = await draft_exclusion(connection, 1, VoteSelection(sessions=[1, 2]), "a test")
-                assert draft.votes == 5
-                await queue.undo(ANN, chosen.matchup)
-                await queue.vote(ANN, chosen.matchup, Kind.WIN_A, ballot=1)
-                await queue.vote(BOB, young.matchup, Kind.TIE)
-                await queue.undo(BOB, young.matchup)
-                await queue.vote(BOB, young.matchup, Kind.WIN_B, ballot=1)
-                async with append_batch(connection, 1) as batch:
-                    assert await settle_exclusion(connection, draft, batch.head + 1, batch.now) == 6
-                    batch.add(LogKind.EXCLUDE, detail={"exclusion": draft.exclusion})
-
-    asyncio.run(scene())
+    async with open_arena(database, tmp_path) as (pool, _, queue):
+        await cast(queue, 4, voters=2)
+        chosen, young = await queue.next_matchup(ANN), await queue.next_matchup(BOB)
+        await queue.vote(ANN, chosen.matchup, Kind.TIE)
+        async with pool.connection() as connection:
+            draft = await draft_exclusion(connection, 1, VoteSelection(sessions=[1, 2]), "a test")
+            assert draft.votes == 5
+            await queue.undo(ANN, chosen.matchup)
+            await queue.vote(ANN, chosen.matchup, Kind.WIN_A, ballot=1)
+            await queue.vote(BOB, young.matchup, Kind.TIE)
+            await queue.undo(BOB, young.matchup)
+            await queue.vote(BOB, young.matchup, Kind.WIN_B, ballot=1)
+            async with append_batch(connection, 1) as batch:
+                assert await settle_exclusion(connection, draft, batch.head + 1, batch.now) == 6
+                batch.add(LogKind.EXCLUDE, detail={"exclusion": draft.exclusion})
     assert counted(database, "excluded_votes") == 6
 
 
@@ -391,16 +385,13 @@ async def test_a_withdrawn_response_is_gone_with_the_matchups_that_show_it(datab
             await withdraw(pool, blobs, "arena", "prompt-9", reason="asked", actor="cli")
 
 
-def test_a_withdrawn_prompt_takes_its_text_and_every_response(database, tmp_path):
-    async def scene():
-        async with open_arena(database, tmp_path) as (pool, blobs, _voting_queue):
-            taken = await withdraw(pool, blobs, "arena", "prompt-1", reason="personal data", actor="cli")
-            assert taken.responses == 4
-            with pytest.raises(Conflict, match="no prompt 'prompt-1'"):
-                await withdraw(pool, blobs, "arena", "prompt-1", reason="again", actor="cli")
-            assert (await actions(pool))[0] == "withdraw"
-
-    asyncio.run(scene())
+async def test_a_withdrawn_prompt_takes_its_text_and_every_response(database, tmp_path):
+    async with open_arena(database, tmp_path) as (pool, blobs, _voting_queue):
+        taken = await withdraw(pool, blobs, "arena", "prompt-1", reason="personal data", actor="cli")
+        assert taken.responses == 4
+        with pytest.raises(Conflict, match="no prompt 'prompt-1'"):
+            await withdraw(pool, blobs, "arena", "prompt-1", reason="again", actor="cli")
+        assert (await actions(pool))[0] == "withdraw"
     with connect(database) as connection:
         rows = connection.execute("SELECT name, text, length(sha256) FROM prompts ORDER BY prompt").fetchall()
         assert rows[1] == ("prompt-1", None, 32)

@@ -181,33 +181,30 @@ def rows_of(database):
         return connection.execute("SELECT bucket, capacity, tokens FROM limit_buckets").fetchall()
 
 
-def test_two_processes_share_a_limit_in_the_database(database):
-    async def scene():
-        async with open_pool(database, most=2) as first, open_pool(database, most=2) as second:
-            processes = [SharedLimits(pool, KEYS) for pool in (first, second)]
-            limit, counted, refused = limit_of(200, seconds=3600.0), [0, 0], [0, 0]
+async def test_two_processes_share_a_limit_in_the_database(database):
+    async with open_pool(database, most=2) as first, open_pool(database, most=2) as second:
+        processes = [SharedLimits(pool, KEYS) for pool in (first, second)]
+        limit, counted, refused = limit_of(200, seconds=3600.0), [0, 0], [0, 0]
 
-            async def asks(process):
-                for _ in range(200):
-                    try:
-                        await processes[process].admit(limit, "192.0.2.1")
-                        counted[process] += 1
-                    except Busy:
-                        refused[process] += 1
+        async def asks(process):
+            for _ in range(200):
+                try:
+                    await processes[process].admit(limit, "192.0.2.1")
+                    counted[process] += 1
+                except Busy:
+                    refused[process] += 1
 
-            await asyncio.gather(asks(0), asks(1))
-            assert 200 <= sum(counted) <= 240
-            assert sum(counted) + sum(refused) == 400
-            assert min(counted) >= 40
-            # A process that is killed takes what it has leased with it; the others go on.
-            third = SharedLimits(first, KEYS)
-            with connect(database) as connection:
-                connection.execute("UPDATE limit_buckets SET tokens = capacity")
-            assert await counting(third, limit, 21) == 21
-            fourth = SharedLimits(second, KEYS)
-            assert 160 <= await counting(fourth, limit, 250) <= 181
-
-    asyncio.run(scene())
+        await asyncio.gather(asks(0), asks(1))
+        assert 200 <= sum(counted) <= 240
+        assert sum(counted) + sum(refused) == 400
+        assert min(counted) >= 40
+        # A process that is killed takes what it has leased with it; the others go on.
+        third = SharedLimits(first, KEYS)
+        with connect(database) as connection:
+            connection.execute("UPDATE limit_buckets SET tokens = capacity")
+        assert await counting(third, limit, 21) == 21
+        fourth = SharedLimits(second, KEYS)
+        assert 160 <= await counting(fourth, limit, 250) <= 181
     ((bucket, capacity, tokens),) = rows_of(database)
     assert (len(bucket), capacity) == (16, 200.0)
     assert b"192" not in bucket
@@ -225,24 +222,21 @@ async def counting(process, limit, times):
     return count
 
 
-def test_the_databases_clock_may_go_back_and_old_buckets_are_deleted(database):
-    async def scene():
-        limit = limit_of(20, seconds=3600.0)
-        async with open_pool(database, most=2) as pool:
-            process = SharedLimits(pool, KEYS)
-            assert await counting(process, limit, 30) == 20
-            with connect(database) as connection:
-                connection.execute("UPDATE limit_buckets SET leased_at = now() + interval '1 day'")
-            assert await counting(SharedLimits(pool, KEYS), limit, 30) == 2, "nothing is refilled by it"
-            with connect(database) as connection:
-                connection.execute("UPDATE limit_buckets SET leased_at = now() - interval '1 day'")
-            assert await counting(SharedLimits(pool, KEYS), limit, 30) == 20
-            with connect(database) as connection:
-                connection.execute("UPDATE limit_buckets SET leased_at = now() - interval '1 day'")
-            another = SharedLimit("skips of a session", "skips", "session", 10, "too many")
-            assert await counting(SharedLimits(pool, KEYS), another, 5) == 5
-
-    asyncio.run(scene())
+async def test_the_databases_clock_may_go_back_and_old_buckets_are_deleted(database):
+    limit = limit_of(20, seconds=3600.0)
+    async with open_pool(database, most=2) as pool:
+        process = SharedLimits(pool, KEYS)
+        assert await counting(process, limit, 30) == 20
+        with connect(database) as connection:
+            connection.execute("UPDATE limit_buckets SET leased_at = now() + interval '1 day'")
+        assert await counting(SharedLimits(pool, KEYS), limit, 30) == 2, "nothing is refilled by it"
+        with connect(database) as connection:
+            connection.execute("UPDATE limit_buckets SET leased_at = now() - interval '1 day'")
+        assert await counting(SharedLimits(pool, KEYS), limit, 30) == 20
+        with connect(database) as connection:
+            connection.execute("UPDATE limit_buckets SET leased_at = now() - interval '1 day'")
+        another = SharedLimit("skips of a session", "skips", "session", 10, "too many")
+        assert await counting(SharedLimits(pool, KEYS), another, 5) == 5
     assert len(rows_of(database)) == 1, "the old bucket is deleted with the next lease of a process"
 
 

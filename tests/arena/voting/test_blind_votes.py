@@ -66,24 +66,21 @@ def counts(standing):
     return save(standing).digest()
 
 
-def test_what_was_told_is_served_again_only_where_nothing_else_is_left(database):
-    async def scene():
-        arena = await make_arena(database, 4, 2, settings=EACH)
-        async with voting_queue_of(database, arena) as queue:
-            seen = set()
-            for _ in range(4):
-                offered, ended = await cast(queue, ANN, reveal=True)
-                assert not sides(offered) & seen
-                assert ended.blind
-                seen |= sides(offered)
-            assert len(seen) == 8
+async def test_what_was_told_is_served_again_only_where_nothing_else_is_left(database):
+    arena = await make_arena(database, 4, 2, settings=EACH)
+    async with voting_queue_of(database, arena) as queue:
+        seen = set()
+        for _ in range(4):
             offered, ended = await cast(queue, ANN, reveal=True)
-            assert not ended.blind
-            assert (await queue.reveal(ANN, offered.matchup)).blind is False
-            assert (await queue.vote(ANN, offered.matchup, Kind.WIN_A)).blind is False
-            assert (await cast(queue, BOB))[1].blind
-
-    run(scene())
+            assert not sides(offered) & seen
+            assert ended.blind
+            seen |= sides(offered)
+        assert len(seen) == 8
+        offered, ended = await cast(queue, ANN, reveal=True)
+        assert not ended.blind
+        assert (await queue.reveal(ANN, offered.matchup)).blind is False
+        assert (await queue.vote(ANN, offered.matchup, Kind.WIN_A)).blind is False
+        assert (await cast(queue, BOB))[1].blind
     assert blind_of(database) == [True] * 4 + [False, True]
     assert rows(database, "SELECT count(*) FROM matchups WHERE given_up & 4 > 0") == [(1,)]
     assert rows(database, "SELECT blind FROM battles ORDER BY position") == [
@@ -91,43 +88,37 @@ def test_what_was_told_is_served_again_only_where_nothing_else_is_left(database)
     ]
 
 
-def test_a_vote_that_is_not_blind_moves_nothing_and_is_an_exposure(database):
-    async def scene():
-        arena = await make_arena(database, 2, 2, settings=EACH)
-        async with voting_queue_of(database, arena) as queue:
-            for _ in range(5):
-                await cast(queue, ANN, reveal=True)
-            await queue.next_matchup(BOB)
-            standing = queue.state.standings[HUMAN]
-            assert (standing.votes, standing.skipped, standing.window.served) == (2, 3, 6)
-            live = counts(standing)
-        with connect(database) as connection:
-            head = connection.execute("SELECT max(position) FROM events").fetchone()[0]
-            replayed = replay_log(connection, arena.arena, head, 0)
-        assert counts(replayed[HUMAN].standing) == live
-        assert replayed[HUMAN].votes == 2
-
-    run(scene())
+async def test_a_vote_that_is_not_blind_moves_nothing_and_is_an_exposure(database):
+    arena = await make_arena(database, 2, 2, settings=EACH)
+    async with voting_queue_of(database, arena) as queue:
+        for _ in range(5):
+            await cast(queue, ANN, reveal=True)
+        await queue.next_matchup(BOB)
+        standing = queue.state.standings[HUMAN]
+        assert (standing.votes, standing.skipped, standing.window.served) == (2, 3, 6)
+        live = counts(standing)
+    with connect(database) as connection:
+        head = connection.execute("SELECT max(position) FROM events").fetchone()[0]
+        replayed = replay_log(connection, arena.arena, head, 0)
+    assert counts(replayed[HUMAN].standing) == live
+    assert replayed[HUMAN].votes == 2
     assert blind_of(database) == [True, True, False, False, False]
 
 
-def test_votes_of_older_versions_count_as_blind(database):
-    async def scene():
-        arena = await make_arena(database, 2, 3, settings=EACH)
-        async with voting_queue_of(database, arena) as queue:
-            for _ in range(3):
-                await cast(queue, ANN)
-        with connect(database) as connection:
-            allow_rewriting(connection)
-            connection.execute("UPDATE events SET blind = NULL")
-            connection.execute("UPDATE endings SET blind = NULL")
-            head = connection.execute("SELECT max(position) FROM events").fetchone()[0]
-            assert replay_log(connection, arena.arena, head, 0)[HUMAN].votes == 3
-        async with voting_queue_of(database, arena) as queue:
-            assert all(vote.blind for vote in queue.state.fresh.values())
-            assert len(queue.state.fresh) == 3
-
-    run(scene())
+async def test_votes_of_older_versions_count_as_blind(database):
+    arena = await make_arena(database, 2, 3, settings=EACH)
+    async with voting_queue_of(database, arena) as queue:
+        for _ in range(3):
+            await cast(queue, ANN)
+    with connect(database) as connection:
+        allow_rewriting(connection)
+        connection.execute("UPDATE events SET blind = NULL")
+        connection.execute("UPDATE endings SET blind = NULL")
+        head = connection.execute("SELECT max(position) FROM events").fetchone()[0]
+        assert replay_log(connection, arena.arena, head, 0)[HUMAN].votes == 3
+    async with voting_queue_of(database, arena) as queue:
+        assert all(vote.blind for vote in queue.state.fresh.values())
+        assert len(queue.state.fresh) == 3
     assert rows(database, "SELECT DISTINCT blind FROM battles") == [(True,)]
 
 
@@ -159,28 +150,25 @@ async def test_what_is_served_ahead_is_blind_when_its_turn_comes(database):
             await queue.skip(ANN, third.matchup)
 
 
-def test_names_are_told_after_a_session(database):
-    async def scene():
-        arena = await make_arena(database, 4, 6, settings=SESSIONS)
-        async with voting_queue_of(database, arena) as queue:
-            votes = []
-            for number in range(1, 4):
-                offered, ended = await cast(queue, ANN)
-                votes.append(offered)
-                assert ended.revealed == (number == 3)
-                assert (ended.undo_until is None) == (number == 3)
-            assert await queue.unrevealed_votes(ANN) == 0
-            for offered in votes:
-                assert (await queue.reveal(ANN, offered.matchup)).model_a.startswith("model-")
-                with pytest.raises(Closed, match="final"):
-                    await queue.undo(ANN, offered.matchup)
-            told = set().union(*map(sides, votes))
+async def test_names_are_told_after_a_session(database):
+    arena = await make_arena(database, 4, 6, settings=SESSIONS)
+    async with voting_queue_of(database, arena) as queue:
+        votes = []
+        for number in range(1, 4):
             offered, ended = await cast(queue, ANN)
-            assert ended.blind
-            assert not sides(offered) & told
-            assert await queue.unrevealed_votes(ANN) == 1
-
-    run(scene())
+            votes.append(offered)
+            assert ended.revealed == (number == 3)
+            assert (ended.undo_until is None) == (number == 3)
+        assert await queue.unrevealed_votes(ANN) == 0
+        for offered in votes:
+            assert (await queue.reveal(ANN, offered.matchup)).model_a.startswith("model-")
+            with pytest.raises(Closed, match="final"):
+                await queue.undo(ANN, offered.matchup)
+        told = set().union(*map(sides, votes))
+        offered, ended = await cast(queue, ANN)
+        assert ended.blind
+        assert not sides(offered) & told
+        assert await queue.unrevealed_votes(ANN) == 1
     assert rows(database, "SELECT count(*) FROM events WHERE kind = 9") == [(3,)]
     assert rows(
         database, "SELECT count(DISTINCT revealed_at) FROM endings WHERE revealed_at IS NOT NULL"
@@ -196,23 +184,20 @@ def test_within_a_session_responses_may_come_again_and_are_blind(database):
     assert run(scene()) == [True, True, True, False]
 
 
-def test_whoever_finishes_is_told_the_names_sooner(database):
-    async def scene():
-        arena = await make_arena(database, 4, 6, settings=SESSIONS)
-        async with voting_queue_of(database, arena) as queue:
-            offered, _ = await cast(queue, ANN)
-            with pytest.raises(Closed, match="after 3 votes"):
-                await queue.reveal(ANN, offered.matchup)
-            waiting = await queue.next_matchup(ANN)
-            with pytest.raises(Closed, match=r"after 3 votes"):
-                await queue.vote(ANN, waiting.matchup, Kind.WIN_A, reveal=True)
-            assert (await queue.review(ANN, waiting.matchup)).state == "open"
-            assert await queue.finish(ANN) == 1
-            assert await queue.finish(ANN) == 0
-            assert (await queue.reveal(ANN, offered.matchup)).blind
-            assert await queue.unrevealed_votes(ANN) == 0
-
-    run(scene())
+async def test_whoever_finishes_is_told_the_names_sooner(database):
+    arena = await make_arena(database, 4, 6, settings=SESSIONS)
+    async with voting_queue_of(database, arena) as queue:
+        offered, _ = await cast(queue, ANN)
+        with pytest.raises(Closed, match="after 3 votes"):
+            await queue.reveal(ANN, offered.matchup)
+        waiting = await queue.next_matchup(ANN)
+        with pytest.raises(Closed, match=r"after 3 votes"):
+            await queue.vote(ANN, waiting.matchup, Kind.WIN_A, reveal=True)
+        assert (await queue.review(ANN, waiting.matchup)).state == "open"
+        assert await queue.finish(ANN) == 1
+        assert await queue.finish(ANN) == 0
+        assert (await queue.reveal(ANN, offered.matchup)).blind
+        assert await queue.unrevealed_votes(ANN) == 0
     assert rows(database, "SELECT count(*) FROM events WHERE kind = 9") == [(1,)]
 
 
@@ -284,15 +269,12 @@ async def test_a_response_that_replaced_a_told_one_is_blind(database):
         assert (await queue.vote(ANN, later.matchup, Kind.TIE)).blind
 
 
-def test_the_log_tells_names_once(database):
-    async def scene():
-        arena = await make_arena(database, 4, 6, settings=SESSIONS)
-        async with voting_queue_of(database, arena) as queue:
-            for _ in range(3):
-                await cast(queue, ANN)
-            assert await queue.finish(ANN) == 0
-
-    run(scene())
+async def test_the_log_tells_names_once(database):
+    arena = await make_arena(database, 4, 6, settings=SESSIONS)
+    async with voting_queue_of(database, arena) as queue:
+        for _ in range(3):
+            await cast(queue, ANN)
+        assert await queue.finish(ANN) == 0
     kinds = [
         kind for (kind,) in rows(database, "SELECT kind FROM events WHERE kind IN (1, 9) ORDER BY position")
     ]

@@ -1,6 +1,5 @@
 """Desk and rater on one log: what the web counts is what the rater folds, whatever happened."""
 
-import asyncio
 from contextlib import contextmanager
 
 import numpy as np
@@ -76,23 +75,20 @@ def replayed(url, arena, generation):
         return replay_log(connection, arena, head, generation)
 
 
-def test_a_queue_loaded_from_a_checkpoint_has_the_same_counts(database):
-    async def scene():
-        arena = await make_arena(database, settings=AT_ONCE)
-        with rating(database) as rater_process:
-            async with voting_queue_of(database, arena) as queue:
-                await some_votes(queue, (1, 2, 3), 20, 0)
-                await queue.next_matchup(Voter(9))
-                catch_up(rater_process)
-                rater_process.close()
-                await some_votes(queue, (1, 2), 3, 1)
-                await queue.open_matchups(Voter(1))
-                async with voting_queue_of(database, arena) as late:
-                    assert late.state.open.keys() == queue.state.open.keys()
-                    here, there = (counts(each.state.standings[HUMAN]) for each in (queue, late))
-                    assert here == there == counts(replayed(database, arena.arena, 0)[HUMAN].standing)
-
-    asyncio.run(scene())
+async def test_a_queue_loaded_from_a_checkpoint_has_the_same_counts(database):
+    arena = await make_arena(database, settings=AT_ONCE)
+    with rating(database) as rater_process:
+        async with voting_queue_of(database, arena) as queue:
+            await some_votes(queue, (1, 2, 3), 20, 0)
+            await queue.next_matchup(Voter(9))
+            catch_up(rater_process)
+            rater_process.close()
+            await some_votes(queue, (1, 2), 3, 1)
+            await queue.open_matchups(Voter(1))
+            async with voting_queue_of(database, arena) as late:
+                assert late.state.open.keys() == queue.state.open.keys()
+                here, there = (counts(each.state.standings[HUMAN]) for each in (queue, late))
+                assert here == there == counts(replayed(database, arena.arena, 0)[HUMAN].standing)
     with connect(database) as connection:
         assert connection.execute("SELECT count(*) FROM checkpoints").fetchone()[0] >= 1
 
@@ -157,33 +153,30 @@ async def test_excluded_votes_leave_the_queue_with_the_raters_next_generation(da
 
 
 @pytest.mark.slow
-def test_undone_votes_count_neither_in_the_queue_nor_in_the_rater(database):
-    async def scene():
-        arena = await make_arena(database, settings=IN_A_MINUTE)
-        async with voting_queue_of(database, arena) as queue:
-            with rating(database) as rater_process:
-                for k in range(10):
-                    matchup = (await queue.next_matchup(Voter(1))).matchup
-                    await queue.vote(Voter(1), matchup, Kind.WIN_A)
-                    catch_up(rater_process)
-                    if k % 3 == 0:
-                        await queue.undo(Voter(1), matchup)
-                        if k == 6:
-                            await queue.skip(Voter(1), matchup)
-                        else:
-                            await queue.vote(Voter(1), matchup, Kind.TIE, ballot=1)
-                    if k % 4 == 3:
-                        let_a_minute_pass(database)
-                let_a_minute_pass(database)
+async def test_undone_votes_count_neither_in_the_queue_nor_in_the_rater(database):
+    arena = await make_arena(database, settings=IN_A_MINUTE)
+    async with voting_queue_of(database, arena) as queue:
+        with rating(database) as rater_process:
+            for k in range(10):
+                matchup = (await queue.next_matchup(Voter(1))).matchup
+                await queue.vote(Voter(1), matchup, Kind.WIN_A)
                 catch_up(rater_process)
-                await queue.open_matchups(Voter(1))
-                standing = queue.state.standings[HUMAN]
-                assert (standing.votes, standing.skipped) == (9, 1)
-                rater = next(iter(rater_process.raters.values()))
-                assert rater.following(HUMAN).votes == 9
-                assert counts(standing) == counts(replayed(database, arena.arena, 0)[HUMAN].standing)
-
-    asyncio.run(scene())
+                if k % 3 == 0:
+                    await queue.undo(Voter(1), matchup)
+                    if k == 6:
+                        await queue.skip(Voter(1), matchup)
+                    else:
+                        await queue.vote(Voter(1), matchup, Kind.TIE, ballot=1)
+                if k % 4 == 3:
+                    let_a_minute_pass(database)
+            let_a_minute_pass(database)
+            catch_up(rater_process)
+            await queue.open_matchups(Voter(1))
+            standing = queue.state.standings[HUMAN]
+            assert (standing.votes, standing.skipped) == (9, 1)
+            rater = next(iter(rater_process.raters.values()))
+            assert rater.following(HUMAN).votes == 9
+            assert counts(standing) == counts(replayed(database, arena.arena, 0)[HUMAN].standing)
     with connect(database) as connection:
         kinds = [row[0] for row in connection.execute("SELECT kind FROM events ORDER BY position").fetchall()]
     assert kinds.count(LogKind.UNDO) == 4

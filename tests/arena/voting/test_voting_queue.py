@@ -35,113 +35,93 @@ def run(coroutine):
     return asyncio.run(coroutine)
 
 
-def test_a_voter_is_served_once_and_again_until_it_answers(database):
-    async def scene():
-        arena = await make_arena(database)
-        async with voting_queue_of(database, arena) as queue:
-            first = await queue.next_matchup(ANN)
-            assert first.new
-            assert not (again := await queue.next_matchup(ANN)).new
-            assert again.matchup == first.matchup
-            second = await queue.next_matchup(ANN, ahead=True)
-            assert second.new
-            assert second.matchup != first.matchup
-            assert (await queue.look_ahead(ANN, first.matchup)).matchup == second.matchup
-            assert (await queue.next_matchup(ANN)).matchup == first.matchup
-            held = await queue.open_matchups(ANN)
-            assert [one.matchup for one in held] == [first.matchup, second.matchup]
-            other = await queue.next_matchup(BOB)
-            assert other.matchup not in {first.matchup, second.matchup}
-
-    run(scene())
+async def test_a_voter_is_served_once_and_again_until_it_answers(database):
+    arena = await make_arena(database)
+    async with voting_queue_of(database, arena) as queue:
+        first = await queue.next_matchup(ANN)
+        assert first.new
+        assert not (again := await queue.next_matchup(ANN)).new
+        assert again.matchup == first.matchup
+        second = await queue.next_matchup(ANN, ahead=True)
+        assert second.new
+        assert second.matchup != first.matchup
+        assert (await queue.look_ahead(ANN, first.matchup)).matchup == second.matchup
+        assert (await queue.next_matchup(ANN)).matchup == first.matchup
+        held = await queue.open_matchups(ANN)
+        assert [one.matchup for one in held] == [first.matchup, second.matchup]
+        other = await queue.next_matchup(BOB)
+        assert other.matchup not in {first.matchup, second.matchup}
     assert kinds_of(database).count(LogKind.SERVED) == 2
     assert kinds_of(database).count(LogKind.PREFETCHED) == 1
 
 
-def test_positions_are_dense_from_the_first_event(database):
-    async def scene():
-        arena = await make_arena(database)
-        async with voting_queue_of(database, arena) as queue:
-            for _ in range(5):
-                offered = await queue.next_matchup(ANN)
-                await queue.vote(ANN, offered.matchup, Kind.TIE)
-
-    run(scene())
+async def test_positions_are_dense_from_the_first_event(database):
+    arena = await make_arena(database)
+    async with voting_queue_of(database, arena) as queue:
+        for _ in range(5):
+            offered = await queue.next_matchup(ANN)
+            await queue.vote(ANN, offered.matchup, Kind.TIE)
     assert [row[0] for row in log_of(database)] == list(range(1, len(log_of(database)) + 1))
     assert kinds_of(database)[0] is LogKind.POLICY
 
 
-def test_the_same_vote_again_has_the_same_answer_and_another_is_refused(database):
-    async def scene():
-        arena = await make_arena(database)
-        async with voting_queue_of(database, arena) as queue:
-            matchup = (await queue.next_matchup(ANN)).matchup
-            first = await queue.vote(ANN, matchup, Kind.WIN_A)
-            assert first.undo_until is not None
-            assert await queue.vote(ANN, matchup, Kind.WIN_A) == first
-            with pytest.raises(Closed, match="different vote"):
-                await queue.vote(ANN, matchup, Kind.WIN_B)
-            with pytest.raises(Closed, match="different vote"):
-                await queue.skip(ANN, matchup)
-
-    run(scene())
+async def test_the_same_vote_again_has_the_same_answer_and_another_is_refused(database):
+    arena = await make_arena(database)
+    async with voting_queue_of(database, arena) as queue:
+        matchup = (await queue.next_matchup(ANN)).matchup
+        first = await queue.vote(ANN, matchup, Kind.WIN_A)
+        assert first.undo_until is not None
+        assert await queue.vote(ANN, matchup, Kind.WIN_A) == first
+        with pytest.raises(Closed, match="different vote"):
+            await queue.vote(ANN, matchup, Kind.WIN_B)
+        with pytest.raises(Closed, match="different vote"):
+            await queue.skip(ANN, matchup)
     assert kinds_of(database).count(LogKind.VOTE) == 1
 
 
-def test_many_copies_of_one_vote_at_once_are_one_vote(database):
-    async def scene():
-        arena = await make_arena(database)
-        async with voting_queue_of(database, arena) as one, voting_queue_of(database, arena) as other:
-            matchup = (await one.next_matchup(ANN)).matchup
-            answers = await asyncio.gather(
-                *(queue.vote(ANN, matchup, Kind.WIN_B) for queue in (one, other) * 20)
-            )
-            assert len({answer.position for answer in answers}) == 1
-
-    run(scene())
+async def test_many_copies_of_one_vote_at_once_are_one_vote(database):
+    arena = await make_arena(database)
+    async with voting_queue_of(database, arena) as one, voting_queue_of(database, arena) as other:
+        matchup = (await one.next_matchup(ANN)).matchup
+        answers = await asyncio.gather(*(queue.vote(ANN, matchup, Kind.WIN_B) for queue in (one, other) * 20))
+        assert len({answer.position for answer in answers}) == 1
     assert kinds_of(database).count(LogKind.VOTE) == 1
 
 
-def test_conflicting_votes_at_once_leave_one_and_refuse_the_rest(database):
-    async def scene():
-        arena = await make_arena(database)
-        async with voting_queue_of(database, arena) as one, voting_queue_of(database, arena) as other:
-            matchup = (await one.next_matchup(ANN)).matchup
-            votes = [
-                queue.vote(ANN, matchup, kind) for queue in (one, other) for kind in (Kind.WIN_A, Kind.WIN_B)
-            ]
-            answers = await asyncio.gather(*votes, return_exceptions=True)
-            assert sum(isinstance(answer, Closed) for answer in answers) == 2
-
-    run(scene())
+async def test_conflicting_votes_at_once_leave_one_and_refuse_the_rest(database):
+    arena = await make_arena(database)
+    async with voting_queue_of(database, arena) as one, voting_queue_of(database, arena) as other:
+        matchup = (await one.next_matchup(ANN)).matchup
+        votes = [
+            queue.vote(ANN, matchup, kind) for queue in (one, other) for kind in (Kind.WIN_A, Kind.WIN_B)
+        ]
+        answers = await asyncio.gather(*votes, return_exceptions=True)
+        assert sum(isinstance(answer, Closed) for answer in answers) == 2
     assert kinds_of(database).count(LogKind.VOTE) == 1
 
 
-def test_guessed_and_foreign_matchups_are_alike(database):
-    async def scene():
-        arena = await make_arena(database)
-        async with voting_queue_of(database, arena) as queue:
-            mine = (await queue.next_matchup(ANN)).matchup
-            said = set()
-            for voter, matchup in (
-                (BOB, mine),
-                (Voter(ANN.session, JUDGE), mine),
-                (ANN, uuid4()),
-                (ANN, UUID(int=mine.int ^ 1)),
+async def test_guessed_and_foreign_matchups_are_alike(database):
+    arena = await make_arena(database)
+    async with voting_queue_of(database, arena) as queue:
+        mine = (await queue.next_matchup(ANN)).matchup
+        said = set()
+        for voter, matchup in (
+            (BOB, mine),
+            (Voter(ANN.session, JUDGE), mine),
+            (ANN, uuid4()),
+            (ANN, UUID(int=mine.int ^ 1)),
+        ):
+            for act in (
+                queue.vote(voter, matchup, Kind.TIE),
+                queue.skip(voter, matchup),
+                queue.undo(voter, matchup),
+                queue.reveal(voter, matchup),
+                queue.find(voter, matchup),
             ):
-                for act in (
-                    queue.vote(voter, matchup, Kind.TIE),
-                    queue.skip(voter, matchup),
-                    queue.undo(voter, matchup),
-                    queue.reveal(voter, matchup),
-                    queue.find(voter, matchup),
-                ):
-                    with pytest.raises(NotFound) as refusal:
-                        await act
-                    said.add(str(refusal.value))
-            assert len(said) == 1
-
-    run(scene())
+                with pytest.raises(NotFound) as refusal:
+                    await act
+                said.add(str(refusal.value))
+        assert len(said) == 1
     assert LogKind.VOTE not in kinds_of(database)
 
 
@@ -198,22 +178,19 @@ async def test_a_vote_cannot_be_taken_back_once_the_rater_has_claimed_it(databas
             await queue.undo(ANN, matchup)
 
 
-def test_what_nobody_answers_expires_and_leaves_the_window(database):
-    async def scene():
-        arena = await make_arena(database, settings=ArenaSettings(expiry_seconds=1.0))
-        async with voting_queue_of(database, arena) as queue:
-            matchup = (await queue.next_matchup(ANN)).matchup
-            await asyncio.sleep(1.1)
-            with pytest.raises(Expired):
-                await queue.find(ANN, matchup)
-            with pytest.raises(Expired):
-                await queue.vote(ANN, matchup, Kind.WIN_A)
-            with pytest.raises(Expired):
-                await queue.vote(ANN, matchup, Kind.WIN_A)
-            assert (await queue.next_matchup(ANN)).new
-            assert queue.state.standings[HUMAN].expired == 1
-
-    run(scene())
+async def test_what_nobody_answers_expires_and_leaves_the_window(database):
+    arena = await make_arena(database, settings=ArenaSettings(expiry_seconds=1.0))
+    async with voting_queue_of(database, arena) as queue:
+        matchup = (await queue.next_matchup(ANN)).matchup
+        await asyncio.sleep(1.1)
+        with pytest.raises(Expired):
+            await queue.find(ANN, matchup)
+        with pytest.raises(Expired):
+            await queue.vote(ANN, matchup, Kind.WIN_A)
+        with pytest.raises(Expired):
+            await queue.vote(ANN, matchup, Kind.WIN_A)
+        assert (await queue.next_matchup(ANN)).new
+        assert queue.state.standings[HUMAN].expired == 1
     assert kinds_of(database).count(LogKind.EXPIRE) == 1
 
 
@@ -268,29 +245,26 @@ async def test_an_arena_without_a_pair_has_no_matchup(database):
             await queue.next_matchup(ANN)
 
 
-def test_a_cut_connection_costs_a_refusal_and_nothing_else(database):
-    async def scene():
-        arena = await make_arena(database)
-        async with voting_queue_of(database, arena) as queue:
-            votes = 0
-            for k in range(30):
-                if k % 7 == 3:
-                    with connect(database) as killer:
-                        killer.execute(
-                            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-                            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
-                        )
-                for _ in range(600):
-                    try:
-                        offered = await queue.next_matchup(ANN)
-                        await queue.vote(ANN, offered.matchup, Kind.TIE, reveal=True)
-                        break
-                    except StoreFault:
-                        await asyncio.sleep(0.05)
-                votes += 1
-            assert votes == 30
-
-    run(scene())
+async def test_a_cut_connection_costs_a_refusal_and_nothing_else(database):
+    arena = await make_arena(database)
+    async with voting_queue_of(database, arena) as queue:
+        votes = 0
+        for k in range(30):
+            if k % 7 == 3:
+                with connect(database) as killer:
+                    killer.execute(
+                        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                        "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+                    )
+            for _ in range(600):
+                try:
+                    offered = await queue.next_matchup(ANN)
+                    await queue.vote(ANN, offered.matchup, Kind.TIE, reveal=True)
+                    break
+                except StoreFault:
+                    await asyncio.sleep(0.05)
+            votes += 1
+        assert votes == 30
     assert kinds_of(database).count(LogKind.VOTE) == 30
     assert [row[0] for row in log_of(database)] == list(range(1, len(log_of(database)) + 1))
 
@@ -315,25 +289,22 @@ def claim(url, arena, horizon):
         )
 
 
-def test_names_are_never_shown_without_a_word_in_the_log(database):
+async def test_names_are_never_shown_without_a_word_in_the_log(database):
     """A vote was counted, and then the time to take votes back was made longer."""
 
-    async def scene():
-        arena = await make_arena(database, settings=ArenaSettings(undo_seconds=0.2))
-        async with voting_queue_of(database, arena) as queue, voting_queue_of(database, arena) as other:
-            matchup = (await queue.next_matchup(ANN)).matchup
-            await queue.vote(ANN, matchup, Kind.WIN_A)
-            await other.open_matchups(BOB)
-            await asyncio.sleep(0.3)
-            await queue.open_matchups(ANN)
-            assert not queue.state.voted
-            for each in (queue, other):
-                each.change(ArenaSettings(undo_seconds=600.0, reveal="vote"))
-            await queue.reveal(ANN, matchup)
-            with pytest.raises(Closed, match="final"):
-                await other.undo(ANN, matchup)
-
-    run(scene())
+    arena = await make_arena(database, settings=ArenaSettings(undo_seconds=0.2))
+    async with voting_queue_of(database, arena) as queue, voting_queue_of(database, arena) as other:
+        matchup = (await queue.next_matchup(ANN)).matchup
+        await queue.vote(ANN, matchup, Kind.WIN_A)
+        await other.open_matchups(BOB)
+        await asyncio.sleep(0.3)
+        await queue.open_matchups(ANN)
+        assert not queue.state.voted
+        for each in (queue, other):
+            each.change(ArenaSettings(undo_seconds=600.0, reveal="vote"))
+        await queue.reveal(ANN, matchup)
+        with pytest.raises(Closed, match="final"):
+            await other.undo(ANN, matchup)
     assert kinds_of(database).count(LogKind.REVEAL) == 1
     assert LogKind.UNDO not in kinds_of(database)
 
@@ -359,22 +330,19 @@ async def test_a_reveal_that_comes_after_an_undo_is_refused_alone(database, monk
         assert queue.ready
 
 
-def test_undo_and_reveal_at_once_are_one_or_the_other(database):
-    async def scene():
-        arena = await make_arena(database)
-        async with voting_queue_of(database, arena) as queue, voting_queue_of(database, arena) as other:
-            for _ in range(10):
-                matchup = (await queue.next_matchup(ANN)).matchup
-                await queue.vote(ANN, matchup, Kind.WIN_A)
-                await other.open_matchups(BOB)
-                told = await asyncio.gather(
-                    queue.undo(ANN, matchup), other.reveal(ANN, matchup), return_exceptions=True
-                )
-                assert sum(isinstance(one, Closed) for one in told) == 1
-                if not isinstance(told[0], Closed):
-                    await queue.skip(ANN, matchup)
-
-    run(scene())
+async def test_undo_and_reveal_at_once_are_one_or_the_other(database):
+    arena = await make_arena(database)
+    async with voting_queue_of(database, arena) as queue, voting_queue_of(database, arena) as other:
+        for _ in range(10):
+            matchup = (await queue.next_matchup(ANN)).matchup
+            await queue.vote(ANN, matchup, Kind.WIN_A)
+            await other.open_matchups(BOB)
+            told = await asyncio.gather(
+                queue.undo(ANN, matchup), other.reveal(ANN, matchup), return_exceptions=True
+            )
+            assert sum(isinstance(one, Closed) for one in told) == 1
+            if not isinstance(told[0], Closed):
+                await queue.skip(ANN, matchup)
     kinds = kinds_of(database)
     assert kinds.count(LogKind.UNDO) + kinds.count(LogKind.REVEAL) == 10
 

@@ -227,6 +227,7 @@ def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scheduled_jobs, "_FIRST_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(scheduled_jobs, "_LOOK_SECONDS", 0.1)
 
 
 def environment(tmp_path: Path, **variables: str) -> Environment:

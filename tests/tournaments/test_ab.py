@@ -393,8 +393,8 @@ class TestJudge:
         assert billed.since() == 100
 
     def test_a_judge_that_follows_the_slot_does_not_make_two_models_the_same(self, tmp_path, billed):
-        log(tmp_path, "a.jsonl", 40)
-        log(tmp_path, "b.jsonl", 40, word=lambda _: " fine")
+        log(tmp_path, "a.jsonl", 80)
+        log(tmp_path, "b.jsonl", 80, word=lambda _: " fine")
         ran = judged(tmp_path, billed, "--comment", "c.md", model="first")
         assert ran.code == 4
         assert "Undecided" in ran.out

@@ -122,8 +122,8 @@ def test_an_interrupt_ends_with_one_line_and_can_be_gone_on_with(tmp_path, batch
         assert begun.startswith("Writing to runs/pilot_")
         assert stopped == "tiltyard: stopped"
         assert out == ""
-        ran = arranged.run("run", arranged.config)
-        assert "Resuming runs/pilot_" in ran.stderr
+        ran = arranged.done("run", arranged.config)
+        assert "Resuming runs/pilot_" in ran.err
         paid = server.settled_tally()["paid_calls"]
     [name] = folders(arranged)
     states = read_columns(tmp_path / "runs" / name / "attempts.parquet")["state"]

@@ -322,16 +322,6 @@ def test_an_empty_file_brings_nothing(database, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_hundred_models_on_a_thousand_prompts_enter_in_seconds(database, tmp_path):
-    models, prompts = 40, 250
-    path = written(
-        tmp_path / "many.jsonl",
-        *(row(f"m{m}", f"p{p}", f"the answer of {m} to {p}") for m in range(models) for p in range(prompts)),
-    )
-    check_size(database, tmp_path, path, models * prompts, seconds=20)
-
-
-@pytest.mark.slow
 def test_a_hundred_models_on_a_thousand_prompts_enter_in_seconds_at_full_size(database, tmp_path):
     path = written(
         tmp_path / "many.jsonl",

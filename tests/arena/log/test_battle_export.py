@@ -203,14 +203,6 @@ def folded(url):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("container", CONTAINERS)
-def test_memory_does_not_grow_with_the_battles(database, container):
-    made_arena(database, 4, 20)
-    lay_votes(database, 1, 10_000, 4, 20)
-    check_memory(database, container, 10_000, most=60e6)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("container", CONTAINERS)
 def test_memory_does_not_grow_with_200_000_battles(database, container):
     made_arena(database, 4, 20)
     lay_votes(database, 1, 200_000, 4, 20)

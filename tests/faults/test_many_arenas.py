@@ -157,17 +157,6 @@ def test_twenty_four_arenas_on_a_small_server():
 
 
 @pytest.mark.slow
-def test_two_hundred_arenas_on_a_server_of_a_hundred_connections():
-    check(
-        200,
-        max_connections=100,
-        connections=ServingSettings().connections,
-        seconds_down=10.0,
-        settled=measure_idle,
-    )
-
-
-@pytest.mark.slow
 def test_two_thousand_arenas_of_which_two_hundred_are_active():
     check(
         2000,

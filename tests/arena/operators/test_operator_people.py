@@ -129,11 +129,11 @@ def test_an_invitation_can_be_revoked_and_expires(database, play):
     play(scene)
 
 
-@pytest.mark.parametrize(("role", "uses"), [("king", 1), ("", 1), ("Owner", 1), ("owner", 2)])
-def test_an_invitation_that_makes_no_sense_is_refused(play, role, uses):
+def test_an_invitation_that_makes_no_sense_is_refused(play):
     async def scene(pool, _):
-        with pytest.raises(BadOption):
-            await invite_operator(pool, InvitationTerms("x", uses), role, arena=None, actor="cli")
+        for role, uses in (("king", 1), ("", 1), ("Owner", 1), ("owner", 2)):
+            with pytest.raises(BadOption):
+                await invite_operator(pool, InvitationTerms("x", uses), role, arena=None, actor="cli")
         with pytest.raises(NotFound):
             await invite_operator(pool, TERMS, "owner", arena="nowhere", actor="cli")
 

@@ -32,15 +32,12 @@ def test_a_lost_cancellation_is_repeated(lost, monkeypatch):
     assert len(heard) == lost + 1
 
 
-def test_nothing_is_stopped_and_what_went_wrong_is_raised():
+async def test_nothing_is_stopped_and_what_went_wrong_is_raised():
     async def wrong():
         raise ValueError("what went wrong")
 
-    async def scene():
-        await cancel_and_wait(None)
-        task = asyncio.create_task(wrong())
-        await asyncio.sleep(0)
-        with pytest.raises(ValueError, match="what went wrong"):
-            await cancel_and_wait(task)
-
-    asyncio.run(scene())
+    await cancel_and_wait(None)
+    task = asyncio.create_task(wrong())
+    await asyncio.sleep(0)
+    with pytest.raises(ValueError, match="what went wrong"):
+        await cancel_and_wait(task)

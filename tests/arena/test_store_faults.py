@@ -72,150 +72,131 @@ def slept(monkeypatch):
     return waits
 
 
-def test_a_queue_that_cannot_load_retries_with_a_growing_delay(database, monkeypatch, caplog):
+async def test_a_queue_that_cannot_load_retries_with_a_growing_delay(database, monkeypatch, caplog):
     monkeypatch.setattr(voting_queue, "_IDLE_POLL_SECONDS", 0.01)
     monkeypatch.setattr(voting_queue, "_FIRST_RETRY_SECONDS", 0.02)
     attempts = 0
 
-    async def scene():
-        nonlocal attempts
-        arena = await make_arena(database)
-        async with voting_queue_of(database, arena) as opened:
+    arena = await make_arena(database)
+    async with voting_queue_of(database, arena) as opened:
 
-            async def load():
-                nonlocal attempts
-                attempts += 1
-                await failing()
+        async def load():
+            nonlocal attempts
+            attempts += 1
+            await failing()
 
-            monkeypatch.setattr(opened, "_load", load)
-            opened.state = None
-            with pytest.raises(StoreFault):
-                await opened.next_matchup(ANN)
-            await asyncio.sleep(1.0)
-
-    asyncio.run(scene())
+        monkeypatch.setattr(opened, "_load", load)
+        opened.state = None
+        with pytest.raises(StoreFault):
+            await opened.next_matchup(ANN)
+        await asyncio.sleep(1.0)
     assert 3 <= attempts <= 12
     [line] = [record for record in caplog.records if record.name == voting_queue.__name__]
-    assert "the database is away" in line.getMessage()
+    assert "database is away" in line.getMessage()
     assert line.facts == {"arena": "arena"}
 
 
-def test_a_queue_that_recovers_logs_it_and_resets_the_retry_delay(database, monkeypatch, caplog):
+async def test_a_queue_that_recovers_logs_it_and_resets_the_retry_delay(database, monkeypatch, caplog):
     caplog.set_level(logging.INFO)
 
-    async def scene():
-        arena = await make_arena(database)
-        async with voting_queue_of(database, arena) as opened:
-            with monkeypatch.context() as patch:
-                patch.setattr(opened, "_batch", failing)
-                for _ in range(2):
-                    with pytest.raises(StoreFault):
-                        await opened.next_matchup(ANN)
-            assert (await opened.next_matchup(ANN)).new
-
-    asyncio.run(scene())
+    arena = await make_arena(database)
+    async with voting_queue_of(database, arena) as opened:
+        with monkeypatch.context() as patch:
+            patch.setattr(opened, "_batch", failing)
+            for _ in range(2):
+                with pytest.raises(StoreFault):
+                    await opened.next_matchup(ANN)
+        assert (await opened.next_matchup(ANN)).new
     said = [record.getMessage() for record in caplog.records if record.name == voting_queue.__name__]
     assert len(said) == 2
     assert said[1].endswith("works again")
 
 
-def test_a_request_ends_the_long_retry_delay_of_an_idle_queue(database, monkeypatch):
+async def test_a_request_ends_the_long_retry_delay_of_an_idle_queue(database, monkeypatch):
     monkeypatch.setattr(voting_queue, "_FIRST_RETRY_SECONDS", 600.0)
     monkeypatch.setattr(voting_queue, "_MAX_IDLE_RETRY_SECONDS", 600.0)
     monkeypatch.setattr(voting_queue, "_MAX_RETRY_WITH_WAITERS_SECONDS", 0.05)
 
-    async def scene():
-        arena = await make_arena(database)
-        async with voting_queue_of(database, arena) as opened:
-            with monkeypatch.context() as patch:
-                patch.setattr(opened, "_batch", failing)
-                with pytest.raises(StoreFault):
-                    await opened.next_matchup(ANN)
-            async with asyncio.timeout(30):
-                assert (await opened.next_matchup(ANN)).new
-
-    asyncio.run(scene())
+    arena = await make_arena(database)
+    async with voting_queue_of(database, arena) as opened:
+        with monkeypatch.context() as patch:
+            patch.setattr(opened, "_batch", failing)
+            with pytest.raises(StoreFault):
+                await opened.next_matchup(ANN)
+        async with asyncio.timeout(30):
+            assert (await opened.next_matchup(ANN)).new
 
 
-def test_idle_queues_load_a_few_at_a_time_and_requests_come_first(database, monkeypatch):
+async def test_idle_queues_load_a_few_at_a_time_and_requests_come_first(database, monkeypatch):
     monkeypatch.setattr(voting_queue, "_IDLE_POLL_SECONDS", 0.01)
     loading, most = set(), 0
 
-    async def scene():
-        arenas = [await make_arena(database, 2, 1, name=f"arena-{number}") for number in range(6)]
-        async with open_pool(database, most=4) as pool, AsyncExitStack() as stack:
-            opened = [VotingQueue(pool, arena.arena, arena.name, arena.settings) for arena in arenas]
-            for one in opened:
-                await one.open()
-                stack.push_async_callback(one.close)
-            release = asyncio.Event()
+    arenas = [await make_arena(database, 2, 1, name=f"arena-{number}") for number in range(6)]
+    async with open_pool(database, most=4) as pool, AsyncExitStack() as stack:
+        opened = [VotingQueue(pool, arena.arena, arena.name, arena.settings) for arena in arenas]
+        for one in opened:
+            await one.open()
+            stack.push_async_callback(one.close)
+        release = asyncio.Event()
 
-            def slowly(one, load):
-                async def loading_slowly():
-                    nonlocal most
-                    loading.add(one)
-                    most = max(most, len(loading))
-                    if one is not opened[-1]:
-                        await release.wait()
-                    loading.discard(one)
-                    return await load()
+        def slowly(one, load):
+            async def loading_slowly():
+                nonlocal most
+                loading.add(one)
+                most = max(most, len(loading))
+                if one is not opened[-1]:
+                    await release.wait()
+                loading.discard(one)
+                return await load()
 
-                return loading_slowly
+            return loading_slowly
 
-            for one in opened:
-                one._load = slowly(one, one._load)
-                one.state = None
-            while len(loading) < 2:  # noqa: ASYNC110
+        for one in opened:
+            one._load = slowly(one, one._load)
+            one.state = None
+        while len(loading) < 2:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        async with asyncio.timeout(30):
+            assert (await opened[-1].next_matchup(ANN)).new
+        assert most <= 3
+        release.set()
+        async with asyncio.timeout(30):
+            while not all(one.ready for one in opened):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
-            async with asyncio.timeout(30):
-                assert (await opened[-1].next_matchup(ANN)).new
-            assert most <= 3
-            release.set()
-            async with asyncio.timeout(30):
-                while not all(one.ready for one in opened):  # noqa: ASYNC110
-                    await asyncio.sleep(0.01)
-
-    asyncio.run(scene())
     assert most <= 3
 
 
-def test_a_silent_database_is_logged_with_the_arena(database, monkeypatch, caplog):
+async def test_a_silent_database_is_logged_with_the_arena(database, monkeypatch, caplog):
     monkeypatch.setattr(voting_queue, "_BATCH_TIMEOUT_SECONDS", 0.1)
 
-    async def scene():
-        arena = await make_arena(database)
-        async with voting_queue_of(database, arena) as opened:
+    arena = await make_arena(database)
+    async with voting_queue_of(database, arena) as opened:
 
-            async def silent(_asks):
-                await asyncio.Event().wait()
+        async def silent(_asks):
+            await asyncio.Event().wait()
 
-            monkeypatch.setattr(opened, "_batch", silent)
-            with pytest.raises(StoreFault, match="is not responding"):
-                await opened.next_matchup(ANN)
-
-    asyncio.run(scene())
+        monkeypatch.setattr(opened, "_batch", silent)
+        with pytest.raises(StoreFault, match="is not responding"):
+            await opened.next_matchup(ANN)
     [line] = [record for record in caplog.records if record.name == voting_queue.__name__]
     assert "is not responding" in line.getMessage()
     assert line.facts == {"arena": "arena"}
 
 
-def test_an_arena_that_cannot_be_opened_is_logged_once_whoever_asks(database, tmp_path, caplog):
+async def test_an_arena_that_cannot_be_opened_is_logged_once_whoever_asks(database, tmp_path, caplog):
     name = "an-arena-with-a-name-that-is-long"
 
-    async def scene():
-        arena = await make_arena(database, name=name)
-        with connect(database) as connection:
-            allow_rewriting(connection)
-            connection.execute("DELETE FROM events WHERE arena = %s AND position = 1", (arena.arena,))
-        async with open_pool(database, most=4) as pool:
-            registry = ArenaRegistry(
-                ServingSettings(port=0), database, pool, BlobStore(pool, FolderStorage(tmp_path))
-            )
-            for _ in range(5):
-                with pytest.raises(StoreFault):
-                    await registry.voting_queue(name)
-
-    asyncio.run(scene())
+    arena = await make_arena(database, name=name)
+    with connect(database) as connection:
+        allow_rewriting(connection)
+        connection.execute("DELETE FROM events WHERE arena = %s AND position = 1", (arena.arena,))
+    async with open_pool(database, most=4) as pool:
+        registry = ArenaRegistry(
+            ServingSettings(port=0), database, pool, BlobStore(pool, FolderStorage(tmp_path))
+        )
+        for _ in range(5):
+            with pytest.raises(StoreFault):
+                await registry.voting_queue(name)
     [line] = [record for record in caplog.records if record.name == "tiltyard.arena.registry"]
     told = json.loads(JsonLogFormatter().format(line))
     assert told["arena"] == name

@@ -14,7 +14,7 @@ from support.faults.wrong_clock import wrong_clock
 from tiltyard.postgres.connections import connect
 
 #: What a short run strikes with; the full one has everything.
-SOME = ("web killed", "web paused", "server stopped immediately", "leading rater killed")
+SOME = ("web killed", "server stopped immediately", "leading rater killed")
 #: A process that is stopped in the middle of a batch holds everybody up at most so long.
 HELD_UP = 25.0
 #: A leading rater that is killed has a follower within so many seconds.
@@ -40,7 +40,7 @@ def strike_again_and_again(place, names, rounds, seed, pause=0.0):
     with place.crowd(pause=pause) as crowd:
         crowd.next_vote(time.monotonic(), 60.0)
         for number in range(rounds):
-            time.sleep(rng.uniform(0.2, 1.5))
+            time.sleep(rng.uniform(0.2, 1.0))
             place.strike(names[number % len(names)], crowd, rng)
             place.audit()
             place.audit_ratings()
@@ -70,11 +70,6 @@ def stall(place, seconds, times):
             place.wire.cut()
     place.settle()
     print(f"\nafter {seconds} s of silence, votes again after {sorted(round(one, 2) for one in found)}")
-
-
-@pytest.mark.slow
-def test_a_wire_that_goes_silent_delays_votes_and_loses_none(place):
-    stall(place, 1.5, 2)
 
 
 @pytest.mark.slow
@@ -122,11 +117,6 @@ def stop_in_the_middle(place, times):
     place.settle()
     print(f"\nheld up for {sorted(round(one, 1) for one in waits)} s, back after {max(backs):.1f} s")
     assert max(waits) < HELD_UP
-
-
-@pytest.mark.slow
-def test_a_web_process_stopped_in_the_middle_of_a_batch_holds_nobody_up_for_long(place):
-    stop_in_the_middle(place, 1)
 
 
 @pytest.mark.slow
@@ -220,15 +210,6 @@ def test_a_web_process_whose_own_clock_is_wrong_decides_like_the_others(place, t
     finally:
         skewed.kill()
         web.start()
-
-
-@pytest.mark.slow
-def test_of_several_raters_one_leads_and_another_follows_it_within_seconds(place):
-    """A machine that stalls delays one of several, what is slow delays each."""
-    found = take_over(place, 1)
-    while min(found) >= FOLLOWED and len(found) < 3:
-        found += take_over(place, 1)
-    assert min(found) < FOLLOWED
 
 
 @pytest.mark.slow

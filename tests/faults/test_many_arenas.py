@@ -151,28 +151,9 @@ def check(arenas, max_connections, connections, *, active=None, seconds_down=1.0
             settled(made, server)
 
 
-def test_a_dozen_arenas_share_five_connections():
-    with many_arenas(12, max_connections=25, connections=5) as (made, server):
-        statuses, refusals = visit(made.addresses, 12, voters=4)
-        assert not refusals, (refusals[:3], warnings_in(made.said()))
-        assert statuses == {201: 24, 200: 24}
-        assert connections_in_use(server.url)["tiltyard web"] <= 10
-
-
 @pytest.mark.slow
 def test_twenty_four_arenas_on_a_small_server():
     check(24, max_connections=25, connections=5)
-
-
-@pytest.mark.slow
-def test_two_hundred_arenas_on_a_server_of_a_hundred_connections():
-    check(
-        200,
-        max_connections=100,
-        connections=ServingSettings().connections,
-        seconds_down=10.0,
-        settled=measure_idle,
-    )
 
 
 @pytest.mark.slow

@@ -59,12 +59,6 @@ def promoted(raters=("rater", "quick rater"), votes_first=2.0):
 
 
 @pytest.mark.slow
-def test_a_promoted_standby_has_every_acknowledged_vote_and_takes_the_next():
-    promotion, vote = promoted(raters=["rater"])
-    print(f"\npromoted after {promotion} s, a vote after {vote} s")
-
-
-@pytest.mark.slow
 def test_a_promoted_standby_has_every_acknowledged_vote_ten_times():
     found = [promoted() for _ in range(10)]
     print(f"\npromoted, and a vote, after: {sorted(found)}")

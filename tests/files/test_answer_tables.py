@@ -266,7 +266,7 @@ def test_data_sets_that_cannot_be_read(tmp_path) -> None:
     several = tmp_path / "several"
     several.mkdir()
     (several / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
-    with pytest.raises(UnreadableFile, match="has the splits train, test; name the folder of one"):
+    with pytest.raises(UnreadableFile, match="splits train, test"):
         list(read_answers(several))
     folder = saved(tmp_path / "plain", ROWS)
     for text, message in (
@@ -305,11 +305,11 @@ def test_folders_of_logs(tmp_path) -> None:
 
 
 def test_folders_without_answers(tmp_path) -> None:
-    with pytest.raises(UnreadableFile, match="no files of answers in this folder"):
+    with pytest.raises(UnreadableFile, match="files of answers"):
         list(read_answers(tmp_path))
     shutil.copy(ANSWERS / "mt_bench/question.jsonl", tmp_path / "a.jsonl")
     shutil.copy(ANSWERS / "samples_choices.jsonl", tmp_path / "b.jsonl")
-    with pytest.raises(UnreadableFile, match="the files have different formats"):
+    with pytest.raises(UnreadableFile, match="have different formats"):
         list(read_answers(tmp_path))
 
 

@@ -105,7 +105,7 @@ def test_answers_that_are_wrong(change: dict, message: str, tmp_path) -> None:
 
 
 def test_answers_are_written_as_json_lines_only(tmp_path) -> None:
-    with pytest.raises(BadOption, match=r"use one of \.jsonl, \.jsonl\.gz, \.jsonl\.zst"):
+    with pytest.raises(BadOption, match=r"\.jsonl, \.jsonl\.gz, \.jsonl\.zst"):
         write_answers(tmp_path / "responses.parquet", [])
 
 
@@ -132,15 +132,13 @@ def test_entrants_and_their_bank() -> None:
 
 def test_a_bank_that_does_not_fit(tmp_path) -> None:
     bank = as_json_lines([{"prompt_id": "p9", "text": "?"}], tmp_path / "bank.jsonl")
-    with pytest.raises(
-        UnreadableFile, match=r"responses_alpha.jsonl, line 1: prompt 'p1' is not in .*bank.jsonl"
-    ):
+    with pytest.raises(UnreadableFile, match=r"line 1.*'p1'"):
         list(entrant_answers(bank, [FIXTURES / "responses_alpha.jsonl"]))
     as_json_lines([{"prompt_id": 1, "text": "?"}, {"prompt_id": "1", "text": "?"}], bank)
-    with pytest.raises(UnreadableFile, match=r"bank.jsonl, line 2: duplicate prompt '1'; rename one"):
+    with pytest.raises(UnreadableFile, match=r"line 2.*'1'; rename"):
         list(entrant_answers(bank, []))
     as_json_lines([{"text": "?"}], bank)
-    with pytest.raises(UnreadableFile, match=r"bank.jsonl, line 1: prompt_id is missing"):
+    with pytest.raises(UnreadableFile, match="line 1: prompt_id"):
         list(entrant_answers(bank, []))
 
 
@@ -162,9 +160,7 @@ def test_arena_hard() -> None:
 
 def test_older_arena_hard_answers(tmp_path) -> None:
     path = as_json_lines([{"question_id": "q", "model_id": "oak", "choices": []}], tmp_path / "oak.jsonl")
-    with pytest.raises(
-        UnreadableFile, match=r"oak.jsonl, line 1: only the answer is in this file; put question"
-    ):
+    with pytest.raises(UnreadableFile, match="line 1: only"):
         list(arena_hard_answers([path]))
 
 

@@ -46,7 +46,7 @@ def test_an_address_has_parts(text, expected):
     ],
 )
 def test_other_addresses_are_refused(text):
-    with pytest.raises(BadOption, match="expected hf://datasets/OWNER/NAME"):
+    with pytest.raises(BadOption, match="hf://datasets/OWNER/NAME"):
         DatasetAddress.parse(text)
 
 

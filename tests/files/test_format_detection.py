@@ -55,25 +55,23 @@ def test_many_columns_are_cut_short(tmp_path) -> None:
 
 def test_two_takers_are_an_error_that_names_them(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(format_detection, "FOREIGN", (*FOREIGN, FOREIGN[0]))
-    with pytest.raises(
-        UnknownFormat, match="could be any of lmarena-55k, lmarena-55k; choose one with format="
-    ):
+    with pytest.raises(UnknownFormat, match="lmarena-55k, lmarena-55k"):
         format_detection.detect(open_records(FIXTURES / "lmarena_55k.csv"))
 
 
 def test_an_empty_file_is_an_error(tmp_path) -> None:
     path = tmp_path / "nothing.jsonl"
     path.write_text("  \n\n")
-    with pytest.raises(UnreadableFile, match=r"nothing.jsonl: the file is empty"):
+    with pytest.raises(UnreadableFile, match="file is empty"):
         format_detection.detect(open_records(path))
 
 
 def test_a_format_by_name() -> None:
     table = open_records(FIXTURES / "mt_bench.jsonl")
     assert format_detection.find_format("mt-bench", table).name == "mt-bench"
-    with pytest.raises(UnknownFormat, match="is jsonl, but the format autoarena requires csv or parquet"):
+    with pytest.raises(UnknownFormat, match="autoarena requires csv"):
         format_detection.find_format("autoarena", table)
-    with pytest.raises(BadOption, match="unknown format 'elo'; known formats: tiltyard-jsonl, "):
+    with pytest.raises(BadOption, match="'elo'; known formats"):
         format_detection.find_format("elo", table)
 
 

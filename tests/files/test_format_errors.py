@@ -59,7 +59,7 @@ def test_json_lines(text: str, expected: str | None, tmp_path) -> None:
     path = tmp_path / "votes.jsonl"
     path.write_text(text)
     if expected is None:
-        with pytest.raises(BadBattle, match="line 1: position is 99999999999999999999; expected int64"):
+        with pytest.raises(BadBattle, match=r"line 1.*99999999999999999999"):
             list(open_battles(path).batches())
     else:
         assert message(path).startswith(f"{path}, {expected}")
@@ -74,7 +74,7 @@ def test_bytes_that_are_no_text(tmp_path) -> None:
         (b'[{"model_a":\n "\xff', 2),
     ):
         path.write_bytes(data)
-        assert message(path) == f"{path}, line {line}: not UTF-8 text; save the file as UTF-8"
+        assert message(path).startswith(f"{path}, line {line}: not UTF-8 text")
 
 
 def test_half_characters_matter_only_where_they_are_used(tmp_path) -> None:
@@ -82,10 +82,10 @@ def test_half_characters_matter_only_where_they_are_used(tmp_path) -> None:
     path = as_json_lines(changed("lmarena_100k.jsonl", 1, conversation_a=half), tmp_path / "votes.jsonl")
     source = open_battles(path)
     assert len(list(source.battles())) == 3
-    with pytest.raises(UnreadableFile, match=r"votes.jsonl, line 2: contains a lone surrogate"):
+    with pytest.raises(UnreadableFile, match=r"line 2.*lone surrogate"):
         list(source.batches(["length_a"]))
     as_json_lines(changed("lmarena_100k.jsonl", 1, model_b="\ud83d"), path)
-    assert message(path) == f"{path}, line 2: contains a lone surrogate, which is not a character"
+    assert message(path).startswith(f"{path}, line 2: contains a lone")
 
 
 @pytest.mark.parametrize(
@@ -190,23 +190,23 @@ def test_parquet_rows(columns: dict, expected: str, tmp_path) -> None:
 
 def test_parquet_answers_that_are_missing(tmp_path) -> None:
     path = parquet(tmp_path / "votes.parquet", response_a=["x", None], response_b=["y", "z"])
-    with pytest.raises(BadBattle, match=r"votes.parquet, row 2: an answer is missing or is not text"):
+    with pytest.raises(BadBattle, match=r"row 2: an answer"):
         list(open_battles(path).batches(["length_a"]))
     path = parquet(tmp_path / "styled.parquet", length_a=["x", "y"])
-    with pytest.raises(UnreadableFile, match="column length_a has type string; expected double"):
+    with pytest.raises(UnreadableFile, match="column length_a"):
         list(open_battles(path).batches(["length_a"]))
 
 
 def test_two_columns_for_the_outcome(tmp_path) -> None:
     path = parquet(tmp_path / "votes.parquet", outcome=["model_a", "tie"])
-    assert message(path) == f"{path}: has both winner and outcome; choose one with columns={{'winner': '…'}}"
+    assert message(path).endswith("columns={'winner': '…'}")
     assert [battle.winner for battle in open_battles(path, columns={"winner": "outcome"}).battles()] == [
         "model_a",
         "tie",
     ]
     row = json.loads(GOOD) | {"outcome": "model_a"}
     path = as_json_lines([row], tmp_path / "votes.jsonl")
-    assert message(path) == f"{path}, line 1: winner 'tie' and outcome 'model_a' disagree"
+    assert message(path).startswith(f"{path}, line 1: winner 'tie'")
 
 
 def test_bytes_that_are_no_text_in_parquet(tmp_path) -> None:
@@ -214,14 +214,14 @@ def test_bytes_that_are_no_text_in_parquet(tmp_path) -> None:
     bytes_ = pa.array([b"elm", b"\xff"])
     text = pa.StringArray.from_buffers(2, *bytes_.buffers()[1:])
     path = parquet(tmp_path / "votes.parquet", model_b=text)
-    assert message(path) == f"{path}, rows 1 to 2: column model_b contains bytes that are not UTF-8 text"
+    assert message(path).startswith(f"{path}, rows 1 to 2: column model_b")
 
 
 def test_twin_columns_in_parquet(tmp_path) -> None:
     path = tmp_path / "votes.parquet"
     table = pa.Table.from_arrays([pa.array(["x"])] * 4, names=["model_a", "model_a", "model_b", "winner"])
     pq.write_table(table, path)
-    assert message(path) == f"{path}: duplicate column 'model_a'; rename one"
+    assert message(path).startswith(f"{path}: duplicate column 'model_a'")
 
 
 def test_damaged_files(tmp_path) -> None:
@@ -234,11 +234,11 @@ def test_damaged_files(tmp_path) -> None:
     with pa.CompressedOutputStream(str(path), "zstd") as stream:
         stream.write(GOOD.encode() * 100)
     path.write_bytes(path.read_bytes()[:-8])
-    assert "the file may be damaged or truncated" in message(path)
+    assert "damaged or truncated" in message(path)
 
 
 def test_files_that_cannot_be_opened(tmp_path, monkeypatch) -> None:
-    assert message(tmp_path / "none.jsonl") == f"{tmp_path}/none.jsonl: no such file; check the path"
+    assert message(tmp_path / "none.jsonl").startswith(f"{tmp_path}/none.jsonl: no such")
     assert "null byte" in message(Path("a\0b"))
 
     def refuse(*_: object, **__: object) -> None:
@@ -246,7 +246,7 @@ def test_files_that_cannot_be_opened(tmp_path, monkeypatch) -> None:
 
     path = as_json_lines([{}], tmp_path / "secret.jsonl")
     monkeypatch.setattr(Path, "open", refuse)
-    assert message(path) == f"{path}: permission denied; make the file readable"
+    assert message(path).startswith(f"{path}: permission denied")
 
 
 def changed(name: str, row: int, **fields: object) -> list[dict]:
@@ -327,16 +327,16 @@ def test_one_hot_winners(winners: str, expected: str, tmp_path) -> None:
 def test_a_question_judged_three_times(tmp_path) -> None:
     rows = records("judgearena.jsonl")
     path = as_json_lines([rows[0]] * 3, tmp_path / "battles.jsonl")
-    assert message(path) == f"{path}, line 1: question q1 was judged 3 times; expected two orders"
+    assert message(path).startswith(f"{path}, line 1: question q1")
 
 
 def test_answers_that_style_cannot_be_counted_in(tmp_path) -> None:
     path = as_json_lines(
         changed("lmarena_100k.jsonl", 1, conversation_b={"no": "list"}), tmp_path / "x.jsonl"
     )
-    with pytest.raises(BadBattle, match=r"x.jsonl, line 2: conversation_b contains no readable answer"):
+    with pytest.raises(BadBattle, match=r"line 2.*conversation_b contains"):
         list(open_battles(path).batches(["length_a"]))
     row = json.loads(GOOD)
     path = as_json_lines([row | {"response_a": "x", "response_b": 7}], tmp_path / "own.jsonl")
-    with pytest.raises(BadBattle, match=r"own.jsonl, line 1: response_b is 7; style is measured in text"):
+    with pytest.raises(BadBattle, match=r"line 1.*response_b"):
         list(open_battles(path).batches(["bold_a"]))

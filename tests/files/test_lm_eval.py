@@ -81,16 +81,14 @@ def test_a_broken_file_of_results_is_no_error(tmp_path) -> None:
 def test_two_runs_in_one_file(tmp_path) -> None:
     path = tmp_path / "samples_arith.jsonl"
     path.write_text(ARITH.read_text() * 2)
-    with pytest.raises(
-        UnreadableFile, match="line 5: document 0 occurs twice with the filter 'strict-match'"
-    ):
+    with pytest.raises(UnreadableFile, match=r"line 5.*'strict-match'"):
         list(read_answers(path))
 
 
 def test_a_record_without_a_document(tmp_path) -> None:
     path = tmp_path / "samples_arith.jsonl"
     path.write_text(json.dumps({"doc_id": None, "resps": [], "filtered_resps": []}))
-    with pytest.raises(UnreadableFile, match="line 1: doc_id is missing"):
+    with pytest.raises(UnreadableFile, match=r"line 1.*doc_id"):
         list(read_answers(path))
 
 

@@ -77,7 +77,7 @@ def test_broken_results(change: dict, message: str, tmp_path) -> None:
 
 def test_the_same_result_twice(tmp_path) -> None:
     path = as_json_lines([ROWS[0], ROWS[0]], tmp_path / "output.jsonl")
-    with pytest.raises(UnreadableFile, match="line 2: test 0 occurs twice"):
+    with pytest.raises(UnreadableFile, match=r"line 2.*test 0 occurs"):
         list(read_answers(path))
 
 

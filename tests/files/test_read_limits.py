@@ -43,7 +43,7 @@ def test_a_line_has_a_limit(tmp_path, monkeypatch, size):
     if size == 100:
         assert len(battles(path)) == 2
     else:
-        with pytest.raises(UnreadableFile, match=r"line 2: longer than 100 bytes; split it, or check"):
+        with pytest.raises(UnreadableFile, match=r"line 2.*longer than 100"):
             battles(path)
 
 
@@ -54,9 +54,7 @@ def test_a_compressed_file_may_expand_only_so_much(tmp_path, monkeypatch):
     path.write_bytes(gzip.compress(BATTLE * 1000, mtime=0))
     assert len(battles(path)) == 1000
     path.write_bytes(gzip.compress(BATTLE * 100_000, mtime=0))
-    with pytest.raises(
-        UnreadableFile, match=r"expands to more than 100 times its .* bytes; if you trust it, unpack"
-    ):
+    with pytest.raises(UnreadableFile, match="trust it, unpack"):
         battles(path)
 
 
@@ -106,9 +104,7 @@ def test_a_workbook_with_one_name_twice_is_refused_and_a_log_keeps_the_later(tmp
         warnings.simplefilter("ignore")
         for name in ("xl/workbook.xml", "xl/worksheets/sheet1.xml", "xl/worksheets/sheet1.xml"):
             archive.writestr(name, "<a/>")
-    with pytest.raises(
-        UnreadableFile, match=r"has 'xl/worksheets/sheet1\.xml' twice; save the workbook again"
-    ):
+    with pytest.raises(UnreadableFile, match=r"'xl/worksheets/sheet1\.xml'"):
         list(read_answers(path))
     members = log_members(log())
     with warnings.catch_warnings(), zipfile.ZipFile(tmp_path / "log.eval", "w") as archive:
@@ -125,7 +121,7 @@ def test_the_directory_of_an_archive_has_a_limit(tmp_path, monkeypatch):
     with zipfile.ZipFile(path, "w") as archive:
         for number in range(100):
             archive.writestr(f"samples/{number}", b"")
-    with pytest.raises(UnreadableFile, match="the directory of the archive is too large; split it"):
+    with pytest.raises(UnreadableFile, match="directory"):
         list(read_answers(path))
 
 
@@ -170,7 +166,7 @@ def test_a_page_of_parquet_has_a_limit(tmp_path, monkeypatch):
     monkeypatch.setattr(parquet_records, "PAGE_BYTES", 1000)
     path = tmp_path / "battles.parquet"
     pq.write_table(TABLE, path, use_dictionary=False)
-    with pytest.raises(UnreadableFile, match=r"has a page of .*, the limit is 1,000 bytes; write it again"):
+    with pytest.raises(UnreadableFile, match="1,000 bytes; write"):
         battles(path)
 
 
@@ -184,9 +180,7 @@ def test_a_repeated_text_is_delivered_in_small_batches_and_not_without_end(tmp_p
     monkeypatch.setattr(parquet_records, "_BATCH_BYTES", 1 << 20)
     assert len(list(read_answers(path))) == 2000
     monkeypatch.setattr(parquet_records, "DELIVERED_FLOOR_BYTES", 1 << 20)
-    with pytest.raises(
-        UnreadableFile, match="the rows up to here are more than 100 times as large as the file"
-    ):
+    with pytest.raises(UnreadableFile, match="than 100 times"):
         list(read_answers(path))
 
 
@@ -203,5 +197,5 @@ def test_a_repeated_text_is_delivered_in_small_batches_and_not_without_end(tmp_p
 )
 def test_a_footer_that_lies_is_one_error(footer):
     data = b"PAR1" + footer + len(footer).to_bytes(4, "little") + b"PAR1"
-    with pytest.raises(UnreadableFile, match=r"table: damaged Parquet \(.+\); get another copy"):
+    with pytest.raises(UnreadableFile, match="damaged Parquet"):
         check_parquet("table", io.BytesIO(data))

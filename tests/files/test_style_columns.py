@@ -60,13 +60,13 @@ def test_numbers_in_text_are_numbers():
 
 @pytest.mark.parametrize("gap", [["1", "two", "3"], [[1], [2], [3]]], ids=["text", "lists"])
 def test_what_is_no_number_is_refused(gap):
-    with pytest.raises(BadOption, match="style='gap': the column is not numeric"):
+    with pytest.raises(BadOption, match="style='gap'"):
         covariates("gap", gap=gap)
 
 
 @pytest.mark.parametrize("columns", [{}, {"length_a": [1.0] * 3}], ids=["none", "half"])
 def test_a_style_that_is_not_there_is_refused(columns):
-    with pytest.raises(BadOption, match="style='length': the battles have neither length_a and length_b"):
+    with pytest.raises(BadOption, match="style='length'"):
         covariates("length", **columns)
 
 

@@ -29,19 +29,16 @@ def entrants(folder, more="maker: x"):
     return load_live_models(path).entrants()
 
 
-def test_a_model_is_opened_with_its_parameters(tmp_path):
-    async def go():
-        timeouts = StreamTimeouts(first_token_seconds=3)
-        model = open_chat_model(
-            entrants(tmp_path, "headers: {x-team: red}")[0], Environment(tmp_path, None, {}), timeouts
-        )
-        body = model.body(ChatRequest((ChatTurn("user", "Hello?"),), None, 50))
-        assert (body["model"], body["temperature"], body["max_tokens"]) == ("m", 0.5, 50)
-        assert model.timeouts == timeouts
-        assert "x-team" in model.provider.address
-        await model.aclose()
-
-    asyncio.run(go())
+async def test_a_model_is_opened_with_its_parameters(tmp_path):
+    timeouts = StreamTimeouts(first_token_seconds=3)
+    model = open_chat_model(
+        entrants(tmp_path, "headers: {x-team: red}")[0], Environment(tmp_path, None, {}), timeouts
+    )
+    body = model.body(ChatRequest((ChatTurn("user", "Hello?"),), None, 50))
+    assert (body["model"], body["temperature"], body["max_tokens"]) == ("m", 0.5, 50)
+    assert model.timeouts == timeouts
+    assert "x-team" in model.provider.address
+    await model.aclose()
 
 
 def test_thinking_that_the_template_opens(tmp_path):

@@ -54,17 +54,14 @@ def test_entries_that_come_together_are_written_together(file: str, monkeypatch:
     assert row(file) == (0, 200)
 
 
-def test_an_entry_is_confirmed_only_once_it_is_written(file: str) -> None:
-    async def enter() -> None:
-        books = opened(file)
-        one = intent("k", 5)
-        assert await books.begin(one) is ReservationResult.YES
-        assert row(file) == (5, 0)
-        await books.settle(settlement(one, 2))
-        assert row(file) == (0, 2)
-        books.close()
-
-    asyncio.run(enter())
+async def test_an_entry_is_confirmed_only_once_it_is_written(file: str) -> None:
+    books = opened(file)
+    one = intent("k", 5)
+    assert await books.begin(one) is ReservationResult.YES
+    assert row(file) == (5, 0)
+    await books.settle(settlement(one, 2))
+    assert row(file) == (0, 2)
+    books.close()
 
 
 def test_an_error_reaches_everybody_who_waits_and_the_books_go_on(file: str) -> None:
@@ -87,20 +84,17 @@ def test_an_error_reaches_everybody_who_waits_and_the_books_go_on(file: str) -> 
     assert row(file) == (2, 1)
 
 
-def test_drained_means_that_all_is_written_even_what_nobody_waits_for(file: str) -> None:
-    async def enter() -> None:
-        books = opened(file)
-        await books.drained()
-        one = intent("k", 5)
-        await books.begin(one)
-        books.note(settlement(one, 4))
-        await books.drained()
-        assert row(file) == (0, 4)
-        books.note(settlement(intent("bad"), 1, body={"no": object()}))
-        await books.drained()
-        books.close()
-
-    asyncio.run(enter())
+async def test_drained_means_that_all_is_written_even_what_nobody_waits_for(file: str) -> None:
+    books = opened(file)
+    await books.drained()
+    one = intent("k", 5)
+    await books.begin(one)
+    books.note(settlement(one, 4))
+    await books.drained()
+    assert row(file) == (0, 4)
+    books.note(settlement(intent("bad"), 1, body={"no": object()}))
+    await books.drained()
+    books.close()
 
 
 def test_a_reply_in_hand_is_written_though_its_task_is_stopped(file: str) -> None:
@@ -122,64 +116,55 @@ def test_a_reply_in_hand_is_written_though_its_task_is_stopped(file: str) -> Non
 
 
 @pytest.mark.parametrize("turns", range(6))
-def test_whoever_is_stopped_before_sending_holds_nothing(file: str, turns: int) -> None:
+async def test_whoever_is_stopped_before_sending_holds_nothing(file: str, turns: int) -> None:
     """Stopped before, while or just after the intent is written: in each case, as if never begun."""
 
-    async def enter() -> None:
-        books = opened(file, cap=10)
-        written = threading.Event()
-        task = asyncio.create_task(books.begin(intent("k", 10)))
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        if turns >= 2:
-            books._thread.submit(written.set)
-            await asyncio.get_running_loop().run_in_executor(None, written.wait)
-        task.cancel()
-        begun = (await asyncio.gather(task, return_exceptions=True))[0]
-        await books.drained()
-        if isinstance(begun, asyncio.CancelledError):
-            assert row(file) == (0, 0)
-            assert await books.begin(intent("k", 10)) is ReservationResult.YES
-        books.close()
-
-    asyncio.run(enter())
-
-
-def test_whoever_is_stopped_while_the_intent_is_written_holds_nothing(file: str) -> None:
-    async def enter() -> None:
-        books = opened(file, cap=10)
-        go_on = threading.Event()
-        books._thread.submit(go_on.wait)
-        task = asyncio.create_task(books.begin(intent("k", 10)))
-        while books._intents or not books._flushing:  # noqa: ASYNC110  until the thread has it
-            await asyncio.sleep(0)
-        task.cancel()
-        assert isinstance((await asyncio.gather(task, return_exceptions=True))[0], asyncio.CancelledError)
-        go_on.set()
-        await books.drained()
+    books = opened(file, cap=10)
+    written = threading.Event()
+    task = asyncio.create_task(books.begin(intent("k", 10)))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    if turns >= 2:
+        books._thread.submit(written.set)
+        await asyncio.get_running_loop().run_in_executor(None, written.wait)
+    task.cancel()
+    begun = (await asyncio.gather(task, return_exceptions=True))[0]
+    await books.drained()
+    if isinstance(begun, asyncio.CancelledError):
         assert row(file) == (0, 0)
-        books.close()
+        assert await books.begin(intent("k", 10)) is ReservationResult.YES
+    books.close()
 
-    asyncio.run(enter())
+
+async def test_whoever_is_stopped_while_the_intent_is_written_holds_nothing(file: str) -> None:
+    books = opened(file, cap=10)
+    go_on = threading.Event()
+    books._thread.submit(go_on.wait)
+    task = asyncio.create_task(books.begin(intent("k", 10)))
+    while books._intents or not books._flushing:  # noqa: ASYNC110  until the thread has it
+        await asyncio.sleep(0)
+    task.cancel()
+    assert isinstance((await asyncio.gather(task, return_exceptions=True))[0], asyncio.CancelledError)
+    go_on.set()
+    await books.drained()
+    assert row(file) == (0, 0)
+    books.close()
 
 
-def test_an_answer_that_arrives_with_the_order_to_stop_is_taken_back(file: str) -> None:
-    async def enter() -> None:
-        books = opened(file, cap=10)
-        write = books._write_together
+async def test_an_answer_that_arrives_with_the_order_to_stop_is_taken_back(file: str) -> None:
+    books = opened(file, cap=10)
+    write = books._write_together
 
-        async def write_and_stop(*entries) -> None:
-            await write(*entries)
-            task.cancel()
+    async def write_and_stop(*entries) -> None:
+        await write(*entries)
+        task.cancel()
 
-        books._write_together = write_and_stop
-        task = asyncio.create_task(books.begin(intent("k", 10)))
-        assert isinstance((await asyncio.gather(task, return_exceptions=True))[0], asyncio.CancelledError)
-        await books.drained()
-        assert row(file) == (0, 0)
-        books.close()
-
-    asyncio.run(enter())
+    books._write_together = write_and_stop
+    task = asyncio.create_task(books.begin(intent("k", 10)))
+    assert isinstance((await asyncio.gather(task, return_exceptions=True))[0], asyncio.CancelledError)
+    await books.drained()
+    assert row(file) == (0, 0)
+    books.close()
 
 
 def test_books_that_cannot_be_opened_leave_no_thread_behind() -> None:

@@ -74,7 +74,7 @@ def test_neither_desks_nor_pages_take_all_connections(server, monkeypatch, slow)
 
             holders = [asyncio.create_task(hold()) for _ in range(3)]
             await asyncio.sleep(0.1)
-            with pytest.raises(Crowded, match=r"3 of 4 connections of this process are in use"):
+            with pytest.raises(Crowded, match="4 connections"):
                 await hold()
             async with getattr(pool, quick)() as connection:
                 assert await pid_of(connection)
@@ -194,11 +194,11 @@ def test_a_pool_is_opened_only_when_asked_and_gives_up_in_our_words():
     async def scene():
         pool = open_pool(CLOSED)
         assert pool.closed
-        with pytest.raises(StoreFault, match="the process is stopping"):
+        with pytest.raises(StoreFault, match="stopping"):
             async with pool.connection():
                 pass
         await pool.open(within=0.3)
 
-    with pytest.raises(StoreFault, match="cannot connect to the database") as caught:
+    with pytest.raises(StoreFault, match="cannot connect") as caught:
         asyncio.run(scene())
     assert "s3cret" not in str(caught.value)

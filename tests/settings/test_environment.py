@@ -65,7 +65,7 @@ def test_with_an_address_for_sessions_the_other_is_a_pooler(tmp_path, stated, se
 
 def test_an_address_for_sessions_alone_is_refused(tmp_path):
     variables = {"TILTYARD_SESSION_DATABASE_URL": "postgresql://server"}
-    with pytest.raises(BadOption, match="DATABASE_URL is not"):
+    with pytest.raises(BadOption, match="DATABASE_URL"):
         read_environment(working_folder=tmp_path, variables=variables)
 
 
@@ -149,7 +149,7 @@ def test_keys_are_not_shown(tmp_path):
 
 def test_an_unreadable_env_file_is_said(tmp_path):
     (tmp_path / ".env").write_bytes(b"A=\xff\n")
-    with pytest.raises(BadConfig, match=r"\.env: cannot be read: not UTF-8 text"):
+    with pytest.raises(BadConfig, match="read: not UTF-8"):
         read_environment(working_folder=tmp_path, variables={})
 
 

@@ -62,7 +62,7 @@ def test_names_are_unique_and_phrases_are_limited(tmp_path):
         load_moderation_rules(path)
     many = ", ".join(f"w{number}" for number in range(10_001))
     path.write_text(f"rules:\n  - {{name: one, phrases: [{many}]}}\n")
-    with pytest.raises(BadConfig, match="10,001 phrases; the limit is 10,000"):
+    with pytest.raises(BadConfig, match="10,001 phrases"):
         load_moderation_rules(path)
 
 

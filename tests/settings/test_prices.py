@@ -190,7 +190,7 @@ def test_a_price_is_stated_in_one_word(text, model, input_usd, output_usd):
     ["", "m", "m=", "m=1", "=1,2", " =1,2", "m=1,2,3", "m=a,b", "m=-1,2", "m=nan,1", "m=1e-7,1", "m=inf,1"],
 )
 def test_what_is_no_price_is_refused_with_an_example(text):
-    with pytest.raises(BadOption, match=r"NAME=INPUT,OUTPUT.*--price my-model=0\.25,1\.5"):
+    with pytest.raises(BadOption, match=r"my-model=0\.25,1\.5"):
         parse_price_option(text)
 
 
@@ -252,7 +252,7 @@ def test_half_a_price_does_not_borrow_from_another_provider():
 
 
 def test_half_a_price_of_an_unknown_model_is_refused():
-    with pytest.raises(BadConfig, match=r"prices.mine: unknown model; give both input and output"):
+    with pytest.raises(BadConfig, match="give both input"):
         open_prices({"mine": PriceEntry(input=1)})
 
 
@@ -263,7 +263,7 @@ def test_a_file_of_prices_is_read_beside_the_configuration(tmp_path):
     (tmp_path / "mine.yaml").write_text("as_of: 2026-01-01\nmodels:\n  m: {input: 1, output: 2}\n")
     assert open_prices(config.prices, config.folder).price("openai", "m") is not None
     (tmp_path / "mine.yaml").write_text("models:\n  m: {input: 1, output: 2.0000001}\n")
-    with pytest.raises(BadConfig, match=r"mine.yaml, line 2, models.m.output: expected dollars"):
+    with pytest.raises(BadConfig, match="line 2"):
         open_prices(config.prices, config.folder)
 
 
@@ -284,7 +284,7 @@ def test_dollars_are_read_as_they_are_written():
     "usd", ["x", "", "-1", -0.01, "nan", "inf", float("inf"), float("nan"), None, "1" * 10**5]
 )
 def test_what_is_no_sum_of_money_is_refused(usd):
-    with pytest.raises(BadOption, match="is not an amount of money"):
+    with pytest.raises(BadOption, match="amount of money"):
         to_picodollars(usd)
 
 

@@ -127,7 +127,7 @@ def test_other_encodings_missing_and_huge_files_are_said(tmp_path):
     with pytest.raises(BadConfig, match="cannot be read"):
         read_yaml(tmp_path / "a\0b")
     path.write_bytes("a: 1\nb: é\n".encode("latin-1"))
-    with pytest.raises(BadConfig, match=r"line 2: not UTF-8 text; save the file as UTF-8"):
+    with pytest.raises(BadConfig, match=r"line 2.*UTF-8 text; save"):
         read_yaml(path)
     path.write_bytes("a: é\n".encode("utf-16"))
     with pytest.raises(BadConfig, match="not UTF-8 text"):
@@ -135,5 +135,5 @@ def test_other_encodings_missing_and_huge_files_are_said(tmp_path):
     path.write_bytes("\ufeffa: é\n".encode())
     assert read_yaml(path).value == {"a": "é"}
     path.write_bytes(b"#" * (1 << 20) + b"\na: 1\n")
-    with pytest.raises(BadConfig, match="larger than 1 MiB"):
+    with pytest.raises(BadConfig, match="than 1 MiB"):
         read_yaml(path)

@@ -36,7 +36,7 @@ def test_rows_are_answers():
 
 
 def test_what_is_no_answer_is_named():
-    with pytest.raises(BadOption, match="answer 2 is int; expected a path, an Answer or a mapping"):
+    with pytest.raises(BadOption, match="answer 2"):
         tiltyard.ab([rows("old", 1.0)[0], 7], rows("new", 1.0))
 
 

@@ -74,7 +74,7 @@ def test_answers_of_every_kind_and_a_judge_make_the_tournament_of_the_command(ho
     assert result.complete
     assert {one.model: one.rank for one in result.boards["preference"].rows}.keys() == {"a", "b", "c"}
     config = result.folder.parent / "tournament.yaml"
-    assert "# The models that are compared" in config.read_text()
+    assert "that are compared" in config.read_text()
     assert "max_tokens: 512" in config.read_text()
     asked = billed.since()
     # What was written is enough for the command, and nothing is paid twice.

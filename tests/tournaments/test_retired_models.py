@@ -43,7 +43,7 @@ def test_a_run_stops_early_says_why_and_is_resumed(tmp_path, billed, provider, h
     stop(billed, how)
     ran = arranged.call("run", arranged.config, "--output-dir", "out")
     assert ran.code == 3
-    assert "Run the command again to resume. Errors:" in ran.err
+    assert "resume. Errors" in ran.err
     assert ran.err.count(", model mortal: status ") == 1
     assert ADVICE[how] in ran.err
     assert 8 <= refused(billed) <= MOST_REFUSED
@@ -66,7 +66,7 @@ def test_another_judge_judges_everything_and_the_first_folder_stays(tmp_path, bi
     stop(billed, "retired")
     assert arranged.call("run", arranged.config, "--output-dir", "out").code == 3
     refusing = arranged.call("run", arranged.config, "--judge-model", "other", "--output-dir", "out")
-    assert (refusing.code, "name a new folder" in refusing.err) == (2, True)
+    assert (refusing.code, "new folder" in refusing.err) == (2, True)
     arranged.done("run", arranged.config, "--judge-model", "other", "--output-dir", "new")
     assert billed.since() == SERVED + 48
     assert Counter(row["state"] for row in arranged.verdicts())["ok"] == SERVED
@@ -101,15 +101,15 @@ def test_ab_stops_says_why_and_is_resumed(tmp_path, billed, how):
     stop(billed, how, "likes-fine")
     ran = arranged.call(*command)
     assert ran.code == 3
-    assert ", model likes-fine: status " in ran.err
+    assert "likes-fine" in ran.err
     assert ADVICE[how] in ran.err
-    assert "Undecided: calls to the judge failed; once the cause is removed, run the command again" in ran.out
+    assert "Undecided: calls" in ran.out
     # The first calls are eight at a time, the next up to sixteen.
     assert refused(billed) <= 16
     assert billed.since() == SERVED
     (folder,) = (tmp_path / "runs").iterdir()
     arranged.done("verify", folder / "run")
     billed.server.change(stops_after=None)
-    assert "b is better than a." in arranged.done(*command).out
+    assert "b is better" in arranged.done(*command).out
     assert billed.since() == 60
     arranged.done("verify", folder / "run")

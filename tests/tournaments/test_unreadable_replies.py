@@ -51,7 +51,7 @@ def test_the_first_reply_that_cannot_be_read_is_shown_with_why(tmp_path, billed,
     assert billed.since() == 6
     assert f"form {form}" in ran.err
     assert why[form] in ran.err
-    assert "reply: Both have merit,\\x1b[31m and it is hard to say. Hm." in ran.err
+    assert "merit,\\x1b[31m" in ran.err
     assert "Hm. So B?\n" in ran.err
     assert "\x1b" not in ran.err
     assert len(ran.err) < 3000

@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from support.live_arenas import answers_file, make_arena, voting_queue_of
+from support.live_arenas import answers_file, made_arena, make_arena, voting_queue_of
+from support.postgres_servers import fresh_database
 from support.voted_arenas import cast, close_window, lay_votes, rate, voted
 from tiltyard.arena.boards.board_cache import BoardCache
 from tiltyard.arena.boards.filtered_boards import VoteSubset
@@ -65,6 +66,16 @@ def categorised(url):
         connection.execute("UPDATE prompts SET language = 'de' WHERE prompt < 2")
 
 
+@pytest.fixture(scope="module")
+def rated(server, template):
+    """A small arena with a board, for tests that change nothing in the database."""
+    with fresh_database(server, template) as url:
+        voted(url, votes=10)
+        categorised(url)
+        rate(url)
+        yield url
+
+
 def test_a_new_board_is_announced_and_handed_on(database):
     voted(database, votes=20)
     told = []
@@ -74,7 +85,7 @@ def test_a_new_board_is_announced_and_handed_on(database):
             boards,
             _,
         ):
-            with pytest.raises(NotFound, match="no board yet"):
+            with pytest.raises(NotFound, match="no board"):
                 await boards.latest(1, 0)
             await asyncio.sleep(0.3)
             await asyncio.to_thread(rate, database)
@@ -104,20 +115,15 @@ def test_without_announcements_it_looks(database):
     asyncio.run(scene())
 
 
-def test_an_older_board_never_takes_the_place_of_a_newer(database):
-    voted(database, votes=10)
-    rate(database)
+async def test_an_older_board_never_takes_the_place_of_a_newer(rated):
     told = []
 
-    async def scene():
-        async with some_boards(database, on_snapshot=lambda *news: told.append(news)) as (boards, _):
-            newest = await boards.latest(1, 0)
-            before = len(told)
-            boards._take(newest)
-            assert len(told) == before
-            assert await boards.latest(1, 0) is newest
-
-    asyncio.run(scene())
+    async with some_boards(rated, on_snapshot=lambda *news: told.append(news)) as (boards, _):
+        newest = await boards.latest(1, 0)
+        before = len(told)
+        boards._take(newest)
+        assert len(told) == before
+        assert await boards.latest(1, 0) is newest
 
 
 def test_a_filtered_board_is_made_of_the_battles_there(database, tmp_path):
@@ -166,6 +172,7 @@ def check_ratings(board, battles):
     np.testing.assert_allclose([had[m] for m in rating], [expected[m] for m in rating], atol=1e-5)
 
 
+@pytest.mark.slow(but="0-4")
 @pytest.mark.parametrize("phase", [2, 4])
 @pytest.mark.parametrize("source", [0, 1])
 def test_a_filter_that_leaves_every_vote_makes_the_board_that_was_published(database, source, phase):
@@ -219,7 +226,7 @@ async def retiring(url, model):
 
 def test_a_filtered_board_of_a_snapshot_stays_as_it_was(database, tmp_path):
     """Votes, models, prompts, exclusions and retirements that come later change nothing."""
-    arena_of(database, votes=600)
+    arena_of(database, votes=300)
     categorised(database)
     close_window(database)
     rate(database)
@@ -358,14 +365,12 @@ class Clock:
         return self.now
 
 
-def test_what_took_long_is_not_made_again_at_once(database, monkeypatch):
-    voted(database, votes=10)
-    rate(database)
+def test_what_took_long_is_not_made_again_at_once(rated, monkeypatch):
     made, clock = [], Clock()
     monkeypatch.setattr("tiltyard.arena.boards.document_cache.time", clock)
 
     async def scene():
-        async with some_boards(database) as (boards, _):
+        async with some_boards(rated) as (boards, _):
             newest = await boards.latest(1, 0)
 
             async def slow(k):
@@ -392,84 +397,50 @@ def test_what_took_long_is_not_made_again_at_once(database, monkeypatch):
     assert made == [1, 4]
 
 
-def test_only_so_many_wait_for_a_board_to_be_counted(database):
-    voted(database, votes=10)
-    rate(database)
+async def test_only_so_many_wait_for_a_board_to_be_counted(rated):
+    async with some_boards(rated) as (boards, _):
+        newest = await boards.latest(1, 0)
+        may_end = asyncio.Event()
 
-    async def scene():
-        async with some_boards(database) as (boards, _):
-            newest = await boards.latest(1, 0)
-            may_end = asyncio.Event()
+        async def slow(k):
+            await may_end.wait()
+            return k
 
-            async def slow(k):
-                await may_end.wait()
-                return k
-
-            asked = [
-                asyncio.create_task(boards._documents((k,), newest, lambda k=k: slow(k))) for k in range(10)
-            ]
-            await asyncio.sleep(0.01)
-            with pytest.raises(StoreFault, match="try again"):
-                await boards._documents((99,), newest, lambda: slow(99))
-            asked[4].cancel()
-            await asyncio.sleep(0.01)
-            asked[4] = asyncio.create_task(boards._documents((4,), newest, lambda: slow(4)))
-            may_end.set()
-            assert await asyncio.gather(*asked) == list(range(10))
-            assert await boards._documents((99,), newest, lambda: slow(99)) == 99
-
-    asyncio.run(scene())
+        asked = [asyncio.create_task(boards._documents((k,), newest, lambda k=k: slow(k))) for k in range(10)]
+        await asyncio.sleep(0.01)
+        with pytest.raises(StoreFault, match="try again"):
+            await boards._documents((99,), newest, lambda: slow(99))
+        asked[4].cancel()
+        await asyncio.sleep(0.01)
+        asked[4] = asyncio.create_task(boards._documents((4,), newest, lambda: slow(4)))
+        may_end.set()
+        assert await asyncio.gather(*asked) == list(range(10))
+        assert await boards._documents((99,), newest, lambda: slow(99)) == 99
 
 
-def test_a_count_that_takes_too_long_is_ended(database, monkeypatch):
-    voted(database, votes=10)
-    categorised(database)
-    rate(database)
+async def test_a_count_that_takes_too_long_is_ended(rated, monkeypatch):
     monkeypatch.setattr("tiltyard.arena.boards.board_cache._STATEMENT_SECONDS", 0.1)
 
-    async def scene():
-        async with some_boards(database) as (boards, arena):
-            with connect(database) as blocker, blocker.transaction():
-                blocker.execute("LOCK TABLE endings IN ACCESS EXCLUSIVE MODE")
-                async with asyncio.timeout(60):
-                    for count in (
-                        boards.filtered(arena, VoteSubset(0, "maths")),
-                        boards.model(arena, 0, "model-1"),
-                    ):
-                        with pytest.raises(StoreFault, match="timeout"):
-                            await count
-            monkeypatch.undo()
-            assert (await boards.model(arena, 0, "model-1")).data
-            async with boards._pool.connection() as connection:
-                row = await (await connection.execute("SHOW statement_timeout")).fetchone()
-            assert row == ("0",)
-
-    asyncio.run(scene())
+    async with some_boards(rated) as (boards, arena):
+        with connect(rated) as blocker, blocker.transaction():
+            blocker.execute("LOCK TABLE endings IN ACCESS EXCLUSIVE MODE")
+            async with asyncio.timeout(60):
+                for count in (
+                    boards.filtered(arena, VoteSubset(0, "maths")),
+                    boards.model(arena, 0, "model-1"),
+                ):
+                    with pytest.raises(StoreFault, match="timeout"):
+                        await count
+        monkeypatch.undo()
+        assert (await boards.model(arena, 0, "model-1")).data
+        async with boards._pool.connection() as connection:
+            row = await (await connection.execute("SHOW statement_timeout")).fetchone()
+        assert row == ("0",)
 
 
-def test_settings_are_believed_until_an_arena_is_changed(database, monkeypatch):
-    voted(database, votes=2)
-    monkeypatch.setattr("tiltyard.arena.boards.board_cache._SETTINGS_CACHE_SECONDS", 1e9)
-
-    async def scene():
-        async with some_boards(database) as (boards, arena):
-            with connect(database) as connection:
-                connection.execute("UPDATE arenas SET title = 'Another'")
-            assert (await boards.arena("arena")).title == arena.title
-            boards.forget("arena")
-            assert (await boards.arena("arena")).title == "Another"
-            async with open_pool(database, most=1) as pool, pool.connection() as connection:
-                assert await find_arena(connection, "arena") == await boards.arena("arena")
-            for name in ("nowhere", "a\0b", "\ud800", ""):
-                with pytest.raises(NotFound):
-                    await boards.arena(name)
-
-    asyncio.run(scene())
-
-
-def test_settings_are_believed_for_two_seconds_and_no_longer(database, monkeypatch):
+def test_settings_are_believed_for_two_seconds_or_until_an_arena_is_changed(database, monkeypatch):
     """An arena that another process has closed is closed here as soon as that."""
-    voted(database, votes=2)
+    made_arena(database)
     now = 1_000_000.0
 
     async def scene():
@@ -484,5 +455,15 @@ def test_settings_are_believed_for_two_seconds_and_no_longer(database, monkeypat
             assert (await boards.arena("arena")).settings.visibility == "open"
             now += 0.1
             assert (await boards.arena("arena")).settings.visibility == "closed"
+            with connect(database) as connection:
+                connection.execute("UPDATE arenas SET title = 'Another'")
+            assert (await boards.arena("arena")).title != "Another"
+            boards.forget("arena")
+            assert (await boards.arena("arena")).title == "Another"
+            async with pool.connection() as connection:
+                assert await find_arena(connection, "arena") == await boards.arena("arena")
+            for name in ("nowhere", "a\0b", "\ud800", ""):
+                with pytest.raises(NotFound):
+                    await boards.arena(name)
 
     asyncio.run(scene())

@@ -169,30 +169,27 @@ def test_history_is_thinned_and_keeps_the_newest(voted_database):
     assert few[-1]["position"] == newest.position
 
 
-def test_what_was_asked_of_one_snapshot_is_never_that_of_another(voted_database):
-    async def scene():
-        async with some_boards(voted_database) as (boards, arena):
-            newest = await boards.latest(arena.arena, 0)
-            with connect(voted_database) as connection:
-                row = connection.execute(
-                    "SELECT encode(sha256, 'hex') FROM snapshots WHERE arena = 1 AND source = 0 AND position < %s "
-                    "ORDER BY position LIMIT 1",
-                    (newest.position,),
-                ).fetchone()
-            older = await boards.published(arena.arena, row[0])
-            first = await boards.pairs(arena, VoteSubset(0), 40, older)
-            now = await boards.pairs(arena, VoteSubset(0), 40)
-            again = await boards.pairs(arena, VoteSubset(0), 40, older)
-            same = await boards.pairs(arena, VoteSubset(0), 40, newest)
-            assert first is again
-            assert now is same
-            assert json.loads(first.data)["snapshot"] == older.sha256 != json.loads(now.data)["snapshot"]
-            assert await boards.published(arena.arena, newest.sha256) is newest
-            for nobody in ("0" * 64, "no hash"):
-                with pytest.raises(NotFound, match="no such board"):
-                    await boards.published(arena.arena, nobody)
-
-    asyncio.run(scene())
+async def test_what_was_asked_of_one_snapshot_is_never_that_of_another(voted_database):
+    async with some_boards(voted_database) as (boards, arena):
+        newest = await boards.latest(arena.arena, 0)
+        with connect(voted_database) as connection:
+            row = connection.execute(
+                "SELECT encode(sha256, 'hex') FROM snapshots WHERE arena = 1 AND source = 0 AND position < %s "
+                "ORDER BY position LIMIT 1",
+                (newest.position,),
+            ).fetchone()
+        older = await boards.published(arena.arena, row[0])
+        first = await boards.pairs(arena, VoteSubset(0), 40, older)
+        now = await boards.pairs(arena, VoteSubset(0), 40)
+        again = await boards.pairs(arena, VoteSubset(0), 40, older)
+        same = await boards.pairs(arena, VoteSubset(0), 40, newest)
+        assert first is again
+        assert now is same
+        assert json.loads(first.data)["snapshot"] == older.sha256 != json.loads(now.data)["snapshot"]
+        assert await boards.published(arena.arena, newest.sha256) is newest
+        for nobody in ("0" * 64, "no hash"):
+            with pytest.raises(NotFound, match="no such board"):
+                await boards.published(arena.arena, nobody)
 
 
 def test_the_same_question_is_counted_once_for_everybody(voted_database):

@@ -9,6 +9,7 @@ from itertools import pairwise
 import pytest
 
 from support.live_arenas import make_arena, voting_queue_of
+from support.postgres_servers import fresh_database
 from support.voted_arenas import close_window, lay_votes, rate, voted
 from tiltyard.arena.boards.board_cache import BoardCache
 from tiltyard.arena.boards.model_profiles import ModelProfiles
@@ -48,6 +49,14 @@ def laid(url, votes=900, models=5, prompts=12, **options):
     asyncio.run(make_arena(url, models, prompts, **options))
     lay_votes(url, 1, votes, models, prompts, sessions=20)
     rate(url)
+
+
+@pytest.fixture(scope="module")
+def shown(server, template):
+    """An arena with a board and three evaluations, for tests that change nothing in the database."""
+    with fresh_database(server, template) as url:
+        laid(url)
+        yield url
 
 
 def results_of(url, model, upto):
@@ -98,9 +107,8 @@ def test_every_record_is_that_of_the_log(database):
     assert votes == sorted(votes, reverse=True)
 
 
-def test_expected_scores_are_elos_curve_on_the_boards_ratings(database):
-    laid(database)
-    found = profile(database)
+def test_expected_scores_are_elos_curve_on_the_boards_ratings(shown):
+    found = profile(shown)
     rows = {row["model"]: row for row in json.loads(found.snapshot.document)["rows"]}
     for opponent in found.opponents:
         gap = rows[opponent.name]["rating"] - found.row.rating
@@ -108,10 +116,9 @@ def test_expected_scores_are_elos_curve_on_the_boards_ratings(database):
         assert opponent.rank == rows[opponent.name]["rank"]
 
 
-def test_the_coverage_heatmap_counts_votes_of_pair_and_prompt(database):
-    laid(database, votes=300)
-    found = profile(database)
-    results = list(results_of(database, 2, found.snapshot.position))
+def test_the_coverage_heatmap_counts_votes_of_pair_and_prompt(shown):
+    found = profile(shown)
+    results = list(results_of(shown, 2, found.snapshot.position))
     heat = found.heatmap
     assert len(heat.prompts) == 12
     assert len(heat.opponents) == 4
@@ -129,12 +136,11 @@ def test_the_coverage_heatmap_counts_votes_of_pair_and_prompt(database):
     assert all(high >= low for high, low in pairwise(heat.prompt_deficit))
 
 
-def test_neighbours_are_those_of_the_board(database):
-    laid(database)
-    ranked = [row["model"] for row in json.loads(profile(database).snapshot.document)["rows"]]
+def test_neighbours_are_those_of_the_board(shown):
+    ranked = [row["model"] for row in json.loads(profile(shown).snapshot.document)["rows"]]
     for place, name in enumerate(ranked):
-        found = profile(database, name)
-        results = list(results_of(database, int(name[-1]), found.snapshot.position))
+        found = profile(shown, name)
+        results = list(results_of(shown, int(name[-1]), found.snapshot.position))
         for challenge, at in zip(found.challenges, (place - 1, place + 1), strict=True):
             if not 0 <= at < len(ranked):
                 assert challenge is None
@@ -144,11 +150,10 @@ def test_neighbours_are_those_of_the_board(database):
             assert told(challenge) == counted(letters)
 
 
-def test_the_history_is_that_of_the_boards_with_an_evaluation(database):
-    laid(database, votes=900)
-    found = profile(database)
+def test_the_history_is_that_of_the_boards_with_an_evaluation(shown):
+    found = profile(shown)
     assert [moment.votes for moment in found.history] == [250, 500, 750]
-    with connect(database) as connection:
+    with connect(shown) as connection:
         documents = connection.execute(
             "SELECT document FROM snapshots WHERE source = 0 AND evaluated ORDER BY position"
         ).fetchall()
@@ -220,9 +225,8 @@ def test_phase_one_shows_nothing_of_the_policy(database):
     assert found.row.votes == sum(one.record.votes for one in found.prompts)
 
 
-def test_votes_of_people_and_of_judges_are_told_apart(database):
-    laid(database, votes=60)
-    judged = profile(database, source=1)
+def test_votes_of_people_and_of_judges_are_told_apart(shown):
+    judged = profile(shown, source=1)
     assert judged.row.votes == 0
     assert judged.prompts == ()
     assert all(one.met.record.votes == 0 and one.met.score is None for one in judged.opponents)
@@ -246,70 +250,50 @@ def test_a_vote_that_can_be_undone_is_in_no_profile(database):
     assert sum(map(sum, found.heatmap.votes)) == found.row.votes
 
 
-def test_a_profile_is_made_once_for_a_snapshot(database, monkeypatch):
-    laid(database, votes=50)
+async def test_a_profile_is_made_once_for_a_snapshot(shown, monkeypatch):
     monkeypatch.setattr("tiltyard.arena.boards.model_profiles._REST_RATIO", 0.0)
-
-    async def scene():
-        async with profiles_of(database) as (model_profiles, arena):
-            one, *others = await asyncio.gather(*(model_profiles.of(arena, 0, "model-1") for _ in range(4)))
-            assert all(other is one for other in others)
-            assert await model_profiles.of(arena, 0, "model-2") is not one
-            newest = replace(one.snapshot, sha256="f" * 64)
-            model_profiles._boards._newest.put((1, 0), newest)
-            again = await model_profiles.of(arena, 0, "model-1")
-            assert again is not one
-            assert again.snapshot is newest
-            with pytest.raises(NotFound):
-                await model_profiles.of(arena, 0, "nobody")
-
-    asyncio.run(scene())
+    async with profiles_of(shown) as (model_profiles, arena):
+        one, *others = await asyncio.gather(*(model_profiles.of(arena, 0, "model-1") for _ in range(4)))
+        assert all(other is one for other in others)
+        assert await model_profiles.of(arena, 0, "model-2") is not one
+        newest = replace(one.snapshot, sha256="f" * 64)
+        model_profiles._boards._newest.put((1, 0), newest)
+        again = await model_profiles.of(arena, 0, "model-1")
+        assert again is not one
+        assert again.snapshot is newest
+        with pytest.raises(NotFound):
+            await model_profiles.of(arena, 0, "nobody")
 
 
-def test_only_so_many_profiles_are_kept(database, monkeypatch):
-    laid(database, votes=50)
+async def test_only_so_many_profiles_are_kept(shown, monkeypatch):
     monkeypatch.setattr("tiltyard.arena.boards.model_profiles._CACHE_BYTES", 1)
     monkeypatch.setattr("tiltyard.arena.boards.model_profiles._CACHED_SNAPSHOT_LIMIT", 1)
-
-    async def scene():
-        async with profiles_of(database) as (model_profiles, arena):
-            one = await model_profiles.of(arena, 0, "model-1")
-            other = await model_profiles.of(arena, 1, "model-1")
-            assert len(model_profiles._made) == len(model_profiles._snapshot_cache) == 1
-            assert model_profiles._made.weight == other.size > len(other.snapshot.document)
-            again = await model_profiles.of(arena, 0, "model-1")
-            assert again is not one
-            assert again.opponents == one.opponents
-
-    asyncio.run(scene())
+    async with profiles_of(shown) as (model_profiles, arena):
+        one = await model_profiles.of(arena, 0, "model-1")
+        other = await model_profiles.of(arena, 1, "model-1")
+        assert len(model_profiles._made) == len(model_profiles._snapshot_cache) == 1
+        assert model_profiles._made.weight == other.size > len(other.snapshot.document)
+        again = await model_profiles.of(arena, 0, "model-1")
+        assert again is not one
+        assert again.opponents == one.opponents
 
 
-def test_a_profile_that_took_long_is_not_made_again_at_once(database, monkeypatch):
-    laid(database, votes=50)
+async def test_a_profile_that_took_long_is_not_made_again_at_once(shown, monkeypatch):
     monkeypatch.setattr("tiltyard.arena.boards.model_profiles._REST_RATIO", 1e9)
-
-    async def scene():
-        async with profiles_of(database) as (model_profiles, arena):
-            one = await model_profiles.of(arena, 0, "model-1")
-            model_profiles._boards._newest.put((1, 0), replace(one.snapshot, sha256="f" * 64))
-            assert await model_profiles.of(arena, 0, "model-1") is one
-            assert (await model_profiles.of(arena, 0, "model-2")).snapshot.sha256 == "f" * 64
-
-    asyncio.run(scene())
+    async with profiles_of(shown) as (model_profiles, arena):
+        one = await model_profiles.of(arena, 0, "model-1")
+        model_profiles._boards._newest.put((1, 0), replace(one.snapshot, sha256="f" * 64))
+        assert await model_profiles.of(arena, 0, "model-1") is one
+        assert (await model_profiles.of(arena, 0, "model-2")).snapshot.sha256 == "f" * 64
 
 
-def test_only_so_many_wait_for_a_profile(database):
-    laid(database, votes=50)
-
-    async def scene():
-        async with profiles_of(database) as (model_profiles, arena):
-            async with model_profiles._turns.acquire_slot():
-                waiting = [asyncio.create_task(model_profiles.of(arena, 0, "model-1")) for _ in range(8)]
-                while model_profiles._turns._waiting < 8:  # noqa: ASYNC110
-                    await asyncio.sleep(0.01)
-                with pytest.raises(Crowded, match="8 others wait for the page of a model; try again"):
-                    await model_profiles.of(arena, 0, "model-2")
-            assert len(set(map(id, await asyncio.gather(*waiting)))) == 1
-            assert (await model_profiles.of(arena, 0, "model-2")).name == "model-2"
-
-    asyncio.run(scene())
+async def test_only_so_many_wait_for_a_profile(shown):
+    async with profiles_of(shown) as (model_profiles, arena):
+        async with model_profiles._turns.acquire_slot():
+            waiting = [asyncio.create_task(model_profiles.of(arena, 0, "model-1")) for _ in range(8)]
+            while model_profiles._turns._waiting < 8:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            with pytest.raises(Crowded, match="8 others wait"):
+                await model_profiles.of(arena, 0, "model-2")
+        assert len(set(map(id, await asyncio.gather(*waiting)))) == 1
+        assert (await model_profiles.of(arena, 0, "model-2")).name == "model-2"

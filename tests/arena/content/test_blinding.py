@@ -314,7 +314,5 @@ def test_an_image_of_giant_dimensions_is_refused(name):
     check_image_size(media, marked)
     for length in range(12, 40):
         check_image_size(media, bare[:length])
-    with pytest.raises(
-        InputError, match=r"these bytes are an image of \d+ × \d+ pixels; the maximum is 100,000,000"
-    ):
+    with pytest.raises(InputError, match="100,000,000"):
         check_image_size(*huge(name))

@@ -77,65 +77,53 @@ def test_bytes_come_back_from_wherever_they_lie(database, object_storage):
     assert rows == [(len(data), len(data) > INLINE_LIMIT_BYTES) for data in sorted(many, key=len)]
 
 
-def test_missing_bytes_are_a_fault_and_removing_them_twice_is_none(object_storage):
-    async def scene():
-        await object_storage.put("ab", BIG)
-        assert await object_storage.get("ab") == BIG
-        await object_storage.put("ab", BIG)
-        await object_storage.remove("ab")
-        await object_storage.remove("ab")
-        with pytest.raises(StoreFault, match="it does not exist"):
-            await object_storage.get("ab")
-
-    asyncio.run(scene())
+async def test_missing_bytes_are_a_fault_and_removing_them_twice_is_none(object_storage):
+    await object_storage.put("ab", BIG)
+    assert await object_storage.get("ab") == BIG
+    await object_storage.put("ab", BIG)
+    await object_storage.remove("ab")
+    await object_storage.remove("ab")
+    with pytest.raises(StoreFault, match="does not exist"):
+        await object_storage.get("ab")
 
 
-def test_a_server_that_is_not_there_is_told(tmp_path):
+async def test_a_server_that_is_not_there_is_told(tmp_path):
     bucket = open_storage("s3://b/p", tmp_path, KEYS | {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"})
 
-    async def scene():
-        with pytest.raises(StoreFault, match="check the bucket") as caught:
-            await bucket.put("ab", b"x")
-        assert "testing" not in str(caught.value)
-
-    asyncio.run(scene())
+    with pytest.raises(StoreFault, match="check the bucket") as caught:
+        await bucket.put("ab", b"x")
+    assert "testing" not in str(caught.value)
 
 
-def test_damaged_bytes_are_never_handed_out(database, tmp_path):
+async def test_damaged_bytes_are_never_handed_out(database, tmp_path):
     folder = FolderStorage(tmp_path)
 
-    async def scene():
-        async with opened(database, folder) as blobs:
-            small, big = await blobs.put_many([b"small", BIG])
-            assert (tmp_path / big.hex()).stat().st_mode & 0o777 == 0o600
-            (tmp_path / big.hex()).write_bytes(b"!" + BIG[1:])
-            with connect(database) as connection:
-                connection.execute("UPDATE contents SET bytes = 'other' WHERE sha256 = %s", (small,))
-            for sha256 in (small, big):
-                with pytest.raises(StoreFault, match="damaged"):
-                    await blobs.read_bytes(sha256)
-
-    asyncio.run(scene())
+    async with opened(database, folder) as blobs:
+        small, big = await blobs.put_many([b"small", BIG])
+        assert (tmp_path / big.hex()).stat().st_mode & 0o777 == 0o600
+        (tmp_path / big.hex()).write_bytes(b"!" + BIG[1:])
+        with connect(database) as connection:
+            connection.execute("UPDATE contents SET bytes = 'other' WHERE sha256 = %s", (small,))
+        for sha256 in (small, big):
+            with pytest.raises(StoreFault, match="damaged"):
+                await blobs.read_bytes(sha256)
 
 
-def test_a_write_that_fails_leaves_nothing_behind(database, tmp_path, monkeypatch):
+async def test_a_write_that_fails_leaves_nothing_behind(database, tmp_path, monkeypatch):
     folder = FolderStorage(tmp_path / "responses")
 
     def full(_descriptor):
         raise OSError(28, "No space left on device")
 
-    async def scene():
-        async with opened(database, folder) as blobs:
-            monkeypatch.setattr(os, "fsync", full)
-            with pytest.raises(StoreFault, match="No space left"):
-                await blobs.put(BIG)
-            monkeypatch.undo()
-            assert list((tmp_path / "responses").iterdir()) == []
-            with pytest.raises(StoreFault):
-                await blobs.read_bytes(hashlib.sha256(BIG).digest())
+    async with opened(database, folder) as blobs:
+        monkeypatch.setattr(os, "fsync", full)
+        with pytest.raises(StoreFault, match="No space left"):
             await blobs.put(BIG)
-
-    asyncio.run(scene())
+        monkeypatch.undo()
+        assert list((tmp_path / "responses").iterdir()) == []
+        with pytest.raises(StoreFault):
+            await blobs.read_bytes(hashlib.sha256(BIG).digest())
+        await blobs.put(BIG)
 
 
 def test_a_folder_that_cannot_be_made_is_told(tmp_path):
@@ -196,31 +184,25 @@ def test_bytes_go_with_their_last_live_response(database, tmp_path, object_stora
         assert connection.execute("SELECT count(*) FROM contents").fetchone() == (1,)
 
 
-def test_another_process_stops_handing_out_a_withdrawn_response(database, tmp_path):
-    async def scene():
-        async with open_pool(database, most=3) as pool:
-            here, there = (BlobStore(pool, FolderStorage(tmp_path / "responses")) for _ in range(2))
-            await an_arena(database, here, pool, tmp_path, ("m1", "p", "text"))
+async def test_another_process_stops_handing_out_a_withdrawn_response(database, tmp_path):
+    async with open_pool(database, most=3) as pool:
+        here, there = (BlobStore(pool, FolderStorage(tmp_path / "responses")) for _ in range(2))
+        await an_arena(database, here, pool, tmp_path, ("m1", "p", "text"))
+        await there.read(1)
+        await withdraw(pool, here, "arena", "p", "m1", reason="asked", actor="cli")
+        there.forget([1])
+        with pytest.raises(NotFound):
             await there.read(1)
-            await withdraw(pool, here, "arena", "p", "m1", reason="asked", actor="cli")
-            there.forget([1])
-            with pytest.raises(NotFound):
-                await there.read(1)
-
-    asyncio.run(scene())
 
 
-def test_a_sweep_spares_what_was_just_put_and_takes_what_was_left_behind(database, tmp_path):
-    async def scene():
-        async with opened(database, FolderStorage(tmp_path)) as blobs:
-            await blobs.put_many([b"small", BIG])
-            assert await blobs.sweep() == 0
-            with connect(database) as connection:
-                connection.execute("UPDATE contents SET added_at = now() - interval '2 days'")
-            assert await blobs.sweep() == 2
-            assert list(tmp_path.iterdir()) == []
-
-    asyncio.run(scene())
+async def test_a_sweep_spares_what_was_just_put_and_takes_what_was_left_behind(database, tmp_path):
+    async with opened(database, FolderStorage(tmp_path)) as blobs:
+        await blobs.put_many([b"small", BIG])
+        assert await blobs.sweep() == 0
+        with connect(database) as connection:
+            connection.execute("UPDATE contents SET added_at = now() - interval '2 days'")
+        assert await blobs.sweep() == 2
+        assert list(tmp_path.iterdir()) == []
 
 
 class SlowFolder(FolderStorage):
@@ -240,52 +222,43 @@ class SlowFolder(FolderStorage):
         await super().remove(name)
 
 
-def test_whoever_puts_bytes_waits_for_a_small_part_of_a_sweep(database, tmp_path):
+async def test_whoever_puts_bytes_waits_for_a_small_part_of_a_sweep(database, tmp_path):
     folder = SlowFolder(tmp_path)
 
-    async def scene():
-        async with opened(database, folder) as blobs:
-            await blobs.put_many([BIG + bytes([k]) for k in range(60)])
-            with connect(database) as connection:
-                connection.execute("UPDATE contents SET added_at = now() - interval '2 days'")
-            sweep = asyncio.create_task(blobs.sweep())
-            await folder.began.wait()
-            put = asyncio.create_task(blobs.put(b"new"))
-            await until_someone_waits(database)
-            folder.some.set()
-            async with asyncio.timeout(60):
-                await put
-            assert folder.removed < 60
-            folder.rest.set()
-            assert await sweep == 60
-
-    asyncio.run(scene())
+    async with opened(database, folder) as blobs:
+        await blobs.put_many([BIG + bytes([k]) for k in range(60)])
+        with connect(database) as connection:
+            connection.execute("UPDATE contents SET added_at = now() - interval '2 days'")
+        sweep = asyncio.create_task(blobs.sweep())
+        await folder.began.wait()
+        put = asyncio.create_task(blobs.put(b"new"))
+        await until_someone_waits(database)
+        folder.some.set()
+        async with asyncio.timeout(60):
+            await put
+        assert folder.removed < 60
+        folder.rest.set()
+        assert await sweep == 60
 
 
-def test_a_sweep_spares_what_got_a_response_since_it_looked(database, tmp_path):
-    async def scene():
-        async with open_pool(database, most=3) as pool:
-            blobs = BlobStore(pool, FolderStorage(tmp_path))
-            await an_arena(database, blobs, pool, tmp_path, ("m1", "p", "text"))
-            async with pool.connection() as connection, connection.transaction():
-                assert await blobs._remove(connection, [hashlib.sha256(b"text").digest()]) == 0
-            assert (await blobs.read(1)).data == b"text"
-
-    asyncio.run(scene())
+async def test_a_sweep_spares_what_got_a_response_since_it_looked(database, tmp_path):
+    async with open_pool(database, most=3) as pool:
+        blobs = BlobStore(pool, FolderStorage(tmp_path))
+        await an_arena(database, blobs, pool, tmp_path, ("m1", "p", "text"))
+        async with pool.connection() as connection, connection.transaction():
+            assert await blobs._remove(connection, [hashlib.sha256(b"text").digest()]) == 0
+        assert (await blobs.read(1)).data == b"text"
 
 
-def test_an_import_never_names_bytes_that_a_sweep_took(database, tmp_path):
-    async def scene():
-        async with opened(database, FolderStorage(tmp_path)) as blobs:
-            sha256 = await blobs.put(BIG)
-            with connect(database) as connection:
-                connection.execute("DELETE FROM contents")
-            async with open_pool(database, most=1) as pool, pool.connection() as connection:
-                await blobs.hold(connection)
-                with pytest.raises(Conflict, match="import the file again"):
-                    await blobs.check(connection, {sha256})
-
-    asyncio.run(scene())
+async def test_an_import_never_names_bytes_that_a_sweep_took(database, tmp_path):
+    async with opened(database, FolderStorage(tmp_path)) as blobs:
+        sha256 = await blobs.put(BIG)
+        with connect(database) as connection:
+            connection.execute("DELETE FROM contents")
+        async with open_pool(database, most=1) as pool, pool.connection() as connection:
+            await blobs.hold(connection)
+            with pytest.raises(Conflict, match="the file again"):
+                await blobs.check(connection, {sha256})
 
 
 @given(st.lists(st.binary(min_size=1, max_size=40), min_size=1, max_size=30), st.integers(0, 200))

@@ -40,7 +40,7 @@ def test_only_the_first_response_to_a_prompt():
 def test_scores_without_a_response_are_refused(tmp_path):
     path = tmp_path / "answers.jsonl"
     path.write_text(json.dumps({"prompt_id": "p", "prompt": "?", "model": "m", "kind": "scores"}))
-    with pytest.raises(InputError, match="an arena shows responses, not scores"):
+    with pytest.raises(InputError, match="shows responses"):
         list(read_checked_answers(path))
     (row,) = check_upload_rows(answer_rows(path, most=10_000), lambda: None, most=10_000)
     assert row.problem == "the response is missing; an arena shows responses, not scores"

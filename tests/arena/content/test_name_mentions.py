@@ -1,6 +1,5 @@
 """Responses that name models are told of, a few by their rows and all by their number."""
 
-import asyncio
 import json
 from pathlib import Path
 
@@ -66,7 +65,7 @@ def test_the_first_are_told_and_all_are_counted(capsys):
     assert len(told) == SHOWN_MENTION_LIMIT + 1
 
 
-def test_a_preview_tells_of_names_of_models_that_are_there_and_that_come(database):
+async def test_a_preview_tells_of_names_of_models_that_are_there_and_that_come(database):
     rows = [
         {"prompt_id": "new", "prompt": "Why?", "model": "oak", "response": "As Model-0 says"},
         {"prompt_id": "new", "prompt": "Why?", "model": "elm", "response": "I, Elm, know. Oak does not."},
@@ -81,14 +80,11 @@ def test_a_preview_tells_of_names_of_models_that_are_there_and_that_come(databas
         {"prompt_id": "new", "prompt": "Why?", "model": "fir", "response": "I am ChatGPT."},
     ]
 
-    async def play():
-        arena = await make_arena(database, 2, 1)
-        async with open_pool(database, most=2) as pool:
-            data = "".join(json.dumps(row) + "\n" for row in rows).encode()
-            upload = await store_upload(pool, arena, "a", data, actor="a")
-            return await preview_upload(pool, arena, upload, actor="a")
-
-    preview = asyncio.run(play())
+    arena = await make_arena(database, 2, 1)
+    async with open_pool(database, most=2) as pool:
+        data = "".join(json.dumps(row) + "\n" for row in rows).encode()
+        upload = await store_upload(pool, arena, "a", data, actor="a")
+        preview = await preview_upload(pool, arena, upload, actor="a")
     assert (preview.good, preview.mentioned) == (5, 4)
     assert [(one.where, one.name, one.about) for one in preview.mentions] == [
         ("line 1", "model-0", "other"), ("line 2", "elm", "own"), ("line 4", "Orchard", "family"),

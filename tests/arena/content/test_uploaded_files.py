@@ -128,7 +128,7 @@ def test_one_file_that_many_rows_name_is_not_read_without_end():
     rows = [row(prompt_id=str(k), kind="image", response="a.png") for k in range(50)]
     files = {"answers.jsonl": lines(*rows), "a.png": png()}
     found = read(zipped(files), "set.zip", most=20 * len(png()))
-    assert "with their files; split the file" in problems(found)[-1]
+    assert "their files; split" in problems(found)[-1]
     assert found.rows[-1].last
     assert len(found.rows) == 21
 
@@ -230,7 +230,7 @@ def test_a_reader_that_does_not_end_is_ended(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setattr(upload_process, "_MODULE", "taken_over")
     monkeypatch.setattr(upload_process, "PROCESS_SECONDS", 0.2)
-    assert "takes longer than 0 seconds; split it" in problems(read(zipped({"a.jsonl": lines(row())})))[0]
+    assert "longer than 0" in problems(read(zipped({"a.jsonl": lines(row())})))[0]
 
 
 def test_the_process_of_a_reader_gets_no_secrets(tmp_path, monkeypatch):
@@ -251,7 +251,4 @@ def test_two_files_with_one_name_are_refused(in_this_process):
         warnings.simplefilter("ignore")
         for _ in range(2):
             archive.writestr("answers.jsonl", lines(row()))
-    assert (
-        "two files with the name 'answers.jsonl'; remove one"
-        in problems(read(stream.getvalue(), "set.zip"))[0]
-    )
+    assert "'answers.jsonl'" in problems(read(stream.getvalue(), "set.zip"))[0]

@@ -292,7 +292,7 @@ def test_a_turn_without_money_for_a_repetition_is_void() -> None:
     _, end = turn.run()
     assert end.state == "void"
     assert end.problem is not None
-    assert "could not be asked again: no money" in end.problem
+    assert "again: no money" in end.problem
 
 
 def test_the_end_is_stored_although_the_database_was_away() -> None:

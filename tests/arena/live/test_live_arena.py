@@ -66,9 +66,9 @@ async def served(pool, arena):
 def test_categories_cannot_be_withdrawn_or_hidden(database, tmp_path):
     async def scene(pool, blobs):
         await make_live_arena(pool, blobs, "live", entrants_of(tmp_path))
-        with pytest.raises(Conflict, match="no stored response to withdraw"):
+        with pytest.raises(Conflict, match="withdraw"):
             await withdraw(pool, blobs, "live", "any", reason="a trial", actor="ada")
-        with pytest.raises(Conflict, match="no stored response to withdraw"):
+        with pytest.raises(Conflict, match="withdraw"):
             await hide(pool, blobs, "live", "any", "Heron", actor="ada")
 
     in_a_database(database, tmp_path, scene)
@@ -162,7 +162,7 @@ def test_a_price_may_change_without_a_new_version(database, tmp_path):
 
 def test_a_budget_needs_prices_and_an_arena_keeps_its_kind(database, tmp_path):
     async def scene(pool, blobs):
-        with pytest.raises(BadConfig, match="price of Plover is unknown"):
+        with pytest.raises(BadConfig, match="Plover"):
             await make_live_arena(
                 pool, blobs, "live", entrants_of(tmp_path), settings=live_settings(live_day_dollars=5.0)
             )

@@ -59,18 +59,15 @@ def test_a_refused_prompt_is_not_sent(database):
         assert connection.execute("SELECT count(*) FROM live_calls").fetchone() == (0,)
 
 
-def test_names_are_masked_in_what_is_shown_and_stored_and_still_noted(database):
+async def test_names_are_masked_in_what_is_shown_and_stored_and_still_noted(database):
     models = ScriptedModels()
     models.script(steady("I am model-0, or model-1, or model-2, or model-3. Ask on.", rate=900))
 
-    async def run():
-        await make_live_arena(database, live_pace="as-it-comes", live_identity="mask")
-        async with live_registries(database, models) as (registry,):
-            battles = await registry.live_battles("arena")
-            battle = await battles.ask(ANN, "Who are you?")
-            return await read_frames(battles, ANN, battle.matchup)
-
-    frames = asyncio.run(run())
+    await make_live_arena(database, live_pace="as-it-comes", live_identity="mask")
+    async with live_registries(database, models) as (registry,):
+        battles = await registry.live_battles("arena")
+        battle = await battles.ask(ANN, "Who are you?")
+        frames = await read_frames(battles, ANN, battle.matchup)
     with connect(database) as connection:
         ((a, b, flags),) = connection.execute("SELECT answer_a, answer_b, flags FROM live_turns").fetchall()
     assert "model-" not in a + b + str(frames)

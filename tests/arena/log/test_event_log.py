@@ -97,27 +97,24 @@ def test_writers_at_once_leave_no_gap_and_a_reader_that_follows_misses_nothing(d
     assert seen == positions(database, arena) == list(range(1, len(seen) + 1))
 
 
-def test_a_batch_that_fails_leaves_nothing_and_the_connection_goes_on(database):
-    async def scene():
-        arena = (await make_arena(database, 2, 2)).arena
-        async with await connect_async(database) as connection:
+async def test_a_batch_that_fails_leaves_nothing_and_the_connection_goes_on(database):
+    arena = (await make_arena(database, 2, 2)).arena
+    async with await connect_async(database) as connection:
+        async with append_batch(connection, arena) as batch:
+            batch.serve(serving(0))
+            batch.vote(opened(0), 1, blind=True)
+        head = batch.head
+        with pytest.raises(StoreFault, match="duplicate key"):  # noqa: PT012
             async with append_batch(connection, arena) as batch:
-                batch.serve(serving(0))
-                batch.vote(opened(0), 1, blind=True)
-            head = batch.head
-            with pytest.raises(StoreFault, match="duplicate key"):  # noqa: PT012
-                async with append_batch(connection, arena) as batch:
-                    batch.serve(serving(1))
-                    batch.vote(opened(0), 2, blind=True)
-            with pytest.raises(ZeroDivisionError):  # noqa: PT012
-                async with append_batch(connection, arena) as batch:
-                    batch.add(LogKind.REVEAL)
-                    _ = 1 / 0
+                batch.serve(serving(1))
+                batch.vote(opened(0), 2, blind=True)
+        with pytest.raises(ZeroDivisionError):  # noqa: PT012
             async with append_batch(connection, arena) as batch:
-                assert batch.head == head
-        return arena
-
-    run(scene())
+                batch.add(LogKind.REVEAL)
+                _ = 1 / 0
+        async with append_batch(connection, arena) as batch:
+            assert batch.head == head
+    return arena
 
 
 def test_a_matchup_ends_once_whatever_the_ending(database):
@@ -139,17 +136,14 @@ def test_a_matchup_ends_once_whatever_the_ending(database):
         run(scene(kind))
 
 
-def test_an_undo_of_a_vote_that_is_not_there_undoes_the_batch(database):
-    async def scene():
-        arena = (await make_arena(database, 2, 2)).arena
-        before = positions(database, arena)
-        async with await connect_async(database) as connection:
-            with pytest.raises(StoreFault, match="cannot undo"):
-                async with append_batch(connection, arena) as batch:
-                    batch.undo(0, 77, 1, vote=1, ballot=1, expires_at=batch.now)
-        assert positions(database, arena) == before
-
-    run(scene())
+async def test_an_undo_of_a_vote_that_is_not_there_undoes_the_batch(database):
+    arena = (await make_arena(database, 2, 2)).arena
+    before = positions(database, arena)
+    async with await connect_async(database) as connection:
+        with pytest.raises(StoreFault, match="cannot undo"):
+            async with append_batch(connection, arena) as batch:
+                batch.undo(0, 77, 1, vote=1, ballot=1, expires_at=batch.now)
+    assert positions(database, arena) == before
 
 
 def test_only_an_ending_that_was_undone_is_replaced(database):
@@ -245,17 +239,13 @@ def test_columns_are_the_rows(database):
     assert len(columns[2:5]) == 3
 
 
-def test_events_of_a_source_are_its_own_and_those_of_all_with_dropped_votes_skipped(database):
-    async def scene():
-        arena = (await make_arena(database, 2, 2)).arena
-        async with await connect_async(database) as connection, append_batch(connection, arena) as batch:
-            for source in (0, 1):
-                for serial in (0, 1):
-                    batch.serve(serving(serial, source=source))
-                    batch.vote(opened(serial, source=source, prompt=1), source, blind=True)
-        return arena
-
-    arena = run(scene())
+async def test_events_of_a_source_are_its_own_and_those_of_all_with_dropped_votes_skipped(database):
+    arena = (await make_arena(database, 2, 2)).arena
+    async with await connect_async(database) as connection, append_batch(connection, arena) as batch:
+        for source in (0, 1):
+            for serial in (0, 1):
+                batch.serve(serving(serial, source=source))
+                batch.vote(opened(serial, source=source, prompt=1), source, blind=True)
     with connect(database) as connection:
         columns = read_columns(connection, arena, 0)
     events = columns.events(1, {1})
@@ -288,22 +278,18 @@ def test_an_empty_stretch_has_no_rows(database):
     assert len(columns.events(0)) == 0
 
 
-def test_ranges_are_made_before_they_are_needed(database, monkeypatch):
+async def test_ranges_are_made_before_they_are_needed(database, monkeypatch):
     monkeypatch.setattr(partitions, "PARTITION_ROWS", 50)
     for module in (event_log, partitions):
         monkeypatch.setattr(module, "PARTITION_AHEAD_ROWS", 10)
     monkeypatch.setattr(event_log, "PARTITION_ROWS", 50)
 
-    async def scene():
-        arena = (await make_arena(database, 2, 2)).arena
-        async with await connect_async(database) as connection:
-            for serial in range(130):
-                async with append_batch(connection, arena) as batch:
-                    batch.serve(serving(serial))
-                    batch.end(LogKind.SKIP, 0, serial)
-        return arena
-
-    arena = run(scene())
+    arena = (await make_arena(database, 2, 2)).arena
+    async with await connect_async(database) as connection:
+        for serial in range(130):
+            async with append_batch(connection, arena) as batch:
+                batch.serve(serving(serial))
+                batch.end(LogKind.SKIP, 0, serial)
     assert len(positions(database, arena)) == 130 * 2 + 8
     with connect(database) as connection:
         names = {
@@ -313,18 +299,15 @@ def test_ranges_are_made_before_they_are_needed(database, monkeypatch):
     assert {f"events_b{arena}_5", f"matchups_b{arena}_2", f"endings_b{arena}_2"} <= names
 
 
-def test_a_matchup_is_found_by_its_id_with_its_ending(database):
-    async def scene():
-        arena = (await make_arena(database, 2, 2)).arena
-        async with await connect_async(database) as connection:
-            async with append_batch(connection, arena) as batch:
-                one, two = serving(0), serving(1)
-                batch.serve(one)
-                batch.serve(two)
-                batch.vote(opened(1), 3, blind=True)
-            waiting, ended = [await find_matchup(connection, arena, each.matchup) for each in (one, two)]
-            assert waiting.kind is None
-            assert (ended.kind, ended.outcome) == (LogKind.VOTE, 3)
-            assert await find_matchup(connection, arena, uuid4()) is None
-
-    run(scene())
+async def test_a_matchup_is_found_by_its_id_with_its_ending(database):
+    arena = (await make_arena(database, 2, 2)).arena
+    async with await connect_async(database) as connection:
+        async with append_batch(connection, arena) as batch:
+            one, two = serving(0), serving(1)
+            batch.serve(one)
+            batch.serve(two)
+            batch.vote(opened(1), 3, blind=True)
+        waiting, ended = [await find_matchup(connection, arena, each.matchup) for each in (one, two)]
+        assert waiting.kind is None
+        assert (ended.kind, ended.outcome) == (LogKind.VOTE, 3)
+        assert await find_matchup(connection, arena, uuid4()) is None

@@ -5,7 +5,8 @@ import hashlib
 import json
 import shutil
 from collections import deque
-from contextlib import closing
+from contextlib import closing, contextmanager
+from copy import deepcopy
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -26,6 +27,7 @@ from support.archived_arenas import (
 )
 from support.postgres_servers import fresh_database
 from support.rated_arenas import Yard, rated_arena, tell, tell_all
+from support.rewritten_logs import allow_rewriting
 from tiltyard.arena.log.event_log import HUMAN, JUDGE, SOURCES
 from tiltyard.arena.log.log_columns import read_columns
 from tiltyard.arena.log.rosters import read_roster_sync
@@ -48,29 +50,54 @@ from tiltyard.arena.rating.rater_progress import (
 )
 from tiltyard.errors import BadOption, BrokenArtifact, Conflict, InputError, StoreFault
 from tiltyard.foundation.local_files import lock_file
-from tiltyard.postgres.connections import connect, open_pool
+from tiltyard.postgres.connections import connect, connect_async, open_pool
 from tiltyard.settings.arena_settings import ArenaSettings
 
 
+class Story(NamedTuple):
+    """An arena in which everything has happened, rated to its end and archived; nobody is connected to it."""
+
+    database: str
+    state: dict
+    archive: SegmentArchive
+
+
+@pytest.fixture(scope="module")
+def story(server, template, tmp_path_factory):
+    archive = archive_of(tmp_path_factory.mktemp("story"))
+    with fresh_database(server, template) as url:
+        with connect(url) as connection, closing(busy_yard(url)) as yard:
+            rate_all(yard, connection)
+            write_parts(connection, yard, archive)
+            state = {name: value for name, value in vars(yard).items() if not name.startswith("_")}
+        yield Story(url.rpartition("/")[2], state, archive)
+
+
+@contextmanager
+def retold(server, story):
+    """The same arena in a database of its own."""
+    with fresh_database(server, story.database) as url:
+        yard = Yard.__new__(Yard)
+        vars(yard).update(deepcopy(story.state), url=url)
+        yard._plain = connect(url, name="tiltyard test")
+        allow_rewriting(yard._plain)
+        yard._runner = asyncio.Runner()
+        yard._connection = yard._runner.run(connect_async(url, name="tiltyard test"))
+        with closing(yard):
+            yield yard
+
+
 @pytest.fixture
-def connection(database):
-    with connect(database) as made:
+def yard(server, story):
+    """For tests that change it."""
+    with retold(server, story) as made:
         yield made
 
 
 @pytest.fixture
-def yard(database, connection):
-    """An arena in which everything has happened, rated to its end; for tests that change it."""
-    with closing(busy_yard(database)) as made:
-        rate_all(made, connection)
+def connection(yard):
+    with connect(yard.url) as made:
         yield made
-
-
-@pytest.fixture
-def archive(yard, connection, tmp_path):
-    made = archive_of(tmp_path)
-    write_parts(connection, yard, made)
-    return made
 
 
 class Kept(NamedTuple):
@@ -82,23 +109,17 @@ class Kept(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def kept(server, template, tmp_path_factory):
-    archive = archive_of(tmp_path_factory.mktemp("kept"))
-    with (
-        fresh_database(server, template) as url,
-        connect(url) as connection,
-        closing(busy_yard(url)) as yard,
-    ):
-        rate_all(yard, connection)
-        write_parts(connection, yard, archive)
-        yield Kept(yard, connection, archive)
+def kept(server, story):
+    with retold(server, story) as yard, connect(yard.url) as connection:
+        yield Kept(yard, connection, story.archive)
 
 
 @pytest.fixture
-def copied(kept, tmp_path):
-    """A copy of the archive, to be damaged."""
+def archive(story, tmp_path):
+    """A copy of the archive, to be changed."""
     made = archive_of(tmp_path)
-    shutil.copytree(kept.archive.folder, made.folder)
+    shutil.copytree(story.archive.folder, made.folder)
+    shutil.copytree(story.archive.voters.parent, made.voters.parent)
     return made
 
 
@@ -158,8 +179,8 @@ def test_a_replay_of_segments_has_the_bits_of_the_database(kept):
     assert generation > 2
     assert len(numbers.numbers) > 5
     ends = [segment.manifest.last for segment in read_archive(archive.folder)]
-    for upto in (1, 2, ends[0] - 1, *ends, ends[1] + 1, ends[2] - 3):
-        for wanted in {0, 1, generation}:
+    for upto in (1, ends[0] - 1, *ends, ends[1] + 1):
+        for wanted in {0, generation}:
             replayed = replay_archive(archive.folder, upto=upto, generation=wanted)
             assert replayed.position == upto
             saved = renumbered_state(connection, yard.arena, upto, wanted, numbers)
@@ -169,9 +190,9 @@ def test_a_replay_of_segments_has_the_bits_of_the_database(kept):
 
 @pytest.mark.slow(but="0")
 @pytest.mark.parametrize("seed", range(8))
-def test_wherever_a_log_is_cut_its_segments_give_the_same_bits(database, connection, tmp_path, seed):
+def test_wherever_a_log_is_cut_its_segments_give_the_same_bits(database, tmp_path, seed):
     rng = np.random.default_rng(seed)
-    with closing(Yard(database)) as yard:
+    with connect(database) as connection, closing(Yard(database)) as yard:
         tell_all(yard, rng)
         tell(yard, rng, 30)
         yard.age()
@@ -207,7 +228,7 @@ def test_open_matchups_are_those_of_the_database(kept):
     yard, connection, archive = kept
     settings = rated_arena(connection, yard.arena).settings
     seen = 0
-    for upto in range(yard.head // 3, yard.head, yard.head // 12):
+    for upto in range(yard.head // 3, yard.head, yard.head // 4):
         replayed = replay_archive(archive.folder, upto=upto, generation=0)
         for source in range(len(SOURCES)):
             board, opened = database_board(connection, yard, source, upto, 0)
@@ -224,14 +245,14 @@ def test_without_options_all_of_it_is_replayed(kept):
     assert [(replayed.generation,)] == yard.sql(changes, (yard.arena,))
 
 
-@pytest.mark.parametrize("upto", [0, -1, 10**9])
-def test_a_position_that_is_not_in_the_archive_is_refused(kept, upto):
-    with pytest.raises(BadOption, match="holds positions 1 to"):
-        replay_archive(kept.archive.folder, upto=upto)
+def test_a_position_that_is_not_in_the_archive_is_refused(kept):
+    for upto in (0, -1, 10**9):
+        with pytest.raises(BadOption, match="positions 1 to"):
+            replay_archive(kept.archive.folder, upto=upto)
 
 
-def test_a_vote_whose_undo_is_in_no_segment_yet_is_not_folded(database, connection, tmp_path):
-    with closing(Yard(database)) as yard:
+def test_a_vote_whose_undo_is_in_no_segment_yet_is_not_folded(database, tmp_path):
+    with connect(database) as connection, closing(Yard(database)) as yard:
         kept, undone = yard.played(0, 1), yard.played(0, 2)
         yard.age()
         last = yard.head
@@ -264,95 +285,87 @@ def test_the_matchups_are_archived_with_their_probability(kept):
 # What is refused
 
 
-@pytest.mark.parametrize("name", [*SEGMENT_FILES, "manifest.json"])
-@pytest.mark.parametrize("place", [0, 1, 2])
-def test_a_changed_byte_is_refused(copied, name, place):
-    head = read_archive(copied.folder)[-1].sha256
-    path = folders(copied)[place] / name
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
-    with pytest.raises(BrokenArtifact, match=r"manifest\.json|was changed"):
-        replay_archive(copied.folder, head=head)
+def test_a_changed_byte_is_refused(archive):
+    head = read_archive(archive.folder)[-1].sha256
+    for path in sorted(archive.folder.glob("*/*")):
+        was = path.read_bytes()
+        data = bytearray(was)
+        data[len(data) // 2] ^= 1
+        path.write_bytes(data)
+        with pytest.raises(BrokenArtifact, match=r"manifest\.json|was changed"):
+            replay_archive(archive.folder, head=head)
+        path.write_bytes(was)
+    assert replay_archive(archive.folder, head=head)
 
 
-@pytest.mark.parametrize("name", [*SEGMENT_FILES, "manifest.json"])
-def test_a_missing_file_is_refused(copied, name):
-    (folders(copied)[1] / name).unlink()
-    with pytest.raises(BrokenArtifact, match=rf"{name}: No such file"):
-        replay_archive(copied.folder)
+def test_a_missing_file_and_one_that_is_not_listed_are_refused(archive):
+    for name in (*SEGMENT_FILES, "manifest.json"):
+        path = folders(archive)[1] / name
+        was = path.read_bytes()
+        path.unlink()
+        with pytest.raises(BrokenArtifact, match=name):
+            replay_archive(archive.folder)
+        path.write_bytes(was)
+    (folders(archive)[0] / "notes.txt").write_text("I am Ada")
+    with pytest.raises(BrokenArtifact, match=r"notes\.txt"):
+        replay_archive(archive.folder)
 
 
-def test_a_file_that_is_not_listed_is_refused(copied):
-    (folders(copied)[0] / "notes.txt").write_text("I am Ada")
-    with pytest.raises(BrokenArtifact, match=r"notes\.txt: not listed"):
-        replay_archive(copied.folder)
+def test_an_archive_without_its_middle_or_its_beginning_is_refused(archive):
+    shutil.rmtree(folders(archive)[1])
+    with pytest.raises(BrokenArtifact, match="a gap"):
+        replay_archive(archive.folder)
+    shutil.rmtree(folders(archive)[0])
+    with pytest.raises(BrokenArtifact, match="position 1"):
+        replay_archive(archive.folder)
 
 
-def test_a_gap_is_refused(copied):
-    shutil.rmtree(folders(copied)[1])
-    with pytest.raises(BrokenArtifact, match="there is a gap"):
-        replay_archive(copied.folder)
-
-
-def test_an_archive_without_its_beginning_is_refused(copied):
-    shutil.rmtree(folders(copied)[0])
-    with pytest.raises(BrokenArtifact, match="begins at position 1"):
-        replay_archive(copied.folder)
-
-
-def test_an_archive_without_its_end_is_refused_by_who_knows_its_hash(copied):
-    *_, last = read_archive(copied.folder)
-    assert replay_archive(copied.folder, head=last.sha256).position == last.manifest.last
+def test_an_archive_without_its_end_is_refused_by_who_knows_its_hash(archive):
+    *_, last = read_archive(archive.folder)
+    assert replay_archive(archive.folder, head=last.sha256).position == last.manifest.last
     shutil.rmtree(last.folder)
-    with pytest.raises(BrokenArtifact, match="superseded or lacks segments"):
-        replay_archive(copied.folder, head=last.sha256)
+    with pytest.raises(BrokenArtifact, match="superseded or lacks"):
+        replay_archive(archive.folder, head=last.sha256)
 
 
-@pytest.mark.parametrize("there", [True, False])
-def test_a_folder_without_segments_is_refused(tmp_path, there):
-    folder = tmp_path / "nothing"
-    if there:
-        folder.mkdir()
-    with pytest.raises(BrokenArtifact, match="has no archived segment"):
-        replay_archive(folder)
+def test_a_folder_without_segments_is_refused(tmp_path):
+    for folder in (tmp_path, tmp_path / "nothing"):
+        with pytest.raises(BrokenArtifact, match="no archived segment"):
+            replay_archive(folder)
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
+def test_a_manifest_that_cannot_be_right_is_refused(archive):
+    path = folders(archive)[1] / "manifest.json"
+    was = path.read_bytes()
+    for changes, words in (
         ({"format": 4, "columns": {}}, "format 4"),
         ({"format": 0}, "format"),
         ({"format": "1"}, "format"),
         ({"more": 1}, "more"),
         ({"first": 0}, "first"),
-        ({"generation": 2}, "must list every generation"),
-        ({"generation": 10**18}, "must list every generation"),
-        ({"last": 5}, "not what its folder is called"),
-        ({"files": {}}, "lists other files"),
-        ({"arena": "another"}, "is of another|of the arena another"),
+        ({"generation": 2}, "every generation"),
+        ({"generation": 10**18}, "every generation"),
+        ({"last": 5}, "its folder"),
+        ({"files": {}}, "other files"),
+        ({"arena": "another"}, "another"),
         ({"superseded": [{"generation": 1, "reason": "Ada asked"}]}, "superseded"),
-    ],
-)
-def test_a_manifest_that_cannot_be_right_is_refused(copied, changes, words):
-    edit_manifest(folders(copied)[1], **changes)
-    with pytest.raises(BrokenArtifact, match=words):
-        replay_archive(copied.folder)
+    ):
+        edit_manifest(path.parent, **changes)
+        with pytest.raises(BrokenArtifact, match=words):
+            replay_archive(archive.folder)
+        path.write_bytes(was)
+    for text in ("[]", "{", "null", '{"format": 1, "format": 1}', "[" * 100_000):
+        path.write_text(text)
+        with pytest.raises(BrokenArtifact, match=r"manifest\.json"):
+            replay_archive(archive.folder)
 
 
-@pytest.mark.parametrize("text", ["[]", "{", "null", '{"format": 1, "format": 1}', "[" * 100_000])
-def test_a_manifest_that_is_no_manifest_is_refused(copied, text):
-    (folders(copied)[1] / "manifest.json").write_text(text)
-    with pytest.raises(BrokenArtifact, match=r"manifest\.json"):
-        replay_archive(copied.folder)
-
-
-def forge(copied, name, change):
+def forge(archive, name, change):
     """Rewrite a file of the second segment, and make everything consistent again."""
-    path = folders(copied)[1] / name
+    path = folders(archive)[1] / name
     table = pq.read_table(path)
     pq.write_table(change(table), path)
-    relink(copied)
+    relink(archive)
 
 
 def constant(column, value):
@@ -383,10 +396,10 @@ def constant(column, value):
         ("policies.parquet", constant("policy", '{"policy": {"lanes": 3}}')),
     ],
 )
-def test_a_forged_segment_that_is_consistent_ends_in_an_error_and_no_traceback(copied, name, change):
-    forge(copied, name, change)
+def test_a_forged_segment_that_is_consistent_ends_in_an_error_and_no_traceback(archive, name, change):
+    forge(archive, name, change)
     with pytest.raises(BrokenArtifact):
-        replay_archive(copied.folder)
+        replay_archive(archive.folder)
 
 
 # What is not in it
@@ -442,7 +455,7 @@ def test_numbers_of_voters_are_readable_by_their_owner_only(kept):
 def test_numbers_of_voters_cannot_lie_in_the_archive(kept, tmp_path):
     yard, connection, _ = kept
     inside = SegmentArchive(tmp_path / "archive", tmp_path / "archive" / "voters.parquet")
-    with pytest.raises(BadOption, match="lies in the archive"):
+    with pytest.raises(BadOption, match="in the archive"):
         write_segment(connection, rated_arena(connection, yard.arena), inside)
 
 
@@ -454,7 +467,7 @@ def test_an_archive_is_replayed_when_the_numbers_are_deleted_and_not_continued(y
     yard.age()
     rate_all(yard, connection)
     arena = rated_arena(connection, yard.arena)
-    with pytest.raises(BadOption, match="does not have the numbers of the voters"):
+    with pytest.raises(BadOption, match="the numbers"):
         write_segment(connection, arena, archive)
     assert not archive.voters.exists()
 
@@ -493,15 +506,15 @@ def test_a_voter_who_comes_back_keeps_the_number(yard, connection, archive):
 # Generations
 
 
-def erase(database, yard, session):
+def erase(yard, session):
     async def scene():
-        async with open_pool(database, most=1) as pool:
+        async with open_pool(yard.url, most=1) as pool:
             return await erase_session(pool, yard.name, session, reason="a request", actor="cli")
 
     return asyncio.run(scene())
 
 
-def test_after_an_erasure_a_new_generation_lists_the_old_one_and_why(yard, connection, database, archive):
+def test_after_an_erasure_a_new_generation_lists_the_old_one_and_why(yard, connection, archive):
     old = read_archive(archive.folder)
     boards = [replay_archive(archive.folder).board(source, ArenaSettings()).document for source in (0, 1)]
     (session,) = yard.sql(
@@ -512,7 +525,7 @@ def test_after_an_erasure_a_new_generation_lists_the_old_one_and_why(yard, conne
     supersede_segments(connection, rated_arena(connection, yard.arena), archive, reason="format")
     old = read_archive(archive.folder)
     known = set(read_voter_numbers(archive.voters).numbers)
-    assert erase(database, yard, session).details > 0
+    assert erase(yard, session).details > 0
 
     replaced = supersede_segments(connection, rated_arena(connection, yard.arena), archive, reason="erasure")
     new = read_archive(archive.folder)
@@ -555,41 +568,22 @@ def test_a_segment_that_only_follows_a_replaced_one_says_so(yard, connection, ar
     assert reasons == ["erasure", "predecessor", "predecessor"]
 
 
-def test_a_superseded_generation_is_refused(yard, connection, archive, tmp_path):
-    copy = tmp_path / "copy"
-    shutil.copytree(archive.folder, copy)
-    yard.sql("UPDATE events SET detail = NULL WHERE kind = 1")
-    supersede_segments(connection, rated_arena(connection, yard.arena), archive, reason="erasure")
-    place = folders(archive)[0]
-    shutil.rmtree(place)
-    shutil.copytree(copy / place.name, place)
-    with pytest.raises(
-        BrokenArtifact, match="generation 1 is superseded: the next segment follows generation 2"
-    ):
-        replay_archive(archive.folder)
-
-
-def test_a_segment_that_follows_a_superseded_one_is_refused(yard, connection, archive, tmp_path):
-    copy = tmp_path / "copy"
-    shutil.copytree(archive.folder, copy)
-    yard.sql("UPDATE events SET detail = NULL WHERE kind = 1")
-    supersede_segments(connection, rated_arena(connection, yard.arena), archive, reason="erasure")
-    place = folders(archive)[2]
-    shutil.rmtree(place)
-    shutil.copytree(copy / place.name, place)
-    with pytest.raises(BrokenArtifact, match=r"the one that it follows was superseded at .* \(erasure\)"):
-        replay_archive(archive.folder)
-
-
-def test_the_last_segment_of_an_old_copy_is_refused_by_who_knows_the_hash(
-    yard, connection, archive, tmp_path
-):
+def test_segments_of_a_superseded_generation_are_refused(yard, connection, archive, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(archive.folder, copy)
     yard.sql("UPDATE events SET detail = NULL WHERE kind = 1")
     replaced = supersede_segments(connection, rated_arena(connection, yard.arena), archive, reason="erasure")
-    assert replay_archive(copy).position == yard.head  # nothing in the copy says that it is old
-    with pytest.raises(BrokenArtifact, match="superseded or lacks segments"):
+    for number, words in ((0, "generation 1 .*generation 2"), (2, r"\(erasure\)")):
+        place, kept = folders(archive)[number], tmp_path / "kept"
+        place.rename(kept)
+        shutil.copytree(copy / place.name, place)
+        with pytest.raises(BrokenArtifact, match=words):
+            replay_archive(archive.folder)
+        shutil.rmtree(place)
+        kept.rename(place)
+    # Nothing in an old copy says that it is old, but who knows the hash refuses it.
+    assert replay_archive(copy).position == yard.head
+    with pytest.raises(BrokenArtifact, match="superseded or lacks"):
         replay_archive(copy, head=replaced[-1].sha256)
 
 
@@ -629,45 +623,43 @@ def test_a_rewrite_that_was_interrupted_is_finished_by_the_next(yard, connection
 def test_only_final_votes_are_archived(yard, connection, archive):
     arena = rated_arena(connection, yard.arena)
     yard.played(0, 1)
-    with pytest.raises(BadOption, match=f"votes are final up to position {yard.head - 2}"):
+    with pytest.raises(BadOption, match=f"position {yard.head - 2}"):
         write_segment(connection, arena, archive, upto=yard.head)
-    with pytest.raises(
-        BadOption, match=f"begins at position {yard.head - 1}.* cannot end at {yard.head - 2}"
-    ):
+    with pytest.raises(BadOption, match=f"position {yard.head - 1}.* {yard.head - 2}"):
         write_segment(connection, arena, archive)
 
 
-def test_another_arena_is_not_written_to_an_archive(database, connection, archive):
-    with closing(busy_yard(database, seed=7, name="another")) as other:
+def test_another_arena_is_not_written_to_an_archive(yard, connection, archive):
+    with closing(Yard(yard.url, name="another")) as other:
+        other.played(0, 1)
+        other.age()
         rate_all(other, connection)
         arena = rated_arena(connection, other.arena)
-        with pytest.raises(BadOption, match="not another; choose another folder"):
+        with pytest.raises(BadOption, match="another folder"):
             write_segment(connection, arena, archive)
-        with pytest.raises(BadOption, match="not another; choose another folder"):
+        with pytest.raises(BadOption, match="another folder"):
             supersede_segments(connection, arena, archive, reason="damage")
 
 
-@pytest.mark.parametrize(
-    "restored",
-    [
-        "UPDATE raters SET horizon = horizon - 1",
-        "UPDATE events SET at = at + interval '1 microsecond' WHERE position = (SELECT max(position) FROM events)",
-    ],
-)
-def test_another_history_of_the_same_arena_is_not_mixed_with_an_archive(yard, connection, archive, restored):
-    yard.sql(restored)
-    arena, before = rated_arena(connection, yard.arena), read_archive(archive.folder)
-    with pytest.raises(BadOption, match="an older backup was restored"):
-        write_segment(connection, arena, archive)
-    with pytest.raises(BadOption, match="an older backup was restored"):
-        supersede_segments(connection, arena, archive, reason="erasure")
+def test_another_history_of_the_same_arena_is_not_mixed_with_an_archive(yard, connection, archive):
+    before = read_archive(archive.folder)
+    last = "UPDATE events SET at = at {} interval '1 microsecond' WHERE position = (SELECT max(position) FROM events)"
+    horizon = "UPDATE raters SET horizon = horizon {} 1"
+    for restored, back in ((horizon.format("-"), horizon.format("+")), (last.format("+"), last.format("-"))):
+        yard.sql(restored)
+        arena = rated_arena(connection, yard.arena)
+        with pytest.raises(BadOption, match="older backup"):
+            write_segment(connection, arena, archive)
+        with pytest.raises(BadOption, match="older backup"):
+            supersede_segments(connection, arena, archive, reason="erasure")
+        yard.sql(back)
     assert read_archive(archive.folder) == before
 
 
 def test_an_archive_has_one_writer(yard, connection, archive):
     with (archive.folder / ".lock").open("ab") as held:
         assert lock_file(held, wait=False)
-        with pytest.raises(Conflict, match="another process writes"):
+        with pytest.raises(Conflict, match="another process"):
             write_segment(connection, rated_arena(connection, yard.arena), archive)
 
 
@@ -684,15 +676,15 @@ def test_what_a_killed_writer_left_is_deleted(yard, connection, archive):
 def test_places_that_cannot_be_written_are_refused(kept, tmp_path, there):
     (tmp_path / "file").write_text("")
     archive = replace(archive_of(tmp_path), **{there: tmp_path / "file" / "inside"})
-    with pytest.raises(BadOption, match=r"cannot write .*file.*; choose another"):
+    with pytest.raises(BadOption, match=r"cannot write .*file"):
         write_segment(kept.connection, rated_arena(kept.connection, kept.yard.arena), archive)
 
 
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
-        ("DELETE FROM events WHERE position = 20", "the log has a gap between positions 1 and"),
-        ("DELETE FROM matchups WHERE serial = 1", "the table of matchups has"),
+        ("DELETE FROM events WHERE position = 20", "a gap"),
+        ("DELETE FROM matchups WHERE serial = 1", "matchups"),
     ],
 )
 def test_a_damaged_log_is_not_archived(yard, connection, tmp_path, damage, words):
@@ -703,26 +695,24 @@ def test_a_damaged_log_is_not_archived(yard, connection, tmp_path, damage, words
     assert list_segments(archive.folder) == []
 
 
-def test_numbers_of_two_archives_are_not_taken_for_one(yard, connection, archive):
+def test_numbers_that_cannot_be_right_are_neither_read_nor_replaced(yard, connection, archive):
     numbers = pq.read_table(archive.voters).to_pydict()
+    arena = rated_arena(connection, yard.arena)
+    for data in (b"", b"PAR1"):
+        archive.voters.write_bytes(data)
+        with pytest.raises(InputError, match=r"voters\.parquet"):
+            write_segment(connection, arena, archive)
+        assert archive.voters.read_bytes() == data
     numbers["numbering"][0] = "another"
     pq.write_table(pa.table(numbers), archive.voters)
-    with pytest.raises(BadOption, match="not the numbers of one archive's voters"):
+    with pytest.raises(BadOption, match="one archive"):
         read_voter_numbers(archive.voters)
 
 
-def test_a_broken_chain_is_not_continued(yard, connection, archive):
+def test_a_broken_chain_is_not_continued(kept, archive):
     edit_manifest(folders(archive)[0], written_at="2020-01-01")
-    with pytest.raises(BrokenArtifact, match="follows another manifest"):
-        write_segment(connection, rated_arena(connection, yard.arena), archive)
-
-
-@pytest.mark.parametrize("data", [b"", b"PAR1"])
-def test_numbers_that_cannot_be_read_are_not_replaced(yard, connection, archive, data):
-    archive.voters.write_bytes(data)
-    with pytest.raises(InputError, match=r"voters\.parquet"):
-        write_segment(connection, rated_arena(connection, yard.arena), archive)
-    assert archive.voters.read_bytes() == data
+    with pytest.raises(BrokenArtifact, match="another manifest"):
+        write_segment(kept.connection, rated_arena(kept.connection, kept.yard.arena), archive)
 
 
 def test_nothing_is_deleted_from_the_database(yard, connection, tmp_path):

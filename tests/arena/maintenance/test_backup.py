@@ -264,10 +264,10 @@ def test_one_changed_byte_is_refused_before_anything_is_touched(
 
 def test_what_is_no_backup_is_refused(tmp_path, filled, home, object_storage):
     path = tmp_path / "some.tar"
-    with pytest.raises(UnreadableFile, match="cannot be read as a backup"):
+    with pytest.raises(UnreadableFile, match="backup"):
         read_backup(path)
     path.write_bytes(b"not a tar file" * 100)
-    with pytest.raises(UnreadableFile, match="cannot be read as a backup"):
+    with pytest.raises(UnreadableFile, match="backup"):
         read_backup(path)
     with tarfile.open(path, "w"):
         pass
@@ -305,11 +305,11 @@ def test_a_manifest_that_is_not_ours_is_refused(tmp_path, text, told):
 
 def test_nothing_is_replaced(filled, home, object_storage, empty, tmp_path):
     made = back_up(filled, home, object_storage)
-    with pytest.raises(StoreFault, match=r"the database is not empty: it has public\."):
+    with pytest.raises(StoreFault, match=r"has public\."):
         restore(made.path, filled, tmp_path / "there", FolderStorage(tmp_path / "there"))
-    with pytest.raises(StoreFault, match=r"secret.key exists already"):
+    with pytest.raises(StoreFault, match="exists already"):
         restore(made.path, empty, home, object_storage)
-    with pytest.raises(StoreFault, match="exists already; choose another file"):
+    with pytest.raises(StoreFault, match="exists already; choose"):
         back_up(filled, home, object_storage, made.path)
 
 
@@ -317,10 +317,10 @@ def test_bytes_that_are_missing_or_damaged_make_no_backup(filled, home, object_s
     damaged_file = next((home / "responses").iterdir())
     whole = damaged_file.read_bytes()
     damaged_file.write_bytes(bytes([whole[0] ^ 1]) + whole[1:])
-    with pytest.raises(StoreFault, match="cannot be backed up: they do not have that hash"):
+    with pytest.raises(StoreFault, match="that hash"):
         back_up(filled, home, object_storage)
     damaged_file.unlink()
-    with pytest.raises(StoreFault, match="cannot be backed up: cannot read"):
+    with pytest.raises(StoreFault, match="cannot read"):
         back_up(filled, home, object_storage)
     assert list((home / "backups").iterdir()) == []
 
@@ -363,7 +363,7 @@ def test_a_full_disk_leaves_no_half_of_a_backup(filled, home, object_storage, mo
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(backup, "_add", full)
-    with pytest.raises(StoreFault, match="No space left on device; choose another path"):
+    with pytest.raises(StoreFault, match="device; choose another"):
         back_up(filled, home, object_storage)
     assert list((home / "backups").iterdir()) == []
 
@@ -375,5 +375,5 @@ def test_a_hole_in_a_log_is_found(filled):
         with pytest.raises(StoreFault, match="the backup states"):
             check_logs(connection, {"empty": 0, "first": 501})
         connection.execute("DELETE FROM events WHERE position = 250")
-        with pytest.raises(StoreFault, match=r"log of arena first runs from 1 to 500 and has 499 events"):
+        with pytest.raises(StoreFault, match="499"):
             check_logs(connection)

@@ -54,7 +54,7 @@ def check_upgraded(home, done, old):
 
 def test_debians_15_becomes_18(home, debian):
     fill(home, DEBIAN)
-    with pytest.raises(StoreFault, match="created by PostgreSQL 15"):
+    with pytest.raises(StoreFault, match="PostgreSQL 15"):
         EmbeddedServer(home, user=USER).start()
     check_upgraded(home, upgrade(home, old_binaries=DEBIAN), 15)
 
@@ -98,9 +98,7 @@ def test_where_that_fails_too_the_old_data_stay(home, debian, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(major_upgrade, "restore_database", failing)
-        with pytest.raises(
-            StoreFault, match=r"pg_upgrade failed: .*; so did dump and restore: .*no room; the old"
-        ):
+        with pytest.raises(StoreFault, match="pg_upgrade failed"):
             upgrade(home, old_binaries=DEBIAN)
     assert sorted(path.name for path in (home / "postgres").glob("data*")) == ["data"]
     # The backup of the failed attempt has another name.
@@ -115,18 +113,18 @@ def test_the_wheels_16_becomes_18_with_the_programs_that_are_there(home):
         pytest.raises(StoreFault, match="is in use"),
     ):
         upgrade(home)
-    with pytest.raises(BadOption, match=r"--old-binaries .*PostgreSQL 18, but the data were made by 16"):
+    with pytest.raises(BadOption, match="18, but the"):
         upgrade(home, old_binaries=bundled_folder(18))
-    with pytest.raises(BadOption, match=r"made by PostgreSQL 16, whose programs are not in .*nowhere"):
+    with pytest.raises(BadOption, match="PostgreSQL 16, whose"):
         upgrade(home, old_binaries=home / "nowhere")
     done = upgrade(home)
     check_upgraded(home, done, 16)
     shutil.move(home / "postgres" / "data", home / "postgres" / "data.new")
-    with pytest.raises(StoreFault, match=r"interrupted: .*run tiltyard arena upgrade-database again"):
+    with pytest.raises(StoreFault, match="upgrade-database again"):
         EmbeddedServer(home, user=USER).start()
     check_upgraded(home, upgrade(home), 16)
 
 
 def test_a_home_without_a_database_is_told(home):
-    with pytest.raises(StoreFault, match="has no embedded database"):
+    with pytest.raises(StoreFault, match="embedded database"):
         upgrade(home)

@@ -59,36 +59,33 @@ def actions(url):
     return [action for (action,) in rows(url, "SELECT action FROM audit ORDER BY entry")]
 
 
-def test_test_votes_never_rate_however_they_are_on_their_way(database):
-    async def scene():
-        async with arena_at(database, "draft", reveal="session") as (pool, queue):
-            await cast(queue, 8, reveal=False)
-            undone = await queue.next_matchup(ANN)
-            await queue.vote(ANN, undone.matchup, Kind.WIN_A)
-            waiting = await queue.next_matchup(BOB)
-            arena = await read_arena(pool, "arena")
-            assert await count_test_votes(pool, arena) == 9
-            done = await open_draft(pool, "arena", **ADA)
-            assert (done.stage, done.test_votes) == ("open", 9)
-            assert done.ended >= 1
-            with pytest.raises((Closed, Expired)):
-                await queue.vote(BOB, waiting.matchup, Kind.WIN_A)
-            # A test vote that is undone and cast anew is still a vote on a test matchup.
-            again = await queue.undo(ANN, undone.matchup)
-            await queue.vote(ANN, undone.matchup, Kind.WIN_B, ballot=again.ballot)
-            assert battles(database) == 0
-            await follow(pool, queue)
-            real = await queue.next_matchup(BOB)
-            await queue.vote(BOB, real.matchup, Kind.WIN_A)
-            assert battles(database) == 1
-            (exclusion,) = rows(database, "SELECT exclusion FROM exclusions")[0]
-            with pytest.raises(Conflict, match="never rated"):
-                await restore(pool, "arena", exclusion, **ADA)
-            for again in (open_draft, clear_test_votes):
-                with pytest.raises(Conflict, match="not a draft"):
-                    await again(pool, "arena", **ADA)
-
-    asyncio.run(scene())
+async def test_test_votes_never_rate_however_they_are_on_their_way(database):
+    async with arena_at(database, "draft", reveal="session") as (pool, queue):
+        await cast(queue, 8, reveal=False)
+        undone = await queue.next_matchup(ANN)
+        await queue.vote(ANN, undone.matchup, Kind.WIN_A)
+        waiting = await queue.next_matchup(BOB)
+        arena = await read_arena(pool, "arena")
+        assert await count_test_votes(pool, arena) == 9
+        done = await open_draft(pool, "arena", **ADA)
+        assert (done.stage, done.test_votes) == ("open", 9)
+        assert done.ended >= 1
+        with pytest.raises((Closed, Expired)):
+            await queue.vote(BOB, waiting.matchup, Kind.WIN_A)
+        # A test vote that is undone and cast anew is still a vote on a test matchup.
+        again = await queue.undo(ANN, undone.matchup)
+        await queue.vote(ANN, undone.matchup, Kind.WIN_B, ballot=again.ballot)
+        assert battles(database) == 0
+        await follow(pool, queue)
+        real = await queue.next_matchup(BOB)
+        await queue.vote(BOB, real.matchup, Kind.WIN_A)
+        assert battles(database) == 1
+        (exclusion,) = rows(database, "SELECT exclusion FROM exclusions")[0]
+        with pytest.raises(Conflict, match="never rated"):
+            await restore(pool, "arena", exclusion, **ADA)
+        for again in (open_draft, clear_test_votes):
+            with pytest.raises(Conflict, match="not a draft"):
+                await again(pool, "arena", **ADA)
     rate(database)
     assert actions(database)[-1] == "open arena"
 
@@ -110,12 +107,9 @@ def test_test_votes_are_cleared_before_opening(database):
     assert rows(database, "SELECT DISTINCT final FROM exclusions") == [(True,)]
 
 
-def test_an_unvoted_draft_opens_without_an_exclusion(database):
-    async def scene():
-        async with arena_at(database, "draft") as (pool, _):
-            assert (await open_draft(pool, "arena", **ADA)).test_votes == 0
-
-    asyncio.run(scene())
+async def test_an_unvoted_draft_opens_without_an_exclusion(database):
+    async with arena_at(database, "draft") as (pool, _):
+        assert (await open_draft(pool, "arena", **ADA)).test_votes == 0
     assert rows(database, "SELECT * FROM exclusions") == []
 
 
@@ -139,90 +133,78 @@ def test_a_paused_arena_serves_nothing_new_and_takes_what_is_open(database):
     assert battles(database) == 1
 
 
-def test_an_archived_arena_takes_no_votes_and_no_changes(database, tmp_path):
-    async def scene():
-        async with arena_at(database) as (pool, queue):
-            mine = await queue.next_matchup(ANN)
-            assert (await set_stage(pool, "arena", "archived", **ADA)).ended == 1
-            with pytest.raises((Closed, Expired)):
-                await queue.vote(ANN, mine.matchup, Kind.WIN_A)
-            await follow(pool, queue)
-            with pytest.raises(Closed, match="has ended"):
-                await queue.vote(ANN, mine.matchup, Kind.WIN_A)
-            with pytest.raises(Paused):
-                await queue.next_matchup(BOB)
-            blobs = BlobStore(pool, FolderStorage(tmp_path))
-            more = answers_file(tmp_path / "more.jsonl", 5, 3)
-            for refused in (
-                set_enabled(pool, "arena", "model-1", enabled=False, **ADA),
-                set_policy(pool, "arena", {"contenders": 5}, **ADA),
-                import_answers(pool, blobs, "arena", more),
-            ):
-                with pytest.raises(Conflict, match="reopen it first"):
-                    await refused
-            with pytest.raises(Conflict, match="it cannot become paused"):
-                await set_stage(pool, "arena", "paused", **ADA)
-            await set_stage(pool, "arena", "open", **ADA)
-            await import_answers(pool, blobs, "arena", more)
-
-    asyncio.run(scene())
+async def test_an_archived_arena_takes_no_votes_and_no_changes(database, tmp_path):
+    async with arena_at(database) as (pool, queue):
+        mine = await queue.next_matchup(ANN)
+        assert (await set_stage(pool, "arena", "archived", **ADA)).ended == 1
+        with pytest.raises((Closed, Expired)):
+            await queue.vote(ANN, mine.matchup, Kind.WIN_A)
+        await follow(pool, queue)
+        with pytest.raises(Closed, match="has ended"):
+            await queue.vote(ANN, mine.matchup, Kind.WIN_A)
+        with pytest.raises(Paused):
+            await queue.next_matchup(BOB)
+        blobs = BlobStore(pool, FolderStorage(tmp_path))
+        more = answers_file(tmp_path / "more.jsonl", 5, 3)
+        for refused in (
+            set_enabled(pool, "arena", "model-1", enabled=False, **ADA),
+            set_policy(pool, "arena", {"contenders": 5}, **ADA),
+            import_answers(pool, blobs, "arena", more),
+        ):
+            with pytest.raises(Conflict, match="reopen it first"):
+                await refused
+        with pytest.raises(Conflict, match="cannot become paused"):
+            await set_stage(pool, "arena", "paused", **ADA)
+        await set_stage(pool, "arena", "open", **ADA)
+        await import_answers(pool, blobs, "arena", more)
 
 
-def test_a_stage_is_no_setting_to_be_edited(database):
-    async def scene():
-        async with arena_at(database, "draft") as (pool, _):
-            with pytest.raises(BadOption, match="the operator's page Stage"):
-                await change_settings(pool, "arena", {"stage": "open"}, **ADA)
-            changed = await change_settings(pool, "arena", {"stage": "draft", "undo_seconds": 5.0}, **ADA)
-            assert changed.settings == replace(changed.settings, stage="draft", undo_seconds=5.0)
-
-    asyncio.run(scene())
+async def test_a_stage_is_no_setting_to_be_edited(database):
+    async with arena_at(database, "draft") as (pool, _):
+        with pytest.raises(BadOption, match="operator's page Stage"):
+            await change_settings(pool, "arena", {"stage": "open"}, **ADA)
+        changed = await change_settings(pool, "arena", {"stage": "draft", "undo_seconds": 5.0}, **ADA)
+        assert changed.settings == replace(changed.settings, stage="draft", undo_seconds=5.0)
 
 
 @pytest.mark.parametrize(
     ("before", "back"), [("draft", "draft"), ("open", "archived"), ("paused", "archived")]
 )
-def test_a_deletion_is_undone_until_it_is_due(database, tmp_path, before, back):
-    async def scene():
-        async with arena_at(database, before) as (pool, _):
-            due = await request_deletion(pool, "arena", **ADA)
-            assert due - datetime.now(UTC) > timedelta(days=DELETION_GRACE_DAYS - 1)
-            assert await read_deletions(pool) == {1: due}
-            arena = await read_arena(pool, "arena")
-            assert (arena.settings.stage, arena.settings.hidden) == ("deleting", True)
-            with pytest.raises(Conflict, match="already"):
-                await request_deletion(pool, "arena", **ADA)
-            with pytest.raises(Conflict, match="it cannot become open"):
-                await set_stage(pool, "arena", "open", **ADA)
-            blobs = BlobStore(pool, FolderStorage(tmp_path))
-            assert await delete_due_arenas(pool, blobs, datetime.now(UTC)) == []
-            assert (await keep_arena(pool, "arena", **ADA)).stage == back
-            assert (await read_arena(pool, "arena")).settings.stage == back
-            with pytest.raises(Conflict, match="nothing to restore"):
-                await keep_arena(pool, "arena", **ADA)
-
-    asyncio.run(scene())
+async def test_a_deletion_is_undone_until_it_is_due(database, tmp_path, before, back):
+    async with arena_at(database, before) as (pool, _):
+        due = await request_deletion(pool, "arena", **ADA)
+        assert due - datetime.now(UTC) > timedelta(days=DELETION_GRACE_DAYS - 1)
+        assert await read_deletions(pool) == {1: due}
+        arena = await read_arena(pool, "arena")
+        assert (arena.settings.stage, arena.settings.hidden) == ("deleting", True)
+        with pytest.raises(Conflict, match="already"):
+            await request_deletion(pool, "arena", **ADA)
+        with pytest.raises(Conflict, match="cannot become open"):
+            await set_stage(pool, "arena", "open", **ADA)
+        blobs = BlobStore(pool, FolderStorage(tmp_path))
+        assert await delete_due_arenas(pool, blobs, datetime.now(UTC)) == []
+        assert (await keep_arena(pool, "arena", **ADA)).stage == back
+        assert (await read_arena(pool, "arena")).settings.stage == back
+        with pytest.raises(Conflict, match="nothing to restore"):
+            await keep_arena(pool, "arena", **ADA)
 
 
-def test_what_a_deletion_deletes_and_what_stays(database, tmp_path):
-    async def scene():
-        async with arena_at(database) as (pool, queue):
-            (matchup, *_) = await cast(queue, 3, reveal=False)
-            await queue.remark(ANN, matchup, [], "I am Ann")
-            events = battles(database)
-            due = await request_deletion(pool, "arena", **ADA)
-            blobs = BlobStore(pool, FolderStorage(tmp_path))
-            assert await delete_due_arenas(pool, blobs, due) == ["arena"]
-            assert await delete_due_arenas(pool, blobs, due) == []
-            assert battles(database) == events == 3
-            assert await read_arenas(pool) == []
-            for refused in (read_arena(pool, "arena"), keep_arena(pool, "arena", **ADA)):
-                with pytest.raises(NotFound):
-                    await refused
-            with pytest.raises(Conflict, match="exists already"):
-                await make_arena(database, 2, 2)
-
-    asyncio.run(scene())
+async def test_what_a_deletion_deletes_and_what_stays(database, tmp_path):
+    async with arena_at(database) as (pool, queue):
+        (matchup, *_) = await cast(queue, 3, reveal=False)
+        await queue.remark(ANN, matchup, [], "I am Ann")
+        events = battles(database)
+        due = await request_deletion(pool, "arena", **ADA)
+        blobs = BlobStore(pool, FolderStorage(tmp_path))
+        assert await delete_due_arenas(pool, blobs, due) == ["arena"]
+        assert await delete_due_arenas(pool, blobs, due) == []
+        assert battles(database) == events == 3
+        assert await read_arenas(pool) == []
+        for refused in (read_arena(pool, "arena"), keep_arena(pool, "arena", **ADA)):
+            with pytest.raises(NotFound):
+                await refused
+        with pytest.raises(Conflict, match="exists already"):
+            await make_arena(database, 2, 2)
     assert rows(database, "SELECT * FROM remarks") == []
     assert rows(database, "SELECT * FROM contents") == []
     assert rows(database, "SELECT DISTINCT text FROM prompts") == [(None,)]

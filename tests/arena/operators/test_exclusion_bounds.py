@@ -36,45 +36,41 @@ async def six_votes(url, queue):
             )
 
 
-async def excluded(url, selection, *, meanwhile):
-    """Which votes: those that are there when they are chosen, or those that come ``meanwhile``."""
-    arena = await make_arena(url, 4, 3)
-    async with (
-        open_pool(url, most=2) as pool,
-        pool.connection() as connection,
-        voting_queue_of(url, arena) as queue,
-    ):
-        if not meanwhile:
-            await six_votes(url, queue)
-        draft = await draft_exclusion(connection, 1, selection, "a test")
-        if meanwhile:
-            assert draft.votes == 0
-            await six_votes(url, queue)
-        async with append_batch(connection, 1) as batch:
-            votes = await settle_exclusion(connection, draft, batch.head + 1, batch.now)
-            batch.add(LogKind.EXCLUDE, detail={"exclusion": draft.exclusion})
-    with connect(url) as connection:
-        rows = connection.execute(
-            "SELECT at FROM excluded_votes JOIN endings USING (arena, source, serial) ORDER BY at"
-        ).fetchall()
-    assert votes == len(rows)
-    return [(at - START) // SECOND for (at,) in rows]
+SELECTED = (
+    (VoteSelection(until=THIRD), [0, 1, 2]),
+    (VoteSelection(until=THIRD + INSTANT), [0, 1, 2, 3]),
+    (VoteSelection(since=THIRD), [3, 4, 5]),
+    (VoteSelection(since=THIRD + INSTANT), [4, 5]),
+    (VoteSelection(since=START + SECOND, until=THIRD), [1, 2]),
+)
 
 
 @pytest.mark.parametrize("meanwhile", [False, True], ids=["before", "meanwhile"])
-@pytest.mark.parametrize(
-    ("selection", "expected"),
-    [
-        (VoteSelection(until=THIRD), [0, 1, 2]),
-        (VoteSelection(until=THIRD + INSTANT), [0, 1, 2, 3]),
-        (VoteSelection(since=THIRD), [3, 4, 5]),
-        (VoteSelection(since=THIRD + INSTANT), [4, 5]),
-        (VoteSelection(since=START + SECOND, until=THIRD), [1, 2]),
-    ],
-    ids=["until", "until just after", "since", "since just after", "between"],
-)
-def test_a_vote_of_the_very_moment_is_in_since_and_out_of_until(database, selection, expected, meanwhile):
-    assert asyncio.run(excluded(database, selection, meanwhile=meanwhile)) == expected
+async def test_a_vote_of_the_very_moment_is_in_since_and_out_of_until(database, meanwhile):
+    """Votes that are there when they are chosen, or that come ``meanwhile``."""
+    arena = await make_arena(database, 4, 3)
+    async with (
+        open_pool(database, most=2) as pool,
+        pool.connection() as connection,
+        voting_queue_of(database, arena) as queue,
+    ):
+        if not meanwhile:
+            await six_votes(database, queue)
+        drafts = [await draft_exclusion(connection, 1, selection, "a test") for selection, _ in SELECTED]
+        if meanwhile:
+            assert {draft.votes for draft in drafts} == {0}
+            await six_votes(database, queue)
+        for draft, (selection, expected) in zip(drafts, SELECTED, strict=True):
+            async with append_batch(connection, 1) as batch:
+                votes = await settle_exclusion(connection, draft, batch.head + 1, batch.now)
+                batch.add(LogKind.EXCLUDE, detail={"exclusion": draft.exclusion})
+            found = await connection.execute(
+                "SELECT at FROM excluded_votes JOIN endings USING (arena, source, serial) "
+                "WHERE exclusion = %s ORDER BY at",
+                (draft.exclusion,),
+            )
+            chosen = [(at - START) // SECOND for (at,) in await found.fetchall()]
+            assert (chosen, votes) == (expected, len(expected)), selection
 
 
 class _Counted:

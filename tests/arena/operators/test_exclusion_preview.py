@@ -98,7 +98,7 @@ def test_what_was_previewed_is_what_happens_and_it_can_be_taken_back(database):
     assert made.votes == found.votes
     _, then, _ = naive(database, arena)
     assert {one.model: one.rating_without for one in found.effects} == pytest.approx(then, abs=1e-6)
-    with pytest.raises(NotFound, match="no votes that count"):
+    with pytest.raises(NotFound, match="votes that count"):
         preview(database, arena, 2)
     other = preview(database, arena, 3)
     assert other.among == found.among - found.votes

@@ -67,19 +67,16 @@ def test_a_stranger_can_repeat_the_assignment_from_the_log(database):
     assert sessions == detail["sessions"]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+async def test_an_assignment_cannot_be_rewritten(database):
+    await panelled_arena(database)
+    for text in (
         "DELETE FROM panel_tasks",
         "UPDATE panel_tasks SET exchanged = NOT exchanged",
         "UPDATE panel_items SET prompt = 0",
         "DELETE FROM panel_items",
-    ],
-)
-def test_an_assignment_cannot_be_rewritten(database, text):
-    asyncio.run(panelled_arena(database))
-    with pytest.raises(psycopg.errors.InsufficientPrivilege, match="append-only"):
-        sql(database, text)
+    ):
+        with pytest.raises(psycopg.errors.InsufficientPrivilege, match="append-only"):
+            sql(database, text)
 
 
 def test_opening_a_panel_hides_names_and_is_audited(database):
@@ -272,16 +269,13 @@ def test_retired_models_and_other_prompts_are_not_asked_about(database):
     run(database, work)
 
 
-def test_a_queue_that_runs_learns_of_a_new_panel(database):
-    async def work():
-        arena = await make_arena(database, 3, 3)
-        async with voting_queue_of(database, arena) as queue, open_pool(database, most=2) as pool:
-            terms = PanelTerms("p", ("A", "B"), seed=3)
-            opened = await open_panel(pool, "arena", terms, shard=0, actor="cli")
-            from tiltyard.arena.voting.voter_requests import Voter
+async def test_a_queue_that_runs_learns_of_a_new_panel(database):
+    arena = await make_arena(database, 3, 3)
+    async with voting_queue_of(database, arena) as queue, open_pool(database, most=2) as pool:
+        terms = PanelTerms("p", ("A", "B"), seed=3)
+        opened = await open_panel(pool, "arena", terms, shard=0, actor="cli")
+        from tiltyard.arena.voting.voter_requests import Voter
 
-            offered = await queue.next_matchup(Voter(opened.raters[0].session))
-            assert queue.state.open[offered.matchup].session == opened.raters[0].session
-            assert sql(database, "SELECT reason FROM matchups") == [("expert panel",)]
-
-    asyncio.run(work())
+        offered = await queue.next_matchup(Voter(opened.raters[0].session))
+        assert queue.state.open[offered.matchup].session == opened.raters[0].session
+        assert sql(database, "SELECT reason FROM matchups") == [("expert panel",)]

@@ -158,14 +158,12 @@ def test_a_link_that_is_revoked_between_opening_and_pressing_lets_nobody_in(scen
     scene(work)
 
 
-@pytest.mark.parametrize(
-    "wrong", ["", "x", "0-", "0-" + "x" * 32, "0-" + "é" * 32, "x" * 10_000, "0-\0", "0-'"]
-)
-def test_codes_that_nobody_made(scene, wrong):
+def test_codes_that_nobody_made(scene):
     async def work(pool):
         await invite(pool, "arena", TERMS, shard=0, actor="cli")
-        with pytest.raises(NotAdmitted, match="no such invitation"):
-            await find_invitation(pool, wrong)
+        for wrong in ("", "x", "0-", "0-" + "x" * 32, "0-" + "é" * 32, "x" * 10_000, "0-\0", "0-'"):
+            with pytest.raises(NotAdmitted, match="no such invitation"):
+                await find_invitation(pool, wrong)
 
     scene(work)
 
@@ -226,11 +224,11 @@ def test_the_passcode_lets_in_until_it_is_replaced(scene):
     scene(work)
 
 
-@pytest.mark.parametrize("wrong", ["short", "x" * 201, "       ", "a\0bcdefghij", "with\na newline"])
-def test_passcodes_that_are_none(scene, wrong):
+def test_passcodes_that_are_none(scene):
     async def work(pool):
-        with pytest.raises(BadOption, match="the passcode has"):
-            await set_passcode(pool, "arena", wrong, actor="cli")
+        for wrong in ("short", "x" * 201, "       ", "a\0bcdefghij", "with\na newline"):
+            with pytest.raises(BadOption, match="the passcode has"):
+                await set_passcode(pool, "arena", wrong, actor="cli")
         assert await list_invitations(pool, "arena") == []
 
     scene(work)

@@ -129,11 +129,11 @@ def test_an_invitation_can_be_revoked_and_expires(database, play):
     play(scene)
 
 
-@pytest.mark.parametrize(("role", "uses"), [("king", 1), ("", 1), ("Owner", 1), ("owner", 2)])
-def test_an_invitation_that_makes_no_sense_is_refused(play, role, uses):
+def test_an_invitation_that_makes_no_sense_is_refused(play):
     async def scene(pool, _):
-        with pytest.raises(BadOption):
-            await invite_operator(pool, InvitationTerms("x", uses), role, arena=None, actor="cli")
+        for role, uses in (("king", 1), ("", 1), ("Owner", 1), ("owner", 2)):
+            with pytest.raises(BadOption):
+                await invite_operator(pool, InvitationTerms("x", uses), role, arena=None, actor="cli")
         with pytest.raises(NotFound):
             await invite_operator(pool, TERMS, "owner", arena="nowhere", actor="cli")
 
@@ -177,7 +177,7 @@ def test_whoever_is_removed_is_out_at_once_with_its_tokens_and_links(database, p
         assert await accounts.signed_in(session) is None
         assert await accounts.find_token(token) is None
         assert not await accounts.link_is_open(reset)
-        with pytest.raises(NotAllowed, match="name or password is wrong"):
+        with pytest.raises(NotAllowed, match="password is wrong"):
             await accounts.sign_in("Grace", PASSWORD)
         for change in (
             remove_operator(pool, "Grace", actor="cli"),
@@ -259,12 +259,12 @@ def test_an_identity_has_the_roles_that_its_groups_grant(database, play):
         assert (found.name, found.grants) == ("Grace", OperatorGrants("analyst", {"poems": "moderator"}))
         await sign_in_identity(pool, GRACE, {"code": "operator"}, SOMEWHERE)
         assert (await accounts.signed_in(session)).grants == OperatorGrants(None, {"code": "operator"})
-        with pytest.raises(NotAllowed, match="none of your groups"):
+        with pytest.raises(NotAllowed, match="your groups"):
             await sign_in_identity(pool, GRACE, {}, SOMEWHERE)
         assert (await accounts.signed_in(session)).grants == OperatorGrants()
-        with pytest.raises(NotAllowed, match="name or password is wrong"):
+        with pytest.raises(NotAllowed, match="password is wrong"):
             await accounts.sign_in("Grace", "")
-        with pytest.raises(NotAllowed, match="none of your groups"):
+        with pytest.raises(NotAllowed, match="your groups"):
             await sign_in_identity(pool, ExternalIdentity(GRACE.issuer, "43", "Eve"), {}, SOMEWHERE)
         ada = ExternalIdentity(GRACE.issuer, "44", "Ada")
         await sign_in_identity(pool, ada, {None: "owner"}, SOMEWHERE)

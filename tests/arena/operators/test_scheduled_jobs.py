@@ -24,7 +24,7 @@ from support.served import served
 from support.servers.paid_llm import paid_llm
 from tiltyard.arena.boards.weekly_reports import list_reports, read_report
 from tiltyard.arena.operators import scheduled_jobs
-from tiltyard.arena.operators.job_status import last_whole_week
+from tiltyard.arena.operators.job_status import JOB_PLANS, last_whole_week
 from tiltyard.arena.operators.scheduled_jobs import make_weekly_reports, run_scheduled_jobs
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind
@@ -217,7 +217,7 @@ def test_reports_are_listed_and_read_by_their_hash(database: str):
     asyncio.run(reading())
 
 
-def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
+def until(condition: Callable[[], object], seconds: float = 120.0) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "waited too long"
@@ -227,14 +227,18 @@ def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scheduled_jobs, "_FIRST_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(scheduled_jobs, "_LOOK_SECONDS", 0.1)
 
 
 def environment(tmp_path: Path, **variables: str) -> Environment:
     return Environment(tmp_path / "home", None, variables)
 
 
-def test_the_house_does_by_itself_what_fell_due_while_it_was_away(database: str, tmp_path: Path):
+def test_the_house_does_by_itself_what_fell_due_while_it_was_away(database: str, tmp_path: Path, monkeypatch):
     """A report, and the thinning of boards; and no password stands among the arguments of a process."""
+    assert scheduled_jobs._JOB_FUNCTIONS.keys() == JOB_PLANS.keys()
+    plans = {name: JOB_PLANS[name] for name in ("weekly-reports", "thin-snapshots")}
+    monkeypatch.setattr(scheduled_jobs, "JOB_PLANS", plans)
     secret = "hunter2hunter2"
     url = database.replace("tiltyard@", f"tiltyard:{secret}@")
     # What is due may be an hour old: the week before that moment has seen this arena too.

@@ -82,7 +82,7 @@ def test_it_is_in_use_once_a_code_was_right(database, play):
             "a reloaded page has the same key"
         )
         for wrong in ("", "123", at.code(3), "x" * 1000, "\0"):
-            with pytest.raises(BadOption, match="not the current code"):
+            with pytest.raises(BadOption, match="current code"):
                 await confirm_second_factor(at.pool, at.keys, at.ada, wrong, actor="operator:Ada")
         assert (await at.accounts.signed_in(await at.password())) is not None
         codes = await confirm_second_factor(at.pool, at.keys, at.ada, f" {at.code()[:3]} {at.code()[3:]} ", actor="operator:Ada")  # fmt: skip
@@ -151,10 +151,10 @@ def test_five_wrong_codes_end_a_sign_in_and_twenty_all_of_them_for_a_while(datab
             for _ in range(5):
                 with pytest.raises(CodeNeeded):
                     await at.finish(token, "000000")
-            with pytest.raises(NotAllowed, match="too many wrong codes"):
+            with pytest.raises(NotAllowed, match="many wrong codes"):
                 await at.finish(token, at.code())
         token = await at.password()
-        with pytest.raises(NotAllowed, match="too many wrong codes"):
+        with pytest.raises(NotAllowed, match="many wrong codes"):
             await at.finish(token, at.code())
         with connect(database) as connection:
             connection.execute(
@@ -203,7 +203,7 @@ def test_it_is_turned_off_with_a_code_or_from_the_command_line(play):
     async def scene(at):
         await at.set_up()
         for wrong in ("", "000000", at.code()):
-            with pytest.raises(CodeNeeded, match="wrong, or was used"):
+            with pytest.raises(CodeNeeded, match="wrong, or was"):
                 await turn_off_second_factor(at.pool, at.keys, at.own, wrong, actor="operator:Ada")
         at.wait()
         await turn_off_second_factor(at.pool, at.keys, at.own, at.code(), actor="operator:Ada")

@@ -89,7 +89,7 @@ def test_the_texts_of_one_session_are_erased(database, arena):
 
 
 def test_an_erasure_needs_a_reason(database, arena):
-    with pytest.raises(InputError, match="a reason of 1 to"):
+    with pytest.raises(InputError, match="reason of 1"):
         erase(database, reason=" ")
 
 
@@ -352,7 +352,7 @@ def test_a_number_that_is_not_there_is_refused_and_nothing_is_written(database, 
 
     async def scene():
         async with open_pool(database, most=1) as pool:
-            with pytest.raises(NotFound, match="arena has nothing of voter 77; check the number"):
+            with pytest.raises(NotFound, match="voter 77"):
                 await erase_session(pool, "arena", 77, reason="a request", actor="cli")
             assert await erase_voter(pool, 77, reason="a request", actor="cli") == {}
 

@@ -40,22 +40,19 @@ def test_the_memory_of_shares_is_bounded(monkeypatch):
     assert len(ring._owned) <= 10
 
 
-def test_processes_see_each_other_come_and_go(database):
-    async def scene():
-        changes = []
-        async with open_pool(database, most=4) as pool:
-            left, right = ProcessLease(pool, lambda: changes.append(1)), ProcessLease(pool)
-            await left.start()
-            await right.start()
-            async with asyncio.timeout(30):
-                while len(left.ring.members) < 2:  # noqa: ASYNC110
-                    await asyncio.sleep(0.01)
-                await right.stop()
-                while len(left.ring.members) > 1:  # noqa: ASYNC110
-                    await asyncio.sleep(0.01)
-            assert len(changes) == 2
-            await left.stop()
-
-    asyncio.run(scene())
+async def test_processes_see_each_other_come_and_go(database):
+    changes = []
+    async with open_pool(database, most=4) as pool:
+        left, right = ProcessLease(pool, lambda: changes.append(1)), ProcessLease(pool)
+        await left.start()
+        await right.start()
+        async with asyncio.timeout(30):
+            while len(left.ring.members) < 2:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            await right.stop()
+            while len(left.ring.members) > 1:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        assert len(changes) == 2
+        await left.stop()
     with connect(database) as connection:
         assert connection.execute("SELECT count(*) FROM processes").fetchone() == (0,)

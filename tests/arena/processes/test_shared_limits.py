@@ -55,32 +55,26 @@ class World:
         return count
 
 
-def test_a_tenth_of_a_limit_costs_no_lease_and_the_rest_one_for_each_tenth():
+async def test_a_tenth_of_a_limit_costs_no_lease_and_the_rest_one_for_each_tenth():
     world = World()
 
-    async def scene():
-        assert await world.admitted(limit_of(100), 7, 10) == 10
-        assert world.leases == 0
-        assert await world.admitted(limit_of(100), 7, 90) == 90
-        assert world.leases == 9
-        assert await world.admitted(limit_of(100), 7, 50) == 0
-        assert world.leases == 10, "who is refused is refused without a lease"
-
-    asyncio.run(scene())
+    assert await world.admitted(limit_of(100), 7, 10) == 10
+    assert world.leases == 0
+    assert await world.admitted(limit_of(100), 7, 90) == 90
+    assert world.leases == 9
+    assert await world.admitted(limit_of(100), 7, 50) == 0
+    assert world.leases == 10, "who is refused is refused without a lease"
 
 
-def test_whoever_stays_below_a_tenth_a_minute_never_costs_a_lease():
+async def test_whoever_stays_below_a_tenth_a_minute_never_costs_a_lease():
     world = World()
 
-    async def scene():
-        for _ in range(300):
-            await world.processes[0].admit(limit_of(100), 7)
-            world.now += 6.01
-        assert world.leases == 0
-        # Who is faster at last is not charged for the past half an hour.
-        assert await world.admitted(limit_of(100), 7, 200) >= 90
-
-    asyncio.run(scene())
+    for _ in range(300):
+        await world.processes[0].admit(limit_of(100), 7)
+        world.now += 6.01
+    assert world.leases == 0
+    # Who is faster at last is not charged for the past half an hour.
+    assert await world.admitted(limit_of(100), 7, 200) >= 90
 
 
 def test_of_a_sessions_limit_a_quarter_costs_no_lease():
@@ -88,43 +82,34 @@ def test_of_a_sessions_limit_a_quarter_costs_no_lease():
     assert (limit.share, limit_of(60).share, limit_of(3).share) == (15, 6, 1)
 
 
-def test_processes_share_a_limit():
+async def test_processes_share_a_limit():
     world = World(4)
 
-    async def scene():
-        limit, counted = limit_of(100), [0] * 4
-        for k in range(400):
-            counted[k % 4] += await world.admitted(limit, 7, 1, process=k % 4)
-        assert 100 <= sum(counted) <= 140, "a tenth more for each process"
-        assert min(counted) >= 10
-
-    asyncio.run(scene())
+    limit, counted = limit_of(100), [0] * 4
+    for k in range(400):
+        counted[k % 4] += await world.admitted(limit, 7, 1, process=k % 4)
+    assert 100 <= sum(counted) <= 140, "a tenth more for each process"
+    assert min(counted) >= 10
 
 
-def test_keys_and_limits_do_not_share():
+async def test_keys_and_limits_do_not_share():
     world = World()
 
-    async def scene():
-        other = SharedLimit("skips of a session", "skips", "session", 10, "too many")
-        assert await world.admitted(limit_of(10), 7, 20) == 10
-        assert await world.admitted(limit_of(10), 8, 20) == 10
-        assert await world.admitted(other, 7, 20) == 10
-
-    asyncio.run(scene())
+    other = SharedLimit("skips of a session", "skips", "session", 10, "too many")
+    assert await world.admitted(limit_of(10), 7, 20) == 10
+    assert await world.admitted(limit_of(10), 8, 20) == 10
+    assert await world.admitted(other, 7, 20) == 10
 
 
-def test_whoever_waits_as_told_is_let_in():
+async def test_whoever_waits_as_told_is_let_in():
     world = World()
 
-    async def scene():
-        assert await world.admitted(limit_of(6), "a", 20) == 6
-        with pytest.raises(Busy, match="too many") as refusal:
-            await world.processes[0].admit(limit_of(6), "a")
-        assert refusal.value.retry_after == pytest.approx(10.0)
-        world.now += refusal.value.retry_after + 1e-6
+    assert await world.admitted(limit_of(6), "a", 20) == 6
+    with pytest.raises(Busy, match="too many") as refusal:
         await world.processes[0].admit(limit_of(6), "a")
-
-    asyncio.run(scene())
+    assert refusal.value.retry_after == pytest.approx(10.0)
+    world.now += refusal.value.retry_after + 1e-6
+    await world.processes[0].admit(limit_of(6), "a")
 
 
 @given(st.integers(1, 60), st.lists(st.floats(0, 30), max_size=200), st.integers(1, 3))
@@ -141,59 +126,47 @@ def test_no_minute_brings_more_than_a_burst_its_limit_and_the_shares(count, paus
     assert all(sum(first <= one < first + 60 for one in times) <= most for first in times)
 
 
-def test_a_database_that_is_away_refuses_nobody_and_each_process_keeps_the_limit_alone():
+async def test_a_database_that_is_away_refuses_nobody_and_each_process_keeps_the_limit_alone():
     world = World(2)
 
-    async def scene():
-        world.fails = True
-        for process in (0, 1):
-            assert 100 <= await world.admitted(limit_of(100), 7, 300, process=process) <= 110
-            assert world.leases == process + 1, "it is not asked again for some seconds"
-        world.fails = False
-        world.now += 600
-        assert 100 <= await world.admitted(limit_of(100), 7, 300) <= 110
-
-    asyncio.run(scene())
+    world.fails = True
+    for process in (0, 1):
+        assert 100 <= await world.admitted(limit_of(100), 7, 300, process=process) <= 110
+        assert world.leases == process + 1, "it is not asked again for some seconds"
+    world.fails = False
+    world.now += 600
+    assert 100 <= await world.admitted(limit_of(100), 7, 300) <= 110
 
 
-def test_a_database_that_does_not_answer_is_waited_for_once(monkeypatch):
+async def test_a_database_that_does_not_answer_is_waited_for_once(monkeypatch):
     monkeypatch.setattr(shared_limits, "_LEASE_SECONDS", 0.01)
     world = World()
 
-    async def scene():
-        async def hangs(_leases):
-            await asyncio.sleep(60)
+    async def hangs(_leases):
+        await asyncio.sleep(60)
 
-        world.processes[0]._ask = hangs
-        async with asyncio.timeout(30):
-            assert await world.admitted(limit_of(20), 7, 20) == 20
-
-    asyncio.run(scene())
+    world.processes[0]._ask = hangs
+    async with asyncio.timeout(30):
+        assert await world.admitted(limit_of(20), 7, 20) == 20
 
 
-def test_many_at_once_wait_for_one_lease_and_all_are_let_in():
+async def test_many_at_once_wait_for_one_lease_and_all_are_let_in():
     world = World()
 
-    async def scene():
-        process = world.processes[0]
-        await asyncio.gather(*(process.admit(limit_of(1000), 7) for _ in range(1000)))
-        assert world.leases <= 10
-        await process.stop()
-
-    asyncio.run(scene())
+    process = world.processes[0]
+    await asyncio.gather(*(process.admit(limit_of(1000), 7) for _ in range(1000)))
+    assert world.leases <= 10
+    await process.stop()
 
 
-def test_a_clock_that_goes_back_locks_nobody_out():
+async def test_a_clock_that_goes_back_locks_nobody_out():
     world = World()
 
-    async def scene():
-        assert await world.admitted(limit_of(10), 7, 10) == 10
-        world.now -= 500
-        assert await world.admitted(limit_of(10), 7, 5) == 0
-        world.now += 560
-        assert await world.admitted(limit_of(10), 7, 20) >= 10
-
-    asyncio.run(scene())
+    assert await world.admitted(limit_of(10), 7, 10) == 10
+    world.now -= 500
+    assert await world.admitted(limit_of(10), 7, 5) == 0
+    world.now += 560
+    assert await world.admitted(limit_of(10), 7, 20) >= 10
 
 
 def test_few_keys_are_remembered(monkeypatch):
@@ -208,33 +181,30 @@ def rows_of(database):
         return connection.execute("SELECT bucket, capacity, tokens FROM limit_buckets").fetchall()
 
 
-def test_two_processes_share_a_limit_in_the_database(database):
-    async def scene():
-        async with open_pool(database, most=2) as first, open_pool(database, most=2) as second:
-            processes = [SharedLimits(pool, KEYS) for pool in (first, second)]
-            limit, counted, refused = limit_of(200, seconds=3600.0), [0, 0], [0, 0]
+async def test_two_processes_share_a_limit_in_the_database(database):
+    async with open_pool(database, most=2) as first, open_pool(database, most=2) as second:
+        processes = [SharedLimits(pool, KEYS) for pool in (first, second)]
+        limit, counted, refused = limit_of(200, seconds=3600.0), [0, 0], [0, 0]
 
-            async def asks(process):
-                for _ in range(200):
-                    try:
-                        await processes[process].admit(limit, "192.0.2.1")
-                        counted[process] += 1
-                    except Busy:
-                        refused[process] += 1
+        async def asks(process):
+            for _ in range(200):
+                try:
+                    await processes[process].admit(limit, "192.0.2.1")
+                    counted[process] += 1
+                except Busy:
+                    refused[process] += 1
 
-            await asyncio.gather(asks(0), asks(1))
-            assert 200 <= sum(counted) <= 240
-            assert sum(counted) + sum(refused) == 400
-            assert min(counted) >= 40
-            # A process that is killed takes what it has leased with it; the others go on.
-            third = SharedLimits(first, KEYS)
-            with connect(database) as connection:
-                connection.execute("UPDATE limit_buckets SET tokens = capacity")
-            assert await counting(third, limit, 21) == 21
-            fourth = SharedLimits(second, KEYS)
-            assert 160 <= await counting(fourth, limit, 250) <= 181
-
-    asyncio.run(scene())
+        await asyncio.gather(asks(0), asks(1))
+        assert 200 <= sum(counted) <= 240
+        assert sum(counted) + sum(refused) == 400
+        assert min(counted) >= 40
+        # A process that is killed takes what it has leased with it; the others go on.
+        third = SharedLimits(first, KEYS)
+        with connect(database) as connection:
+            connection.execute("UPDATE limit_buckets SET tokens = capacity")
+        assert await counting(third, limit, 21) == 21
+        fourth = SharedLimits(second, KEYS)
+        assert 160 <= await counting(fourth, limit, 250) <= 181
     ((bucket, capacity, tokens),) = rows_of(database)
     assert (len(bucket), capacity) == (16, 200.0)
     assert b"192" not in bucket
@@ -252,31 +222,25 @@ async def counting(process, limit, times):
     return count
 
 
-def test_the_databases_clock_may_go_back_and_old_buckets_are_deleted(database):
-    async def scene():
-        limit = limit_of(20, seconds=3600.0)
-        async with open_pool(database, most=2) as pool:
-            process = SharedLimits(pool, KEYS)
-            assert await counting(process, limit, 30) == 20
-            with connect(database) as connection:
-                connection.execute("UPDATE limit_buckets SET leased_at = now() + interval '1 day'")
-            assert await counting(SharedLimits(pool, KEYS), limit, 30) == 2, "nothing is refilled by it"
-            with connect(database) as connection:
-                connection.execute("UPDATE limit_buckets SET leased_at = now() - interval '1 day'")
-            assert await counting(SharedLimits(pool, KEYS), limit, 30) == 20
-            with connect(database) as connection:
-                connection.execute("UPDATE limit_buckets SET leased_at = now() - interval '1 day'")
-            another = SharedLimit("skips of a session", "skips", "session", 10, "too many")
-            assert await counting(SharedLimits(pool, KEYS), another, 5) == 5
-
-    asyncio.run(scene())
+async def test_the_databases_clock_may_go_back_and_old_buckets_are_deleted(database):
+    limit = limit_of(20, seconds=3600.0)
+    async with open_pool(database, most=2) as pool:
+        process = SharedLimits(pool, KEYS)
+        assert await counting(process, limit, 30) == 20
+        with connect(database) as connection:
+            connection.execute("UPDATE limit_buckets SET leased_at = now() + interval '1 day'")
+        assert await counting(SharedLimits(pool, KEYS), limit, 30) == 2, "nothing is refilled by it"
+        with connect(database) as connection:
+            connection.execute("UPDATE limit_buckets SET leased_at = now() - interval '1 day'")
+        assert await counting(SharedLimits(pool, KEYS), limit, 30) == 20
+        with connect(database) as connection:
+            connection.execute("UPDATE limit_buckets SET leased_at = now() - interval '1 day'")
+        another = SharedLimit("skips of a session", "skips", "session", 10, "too many")
+        assert await counting(SharedLimits(pool, KEYS), another, 5) == 5
     assert len(rows_of(database)) == 1, "the old bucket is deleted with the next lease of a process"
 
 
-def test_a_database_that_is_gone_refuses_nobody(database):
-    async def scene():
-        pool = open_pool("postgresql://nobody@127.0.0.1:1/none", most=1)
-        async with asyncio.timeout(30):
-            assert await counting(SharedLimits(pool, KEYS), limit_of(30), 30) == 30
-
-    asyncio.run(scene())
+async def test_a_database_that_is_gone_refuses_nobody(database):
+    pool = open_pool("postgresql://nobody@127.0.0.1:1/none", most=1)
+    async with asyncio.timeout(30):
+        assert await counting(SharedLimits(pool, KEYS), limit_of(30), 30) == 30

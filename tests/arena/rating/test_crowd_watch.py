@@ -117,7 +117,7 @@ def test_votes_for_one_model_are_told_and_hold_the_board_until_they_are_explaine
             with pytest.raises(InputError, match="reason"):
                 await explain_crowd_change(pool, yard.name, position, " ", actor="Ada")
             await explain_crowd_change(pool, yard.name, position, "a new class came", actor="Ada")
-            with pytest.raises(NotFound, match="still to be explained"):
+            with pytest.raises(NotFound, match="explained"):
                 await explain_crowd_change(pool, yard.name, position, "again", actor="Ada")
             (after,) = await read_crowd_changes(pool, yard.arena)
             return change, after

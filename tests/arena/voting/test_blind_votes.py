@@ -66,24 +66,21 @@ def counts(standing):
     return save(standing).digest()
 
 
-def test_what_was_told_is_served_again_only_where_nothing_else_is_left(database):
-    async def scene():
-        arena = await make_arena(database, 4, 2, settings=EACH)
-        async with voting_queue_of(database, arena) as queue:
-            seen = set()
-            for _ in range(4):
-                offered, ended = await cast(queue, ANN, reveal=True)
-                assert not sides(offered) & seen
-                assert ended.blind
-                seen |= sides(offered)
-            assert len(seen) == 8
+async def test_what_was_told_is_served_again_only_where_nothing_else_is_left(database):
+    arena = await make_arena(database, 4, 2, settings=EACH)
+    async with voting_queue_of(database, arena) as queue:
+        seen = set()
+        for _ in range(4):
             offered, ended = await cast(queue, ANN, reveal=True)
-            assert not ended.blind
-            assert (await queue.reveal(ANN, offered.matchup)).blind is False
-            assert (await queue.vote(ANN, offered.matchup, Kind.WIN_A)).blind is False
-            assert (await cast(queue, BOB))[1].blind
-
-    run(scene())
+            assert not sides(offered) & seen
+            assert ended.blind
+            seen |= sides(offered)
+        assert len(seen) == 8
+        offered, ended = await cast(queue, ANN, reveal=True)
+        assert not ended.blind
+        assert (await queue.reveal(ANN, offered.matchup)).blind is False
+        assert (await queue.vote(ANN, offered.matchup, Kind.WIN_A)).blind is False
+        assert (await cast(queue, BOB))[1].blind
     assert blind_of(database) == [True] * 4 + [False, True]
     assert rows(database, "SELECT count(*) FROM matchups WHERE given_up & 4 > 0") == [(1,)]
     assert rows(database, "SELECT blind FROM battles ORDER BY position") == [
@@ -91,102 +88,87 @@ def test_what_was_told_is_served_again_only_where_nothing_else_is_left(database)
     ]
 
 
-def test_a_vote_that_is_not_blind_moves_nothing_and_is_an_exposure(database):
-    async def scene():
-        arena = await make_arena(database, 2, 2, settings=EACH)
-        async with voting_queue_of(database, arena) as queue:
-            for _ in range(5):
-                await cast(queue, ANN, reveal=True)
-            await queue.next_matchup(BOB)
-            standing = queue.state.standings[HUMAN]
-            assert (standing.votes, standing.skipped, standing.window.served) == (2, 3, 6)
-            live = counts(standing)
-        with connect(database) as connection:
-            head = connection.execute("SELECT max(position) FROM events").fetchone()[0]
-            replayed = replay_log(connection, arena.arena, head, 0)
-        assert counts(replayed[HUMAN].standing) == live
-        assert replayed[HUMAN].votes == 2
-
-    run(scene())
+async def test_a_vote_that_is_not_blind_moves_nothing_and_is_an_exposure(database):
+    arena = await make_arena(database, 2, 2, settings=EACH)
+    async with voting_queue_of(database, arena) as queue:
+        for _ in range(5):
+            await cast(queue, ANN, reveal=True)
+        await queue.next_matchup(BOB)
+        standing = queue.state.standings[HUMAN]
+        assert (standing.votes, standing.skipped, standing.window.served) == (2, 3, 6)
+        live = counts(standing)
+    with connect(database) as connection:
+        head = connection.execute("SELECT max(position) FROM events").fetchone()[0]
+        replayed = replay_log(connection, arena.arena, head, 0)
+    assert counts(replayed[HUMAN].standing) == live
+    assert replayed[HUMAN].votes == 2
     assert blind_of(database) == [True, True, False, False, False]
 
 
-def test_votes_of_older_versions_count_as_blind(database):
-    async def scene():
-        arena = await make_arena(database, 2, 3, settings=EACH)
-        async with voting_queue_of(database, arena) as queue:
-            for _ in range(3):
-                await cast(queue, ANN)
-        with connect(database) as connection:
-            allow_rewriting(connection)
-            connection.execute("UPDATE events SET blind = NULL")
-            connection.execute("UPDATE endings SET blind = NULL")
-            head = connection.execute("SELECT max(position) FROM events").fetchone()[0]
-            assert replay_log(connection, arena.arena, head, 0)[HUMAN].votes == 3
-        async with voting_queue_of(database, arena) as queue:
-            assert all(vote.blind for vote in queue.state.fresh.values())
-            assert len(queue.state.fresh) == 3
-
-    run(scene())
+async def test_votes_of_older_versions_count_as_blind(database):
+    arena = await make_arena(database, 2, 3, settings=EACH)
+    async with voting_queue_of(database, arena) as queue:
+        for _ in range(3):
+            await cast(queue, ANN)
+    with connect(database) as connection:
+        allow_rewriting(connection)
+        connection.execute("UPDATE events SET blind = NULL")
+        connection.execute("UPDATE endings SET blind = NULL")
+        head = connection.execute("SELECT max(position) FROM events").fetchone()[0]
+        assert replay_log(connection, arena.arena, head, 0)[HUMAN].votes == 3
+    async with voting_queue_of(database, arena) as queue:
+        assert all(vote.blind for vote in queue.state.fresh.values())
+        assert len(queue.state.fresh) == 3
     assert rows(database, "SELECT DISTINCT blind FROM battles") == [(True,)]
 
 
-def test_it_is_decided_when_the_vote_is_cast(database):
+async def test_it_is_decided_when_the_vote_is_cast(database):
     """A matchup that was served ahead is blind no more once another tab has told its names."""
 
-    async def scene():
-        arena = await make_arena(database, 2, 1, settings=EACH)
-        async with voting_queue_of(database, arena) as queue:
+    arena = await make_arena(database, 2, 1, settings=EACH)
+    async with voting_queue_of(database, arena) as queue:
+        first = await queue.next_matchup(ANN)
+        ahead = await queue.next_matchup(ANN, ahead=True)
+        assert sides(first) == sides(ahead)
+        assert (await queue.vote(ANN, first.matchup, Kind.WIN_A)).blind
+        await queue.reveal(ANN, first.matchup)
+        assert not (await queue.vote(ANN, ahead.matchup, Kind.WIN_A)).blind
+
+
+async def test_what_is_served_ahead_is_blind_when_its_turn_comes(database):
+    arena = await make_arena(database, 4, 4, settings=EACH)
+    async with voting_queue_of(database, arena) as queue:
+        for _ in range(2):
             first = await queue.next_matchup(ANN)
             ahead = await queue.next_matchup(ANN, ahead=True)
-            assert sides(first) == sides(ahead)
-            assert (await queue.vote(ANN, first.matchup, Kind.WIN_A)).blind
+            assert not sides(first) & sides(ahead)
+            await queue.vote(ANN, first.matchup, Kind.WIN_A)
+            third = await queue.next_matchup(ANN, ahead=True)
+            assert not sides(third) & (sides(first) | sides(ahead))
             await queue.reveal(ANN, first.matchup)
-            assert not (await queue.vote(ANN, ahead.matchup, Kind.WIN_A)).blind
-
-    run(scene())
-
-
-def test_what_is_served_ahead_is_blind_when_its_turn_comes(database):
-    async def scene():
-        arena = await make_arena(database, 4, 4, settings=EACH)
-        async with voting_queue_of(database, arena) as queue:
-            for _ in range(2):
-                first = await queue.next_matchup(ANN)
-                ahead = await queue.next_matchup(ANN, ahead=True)
-                assert not sides(first) & sides(ahead)
-                await queue.vote(ANN, first.matchup, Kind.WIN_A)
-                third = await queue.next_matchup(ANN, ahead=True)
-                assert not sides(third) & (sides(first) | sides(ahead))
-                await queue.reveal(ANN, first.matchup)
-                assert (await queue.vote(ANN, ahead.matchup, Kind.WIN_A, reveal=True)).blind
-                await queue.skip(ANN, third.matchup)
-
-    run(scene())
+            assert (await queue.vote(ANN, ahead.matchup, Kind.WIN_A, reveal=True)).blind
+            await queue.skip(ANN, third.matchup)
 
 
-def test_names_are_told_after_a_session(database):
-    async def scene():
-        arena = await make_arena(database, 4, 6, settings=SESSIONS)
-        async with voting_queue_of(database, arena) as queue:
-            votes = []
-            for number in range(1, 4):
-                offered, ended = await cast(queue, ANN)
-                votes.append(offered)
-                assert ended.revealed == (number == 3)
-                assert (ended.undo_until is None) == (number == 3)
-            assert await queue.unrevealed_votes(ANN) == 0
-            for offered in votes:
-                assert (await queue.reveal(ANN, offered.matchup)).model_a.startswith("model-")
-                with pytest.raises(Closed, match="final"):
-                    await queue.undo(ANN, offered.matchup)
-            told = set().union(*map(sides, votes))
+async def test_names_are_told_after_a_session(database):
+    arena = await make_arena(database, 4, 6, settings=SESSIONS)
+    async with voting_queue_of(database, arena) as queue:
+        votes = []
+        for number in range(1, 4):
             offered, ended = await cast(queue, ANN)
-            assert ended.blind
-            assert not sides(offered) & told
-            assert await queue.unrevealed_votes(ANN) == 1
-
-    run(scene())
+            votes.append(offered)
+            assert ended.revealed == (number == 3)
+            assert (ended.undo_until is None) == (number == 3)
+        assert await queue.unrevealed_votes(ANN) == 0
+        for offered in votes:
+            assert (await queue.reveal(ANN, offered.matchup)).model_a.startswith("model-")
+            with pytest.raises(Closed, match="final"):
+                await queue.undo(ANN, offered.matchup)
+        told = set().union(*map(sides, votes))
+        offered, ended = await cast(queue, ANN)
+        assert ended.blind
+        assert not sides(offered) & told
+        assert await queue.unrevealed_votes(ANN) == 1
     assert rows(database, "SELECT count(*) FROM events WHERE kind = 9") == [(3,)]
     assert rows(
         database, "SELECT count(DISTINCT revealed_at) FROM endings WHERE revealed_at IS NOT NULL"
@@ -202,192 +184,159 @@ def test_within_a_session_responses_may_come_again_and_are_blind(database):
     assert run(scene()) == [True, True, True, False]
 
 
-def test_whoever_finishes_is_told_the_names_sooner(database):
-    async def scene():
-        arena = await make_arena(database, 4, 6, settings=SESSIONS)
-        async with voting_queue_of(database, arena) as queue:
-            offered, _ = await cast(queue, ANN)
-            with pytest.raises(Closed, match=r"after 3 votes, or when you finish"):
-                await queue.reveal(ANN, offered.matchup)
-            waiting = await queue.next_matchup(ANN)
-            with pytest.raises(Closed, match=r"after 3 votes"):
-                await queue.vote(ANN, waiting.matchup, Kind.WIN_A, reveal=True)
-            assert (await queue.review(ANN, waiting.matchup)).state == "open"
-            assert await queue.finish(ANN) == 1
-            assert await queue.finish(ANN) == 0
-            assert (await queue.reveal(ANN, offered.matchup)).blind
-            assert await queue.unrevealed_votes(ANN) == 0
-
-    run(scene())
+async def test_whoever_finishes_is_told_the_names_sooner(database):
+    arena = await make_arena(database, 4, 6, settings=SESSIONS)
+    async with voting_queue_of(database, arena) as queue:
+        offered, _ = await cast(queue, ANN)
+        with pytest.raises(Closed, match="after 3 votes"):
+            await queue.reveal(ANN, offered.matchup)
+        waiting = await queue.next_matchup(ANN)
+        with pytest.raises(Closed, match=r"after 3 votes"):
+            await queue.vote(ANN, waiting.matchup, Kind.WIN_A, reveal=True)
+        assert (await queue.review(ANN, waiting.matchup)).state == "open"
+        assert await queue.finish(ANN) == 1
+        assert await queue.finish(ANN) == 0
+        assert (await queue.reveal(ANN, offered.matchup)).blind
+        assert await queue.unrevealed_votes(ANN) == 0
     assert rows(database, "SELECT count(*) FROM events WHERE kind = 9") == [(1,)]
 
 
-def test_an_undone_vote_is_none_of_the_session(database):
-    async def scene():
-        arena = await make_arena(database, 4, 6, settings=SESSIONS)
-        async with voting_queue_of(database, arena) as queue:
-            await cast(queue, ANN)
-            offered, _ = await cast(queue, ANN)
-            await queue.undo(ANN, offered.matchup)
-            assert await queue.unrevealed_votes(ANN) == 1
-            assert not (await queue.vote(ANN, offered.matchup, Kind.TIE, ballot=1)).revealed
-            assert (await cast(queue, ANN))[1].revealed
-
-    run(scene())
+async def test_an_undone_vote_is_none_of_the_session(database):
+    arena = await make_arena(database, 4, 6, settings=SESSIONS)
+    async with voting_queue_of(database, arena) as queue:
+        await cast(queue, ANN)
+        offered, _ = await cast(queue, ANN)
+        await queue.undo(ANN, offered.matchup)
+        assert await queue.unrevealed_votes(ANN) == 1
+        assert not (await queue.vote(ANN, offered.matchup, Kind.TIE, ballot=1)).revealed
+        assert (await cast(queue, ANN))[1].revealed
 
 
-def test_where_names_are_never_told_every_vote_is_blind(database):
-    async def scene():
-        arena = await make_arena(database, 2, 1, settings=NEVER)
-        async with voting_queue_of(database, arena) as queue:
-            for _ in range(5):
-                offered, ended = await cast(queue, ANN)
-                assert ended.blind
-                for ask in (queue.reveal(ANN, offered.matchup), queue.finish(ANN)):
-                    with pytest.raises(Closed, match="never reveals names"):
-                        await ask
-            assert await queue.unrevealed_votes(ANN) == 5
-
-    run(scene())
+async def test_where_names_are_never_told_every_vote_is_blind(database):
+    arena = await make_arena(database, 2, 1, settings=NEVER)
+    async with voting_queue_of(database, arena) as queue:
+        for _ in range(5):
+            offered, ended = await cast(queue, ANN)
+            assert ended.blind
+            for ask in (queue.reveal(ANN, offered.matchup), queue.finish(ANN)):
+                with pytest.raises(Closed, match="never reveals names"):
+                    await ask
+        assert await queue.unrevealed_votes(ANN) == 5
 
 
-def test_judges_ask_for_names_vote_by_vote(database):
-    async def scene():
-        arena = await make_arena(database, 2, 1, settings=SESSIONS)
-        async with voting_queue_of(database, arena) as queue:
-            for _ in range(4):
-                offered, ended = await cast(queue, JUDY)
-                assert ended.blind
-                assert not ended.revealed
-            with pytest.raises(Closed, match="judge"):
-                await queue.finish(JUDY)
-            assert (await queue.reveal(JUDY, offered.matchup)).model_a
-            assert not (await cast(queue, JUDY))[1].blind
-
-    run(scene())
+async def test_judges_ask_for_names_vote_by_vote(database):
+    arena = await make_arena(database, 2, 1, settings=SESSIONS)
+    async with voting_queue_of(database, arena) as queue:
+        for _ in range(4):
+            offered, ended = await cast(queue, JUDY)
+            assert ended.blind
+            assert not ended.revealed
+        with pytest.raises(Closed, match="judge"):
+            await queue.finish(JUDY)
+        assert (await queue.reveal(JUDY, offered.matchup)).model_a
+        assert not (await cast(queue, JUDY))[1].blind
 
 
-def test_another_process_knows_the_revealed_names(database):
+async def test_another_process_knows_the_revealed_names(database):
     """It reads a voter from the tables at first, and follows the log from then on."""
 
-    async def scene():
-        arena = await make_arena(database, 2, 4, settings=replace(SESSIONS, session_votes=2))
-        async with voting_queue_of(database, arena) as here, voting_queue_of(database, arena) as there:
-            await cast(here, ANN)
-            assert await there.unrevealed_votes(ANN) == 1
-            assert (await cast(there, ANN))[1].revealed
-            assert await here.unrevealed_votes(ANN) == 0
-            _, ended = await cast(here, ANN)
-            assert ended.blind
-            assert await there.finish(ANN) == 1
-            seen = await cast(here, ANN)
-            assert seen[1].blind
-            assert (await cast(there, ANN))[1].revealed
-            assert not (await cast(here, ANN))[1].blind
-
-    run(scene())
+    arena = await make_arena(database, 2, 4, settings=replace(SESSIONS, session_votes=2))
+    async with voting_queue_of(database, arena) as here, voting_queue_of(database, arena) as there:
+        await cast(here, ANN)
+        assert await there.unrevealed_votes(ANN) == 1
+        assert (await cast(there, ANN))[1].revealed
+        assert await here.unrevealed_votes(ANN) == 0
+        _, ended = await cast(here, ANN)
+        assert ended.blind
+        assert await there.finish(ANN) == 1
+        seen = await cast(here, ANN)
+        assert seen[1].blind
+        assert (await cast(there, ANN))[1].revealed
+        assert not (await cast(here, ANN))[1].blind
 
 
-def test_a_response_that_replaced_a_told_one_is_blind(database):
-    async def scene():
-        arena = await make_arena(database, 2, 1, settings=EACH)
-        async with voting_queue_of(database, arena) as queue:
-            await cast(queue, ANN, reveal=True)
-            state = queue.state
-            assert {cell for _, cell in state.revealed.of(ANN.session).revealed.items()} == {(0, 0), (1, 0)}
-            offered = await queue.next_matchup(ANN)
-            state.responses[:, 0] += 100
-            await queue.skip(ANN, offered.matchup)
-            later = await queue.next_matchup(ANN)
-            assert not sides(later) & sides(offered)
-            assert (await queue.vote(ANN, later.matchup, Kind.TIE)).blind
-
-    run(scene())
+async def test_a_response_that_replaced_a_told_one_is_blind(database):
+    arena = await make_arena(database, 2, 1, settings=EACH)
+    async with voting_queue_of(database, arena) as queue:
+        await cast(queue, ANN, reveal=True)
+        state = queue.state
+        assert {cell for _, cell in state.revealed.of(ANN.session).revealed.items()} == {(0, 0), (1, 0)}
+        offered = await queue.next_matchup(ANN)
+        state.responses[:, 0] += 100
+        await queue.skip(ANN, offered.matchup)
+        later = await queue.next_matchup(ANN)
+        assert not sides(later) & sides(offered)
+        assert (await queue.vote(ANN, later.matchup, Kind.TIE)).blind
 
 
-def test_the_log_tells_names_once(database):
-    async def scene():
-        arena = await make_arena(database, 4, 6, settings=SESSIONS)
-        async with voting_queue_of(database, arena) as queue:
-            for _ in range(3):
-                await cast(queue, ANN)
-            assert await queue.finish(ANN) == 0
-
-    run(scene())
+async def test_the_log_tells_names_once(database):
+    arena = await make_arena(database, 4, 6, settings=SESSIONS)
+    async with voting_queue_of(database, arena) as queue:
+        for _ in range(3):
+            await cast(queue, ANN)
+        assert await queue.finish(ANN) == 0
     kinds = [
         kind for (kind,) in rows(database, "SELECT kind FROM events WHERE kind IN (1, 9) ORDER BY position")
     ]
     assert kinds == [LogKind.VOTE] * 3 + [LogKind.REVEAL] * 3
 
 
-def test_what_is_served_ahead_of_the_end_of_a_session_is_blind_after_it(database):
+async def test_what_is_served_ahead_of_the_end_of_a_session_is_blind_after_it(database):
     """The last vote of a session tells the names of all of it, not of that vote alone."""
 
-    async def scene():
-        arena = await make_arena(database, 8, 4, settings=replace(SESSIONS, session_votes=5))
-        async with voting_queue_of(database, arena) as queue:
-            for number in range(10, 18):
-                voter = Voter(number)
-                for _ in range(4):
-                    await cast(queue, voter)
-                last = await queue.next_matchup(voter)
-                ahead = await queue.next_matchup(voter, ahead=True)
-                assert (await queue.vote(voter, last.matchup, Kind.WIN_A)).revealed
-                assert (await queue.vote(voter, ahead.matchup, Kind.WIN_A)).blind
-
-    run(scene())
+    arena = await make_arena(database, 8, 4, settings=replace(SESSIONS, session_votes=5))
+    async with voting_queue_of(database, arena) as queue:
+        for number in range(10, 18):
+            voter = Voter(number)
+            for _ in range(4):
+                await cast(queue, voter)
+            last = await queue.next_matchup(voter)
+            ahead = await queue.next_matchup(voter, ahead=True)
+            assert (await queue.vote(voter, last.matchup, Kind.WIN_A)).revealed
+            assert (await queue.vote(voter, ahead.matchup, Kind.WIN_A)).blind
 
 
-def test_whoever_finishes_is_not_left_before_a_response_that_was_named(database):
+async def test_whoever_finishes_is_not_left_before_a_response_that_was_named(database):
     """Two models, one prompt: what is open has the responses that were just told."""
 
-    async def scene():
-        arena = await make_arena(database, 2, 1, settings=SESSIONS)
-        async with voting_queue_of(database, arena) as queue:
-            await cast(queue, ANN)
-            waiting = await queue.next_matchup(ANN)
-            assert await queue.finish(ANN) == 1
-            assert await queue.open_matchups(ANN) == []
-            with pytest.raises(Expired):
-                await queue.vote(ANN, waiting.matchup, Kind.WIN_A)
-            assert await queue.finish(ANN) == 0
-
-    run(scene())
+    arena = await make_arena(database, 2, 1, settings=SESSIONS)
+    async with voting_queue_of(database, arena) as queue:
+        await cast(queue, ANN)
+        waiting = await queue.next_matchup(ANN)
+        assert await queue.finish(ANN) == 1
+        assert await queue.open_matchups(ANN) == []
+        with pytest.raises(Expired):
+            await queue.vote(ANN, waiting.matchup, Kind.WIN_A)
+        assert await queue.finish(ANN) == 0
 
 
-def test_an_undo_and_a_finish_at_once_by_a_voter_whom_the_process_does_not_know(database):
-    async def scene():
-        arena = await make_arena(database, 4, 4, settings=SESSIONS)
-        async with voting_queue_of(database, arena) as queue:
-            kept, _ = await cast(queue, ANN)
-            offered, _ = await cast(queue, ANN)
-            queue.state.revealed = RevealedNames()
-            undone, told, _ = await asyncio.gather(
-                queue.undo(ANN, offered.matchup), queue.finish(ANN), queue.next_matchup(BOB)
-            )
-            assert undone.kind == LogKind.UNDO
-            assert told == 1
-            assert (await queue.review(ANN, kept.matchup)).revealed
-            assert not (await queue.review(ANN, offered.matchup)).revealed
-
-    run(scene())
+async def test_an_undo_and_a_finish_at_once_by_a_voter_whom_the_process_does_not_know(database):
+    arena = await make_arena(database, 4, 4, settings=SESSIONS)
+    async with voting_queue_of(database, arena) as queue:
+        kept, _ = await cast(queue, ANN)
+        offered, _ = await cast(queue, ANN)
+        queue.state.revealed = RevealedNames()
+        undone, told, _ = await asyncio.gather(
+            queue.undo(ANN, offered.matchup), queue.finish(ANN), queue.next_matchup(BOB)
+        )
+        assert undone.kind == LogKind.UNDO
+        assert told == 1
+        assert (await queue.review(ANN, kept.matchup)).revealed
+        assert not (await queue.review(ANN, offered.matchup)).revealed
 
 
-def test_votes_that_were_passed_over_are_told_when_the_setting_changes(database):
+async def test_votes_that_were_passed_over_are_told_when_the_setting_changes(database):
     """Names after each vote, one of which nobody asked for; then names by session."""
 
-    async def scene():
-        arena = await make_arena(database, 4, 4, settings=EACH)
-        async with voting_queue_of(database, arena) as queue:
-            first, _ = await cast(queue, ANN)
-            await cast(queue, ANN, reveal=True)
-            queue.change(SESSIONS)
-            assert await queue.unrevealed_votes(ANN) == 1
-            queue.state.revealed = RevealedNames()
-            assert await queue.finish(ANN) == 1
-            assert (await queue.review(ANN, first.matchup)).revealed
-
-    run(scene())
+    arena = await make_arena(database, 4, 4, settings=EACH)
+    async with voting_queue_of(database, arena) as queue:
+        first, _ = await cast(queue, ANN)
+        await cast(queue, ANN, reveal=True)
+        queue.change(SESSIONS)
+        assert await queue.unrevealed_votes(ANN) == 1
+        queue.state.revealed = RevealedNames()
+        assert await queue.finish(ANN) == 1
+        assert (await queue.review(ANN, first.matchup)).revealed
 
 
 def withheld(settings, *, pending, opened, voter=ANN):

@@ -169,56 +169,45 @@ def test_a_robot_that_prefetches_in_a_loop_holds_two_and_moves_no_count(database
         assert kinds == [LogKind.RELEASED] * 38
 
 
-def test_two_tabs_and_a_reload_share_what_waits(database):
-    async def scene():
-        arena = await make_arena(database, settings=PATIENT)
-        async with voting_queue_of(database, arena) as queue:
-            first = await queue.next_matchup(ANN)
-            waits = [await queue.look_ahead(ANN, first.matchup) for _ in range(3)]
-            assert len({one.matchup for one in waits}) == 1
-            await queue.vote(ANN, first.matchup, Kind.TIE)
-            second = waits[0].matchup
-            third = await queue.look_ahead(ANN, second)
-            again = await queue.look_ahead(ANN, second)
-            assert third.matchup == again.matchup != second
-            assert exposures(queue) == [4, 4, 2]
-            assert [one.matchup for one in await queue.open_matchups(ANN)] == [second, third.matchup]
-            assert (await queue.look_ahead(ANN, first.matchup)).matchup == second, (
-                "the other tab goes on there"
-            )
-
-    run(scene())
+async def test_two_tabs_and_a_reload_share_what_waits(database):
+    arena = await make_arena(database, settings=PATIENT)
+    async with voting_queue_of(database, arena) as queue:
+        first = await queue.next_matchup(ANN)
+        waits = [await queue.look_ahead(ANN, first.matchup) for _ in range(3)]
+        assert len({one.matchup for one in waits}) == 1
+        await queue.vote(ANN, first.matchup, Kind.TIE)
+        second = waits[0].matchup
+        third = await queue.look_ahead(ANN, second)
+        again = await queue.look_ahead(ANN, second)
+        assert third.matchup == again.matchup != second
+        assert exposures(queue) == [4, 4, 2]
+        assert [one.matchup for one in await queue.open_matchups(ANN)] == [second, third.matchup]
+        assert (await queue.look_ahead(ANN, first.matchup)).matchup == second, "the other tab goes on there"
     assert story_of(database, 1) == [LogKind.PREFETCHED, LogKind.SHOWN]
 
 
-def test_a_third_that_is_shown_ends_the_first(database):
-    async def scene():
-        arena = await make_arena(database, settings=PATIENT)
-        async with voting_queue_of(database, arena) as queue:
-            first = await queue.next_matchup(ANN)
-            others = [await queue.next_matchup(ANN, ahead=True) for _ in range(2)]
-            for one in others:
-                await queue.show(ANN, one.matchup)
-            assert [one.matchup for one in await queue.open_matchups(ANN)] == [one.matchup for one in others]
-            with pytest.raises(Expired):
-                await queue.vote(ANN, first.matchup, Kind.TIE)
-            assert (await queue.next_matchup(ANN, ahead=True)).matchup == others[1].matchup, "no third waits"
-
-    run(scene())
+async def test_a_third_that_is_shown_ends_the_first(database):
+    arena = await make_arena(database, settings=PATIENT)
+    async with voting_queue_of(database, arena) as queue:
+        first = await queue.next_matchup(ANN)
+        others = [await queue.next_matchup(ANN, ahead=True) for _ in range(2)]
+        for one in others:
+            await queue.show(ANN, one.matchup)
+        assert [one.matchup for one in await queue.open_matchups(ANN)] == [one.matchup for one in others]
+        with pytest.raises(Expired):
+            await queue.vote(ANN, first.matchup, Kind.TIE)
+        assert (await queue.next_matchup(ANN, ahead=True)).matchup == others[1].matchup, "no third waits"
     assert story_of(database, 0) == [LogKind.SERVED, LogKind.EXPIRE]
 
 
-def test_names_that_were_told_release_what_waits(database):
-    async def scene():
-        arena = await make_arena(database, 2, 1, settings=PATIENT, reveal="session")
-        async with voting_queue_of(database, arena) as queue:
-            first = await queue.next_matchup(ANN)
-            await queue.look_ahead(ANN, first.matchup)
-            await queue.vote(ANN, first.matchup, Kind.WIN_A)
-            assert await queue.finish(ANN) == 1
-            assert await queue.open_matchups(ANN) == []
-
-    run(scene())
+async def test_names_that_were_told_release_what_waits(database):
+    arena = await make_arena(database, 2, 1, settings=PATIENT, reveal="session")
+    async with voting_queue_of(database, arena) as queue:
+        first = await queue.next_matchup(ANN)
+        await queue.look_ahead(ANN, first.matchup)
+        await queue.vote(ANN, first.matchup, Kind.WIN_A)
+        assert await queue.finish(ANN) == 1
+        assert await queue.open_matchups(ANN) == []
     assert story_of(database, 1) == [LogKind.PREFETCHED, LogKind.RELEASED]
 
 
@@ -256,40 +245,34 @@ def test_far_more_visitors_may_leave_than_the_arena_has_room_for(database, monke
         pass
 
 
-def test_an_arena_full_of_what_nobody_looks_at_releases_the_oldest(database, monkeypatch):
+async def test_an_arena_full_of_what_nobody_looks_at_releases_the_oldest(database, monkeypatch):
     monkeypatch.setattr(open_matchup_limits, "UNSEEN_MATCHUP_LIMIT", 5)
 
-    async def scene():
-        arena = await make_arena(database, settings=PATIENT)
-        async with voting_queue_of(database, arena) as queue:
-            ahead = {number: await queue.next_matchup(Voter(number), ahead=True) for number in range(1, 21)}
-            assert len(queue.state.unseen) == 5
-            assert list(queue.state.unseen) == [ahead[number].matchup for number in range(16, 21)]
-            assert (await queue.next_matchup(ANN)).new
-            reserved = np.zeros(queue.state.n_models, dtype=int)
-            for matchup in queue.state.unseen:
-                reserved[[queue.state.open[matchup].a, queue.state.open[matchup].b]] += 1
-            np.testing.assert_array_equal(queue.state.standings[HUMAN].window.reserved[0], reserved)
-
-    run(scene())
+    arena = await make_arena(database, settings=PATIENT)
+    async with voting_queue_of(database, arena) as queue:
+        ahead = {number: await queue.next_matchup(Voter(number), ahead=True) for number in range(1, 21)}
+        assert len(queue.state.unseen) == 5
+        assert list(queue.state.unseen) == [ahead[number].matchup for number in range(16, 21)]
+        assert (await queue.next_matchup(ANN)).new
+        reserved = np.zeros(queue.state.n_models, dtype=int)
+        for matchup in queue.state.unseen:
+            reserved[[queue.state.open[matchup].a, queue.state.open[matchup].b]] += 1
+        np.testing.assert_array_equal(queue.state.standings[HUMAN].window.reserved[0], reserved)
 
 
-def test_a_page_that_cannot_say_that_it_shows_a_matchup_still_gets_the_next(database, monkeypatch):
+async def test_a_page_that_cannot_say_that_it_shows_a_matchup_still_gets_the_next(database, monkeypatch):
     """In an arena that is too full, what is before the voter stays prefetched until the vote."""
 
-    async def scene():
-        arena = await make_arena(database, settings=PATIENT)
-        async with voting_queue_of(database, arena) as queue:
-            first = await queue.next_matchup(ANN)
-            second = await queue.look_ahead(ANN, first.matchup)
-            await queue.vote(ANN, first.matchup, Kind.TIE)
-            monkeypatch.setattr(open_matchup_limits, "OPEN_MATCHUP_LIMIT", 0)
-            third = await queue.look_ahead(ANN, second.matchup)
-            assert third.matchup != second.matchup
-            assert len(queue.state.unseen) == 2
-            await queue.vote(ANN, second.matchup, Kind.TIE)
-
-    run(scene())
+    arena = await make_arena(database, settings=PATIENT)
+    async with voting_queue_of(database, arena) as queue:
+        first = await queue.next_matchup(ANN)
+        second = await queue.look_ahead(ANN, first.matchup)
+        await queue.vote(ANN, first.matchup, Kind.TIE)
+        monkeypatch.setattr(open_matchup_limits, "OPEN_MATCHUP_LIMIT", 0)
+        third = await queue.look_ahead(ANN, second.matchup)
+        assert third.matchup != second.matchup
+        assert len(queue.state.unseen) == 2
+        await queue.vote(ANN, second.matchup, Kind.TIE)
     assert story_of(database, 1) == [LogKind.PREFETCHED, LogKind.SHOWN, LogKind.VOTE]
 
 

@@ -117,7 +117,7 @@ def test_remarks_close_after_a_while_although_names_are_not_revealed(database, m
     found = personal(database, 1)
     assert (found.totals.votes, found.totals.pending, names_in(found)) == (0, 1, set())
     let_time_pass(database, 11)
-    with pytest.raises(Closed, match="too much time has passed"):
+    with pytest.raises(Closed, match="too much time"):
         asyncio.run(say("too late"))
     found = personal(database, 1)
     assert (found.totals.votes, found.totals.pending, names_in(found)) == (0, 1, set())
@@ -204,32 +204,26 @@ def test_votes_that_an_operator_excluded_are_still_the_voters_own(database):
     assert (after.totals, after.outcomes, after.recent) == (before.totals, before.outcomes, before.recent)
 
 
-def test_a_board_is_made_again_only_after_a_vote(database):
+async def test_a_board_is_made_again_only_after_a_vote(database):
     voter = Voter(1)
 
-    async def scene():
-        arena = await make_arena(database, 4, 6)
-        async with voting_queue_of(database, arena) as queue, personal_boards(database) as (boards, known):
-            await cast_votes(queue, 11, voters=1)
-            one, two = await boards.of(known, voter), await boards.of(known, voter)
-            assert one.board is two.board
-            await one_vote(queue, voter, reveal=True)
-            assert (await boards.of(known, voter)).board is not one.board
-
-    asyncio.run(scene())
+    arena = await make_arena(database, 4, 6)
+    async with voting_queue_of(database, arena) as queue, personal_boards(database) as (boards, known):
+        await cast_votes(queue, 11, voters=1)
+        one, two = await boards.of(known, voter), await boards.of(known, voter)
+        assert one.board is two.board
+        await one_vote(queue, voter, reveal=True)
+        assert (await boards.of(known, voter)).board is not one.board
 
 
-def test_only_so_many_boards_are_kept(database, monkeypatch):
+async def test_only_so_many_boards_are_kept(database, monkeypatch):
     monkeypatch.setattr("tiltyard.arena.voting.personal_boards._CACHED_BOARD_LIMIT", 1)
 
-    async def scene():
-        arena = await make_arena(database, 4, 6)
-        async with voting_queue_of(database, arena) as queue, personal_boards(database) as (boards, known):
-            await cast_votes(queue, 12, voters=2)
-            one, two = await boards.of(known, Voter(1)), await boards.of(known, Voter(2))
-            assert (len(boards._made), boards._made.get((known.arena, Voter(1)))) == (1, None)
-            again = await boards.of(known, Voter(1))
-            assert again.board == one.board
-            assert again.board != two.board
-
-    asyncio.run(scene())
+    arena = await make_arena(database, 4, 6)
+    async with voting_queue_of(database, arena) as queue, personal_boards(database) as (boards, known):
+        await cast_votes(queue, 12, voters=2)
+        one, two = await boards.of(known, Voter(1)), await boards.of(known, Voter(2))
+        assert (len(boards._made), boards._made.get((known.arena, Voter(1)))) == (1, None)
+        again = await boards.of(known, Voter(1))
+        assert again.board == one.board
+        assert again.board != two.board

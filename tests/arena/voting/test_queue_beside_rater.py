@@ -1,6 +1,5 @@
 """Desk and rater on one log: what the web counts is what the rater folds, whatever happened."""
 
-import asyncio
 from contextlib import contextmanager
 
 import numpy as np
@@ -76,129 +75,114 @@ def replayed(url, arena, generation):
         return replay_log(connection, arena, head, generation)
 
 
-def test_a_queue_loaded_from_a_checkpoint_has_the_same_counts(database):
-    async def scene():
-        arena = await make_arena(database, settings=AT_ONCE)
-        with rating(database) as rater_process:
-            async with voting_queue_of(database, arena) as queue:
-                await some_votes(queue, (1, 2, 3), 20, 0)
-                await queue.next_matchup(Voter(9))
-                catch_up(rater_process)
-                rater_process.close()
-                await some_votes(queue, (1, 2), 3, 1)
-                await queue.open_matchups(Voter(1))
-                async with voting_queue_of(database, arena) as late:
-                    assert late.state.open.keys() == queue.state.open.keys()
-                    here, there = (counts(each.state.standings[HUMAN]) for each in (queue, late))
-                    assert here == there == counts(replayed(database, arena.arena, 0)[HUMAN].standing)
-
-    asyncio.run(scene())
+async def test_a_queue_loaded_from_a_checkpoint_has_the_same_counts(database):
+    arena = await make_arena(database, settings=AT_ONCE)
+    with rating(database) as rater_process:
+        async with voting_queue_of(database, arena) as queue:
+            await some_votes(queue, (1, 2, 3), 20, 0)
+            await queue.next_matchup(Voter(9))
+            catch_up(rater_process)
+            rater_process.close()
+            await some_votes(queue, (1, 2), 3, 1)
+            await queue.open_matchups(Voter(1))
+            async with voting_queue_of(database, arena) as late:
+                assert late.state.open.keys() == queue.state.open.keys()
+                here, there = (counts(each.state.standings[HUMAN]) for each in (queue, late))
+                assert here == there == counts(replayed(database, arena.arena, 0)[HUMAN].standing)
     with connect(database) as connection:
         assert connection.execute("SELECT count(*) FROM checkpoints").fetchone()[0] >= 1
 
 
-def test_every_change_of_an_arena_reaches_the_queue_and_a_replay_alike(database, tmp_path):
-    async def scene():
-        arena = await make_arena(database, 5, 6, settings=AT_ONCE)
-        async with open_pool(database, most=3) as pool, voting_queue_of(database, arena) as queue:
-            contents = BlobStore(pool, FolderStorage(tmp_path))
-            await some_votes(queue, (1, 2, 3), 6, 2)
-            await set_enabled(pool, arena.name, "model-0", enabled=False, actor="cli")
-            await some_votes(queue, (1, 2), 4, 3)
-            await set_policy(pool, arena.name, {"phase": 2}, actor="cli")
-            await some_votes(queue, (1,), 4, 4)
-            await withdraw(pool, contents, arena.name, "prompt-1", "model-2", reason="asked for", actor="cli")
-            await withdraw(pool, contents, arena.name, "prompt-3", reason="asked for", actor="cli")
-            await some_votes(queue, (1, 2), 6, 5)
-            await set_enabled(pool, arena.name, "model-0", enabled=True, actor="cli")
-            await some_votes(queue, (4,), 6, 6)
+async def test_every_change_of_an_arena_reaches_the_queue_and_a_replay_alike(database, tmp_path):
+    arena = await make_arena(database, 5, 6, settings=AT_ONCE)
+    async with open_pool(database, most=3) as pool, voting_queue_of(database, arena) as queue:
+        contents = BlobStore(pool, FolderStorage(tmp_path))
+        await some_votes(queue, (1, 2, 3), 6, 2)
+        await set_enabled(pool, arena.name, "model-0", enabled=False, actor="cli")
+        await some_votes(queue, (1, 2), 4, 3)
+        await set_policy(pool, arena.name, {"phase": 2}, actor="cli")
+        await some_votes(queue, (1,), 4, 4)
+        await withdraw(pool, contents, arena.name, "prompt-1", "model-2", reason="asked for", actor="cli")
+        await withdraw(pool, contents, arena.name, "prompt-3", reason="asked for", actor="cli")
+        await some_votes(queue, (1, 2), 6, 5)
+        await set_enabled(pool, arena.name, "model-0", enabled=True, actor="cli")
+        await some_votes(queue, (4,), 6, 6)
+        await queue.open_matchups(Voter(1))
+        assert queue.state.standings[HUMAN].policy.phase == 2
+        assert counts(queue.state.standings[HUMAN]) == counts(
+            replayed(database, arena.arena, 0)[HUMAN].standing
+        )
+
+
+async def test_a_withdrawn_response_voids_its_open_matchups(database, tmp_path):
+    arena = await make_arena(database, 2, 1, settings=AT_ONCE)
+    async with open_pool(database, most=3) as pool, voting_queue_of(database, arena) as queue:
+        voter = Voter(1)
+        matchup = (await queue.next_matchup(voter)).matchup
+        contents = BlobStore(pool, FolderStorage(tmp_path))
+        await withdraw(pool, contents, arena.name, "prompt-0", "model-1", reason="asked for", actor="cli")
+        with pytest.raises(Expired):
+            await queue.vote(voter, matchup, Kind.TIE)
+        with pytest.raises(Expired):
+            await queue.find(voter, matchup)
+        with pytest.raises(TiltyardError, match="two enabled models"):
+            await queue.next_matchup(voter)
+
+
+async def test_excluded_votes_leave_the_queue_with_the_raters_next_generation(database):
+    arena = await make_arena(database, 4, 8, settings=AT_ONCE)
+    async with open_pool(database, most=3) as pool, voting_queue_of(database, arena) as queue:
+        with rating(database) as rater_process:
+            await some_votes(queue, (1, 2), 15, 7)
+            catch_up(rater_process)
+            queue.rank(HUMAN, 0, Strengths.unknown(4))
+            done = await exclude(pool, arena.name, VoteSelection(sessions=(2,)), "a robot", actor="cli")
+            catch_up(rater_process)
+            queue.rank(HUMAN, 1, Strengths.unknown(4))
             await queue.open_matchups(Voter(1))
-            assert queue.state.standings[HUMAN].policy.phase == 2
+            assert queue.state.standings[HUMAN].votes == 15
+            assert queue.state.standings[HUMAN].skipped == 15
             assert counts(queue.state.standings[HUMAN]) == counts(
-                replayed(database, arena.arena, 0)[HUMAN].standing
+                replayed(database, arena.arena, 1)[HUMAN].standing
             )
-
-    asyncio.run(scene())
-
-
-def test_a_withdrawn_response_voids_its_open_matchups(database, tmp_path):
-    async def scene():
-        arena = await make_arena(database, 2, 1, settings=AT_ONCE)
-        async with open_pool(database, most=3) as pool, voting_queue_of(database, arena) as queue:
-            voter = Voter(1)
-            matchup = (await queue.next_matchup(voter)).matchup
-            contents = BlobStore(pool, FolderStorage(tmp_path))
-            await withdraw(pool, contents, arena.name, "prompt-0", "model-1", reason="asked for", actor="cli")
-            with pytest.raises(Expired):
-                await queue.vote(voter, matchup, Kind.TIE)
-            with pytest.raises(Expired):
-                await queue.find(voter, matchup)
-            with pytest.raises(TiltyardError, match="no two enabled models"):
-                await queue.next_matchup(voter)
-
-    asyncio.run(scene())
-
-
-def test_excluded_votes_leave_the_queue_with_the_raters_next_generation(database):
-    async def scene():
-        arena = await make_arena(database, 4, 8, settings=AT_ONCE)
-        async with open_pool(database, most=3) as pool, voting_queue_of(database, arena) as queue:
-            with rating(database) as rater_process:
-                await some_votes(queue, (1, 2), 15, 7)
-                catch_up(rater_process)
-                queue.rank(HUMAN, 0, Strengths.unknown(4))
-                done = await exclude(pool, arena.name, VoteSelection(sessions=(2,)), "a robot", actor="cli")
-                catch_up(rater_process)
-                queue.rank(HUMAN, 1, Strengths.unknown(4))
-                await queue.open_matchups(Voter(1))
-                assert queue.state.standings[HUMAN].votes == 15
-                assert queue.state.standings[HUMAN].skipped == 15
-                assert counts(queue.state.standings[HUMAN]) == counts(
-                    replayed(database, arena.arena, 1)[HUMAN].standing
-                )
-                await restore(pool, arena.name, done.exclusion, actor="cli")
-                catch_up(rater_process)
-                queue.rank(HUMAN, 2, Strengths.unknown(4))
-                await queue.open_matchups(Voter(1))
-                assert queue.state.standings[HUMAN].votes == 30
-
-    asyncio.run(scene())
+            await restore(pool, arena.name, done.exclusion, actor="cli")
+            catch_up(rater_process)
+            queue.rank(HUMAN, 2, Strengths.unknown(4))
+            await queue.open_matchups(Voter(1))
+            assert queue.state.standings[HUMAN].votes == 30
 
 
 @pytest.mark.slow
-def test_undone_votes_count_neither_in_the_queue_nor_in_the_rater(database):
-    async def scene():
-        arena = await make_arena(database, settings=IN_A_MINUTE)
-        async with voting_queue_of(database, arena) as queue:
-            with rating(database) as rater_process:
-                for k in range(10):
-                    matchup = (await queue.next_matchup(Voter(1))).matchup
-                    await queue.vote(Voter(1), matchup, Kind.WIN_A)
-                    catch_up(rater_process)
-                    if k % 3 == 0:
-                        await queue.undo(Voter(1), matchup)
-                        if k == 6:
-                            await queue.skip(Voter(1), matchup)
-                        else:
-                            await queue.vote(Voter(1), matchup, Kind.TIE, ballot=1)
-                    if k % 4 == 3:
-                        let_a_minute_pass(database)
-                let_a_minute_pass(database)
+async def test_undone_votes_count_neither_in_the_queue_nor_in_the_rater(database):
+    arena = await make_arena(database, settings=IN_A_MINUTE)
+    async with voting_queue_of(database, arena) as queue:
+        with rating(database) as rater_process:
+            for k in range(10):
+                matchup = (await queue.next_matchup(Voter(1))).matchup
+                await queue.vote(Voter(1), matchup, Kind.WIN_A)
                 catch_up(rater_process)
-                await queue.open_matchups(Voter(1))
-                standing = queue.state.standings[HUMAN]
-                assert (standing.votes, standing.skipped) == (9, 1)
-                rater = next(iter(rater_process.raters.values()))
-                assert rater.following(HUMAN).votes == 9
-                assert counts(standing) == counts(replayed(database, arena.arena, 0)[HUMAN].standing)
-
-    asyncio.run(scene())
+                if k % 3 == 0:
+                    await queue.undo(Voter(1), matchup)
+                    if k == 6:
+                        await queue.skip(Voter(1), matchup)
+                    else:
+                        await queue.vote(Voter(1), matchup, Kind.TIE, ballot=1)
+                if k % 4 == 3:
+                    let_a_minute_pass(database)
+            let_a_minute_pass(database)
+            catch_up(rater_process)
+            await queue.open_matchups(Voter(1))
+            standing = queue.state.standings[HUMAN]
+            assert (standing.votes, standing.skipped) == (9, 1)
+            rater = next(iter(rater_process.raters.values()))
+            assert rater.following(HUMAN).votes == 9
+            assert counts(standing) == counts(replayed(database, arena.arena, 0)[HUMAN].standing)
     with connect(database) as connection:
         kinds = [row[0] for row in connection.execute("SELECT kind FROM events ORDER BY position").fetchall()]
     assert kinds.count(LogKind.UNDO) == 4
 
 
-def test_an_arena_that_cannot_be_rated_does_not_stop_the_others(database, monkeypatch):
+async def test_an_arena_that_cannot_be_rated_does_not_stop_the_others(database, monkeypatch):
     step = ArenaRater.step
 
     def failing(rater):
@@ -208,34 +192,28 @@ def test_an_arena_that_cannot_be_rated_does_not_stop_the_others(database, monkey
 
     monkeypatch.setattr(ArenaRater, "step", failing)
 
-    async def scene():
-        await make_arena(database, name="one", settings=AT_ONCE)
-        two = await make_arena(database, name="two", settings=AT_ONCE)
-        async with voting_queue_of(database, two) as queue:
-            await some_votes(queue, (1,), 3, 8)
-        with rating(database) as rater_process:
-            for _ in range(30):
-                rater_process.turn()
-            assert rater_process.raters[two.arena].following(HUMAN).votes == 3
-
-    asyncio.run(scene())
+    await make_arena(database, name="one", settings=AT_ONCE)
+    two = await make_arena(database, name="two", settings=AT_ONCE)
+    async with voting_queue_of(database, two) as queue:
+        await some_votes(queue, (1,), 3, 8)
+    with rating(database) as rater_process:
+        for _ in range(30):
+            rater_process.turn()
+        assert rater_process.raters[two.arena].following(HUMAN).votes == 3
 
 
-def test_an_undo_is_remembered_until_its_vote_is_folded(database):
+async def test_an_undo_is_remembered_until_its_vote_is_folded(database):
     """The matchup's serving is folded in one step, another's vote is waited for, the undone vote comes in a later step."""
 
-    async def scene():
-        arena = await make_arena(database, settings=IN_A_MINUTE)
-        async with voting_queue_of(database, arena) as queue:
-            ann, bob = [(await queue.next_matchup(Voter(number))).matchup for number in (1, 2)]
-            await queue.vote(Voter(2), bob, Kind.WIN_A)
-            await queue.vote(Voter(1), ann, Kind.WIN_A)
-            await queue.undo(Voter(1), ann)
-            with rating(database) as rater_process:
-                catch_up(rater_process)
-                let_a_minute_pass(database)
-                catch_up(rater_process)
-                following = next(iter(rater_process.raters.values())).following(HUMAN)
-                assert (following.votes, following.standing.skipped) == (1, 0)
-
-    asyncio.run(scene())
+    arena = await make_arena(database, settings=IN_A_MINUTE)
+    async with voting_queue_of(database, arena) as queue:
+        ann, bob = [(await queue.next_matchup(Voter(number))).matchup for number in (1, 2)]
+        await queue.vote(Voter(2), bob, Kind.WIN_A)
+        await queue.vote(Voter(1), ann, Kind.WIN_A)
+        await queue.undo(Voter(1), ann)
+        with rating(database) as rater_process:
+            catch_up(rater_process)
+            let_a_minute_pass(database)
+            catch_up(rater_process)
+            following = next(iter(rater_process.raters.values())).following(HUMAN)
+            assert (following.votes, following.standing.skipped) == (1, 0)

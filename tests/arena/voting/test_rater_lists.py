@@ -134,20 +134,17 @@ def _expired(one):
     return replace(one, expires_at=one.served_at)
 
 
-def test_another_process_goes_on_where_the_first_one_stopped(database):
-    async def work():
-        arena, opened = await panelled_arena(database, TERMS, **SMALL)
-        rater = opened.raters[0]
-        async with voting_queue_of(database, arena) as queue:
-            assert await finish_list(queue, rater, opinion(0, 0.0), most=2) == 2
-            skipped = await queue.next_matchup(Voter(rater.session))
-            await queue.skip(Voter(rater.session), skipped.matchup)
-        async with voting_queue_of(database, arena) as one, voting_queue_of(database, arena) as other:
-            assert await finish_list(one, rater, opinion(0, 0.0), most=1) == 1
-            assert await finish_list(other, rater, opinion(0, 0.0)) == 3
-            assert await finish_list(one, rater, opinion(0, 0.0)) == 0
-
-    asyncio.run(work())
+async def test_another_process_goes_on_where_the_first_one_stopped(database):
+    arena, opened = await panelled_arena(database, TERMS, **SMALL)
+    rater = opened.raters[0]
+    async with voting_queue_of(database, arena) as queue:
+        assert await finish_list(queue, rater, opinion(0, 0.0), most=2) == 2
+        skipped = await queue.next_matchup(Voter(rater.session))
+        await queue.skip(Voter(rater.session), skipped.matchup)
+    async with voting_queue_of(database, arena) as one, voting_queue_of(database, arena) as other:
+        assert await finish_list(one, rater, opinion(0, 0.0), most=1) == 1
+        assert await finish_list(other, rater, opinion(0, 0.0)) == 3
+        assert await finish_list(one, rater, opinion(0, 0.0)) == 0
     with connect(database) as connection:
         rows = connection.execute("SELECT count(*) FROM endings WHERE kind = 1").fetchone()
     assert rows == (6,)

@@ -171,7 +171,7 @@ def test_the_same_in_the_words_of_other_providers(status, document, said):
 def test_a_wait_of_an_hour_is_for_the_user_to_wait(name, status):
     error = fault(name, http(status, b"{}", "retry-after: 3600\r\n"))
     assert (error.fatal, error.retryable, error.throttled) == (True, False, False)
-    assert "it asks to wait for 60 minutes: run the command again after that" in str(error)
+    assert "60 minutes: run" in str(error)
 
 
 @pytest.mark.parametrize("name", SDKS)
@@ -215,7 +215,7 @@ def test_a_reply_that_is_no_object_may_have_been_paid(name, body):
 @pytest.mark.parametrize("body", [b"<html>login</html>", b"\n <!DOCTYPE html>"])
 def test_a_page_of_a_website_costs_nothing_and_is_not_asked_for_again(name, body):
     error = fault(name, http(200, body))
-    assert "the reply is HTML, not JSON: check base_url" in str(error)
+    assert "check base_url" in str(error)
     assert (error.retryable, error.billed, error.fatal) == (False, False, True)
 
 

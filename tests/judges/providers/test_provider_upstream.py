@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-from contextlib import aclosing
-
 import pytest
 
 from support.asking import run
-from support.faulty_upstream import FAULTS, TELLTALE, UpstreamScript, faulty_upstream, upstream_words
+from support.faulty_upstream import FAULTS, TELLTALE, faulty_upstream, upstream_words
 from tiltyard.errors import ProviderFault, StreamBroken
 from tiltyard.judges.chat_models import ChatModel
 from tiltyard.judges.providers.provider import ChatRequest, ChatTurn, StreamEnd, StreamTimeouts
@@ -95,59 +91,3 @@ def test_an_answer_is_the_words_of_its_model(upstream):
     tagged = "heron@thinking=5,tags=1"
     text, thinking, _ = answer(upstream, tagged, 30)
     assert (text, thinking) == ("".join(upstream_words(tagged, 40)), "".join(upstream_words(f"{tagged}?", 5)))
-
-
-def test_a_script_is_set_and_wears_off(upstream):
-    upstream.script("wren", fault="500", times=1, text="Good day 👋, all.")
-    assert answer(upstream, "wren")[2].status == 500
-    assert answer(upstream, "wren", 30)[0] == "Good day 👋, all."
-    assert upstream.tally()["calls"]["wren"] == 2
-    assert upstream.bodies()[-1]["messages"] == [{"role": "user", "content": "Hello?"}]
-    with pytest.raises(AssertionError, match="one of"):
-        upstream.script("wren", fault="nonsense")
-
-
-def test_a_slow_answer_comes_at_its_pace(upstream):
-    start = time.monotonic()
-    text, _, _ = answer(upstream, "slow@rate=100,tokens=30", 30)
-    assert len(text.split()) == 30
-    assert time.monotonic() - start > 0.28
-
-
-def test_stamps_are_times(upstream):
-    before = time.monotonic_ns() // 1000
-    stamps = [int(word) for word in answer(upstream, "s@stamped=1,rate=200,tokens=20", 30)[0].split()]
-    assert len(stamps) == 20
-    assert before < stamps[0] <= stamps[-1] < time.monotonic_ns() // 1000
-    assert stamps == sorted(stamps)
-
-
-def test_a_huge_answer_is_cut(upstream):
-    request = ChatRequest((ChatTurn("user", "Hello?"),), None, 100)
-    text, _, end = answer(upstream, "h@tokens=200000", 30, request)
-    assert end.stop == "length"
-    assert len(text) < 100_000
-
-
-def test_who_leaves_is_counted():
-    async def go(url):
-        timeouts = StreamTimeouts()
-        asked = ChatModel(open_streaming_provider("openai", url, None, timeouts), "m@rate=20", {}, timeouts)
-        async with aclosing(asked.stream(HELLO)) as pieces:
-            await anext(pieces)
-        await asked.aclose()
-
-    with faulty_upstream(process=True) as upstream:
-        asyncio.run(go(upstream.base_url))
-        end = time.monotonic() + 30
-        while upstream.tally()["open"] and time.monotonic() < end:
-            time.sleep(0.02)
-        tally = upstream.tally()
-    assert (tally["open"], tally["closed_early"]) == (0, 1)
-
-
-def test_scripts_in_names_have_their_types():
-    assert UpstreamScript.named("m@rate=2.5,tokens=3,fault=half") == UpstreamScript(
-        "half", tokens=3, rate=2.5
-    )
-    assert UpstreamScript.named("m") == UpstreamScript()

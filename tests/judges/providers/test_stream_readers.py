@@ -182,43 +182,32 @@ class Content:
             self.closed.set_exception(ConnectionError("closed"))
 
 
-def test_a_silent_stream_is_closed_at_its_deadline():
-    async def go():
-        content = Content()
-        now = asyncio.get_running_loop().time()
-        watch = SilenceWatch(StreamDeadline(StreamTimeouts(0.05, 5, 5), now), content.close)
-        with pytest.raises(StreamSilent):
-            await watch.read(content)
-        watch.stop()
-
-    asyncio.run(go())
+async def test_a_silent_stream_is_closed_at_its_deadline():
+    content = Content()
+    now = asyncio.get_running_loop().time()
+    watch = SilenceWatch(StreamDeadline(StreamTimeouts(0.05, 5, 5), now), content.close)
+    with pytest.raises(StreamSilent):
+        await watch.read(content)
+    watch.stop()
 
 
-def test_nobody_reading_is_not_silence():
-    async def go():
-        content = Content()
-        loop = asyncio.get_running_loop()
-        deadline = StreamDeadline(StreamTimeouts(0.05, 0.05, 60), loop.time())
-        watch = SilenceWatch(deadline, content.close)
-        await asyncio.sleep(0.2)
-        assert not content.closed.done()
-        deadline.heard(loop.time())
-        with pytest.raises(StreamSilent):
-            await watch.read(content)
-        watch.stop()
-
-    asyncio.run(go())
+async def test_nobody_reading_is_not_silence():
+    content = Content()
+    loop = asyncio.get_running_loop()
+    deadline = StreamDeadline(StreamTimeouts(0.05, 0.05, 60), loop.time())
+    watch = SilenceWatch(deadline, content.close)
+    await asyncio.sleep(0.2)
+    assert not content.closed.done()
+    deadline.heard(loop.time())
+    with pytest.raises(StreamSilent):
+        await watch.read(content)
+    watch.stop()
 
 
-def test_an_error_before_the_deadline_is_its_own():
-    async def go():
-        content = Content()
-        watch = SilenceWatch(
-            StreamDeadline(StreamTimeouts(), asyncio.get_running_loop().time()), content.close
-        )
-        content.close()
-        with pytest.raises(ConnectionError):
-            await watch.read(content)
-        watch.stop()
-
-    asyncio.run(go())
+async def test_an_error_before_the_deadline_is_its_own():
+    content = Content()
+    watch = SilenceWatch(StreamDeadline(StreamTimeouts(), asyncio.get_running_loop().time()), content.close)
+    content.close()
+    with pytest.raises(ConnectionError):
+        await watch.read(content)
+    watch.stop()

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tiltyard.arena.boards.filtered_boards import BoardOrigin
 from tiltyard.arena.boards.styled_ratings import covariate_table, fit_or_none
-from tiltyard.arena.log.buckets import find_statement
+from tiltyard.arena.log.buckets import fetch_rows
 from tiltyard.arena.log.votes import Ballots
 from tiltyard.core.ratings import Finding
 from tiltyard.core.ratings.bradley_terry import BradleyTerry
@@ -94,8 +94,7 @@ async def read_traits(connection: Connection, arena: int, source: int, *, upto: 
     """What is known of the battles that were voted on, up to a position; NaN where a number is unknown."""
     values = {"arena": arena, "source": source, "upto": upto}
     with translate_errors("read the lengths and times of live battles"):
-        text = await find_statement(connection, "effects_traits", values)
-        rows = await (await connection.execute(text, values)).fetchall()
+        rows = await fetch_rows(connection, "effects_traits", values)
     return np.array(rows, dtype=np.float64).reshape(-1, TRAIT_COLUMNS)
 
 

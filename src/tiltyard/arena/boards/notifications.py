@@ -12,6 +12,7 @@ from typing import Any
 import psycopg
 
 from tiltyard.arena.boards.snapshots import announced_board
+from tiltyard.arena.log.buckets import fetch_rows
 from tiltyard.errors import StoreFault
 from tiltyard.foundation.retries import Backoff, Retries
 from tiltyard.postgres.connections import Connection, connect_async, translate_errors
@@ -80,8 +81,7 @@ async def read_newest_positions(
 ) -> dict[tuple[int, int], tuple[int, int]]:
     """Generation and position of the newest board of these arenas, by arena and source."""
     with translate_errors("look for new boards"):
-        found = await connection.execute(statement("boards_places"), {"arenas": sorted(arenas)})
-        rows = await found.fetchall()
+        rows = await fetch_rows(connection, "boards_places", {"arenas": sorted(arenas)})
     return {(arena, source): (generation, position) for arena, source, generation, position in rows}
 
 
@@ -91,7 +91,7 @@ async def read_history(
     """A model's rows on the boards made at evaluations, newest first."""
     values = {"arena": arena, "source": source, "model": model, "limit": limit}
     with translate_errors("read the history of a model"):
-        rows = await (await connection.execute(statement("boards_history"), values)).fetchall()
+        rows = await fetch_rows(connection, "boards_history", values)
     return [
         BoardAppearance(generation, position, made_at, bytes(sha256).hex(), votes, row)
         for generation, position, made_at, sha256, votes, row in rows

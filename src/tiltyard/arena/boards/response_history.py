@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from tiltyard.arena.log.buckets import fetch_rows
 from tiltyard.postgres.connections import Connection, translate_errors
-from tiltyard.postgres.statements import statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,5 +26,5 @@ class ResponseHistory:
 async def read_response_history(connection: Connection, arena: int, model: int) -> list[ResponseHistory]:
     """All responses of a model, newest first."""
     with translate_errors("read a model's responses"):
-        found = await connection.execute(statement("histories_responses"), {"arena": arena, "model": model})
-        return [ResponseHistory(*row) for row in await found.fetchall()]
+        found = await fetch_rows(connection, "histories_responses", {"arena": arena, "model": model})
+        return [ResponseHistory(*row) for row in found]

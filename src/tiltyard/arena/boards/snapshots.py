@@ -11,7 +11,7 @@ import numpy as np
 from psycopg import AsyncConnection, Connection
 from psycopg.types.json import Jsonb
 
-from tiltyard.arena.log.buckets import find_statement
+from tiltyard.arena.log.buckets import fetch_row, fetch_rows
 from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.errors import StoreFault
 from tiltyard.postgres.connections import translate_errors
@@ -150,7 +150,7 @@ async def list_snapshots(
         "limit": limit,
     }
     with translate_errors("list the snapshots"):
-        rows = await (await connection.execute(statement("snapshots_list"), values)).fetchall()
+        rows = await fetch_rows(connection, "snapshots_list", values)
     return [_listed(*row) for row in rows]
 
 
@@ -160,7 +160,7 @@ async def read_scores(
     """The rows of these models on a board and on up to ``most`` earlier boards made at evaluations, oldest first."""
     values = _place(snapshot) | {"models": list(models), "most": most}
     with translate_errors("read the history of a board"):
-        rows = await (await connection.execute(statement("snapshots_scores"), values)).fetchall()
+        rows = await fetch_rows(connection, "snapshots_scores", values)
     return [
         {
             "position": position,
@@ -184,7 +184,7 @@ async def citable_snapshot(connection: AsyncConnection, snapshot: Snapshot) -> S
     evaluation of an arena without exclusions.
     """
     with translate_errors("read the history of a board"):
-        row = await (await connection.execute(statement("snapshots_citable"), _place(snapshot))).fetchone()
+        row = await fetch_row(connection, "snapshots_citable", _place(snapshot))
     return None if row is None else _listed(*row)
 
 
@@ -194,8 +194,7 @@ async def read_vote_amendments(
     """Votes of an earlier board that were excluded or restored up to the newest board."""
     values = _place(snapshot) | {"upto": newest.position}
     with translate_errors("read what was excluded since a board"):
-        text = await find_statement(connection, "snapshots_amended", values)
-        row = await (await connection.execute(text, values)).fetchone()
+        row = await fetch_row(connection, "snapshots_amended", values)
     assert row is not None
     return VoteAmendments(int(row[0]), int(row[1]))
 
@@ -206,7 +205,7 @@ async def read_rule_history(
     """For the last evaluations up to a board, newest first: the number of votes, and whether all rules held."""
     values = _place(snapshot) | {"limit": limit}
     with translate_errors("read the history of a board"):
-        rows = await (await connection.execute(statement("snapshots_held"), values)).fetchall()
+        rows = await fetch_rows(connection, "snapshots_held", values)
     return [(int(votes), bool(held)) for votes, held in rows]
 
 
@@ -229,7 +228,7 @@ def _place(snapshot: Snapshot) -> dict[str, int]:
 
 async def _find(connection: AsyncConnection, name: str, values: Mapping[str, object]) -> Snapshot | None:
     with translate_errors("read a snapshot"):
-        row = await (await connection.execute(statement(name), values)).fetchone()
+        row = await fetch_row(connection, name, values)
     return None if row is None else _snapshot(row)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg.types.json import Jsonb
 
-from tiltyard.arena.log.buckets import find_statement
+from tiltyard.arena.log.buckets import fetch_row, fetch_rows
 from tiltyard.arena.log.event_log import LogKind
 from tiltyard.arena.log.partitions import create_partitions, shared_bucket
 from tiltyard.errors import Conflict, NotFound
@@ -111,9 +111,7 @@ async def add_arena(
     bucket = shared_bucket(arena)
     values = {"arena": arena, "name": name, "title": title, "settings": Jsonb(settings.to_dict())}
     with translate_errors("make an arena"):
-        row = await (
-            await connection.execute(statement("arenas_add"), values | {"bucket": bucket})
-        ).fetchone()
+        row = await fetch_row(connection, "arenas_add", values | {"bucket": bucket})
         if row is None:
             raise Conflict(f"the arena {name} exists already; choose another name")
         made = _arena(row)
@@ -152,7 +150,7 @@ async def find_arenas(connection: Connection, numbers: Sequence[int]) -> list[Ar
 async def list_arenas(connection: Connection) -> list[Arena]:
     """All arenas, ordered by name."""
     with translate_errors("list the arenas"):
-        return [_arena(row) for row in await (await connection.execute(statement("arenas_list"))).fetchall()]
+        return [_arena(row) for row in await fetch_rows(connection, "arenas_list", {})]
 
 
 async def change_arena(connection: Connection, arena: int, title: str, settings: ArenaSettings) -> None:
@@ -261,8 +259,8 @@ async def add_responses(
 ) -> list[tuple[int, int, int]]:
     """Add responses; return the number of each, with its model and prompt."""
     columns = ("model", "prompt", "kind", "media_type", "sha256", "size")
-    found = await connection.execute(statement("arenas_add_responses"), _columns(arena, columns, responses))
-    return [(int(number), model, prompt) for number, model, prompt in await found.fetchall()]
+    found = await fetch_rows(connection, "arenas_add_responses", _columns(arena, columns, responses))
+    return [(int(number), model, prompt) for number, model, prompt in found]
 
 
 async def find_model(connection: Connection, arena: int, name: str) -> tuple[int, bool]:
@@ -320,14 +318,12 @@ def _columns(arena: int, names: Sequence[str], rows: Sequence[object]) -> dict[s
 
 async def _all(connection: Connection, named: str, /, **values: object) -> list[Any]:
     with translate_errors("read an arena"):
-        text = await find_statement(connection, named, values)
-        return await (await connection.execute(text, values)).fetchall()
+        return await fetch_rows(connection, named, values)
 
 
 async def _one(connection: Connection, named: str, /, **values: object) -> Any:
     with translate_errors("read an arena"):
-        text = await find_statement(connection, named, values)
-        return await (await connection.execute(text, values)).fetchone()
+        return await fetch_row(connection, named, values)
 
 
 async def _named(connection: Connection, named: str, name: str, **values: object) -> Any:

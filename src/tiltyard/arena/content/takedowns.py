@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tiltyard.arena.content.arenas import read_log_head
-from tiltyard.arena.log.buckets import find_statement
+from tiltyard.arena.log.buckets import fetch_row, fetch_rows
 from tiltyard.postgres.connections import Connection, translate_errors
-from tiltyard.postgres.statements import statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +42,8 @@ async def withdraw_responses(
     Those that are only hidden keep their bytes and can be shown again.
     """
     values = {"arena": arena, "prompt": prompt, "model": model, "at": at, "hide": hide}
-    found = await connection.execute(statement("takedowns_responses"), values)
-    return sorted((int(response), int(by)) for response, by in await found.fetchall())
+    found = await fetch_rows(connection, "takedowns_responses", values)
+    return sorted((int(response), int(by)) for response, by in found)
 
 
 async def withdraw_hidden_responses(
@@ -52,8 +51,8 @@ async def withdraw_hidden_responses(
 ) -> list[int]:
     """Withdraw hidden responses for good; return their numbers."""
     values = {"arena": arena, "prompt": prompt, "model": model}
-    found = await connection.execute(statement("takedowns_hidden"), values)
-    return sorted(int(response) for (response,) in await found.fetchall())
+    found = await fetch_rows(connection, "takedowns_hidden", values)
+    return sorted(int(response) for (response,) in found)
 
 
 async def show_responses(
@@ -61,14 +60,14 @@ async def show_responses(
 ) -> list[tuple[int, int]]:
     """Make hidden responses live again; return their numbers and models."""
     values = {"arena": arena, "prompt": prompt, "model": model}
-    found = await connection.execute(statement("takedowns_show"), values)
-    return sorted((int(response), int(by)) for response, by in await found.fetchall())
+    found = await fetch_rows(connection, "takedowns_show", values)
+    return sorted((int(response), int(by)) for response, by in found)
 
 
 async def withdraw_prompt_text(connection: Connection, arena: int, prompt: int, at: datetime) -> bool:
     """Delete a prompt's text; its name and hash are kept. False if it was already withdrawn."""
     values = {"arena": arena, "prompt": prompt, "at": at}
-    return await (await connection.execute(statement("takedowns_prompt"), values)).fetchone() is not None
+    return await fetch_row(connection, "takedowns_prompt", values) is not None
 
 
 async def find_open_matchups(
@@ -78,10 +77,8 @@ async def find_open_matchups(
     upto = await read_log_head(connection, arena)
     values = {"arena": arena, "prompt": prompt, "model": model, "upto": upto}
     with translate_errors("look for open matchups"):
-        found = await connection.execute(await find_statement(connection, "takedowns_open", values), values)
-        return SeenMatchups(
-            upto, tuple((int(source), int(serial)) for source, serial in await found.fetchall())
-        )
+        found = await fetch_rows(connection, "takedowns_open", values)
+        return SeenMatchups(upto, tuple((int(source), int(serial)) for source, serial in found))
 
 
 async def open_matchups_with(
@@ -99,5 +96,5 @@ async def open_matchups_with(
         "after": seen.upto,
         "now": now,
     }
-    found = await connection.execute(await find_statement(connection, "takedowns_shown", values), values)
-    return [ShownMatchup(*each) for each in await found.fetchall()]
+    found = await fetch_rows(connection, "takedowns_shown", values)
+    return [ShownMatchup(*each) for each in found]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID, uuid4
 
+from tiltyard.arena.log.buckets import fetch_row
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connections import Connection, translate_errors
 from tiltyard.postgres.statements import statement
@@ -45,7 +46,7 @@ async def find_upload(connection: Connection, arena: int, actor: str, upload: UU
     """A file of this arena, for the operator who uploaded it; `NotFound` for everyone else and after it has expired."""
     values = {"upload": upload, "arena": arena, "actor": actor, "life": UPLOAD_LIFETIME}
     with translate_errors("read an upload"):
-        row = await (await connection.execute(statement("uploads_find"), values)).fetchone()
+        row = await fetch_row(connection, "uploads_find", values)
     if row is None:
         raise NotFound("no such upload; uploads are kept for an hour: send the file again")
     return Upload(upload, str(row[0]), bytes(row[1]), row[2])

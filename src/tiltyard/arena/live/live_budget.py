@@ -15,6 +15,7 @@ from datetime import date
 from typing import NamedTuple
 
 from tiltyard.arena.live.live_records import BudgetLimits, CallPlan
+from tiltyard.arena.log.buckets import fetch_one
 from tiltyard.errors import OutOfBudget
 from tiltyard.postgres.connections import Connection
 from tiltyard.postgres.statements import statement
@@ -42,9 +43,7 @@ def accounts_of(session: int, payers: Sequence[int]) -> list[int]:
 
 async def read_spending(connection: Connection, arena: int, accounts: Sequence[int] = ()) -> LiveSpending:
     """What is counted now; of a voter, if the accounts are given. Without the lock it may change at once."""
-    found = await connection.execute(statement("live_spending"), {"arena": arena, "payers": list(accounts)})
-    row = await found.fetchone()
-    assert row is not None
+    row = await fetch_one(connection, "live_spending", {"arena": arena, "payers": list(accounts)})
     return LiveSpending(*row)
 
 

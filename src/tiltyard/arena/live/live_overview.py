@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Final
 
 from tiltyard.arena.live.live_budget import LiveSpending, read_spending
+from tiltyard.arena.log.buckets import fetch_row, fetch_rows
 from tiltyard.postgres.connections import ConnectionPool, connect_from_pool, translate_errors
-from tiltyard.postgres.statements import statement
 
 #: Calls of so many days are counted.
 OVERVIEW_DAYS: Final = 30
@@ -61,9 +61,9 @@ async def read_live_overview(pool: ConnectionPool, arena: int) -> LiveOverview:
     async with connect_from_pool(pool) as connection:
         with translate_errors("read the calls of a live arena"):
             spending = await read_spending(connection, arena)
-            entrants = await (await connection.execute(statement("live_entrant_use"), values)).fetchall()
-            failures = await (await connection.execute(statement("live_failures"), values)).fetchall()
-            battles = await (await connection.execute(statement("live_battle_counts"), values)).fetchone()
+            entrants = await fetch_rows(connection, "live_entrant_use", values)
+            failures = await fetch_rows(connection, "live_failures", values)
+            battles = await fetch_row(connection, "live_battle_counts", values)
     assert battles is not None
     return LiveOverview(
         spending,

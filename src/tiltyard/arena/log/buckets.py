@@ -33,6 +33,29 @@ async def find_statement(
     return bucket_statement(name, await read_bucket(connection, cast("int", values["arena"])))
 
 
+async def fetch_rows(
+    connection: psycopg.AsyncConnection[Any], name: str, values: Mapping[str, object]
+) -> list[Any]:
+    """All rows of a named statement; see `find_statement`."""
+    text = await find_statement(connection, name, values)
+    return await (await connection.execute(text, values)).fetchall()
+
+
+async def fetch_row(
+    connection: psycopg.AsyncConnection[Any], name: str, values: Mapping[str, object]
+) -> Any | None:
+    """The first row of a named statement; ``None`` if it has none."""
+    text = await find_statement(connection, name, values)
+    return await (await connection.execute(text, values)).fetchone()
+
+
+async def fetch_one(connection: psycopg.AsyncConnection[Any], name: str, values: Mapping[str, object]) -> Any:
+    """The first row of a named statement that always has one."""
+    row = await fetch_row(connection, name, values)
+    assert row is not None
+    return row
+
+
 def find_statement_sync(connection: psycopg.Connection[Any], name: str, values: Mapping[str, object]) -> str:
     """`find_statement` on a synchronous connection."""
     if not is_bucketed(name):

@@ -21,7 +21,7 @@ from psycopg import AsyncConnection, AsyncPipeline
 from psycopg.pq import TransactionStatus
 
 from tiltyard.arena.log.array_literals import array_literal
-from tiltyard.arena.log.buckets import find_statement, forget_bucket, read_bucket
+from tiltyard.arena.log.buckets import fetch_row, find_statement, forget_bucket, read_bucket
 from tiltyard.arena.log.event_details import (
     EventDetail,
     ServedDetail,
@@ -611,9 +611,7 @@ async def find_matchup(connection: AsyncConnection, arena: int, matchup: UUID) -
     """A matchup of an arena by its id, open or ended."""
     with translate_errors("look up a matchup"):
         values = {"arena": arena, "matchup": matchup}
-        text = await find_statement(connection, "log_find_matchup", values)
-        found = await connection.execute(text, values)
-        row = await found.fetchone()
+        row = await fetch_row(connection, "log_find_matchup", values)
         return None if row is None else MatchupRecord(*row)
 
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import cast
 from uuid import UUID
 
-from tiltyard.arena.log.buckets import find_statement
+from tiltyard.arena.log.buckets import fetch_row, fetch_rows
 from tiltyard.arena.log.event_log import (
     LogBatch,
     LogRow,
@@ -28,7 +28,6 @@ from tiltyard.arena.log.rosters import (
     read_roster,
 )
 from tiltyard.postgres.connections import Connection, ConnectionPool, translate_errors
-from tiltyard.postgres.statements import statement
 
 #: No matchup stays open longer than this after its expiry.
 _MAX_OVERDUE_DURATION = timedelta(days=1)
@@ -94,26 +93,22 @@ class LogConnection:
         values = {"arena": self.arena, "upto": upto, "longest": _MAX_OVERDUE_DURATION}
         async with self.connected() as connection:
             with translate_errors("read an arena's open matchups"):
-                text = await find_statement(connection, "log_open_matchups", values)
-                found = await connection.execute(text, values)
-                return [OpenMatchup(*row) for row in await found.fetchall()]
+                found = await fetch_rows(connection, "log_open_matchups", values)
+                return [OpenMatchup(*row) for row in found]
 
     async def serials(self, upto: int) -> list[int]:
         """By source: the number of matchups that were served or prefetched up to a position."""
         values = {"arena": self.arena, "upto": upto}
         async with self.connected() as connection:
             with translate_errors("read an arena's matchups"):
-                found = await connection.execute(
-                    await find_statement(connection, "log_serials", values), values
-                )
-                return [serial for (serial,) in await found.fetchall()]
+                found = await fetch_rows(connection, "log_serials", values)
+                return [serial for (serial,) in found]
 
     async def clock(self) -> tuple[datetime, int]:
         """The database's time, and the position up to which votes are final."""
         async with self.connected() as connection:
             with translate_errors("read the time"):
-                found = await connection.execute(statement("log_clock"), {"arena": self.arena})
-                row = await found.fetchone()
+                row = await fetch_row(connection, "log_clock", {"arena": self.arena})
         return cast("tuple[datetime, int]", row)
 
     @asynccontextmanager

@@ -6,10 +6,9 @@ from typing import NamedTuple
 
 from psycopg import AsyncConnection
 
-from tiltyard.arena.log.buckets import find_statement
+from tiltyard.arena.log.buckets import fetch_rows
 from tiltyard.core.judging.panel_assignment import PanelItem
 from tiltyard.postgres.connections import translate_errors
-from tiltyard.postgres.statements import statement
 
 
 class ListedTask(NamedTuple):
@@ -43,15 +42,11 @@ async def read_panel_rows(connection: AsyncConnection, arena: int) -> PanelRows:
     """Read the panels of an arena; most have none, which costs one statement."""
     values = {"arena": arena}
     with translate_errors("read an arena's expert panels"):
-        raters = await connection.execute(statement("panel_sessions"), values)
-        by_session: dict[int, bool] = dict(await raters.fetchall())
+        raters = await fetch_rows(connection, "panel_sessions", values)
+        by_session: dict[int, bool] = dict(raters)
         if not any(by_session.values()):
             return PanelRows(by_session, [], [])
-        tasks = await connection.execute(statement("panel_list_tasks"), values)
-        listed = [
-            ListedTask(session, PanelItem(*item), exchanged)
-            for session, *item, exchanged in await tasks.fetchall()
-        ]
-        text = await find_statement(connection, "panel_answers", values)
-        answers = await connection.execute(text, values)
-        return PanelRows(by_session, listed, [RaterAnswer(*row) for row in await answers.fetchall()])
+        tasks = await fetch_rows(connection, "panel_list_tasks", values)
+        listed = [ListedTask(session, PanelItem(*item), exchanged) for session, *item, exchanged in tasks]
+        answers = await fetch_rows(connection, "panel_answers", values)
+        return PanelRows(by_session, listed, [RaterAnswer(*row) for row in answers])

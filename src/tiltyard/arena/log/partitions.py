@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from psycopg import AsyncConnection, sql
 
+from tiltyard.arena.log.buckets import fetch_row
 from tiltyard.postgres.statements import bucket_table, statement
 
 #: Rows of one arena in a partition, and how many rows before its end the next one is created.
@@ -78,7 +79,7 @@ async def _is_missing(connection: AsyncConnection, name: str, bucket: int) -> bo
     for lock in (False, True):
         if lock:
             await connection.execute(statement("buckets_lock"), {"bucket": bucket})
-        found = await (await connection.execute(statement("buckets_table"), {"name": name})).fetchone()
+        found = await fetch_row(connection, "buckets_table", {"name": name})
         if found is not None and found[0]:
             return False
     return True

@@ -12,6 +12,7 @@ from datetime import datetime
 from tiltyard.arena.accounts import write_audit_entry
 from tiltyard.arena.content.arenas import change_arena, find_arena, list_prompts, lock_arena
 from tiltyard.arena.content.blob_store import BlobStore
+from tiltyard.arena.log.buckets import fetch_rows
 from tiltyard.arena.operators.arena_changes import withdraw
 from tiltyard.arena.operators.session_erasure import erase_all_sessions
 from tiltyard.postgres.connections import ConnectionPool, connect_from_pool, translate_errors
@@ -27,9 +28,7 @@ async def delete_due_arenas(pool: ConnectionPool, blobs: BlobStore, now: datetim
     """Delete every arena that is due; return their names. After a failure, the next run goes on."""
     async with connect_from_pool(pool) as connection:
         with translate_errors("read which arenas are to be deleted"):
-            rows = await (
-                await connection.execute(statement("stages_due_deletions"), {"now": now})
-            ).fetchall()
+            rows = await fetch_rows(connection, "stages_due_deletions", {"now": now})
     names = [str(name) for (name,) in rows]
     for name in names:
         await _delete(pool, blobs, name)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
-from tiltyard.arena.log.buckets import find_statement
+from tiltyard.arena.log.buckets import fetch_rows
 from tiltyard.arena.rating.rater_lag import RaterLag
 from tiltyard.postgres.connections import Connection, translate_errors
 from tiltyard.wire.oversight import AuditEntry
@@ -91,5 +91,4 @@ async def list_actions(connection: Connection, arena: int | None) -> list[str]:
 
 async def _rows(connection: Connection, named: str, values: Mapping[str, object]) -> list[Any]:
     with translate_errors("look over the arenas"):
-        text = await find_statement(connection, named, values)
-        return await (await connection.execute(text, values)).fetchall()
+        return await fetch_rows(connection, named, values)

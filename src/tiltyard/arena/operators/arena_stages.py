@@ -15,7 +15,7 @@ from typing import Any
 
 from tiltyard.arena.accounts import write_audit_entry
 from tiltyard.arena.content.arenas import Arena, change_arena, find_arena, lock_arena
-from tiltyard.arena.log.buckets import find_statement
+from tiltyard.arena.log.buckets import fetch_row, fetch_rows
 from tiltyard.arena.log.event_log import LogBatch, LogKind, append_batch
 from tiltyard.arena.operators.exclusions import VoteSelection, draft_exclusion, settle_exclusion
 from tiltyard.errors import Conflict
@@ -117,7 +117,7 @@ async def read_deletions(pool: ConnectionPool) -> dict[int, datetime]:
     """When each arena that is going to be deleted will be, by number."""
     async with connect_from_pool(pool) as connection:
         with translate_errors("read which arenas are going to be deleted"):
-            return dict(await (await connection.execute(statement("stages_deletions"))).fetchall())
+            return dict(await fetch_rows(connection, "stages_deletions", {}))
 
 
 async def _clear(pool: ConnectionPool, arena: str, stage: Stage, actor: str) -> StageChange:
@@ -148,8 +148,7 @@ async def _clear(pool: ConnectionPool, arena: str, stage: Stage, actor: str) -> 
 async def _end_matchups(connection: Connection, batch: LogBatch) -> int:
     """End every open matchup. Call it under the arena's lock."""
     values = {"arena": batch.arena, "now": batch.now}
-    text = await find_statement(connection, "stages_open_matchups", values)
-    rows = await (await connection.execute(text, values)).fetchall()
+    rows = await fetch_rows(connection, "stages_open_matchups", values)
     for source, serial, session, ballot, unseen in rows:
         kind = LogKind.RELEASED if unseen else LogKind.EXPIRE
         batch.end(kind, source, serial, session=session, ballot=ballot)
@@ -162,8 +161,7 @@ async def _write_stage(connection: Connection, arena: Arena, stage: Stage) -> No
 
 async def _fetch(connection: Connection, named: str, **values: object) -> Any:
     with translate_errors("change the stage of an arena"):
-        text = await find_statement(connection, named, values)
-        return await (await connection.execute(text, values)).fetchone()
+        return await fetch_row(connection, named, values)
 
 
 @asynccontextmanager

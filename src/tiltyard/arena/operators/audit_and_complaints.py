@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from tiltyard.arena.accounts import write_audit_entry
-from tiltyard.arena.log.buckets import find_statement
+from tiltyard.arena.log.buckets import fetch_row, fetch_rows
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
-from tiltyard.postgres.statements import statement
 from tiltyard.wire.oversight import AuditEntry, Complaint
 
 
@@ -37,7 +36,7 @@ async def settle_complaint(connection: Connection, arena: int, complaint: int, *
     values = {"arena": arena, "complaint": complaint}
     with translate_errors("settle a complaint"):
         async with connection.transaction():
-            row = await (await connection.execute(statement("oversight_settle"), values)).fetchone()
+            row = await fetch_row(connection, "oversight_settle", values)
             if row is None:
                 raise NotFound(f"this arena has no complaint {complaint}")
             about = {"complaint": complaint, "settled": [row[0], True]}
@@ -55,5 +54,4 @@ async def note_export(
 
 async def _rows(connection: Connection, named: str, values: Mapping[str, object]) -> list[Any]:
     with translate_errors("read what was changed and complained of"):
-        text = await find_statement(connection, named, values)
-        return await (await connection.execute(text, values)).fetchall()
+        return await fetch_rows(connection, named, values)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tiltyard.arena.accounts import write_audit_entry
 from tiltyard.arena.content.arenas import find_arena
-from tiltyard.arena.log.buckets import find_statement
+from tiltyard.arena.log.buckets import fetch_rows
 from tiltyard.arena.log.crowd_changes import FoundChange, explain_change, list_changes
 from tiltyard.arena.log.event_details import CrowdChangedDetail
 from tiltyard.arena.log.event_log import append_batch
@@ -39,8 +39,7 @@ async def _with_later_sessions(connection: Connection, arena: int, change: Found
         "limit": _SESSION_LIMIT,
     }
     with translate_errors("read the sessions behind a change of the crowd"):
-        text = await find_statement(connection, "crowd_later_sessions", values)
-        rows = await (await connection.execute(text, values)).fetchall()
+        rows = await fetch_rows(connection, "crowd_later_sessions", values)
     sessions = list(dict.fromkeys([*change.detail["sessions"], *(session for (session,) in rows)]))
     detail: CrowdChangedDetail = {**change.detail, "sessions": sessions[:_SESSION_LIMIT]}
     return replace(change, detail=detail)

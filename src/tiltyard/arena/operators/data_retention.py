@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from tiltyard.arena.log.buckets import fetch_rows
 from tiltyard.arena.processes.network_keys import delete_network_keys
 from tiltyard.arena.voting.sent_responses import delete_old_sent
 from tiltyard.postgres.connections import (
@@ -26,8 +27,8 @@ async def delete_old_texts(pool: ConnectionPool, moment: datetime) -> int:
         with translate_errors("delete old texts"):
             await connection.execute(statement("retention_remarks"), {"moment": moment})
             await connection.execute(statement("retention_notes"), {"moment": moment})
-            found = await connection.execute(statement("retention_delete"), {"moment": moment})
-            arenas = [int(arena) for (arena,) in await found.fetchall()]
+            found = await fetch_rows(connection, "retention_delete", {"moment": moment})
+            arenas = [int(arena) for (arena,) in found]
         for arena in sorted(set(arenas)):
             await forget_unwritten_prompts(connection, arena)
     return len(arenas)

@@ -8,7 +8,7 @@ from datetime import datetime
 from uuid import UUID
 
 from tiltyard.arena.content.arenas import read_log_head
-from tiltyard.arena.log.buckets import find_statement
+from tiltyard.arena.log.buckets import fetch_one, fetch_row, fetch_rows
 from tiltyard.errors import Conflict, NotFound
 from tiltyard.postgres.connections import Connection, translate_errors
 from tiltyard.postgres.statements import statement
@@ -83,8 +83,7 @@ async def draft_exclusion(
     with translate_errors("choose the votes to exclude"):
         await connection.execute(statement("log_begin"))
         about = {"arena": arena, "reason": reason}
-        made = await (await connection.execute(statement("exclusions_draft"), about)).fetchone()
-        assert made is not None
+        made = await fetch_one(connection, "exclusions_draft", about)
         draft = ExclusionDraft(arena, int(made[0]), selection, await read_log_head(connection, arena))
         values = draft.chosen() | {"upto": draft.upto}
         draft.votes = await _count(connection, "exclusions_choose", values)
@@ -109,10 +108,10 @@ async def settle_exclusion(connection: Connection, draft: ExclusionDraft, positi
 async def list_exclusions(connection: Connection, arena: int) -> list[Exclusion]:
     """All exclusions, newest first."""
     with translate_errors("list the exclusions"):
-        found = await connection.execute(statement("exclusions_list"), {"arena": arena})
+        found = await fetch_rows(connection, "exclusions_list", {"arena": arena})
         return [
             Exclusion(exclusion, reason, votes, excluded, restored, made_at)
-            for exclusion, reason, excluded, restored, made_at, votes in await found.fetchall()
+            for exclusion, reason, excluded, restored, made_at, votes in found
         ]
 
 
@@ -120,14 +119,14 @@ async def read_exclusion_details(connection: Connection, arena: int) -> dict[int
     """The details of all exclusions, by number."""
     with translate_errors("read whose votes are excluded"):
         values = {"arena": arena, "most": _NAMED_SESSION_LIMIT}
-        found = await connection.execute(await find_statement(connection, "exclusions_whose", values), values)
-        return {row[0]: ExclusionDetails(tuple(row[1]), *row[2:]) for row in await found.fetchall()}
+        found = await fetch_rows(connection, "exclusions_whose", values)
+        return {row[0]: ExclusionDetails(tuple(row[1]), *row[2:]) for row in found}
 
 
 async def restore_exclusion(connection: Connection, arena: int, exclusion: int, position: int) -> None:
     """Mark an exclusion as restored. The caller appends the event."""
     values = {"arena": arena, "exclusion": exclusion, "position": position}
-    row = await (await connection.execute(statement("exclusions_find"), values)).fetchone()
+    row = await fetch_row(connection, "exclusions_find", values)
     if row is None:
         raise NotFound(f"this arena has no exclusion {exclusion}; see the list of exclusions")
     if row[2]:
@@ -143,9 +142,8 @@ async def read_sessions(connection: Connection, arena: int) -> list[int]:
     """All sessions that were ever served a matchup in this arena."""
     with translate_errors("read the sessions of an arena"):
         values = {"arena": arena}
-        text = await find_statement(connection, "exclusions_sessions", values)
-        found = await connection.execute(text, values)
-        return sorted(int(session) for (session,) in await found.fetchall())
+        found = await fetch_rows(connection, "exclusions_sessions", values)
+        return sorted(int(session) for (session,) in found)
 
 
 async def _follow(connection: Connection, draft: ExclusionDraft, upto: int) -> int:
@@ -160,7 +158,5 @@ async def _follow(connection: Connection, draft: ExclusionDraft, upto: int) -> i
 
 
 async def _count(connection: Connection, named: str, values: Mapping[str, object]) -> int:
-    text = await find_statement(connection, named, values)
-    row = await (await connection.execute(text, values)).fetchone()
-    assert row is not None
+    row = await fetch_one(connection, named, values)
     return int(row[0])

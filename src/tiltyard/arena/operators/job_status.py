@@ -10,9 +10,9 @@ from zoneinfo import ZoneInfo
 
 from tiltyard.arena.boards.weekly_reports import ReportSummary, read_method
 from tiltyard.arena.content.arenas import Arena
+from tiltyard.arena.log.buckets import fetch_rows
 from tiltyard.core.policy.state.rating_fold import method_from_dict
 from tiltyard.postgres.connections import Connection, translate_errors
-from tiltyard.postgres.statements import statement
 
 
 class JobPlan(NamedTuple):
@@ -76,7 +76,7 @@ def next_due(cron: str, now: datetime) -> datetime:
 async def list_jobs(connection: Connection, arena: str, now: datetime) -> list[ScheduledJob]:
     """The server's scheduled jobs, and the arena's judging round if it has judges."""
     with translate_errors("read how scheduled jobs went"):
-        rows = await (await connection.execute(statement("scheduled_jobs_list"))).fetchall()
+        rows = await fetch_rows(connection, "scheduled_jobs_list", {})
     known = {row[0]: ScheduledJob(*row) for row in rows}
     found = []
     for name, plan in JOB_PLANS.items():

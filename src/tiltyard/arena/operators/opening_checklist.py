@@ -8,7 +8,7 @@ from typing import Any
 
 from tiltyard.arena.content.arena_texts import read_texts
 from tiltyard.arena.content.arenas import Arena
-from tiltyard.arena.log.buckets import find_statement
+from tiltyard.arena.log.buckets import fetch_rows
 from tiltyard.arena.operators.arena_stages import count_test_votes
 from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
 
@@ -94,5 +94,4 @@ async def find_answered_prompt(pool: ConnectionPool, arena: Arena, first: int) -
 
 async def _rows(connection: Connection, named: str, **values: object) -> Sequence[Any]:
     with translate_errors("read what an arena has before it opens"):
-        text = await find_statement(connection, named, values)
-        return await (await connection.execute(text, values)).fetchall()
+        return await fetch_rows(connection, named, values)

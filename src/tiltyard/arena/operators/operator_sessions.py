@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tiltyard.arena.accounts import write_audit_entry
+from tiltyard.arena.log.buckets import fetch_row, fetch_rows
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connections import ConnectionPool, connect_from_pool
-from tiltyard.postgres.statements import statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +26,15 @@ class SessionRecord:
 async def list_sessions(pool: ConnectionPool, operator: int) -> list[SessionRecord]:
     """The sessions of an operator that are valid, the last used first."""
     async with connect_from_pool(pool) as connection:
-        rows = await connection.execute(statement("operator_sessions_list"), {"operator": operator})
-        return [SessionRecord(*row) for row in await rows.fetchall()]
+        rows = await fetch_rows(connection, "operator_sessions_list", {"operator": operator})
+        return [SessionRecord(*row) for row in rows]
 
 
 async def end_session(pool: ConnectionPool, operator: int, session: int, *, actor: str) -> None:
     """End one session of an operator; `NotFound` if it has none with this number."""
     values = {"operator": operator, "session": session}
     async with connect_from_pool(pool) as connection, connection.transaction():
-        row = await (await connection.execute(statement("operator_sessions_end"), values)).fetchone()
+        row = await fetch_row(connection, "operator_sessions_end", values)
         if row is None:
             raise NotFound(f"no session {session} that is signed in; see the list of sessions")
         about = {"operator": row[0], "session": session, "signed_in": [True, False]}
@@ -45,8 +45,8 @@ async def end_sessions(pool: ConnectionPool, operator: int, *, kept: int | None 
     """End all sessions of an operator, except one that is kept; return how many."""
     values = {"operator": operator, "kept": kept}
     async with connect_from_pool(pool) as connection, connection.transaction():
-        ended = await (await connection.execute(statement("end_sessions_of"), values)).fetchall()
-        row = await (await connection.execute(statement("operator_name"), values)).fetchone()
+        ended = await fetch_rows(connection, "end_sessions_of", values)
+        row = await fetch_row(connection, "operator_name", values)
         left = 0 if kept is None else 1
         about = {"operator": None if row is None else row[0], "sessions": [len(ended) + left, left]}
         if ended:

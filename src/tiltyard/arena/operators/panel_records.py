@@ -15,7 +15,7 @@ import numpy as np
 
 from tiltyard.arena.accounts import write_audit_entry
 from tiltyard.arena.content.arenas import find_arena
-from tiltyard.arena.log.buckets import find_statement
+from tiltyard.arena.log.buckets import fetch_rows, find_statement
 from tiltyard.arena.log.event_log import LogKind
 from tiltyard.arena.operators.arena_changes import validate_reason
 from tiltyard.arena.operators.expert_panels import ExpertPanel, PanelRater, find_panel
@@ -176,8 +176,8 @@ async def read_panel(pool: ConnectionPool, arena: str, name: str) -> PanelRecord
 
 
 async def _read_items(connection: Connection, panel: int) -> tuple[PanelItemRecord, ...]:
-    rows = await connection.execute(statement("panels_items"), {"panel": panel})
-    return tuple(_item_record(*row) for row in await rows.fetchall())
+    rows = await fetch_rows(connection, "panels_items", {"panel": panel})
+    return tuple(_item_record(*row) for row in rows)
 
 
 def _item_record(*row: Any) -> PanelItemRecord:
@@ -187,8 +187,8 @@ def _item_record(*row: Any) -> PanelItemRecord:
 
 
 async def _read_tasks(connection: Connection, panel: int) -> tuple[PanelTask, ...]:
-    rows = await connection.execute(statement("panels_tasks"), {"panel": panel})
-    return tuple(PanelTask(*row) for row in await rows.fetchall())
+    rows = await fetch_rows(connection, "panels_tasks", {"panel": panel})
+    return tuple(PanelTask(*row) for row in rows)
 
 
 async def _read_votes(connection: Connection, panel: ExpertPanel) -> dict[tuple[int, int], PanelVote]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from tiltyard.arena.accounts import new_session_number
 from tiltyard.arena.content.arenas import Arena, find_arena, find_arenas, read_log_head
-from tiltyard.arena.log.buckets import find_statement
+from tiltyard.arena.log.buckets import fetch_row, fetch_rows, find_statement
 from tiltyard.arena.log.event_log import HUMAN, LogBatch, LogKind, append_batch
 from tiltyard.arena.log.rewrite_permits import permit_rewriting
 from tiltyard.arena.operators.arena_changes import validate_reason
@@ -104,7 +104,7 @@ async def _find_arenas(pool: ConnectionPool, sessions: Sequence[int]) -> list[tu
     """Numbers of the arenas that have something of people, and whose it is."""
     async with connect_from_pool(pool) as connection:
         with translate_errors("look for a voter"):
-            buckets = await (await connection.execute(statement("raters_buckets"))).fetchall()
+            buckets = await fetch_rows(connection, "raters_buckets", {})
             found: list[tuple[int, int]] = []
             for (bucket,) in sorted(buckets):
                 values = {"bucket": bucket, "sessions": sessions}
@@ -148,7 +148,7 @@ async def erase_absent_voters(pool: ConnectionPool, moment: datetime) -> int:
     """
     async with connect_from_pool(pool) as connection:
         with translate_errors("look for absent voters"):
-            arenas = await (await connection.execute(statement("erasure_keeping"))).fetchall()
+            arenas = await fetch_rows(connection, "erasure_keeping", {})
     count, failure = 0, None
     for number, days, after in arenas:
         try:
@@ -316,7 +316,7 @@ async def _follow(connection: Connection, arena: int, erasure: _Erasure, upto: i
 async def _require_one_copy(connection: Connection, arena: Arena) -> None:
     """Keep the arena where it is; raise `Conflict` if it is being moved."""
     values = {"arena": arena.arena}
-    if await (await connection.execute(statement("erasure_lock"), values)).fetchone() is None:
+    if await fetch_row(connection, "erasure_lock", values) is None:
         raise Conflict(
             f"the arena {arena.name} is being moved, and a copy would keep what is erased; finish it with"
             f" tiltyard arena move {arena.name}"
@@ -324,8 +324,7 @@ async def _require_one_copy(connection: Connection, arena: Arena) -> None:
 
 
 async def _rows(connection: Connection, name: str, values: Mapping[str, object]) -> list[tuple[Any, ...]]:
-    text = await find_statement(connection, name, values)
-    return await (await connection.execute(text, values)).fetchall()
+    return await fetch_rows(connection, name, values)
 
 
 async def _count(connection: Connection, name: str, values: Mapping[str, object]) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 from tiltyard.arena.accounts import GateResult
 from tiltyard.arena.content.arenas import Arena
-from tiltyard.arena.log.buckets import find_statement
+from tiltyard.arena.log.buckets import fetch_rows
 from tiltyard.arena.log.event_log import LogKind
 from tiltyard.arena.operators.session_erasure import find_arenas_of_voter, require_voter
 from tiltyard.core.battles import Kind
@@ -172,5 +172,4 @@ def _text(at: datetime | None) -> str | None:
 
 async def _rows(connection: Connection, name: str, arena: int, session: int) -> list[tuple[Any, ...]]:
     values = {"arena": arena, "session": session}
-    text = await find_statement(connection, name, values)
-    return await (await connection.execute(text, values)).fetchall()
+    return await fetch_rows(connection, name, values)

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import numpy as np
 
-from tiltyard.arena.log.buckets import find_statement
+from tiltyard.arena.log.buckets import fetch_rows
 from tiltyard.arena.log.votes import WRITTEN_TALLY_COLUMNS, VoteTally
 from tiltyard.arena.operators.exclusions import VoteSelection
 from tiltyard.core.integrity.session_groups import ShownMatchups
@@ -160,5 +160,4 @@ async def read_remarks(
 
 async def _rows(connection: Connection, named: str, values: Mapping[str, object]) -> list[Any]:
     with translate_errors("read what is known of voters"):
-        text = await find_statement(connection, named, values)
-        return await (await connection.execute(text, values)).fetchall()
+        return await fetch_rows(connection, named, values)

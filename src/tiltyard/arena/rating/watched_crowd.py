@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from psycopg import AsyncConnection, Connection
 
+from tiltyard.arena.log.buckets import fetch_row
 from tiltyard.arena.log.crowd_changes import read_changes_unexplained_at
 from tiltyard.arena.log.event_details import CrowdChangedDetail
 from tiltyard.arena.log.log_columns import LogColumns, read_columns
@@ -48,8 +49,7 @@ class RatedPlace:
 async def read_grouped_votes(connection: AsyncConnection, arena: int) -> tuple[int, LatestVotes] | None:
     """The latest votes of an arena with their groups, as stored, and up to which position; ``None`` if there are none."""
     with translate_errors("read the watch of an arena's crowd"):
-        found = await connection.execute(statement("crowd_watches_find"), {"arena": arena})
-        row = await found.fetchone()
+        row = await fetch_row(connection, "crowd_watches_find", {"arena": arena})
     if row is None or row[2] != WATCH_VERSION:
         return None
     votes = await asyncio.to_thread(lambda: CrowdWatch.restore(bytes(row[3])).latest_votes())

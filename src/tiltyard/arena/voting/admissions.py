@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from tiltyard.arena.log.buckets import fetch_rows
 from tiltyard.arena.log.event_log import WaitingVote, append_batch
 from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
-from tiltyard.postgres.statements import bucket_statement, statement
+from tiltyard.postgres.statements import bucket_statement
 from tiltyard.settings.arena_settings import ArenaSettings
 
 #: A new voter need not wait any longer after so many votes over so long a time.
@@ -48,7 +49,7 @@ async def admit_votes(
 async def _waiting_arenas(connection: Connection) -> list[tuple[int, float]]:
     """Arenas in which votes wait, and for how many hours. Votes that wait were cast where such votes wait by default."""
     with translate_errors("look for votes that wait"):
-        buckets = await (await connection.execute(statement("raters_buckets"))).fetchall()
+        buckets = await fetch_rows(connection, "raters_buckets", {})
         rows = []
         for (bucket,) in buckets:
             text = bucket_statement("admissions_arenas", bucket)

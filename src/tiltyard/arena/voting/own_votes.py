@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from tiltyard.arena.log.buckets import find_statement
+from tiltyard.arena.log.buckets import fetch_row, fetch_rows
 from tiltyard.core.policy.state.vote_marks import Unrated
 from tiltyard.postgres.connections import Connection, translate_errors
 
@@ -40,9 +40,7 @@ async def read_own_totals(connection: Connection, arena: int, source: int, sessi
     """Count votes with revealed names, votes without, and skipped matchups."""
     with translate_errors("count a voter's votes"):
         values = _values(arena, source, session)
-        row = await (
-            await connection.execute(await find_statement(connection, "own_votes_totals", values), values)
-        ).fetchone()
+        row = await fetch_row(connection, "own_votes_totals", values)
     assert row is not None
     return OwnTotals(*row)
 
@@ -53,9 +51,7 @@ async def read_own_counts(
     """Rated votes with revealed names, as rows of left model, right model, prompt, free prompt, outcome and count."""
     with translate_errors("count a voter's votes"):
         values = _values(arena, source, session)
-        return await (
-            await connection.execute(await find_statement(connection, "own_votes_counts", values), values)
-        ).fetchall()
+        return await fetch_rows(connection, "own_votes_counts", values)
 
 
 async def read_own_recent(
@@ -64,9 +60,7 @@ async def read_own_recent(
     """The last votes with revealed names, newest first; with ``latest``, only those of the last reveal."""
     with translate_errors("read a voter's votes"):
         values = _values(arena, source, session) | {"limit": limit, "latest": latest}
-        rows = await (
-            await connection.execute(await find_statement(connection, "own_votes_recent", values), values)
-        ).fetchall()
+        rows = await fetch_rows(connection, "own_votes_recent", values)
     return [OwnVote(*row) for row in rows]
 
 

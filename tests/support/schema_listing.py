@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from support.postgres_servers import fresh_database, postgres
-from tiltyard.arena.maintenance.dump_archive import without_private_options
+from tiltyard.arena.maintenance.backup import without_private_options
 from tiltyard.postgres.binaries import Binaries, bundled_folder, without_password
 from tiltyard.postgres.schema_migrations import migrate
 

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 Ints = npt.NDArray[np.int64]
 
+#: The first phase of the policy that has weekly reports.
+FIRST_REPORTED_PHASE = 4
+
 
 @dataclass(frozen=True, slots=True)
 class ReportableArena:

@@ -20,6 +20,7 @@ from tiltyard.arena.live.entrant_pool import EntrantPool
 from tiltyard.arena.live.generation import (
     SideCall,
     StreamedTurn,
+    TextMask,
     TurnChecks,
     TurnEntrant,
     TurnGeneration,
@@ -54,7 +55,6 @@ from tiltyard.arena.live.live_store import (
     retry_call,
     void_lost_turns,
 )
-from tiltyard.arena.live.stream_text import TextMask
 from tiltyard.arena.live.turn_notes import TurnNotes, note_turn
 from tiltyard.arena.live.turn_slots import TurnSlots
 from tiltyard.arena.log.buckets import fetch_rows

@@ -15,7 +15,7 @@ from psycopg import sql
 
 from tiltyard.arena.accounts import write_audit_entry
 from tiltyard.arena.content.arenas import find_arena
-from tiltyard.arena.log import partitions
+from tiltyard.arena.log import buckets as partitions
 from tiltyard.arena.log.buckets import BUCKET_CACHE_SECONDS, fetch_row, fetch_rows
 from tiltyard.arena.log.event_log import SOURCES
 from tiltyard.arena.log.rewrite_permits import permit_rewriting

@@ -12,8 +12,7 @@ from tiltyard.arena.log.buckets import fetch_row
 from tiltyard.arena.log.event_details import VoidDetail
 from tiltyard.arena.log.event_log import LogBatch, LogKind, LogRow
 from tiltyard.arena.voting.arena_state import ArenaState
-from tiltyard.arena.voting.matchup_lifecycle import Draw, serve_new, to_offered_matchup
-from tiltyard.arena.voting.open_matchup_limits import make_room_for_shown
+from tiltyard.arena.voting.matchup_lifecycle import Draw, make_room_for_shown, serve_new, to_offered_matchup
 from tiltyard.arena.voting.voter_requests import OfferedMatchup, Voter
 from tiltyard.core.policy.state.events import NO_FREE_PROMPT
 from tiltyard.errors import BadOption, Closed, Conflict, OpenBattle

@@ -26,8 +26,8 @@ from tiltyard.arena.content.answer_import import create_arena, import_answers
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import FolderStorage
+from tiltyard.arena.log.buckets import PARTITION_AHEAD_ROWS, PARTITION_ROWS, ensure_partition
 from tiltyard.arena.log.event_log import LogKind
-from tiltyard.arena.log.partitions import PARTITION_AHEAD_ROWS, PARTITION_ROWS, ensure_partition
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.postgres.connections import connect, connect_async, open_pool
 from tiltyard.postgres.schema_migrations import migrate

@@ -176,7 +176,7 @@ EFFECTS: Study[EffectSettings, EffectResult] = Study(
     depends=(
         "tiltyard.core",
         "tiltyard.arena.boards.battle_effects",
-        "tiltyard.arena.boards.styled_ratings",
+        "tiltyard.arena.boards.battle_effects",
         "lab.effect_studies",
         "tiltyard.simulation.live_worlds",
         "tiltyard.simulation.worlds",

@@ -40,7 +40,7 @@ NOUNS_IN_ING = {
 #: What a mechanism is made of, and where it is allowed.
 ONE_OF_EACH = {
     r"\bOrderedDict\b": {"foundation/caches.py"},
-    r"del self\.\w+\[next\(iter\(": {"arena/voting/revealed_names.py", "core/policy/state/session_memory.py"},
+    r"del self\.\w+\[next\(iter\(": {"arena/voting/arena_state.py", "core/policy/state/session_memory.py"},
     r"\bos\.(fsync|link|replace)\b": {"foundation/local_files.py"},
     r"^\s*import (fcntl|msvcrt)\b": {"foundation/local_files.py"},
     r"-- name: \(": {"postgres/statements.py"},

@@ -10,7 +10,7 @@ from tiltyard.arena.content.arenas import find_arena
 from tiltyard.arena.log.event_details import CrowdChangedDetail
 from tiltyard.arena.log.event_log import LogKind
 from tiltyard.arena.log.log_columns import LogColumns
-from tiltyard.arena.operators.flagged_voters import list_flagged_groups
+from tiltyard.arena.operators.voters import list_flagged_groups
 from tiltyard.arena.rating.crowd_watch import CrowdWatch
 from tiltyard.core.integrity.voter_tests import SessionVotes, find_unlike_voters
 from tiltyard.core.policy.state.vote_marks import NO_MARK, VoteMark

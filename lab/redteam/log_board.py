@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from tiltyard.arena.log.event_log import HUMAN
 from tiltyard.arena.log.log_columns import LogColumns
 from tiltyard.arena.log.rosters import Roster
-from tiltyard.arena.rating.fold_progress import FoldProgress
+from tiltyard.arena.rating.log_replay import FoldProgress
 from tiltyard.core.board.arena_board import ArenaBoard, make_arena_board
 from tiltyard.core.board.cross_check import BatchHistory
 

@@ -20,8 +20,8 @@ from tiltyard.arena.log.event_details import CrowdChangedDetail
 from tiltyard.arena.log.event_log import HUMAN, LogKind
 from tiltyard.arena.log.log_columns import LogColumns
 from tiltyard.arena.log.rosters import Roster
-from tiltyard.arena.rating.fold_progress import FoldProgress
-from tiltyard.arena.voting.admissions import CHECKED_MINUTES, CHECKED_VOTE_COUNT
+from tiltyard.arena.operators.scheduled_jobs import CHECKED_MINUTES, CHECKED_VOTE_COUNT
+from tiltyard.arena.rating.log_replay import FoldProgress
 from tiltyard.core.battles import Kind
 from tiltyard.core.board.arena_board import ArenaBoard
 from tiltyard.core.policy.matchmaking.matchmaker import choose

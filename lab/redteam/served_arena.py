@@ -25,12 +25,10 @@ from tiltyard.arena.accounts import Accounts
 from tiltyard.arena.log.event_log import HUMAN
 from tiltyard.arena.log.log_columns import read_columns
 from tiltyard.arena.log.rosters import read_roster_sync
-from tiltyard.arena.operators.arena_changes import exclude
-from tiltyard.arena.operators.crowd_review import explain_crowd_change, read_crowd_changes
-from tiltyard.arena.operators.exclusions import VoteSelection
+from tiltyard.arena.operators.crowd import explain_crowd_change, read_crowd_changes
+from tiltyard.arena.operators.exclusions import VoteSelection, exclude
 from tiltyard.arena.operators.scheduled_jobs import admit_waiting_votes
-from tiltyard.arena.rating.fold_progress import FoldProgress
-from tiltyard.arena.rating.log_replay import active_exclusions
+from tiltyard.arena.rating.log_replay import FoldProgress, active_exclusions
 from tiltyard.arena.rating.rater_progress import (
     log_head,
     read_excluded_votes,

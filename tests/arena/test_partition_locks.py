@@ -12,7 +12,7 @@ from support.live_arenas import make_arena
 from support.postgres_servers import fresh_database
 from support.rewritten_logs import allow_rewriting
 from tiltyard.arena.content.answer_import import create_arena
-from tiltyard.arena.log.partitions import SHARED_BUCKET_COUNT, shared_bucket
+from tiltyard.arena.log.buckets import SHARED_BUCKET_COUNT, shared_bucket
 from tiltyard.arena.rating.rater_lag import read_rater_lags
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.postgres.schema_migrations import migrate, use_custom_plans

@@ -2,11 +2,11 @@
 
 import pytest
 
-from tiltyard.arena.accounts import SCOPES
-from tiltyard.arena.operator_roles import (
+from tiltyard.arena.accounts import (
     ALL_RIGHTS,
     OPERATOR_ROLES,
     SCOPE_ROLES,
+    SCOPES,
     OperatorGrants,
     greater_role,
     includes_role,

@@ -11,7 +11,7 @@ from support.live_arenas import make_arena, voting_queue_of
 from support.rewritten_logs import allow_rewriting
 from tiltyard.arena.boards import board_cache
 from tiltyard.arena.boards.board_cache import BoardCache
-from tiltyard.arena.boards.notifications import SnapshotNotifications
+from tiltyard.arena.boards.snapshots import SnapshotNotifications
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.rating import rater_process
@@ -204,7 +204,7 @@ async def test_an_arena_that_cannot_be_opened_is_logged_once_whoever_asks(databa
 
 
 def test_a_rater_without_a_database_backs_off(monkeypatch, caplog):
-    monkeypatch.setattr("tiltyard.arena.rating.rater_leadership.connect", fail)
+    monkeypatch.setattr("tiltyard.arena.rating.rater_process.connect", fail)
     stops = [Stop(6), Stop(6)]
     for stop in stops:
         rater_process.RaterProcess(NOWHERE).run(stop)
@@ -220,7 +220,7 @@ def test_listeners_without_a_database_back_off(slept, caplog):
     for _ in range(2):
         asyncio.run(scene(SnapshotNotifications(NOWHERE)))
     assert_backs_off(slept[:6], slept[6:])
-    assert [record.name for record in caplog.records] == ["tiltyard.arena.boards.notifications"] * 2
+    assert [record.name for record in caplog.records] == ["tiltyard.arena.boards.snapshots"] * 2
 
 
 def test_boards_and_settings_that_cannot_be_read_are_looked_for_less_often(slept, caplog):

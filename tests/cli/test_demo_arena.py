@@ -26,8 +26,8 @@ from tiltyard.arena.content.arenas import find_arena
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.demo_arena import fill_demo_arena
-from tiltyard.arena.operators.audit_and_complaints import list_complaints
 from tiltyard.arena.operators.exclusions import list_exclusions
+from tiltyard.arena.operators.moderation import list_complaints
 from tiltyard.arena.registry import ArenaRegistry
 from tiltyard.cli import app
 from tiltyard.cli.demo import _filled, demo_script

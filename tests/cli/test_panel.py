@@ -10,7 +10,7 @@ import pytest
 from support.command import run
 from support.live_arenas import make_arena
 from support.panelled import finish_panel
-from tiltyard.arena.operators.expert_panels import find_panel
+from tiltyard.arena.operators.panels import find_panel
 from tiltyard.postgres.connections import connect, connect_from_pool, open_pool
 
 RATERS = ("Ada", "Ben", "Cleo")

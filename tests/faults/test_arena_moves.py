@@ -7,7 +7,7 @@ import pytest
 from support.faults.auditing import audit_log, audit_ratings
 from support.live_arenas import make_arena, voting_queue_of
 from support.voted_arenas import cast, close_window, rate
-from tiltyard.arena.log import buckets, event_log, partitions
+from tiltyard.arena.log import buckets, event_log
 from tiltyard.arena.maintenance import arena_moves
 from tiltyard.arena.maintenance.arena_moves import MoveTimes, delete_old_copy, move_arena
 from tiltyard.arena.voting.voter_requests import Voter
@@ -155,9 +155,9 @@ def test_a_move_that_dies_can_be_repeated(database, monkeypatch, point):
 def test_every_column_is_copied(database, monkeypatch):
     """Over several ranges and chunks, and in an arena that shares its bucket with another."""
     monkeypatch.setattr(arena_moves, "_CHUNK_ROWS", 7)
-    monkeypatch.setattr(partitions, "PARTITION_ROWS", 50)
+    monkeypatch.setattr(buckets, "PARTITION_ROWS", 50)
     monkeypatch.setattr(event_log, "PARTITION_ROWS", 50)
-    for module in (event_log, partitions):
+    for module in (event_log, buckets):
         monkeypatch.setattr(module, "PARTITION_AHEAD_ROWS", 10)
     arena = asyncio.run(make_arena(database, 4, 8))
     with connect(database) as connection:

@@ -9,10 +9,9 @@ from pathlib import Path
 
 from tiltyard.arena.content.answer_rows import check_upload_rows, read_checked_answers
 from tiltyard.arena.content.blinding import strip_metadata
-from tiltyard.arena.content.blinding.image_sizes import check_image_size
-from tiltyard.arena.content.media_types import detect_media_type
-from tiltyard.arena.maintenance.backup import read_backup
-from tiltyard.arena.maintenance.dump_archive import remove_private_options
+from tiltyard.arena.content.blinding.images import check_image_size
+from tiltyard.arena.content.stored_conversations import detect_media_type
+from tiltyard.arena.maintenance.backup import read_backup, remove_private_options
 from tiltyard.arena.maintenance.segment_manifest import SEGMENT_FILES, list_segments, segment_name
 from tiltyard.core.board.document import BoardDocument
 from tiltyard.core.judging.verdict import Reply, VerdictForm, read_reply

@@ -12,7 +12,7 @@ import pytest
 
 from support.postgres_servers import fresh_database
 from support.visitors import furnished, sign_in
-from tiltyard.arena.operators.totp_codes import STEP_SECONDS, code_at
+from tiltyard.arena.operators.second_factor import STEP_SECONDS, code_at
 from tiltyard.postgres.connections import connect
 from tiltyard.web.access.route_access import ROUTE_NEEDS
 

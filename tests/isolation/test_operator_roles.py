@@ -12,7 +12,7 @@ from support.postgres_servers import fresh_database
 from support.role_operators import NO_ROLE, operators_of_every_role
 from support.served import make_token
 from support.visitors import furnished
-from tiltyard.arena.operator_roles import OPERATOR_ROLES, includes_role
+from tiltyard.arena.accounts import OPERATOR_ROLES, includes_role
 from tiltyard.postgres.connections import connect
 from tiltyard.web.access.route_access import ROUTE_NEEDS, check_route_table
 

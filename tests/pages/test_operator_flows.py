@@ -14,7 +14,7 @@ from support.browsing import SIZES, follow, sign_in
 from support.postgres_servers import fresh_database
 from support.served import PASSWORD, make_operator, served
 from support.voted_arenas import rate, voted
-from tiltyard.arena.content.uploads import MAX_UPLOAD_BYTES
+from tiltyard.arena.content.upload_review import MAX_UPLOAD_BYTES
 from tiltyard.postgres.connections import connect
 
 BASE = "/operator/arenas/arena"

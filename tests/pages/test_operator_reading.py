@@ -14,8 +14,7 @@ from support.postgres_servers import fresh_database
 from support.served import make_operator, served
 from support.voted_arenas import rate, voted
 from tiltyard.arena.accounts import Accounts
-from tiltyard.arena.operators.arena_changes import exclude
-from tiltyard.arena.operators.exclusions import VoteSelection
+from tiltyard.arena.operators.exclusions import VoteSelection, exclude
 from tiltyard.postgres.connections import open_pool
 
 AXE = Path(__file__).parents[2] / "frontend/node_modules/axe-core/axe.min.js"

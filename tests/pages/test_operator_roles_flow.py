@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from support.browsing import SIZES, axe, follow, sign_in
-from tiltyard.arena.operators.totp_codes import STEP_SECONDS, code_at
+from tiltyard.arena.operators.second_factor import STEP_SECONDS, code_at
 from tiltyard.postgres.connections import connect
 
 MENU = "Pages of this arena"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tiltyard.arena.operator_roles import OPERATOR_ROLES
+from tiltyard.arena.accounts import OPERATOR_ROLES
 from tiltyard.errors import BadOption
 from tiltyard.settings.sign_in_settings import (
     OPERATOR_ROLE_NAMES,

@@ -24,7 +24,7 @@ from support.plausible import BODIES, QUERIES
 from support.role_operators import sign_in_with_role
 from support.visitors import ROLES, sign_in
 from support.voted_arenas import rate
-from tiltyard.arena.operator_roles import OPERATOR_ROLES
+from tiltyard.arena.accounts import OPERATOR_ROLES
 
 CHECKS = [
     not_a_server_error,

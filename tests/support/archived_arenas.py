@@ -6,7 +6,7 @@ from support.rated_arenas import Yard, rated_arena, tell_all
 from tiltyard.arena.maintenance.segment_writer import SegmentArchive, write_segment
 from tiltyard.arena.processes.process_leases import new_process
 from tiltyard.arena.rating.arena_rater import ArenaRater
-from tiltyard.arena.rating.rater_leadership import Leadership
+from tiltyard.arena.rating.rater_process import Leadership
 
 #: Sessions as large as real ones: no other number in a log looks like them.
 FIRST_SESSION = 4_611_686_018_427_387_904

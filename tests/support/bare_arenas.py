@@ -2,7 +2,7 @@
 
 import asyncio
 
-from tiltyard.arena.log.partitions import create_partitions
+from tiltyard.arena.log.buckets import create_partitions
 from tiltyard.postgres.connections import connect_async
 
 

@@ -5,7 +5,7 @@ import asyncio
 import numpy as np
 
 from support.live_arenas import make_arena, voting_queue_of
-from tiltyard.arena.operators.expert_panels import PanelTerms, open_panel
+from tiltyard.arena.operators.panels import PanelTerms, open_panel
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind
 from tiltyard.errors import NoMatchup

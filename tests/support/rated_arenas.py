@@ -11,6 +11,7 @@ import numpy as np
 from psycopg.types.json import Jsonb
 
 from support.rewritten_logs import allow_rewriting
+from tiltyard.arena.log.buckets import create_partitions
 from tiltyard.arena.log.event_log import (
     HUMAN,
     JUDGE,
@@ -20,7 +21,6 @@ from tiltyard.arena.log.event_log import (
     WaitingVote,
     append_batch,
 )
-from tiltyard.arena.log.partitions import create_partitions
 from tiltyard.arena.rating.rater_progress import read_rated_arenas
 from tiltyard.core.policy.state.events import NO_SESSION, Event, Events
 from tiltyard.core.policy.state.policy import Policy

@@ -2,9 +2,8 @@
 
 import asyncio
 
-from tiltyard.arena.accounts import Accounts, SessionOrigin
-from tiltyard.arena.operator_roles import OPERATOR_ROLES
-from tiltyard.arena.operators.operator_people import ExternalIdentity, set_operator_role, sign_in_identity
+from tiltyard.arena.accounts import OPERATOR_ROLES, Accounts, SessionOrigin
+from tiltyard.arena.operators.operators import ExternalIdentity, set_operator_role, sign_in_identity
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.web.access.cookies import OPERATOR_COOKIE
 

@@ -2,7 +2,7 @@
 
 import re
 
-from tiltyard.arena.maintenance.dump_archive import without_private_options
+from tiltyard.arena.maintenance.backup import without_private_options
 from tiltyard.postgres.binaries import Binaries, bundled_folder, without_password
 
 

@@ -10,8 +10,8 @@ from support.live_arenas import make_arena, voting_queue_of
 from support.postgres_servers import fresh_database
 from support.served import Served, served
 from support.voted_arenas import cast, close_window, lay_votes, rate
-from tiltyard.arena.operators.arena_changes import exclude, set_enabled
-from tiltyard.arena.operators.exclusions import VoteSelection
+from tiltyard.arena.operators.arena_changes import set_enabled
+from tiltyard.arena.operators.exclusions import VoteSelection, exclude
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.postgres.connections import connect, open_pool
 

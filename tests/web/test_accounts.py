@@ -10,13 +10,13 @@ from argon2 import PasswordHasher
 from support.served import PASSWORD
 from tiltyard.arena import accounts
 from tiltyard.arena.accounts import (
+    ALL_RIGHTS,
     SCOPES,
     Accounts,
     RevokedSessions,
     new_session_number,
     write_audit_entry,
 )
-from tiltyard.arena.operator_roles import ALL_RIGHTS
 from tiltyard.errors import BadOption, NotAllowed, NotFound, StoreFault
 from tiltyard.postgres.connections import connect, open_pool
 

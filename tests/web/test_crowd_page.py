@@ -8,8 +8,8 @@ import pytest
 
 from support.operating import copied, signed, voted_database
 from tiltyard.arena.log.log_columns import read_columns
-from tiltyard.arena.operators import flagged_voters
-from tiltyard.arena.operators.flagged_voters import FlaggedGroup, SessionFlag
+from tiltyard.arena.operators import voters as flagged_voters
+from tiltyard.arena.operators.voters import FlaggedGroup, SessionFlag
 from tiltyard.arena.rating.crowd_watch import WATCH_VERSION, CrowdWatch
 from tiltyard.core.integrity.vote_groups import VoterOrigin
 from tiltyard.core.integrity.voter_tests import CountedOf, VoterTest

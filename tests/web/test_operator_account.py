@@ -11,7 +11,7 @@ import pytest
 from support.postgres_servers import fresh_database
 from support.role_operators import sign_in_with_role
 from support.served import PASSWORD, make_operator, served
-from tiltyard.arena.operators.totp_codes import STEP_SECONDS, code_at
+from tiltyard.arena.operators.second_factor import STEP_SECONDS, code_at
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.access.cookies import OPERATOR_COOKIE

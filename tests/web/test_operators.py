@@ -6,7 +6,7 @@ from datetime import timedelta
 from support.bare_arenas import make_arena
 from support.served import PASSWORD, make_operator
 from tiltyard.arena.accounts import Accounts
-from tiltyard.arena.operators.operator_people import invitation_terms, invite_operator
+from tiltyard.arena.operators.operators import invitation_terms, invite_operator
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.web.access.cookies import OPERATOR_COOKIE
 

@@ -10,7 +10,7 @@ import pytest
 from babel import Locale
 
 from tiltyard.arena.content.model_details import ModelDetails
-from tiltyard.arena.voting.rater_lists import PANEL_REASON
+from tiltyard.arena.voting.arena_state import PANEL_REASON
 from tiltyard.core.judging.diagnostics.rater_agreement import AgreementFigure, AgreementGap
 from tiltyard.core.policy.matchmaking import coverage_lane, random_lanes
 from tiltyard.settings.arena_settings import ArenaSettings

@@ -1,6 +1,8 @@
-"""Accounts: voters' sessions, operators' sign-ins, API tokens, and the audit log of changes.
+"""Accounts: voters' sessions, operators' sign-ins and roles, API tokens, and the audit log of changes.
 
 A voter's session is a random number in a signed cookie. It has a row only if it came to a gate or was revoked. Secrets are shown once and stored as hashes: SHA-256 for random tokens, argon2 for passwords.
+
+Each role may do all that the next one may. A role for the installation holds in every arena.
 """
 
 from __future__ import annotations
@@ -12,21 +14,21 @@ import secrets
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import IntEnum
 from functools import cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 
 from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
 
-from tiltyard.arena.operator_roles import ALL_RIGHTS, OperatorGrants
 from tiltyard.core.integrity.vote_groups import VoterOrigin
-from tiltyard.errors import BadOption, NotAllowed, NotFound
+from tiltyard.errors import BadOption, InputError, NotAllowed, NotFound
 from tiltyard.foundation.caches import BoundedCache, SingleFlight
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
@@ -37,6 +39,66 @@ if TYPE_CHECKING:
     from argon2 import PasswordHasher
 
     from tiltyard.postgres.connections import ConnectionPool
+
+
+#: From the one that may do everything to the one that may do least.
+OPERATOR_ROLES: Final[tuple[OperatorRole, ...]] = get_args(OperatorRole)
+#: What each role may do.
+ROLE_MEANINGS: Final[Mapping[OperatorRole, str]] = MappingProxyType(
+    {
+        "owner": "everything, including other operators, deletion and the audit log of the server",
+        "operator": "everything in its arenas, except operators and deleting the arena",
+        "moderator": "complaints, exclusions, voters, and the audit log of its arenas",
+        "analyst": "read and export",
+    }
+)
+#: The least role whose operator's tokens may use each scope; routes may need more.
+SCOPE_ROLES: Final[Mapping[Scope, OperatorRole]] = MappingProxyType(
+    {"read": "analyst", "metrics": "analyst", "admin": "analyst", "import": "operator", "judge": "operator"}
+)
+
+
+def includes_role(held: OperatorRole | None, needed: OperatorRole) -> bool:
+    """Whether somebody who holds a role may do what needs another one."""
+    return held is not None and OPERATOR_ROLES.index(held) <= OPERATOR_ROLES.index(needed)
+
+
+def greater_role(*roles: OperatorRole | None) -> OperatorRole | None:
+    """The role that may do most, of those that are held."""
+    return min((role for role in roles if role is not None), key=OPERATOR_ROLES.index, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorGrants:
+    """The roles of one operator."""
+
+    installation: OperatorRole | None = None
+    #: By the arena's name.
+    arenas: Mapping[str, OperatorRole] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[str | None, OperatorRole]]) -> OperatorGrants:
+        """The grants in pairs of an arena, ``None`` for the installation, and a role."""
+        known = dict(pairs)
+        return cls(known.get(None), {arena: role for arena, role in known.items() if arena is not None})
+
+    def role_in(self, arena: str | None) -> OperatorRole | None:
+        """The role in an arena or, without one, for the installation."""
+        return greater_role(self.installation, None if arena is None else self.arenas.get(arena))
+
+    @property
+    def greatest(self) -> OperatorRole | None:
+        """The greatest role anywhere."""
+        return greater_role(self.installation, *self.arenas.values())
+
+    def allow(self, needed: OperatorRole, arena: str | None) -> bool:
+        """Whether they suffice in an arena or, without one, for the installation."""
+        return includes_role(self.role_in(arena), needed)
+
+
+#: Of an owner of the installation, and of tokens that were made on the command line.
+ALL_RIGHTS: Final = OperatorGrants("owner")
+
 
 T = TypeVar("T")
 
@@ -519,3 +581,13 @@ def _matches(kept: str, password: str) -> bool:
         return _hasher().verify(kept, password)
     except (Argon2Error, InvalidHashError):
         return False
+
+
+_MAX_REASON_CHARACTERS = 1000
+
+
+def validate_reason(reason: str) -> str:
+    """Check the reason for a change; return it."""
+    if not reason.strip() or len(reason) > _MAX_REASON_CHARACTERS or "\0" in reason:
+        raise InputError(f"a reason of 1 to {_MAX_REASON_CHARACTERS} characters is required")
+    return reason

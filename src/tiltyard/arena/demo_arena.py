@@ -24,8 +24,8 @@ from tiltyard.arena.content.answer_import import create_arena, import_answers
 from tiltyard.arena.content.arenas import find_arena
 from tiltyard.arena.log.event_log import HUMAN, JUDGE
 from tiltyard.arena.log.rosters import read_roster
-from tiltyard.arena.operators.arena_changes import exclude, set_enabled
-from tiltyard.arena.operators.exclusions import VoteSelection, list_exclusions
+from tiltyard.arena.operators.arena_changes import set_enabled
+from tiltyard.arena.operators.exclusions import VoteSelection, exclude, list_exclusions
 from tiltyard.arena.rating.rater_process import rate_arenas
 from tiltyard.arena.registry import ArenaRegistry
 from tiltyard.arena.voting.response_kinds import ResponseKinds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,16 +20,23 @@ from tiltyard.arena.live.live_battles import LiveBattles
 from tiltyard.arena.live.live_store import arenas_with_running_turns
 from tiltyard.arena.live.safety import Safety, open_configured_safety
 from tiltyard.arena.live.turn_slots import TurnSlots
-from tiltyard.arena.log.event_announcer import EventAnnouncer
 from tiltyard.arena.processes.process_leases import ProcessLease
 from tiltyard.arena.tasks import cancel_and_wait
-from tiltyard.arena.voting.matchup_arenas import MatchupArenas
+from tiltyard.arena.voting.matchup_ids import MatchupArenas
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.errors import BadConfig, TiltyardError
 from tiltyard.foundation.caches import BoundedCache, SingleFlight
 from tiltyard.foundation.retries import Backoff, Retries
-from tiltyard.postgres.connections import check_same_database, connect, connect_from_pool, open_pool
+from tiltyard.postgres.connections import (
+    ConnectionPool,
+    check_same_database,
+    connect,
+    connect_from_pool,
+    open_pool,
+    translate_errors,
+)
 from tiltyard.postgres.schema_migrations import check_schema, use_custom_plans
+from tiltyard.postgres.statements import statement
 
 if TYPE_CHECKING:
     from tiltyard.arena.live.entrant_pool import EntrantOpener
@@ -38,6 +46,63 @@ if TYPE_CHECKING:
     from tiltyard.postgres.connections import ConnectionPool
     from tiltyard.settings.environment import Environment
     from tiltyard.settings.serving_settings import ServingSettings
+
+
+_PAUSE_SECONDS = 1.0
+#: Arenas named by one announcement; PostgreSQL allows 8,000 bytes.
+_ANNOUNCED_ARENA_LIMIT = 500
+
+
+class EventAnnouncer:
+    """Collects the arenas with new events and announces them.
+
+    An announcement may be lost with its process; raters look for such events once a minute.
+    """
+
+    def __init__(self, pool: ConnectionPool) -> None:
+        self._pool = pool
+        self._arenas: set[int] = set()
+        self._added = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._retries = Retries(_LOG, "announcing new events", Backoff(_PAUSE_SECONDS))
+
+    def add(self, arena: int) -> None:
+        """Announce new events of this arena soon."""
+        self._arenas.add(arena)
+        self._added.set()
+
+    def start(self) -> None:
+        """Start to announce."""
+        self._task = asyncio.create_task(self._keep_announcing(), name="announcements")
+
+    async def stop(self) -> None:
+        """Announce what is left, and stop."""
+        await cancel_and_wait(self._task)
+        with contextlib.suppress(TiltyardError):
+            await self._announce()
+
+    async def _keep_announcing(self) -> None:
+        while True:
+            await self._added.wait()
+            pause = _PAUSE_SECONDS
+            try:
+                await self._announce()
+            except TiltyardError as error:
+                pause = self._retries.failed(error)
+            else:
+                self._retries.succeeded()
+            await asyncio.sleep(pause)
+
+    async def _announce(self) -> None:
+        while self._arenas:
+            arenas = sorted(self._arenas)[:_ANNOUNCED_ARENA_LIMIT]
+            async with self._pool.connection() as connection:
+                with translate_errors("announce new events"):
+                    values = {"arenas": " ".join(map(str, arenas))}
+                    await connection.execute(statement("log_announce"), values)
+            self._arenas.difference_update(arenas)
+        self._added.clear()
+
 
 _LOG = logging.getLogger(__name__)
 

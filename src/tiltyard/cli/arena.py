@@ -27,8 +27,8 @@ from tiltyard.report.escapes import escape_controls
 if TYPE_CHECKING:
     from tiltyard.arena.live.conversation_release import ReleaseCounts
     from tiltyard.arena.live.live_arena import NewEntrant
+    from tiltyard.arena.operators.arena_changes import LiveSetup
     from tiltyard.arena.operators.invitations import Invitation
-    from tiltyard.arena.operators.live_setup import LiveSetup
     from tiltyard.postgres.connections import ConnectionPool
     from tiltyard.settings.arena_settings import ArenaSettings
     from tiltyard.settings.environment import Environment
@@ -81,7 +81,7 @@ def invite(
     as_user: AsUser = None,
 ) -> None:
     """Make an invitation link and print it. It is not shown again."""
-    from tiltyard.arena.content.catalog import read_arena
+    from tiltyard.arena.content.arenas import read_arena
     from tiltyard.arena.operators.invitations import InvitationTerms
     from tiltyard.arena.operators.invitations import invite as make_invitation
     from tiltyard.settings.serving_settings import read_serving
@@ -237,7 +237,7 @@ def promote_prompts(
 
     `tiltyard generate` and tournaments read it. Prompts with private data or flags are left out.
     """
-    from tiltyard.arena.live.prompt_promotion import promote_prompts as promote
+    from tiltyard.arena.live.conversation_release import promote_prompts as promote
 
     with database(home, as_user) as url:
         counts = promote(url, name, out)
@@ -297,7 +297,7 @@ def live(
     """Make a live arena, or change its models."""
     from tiltyard.arena.content.blob_store import BlobStore
     from tiltyard.arena.content.object_storage import open_configured_storage
-    from tiltyard.arena.operators.live_setup import LiveArenaRequest, set_up_live_arena
+    from tiltyard.arena.operators.arena_changes import LiveArenaRequest, set_up_live_arena
     from tiltyard.settings.serving_settings import read_serving
 
     environment = serving_environment(home)
@@ -351,7 +351,7 @@ def erase(
     Remarks, complaints, live prompts, the answers to them and the session's number are erased. The votes stay as
     nobody's, or are removed, as the arena's setting erased_votes says. The audit log keeps the reason.
     """
-    from tiltyard.arena.operators.session_erasure import erase_session
+    from tiltyard.arena.operators.voter_data import erase_session
 
     done = run_with_pool(
         home,

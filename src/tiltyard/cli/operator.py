@@ -23,9 +23,8 @@ from tiltyard.cli.database_options import (
 from tiltyard.report.escapes import escape_controls
 
 if TYPE_CHECKING:
-    from tiltyard.arena.accounts import Accounts
-    from tiltyard.arena.operator_roles import OperatorGrants
-    from tiltyard.arena.operators.operator_people import OperatorInvitation, OperatorRecord
+    from tiltyard.arena.accounts import Accounts, OperatorGrants
+    from tiltyard.arena.operators.operators import OperatorInvitation, OperatorRecord
     from tiltyard.postgres.connections import ConnectionPool
 
 
@@ -44,7 +43,7 @@ token_app = typer.Typer(
 @app.command("list")
 def list_(home: Home = None, as_user: AsUser = None) -> None:
     """List operators with their roles, and invitations that were not used."""
-    from tiltyard.arena.operators.operator_people import list_operator_invitations, list_operators
+    from tiltyard.arena.operators.operators import list_operator_invitations, list_operators
 
     async def reading(pool: ConnectionPool) -> tuple[list[OperatorRecord], list[OperatorInvitation]]:
         return await list_operators(pool), await list_operator_invitations(pool)
@@ -73,7 +72,7 @@ def invite(
     as_user: AsUser = None,
 ) -> None:
     """Make a link by which one person becomes an operator, and print it. It is not shown again."""
-    from tiltyard.arena.operators.operator_people import invitation_terms, invite_operator
+    from tiltyard.arena.operators.operators import invitation_terms, invite_operator
 
     terms = invitation_terms(invitee, parse_duration(expires))
     environment = serving_environment(home)
@@ -95,7 +94,7 @@ def revoke_invitation(
     as_user: AsUser = None,
 ) -> None:
     """Revoke an invitation that was not used."""
-    from tiltyard.arena.operators.operator_people import revoke_operator_invitation
+    from tiltyard.arena.operators.operators import revoke_operator_invitation
 
     run_with_pool(
         home,
@@ -114,7 +113,7 @@ def role(
     as_user: AsUser = None,
 ) -> None:
     """Give an operator a role, or take it away. Applies from the next request on."""
-    from tiltyard.arena.operators.operator_people import set_operator_role
+    from tiltyard.arena.operators.operators import set_operator_role
 
     granted = None if role == "none" else role
     run_with_pool(
@@ -131,7 +130,7 @@ def role(
 @app.command("remove")
 def remove(name: OperatorName, home: Home = None, as_user: AsUser = None) -> None:
     """Remove an operator. Its sessions and tokens end at once."""
-    from tiltyard.arena.operators.operator_people import remove_operator
+    from tiltyard.arena.operators.operators import remove_operator
 
     run_with_pool(home, as_user, lambda pool: remove_operator(pool, name, actor="cli"))
     typer.echo(f"{escape_controls(name)} is removed; its sessions and tokens have ended.")
@@ -151,7 +150,7 @@ def reset_password(
 
     Using it ends the operator's sessions.
     """
-    from tiltyard.arena.operators.operator_people import make_password_link, set_operator_password
+    from tiltyard.arena.operators.operators import make_password_link, set_operator_password
 
     environment = serving_environment(home)
     if choose:
@@ -176,8 +175,7 @@ def reset_factor(name: OperatorName, home: Home = None, as_user: AsUser = None) 
 @app.command("sign-out")
 def sign_out(name: OperatorName, home: Home = None, as_user: AsUser = None) -> None:
     """Sign an operator out everywhere."""
-    from tiltyard.arena.operators.operator_people import find_operator_number
-    from tiltyard.arena.operators.operator_sessions import end_sessions
+    from tiltyard.arena.operators.operators import end_sessions, find_operator_number
 
     async def ending(pool: ConnectionPool) -> int:
         return await end_sessions(pool, await find_operator_number(pool, name), actor="cli")

@@ -52,7 +52,7 @@ def open_(
     as_user: AsUser = None,
 ) -> None:
     """Open a panel and print the link of each rater. Links are not shown again."""
-    from tiltyard.arena.operators.expert_panels import PanelTerms, open_panel
+    from tiltyard.arena.operators.panels import PanelTerms, open_panel
     from tiltyard.settings.serving_settings import read_serving
 
     environment = serving_environment(home)
@@ -77,7 +77,7 @@ def open_(
 @app.command("list")
 def list_(name: Name, home: Home = None, as_user: AsUser = None) -> None:
     """List the panels of an arena."""
-    from tiltyard.arena.operators.expert_panels import list_panels
+    from tiltyard.arena.operators.panels import list_panels
 
     found = run_with_pool(home, as_user, lambda pool: list_panels(pool, name))
     for one in found:
@@ -173,7 +173,7 @@ def adjudicate(
 @app.command("close")
 def close(name: Name, panel: Panel, home: Home = None, as_user: AsUser = None) -> None:
     """Close a panel for good; then it has a board, and raters see the names."""
-    from tiltyard.arena.operators.expert_panels import close_panel
+    from tiltyard.arena.operators.panels import close_panel
 
     run_with_pool(home, as_user, lambda pool: close_panel(pool, name, panel, actor="cli"))
     typer.echo(f"The panel {escape_controls(panel)} is closed.")
@@ -206,7 +206,7 @@ def export(
     as_user: AsUser = None,
 ) -> None:
     """Write one table: item, prompt, models, rater, vote, time, remark, adjudication."""
-    from tiltyard.arena.operators.panel_export import PanelFormat, panel_file
+    from tiltyard.arena.operators.panel_records import PanelFormat, panel_file
     from tiltyard.foundation.local_files import atomic_write
 
     forms: dict[str, PanelFormat] = {".csv": "csv", ".parquet": "parquet"}

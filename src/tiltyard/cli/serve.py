@@ -21,7 +21,7 @@ from tiltyard.settings.serving_settings import ServingSettings
 
 if TYPE_CHECKING:
     from tiltyard.arena.content.answer_import import ImportResult
-    from tiltyard.arena.operators.live_setup import LiveArenaRequest
+    from tiltyard.arena.operators.arena_changes import LiveArenaRequest
     from tiltyard.settings.environment import Environment
     from tiltyard.web.server.startup import StartupResult
 
@@ -100,7 +100,7 @@ def serve(
 def _live_request(
     environment: Environment, name: str, models: Path, budget: float | None
 ) -> LiveArenaRequest:
-    from tiltyard.arena.operators.live_setup import LiveArenaRequest
+    from tiltyard.arena.operators.arena_changes import LiveArenaRequest
     from tiltyard.cli.arena import load_entrants
 
     return LiveArenaRequest(name, load_entrants(models, environment), budget=budget)

@@ -19,8 +19,8 @@ from tiltyard.arena.content.arenas import find_arena
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.log.battle_export import export_battles, open_export
-from tiltyard.arena.operators.arena_changes import exclude, set_enabled
-from tiltyard.arena.operators.exclusions import VoteSelection
+from tiltyard.arena.operators.arena_changes import set_enabled
+from tiltyard.arena.operators.exclusions import VoteSelection, exclude
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.core.battles import Kind
 from tiltyard.core.board.document import FILTERED_FORMAT, canonical_json, document_hash

@@ -16,7 +16,7 @@ from support.voted_arenas import lay_votes
 from tiltyard.arena.boards.board_cache import BoardCache
 from tiltyard.arena.boards.filtered_boards import VoteSubset, count_consecutive_passes, pair_results
 from tiltyard.arena.log.battle_export import export_battles, open_export
-from tiltyard.arena.log.partitions import shared_bucket
+from tiltyard.arena.log.buckets import shared_bucket
 from tiltyard.arena.log.votes import VoteTally, limit_statement_time, read_pairs, read_tally
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.core.battles import Kind

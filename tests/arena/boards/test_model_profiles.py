@@ -15,8 +15,11 @@ from tiltyard.arena.boards.board_cache import BoardCache
 from tiltyard.arena.boards.model_profiles import ModelProfiles
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import FolderStorage
-from tiltyard.arena.operators.arena_changes import exclude, set_enabled, withdraw
-from tiltyard.arena.operators.exclusions import VoteSelection
+from tiltyard.arena.operators.arena_changes import (
+    set_enabled,
+    withdraw,
+)
+from tiltyard.arena.operators.exclusions import VoteSelection, exclude
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state.policy import Policy

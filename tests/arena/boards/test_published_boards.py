@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import tiltyard
-from tiltyard.arena.boards.published_boards import parsed_board
+from tiltyard.arena.boards.snapshots import parsed_board
 from tiltyard.errors import StoreFault
 
 STORED = (Path(__file__).parents[2] / "core" / "board" / "published" / "phase-4.json").read_text()

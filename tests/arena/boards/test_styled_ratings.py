@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tiltyard.arena.boards.styled_ratings import STYLE_TRAITS, styled_ratings
+from tiltyard.arena.boards.battle_effects import STYLE_TRAITS, styled_ratings
 from tiltyard.arena.log.votes import Ballots
 
 ABOUT = {"arena": "arena", "source": "human", "snapshot": "0" * 64, "position": 9, "generation": 0}

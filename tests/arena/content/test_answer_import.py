@@ -17,8 +17,8 @@ from tiltyard.arena.content.answer_import import ImportResult, create_arena, imp
 from tiltyard.arena.content.answer_rows import MAX_NAME_CHARACTERS, MAX_RESPONSE_BYTES, validate_name
 from tiltyard.arena.content.arenas import find_arena, list_models, list_prompts
 from tiltyard.arena.content.blob_store import INLINE_LIMIT_BYTES, BlobStore
-from tiltyard.arena.content.media_types import detect_media_type
 from tiltyard.arena.content.object_storage import FolderStorage
+from tiltyard.arena.content.stored_conversations import detect_media_type
 from tiltyard.arena.log.event_log import LogKind
 from tiltyard.arena.operators.arena_changes import set_enabled, withdraw
 from tiltyard.core.policy.state.policy import Policy

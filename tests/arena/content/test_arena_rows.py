@@ -22,8 +22,8 @@ from tiltyard.arena.content.arenas import (
     read_policy,
     reserve_arena_number,
 )
-from tiltyard.arena.content.takedowns import find_open_matchups, open_matchups_with
-from tiltyard.arena.log.partitions import shared_bucket
+from tiltyard.arena.log.buckets import shared_bucket
+from tiltyard.arena.operators.arena_changes import find_open_matchups, open_matchups_with
 from tiltyard.errors import Conflict, NotFound
 from tiltyard.postgres.connections import connect, connect_async
 from tiltyard.settings.arena_settings import ArenaSettings

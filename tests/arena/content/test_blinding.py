@@ -30,9 +30,12 @@ from support.media_files import (
     wav,
 )
 from tiltyard.arena.content.blinding import media_chunks, strip_metadata
-from tiltyard.arena.content.blinding.exif_orientation import keep_orientation_only
-from tiltyard.arena.content.blinding.icc_profiles import MAX_PROFILE_BYTES, strip_profile_text
-from tiltyard.arena.content.blinding.image_sizes import check_image_size
+from tiltyard.arena.content.blinding.images import (
+    MAX_PROFILE_BYTES,
+    check_image_size,
+    keep_orientation_only,
+    strip_profile_text,
+)
 from tiltyard.errors import InputError
 
 MANY = 2_000

@@ -5,8 +5,13 @@ import base64
 import pytest
 
 from support.media_files import marked_png, png
-from tiltyard.arena.content import message_images
-from tiltyard.arena.content.message_images import ImageCollector, count_unshown, image_hashes, unshown_files
+from tiltyard.arena.content import stored_conversations as message_images
+from tiltyard.arena.content.stored_conversations import (
+    ImageCollector,
+    count_unshown,
+    image_hashes,
+    unshown_files,
+)
 from tiltyard.core.judging.conversation import ContentPart, Message
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from support.media_files import png
+from tiltyard.arena.content.answer_import import SHOWN_WARNING_LIMIT, WarningFinder
 from tiltyard.arena.content.answer_rows import CheckedAnswer, check_upload_rows
-from tiltyard.arena.content.response_warnings import SHOWN_WARNING_LIMIT, WarningFinder
 from tiltyard.arena.content.stored_conversations import CONVERSATION, conversation_bytes
 from tiltyard.files.answer import Answer
 

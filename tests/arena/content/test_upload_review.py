@@ -14,7 +14,7 @@ import pytest
 
 from support.live_arenas import make_arena
 from support.shown_kinds import png
-from tiltyard.arena.content import uploads
+from tiltyard.arena.content import upload_review as uploads
 from tiltyard.arena.content.answer_rows import BadRow, CheckedAnswer, check_upload_rows
 from tiltyard.arena.content.arenas import list_models, list_prompts
 from tiltyard.arena.content.blob_store import BlobStore

@@ -12,9 +12,8 @@ import pytest
 from support.media_files import png
 from tiltyard.arena.content.answer_rows import BadRow, CheckedAnswer
 from tiltyard.arena.content.blob_store import ResponseContent
-from tiltyard.arena.content.message_images import unshown_files
-from tiltyard.arena.content.stored_conversations import read_conversation
-from tiltyard.arena.content.uploaded_files import read_uploaded_file
+from tiltyard.arena.content.stored_conversations import read_conversation, unshown_files
+from tiltyard.arena.content.upload_review import read_uploaded_file
 from tiltyard.files import upload_process, upload_reader
 from tiltyard.files.upload_reader import UploadReader
 
@@ -25,7 +24,7 @@ FIXTURES = Path(__file__).parents[2] / "files" / "fixtures" / "answers"
 @pytest.fixture
 def in_this_process(monkeypatch):
     """Without a process for each file: most tests are about what is in it."""
-    monkeypatch.setattr("tiltyard.arena.content.uploaded_files.rows_from_process", UploadReader.rows)
+    monkeypatch.setattr("tiltyard.arena.content.upload_review.rows_from_process", UploadReader.rows)
 
 
 def row(**changed):

@@ -9,12 +9,15 @@ import pytest
 from support.live_arenas import made_arena
 from support.released_battles import in_a_live_arena
 from tiltyard.arena.content.arena_texts import change_texts, give_consent, read_texts
-from tiltyard.arena.live.conversation_release import CONVERSATION_COLUMNS, EXACT_COLUMNS, write_conversations
+from tiltyard.arena.live.conversation_release import (
+    CONVERSATION_COLUMNS,
+    EXACT_COLUMNS,
+    promote_prompts,
+    write_conversations,
+)
 from tiltyard.arena.live.live_records import TurnEnd
 from tiltyard.arena.live.live_store import finish_turn, number_prompt
-from tiltyard.arena.live.prompt_promotion import promote_prompts
-from tiltyard.arena.operators.data_retention import delete_old_texts
-from tiltyard.arena.operators.session_erasure import erase_session
+from tiltyard.arena.operators.voter_data import delete_old_texts, erase_session
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.core.battles import Kind
 from tiltyard.errors import BadOption, NotFound

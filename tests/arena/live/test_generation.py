@@ -10,11 +10,17 @@ import pytest
 
 from support.jumping_loop import run_jumping
 from support.scripted_streams import ScriptedChat, StreamScript, make_entrant, steady
-from tiltyard.arena.live.generation import SideCall, TurnChecks, TurnEntrant, TurnGeneration, TurnLimits
-from tiltyard.arena.live.identity_talk import EntrantNames
+from tiltyard.arena.live.generation import (
+    MaskedText,
+    SideCall,
+    TextMask,
+    TurnChecks,
+    TurnEntrant,
+    TurnGeneration,
+    TurnLimits,
+)
 from tiltyard.arena.live.live_records import CallEnd, CallPlan, FrameMark, LiveFrame, TurnEnd
-from tiltyard.arena.live.name_mask import NameMask
-from tiltyard.arena.live.stream_text import MaskedText, TextMask
+from tiltyard.arena.live.turn_notes import EntrantNames, NameMask
 from tiltyard.core.live.stream_pace import Pace
 from tiltyard.errors import Closed, ProviderFault, StoreFault
 from tiltyard.judges.providers.provider import ChatRequest, ChatTurn

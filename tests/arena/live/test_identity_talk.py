@@ -4,7 +4,7 @@ import pytest
 
 from support.identity_sentences import ASKING, NAMING, OTHER_ANSWERS, OTHER_PROMPTS
 from support.pumping import cost_is_linear
-from tiltyard.arena.live.identity_talk import EntrantNames, IdentityTalk
+from tiltyard.arena.live.turn_notes import EntrantNames, IdentityTalk
 
 ENTRANTS = (
     EntrantNames("Qwen small", "qwen2.5:0.5b"),

@@ -11,9 +11,17 @@ import pytest
 
 from support.bare_arenas import make_arena
 from support.sizes import sized
-from tiltyard.arena.live.live_budget import LiveSpending, check_budget, read_spending
 from tiltyard.arena.live.live_records import BudgetLimits, CallEnd, CallPlan, TurnEnd, TurnPlan
-from tiltyard.arena.live.live_store import begin_turn, finish_call, finish_turn, retry_call, void_lost_turns
+from tiltyard.arena.live.live_store import (
+    LiveSpending,
+    begin_turn,
+    check_budget,
+    finish_call,
+    finish_turn,
+    read_spending,
+    retry_call,
+    void_lost_turns,
+)
 from tiltyard.errors import Closed, OutOfBudget
 from tiltyard.postgres.connections import connect, connect_from_pool, open_pool
 

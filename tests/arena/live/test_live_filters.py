@@ -9,12 +9,15 @@ from tiltyard.arena.boards import battle_effects
 from tiltyard.arena.boards.board_cache import BoardCache
 from tiltyard.arena.boards.filtered_boards import VoteSubset, table_from_tally
 from tiltyard.arena.boards.model_profiles import ModelProfiles
-from tiltyard.arena.content.catalog import read_arena, read_prompt_filters
+from tiltyard.arena.content.arenas import read_arena, read_prompt_filters
 from tiltyard.arena.log.rosters import read_roster
 from tiltyard.arena.log.votes import read_tally
-from tiltyard.arena.operators.exclusion_preview import preview_exclusion, subtract_tally
-from tiltyard.arena.operators.exclusions import VoteSelection
-from tiltyard.arena.operators.voter_queries import read_selected_tally
+from tiltyard.arena.operators.exclusions import (
+    VoteSelection,
+    preview_exclusion,
+    read_selected_tally,
+    subtract_tally,
+)
 from tiltyard.core.battles import Kind
 from tiltyard.postgres.connections import connect, connect_from_pool, open_pool
 

@@ -22,7 +22,7 @@ from tiltyard.arena.live.live_store import begin_battle, begin_turn, finish_turn
 from tiltyard.arena.log.battle_export import export_battles, open_export
 from tiltyard.arena.maintenance.segment_replay import replay_archive
 from tiltyard.arena.maintenance.segment_writer import write_segment
-from tiltyard.arena.operators.session_erasure import erase_session
+from tiltyard.arena.operators.voter_data import erase_session
 from tiltyard.arena.rating.log_replay import replay_log
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.arena.voting.personal_boards import PersonalBoards

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.pumping import cost_is_linear
-from tiltyard.arena.live.identity_talk import EntrantNames
-from tiltyard.arena.live.name_mask import NameMask, _normalised_places
+from tiltyard.arena.live.turn_notes import EntrantNames, NameMask, _normalised_places
 
 MASK = NameMask((EntrantNames("Qwen small", "qwen2.5:0.5b"), EntrantNames("Otter", "otter")))
 WORDS = st.sampled_from(

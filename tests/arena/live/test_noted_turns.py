@@ -6,8 +6,7 @@ import pytest
 
 from support.live_worlds import ScriptedModels, live_registries, make_live_arena, read_frames
 from support.scripted_streams import steady
-from tiltyard.arena.live.rule_matcher import RuleMatcher
-from tiltyard.arena.live.safety import Safety
+from tiltyard.arena.live.safety import RuleMatcher, Safety
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.errors import TiltyardError
 from tiltyard.postgres.connections import connect

@@ -3,7 +3,7 @@
 import pytest
 
 from support.pumping import cost_is_linear
-from tiltyard.arena.live.rule_matcher import RuleMatcher
+from tiltyard.arena.live.safety import RuleMatcher
 from tiltyard.settings.live_models import ModerationRule, ModerationRules
 
 

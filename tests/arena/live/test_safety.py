@@ -7,8 +7,7 @@ import pytest
 
 from support.servers.scripted import http, scripted
 from tiltyard.arena.live.live_records import LiveTurn
-from tiltyard.arena.live.rule_matcher import RuleMatcher
-from tiltyard.arena.live.safety import Safety, SafetyVerdict, open_configured_safety, open_safety
+from tiltyard.arena.live.safety import RuleMatcher, Safety, SafetyVerdict, open_configured_safety, open_safety
 from tiltyard.errors import BadConfig, ProviderFault
 from tiltyard.settings.environment import read_environment
 from tiltyard.settings.live_models import (

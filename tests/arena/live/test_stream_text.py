@@ -7,7 +7,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiltyard.arena.live.stream_text import StreamText, whole_character_length
+from tiltyard.arena.live.generation import StreamText, whole_character_length
 
 
 def _joined(*pieces: str, limit: int = 10_000) -> str:

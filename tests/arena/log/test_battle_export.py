@@ -13,8 +13,11 @@ from support.live_arenas import made_arena, make_arena, voting_queue_of
 from support.voted_arenas import cast, close_window, lay_votes, voted
 from tiltyard.arena.log.battle_export import export_battles, open_export
 from tiltyard.arena.log.log_columns import read_columns
-from tiltyard.arena.operators.arena_changes import exclude, restore
-from tiltyard.arena.operators.exclusions import VoteSelection
+from tiltyard.arena.operators.exclusions import (
+    VoteSelection,
+    exclude,
+    restore,
+)
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind

@@ -3,8 +3,8 @@
 import asyncio
 import contextlib
 
-from tiltyard.arena.log import event_announcer
-from tiltyard.arena.log.event_announcer import EventAnnouncer
+from tiltyard.arena import registry as event_announcer
+from tiltyard.arena.registry import EventAnnouncer
 from tiltyard.errors import StoreFault
 from tiltyard.foundation.retries import Backoff
 from tiltyard.postgres.connections import connect, open_pool

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from support.live_arenas import make_arena
-from tiltyard.arena.log import event_log, partitions
+from tiltyard.arena.log import buckets, event_log
 from tiltyard.arena.log import log_columns as columns_module
 from tiltyard.arena.log.event_log import (
     LogKind,
@@ -279,8 +279,8 @@ def test_an_empty_stretch_has_no_rows(database):
 
 
 async def test_ranges_are_made_before_they_are_needed(database, monkeypatch):
-    monkeypatch.setattr(partitions, "PARTITION_ROWS", 50)
-    for module in (event_log, partitions):
+    monkeypatch.setattr(buckets, "PARTITION_ROWS", 50)
+    for module in (event_log, buckets):
         monkeypatch.setattr(module, "PARTITION_AHEAD_ROWS", 10)
     monkeypatch.setattr(event_log, "PARTITION_ROWS", 50)
 

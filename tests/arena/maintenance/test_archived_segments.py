@@ -33,13 +33,16 @@ from tiltyard.arena.log.log_columns import read_columns
 from tiltyard.arena.log.rosters import read_roster_sync
 from tiltyard.arena.maintenance.segment_manifest import SEGMENT_FILES, list_segments, read_archive
 from tiltyard.arena.maintenance.segment_replay import read_segment, replay_archive
-from tiltyard.arena.maintenance.segment_writer import SegmentArchive, supersede_segments, write_segment
-from tiltyard.arena.maintenance.voter_numbers import read_voter_numbers
-from tiltyard.arena.operators.session_erasure import erase_session
+from tiltyard.arena.maintenance.segment_writer import (
+    SegmentArchive,
+    read_voter_numbers,
+    supersede_segments,
+    write_segment,
+)
+from tiltyard.arena.operators.voter_data import erase_session
 from tiltyard.arena.rating.arena_rater import active_exclusions
 from tiltyard.arena.rating.board_publisher import BoardMoment, make_snapshot, open_matchups_at
-from tiltyard.arena.rating.fold_progress import FoldProgress
-from tiltyard.arena.rating.log_replay import replay_log
+from tiltyard.arena.rating.log_replay import FoldProgress, replay_log
 from tiltyard.arena.rating.rater_progress import (
     event_time,
     log_head,

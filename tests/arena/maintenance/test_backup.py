@@ -21,8 +21,13 @@ from tiltyard.arena.accounts import Accounts
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.maintenance import backup
 from tiltyard.arena.maintenance.backup import BackupManifest, back_up, read_backup
-from tiltyard.arena.maintenance.restore import check_logs, restore
-from tiltyard.arena.maintenance.restored_access import RestoredAccess, RestoredResponses, read_access
+from tiltyard.arena.maintenance.restore import (
+    RestoredAccess,
+    RestoredResponses,
+    check_logs,
+    read_access,
+    restore,
+)
 from tiltyard.errors import InputError, NotAllowed, StoreFault, UnreadableFile
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.postgres.schema_migrations import check_schema, migrate

@@ -7,8 +7,7 @@ from support.bare_arenas import append, make_arena
 from support.postgres_servers import fresh_database
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.maintenance import backup
-from tiltyard.arena.maintenance.backup import back_up
-from tiltyard.arena.maintenance.dump_archive import remove_private_options, without_private_options
+from tiltyard.arena.maintenance.backup import back_up, remove_private_options, without_private_options
 from tiltyard.arena.maintenance.restore import restore
 from tiltyard.postgres.binaries import Binaries, bundled_folder, find_pg_dump_folder, without_password
 from tiltyard.postgres.connections import connect

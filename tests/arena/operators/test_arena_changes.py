@@ -17,20 +17,20 @@ from tiltyard.arena.log.event_log import LogKind, append_batch
 from tiltyard.arena.operators.arena_changes import (
     change_settings,
     current_policy,
-    exclude,
-    find_sessions_by_pseudonym,
-    restore,
     set_enabled,
     set_policy,
     withdraw,
 )
-from tiltyard.arena.operators.audit_and_complaints import read_audit
 from tiltyard.arena.operators.exclusions import (
     VoteSelection,
     draft_exclusion,
+    exclude,
+    find_sessions_by_pseudonym,
     list_exclusions,
+    restore,
     settle_exclusion,
 )
+from tiltyard.arena.operators.moderation import read_audit
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind

@@ -10,15 +10,20 @@ import pytest
 from support.live_arenas import answers_file, make_arena, voting_queue_of
 from support.voted_arenas import cast, rate
 from tiltyard.arena.content.answer_import import import_answers
+from tiltyard.arena.content.arenas import read_arena, read_arenas
 from tiltyard.arena.content.blob_store import BlobStore
-from tiltyard.arena.content.catalog import read_arena, read_arenas
 from tiltyard.arena.content.object_storage import FolderStorage
-from tiltyard.arena.operators.arena_changes import change_settings, restore, set_enabled, set_policy
-from tiltyard.arena.operators.arena_deletion import delete_due_arenas
-from tiltyard.arena.operators.arena_stages import (
+from tiltyard.arena.operators.arena_changes import (
+    change_settings,
+    set_enabled,
+    set_policy,
+)
+from tiltyard.arena.operators.exclusions import restore
+from tiltyard.arena.operators.stages import (
     DELETION_GRACE_DAYS,
     clear_test_votes,
     count_test_votes,
+    delete_due_arenas,
     keep_arena,
     open_draft,
     read_deletions,

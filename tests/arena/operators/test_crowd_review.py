@@ -6,7 +6,7 @@ import json
 import pytest
 
 from support.voted_arenas import voted
-from tiltyard.arena.operators.crowd_review import explain_crowd_change, read_crowd_changes
+from tiltyard.arena.operators.crowd import explain_crowd_change, read_crowd_changes
 from tiltyard.postgres.connections import connect, open_pool
 
 

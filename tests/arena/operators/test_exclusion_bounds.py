@@ -8,6 +8,7 @@ import pytest
 from support.live_arenas import make_arena, voting_queue_of
 from support.rewritten_logs import allow_rewriting
 from support.voted_arenas import cast
+from tiltyard.arena.log import buckets
 from tiltyard.arena.log.event_log import LogKind, append_batch
 from tiltyard.arena.operators import exclusions
 from tiltyard.arena.operators.exclusions import VoteSelection, draft_exclusion, settle_exclusion
@@ -106,6 +107,6 @@ def test_a_draft_follows_the_log_before_the_lock_is_taken(monkeypatch, heads, up
     async def find_statement(*_):
         return "SELECT 1"
 
-    monkeypatch.setattr(exclusions, "find_statement", find_statement)
+    monkeypatch.setattr(buckets, "find_statement", find_statement)
     draft = asyncio.run(draft_exclusion(_Counted(), 1, VoteSelection(source=0), "a test"))
     assert (draft.upto, list(left)) == (upto, [])

@@ -12,14 +12,15 @@ from support.rewritten_logs import allow_rewriting
 from support.voted_arenas import lay_votes, voted
 from tiltyard.arena.log.rosters import Roster
 from tiltyard.arena.log.votes import VoteTally, read_names, read_votes
-from tiltyard.arena.operators.arena_changes import exclude, restore
-from tiltyard.arena.operators.exclusion_preview import (
+from tiltyard.arena.operators.exclusions import (
     ExclusionPreview,
+    VoteSelection,
     compute_effects,
+    exclude,
     preview_exclusion,
+    restore,
     subtract_tally,
 )
-from tiltyard.arena.operators.exclusions import VoteSelection
 from tiltyard.core.battles import Battle, Kind, Table
 from tiltyard.core.ratings import BradleyTerry
 from tiltyard.errors import NotFound

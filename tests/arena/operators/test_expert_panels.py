@@ -9,14 +9,6 @@ from support.live_arenas import make_arena, voting_queue_of
 from support.panelled import RATERS, finish_panel, panelled_arena
 from tiltyard.arena.content.arenas import find_arena
 from tiltyard.arena.operators.arena_changes import change_settings, set_enabled
-from tiltyard.arena.operators.expert_panels import (
-    PanelTerms,
-    close_panel,
-    find_rater_by_invitation,
-    find_rater_by_session,
-    list_panels,
-    open_panel,
-)
 from tiltyard.arena.operators.invitations import find_invitation
 from tiltyard.arena.operators.panel_records import (
     PANEL_COLUMNS,
@@ -27,6 +19,14 @@ from tiltyard.arena.operators.panel_records import (
     panel_progress,
     panel_table,
     read_panel,
+)
+from tiltyard.arena.operators.panels import (
+    PanelTerms,
+    close_panel,
+    find_rater_by_invitation,
+    find_rater_by_session,
+    list_panels,
+    open_panel,
 )
 from tiltyard.core.judging.diagnostics.rater_agreement import AgreementGap, RaterValue
 from tiltyard.core.judging.panel_assignment import assign_items, list_panel_items

@@ -6,10 +6,8 @@ import pytest
 
 from support.rewritten_logs import allow_rewriting
 from support.voted_arenas import voted
-from tiltyard.arena.operators.arena_changes import exclude
-from tiltyard.arena.operators.exclusions import VoteSelection
-from tiltyard.arena.operators.flagged_voters import find_flagged_group, list_flagged_groups
-from tiltyard.arena.operators.voter_queries import read_latest_matchups
+from tiltyard.arena.operators.exclusions import VoteSelection, exclude
+from tiltyard.arena.operators.voters import find_flagged_group, list_flagged_groups, read_latest_matchups
 from tiltyard.core.integrity.voter_tests import VoterTest
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connections import connect, connect_from_pool, open_pool

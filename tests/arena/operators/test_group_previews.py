@@ -4,7 +4,7 @@ import numpy as np
 
 from tiltyard.arena.log.rosters import Roster
 from tiltyard.arena.log.votes import Ballots
-from tiltyard.arena.operators import group_previews
+from tiltyard.arena.operators import crowd as group_previews
 from tiltyard.arena.rating.crowd_watch import LatestVotes
 from tiltyard.core.integrity.vote_groups import VOTE_GROUPS
 

@@ -18,8 +18,14 @@ from hypothesis import strategies as st
 
 from support import noted_jobs
 from tiltyard.arena.operators import scheduled_jobs
-from tiltyard.arena.operators.job_status import last_due, next_due
-from tiltyard.arena.operators.scheduled_jobs import Job, JobRunner
+from tiltyard.arena.operators.job_status import (
+    last_due,
+    next_due,
+)
+from tiltyard.arena.operators.scheduled_jobs import (
+    Job,
+    JobRunner,
+)
 from tiltyard.postgres.connections import connect
 
 YEARLY = "0 0 1 1 *"

@@ -7,10 +7,9 @@ import pytest
 
 from support.bare_arenas import make_arena
 from support.served import PASSWORD
-from tiltyard.arena.accounts import Accounts, SessionOrigin
-from tiltyard.arena.operator_roles import ALL_RIGHTS, OperatorGrants
+from tiltyard.arena.accounts import ALL_RIGHTS, Accounts, OperatorGrants, SessionOrigin
 from tiltyard.arena.operators.invitations import InvitationTerms
-from tiltyard.arena.operators.operator_people import (
+from tiltyard.arena.operators.operators import (
     ExternalIdentity,
     invite_operator,
     list_operator_invitations,

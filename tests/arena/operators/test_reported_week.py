@@ -14,8 +14,7 @@ from tiltyard.arena.operators import reported_week
 from tiltyard.arena.operators.scheduled_jobs import make_weekly_reports
 from tiltyard.arena.rating import log_replay
 from tiltyard.arena.rating.checkpoints import StoredCheckpoint, add_checkpoint
-from tiltyard.arena.rating.fold_progress import FoldProgress
-from tiltyard.arena.rating.log_replay import fold_until
+from tiltyard.arena.rating.log_replay import FoldProgress, fold_until
 from tiltyard.arena.rating.rater_progress import log_head
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind

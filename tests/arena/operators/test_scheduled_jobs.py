@@ -25,7 +25,10 @@ from support.servers.paid_llm import paid_llm
 from tiltyard.arena.boards.weekly_reports import list_reports, read_report
 from tiltyard.arena.operators import scheduled_jobs
 from tiltyard.arena.operators.job_status import JOB_PLANS, last_whole_week
-from tiltyard.arena.operators.scheduled_jobs import make_weekly_reports, run_scheduled_jobs
+from tiltyard.arena.operators.scheduled_jobs import (
+    make_weekly_reports,
+    run_scheduled_jobs,
+)
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state.events import Event, Events

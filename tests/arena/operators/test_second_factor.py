@@ -9,13 +9,13 @@ from support.served import PASSWORD, SECRET
 from tiltyard.arena.accounts import Accounts, SessionOrigin
 from tiltyard.arena.operators.second_factor import (
     begin_second_factor,
+    code_at,
     confirm_second_factor,
     finish_sign_in,
     read_second_factor,
     reset_second_factor,
     turn_off_second_factor,
 )
-from tiltyard.arena.operators.totp_codes import code_at
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.errors import BadOption, CodeNeeded, Conflict, NotAllowed, NotFound
 from tiltyard.postgres.connections import connect, open_pool

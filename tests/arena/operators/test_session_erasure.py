@@ -15,9 +15,13 @@ from tiltyard.arena.boards.snapshots import (
     list_snapshots,
     read_vote_amendments,
 )
-from tiltyard.arena.operators.arena_changes import exclude, restore
-from tiltyard.arena.operators.exclusions import VoteSelection, read_exclusion_details
-from tiltyard.arena.operators.session_erasure import (
+from tiltyard.arena.operators.exclusions import (
+    VoteSelection,
+    exclude,
+    read_exclusion_details,
+    restore,
+)
+from tiltyard.arena.operators.voter_data import (
     ErasedTexts,
     erase_absent_voters,
     erase_session,
@@ -422,8 +426,8 @@ def age(database, sessions):
 
 
 def test_who_came_back_is_kept_and_many_are_erased_in_parts(database, busy, monkeypatch):
-    monkeypatch.setattr("tiltyard.arena.operators.session_erasure._ABSENT_EVENTS_LIMIT", 1)
-    monkeypatch.setattr("tiltyard.arena.operators.session_erasure._ABSENT_BATCH_LIMIT", 2)
+    monkeypatch.setattr("tiltyard.arena.operators.voter_data._ABSENT_EVENTS_LIMIT", 1)
+    monkeypatch.setattr("tiltyard.arena.operators.voter_data._ABSENT_BATCH_LIMIT", 2)
     age(database, (1, 3, 4))
     assert forget(database, session_retention_days=30) == 2
     assert forget(database) == 1
@@ -456,7 +460,7 @@ def test_who_comes_back_at_that_moment_is_kept(database, busy, monkeypatch):
         return 0
 
     with monkeypatch.context() as patched:
-        patched.setattr("tiltyard.arena.operators.session_erasure.read_log_head", old_head)
+        patched.setattr("tiltyard.arena.operators.voter_data.read_log_head", old_head)
         with pytest.raises(Conflict, match="come back"):
             forget(database, session_retention_days=30)
     assert read(database, "SELECT count(*) FROM events WHERE session > 4") == [(0,)]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tiltyard.arena.operators.totp_codes import code_at, key_text, matching_step, otpauth_link
+from tiltyard.arena.operators.second_factor import code_at, key_text, matching_step, otpauth_link
 
 KEY = b"12345678901234567890"
 

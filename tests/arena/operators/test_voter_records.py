@@ -10,11 +10,15 @@ import pytest
 from support.live_arenas import make_arena, voting_queue_of
 from support.voted_arenas import cast, rate, voted
 from tiltyard.arena.log.votes import VoteTally
-from tiltyard.arena.operators.arena_changes import exclude, restore
-from tiltyard.arena.operators.exclusions import VoteSelection, read_exclusion_details
-from tiltyard.arena.operators.voter_queries import read_remarks
-from tiltyard.arena.operators.voter_records import (
+from tiltyard.arena.operators.exclusions import (
+    VoteSelection,
+    exclude,
+    read_exclusion_details,
+    restore,
+)
+from tiltyard.arena.operators.voters import (
     list_voter_page,
+    read_remarks,
     tally_by_name,
     voter_record,
 )

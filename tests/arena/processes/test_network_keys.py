@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from support.live_arenas import make_arena
-from tiltyard.arena.operators.data_retention import delete_old_accounts, delete_old_texts
-from tiltyard.arena.processes.network_keys import NetworkKeys
+from tiltyard.arena.operators.voter_data import delete_old_accounts, delete_old_texts
+from tiltyard.arena.processes.shared_limits import NetworkKeys
 from tiltyard.postgres.connections import connect, open_pool
 
 NOW = datetime.now(UTC)

@@ -12,10 +12,10 @@ import pytest
 from support.rated_arenas import Yard, rated_arena
 from tiltyard.arena.log.crowd_changes import append_change, list_changes, read_open_changes
 from tiltyard.arena.log.event_log import HUMAN, LogKind
-from tiltyard.arena.operators.crowd_review import explain_crowd_change, read_crowd_changes
+from tiltyard.arena.operators.crowd import explain_crowd_change, read_crowd_changes
 from tiltyard.arena.processes.process_leases import new_process
 from tiltyard.arena.rating.arena_rater import ArenaRater
-from tiltyard.arena.rating.rater_leadership import Leadership
+from tiltyard.arena.rating.rater_process import Leadership
 from tiltyard.core.integrity.vote_groups import VOTE_GROUPS
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.errors import InputError, NotFound

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from tiltyard.arena.processes.process_leases import new_process
-from tiltyard.arena.rating.rater_leadership import Leadership
+from tiltyard.arena.rating.rater_process import Leadership
 from tiltyard.arena.rating.rater_progress import claim_horizon, commit_rated, read_rater_progress
 from tiltyard.errors import Deposed, StoreFault
 from tiltyard.postgres.connections import connect
@@ -123,7 +123,7 @@ def test_a_leader_of_no_known_arena_is_refused(leaders):
 CHILD = """
 import sys, time
 from tiltyard.arena.processes.process_leases import new_process
-from tiltyard.arena.rating.rater_leadership import Leadership
+from tiltyard.arena.rating.rater_process import Leadership
 leadership = Leadership(sys.argv[1], 7, name="child")
 print(leadership.lead(1), flush=True)
 time.sleep(600)

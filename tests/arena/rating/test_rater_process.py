@@ -19,8 +19,7 @@ from tiltyard.arena.rating import arena_rater as rater_module
 from tiltyard.arena.rating.arena_rater import ArenaRater, RaterPace
 from tiltyard.arena.rating.board_publisher import BoardMoment, TimeBudget, make_snapshot, open_matchups_at
 from tiltyard.arena.rating.log_replay import replay_log
-from tiltyard.arena.rating.rater_leadership import Leadership
-from tiltyard.arena.rating.rater_process import RaterProcess, rate_arenas
+from tiltyard.arena.rating.rater_process import Leadership, RaterProcess, rate_arenas
 from tiltyard.arena.rating.rater_progress import event_time, read_rater_progress
 from tiltyard.core.policy.state.vote_marks import VoteMark
 from tiltyard.errors import BadOption, Deposed, StoreFault

@@ -11,11 +11,11 @@ from support.rated_arenas import Yard, rated_arena
 from support.voted_arenas import close_window
 from tiltyard.arena.log.event_log import HUMAN, LogKind
 from tiltyard.arena.processes.process_leases import new_process
-from tiltyard.arena.rating import watched_crowd
+from tiltyard.arena.rating import crowd_watch as watched_crowd
 from tiltyard.arena.rating.arena_rater import ArenaRater
-from tiltyard.arena.rating.rater_leadership import Leadership
+from tiltyard.arena.rating.crowd_watch import RatedPlace, WatchedCrowd
+from tiltyard.arena.rating.rater_process import Leadership
 from tiltyard.arena.rating.rater_progress import read_exclusion_changes
-from tiltyard.arena.rating.watched_crowd import RatedPlace, WatchedCrowd
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.vote_marks import NO_MARK, VoteMark
 from tiltyard.postgres.connections import connect

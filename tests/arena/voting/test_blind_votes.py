@@ -12,9 +12,8 @@ from support.live_arenas import voting_queue_of
 from support.rewritten_logs import allow_rewriting
 from tiltyard.arena.log.event_log import HUMAN, JUDGE, LogKind
 from tiltyard.arena.rating.log_replay import replay_log
+from tiltyard.arena.voting.arena_state import RaterLists, RevealedNames
 from tiltyard.arena.voting.name_reveal import withheld_cells
-from tiltyard.arena.voting.rater_lists import RaterLists
-from tiltyard.arena.voting.revealed_names import RevealedNames
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind
 from tiltyard.core.policy.state.strengths import Strengths

@@ -11,7 +11,7 @@ from support.rated_arenas import naive
 from support.rewritten_logs import allow_rewriting
 from tiltyard.arena.log.event_log import HUMAN, JUDGE, LogKind
 from tiltyard.arena.rating.log_replay import replay_log
-from tiltyard.arena.voting import open_matchup_limits
+from tiltyard.arena.voting import matchup_lifecycle as open_matchup_limits
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind
 from tiltyard.errors import Busy, Expired, NotFound

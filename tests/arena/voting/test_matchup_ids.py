@@ -8,9 +8,8 @@ import pytest
 
 from support.matchup_texts import stored_id
 from tiltyard.arena.secret_keys import SecretKeys
-from tiltyard.arena.voting import matchup_arenas
-from tiltyard.arena.voting.matchup_arenas import MatchupArenas
-from tiltyard.arena.voting.matchup_ids import MatchupIds, matchup_arena_number, new_matchup_id
+from tiltyard.arena.voting import matchup_ids as matchup_arenas
+from tiltyard.arena.voting.matchup_ids import MatchupArenas, MatchupIds, matchup_arena_number, new_matchup_id
 from tiltyard.errors import NotFound
 
 OLD, NEW = "an old secret key of 32 characters", "a newer secret key of 32 characters"

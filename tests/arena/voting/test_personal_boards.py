@@ -10,8 +10,7 @@ from support.live_arenas import make_arena, voting_queue_of
 from support.voted_arenas import cast as cast_votes
 from support.voted_arenas import close_window, rate
 from tiltyard.arena.boards.board_cache import BoardCache
-from tiltyard.arena.operators.arena_changes import exclude
-from tiltyard.arena.operators.exclusions import VoteSelection
+from tiltyard.arena.operators.exclusions import VoteSelection, exclude
 from tiltyard.arena.voting import voter_requests
 from tiltyard.arena.voting.personal_boards import PersonalBoards
 from tiltyard.arena.voting.voter_requests import Voter

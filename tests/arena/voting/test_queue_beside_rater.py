@@ -10,8 +10,16 @@ from support.rewritten_logs import allow_rewriting
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.log.event_log import HUMAN, LogKind
-from tiltyard.arena.operators.arena_changes import exclude, restore, set_enabled, set_policy, withdraw
-from tiltyard.arena.operators.exclusions import VoteSelection
+from tiltyard.arena.operators.arena_changes import (
+    set_enabled,
+    set_policy,
+    withdraw,
+)
+from tiltyard.arena.operators.exclusions import (
+    VoteSelection,
+    exclude,
+    restore,
+)
 from tiltyard.arena.rating.log_replay import replay_log
 from tiltyard.arena.rating.rater_process import ArenaRater, RaterPace, RaterProcess
 from tiltyard.arena.voting.voter_requests import Voter

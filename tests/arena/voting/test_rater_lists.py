@@ -9,7 +9,7 @@ from support.panelled import finish_list, opinion, panelled_arena
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.operators.arena_changes import withdraw
-from tiltyard.arena.operators.expert_panels import PanelTerms, close_panel
+from tiltyard.arena.operators.panels import PanelTerms, close_panel
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind
 from tiltyard.errors import Closed, NoMatchup

@@ -9,8 +9,7 @@ import pytest
 
 from support.live_arenas import make_arena, voting_queue_of
 from support.voted_arenas import rate, voted
-from tiltyard.arena.boards.board_cache import BoardCache
-from tiltyard.arena.boards.rank_lookup import ModelRank, newest_ranks, ranks_on_board
+from tiltyard.arena.boards.board_cache import BoardCache, ModelRank, newest_ranks, ranks_on_board
 from tiltyard.arena.voting.remarks import Remark
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind

@@ -11,8 +11,8 @@ from support.rewritten_logs import allow_rewriting
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.log.event_log import HUMAN, JUDGE, LogKind
-from tiltyard.arena.operators.arena_changes import exclude, withdraw
-from tiltyard.arena.operators.exclusions import VoteSelection
+from tiltyard.arena.operators.arena_changes import withdraw
+from tiltyard.arena.operators.exclusions import VoteSelection, exclude
 from tiltyard.arena.rating.log_replay import replay_log
 from tiltyard.arena.rating.rater_process import RaterPace, RaterProcess
 from tiltyard.arena.voting.matchup_lifecycle import REOPENED_SECONDS

@@ -10,11 +10,10 @@ from support.live_arenas import let_time_pass, make_arena, voting_queue_of
 from support.rewritten_logs import allow_rewriting
 from tiltyard.arena.log.event_log import HUMAN, JUDGE, LogKind
 from tiltyard.arena.log.votes import UnratedVotes, count_unrated, read_ballots, read_tally
-from tiltyard.arena.operators.scheduled_jobs import admit_waiting_votes
+from tiltyard.arena.operators import scheduled_jobs as admissions
+from tiltyard.arena.operators.scheduled_jobs import admit_votes, admit_waiting_votes
 from tiltyard.arena.rating.log_replay import replay_log
-from tiltyard.arena.voting import admissions
-from tiltyard.arena.voting.admissions import admit_votes
-from tiltyard.arena.voting.own_votes import read_own_counts, read_own_recent
+from tiltyard.arena.voting.personal_boards import read_own_counts, read_own_recent
 from tiltyard.arena.voting.sent_responses import SentResponse
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.core.battles import Kind

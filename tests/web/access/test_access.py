@@ -7,7 +7,7 @@ import pytest
 from support.live_arenas import made_arena
 from support.postgres_servers import fresh_database
 from support.served import PASSWORD, make_operator, make_token, served
-from tiltyard.arena.operator_roles import ALL_RIGHTS
+from tiltyard.arena.accounts import ALL_RIGHTS
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.access.actors import Actor
 

@@ -7,8 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from support.served import SECRET
-from tiltyard.arena.accounts import TokenRights
-from tiltyard.arena.operator_roles import ALL_RIGHTS
+from tiltyard.arena.accounts import ALL_RIGHTS, TokenRights
 from tiltyard.arena.operators.invitations import LiveInvitations
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.errors import NotAllowed, NotFound

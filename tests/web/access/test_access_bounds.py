@@ -12,7 +12,7 @@ from tiltyard.arena import accounts
 from tiltyard.arena.log.event_log import PendingNames
 from tiltyard.arena.operators.invitations import LiveInvitations
 from tiltyard.arena.secret_keys import SecretKeys
-from tiltyard.arena.voting.revealed_names import CACHED_SESSION_LIMIT, RevealedNames, VoterKnowledge
+from tiltyard.arena.voting.arena_state import CACHED_SESSION_LIMIT, RevealedNames, VoterKnowledge
 from tiltyard.errors import BadOption, Busy, NotAllowed
 from tiltyard.settings.arena_settings import MAX_SESSION_VOTES
 from tiltyard.settings.serving_settings import ServingSettings

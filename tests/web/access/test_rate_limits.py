@@ -13,7 +13,7 @@ from tiltyard.arena.content.arenas import find_arena
 from tiltyard.arena.operators.invitations import set_passcode
 from tiltyard.arena.processes.shared_limits import SharedLimit, SharedLimits
 from tiltyard.arena.secret_keys import SecretKeys
-from tiltyard.arena.voting import open_matchup_limits
+from tiltyard.arena.voting import matchup_lifecycle as open_matchup_limits
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.errors import BadOption, Busy, NotAllowed
 from tiltyard.postgres.connections import connect, open_pool

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
-from tiltyard.arena.boards.battle_effects import battle_effects, read_traits
+from tiltyard.arena.boards.battle_effects import battle_effects, read_traits, styled_ratings
 from tiltyard.arena.boards.document_cache import DocumentCache, HashedDocument
 from tiltyard.arena.boards.filtered_boards import (
     BoardOrigin,
@@ -20,17 +21,19 @@ from tiltyard.arena.boards.filtered_boards import (
     pair_results,
     prompt_results,
 )
-from tiltyard.arena.boards.notifications import SnapshotNotifications, read_history, read_newest_positions
-from tiltyard.arena.boards.published_boards import board_of
 from tiltyard.arena.boards.snapshots import (
     ModelScore,
     Snapshot,
+    SnapshotNotifications,
+    board_of,
     find_snapshot,
     latest_snapshot,
+    parsed_board,
+    read_history,
+    read_newest_positions,
     read_rule_history,
     read_scores,
 )
-from tiltyard.arena.boards.styled_ratings import styled_ratings
 from tiltyard.arena.content.arenas import Arena, find_arena, find_model, list_prompt_names, read_prompt_keys
 from tiltyard.arena.content.response_details import read_styles
 from tiltyard.arena.log.event_log import HUMAN, SOURCES
@@ -47,8 +50,9 @@ from tiltyard.arena.log.votes import (
     read_tally,
 )
 from tiltyard.arena.tasks import cancel_and_wait
-from tiltyard.core.board.arena_board import ArenaRow
+from tiltyard.core.board.arena_board import ArenaRow, ShownOrder
 from tiltyard.core.board.document import row_to_dict
+from tiltyard.core.board.settled_order import claims_nothing
 from tiltyard.core.policy.state.policy import Lane
 from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.errors import NotFound
@@ -464,3 +468,48 @@ def _placed(rows: Sequence[ArenaRow], name: str) -> dict[str, dict[str, object] 
     below = rows[k + 1] if ranked and k + 1 < len(rows) and rows[k + 1].rank is not None else None
     placed = {"row": rows[k], "above": above, "below": below}
     return {name: None if row is None else row_to_dict(row) for name, row in placed.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRank:
+    """One model's ranks and score; values that the votes do not support are ``None``."""
+
+    #: The place in the order of the board, which claims nothing; and the ranks that are not ruled out.
+    rank: int | None
+    rank_low: int | None
+    rank_high: int | None
+    #: The score by which the board is ordered.
+    score: float | None
+    badge: str | None
+    votes: int
+    #: Whether the board claims no order at all, whatever the badge says.
+    unordered: bool
+
+
+@lru_cache(maxsize=32)
+def ranks_on_board(document: str) -> Mapping[str, ModelRank]:
+    """The rank of every model on a board, from the document of its snapshot."""
+    board = parsed_board(document)
+    unordered = claims_nothing(board.settled)
+    return {row.model: _place(row, board.order, unordered=unordered) for row in board.rows}
+
+
+async def newest_ranks(boards: BoardCache, arena: int, source: int) -> Mapping[str, ModelRank] | None:
+    """The rank of every model on the newest board of a source; ``None`` if there is no board yet."""
+    try:
+        newest = await boards.latest(arena, source)
+    except NotFound:
+        return None
+    return ranks_on_board(newest.document)
+
+
+def _place(row: ArenaRow, order: ShownOrder, *, unordered: bool) -> ModelRank:
+    return ModelRank(
+        rank=row.rank,
+        rank_low=row.rank_low,
+        rank_high=row.rank_high,
+        score=row.score(order),
+        badge=None if row.badge is None else row.badge.value,
+        votes=row.votes,
+        unordered=unordered,
+    )

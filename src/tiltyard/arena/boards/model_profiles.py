@@ -6,16 +6,15 @@ import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 import numpy as np
 import numpy.typing as npt
 
 from tiltyard.arena.boards.board_cache import BoardCache
-from tiltyard.arena.boards.notifications import BoardAppearance, read_history
-from tiltyard.arena.boards.published_boards import board_of
-from tiltyard.arena.boards.response_history import ResponseHistory, read_response_history
-from tiltyard.arena.boards.snapshots import Snapshot
+from tiltyard.arena.boards.snapshots import BoardAppearance, Snapshot, board_of, read_history
 from tiltyard.arena.content.arenas import Arena, find_model, read_prompt_keys
+from tiltyard.arena.log.buckets import fetch_rows
 from tiltyard.arena.log.rosters import Roster, read_responses, read_roster
 from tiltyard.arena.log.votes import VoteTally, limit_statement_time, read_tally
 from tiltyard.core.board.arena_board import ArenaRow
@@ -37,7 +36,29 @@ from tiltyard.core.policy.validity.model_votes import (
 from tiltyard.core.policy.validity.pair_floors import NeighbourRecord, challenges_of
 from tiltyard.errors import NotFound
 from tiltyard.foundation.caches import BoundedCache, BoundedQueue
-from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool
+from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseHistory:
+    """One response that a model has, or had, to a prompt."""
+
+    prompt: str
+    category: str | None
+    #: Text, image, audio or app; ``None`` where it would reveal which model a response is from.
+    kind: str | None
+    added_at: datetime
+    withdrawn_at: datetime | None
+    #: When another response replaced it after it was withdrawn.
+    replaced_at: datetime | None
+
+
+async def read_response_history(connection: Connection, arena: int, model: int) -> list[ResponseHistory]:
+    """All responses of a model, newest first."""
+    with translate_errors("read a model's responses"):
+        found = await fetch_rows(connection, "histories_responses", {"arena": arena, "model": model})
+        return [ResponseHistory(*row) for row in found]
+
 
 #: Size of the cache, and of one row in any table of a profile; both are rough estimates.
 _CACHE_BYTES = 64_000_000

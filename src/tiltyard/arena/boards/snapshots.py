@@ -1,20 +1,26 @@
-"""Snapshots: published boards, addressed by hash and never changed."""
+"""Snapshots: published boards, addressed by hash and never changed, and notifications of new ones."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import logging
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any, TypedDict
 
 import numpy as np
+import psycopg
 from psycopg import AsyncConnection, Connection
 from psycopg.types.json import Jsonb
 
-from tiltyard.arena.log.buckets import find_statement
+from tiltyard.arena.log.buckets import fetch_row, fetch_rows
+from tiltyard.core.board.document import BoardDocument
 from tiltyard.core.policy.state.strengths import Strengths
-from tiltyard.errors import StoreFault
-from tiltyard.postgres.connections import translate_errors
+from tiltyard.errors import InputError, StoreFault
+from tiltyard.foundation.retries import Backoff, Retries
+from tiltyard.postgres.connections import connect_async, translate_errors
 from tiltyard.postgres.statements import statement
 
 #: How long a board is kept that is not permanent.
@@ -150,7 +156,7 @@ async def list_snapshots(
         "limit": limit,
     }
     with translate_errors("list the snapshots"):
-        rows = await (await connection.execute(statement("snapshots_list"), values)).fetchall()
+        rows = await fetch_rows(connection, "snapshots_list", values)
     return [_listed(*row) for row in rows]
 
 
@@ -160,7 +166,7 @@ async def read_scores(
     """The rows of these models on a board and on up to ``most`` earlier boards made at evaluations, oldest first."""
     values = _place(snapshot) | {"models": list(models), "most": most}
     with translate_errors("read the history of a board"):
-        rows = await (await connection.execute(statement("snapshots_scores"), values)).fetchall()
+        rows = await fetch_rows(connection, "snapshots_scores", values)
     return [
         {
             "position": position,
@@ -184,7 +190,7 @@ async def citable_snapshot(connection: AsyncConnection, snapshot: Snapshot) -> S
     evaluation of an arena without exclusions.
     """
     with translate_errors("read the history of a board"):
-        row = await (await connection.execute(statement("snapshots_citable"), _place(snapshot))).fetchone()
+        row = await fetch_row(connection, "snapshots_citable", _place(snapshot))
     return None if row is None else _listed(*row)
 
 
@@ -194,8 +200,7 @@ async def read_vote_amendments(
     """Votes of an earlier board that were excluded or restored up to the newest board."""
     values = _place(snapshot) | {"upto": newest.position}
     with translate_errors("read what was excluded since a board"):
-        text = await find_statement(connection, "snapshots_amended", values)
-        row = await (await connection.execute(text, values)).fetchone()
+        row = await fetch_row(connection, "snapshots_amended", values)
     assert row is not None
     return VoteAmendments(int(row[0]), int(row[1]))
 
@@ -206,7 +211,7 @@ async def read_rule_history(
     """For the last evaluations up to a board, newest first: the number of votes, and whether all rules held."""
     values = _place(snapshot) | {"limit": limit}
     with translate_errors("read the history of a board"):
-        rows = await (await connection.execute(statement("snapshots_held"), values)).fetchall()
+        rows = await fetch_rows(connection, "snapshots_held", values)
     return [(int(votes), bool(held)) for votes, held in rows]
 
 
@@ -229,7 +234,7 @@ def _place(snapshot: Snapshot) -> dict[str, int]:
 
 async def _find(connection: AsyncConnection, name: str, values: Mapping[str, object]) -> Snapshot | None:
     with translate_errors("read a snapshot"):
-        row = await (await connection.execute(statement(name), values)).fetchone()
+        row = await fetch_row(connection, name, values)
     return None if row is None else _snapshot(row)
 
 
@@ -253,3 +258,101 @@ def _snapshot(row: Sequence[Any]) -> Snapshot:
         ),
         made_at=made_at,
     )
+
+
+#: Parsed boards that a process caches, the most recently used ones.
+_CACHED_BOARD_LIMIT = 32
+
+
+def board_of(snapshot: Snapshot) -> BoardDocument:
+    """The board that a snapshot published."""
+    return parsed_board(snapshot.document)
+
+
+@lru_cache(maxsize=_CACHED_BOARD_LIMIT)
+def parsed_board(written: str) -> BoardDocument:
+    """The board of a stored document; `StoreFault` if this version cannot read it."""
+    try:
+        return BoardDocument.from_json(written)
+    except InputError as error:
+        raise StoreFault(f"a stored board cannot be read: {error}; run tiltyard arena doctor") from None
+
+
+_LOG = logging.getLogger(__name__)
+
+#: Seconds between polls without a notification, and before the first retry after a fault.
+_POLL_SECONDS = 5.0
+_RETRY_SECONDS = 1.0
+
+
+class SnapshotNotifications:
+    """A connection that listens for new snapshots and reconnects when it breaks."""
+
+    def __init__(self, url: str, *, look: float = _POLL_SECONDS) -> None:
+        self._url = url
+        self._look = look
+        self._connection: AsyncConnection | None = None
+        self._retries = Retries(_LOG, "listening for new boards", Backoff(_RETRY_SECONDS))
+
+    async def next(self) -> set[tuple[int, int]] | None:
+        """Wait for a notification; return the arenas and sources that have a new board.
+
+        Without one, after a few seconds, return ``None``: notifications may have been missed. So does a fault, after
+        a wait.
+        """
+        try:
+            if self._connection is None or self._connection.closed:
+                self._connection = await connect_async(self._url, name="tiltyard boards")
+                await self._connection.execute(statement("boards_listen"))
+                self._retries.succeeded()
+                return None
+            heard = {
+                announced_board(one.payload)
+                async for one in self._connection.notifies(timeout=self._look, stop_after=1)
+            }
+        except (psycopg.Error, StoreFault) as error:
+            await self.close()
+            await asyncio.sleep(self._retries.failed(error))
+            return None
+        return heard or None
+
+    async def close(self) -> None:
+        """Close the connection."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
+
+
+@dataclass(frozen=True, slots=True)
+class BoardAppearance:
+    """A model's row on an earlier board."""
+
+    generation: int
+    position: int
+    made_at: datetime
+    sha256: str
+    votes: int
+    #: As the version of that time published it; later versions added fields.
+    row: dict[str, Any]
+
+
+async def read_newest_positions(
+    connection: AsyncConnection, arenas: Collection[int]
+) -> dict[tuple[int, int], tuple[int, int]]:
+    """Generation and position of the newest board of these arenas, by arena and source."""
+    with translate_errors("look for new boards"):
+        rows = await fetch_rows(connection, "boards_places", {"arenas": sorted(arenas)})
+    return {(arena, source): (generation, position) for arena, source, generation, position in rows}
+
+
+async def read_history(
+    connection: AsyncConnection, arena: int, source: int, model: str, *, limit: int = 100
+) -> list[BoardAppearance]:
+    """A model's rows on the boards made at evaluations, newest first."""
+    values = {"arena": arena, "source": source, "model": model, "limit": limit}
+    with translate_errors("read the history of a model"):
+        rows = await fetch_rows(connection, "boards_history", values)
+    return [
+        BoardAppearance(generation, position, made_at, bytes(sha256).hex(), votes, row)
+        for generation, position, made_at, sha256, votes, row in rows
+    ]

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from psycopg import AsyncConnection, Connection
 
-from tiltyard.arena.log.buckets import find_statement, find_statement_sync
+from tiltyard.arena.log.buckets import fetch_row, fetch_rows, find_statement_sync
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 
 Ints = npt.NDArray[np.int64]
+
+#: The first phase of the policy that has weekly reports.
+FIRST_REPORTED_PHASE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +91,7 @@ async def read_method(connection: AsyncConnection[Any], arena: int, until: datet
     """The policy and the rating settings that were in effect before ``until``, according to the log."""
     with translate_errors("read an arena's policy"):
         values = {"arena": arena, "until": until}
-        found = await connection.execute(await find_statement(connection, "reports_policy", values), values)
-        row = await found.fetchone()
+        row = await fetch_row(connection, "reports_policy", values)
     return None if row is None else _method(row)
 
 
@@ -119,10 +121,10 @@ def add_report(
 async def list_reports(connection: AsyncConnection[Any], arena: int) -> list[ReportSummary]:
     """An arena's reports, newest first."""
     with translate_errors("list the reports"):
-        found = await connection.execute(statement("reports_list"), {"arena": arena})
+        found = await fetch_rows(connection, "reports_list", {"arena": arena})
         return [
             ReportSummary(since, until, position, bytes(sha256).hex(), made_at)
-            for since, until, position, sha256, made_at in await found.fetchall()
+            for since, until, position, sha256, made_at in found
         ]
 
 
@@ -133,8 +135,7 @@ async def read_report(connection: AsyncConnection[Any], arena: int, sha256: str)
     except ValueError:
         digest = b""
     with translate_errors("read a report"):
-        found = await connection.execute(statement("reports_read"), {"arena": arena, "sha256": digest})
-        row = await found.fetchone()
+        row = await fetch_row(connection, "reports_read", {"arena": arena, "sha256": digest})
     if row is None:
         raise NotFound("no such report; see the list of reports")
     return str(row[0])

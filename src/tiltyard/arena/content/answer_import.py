@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 from tiltyard.arena.accounts import write_audit_entry
 from tiltyard.arena.content.answer_rows import (
@@ -34,10 +35,10 @@ from tiltyard.arena.content.arenas import (
     require_live,
     reserve_arena_number,
 )
-from tiltyard.arena.content.blob_store import BlobStore
+from tiltyard.arena.content.blob_store import BlobStore, ResponseContent
 from tiltyard.arena.content.name_mentions import Mention, MentionFinder
 from tiltyard.arena.content.response_details import ResponseDetails, add_response_details
-from tiltyard.arena.content.response_warnings import ResponseWarning, WarningFinder
+from tiltyard.arena.content.stored_conversations import count_unshown, read_conversation
 from tiltyard.arena.log.event_log import LogBatch, LogKind, append_batch
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.rating_fold import RaterSettings, method_to_dict
@@ -45,6 +46,94 @@ from tiltyard.errors import Conflict, InputError
 from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool
 from tiltyard.postgres.statements import statement
 from tiltyard.settings.arena_settings import ArenaSettings
+
+#: Warnings that are listed; the others are only counted.
+SHOWN_WARNING_LIMIT = 20
+#: The last line of a prose text that was cut off is long, and begins no list, table or quotation.
+_LONG_LINE_CHARACTERS = 60
+_NO_PROSE = ("|", "#", ">", "-", "*", "+", "    ", "\t")
+_FENCES = ("```", "~~~")
+_MESSAGES = {
+    "empty": "the response is empty",
+    "limit": "the response was cut off at the token limit",
+    "fence": "the response ends inside a code block",
+    "sentence": "the response ends in the middle of a sentence",
+    "files": "its messages have images or other files that voters are not shown",
+}
+WarningKind = Literal["empty", "limit", "fence", "sentence", "files"]
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseWarning:
+    """A response that is empty, looks cut off, or had files beside its texts."""
+
+    where: str
+    model: str
+    prompt: str
+    about: WarningKind
+
+    def __str__(self) -> str:
+        return f"{self.where}: {_MESSAGES[self.about]}: {self.model} on {self.prompt}"
+
+
+class WarningFinder:
+    """Counts such responses and keeps the first."""
+
+    def __init__(self) -> None:
+        self.first: list[ResponseWarning] = []
+        self.count = 0
+
+    def watching(self, answers: Iterable[CheckedAnswer]) -> Iterator[CheckedAnswer]:
+        """Pass the answers through, and look at each of them."""
+        for answer in answers:
+            self.look(answer)
+            yield answer
+
+    def look(self, answer: CheckedAnswer) -> None:
+        """Count a response that there is something to say about; the first ones are stored."""
+        about = _problem(answer)
+        if about is None:
+            return
+        self.count += 1
+        if len(self.first) < SHOWN_WARNING_LIMIT:
+            self.first.append(ResponseWarning(answer.where, answer.model, answer.prompt, about))
+
+
+def _problem(answer: CheckedAnswer) -> WarningKind | None:
+    if answer.kind != "text":
+        empty, looks, files = not answer.data.strip(), None, answer.unshown_files
+    else:
+        stored = read_conversation(ResponseContent(answer.media_type, answer.data))
+        empty, looks = not stored.response.strip(), _looks(stored.response)
+        files = count_unshown((*stored.context.messages, *stored.context.trace)) > 0
+    if empty:
+        return "empty"
+    return "limit" if answer.truncated else looks or ("files" if files else None)
+
+
+def _looks(text: str) -> WarningKind | None:
+    """What a text looks like that was cut off."""
+    return "fence" if _ends_in_fence(text) else "sentence" if _ends_in_sentence(text) else None
+
+
+def _ends_in_fence(text: str) -> bool:
+    """Whether a code block is open at the end: it ends with a line of its own mark, at least as long."""
+    mark = ""
+    for line in text.splitlines():
+        bare = line.strip()
+        if mark:
+            if bare.startswith(mark) and not bare.strip(mark[0]):
+                mark = ""
+        elif bare.startswith(_FENCES):
+            mark = bare[: len(bare) - len(bare.lstrip(bare[0]))]
+    return bool(mark)
+
+
+def _ends_in_sentence(text: str) -> bool:
+    """Whether prose ends without a mark. Only scripts with small letters tell: others may have no such marks."""
+    last = text.rstrip().rpartition("\n")[2]
+    return last[-1:].islower() and len(last) >= _LONG_LINE_CHARACTERS and not last.startswith(_NO_PROSE)
+
 
 #: Answers, and bytes, that are stored at once.
 _CHUNK_ROWS = 500

@@ -13,6 +13,7 @@ from typing import Literal, get_args
 
 from tiltyard.arena.accounts import write_audit_entry
 from tiltyard.arena.content.arenas import Arena, lock_arena
+from tiltyard.arena.log.buckets import fetch_row, fetch_rows
 from tiltyard.errors import InputError
 from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
 from tiltyard.postgres.statements import statement
@@ -71,7 +72,7 @@ async def wanted_consent(pool: ConnectionPool, arena: int, session: int | None) 
     values = {"arena": arena, "session": session}
     async with connect_from_pool(pool) as connection:
         with translate_errors("read a voter's consent"):
-            row = await (await connection.execute(statement("texts_consent_wanted"), values)).fetchone()
+            row = await fetch_row(connection, "texts_consent_wanted", values)
     return None if row is None else bytes(row[0]).hex()
 
 
@@ -85,7 +86,7 @@ async def give_consent(pool: ConnectionPool, arena: int, session: int, sha256: s
 
 async def _read(connection: Connection, arena: int) -> dict[TextName, ArenaText]:
     with translate_errors("read an arena's texts"):
-        rows = await (await connection.execute(statement("texts_newest"), {"arena": arena})).fetchall()
+        rows = await fetch_rows(connection, "texts_newest", {"arena": arena})
     return {
         name: ArenaText(name, content, bytes(sha256).hex(), made_at)
         for name, content, sha256, made_at in rows

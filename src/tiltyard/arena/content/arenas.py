@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg.types.json import Jsonb
 
-from tiltyard.arena.log.buckets import find_statement
+from tiltyard.arena.log.buckets import create_partitions, fetch_row, fetch_rows, shared_bucket
 from tiltyard.arena.log.event_log import LogKind
-from tiltyard.arena.log.partitions import create_partitions, shared_bucket
 from tiltyard.errors import Conflict, NotFound
-from tiltyard.postgres.connections import Connection, translate_errors
+from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
 from tiltyard.postgres.statements import statement
 from tiltyard.settings.arena_settings import ArenaSettings
 
@@ -111,9 +110,7 @@ async def add_arena(
     bucket = shared_bucket(arena)
     values = {"arena": arena, "name": name, "title": title, "settings": Jsonb(settings.to_dict())}
     with translate_errors("make an arena"):
-        row = await (
-            await connection.execute(statement("arenas_add"), values | {"bucket": bucket})
-        ).fetchone()
+        row = await fetch_row(connection, "arenas_add", values | {"bucket": bucket})
         if row is None:
             raise Conflict(f"the arena {name} exists already; choose another name")
         made = _arena(row)
@@ -152,7 +149,7 @@ async def find_arenas(connection: Connection, numbers: Sequence[int]) -> list[Ar
 async def list_arenas(connection: Connection) -> list[Arena]:
     """All arenas, ordered by name."""
     with translate_errors("list the arenas"):
-        return [_arena(row) for row in await (await connection.execute(statement("arenas_list"))).fetchall()]
+        return [_arena(row) for row in await fetch_rows(connection, "arenas_list", {})]
 
 
 async def change_arena(connection: Connection, arena: int, title: str, settings: ArenaSettings) -> None:
@@ -261,8 +258,8 @@ async def add_responses(
 ) -> list[tuple[int, int, int]]:
     """Add responses; return the number of each, with its model and prompt."""
     columns = ("model", "prompt", "kind", "media_type", "sha256", "size")
-    found = await connection.execute(statement("arenas_add_responses"), _columns(arena, columns, responses))
-    return [(int(number), model, prompt) for number, model, prompt in await found.fetchall()]
+    found = await fetch_rows(connection, "arenas_add_responses", _columns(arena, columns, responses))
+    return [(int(number), model, prompt) for number, model, prompt in found]
 
 
 async def find_model(connection: Connection, arena: int, name: str) -> tuple[int, bool]:
@@ -320,14 +317,12 @@ def _columns(arena: int, names: Sequence[str], rows: Sequence[object]) -> dict[s
 
 async def _all(connection: Connection, named: str, /, **values: object) -> list[Any]:
     with translate_errors("read an arena"):
-        text = await find_statement(connection, named, values)
-        return await (await connection.execute(text, values)).fetchall()
+        return await fetch_rows(connection, named, values)
 
 
 async def _one(connection: Connection, named: str, /, **values: object) -> Any:
     with translate_errors("read an arena"):
-        text = await find_statement(connection, named, values)
-        return await (await connection.execute(text, values)).fetchone()
+        return await fetch_row(connection, named, values)
 
 
 async def _named(connection: Connection, named: str, name: str, **values: object) -> Any:
@@ -335,3 +330,85 @@ async def _named(connection: Connection, named: str, name: str, **values: object
     if "\0" in name or not name.isprintable():
         return None
     return await _one(connection, named, name=name, **values)
+
+
+@dataclass(frozen=True, slots=True)
+class PromptResponses:
+    """A prompt and the numbers of responses to it; ``None`` if withdrawn."""
+
+    text: str | None
+    responses: tuple[int | None, ...]
+
+
+async def read_arenas(pool: ConnectionPool) -> list[Arena]:
+    """All arenas."""
+    async with connect_from_pool(pool) as connection:
+        return await list_arenas(connection)
+
+
+async def read_arena(pool: ConnectionPool, name: str) -> Arena:
+    """An arena, read from the database; `NotFound` if there is none with this name."""
+    async with connect_from_pool(pool) as connection:
+        return await find_arena(connection, name)
+
+
+async def read_prompt_filters(pool: ConnectionPool, arena: Arena) -> tuple[list[str], list[str]]:
+    """The categories and the languages of an arena's prompts."""
+    async with connect_from_pool(pool) as connection:
+        return await read_filters(connection, arena.arena)
+
+
+async def read_models(pool: ConnectionPool, arena: Arena) -> list[KnownModel]:
+    """All models that were ever added."""
+    async with connect_from_pool(pool) as connection:
+        return await list_models(connection, arena.arena)
+
+
+async def check_model(pool: ConnectionPool, arena: Arena, model: str) -> None:
+    """Raise `NotFound` unless there is such a model."""
+    async with connect_from_pool(pool) as connection:
+        await find_model(connection, arena.arena, model)
+
+
+async def read_prompts(pool: ConnectionPool, arena: Arena, *, after: int, limit: int) -> list[KnownPrompt]:
+    """A page of prompts with their texts, ordered by number."""
+    async with connect_from_pool(pool) as connection:
+        return await list_prompts(connection, arena.arena, after=after, limit=limit)
+
+
+async def read_prompt_language(pool: ConnectionPool, arena: int, prompt: int) -> str | None:
+    """The language of a prompt by number; ``None`` if unknown."""
+    async with connect_from_pool(pool) as connection:
+        return await prompt_language(connection, arena, prompt)
+
+
+async def find_kept_response(pool: ConnectionPool, arena: str, model: str, prompt: str) -> int:
+    """The number of a model's live or else hidden response to a prompt; `NotFound` if there is none."""
+    async with connect_from_pool(pool) as connection:
+        number = await _number(connection, arena)
+        by, _ = await find_model(connection, number, model)
+        to, _ = await find_prompt(connection, number, prompt)
+        found = await find_response(connection, number, by, to)
+    if found is None:
+        raise NotFound("this model has no response to this prompt, or it was withdrawn")
+    return found
+
+
+async def read_prompt_responses(
+    pool: ConnectionPool, arena: Arena, prompt: str, models: Collection[str]
+) -> PromptResponses:
+    """A prompt by its name, with what these models answer to it: live responses, or else hidden ones."""
+    async with connect_from_pool(pool) as connection:
+        number, withdrawn = await find_prompt(connection, arena.arena, prompt)
+        text = None if withdrawn else await prompt_text(connection, arena.arena, number)
+        found = [
+            await find_response(
+                connection, arena.arena, (await find_model(connection, arena.arena, model))[0], number
+            )
+            for model in models
+        ]
+    return PromptResponses(text, tuple(found))
+
+
+async def _number(connection: Connection, arena: str) -> int:
+    return (await find_arena(connection, arena)).arena

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from psycopg import AsyncConnection
 
 from tiltyard.arena.content.object_storage import ObjectStorage
+from tiltyard.arena.log.buckets import fetch_row, fetch_rows
 from tiltyard.errors import Conflict, NotFound, StoreFault
 from tiltyard.foundation.caches import BoundedCache
 from tiltyard.postgres.connections import ConnectionPool, translate_errors
@@ -81,8 +82,8 @@ class BlobStore:
 
     async def check(self, connection: AsyncConnection, hashes: Collection[bytes]) -> None:
         """Raise `Conflict` if some of these bytes are missing, because a sweep deleted them before `hold`."""
-        found = await connection.execute(statement("contents_known"), {"sha256": list(hashes)})
-        if len(await found.fetchall()) < len(hashes):
+        found = await fetch_rows(connection, "contents_known", {"sha256": list(hashes)})
+        if len(found) < len(hashes):
             raise Conflict(
                 "bytes of these answers were deleted meanwhile by a withdrawal; import the file again"
             )
@@ -96,8 +97,7 @@ class BlobStore:
         """The content of a response that is live or hidden, for operators; `NotFound` if it is withdrawn."""
         with translate_errors("look up a response"):
             async with self._pool.connection() as connection:
-                found = await connection.execute(statement("contents_of_kept"), {"response": response})
-                row = await found.fetchone()
+                row = await fetch_row(connection, "contents_of_kept", {"response": response})
         if row is None:
             raise NotFound(f"response {response} was withdrawn or does not exist")
         return ResponseContent(str(row[1]), await self.read_bytes(bytes(row[0])))
@@ -130,8 +130,8 @@ class BlobStore:
         removed = 0
         with translate_errors("remove the bytes of withdrawn responses"):
             async with self._pool.connection() as connection:
-                found = await connection.execute(statement("contents_abandoned"))
-                hashes = [bytes(sha256) for (sha256,) in await found.fetchall()]
+                found = await fetch_rows(connection, "contents_abandoned", {})
+                hashes = [bytes(sha256) for (sha256,) in found]
                 for start in range(0, len(hashes), _REMOVAL_BATCH_COUNT):
                     async with connection.transaction():
                         removed += await self._remove(
@@ -141,8 +141,7 @@ class BlobStore:
 
     async def _remove(self, connection: AsyncConnection, hashes: Sequence[bytes]) -> int:
         await connection.execute(statement("contents_lock"))
-        found = await connection.execute(statement("contents_still_abandoned"), {"sha256": list(hashes)})
-        rows = await found.fetchall()
+        rows = await fetch_rows(connection, "contents_still_abandoned", {"sha256": list(hashes)})
         for sha256, elsewhere in rows:
             self._bytes.pop(bytes(sha256))
             if elsewhere:
@@ -158,8 +157,7 @@ class BlobStore:
         now = time.monotonic()
         with translate_errors("look up a response"):
             async with self._pool.connection() as connection:
-                found = await connection.execute(statement("contents_of_response"), {"response": response})
-                row = await found.fetchone()
+                row = await fetch_row(connection, "contents_of_response", {"response": response})
         if row is None:
             self.forget([response])
             raise NotFound(f"response {response} was withdrawn or does not exist")
@@ -168,8 +166,7 @@ class BlobStore:
     async def _fetched(self, sha256: bytes) -> bytes:
         with translate_errors("read the bytes of a response"):
             async with self._pool.connection() as connection:
-                found = await connection.execute(statement("contents_read"), {"sha256": sha256})
-                row = await found.fetchone()
+                row = await fetch_row(connection, "contents_read", {"sha256": sha256})
         if row is None:
             raise StoreFault(
                 f"the bytes of {sha256.hex()} are missing; restore the responses from the last backup"

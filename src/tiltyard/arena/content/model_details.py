@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tiltyard.arena.content.answer_rows import validate_name
+from tiltyard.arena.log.buckets import fetch_row, fetch_rows
 from tiltyard.errors import InputError, NotFound
 from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
 from tiltyard.postgres.statements import statement
@@ -74,9 +75,7 @@ async def read_model_details(pool: ConnectionPool, arena: int) -> ArenaModelDeta
     """What is said about the models of an arena."""
     async with connect_from_pool(pool) as connection:
         with translate_errors("read the details of models"):
-            rows = await (
-                await connection.execute(statement("model_details_all"), {"arena": arena})
-            ).fetchall()
+            rows = await fetch_rows(connection, "model_details_all", {"arena": arena})
     return ArenaModelDetails(
         {str(name): ModelDetails(*said) for name, *said in rows}, sha256(repr(rows).encode()).hexdigest()
     )
@@ -91,12 +90,11 @@ async def write_model_details(
     """
     row = None
     if model.isprintable():
-        found = await connection.execute(statement("model_details_lock"), {"arena": arena, "name": model})
-        row = await found.fetchone()
+        row = await fetch_row(connection, "model_details_lock", {"arena": arena, "name": model})
     if row is None:
         raise NotFound(f"this arena has no model {model[:200]!r}; see the list of its models")
     values: dict[str, Any] = {"arena": arena, "model": row[0]}
-    said = await (await connection.execute(statement("model_details_one"), values)).fetchone()
+    said = await fetch_row(connection, "model_details_one", values)
     before = ModelDetails() if said is None else ModelDetails(*said)
     after = before.changed(texts)
     if after == before:

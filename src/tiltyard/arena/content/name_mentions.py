@@ -3,27 +3,156 @@
 A response is reported if it contains the name of a model of the arena or of its own family or maker, or if it claims to
 be of another family, which misleads voters. Names that are also ordinary words count only where a response speaks of
 itself.
+
+Text as tokens in which names are looked for, whatever their case, width, accents or disguise.
+
+A token is a run of letters, a run of digits, one character of a script that is written without spaces, or a comma or the
+end of a sentence. So a name is found as whole words where there are words, and anywhere where there are none. Letters
+and digits are apart: ``Qwen2.5`` is ``qwen``, ``2``, ``5``.
 """
 
 from __future__ import annotations
 
 import functools
+import re
+import unicodedata
+from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Generic, Literal, TypeVar
 
 from tiltyard.arena.content.answer_rows import CheckedAnswer
-from tiltyard.arena.content.name_tokens import (
-    PhraseIndex,
-    is_unspaced,
-    normalise,
-    phrase_tokens,
-    token_starts,
-    tokenise,
+from tiltyard.settings.identity_words import SelfReference, load_families
+
+T = TypeVar("T")
+Tokens = tuple[str, ...]
+
+COMMA = ","
+#: Han, kana and Hangul (which normalises to its letters).
+_WITHOUT_SPACES = "\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_TOKEN = re.compile(
+    rf"[a-z]+|[0-9]+|[{_WITHOUT_SPACES}]|[^\W\d_a-z{_WITHOUT_SPACES}]+|[,、]|\.(?=\s|$)|[!?。;]|\n[ \t]*\n"
 )
-from tiltyard.arena.content.self_reference import SelfReferences
-from tiltyard.settings.identity_words import load_families
+_UNSPACED = re.compile(f"[{_WITHOUT_SPACES}]")
+_WORD = re.compile(r"[^\W_]+")
+_LATIN = re.compile("[a-z]")
+#: Greek and Cyrillic.
+_OTHER_LETTERS = re.compile("[\u0370-\u052fıɑɡ]")
+#: Letters that look like Latin ones. They stand for these in words that have Latin letters too.
+_LOOKALIKES = str.maketrans(
+    dict(zip("авеіјкмнорстухѕԁһӏ", "abeijkmhopctyxsdhl", strict=True))
+    | dict(zip("αεικνορτυχγıɑɡ", "aeikvoptuxyiag", strict=True))
+)
+
+
+def normalise(text: str) -> str:
+    """The text in small letters, without accents, hidden characters and lookalike letters."""
+    folded = text.casefold()
+    if folded.isascii():
+        return folded
+    plain = unicodedata.normalize("NFKD", folded).casefold()
+    plain = plain.translate(dict.fromkeys(map(ord, filter(_is_hidden, set(plain)))))
+    if _OTHER_LETTERS.search(plain) and _LATIN.search(plain):
+        plain = _WORD.sub(_without_lookalikes, plain)
+    return plain
+
+
+def tokenise(normalised: str) -> list[str]:
+    """The tokens of a normalised text, in their order."""
+    return _TOKEN.findall(normalised)
+
+
+def token_starts(normalised: str) -> array[int]:
+    """Where each token of a normalised text starts."""
+    return array("I", (match.start() for match in _TOKEN.finditer(normalised)))
+
+
+def is_punctuation(token: str) -> bool:
+    """Whether a token is a comma or the end of a sentence."""
+    return not token[0].isalnum()
+
+
+def is_unspaced(token: str) -> bool:
+    """Whether a token belongs to a script that is written without spaces."""
+    return _UNSPACED.match(token) is not None
+
+
+class PhraseIndex(Generic[T]):
+    """Values by phrases of tokens, with fast lookup of the phrases that start or end at a token."""
+
+    def __init__(self) -> None:
+        self._values: dict[Tokens, T] = {}
+        #: Lengths of the phrases that begin, and that end, with a token; longest first.
+        self._beginning: dict[str, list[int]] = {}
+        self._ending: dict[str, list[int]] = {}
+
+    def __contains__(self, token: str) -> bool:
+        """Whether a phrase begins with this token."""
+        return token in self._beginning
+
+    def any_in(self, tokens: set[str]) -> bool:
+        """Whether a phrase begins with one of these tokens."""
+        return not tokens.isdisjoint(self._beginning)
+
+    def add(self, phrase: str, value: T) -> None:
+        """Add a phrase with its value; a phrase without letters or digits is never found."""
+        tokens = phrase_tokens(phrase)
+        if not tokens:
+            return
+        self._values[tokens] = value
+        for lengths in (self._beginning.setdefault(tokens[0], []), self._ending.setdefault(tokens[-1], [])):
+            if len(tokens) not in lengths:
+                lengths.append(len(tokens))
+                lengths.sort(reverse=True)
+
+    def exactly(self, phrase: str) -> T | None:
+        """The value of exactly this phrase, or ``None``."""
+        return self._values.get(phrase_tokens(phrase))
+
+    def beginning_at(self, tokens: list[str], start: int) -> Iterator[tuple[T, int]]:
+        """Values of the phrases that begin at a place, and where each ends; the longest first."""
+        if 0 <= start < len(tokens):
+            for length in self._beginning.get(tokens[start], ()):
+                value = self._values.get(tuple(tokens[start : start + length]))
+                if value is not None:
+                    yield value, start + length
+
+    def ending_at(self, tokens: list[str], end: int) -> Iterator[tuple[T, int]]:
+        """Values of the phrases that end before a place, and where each begins; the longest first."""
+        if end > 0:
+            for length in self._ending.get(tokens[end - 1], ()):
+                value = self._values.get(tuple(tokens[max(end - length, 0) : end]))
+                if value is not None:
+                    yield value, end - length
+
+    def within(self, tokens: list[str]) -> Iterator[tuple[T, int, int]]:
+        """Every value with the places where its phrase begins and ends, from first to last."""
+        for start, token in enumerate(tokens):
+            if token in self._beginning:
+                for value, end in self.beginning_at(tokens, start):
+                    yield value, start, end
+
+
+def phrase_tokens(phrase: str) -> Tokens:
+    """A phrase as tokens, without punctuation at its ends."""
+    tokens = tokenise(normalise(phrase))
+    while tokens and is_punctuation(tokens[-1]):
+        tokens.pop()
+    while tokens and is_punctuation(tokens[0]):
+        del tokens[0]
+    return tuple(tokens)
+
+
+def _is_hidden(character: str) -> bool:
+    """Accents, and whatever has no width."""
+    return not character.isascii() and unicodedata.category(character) in ("Mn", "Me", "Cf")
+
+
+def _without_lookalikes(word: re.Match[str]) -> str:
+    text = word[0]
+    return text.translate(_LOOKALIKES) if _LATIN.search(text) else text
+
 
 #: Mentions that are listed; the others are only counted.
 SHOWN_MENTION_LIMIT = 20
@@ -228,3 +357,105 @@ def _is_inside_word(left: str, right: str) -> bool:
     """Whether two adjacent characters belong to one word."""
     words = all(one.isalnum() or one == "_" for one in (left, right)) and bool(left and right)
     return words and not is_unspaced(left) and not is_unspaced(right)
+
+
+#: Phrases before and after a name that are looked at, and names among them: so the time for each name is bounded.
+_PHRASE_LIMIT = 16
+_NAME_LIMIT = 3
+
+# What a phrase can be, as bits.
+(
+    _OPENING_FLAG,
+    _OPENING_WITH_NOUN_FLAG,
+    _FILLER_FLAG,
+    _NOUN_FLAG,
+    _NEEDS_NOUN_FLAG,
+    _CLOSING_FLAG,
+    _SPEAKER_FLAG,
+) = (1 << bit for bit in range(7))
+_ROLE_FLAGS = {
+    "openings": _OPENING_FLAG,
+    "openings_with_noun": _OPENING_WITH_NOUN_FLAG,
+    "fillers": _FILLER_FLAG,
+    "nouns": _NOUN_FLAG,
+    "fillers_with_noun": _FILLER_FLAG | _NEEDS_NOUN_FLAG,
+    "closings": _CLOSING_FLAG,
+    "speakers": _SPEAKER_FLAG,
+}
+_BETWEEN_FLAGS = _FILLER_FLAG | _NOUN_FLAG
+
+
+class SelfReferences:
+    """Examines the text before and after a name."""
+
+    def __init__(self, phrases: SelfReference, names: PhraseIndex[Any]) -> None:
+        self._phrases: PhraseIndex[int] = PhraseIndex()
+        #: A maker may stand before its model: "I am Google's Gemini".
+        self._names = names
+        for name, role in _ROLE_FLAGS.items():
+            for phrase in getattr(phrases, name):
+                self._phrases.add(phrase, role | (self._phrases.exactly(phrase) or 0))
+
+    def found(self, tokens: list[str], start: int, end: int, *, as_model: bool) -> bool:
+        """Whether a response speaks of itself by the name between two places; ``as_model``: expressly as a model."""
+        place, seen, names = start, _NEEDS_NOUN_FLAG if as_model else 0, 0
+        for _ in range(_PHRASE_LIMIT):
+            opening = self._role_before(tokens, place, _OPENING_FLAG | _OPENING_WITH_NOUN_FLAG)
+            if opening and self._opens(opening, tokens, (place, start, end), seen):
+                return True
+            role, place = self._step_back(tokens, place)
+            names += not role
+            if place < 0 or names > _NAME_LIMIT:
+                return False
+            seen |= role
+        return False
+
+    def _opens(self, opening: int, tokens: list[str], places: tuple[int, int, int], seen: int) -> bool:
+        """Whether an opening that ends at the first of these places is that of the name between the others."""
+        place, start, end = places
+        noun_after, after = self._look_on(tokens, end)
+        noun = noun_after or seen & _NOUN_FLAG
+        if opening & _OPENING_FLAG and (noun or not seen & _NEEDS_NOUN_FLAG):
+            return place < start or self._may_follow(tokens, end)
+        if not opening & _OPENING_WITH_NOUN_FLAG:
+            return False
+        speaks_on = place == start and self._has(tokens, after, _SPEAKER_FLAG)
+        return bool(seen & _NOUN_FLAG or (speaks_on and (noun or not seen & _NEEDS_NOUN_FLAG)))
+
+    def _step_back(self, tokens: list[str], place: int) -> tuple[int, int]:
+        """Over one phrase that may stand between an opening and a name: what it is, 0 for a name, and where it begins."""
+        if place > 0 and tokens[place - 1] == COMMA:
+            return _FILLER_FLAG, place - 1
+        for role, start in self._phrases.ending_at(tokens, place):
+            if role & _BETWEEN_FLAGS:
+                return role, start
+        return 0, next((start for _, start in self._names.ending_at(tokens, place)), -1)
+
+    def _look_on(self, tokens: list[str], place: int) -> tuple[bool, int]:
+        """Whether what follows a name says that it is a model, and where that ends."""
+        noun = False
+        for _ in range(_PHRASE_LIMIT):
+            if place < len(tokens) and tokens[place] == COMMA:
+                return noun, place + 1
+            step = next(
+                (one for one in self._phrases.beginning_at(tokens, place) if one[0] & _BETWEEN_FLAGS), None
+            )
+            if step is None:
+                break
+            noun, place = noun or bool(step[0] & _NOUN_FLAG), step[1]
+        return noun, place
+
+    def _may_follow(self, tokens: list[str], end: int) -> bool:
+        """Whether a name ends here, and is not part of something else: "I am Meta-aware"."""
+        if end >= len(tokens):
+            return True
+        token = tokens[end]
+        if is_punctuation(token) or token.isdigit() or is_unspaced(token):
+            return True
+        return self._has(tokens, end, _BETWEEN_FLAGS | _CLOSING_FLAG | _SPEAKER_FLAG)
+
+    def _role_before(self, tokens: list[str], place: int, roles: int) -> int:
+        return next((role for role, _ in self._phrases.ending_at(tokens, place) if role & roles), 0)
+
+    def _has(self, tokens: list[str], place: int, roles: int) -> bool:
+        return any(role & roles for role, _ in self._phrases.beginning_at(tokens, place))

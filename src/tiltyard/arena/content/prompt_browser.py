@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from tiltyard.arena.content.arenas import Arena, find_model, find_prompt
-from tiltyard.arena.log.buckets import find_statement
+from tiltyard.arena.log.buckets import fetch_rows
 from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
 
 MAX_SEARCH_CHARACTERS = 200
@@ -109,5 +109,4 @@ async def list_prompt_responses(pool: ConnectionPool, arena: Arena, prompt: str)
 
 async def _rows(connection: Connection, named: str, **values: object) -> Sequence[Any]:
     with translate_errors("look for prompts"):
-        text = await find_statement(connection, named, values)
-        return await (await connection.execute(text, values)).fetchall()
+        return await fetch_rows(connection, named, values)

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import json
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tiltyard.arena.content.answer_files import is_network_address, read_answer_file
+from tiltyard.arena.content.blinding import strip_metadata
+from tiltyard.arena.content.blinding.images import check_image_size
 from tiltyard.arena.content.blob_store import ResponseContent
-from tiltyard.arena.content.media_types import detect_media_type
-from tiltyard.arena.content.message_images import ImageCollector, image_hashes, unshown_files
-from tiltyard.core.judging.conversation import AnswerContext, Message
+from tiltyard.core.judging.conversation import AnswerContext, ContentPart, Message
 from tiltyard.errors import InputError, NotFound, StoreFault, UnreadableFile
 from tiltyard.files.answer import Answer, message_rows, read_messages
 
@@ -137,3 +141,135 @@ def character_count(content: ResponseContent) -> int:
         return len(read_conversation(content).response)
     is_text = content.media_type.startswith("text/plain")
     return len(content.data.decode("utf-8", "replace")) if is_text else 0
+
+
+#: Images of one response that are kept.
+_IMAGE_LIMIT = 100
+
+#: Why a file is not shown: it is elsewhere in the network; it is no image that can be shown; it did not come with the
+#: answers; the response has too many; it is no image.
+UNSHOWN_REASONS = ("linked", "unreadable", "missing", "many", "other")
+
+#: How a stored part refers to an image of its document, or says why it has none.
+_IMAGE, _UNSHOWN = "sha256:", "unshown:"
+
+
+@dataclass(slots=True)
+class ImageCollector:
+    """Collects the images of one response's messages. ``folder`` has files that they name, if they may name any."""
+
+    folder: Path | None = None
+    #: By hash, in base64.
+    images: dict[str, str] = field(default_factory=dict)
+
+    def keep(self, messages: Sequence[Message]) -> list[Message]:
+        """The messages with references in place of images, and without addresses and bytes of other files."""
+        return [replace(one, parts=tuple(self._part(part) for part in one.parts)) for one in messages]
+
+    def _part(self, part: ContentPart) -> ContentPart:
+        return replace(part, url=None if part.kind == "text" else self._reference(part))
+
+    def _reference(self, part: ContentPart) -> str:
+        if part.kind != "image":
+            return f"{_UNSHOWN}other"
+        data = self._read(part.url)
+        if isinstance(data, str):
+            return f"{_UNSHOWN}{data}"
+        sha256 = hashlib.sha256(data).hexdigest()
+        if sha256 not in self.images and len(self.images) >= _IMAGE_LIMIT:
+            return f"{_UNSHOWN}many"
+        self.images.setdefault(sha256, base64.b64encode(data).decode())
+        return f"{_IMAGE}{sha256}"
+
+    def _read(self, url: str | None) -> bytes | str:
+        """The bytes of an image, or why there are none."""
+        if url is None:
+            return "missing"
+        if is_network_address(url):
+            return "linked"
+        try:
+            data = read_answer_file(url, self.folder)
+        except InputError:
+            return "unreadable" if url.startswith("data:") else "missing"
+        try:
+            media = detect_media_type("image", data)
+            check_image_size(media, data)
+            strip_metadata(media, data)
+        except InputError:
+            return "unreadable"
+        return data
+
+
+def image_hashes(message: Message) -> tuple[str, ...]:
+    """The hashes of a stored message's images."""
+    urls = (part.url for part in message.parts if part.kind == "image" and part.url is not None)
+    return tuple(url.removeprefix(_IMAGE) for url in urls if url.startswith(_IMAGE))
+
+
+def unshown_files(message: Message) -> tuple[tuple[str, int], ...]:
+    """The reasons why files of a stored message are not shown, each with how many."""
+    counted = Counter(
+        _reason(part.url)
+        for part in message.parts
+        if part.kind != "text" and not (part.url or "").startswith(_IMAGE)
+    )
+    return tuple((reason, counted[reason]) for reason in UNSHOWN_REASONS if counted[reason])
+
+
+def count_unshown(messages: Sequence[Message]) -> int:
+    """How many files of stored messages are not shown."""
+    return sum(count for one in messages for _, count in unshown_files(one))
+
+
+def _reason(url: str | None) -> str:
+    """Responses that were stored before images were kept have no reason: the arena does not have their files."""
+    stated = (url or "").removeprefix(_UNSHOWN)
+    return stated if stated in UNSHOWN_REASONS else "missing"
+
+
+#: What precedes the tag is read once and never again: comments could otherwise be divided in 2ⁿ ways.
+_PAGE = re.compile(
+    rb"\A(?:\xef\xbb\xbf)?(?:\s++|<!--(?>.*?-->))*+<(?:!doctype\s++html|html)\b", re.IGNORECASE | re.DOTALL
+)
+#: Formats by kind: pattern of the first bytes, and the media type.
+_KNOWN: dict[str, tuple[tuple[re.Pattern[bytes], str], ...]] = {
+    "image": (
+        (re.compile(rb"\x89PNG\r\n\x1a\n"), "image/png"),
+        (re.compile(rb"\xff\xd8\xff"), "image/jpeg"),
+        (re.compile(rb"GIF8[79]a"), "image/gif"),
+        (re.compile(rb"RIFF....WEBP", re.DOTALL), "image/webp"),
+    ),
+    "audio": (
+        (re.compile(rb"RIFF....WAVE", re.DOTALL), "audio/wav"),
+        (re.compile(rb"ID3|\xff[\xe2\xe3\xf2\xf3\xfa\xfb]"), "audio/mpeg"),
+        (re.compile(rb"OggS"), "audio/ogg"),
+        (re.compile(rb"fLaC"), "audio/flac"),
+    ),
+}
+_EXPECTED = {
+    "image": "a PNG, JPEG, GIF or WebP image",
+    "audio": "WAV, MP3, Ogg or FLAC audio",
+    "app": "an HTML page in UTF-8, beginning with <!doctype html> or <html>",
+}
+
+
+def detect_media_type(kind: str, data: bytes) -> str:
+    """The media type under which a response of this kind is sent; other bytes are an `InputError`."""
+    if kind == "text":
+        return "text/plain; charset=utf-8"
+    if kind == "app":
+        if _PAGE.match(data[:4096]) and _is_utf8(data):
+            return "text/html; charset=utf-8"
+    else:
+        for pattern, known in _KNOWN[kind]:
+            if pattern.match(data[:16]):
+                return known
+    raise InputError(f"these bytes are not {_EXPECTED[kind]}")
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

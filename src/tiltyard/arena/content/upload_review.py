@@ -3,29 +3,83 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from uuid import UUID
+from datetime import datetime, timedelta
+from pathlib import Path
+from uuid import UUID, uuid4
 
 from tiltyard.arena.content.answer_import import (
     ImportPreview,
     ImportResult,
+    ResponseWarning,
+    WarningFinder,
     import_checked_answers,
     plan_import,
 )
-from tiltyard.arena.content.answer_rows import CheckedAnswer
+from tiltyard.arena.content.answer_rows import CheckedAnswer, check_upload_rows
 from tiltyard.arena.content.arenas import Arena, list_models
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.name_mentions import Mention, MentionFinder
-from tiltyard.arena.content.response_warnings import ResponseWarning, WarningFinder
-from tiltyard.arena.content.uploaded_files import read_uploaded_file
-from tiltyard.arena.content.uploads import MAX_UPLOAD_BYTES, add_upload, find_upload, remove_upload
-from tiltyard.errors import Conflict, InputError
-from tiltyard.files.upload_reader import BadRow, problem_field
+from tiltyard.arena.log.buckets import fetch_row
+from tiltyard.errors import Conflict, InputError, NotFound
+from tiltyard.files.upload_process import rows_from_process
+from tiltyard.files.upload_reader import BadRow, UploadReader, has_native_format, problem_field
 from tiltyard.postgres.connections import (
+    Connection,
     ConnectionPool,
     connect_from_pool,
+    translate_errors,
 )
+from tiltyard.postgres.statements import statement
+
+#: How long an upload is kept, and its maximum size.
+UPLOAD_LIFETIME = timedelta(hours=1)
+MAX_UPLOAD_BYTES = 64 * 1024 * 1024
+#: Files of one actor in one arena that are kept at the same time; the oldest is deleted first.
+_WAITING_UPLOAD_LIMIT = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """An uploaded file."""
+
+    upload: UUID
+    name: str
+    data: bytes
+    made_at: datetime
+
+
+async def add_upload(connection: Connection, arena: int, actor: str, name: str, data: bytes) -> UUID:
+    """Store a file for an hour; delete files that have expired."""
+    upload = uuid4()
+    values = {"upload": upload, "arena": arena, "actor": actor, "name": name, "bytes": data}
+    with translate_errors("keep an upload"):
+        async with connection.transaction():
+            await connection.execute(statement("uploads_forget"), {"life": UPLOAD_LIFETIME})
+            await connection.execute(statement("uploads_add"), values)
+            await connection.execute(
+                statement("uploads_trim"), {"arena": arena, "actor": actor, "kept": _WAITING_UPLOAD_LIMIT}
+            )
+    return upload
+
+
+async def find_upload(connection: Connection, arena: int, actor: str, upload: UUID) -> Upload:
+    """A file of this arena, for the operator who uploaded it; `NotFound` for everyone else and after it has expired."""
+    values = {"upload": upload, "arena": arena, "actor": actor, "life": UPLOAD_LIFETIME}
+    with translate_errors("read an upload"):
+        row = await fetch_row(connection, "uploads_find", values)
+    if row is None:
+        raise NotFound("no such upload; uploads are kept for an hour: send the file again")
+    return Upload(upload, str(row[0]), bytes(row[1]), row[2])
+
+
+async def remove_upload(connection: Connection, upload: UUID) -> None:
+    """Delete a file. Deleting it again has no effect."""
+    with translate_errors("remove an upload"):
+        await connection.execute(statement("uploads_remove"), {"upload": upload})
+
 
 #: Rows and errors that a preview shows.
 SHOWN_ROWS = 10
@@ -219,3 +273,41 @@ def _shown_name(name: str) -> str:
         character if character.isprintable() else "�" for character in name[:_MAX_FILE_NAME_CHARACTERS]
     )
     return kept.strip() or "answers"
+
+
+_SAFE_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+
+
+@dataclass(frozen=True, slots=True)
+class UploadedRows:
+    """The rows of a file, valid and invalid; its format, and what was left out of it."""
+
+    format: str
+    rows: tuple[CheckedAnswer | BadRow, ...]
+    #: Reasons why records were left out, with how many.
+    left_out: tuple[tuple[str, int], ...] = ()
+
+
+def read_uploaded_file(name: str, data: bytes, *, most: int) -> UploadedRows:
+    """Read an upload. Errors are rows; none is raised. ``most`` limits the bytes that it may unpack to.
+
+    What native code must read is read in a process of its own. What comes of it is checked here.
+    """
+    with tempfile.TemporaryDirectory(prefix="tiltyard-") as name_of_folder:
+        # Links that lead out of it are recognised by the real path.
+        folder = Path(name_of_folder).resolve()
+        path = folder / _safe_name(name)
+        path.write_bytes(data)
+        room = folder / "read"
+        room.mkdir()
+        reader = UploadReader(path, room, most)
+        rows = rows_from_process(reader) if has_native_format(data) else reader.rows()
+        found = tuple(check_upload_rows(rows, lambda: reader.beside, most=most))
+        return UploadedRows(reader.format, found, tuple(reader.left_out))
+
+
+def _safe_name(name: str) -> str:
+    """The name of the file as far as it is harmless: some formats take the model's name from it."""
+    kept: Iterator[str] = (one if one in _SAFE_CHARACTERS else "_" for one in name[-100:])
+    # Other names in the folder are ours.
+    return "upload-" * (name == "read") + ("".join(kept).lstrip(".") or "answers")

@@ -9,6 +9,7 @@ and battles with private data unless they are asked for. What is left out is cou
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -26,8 +27,10 @@ from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.core.battles import Kind
 from tiltyard.core.battles.outcome import SPELLED
 from tiltyard.core.live.private_data import find_private_data
+from tiltyard.core.live.prompt_texts import UNKNOWN_LANGUAGE, detect_language
 from tiltyard.errors import BadOption, NotFound
 from tiltyard.files.parquet_tables import write_row_table
+from tiltyard.foundation.local_files import atomic_write
 from tiltyard.postgres.connections import connect, translate_errors
 from tiltyard.postgres.statements import statement
 from tiltyard.settings.arena_settings import ArenaSettings
@@ -307,3 +310,70 @@ def _read_models(connection: psycopg.Connection, arena: int) -> dict[int, tuple[
 def _fetch(connection: psycopg.Connection, name: str, values: dict[str, object]) -> list[tuple[Any, ...]]:
     with translate_errors("read conversations for release"):
         return connection.execute(find_statement_sync(connection, name, values), values).fetchall()
+
+
+#: The category of an arena that has no categories.
+_ANY_CATEGORY = "any"
+
+
+@dataclass(frozen=True, slots=True)
+class PromotedPrompt:
+    """A distinct prompt, as it was first written."""
+
+    prompt_id: str
+    text: str
+    source: str
+    category: str | None
+    language: str | None
+
+    def line(self) -> str:
+        """A line of a file that tournaments and ``tiltyard generate`` read as a bank of prompts."""
+        fields = {
+            "prompt_id": self.prompt_id,
+            "text": self.text,
+            "source": self.source,
+            "category": self.category,
+            "language": self.language,
+        }
+        given = {name: value for name, value in fields.items() if value is not None}
+        return json.dumps(given, ensure_ascii=False) + "\n"
+
+
+def promote_prompts(url: str, arena: str, path: Path) -> ReleaseCounts:
+    """Write the distinct first prompts of an arena's battles that may be released, as JSON Lines."""
+    counts, lines = ReleaseCounts(), 0
+    with connect(url, name="tiltyard promotion") as connection:
+        number = find_live_arena(connection, arena)
+        battles = read_conversations(connection, number, counts)
+        with atomic_write(str(path)) as file:
+            for prompt in promoted_lines(battles, arena, counts):
+                file.write(prompt.line().encode())
+                lines += 1
+    counts.battles = lines
+    return counts
+
+
+def promoted_lines(
+    battles: Iterator[ReleasedBattle], arena: str, counts: ReleaseCounts
+) -> Iterator[PromotedPrompt]:
+    """Each distinct prompt once, in the order in which it was first written; flagged ones are counted and left out.
+
+    Only the first prompt of a battle stands alone: the others answer what the two models said.
+    """
+    seen: set[int] = set()
+    for battle in battles:
+        first = battle.turns[0]
+        if battle.free_prompt in seen:
+            continue
+        if first.flags.get("rules") or "prompt" in first.flags.get("identity", ()):
+            counts.leave_out("flagged")
+            continue
+        seen.add(battle.free_prompt)
+        language = battle.language or detect_language(first.prompt)
+        yield PromotedPrompt(
+            f"live-{battle.free_prompt}",
+            first.prompt,
+            f"live:{arena}",
+            None if battle.category == _ANY_CATEGORY else battle.category,
+            None if language == UNKNOWN_LANGUAGE else language,
+        )

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from tiltyard.arena.live.generation import TurnEntrant
 from tiltyard.arena.live.live_records import StoredEntrant
 from tiltyard.arena.live.live_store import list_entrants
+from tiltyard.arena.log.buckets import fetch_one, fetch_rows
 from tiltyard.errors import ProviderFault, StoreFault, TiltyardError
 from tiltyard.judges.chat_models import ChatModel, EntrantHealth, open_chat_model
 from tiltyard.judges.providers.json_bodies import encode_body
@@ -129,8 +130,7 @@ class EntrantPool:
     async def _read_health(self) -> None:
         async with connect_from_pool(self._pool) as connection:
             with translate_errors("read how the models are"):
-                found = await connection.execute(statement("health_read"), {"arena": self._arena})
-                rows = await found.fetchall()
+                rows = await fetch_rows(connection, "health_read", {"arena": self._arena})
         self._now = rows[0][0]
         self._health = {model: EntrantHealth(*values) for _, model, *values in rows if model is not None}
 
@@ -141,8 +141,7 @@ class EntrantPool:
         key = {"arena": self._arena, "model": model}
         async with connect_from_pool(self._pool) as connection, connection.transaction():
             with translate_errors("store how a model is"):
-                row = await (await connection.execute(statement("health_lock"), key)).fetchone()
-                assert row is not None
+                row = await fetch_one(connection, "health_lock", key)
                 now, *values = row
                 before = EntrantHealth(*values)
                 after = change(before, now)

@@ -32,6 +32,7 @@ from tiltyard.arena.content.arenas import (
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.model_details import write_model_details
 from tiltyard.arena.live.live_records import StoredEntrant
+from tiltyard.arena.log.buckets import fetch_rows
 from tiltyard.arena.log.event_log import LogBatch, LogKind, append_batch
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.errors import BadConfig, Conflict
@@ -226,8 +227,8 @@ class _EntrantSync:
 
 async def _plan_sync(connection: Connection, arena: int, entrants: Sequence[NewEntrant]) -> _EntrantSync:
     with translate_errors("read the entrants of a live arena"):
-        found = await connection.execute(statement("live_entrants"), {"arena": arena})
-        stored = [StoredEntrant(*row) for row in await found.fetchall()]
+        found = await fetch_rows(connection, "live_entrants", {"arena": arena})
+        stored = [StoredEntrant(*row) for row in found]
     models = await list_models(connection, arena)
     served = {one.model: one.enabled for one in models}
     # What counts is the log: an operator may have retired a model by hand.

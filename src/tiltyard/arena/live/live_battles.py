@@ -20,6 +20,7 @@ from tiltyard.arena.live.entrant_pool import EntrantPool
 from tiltyard.arena.live.generation import (
     SideCall,
     StreamedTurn,
+    TextMask,
     TurnChecks,
     TurnEntrant,
     TurnGeneration,
@@ -54,9 +55,9 @@ from tiltyard.arena.live.live_store import (
     retry_call,
     void_lost_turns,
 )
-from tiltyard.arena.live.stream_text import TextMask
 from tiltyard.arena.live.turn_notes import TurnNotes, note_turn
 from tiltyard.arena.live.turn_slots import TurnSlots
+from tiltyard.arena.log.buckets import fetch_rows
 from tiltyard.arena.log.event_log import HUMAN, matchup_not_found_error
 from tiltyard.arena.tasks import cancel_and_wait
 from tiltyard.arena.voting.voter_requests import Voter
@@ -81,7 +82,6 @@ from tiltyard.judges.providers.provider import (
     ChatTurn,
 )
 from tiltyard.postgres.connections import connect_from_pool
-from tiltyard.postgres.statements import statement
 from tiltyard.settings.arena_settings import ArenaSettings
 
 _LOG = logging.getLogger(__name__)
@@ -413,8 +413,8 @@ class LiveBattles:
         if name in self._categories:
             return self._categories.index(name)
         async with connect_from_pool(self._pool) as connection:
-            found = await connection.execute(statement("roster_prompts"), {"arena": self.arena})
-            names = self._categories = [one for (one,) in await found.fetchall()]
+            found = await fetch_rows(connection, "roster_prompts", {"arena": self.arena})
+            names = self._categories = [one for (one,) in found]
         if name is None and names:
             return 0
         if name not in names:

@@ -1,19 +1,27 @@
-"""Live battles in the database: battles, turns, calls, and the entrants that answer.
+"""Live battles in the database: battles, turns, calls, entrants, and what they cost.
 
 A turn begins in one transaction: its row, both calls and their reserves. So what is generated is always accounted, and
 a process that dies leaves a turn that the next one finds (`void_lost_turns`).
+
+A reservation is made under one lock for each arena, in the transaction that stores the call. What is counted is what
+calls cost, and the reserve of every call whose cost is not known: those that run, and those that were lost. So the sum
+never exceeds a budget, whichever process dies when. Days are those of UTC.
+
+A voter has several accounts: the session, and what does not go with its cookie (the invitation by which the voter came
+in, or else the network). All are counted, and the one with the most decides: who deletes cookies gains nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from tiltyard.arena.live.live_budget import accounts_of, lock_spending, reserve_calls
 from tiltyard.arena.live.live_records import (
     AnswerFigures,
     BattleState,
@@ -27,11 +35,12 @@ from tiltyard.arena.live.live_records import (
     TurnOutcome,
     TurnPlan,
 )
-from tiltyard.arena.log.buckets import find_statement
+from tiltyard.arena.log.buckets import fetch_one, fetch_row, fetch_rows, find_statement
 from tiltyard.arena.log.event_log import LogKind, matchup_not_found_error
 from tiltyard.core.live.prompt_texts import hash_prompt
-from tiltyard.errors import Closed
+from tiltyard.errors import Closed, OutOfBudget
 from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
+from tiltyard.postgres.statements import statement
 from tiltyard.settings.arena_settings import ArenaSettings
 
 #: Why a battle is void whose process was lost.
@@ -349,3 +358,142 @@ async def _execute(connection: Connection, name: str, values: dict[str, Any]) ->
 
 async def _row(connection: Connection, name: str, values: dict[str, Any]) -> Any:
     return await (await _execute(connection, name, values)).fetchone()
+
+
+class LiveSpending(NamedTuple):
+    """What is counted against the budgets of an arena, in millionths of a dollar."""
+
+    total: int
+    day: int
+    #: Of one voter on this day, on the account with the most.
+    voter_day: int
+    today: date
+
+
+async def lock_spending(connection: Connection, arena: int) -> None:
+    """Let nobody else reserve or settle in this arena until the transaction ends."""
+    await connection.execute(statement("live_lock"), {"arena": arena})
+
+
+def accounts_of(session: int, payers: Sequence[int]) -> list[int]:
+    """The accounts of a voter: each once."""
+    return sorted({session, *payers})
+
+
+async def read_spending(connection: Connection, arena: int, accounts: Sequence[int] = ()) -> LiveSpending:
+    """What is counted now; of a voter, if the accounts are given. Without the lock it may change at once."""
+    row = await fetch_one(connection, "live_spending", {"arena": arena, "payers": list(accounts)})
+    return LiveSpending(*row)
+
+
+async def reserve_calls(
+    connection: Connection,
+    arena: int,
+    accounts: Sequence[int],
+    calls: tuple[CallPlan, ...],
+    limits: BudgetLimits,
+) -> date:
+    """Count the most that these calls can cost, or raise `OutOfBudget`; return the day of the account.
+
+    Call it in a transaction under `lock_spending`.
+    """
+    spending = await read_spending(connection, arena, accounts)
+    amount = check_budget(spending, calls, limits)
+    if amount:
+        values = {"arena": arena, "payers": list(accounts), "day": spending.today, "amount": amount}
+        await connection.execute(statement("live_count"), values)
+    return spending.today
+
+
+def check_budget(spending: LiveSpending, calls: tuple[CallPlan, ...], limits: BudgetLimits) -> int:
+    """The sum that these calls reserve; `OutOfBudget` if it does not fit in each budget."""
+    bounds = (
+        ("total", spending.total, limits.total, "the budget of this arena does not pay for another battle"),
+        (
+            "day",
+            spending.day,
+            limits.day,
+            "what this arena may spend today does not pay for another battle; come back tomorrow (UTC)",
+        ),
+        (
+            "voter",
+            spending.voter_day,
+            limits.voter_day,
+            "your share of this arena's budget for today does not pay for another battle; come back tomorrow (UTC)",
+        ),
+    )
+    is_limited = any(limit is not None for _, _, limit, _ in bounds)
+    if is_limited and any(call.reserve is None for call in calls):
+        raise OutOfBudget(
+            "a model of this arena has no known price, and the arena has a budget: its operator must state the price"
+            " in the models file",
+            scope="price",
+        )
+    amount = sum(call.reserve or 0 for call in calls)
+    for scope, counted, limit, problem in bounds:
+        if limit is not None and counted + amount > limit:
+            raise OutOfBudget(problem, scope=scope)
+    return amount
+
+
+#: Calls of so many days are counted.
+OVERVIEW_DAYS: Final = 30
+_FAILURE_KIND_LIMIT = 20
+
+
+@dataclass(frozen=True, slots=True)
+class EntrantUse:
+    """One version of an entrant. Money is in millionths of a dollar; what is not known yet counts as reserved."""
+
+    model: str
+    version: str
+    enabled: bool
+    calls: int
+    failed: int
+    #: Seconds to the first token, the median; ``None`` without an answer.
+    first_token_seconds: float | None
+    spent_today: int
+    spent: int
+    #: When it answered last, and what has failed since.
+    answered_at: datetime | None
+    failed_since: int
+    problem: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FailureCount:
+    """How often calls of a model failed for one reason."""
+
+    model: str
+    problem: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class LiveOverview:
+    """The state of a live arena."""
+
+    spending: LiveSpending
+    entrants: tuple[EntrantUse, ...]
+    failures: tuple[FailureCount, ...]
+    #: Battles of the same days, and how many of them are void.
+    battles: int
+    void: int
+
+
+async def read_live_overview(pool: ConnectionPool, arena: int) -> LiveOverview:
+    """Who answers, how well, and what it costs, by the calls of the last days."""
+    values = {"arena": arena, "days": OVERVIEW_DAYS, "limit": _FAILURE_KIND_LIMIT}
+    async with connect_from_pool(pool) as connection:
+        with translate_errors("read the calls of a live arena"):
+            spending = await read_spending(connection, arena)
+            entrants = await fetch_rows(connection, "live_entrant_use", values)
+            failures = await fetch_rows(connection, "live_failures", values)
+            battles = await fetch_row(connection, "live_battle_counts", values)
+    assert battles is not None
+    return LiveOverview(
+        spending,
+        tuple(EntrantUse(*row) for row in entrants),
+        tuple(FailureCount(*row) for row in failures),
+        *battles,
+    )

@@ -18,7 +18,7 @@ from uuid import UUID
 import psycopg
 
 from tiltyard.arena.live.live_records import ShownText
-from tiltyard.arena.log.buckets import find_statement
+from tiltyard.arena.log.buckets import fetch_one, fetch_rows
 from tiltyard.errors import BadOption, Busy
 from tiltyard.postgres.connections import (
     ConnectionPool,
@@ -129,8 +129,7 @@ class TurnSlots:
         }
         async with connect_from_pool(self.pool) as connection:
             with translate_errors("pass on what live answers show"):
-                text = await find_statement(connection, "slots_exchange", values)
-                rows = await (await connection.execute(text, values)).fetchall()
+                rows = await fetch_rows(connection, "slots_exchange", values)
         return {
             matchup: SlotNews(turn, ShownText(*shown) if is_followed else None, must_stop)
             for matchup, turn, is_followed, must_stop, *shown in rows
@@ -144,8 +143,7 @@ class TurnSlots:
                 async with connection.transaction():
                     await connection.execute(statement("slots_lock"))
                     await connection.execute(statement("slots_clear"), key)
-                    row = await (await connection.execute(statement("slots_look"), key)).fetchone()
-                    assert row is not None
+                    row = await fetch_one(connection, "slots_look", key)
                     line = _Line(*row)
                     place = (line.waiting if line.has_place is None else line.before) + 1
                     if line.has_place:

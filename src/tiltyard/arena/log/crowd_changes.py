@@ -9,6 +9,7 @@ from typing import NamedTuple
 from psycopg import AsyncConnection, Connection
 from psycopg.types.json import Jsonb
 
+from tiltyard.arena.log.buckets import fetch_row, fetch_rows
 from tiltyard.arena.log.event_details import CrowdChangedDetail
 from tiltyard.arena.log.event_log import LogBatch, LogKind, append_batch
 from tiltyard.core.integrity.vote_groups import VOTE_GROUPS
@@ -75,8 +76,8 @@ async def append_change(
             "group": group,
             "detail": Jsonb(detail),
         }
-        added = await connection.execute(statement("crowd_add"), values)
-        if await added.fetchone() is None:
+        added = await fetch_row(connection, "crowd_add", values)
+        if added is None:
             return None
         return batch.add(LogKind.CROWD_CHANGED, a=model, prompt=group, detail=detail)
 
@@ -84,7 +85,7 @@ async def append_change(
 async def explain_change(batch: LogBatch, change: int, reason: str) -> int:
     """Say why a crowd changed, so that it no longer holds back the board; return the position of the event."""
     values = {"arena": batch.arena, "position": change, "explained": batch.head + 1, "reason": reason}
-    row = await (await batch.connection.execute(statement("crowd_explain"), values)).fetchone()
+    row = await fetch_row(batch.connection, "crowd_explain", values)
     if row is None:
         raise NotFound(
             f"this arena has no change of its crowd at position {change} that is still to be explained"
@@ -95,5 +96,5 @@ async def explain_change(batch: LogBatch, change: int, reason: str) -> int:
 async def list_changes(connection: AsyncConnection, arena: int) -> list[FoundChange]:
     """All changes of an arena, newest first."""
     with translate_errors("list the changes of an arena's crowd"):
-        found = await connection.execute(statement("crowd_list"), {"arena": arena})
-        return [FoundChange(*row) for row in await found.fetchall()]
+        found = await fetch_rows(connection, "crowd_list", {"arena": arena})
+        return [FoundChange(*row) for row in found]

@@ -21,7 +21,15 @@ from psycopg import AsyncConnection, AsyncPipeline
 from psycopg.pq import TransactionStatus
 
 from tiltyard.arena.log.array_literals import array_literal
-from tiltyard.arena.log.buckets import find_statement, forget_bucket, read_bucket
+from tiltyard.arena.log.buckets import (
+    PARTITION_AHEAD_ROWS,
+    PARTITION_ROWS,
+    ensure_partition,
+    fetch_row,
+    find_statement,
+    forget_bucket,
+    read_bucket,
+)
 from tiltyard.arena.log.event_details import (
     EventDetail,
     ServedDetail,
@@ -31,7 +39,6 @@ from tiltyard.arena.log.event_details import (
     VoteDetail,
 )
 from tiltyard.arena.log.matchup_endings import EndingBuffer, MatchupEnding
-from tiltyard.arena.log.partitions import PARTITION_AHEAD_ROWS, PARTITION_ROWS, ensure_partition
 from tiltyard.core.policy.state.events import NO_FREE_PROMPT
 from tiltyard.core.policy.state.vote_marks import NO_MARK, Unrated, unrated_reason
 from tiltyard.errors import NotFound, StoreFault
@@ -611,9 +618,7 @@ async def find_matchup(connection: AsyncConnection, arena: int, matchup: UUID) -
     """A matchup of an arena by its id, open or ended."""
     with translate_errors("look up a matchup"):
         values = {"arena": arena, "matchup": matchup}
-        text = await find_statement(connection, "log_find_matchup", values)
-        found = await connection.execute(text, values)
-        row = await found.fetchone()
+        row = await fetch_row(connection, "log_find_matchup", values)
         return None if row is None else MatchupRecord(*row)
 
 

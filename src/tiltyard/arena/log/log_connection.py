@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
-from typing import cast
+from typing import NamedTuple, cast
 from uuid import UUID
 
-from tiltyard.arena.log.buckets import find_statement
+from psycopg import AsyncConnection
+
+from tiltyard.arena.log.buckets import fetch_row, fetch_rows
 from tiltyard.arena.log.event_log import (
     LogBatch,
     LogRow,
@@ -18,7 +20,6 @@ from tiltyard.arena.log.event_log import (
     find_matchup,
     read_tail,
 )
-from tiltyard.arena.log.panel_tasks import PanelRows, read_panel_rows
 from tiltyard.arena.log.rosters import (
     Ints,
     Roster,
@@ -27,8 +28,50 @@ from tiltyard.arena.log.rosters import (
     read_responses,
     read_roster,
 )
+from tiltyard.core.judging.panel_assignment import PanelItem
 from tiltyard.postgres.connections import Connection, ConnectionPool, translate_errors
-from tiltyard.postgres.statements import statement
+
+
+class ListedTask(NamedTuple):
+    """An item in a rater's list, and whether its sides are exchanged."""
+
+    session: int
+    item: PanelItem
+    exchanged: bool
+
+
+class RaterAnswer(NamedTuple):
+    """A vote (``kind`` 1) or a skip (2) of a rater."""
+
+    session: int
+    serial: int
+    a: int
+    b: int
+    prompt: int
+    kind: int
+
+
+class PanelRows(NamedTuple):
+    """All raters by session, with whether their panel is open; the tasks of open panels; and all answers to these."""
+
+    raters: dict[int, bool]
+    tasks: list[ListedTask]
+    answers: list[RaterAnswer]
+
+
+async def read_panel_rows(connection: AsyncConnection, arena: int) -> PanelRows:
+    """Read the panels of an arena; most have none, which costs one statement."""
+    values = {"arena": arena}
+    with translate_errors("read an arena's expert panels"):
+        raters = await fetch_rows(connection, "panel_sessions", values)
+        by_session: dict[int, bool] = dict(raters)
+        if not any(by_session.values()):
+            return PanelRows(by_session, [], [])
+        tasks = await fetch_rows(connection, "panel_list_tasks", values)
+        listed = [ListedTask(session, PanelItem(*item), exchanged) for session, *item, exchanged in tasks]
+        answers = await fetch_rows(connection, "panel_answers", values)
+        return PanelRows(by_session, listed, [RaterAnswer(*row) for row in answers])
+
 
 #: No matchup stays open longer than this after its expiry.
 _MAX_OVERDUE_DURATION = timedelta(days=1)
@@ -94,26 +137,22 @@ class LogConnection:
         values = {"arena": self.arena, "upto": upto, "longest": _MAX_OVERDUE_DURATION}
         async with self.connected() as connection:
             with translate_errors("read an arena's open matchups"):
-                text = await find_statement(connection, "log_open_matchups", values)
-                found = await connection.execute(text, values)
-                return [OpenMatchup(*row) for row in await found.fetchall()]
+                found = await fetch_rows(connection, "log_open_matchups", values)
+                return [OpenMatchup(*row) for row in found]
 
     async def serials(self, upto: int) -> list[int]:
         """By source: the number of matchups that were served or prefetched up to a position."""
         values = {"arena": self.arena, "upto": upto}
         async with self.connected() as connection:
             with translate_errors("read an arena's matchups"):
-                found = await connection.execute(
-                    await find_statement(connection, "log_serials", values), values
-                )
-                return [serial for (serial,) in await found.fetchall()]
+                found = await fetch_rows(connection, "log_serials", values)
+                return [serial for (serial,) in found]
 
     async def clock(self) -> tuple[datetime, int]:
         """The database's time, and the position up to which votes are final."""
         async with self.connected() as connection:
             with translate_errors("read the time"):
-                found = await connection.execute(statement("log_clock"), {"arena": self.arena})
-                row = await found.fetchone()
+                row = await fetch_row(connection, "log_clock", {"arena": self.arena})
         return cast("tuple[datetime, int]", row)
 
     @asynccontextmanager

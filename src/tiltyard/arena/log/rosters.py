@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from psycopg import AsyncConnection, Connection
 
+from tiltyard.arena.log.buckets import fetch_rows
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
 
@@ -28,10 +29,10 @@ async def read_roster(connection: AsyncConnection, arena: int) -> Roster:
     """Read all models and prompts that were ever added; a number never changes its name."""
     with translate_errors("read an arena's models and prompts"):
         models = await connection.execute(statement("roster_models"), {"arena": arena})
-        prompts = await connection.execute(statement("roster_prompts"), {"arena": arena})
+        prompts = await fetch_rows(connection, "roster_prompts", {"arena": arena})
         return Roster(
             tuple(name for (name,) in await models.fetchall()),
-            tuple(name for (name,) in await prompts.fetchall()),
+            tuple(name for (name,) in prompts),
         )
 
 
@@ -49,8 +50,8 @@ async def read_responses(connection: AsyncConnection, arena: int, roster: Roster
     """The number of the live response in each cell of model and prompt; 0 where there is none."""
     cells = np.zeros((len(roster.models), len(roster.prompts)), dtype=np.int64)
     with translate_errors("read an arena's responses"):
-        found = await connection.execute(statement("roster_responses"), {"arena": arena})
-        rows = np.array(await found.fetchall(), dtype=np.int64).reshape(-1, 3)
+        found = await fetch_rows(connection, "roster_responses", {"arena": arena})
+        rows = np.array(found, dtype=np.int64).reshape(-1, 3)
     known = (rows[:, 0] < cells.shape[0]) & (rows[:, 1] < cells.shape[1])
     cells[rows[known, 0], rows[known, 1]] = rows[known, 2]
     return cells
@@ -62,8 +63,8 @@ async def read_answered(
     """The cells, as rows of model and prompt, that had a live response at a time; of these prompts only."""
     values = {"arena": arena, "prompts": list(prompts), "at": at}
     with translate_errors("read an arena's responses"):
-        found = await connection.execute(statement("roster_answered"), values)
-        return np.array(await found.fetchall(), dtype=np.int64).reshape(-1, 2)
+        found = await fetch_rows(connection, "roster_answered", values)
+        return np.array(found, dtype=np.int64).reshape(-1, 2)
 
 
 async def read_judgeable(
@@ -75,15 +76,15 @@ async def read_judgeable(
     """
     values = {"arena": arena, "languages": list(languages), "categories": list(categories)}
     with translate_errors("read an arena's prompts"):
-        found = await connection.execute(statement("roster_judgeable"), values)
-        return np.array([prompt for (prompt,) in await found.fetchall()], dtype=np.int64)
+        found = await fetch_rows(connection, "roster_judgeable", values)
+        return np.array([prompt for (prompt,) in found], dtype=np.int64)
 
 
 async def read_excluded(connection: AsyncConnection, arena: int) -> tuple[set[int], set[int]]:
     """Serials of the votes that are excluded now, by source."""
     excluded: tuple[set[int], set[int]] = (set(), set())
     with translate_errors("read an arena's exclusions"):
-        found = await connection.execute(statement("roster_excluded"), {"arena": arena})
-        for source, serial in await found.fetchall():
+        found = await fetch_rows(connection, "roster_excluded", {"arena": arena})
+        for source, serial in found:
             excluded[source].add(serial)
     return excluded

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import psycopg
 
-from tiltyard.arena.log.buckets import find_statement, find_statement_sync
+from tiltyard.arena.log.buckets import fetch_row, fetch_rows, find_statement, find_statement_sync
 from tiltyard.arena.log.event_details import VoteDetail
 from tiltyard.core.policy.state.events import NO_FREE_PROMPT
 from tiltyard.core.policy.state.policy import Lane
@@ -185,8 +185,7 @@ async def read_horizon(connection: Connection, arena: int) -> int:
     """The position up to which votes are final."""
     values = {"arena": arena}
     with translate_errors("read an arena's log"):
-        text = await find_statement(connection, "battles_bounds", values)
-        row = await (await connection.execute(text, values)).fetchone()
+        row = await fetch_row(connection, "battles_bounds", values)
     if row is None:
         raise NotFound("no such arena; see the list of arenas")
     return int(row[0])
@@ -293,8 +292,7 @@ async def read_arrivals(connection: Connection, arena: int, *, upto: int) -> dic
     """The position at which each model was first enabled, as of a position; the first of them first."""
     values = {"arena": arena, "upto": upto}
     with translate_errors("read when an arena's models came"):
-        text = await find_statement(connection, "battles_arrivals", values)
-        rows = await (await connection.execute(text, values)).fetchall()
+        rows = await fetch_rows(connection, "battles_arrivals", values)
     return {int(model): int(position) for model, position in rows}
 
 
@@ -322,8 +320,7 @@ async def count_excluded(connection: Connection, arena: int, source: int, *, upt
     """The number of votes that are excluded as of a position."""
     values = {"arena": arena, "source": source, "upto": upto}
     with translate_errors("count the excluded votes"):
-        text = await find_statement(connection, "battles_excluded", values)
-        row = await (await connection.execute(text, values)).fetchone()
+        row = await fetch_row(connection, "battles_excluded", values)
     assert row is not None
     return int(row[0])
 
@@ -349,8 +346,7 @@ async def count_unrated(connection: Connection, arena: int, source: int, *, upto
     """The numbers of votes up to a position that are not rated there."""
     values = {"arena": arena, "source": source, "upto": upto}
     with translate_errors("count the votes that are not rated"):
-        text = await find_statement(connection, "battles_unrated", values)
-        rows = await (await connection.execute(text, values)).fetchall()
+        rows = await fetch_rows(connection, "battles_unrated", values)
     counts = {reason: int(count) for reason, count, _ in rows}
     first = {reason: at for reason, _, at in rows}
     return UnratedVotes(
@@ -367,6 +363,5 @@ async def _tallied(
 ) -> VoteTally:
     with translate_errors("count an arena's votes"):
         await connection.execute(statement("battles_by_hash"))
-        text = await find_statement(connection, named, values)
-        rows = await (await connection.execute(text, values)).fetchall()
+        rows = await fetch_rows(connection, named, values)
     return VoteTally(*np.array(rows, dtype=np.int64).reshape(-1, columns).T)

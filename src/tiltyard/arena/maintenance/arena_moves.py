@@ -15,8 +15,8 @@ from psycopg import sql
 
 from tiltyard.arena.accounts import write_audit_entry
 from tiltyard.arena.content.arenas import find_arena
-from tiltyard.arena.log import partitions
-from tiltyard.arena.log.buckets import BUCKET_CACHE_SECONDS
+from tiltyard.arena.log import buckets as partitions
+from tiltyard.arena.log.buckets import BUCKET_CACHE_SECONDS, fetch_row, fetch_rows
 from tiltyard.arena.log.event_log import SOURCES
 from tiltyard.arena.log.rewrite_permits import permit_rewriting
 from tiltyard.errors import Conflict
@@ -82,7 +82,7 @@ async def delete_old_copy(
     async with connect_from_pool(pool) as connection:
         with translate_errors("delete an old copy of a log"):
             arena = (await find_arena(connection, name)).arena
-            left = await (await connection.execute(statement("moves_left"), {"arena": arena})).fetchone()
+            left = await fetch_row(connection, "moves_left", {"arena": arena})
             if left is None:
                 return None
             bucket, age_seconds = left
@@ -102,15 +102,13 @@ async def _begin(connection: Connection, name: str, arena: int) -> _Move:
     target = partitions.own_bucket(arena)
     async with connection.transaction():
         await partitions.create_partitions(connection, target)
-        row = await (
-            await connection.execute(statement("moves_begin"), {"arena": arena, "target": target})
-        ).fetchone()
+        row = await fetch_row(connection, "moves_begin", {"arena": arena, "target": target})
         if row is None:
             raise Conflict(f"the arena {name} has a bucket of its own already")
         columns = {}
         for table in ("events", "matchups", "endings"):
-            found = await connection.execute(statement("moves_columns"), {"table": table})
-            columns[table] = tuple(column for (column,) in await found.fetchall())
+            found = await fetch_rows(connection, "moves_columns", {"table": table})
+            columns[table] = tuple(column for (column,) in found)
     return _Move(name, arena, int(row[0]), target, columns)
 
 

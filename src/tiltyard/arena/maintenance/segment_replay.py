@@ -19,8 +19,7 @@ from tiltyard.arena.log.log_columns import LogColumns
 from tiltyard.arena.log.rosters import Roster
 from tiltyard.arena.maintenance.segment_manifest import SEGMENT_FILES, ArchivedSegment, read_archive
 from tiltyard.arena.rating.board_publisher import BoardMoment, make_snapshot
-from tiltyard.arena.rating.fold_progress import FoldProgress
-from tiltyard.arena.rating.log_replay import active_exclusions
+from tiltyard.arena.rating.log_replay import FoldProgress, active_exclusions
 from tiltyard.arena.rating.rater_progress import ExclusionChange, OpenAtPosition, RatedArena
 from tiltyard.core.battles import KIND_COUNT
 from tiltyard.core.policy.validity.arena_fold import ArenaFold

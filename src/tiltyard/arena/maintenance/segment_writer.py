@@ -1,21 +1,34 @@
-"""Writes ranges of an arena's log to an archive. Nothing is deleted from the database."""
+"""Writes ranges of an arena's log to an archive. Nothing is deleted from the database.
+
+The numbers that voters have in an archive: random, and known only to one file.
+
+Nothing about a session can be computed from its number. Once the file is deleted, nobody can.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
+from typing import Any, cast
 
+import numpy as np
+import numpy.typing as npt
 from psycopg import Connection
 
 from tiltyard._version import __version__
+from tiltyard.arena.log.buckets import find_statement_sync
+from tiltyard.arena.log.event_details import ExclusionDetail
+from tiltyard.arena.log.event_log import SOURCES, LogKind
+from tiltyard.arena.log.log_columns import LogColumns, read_columns
+from tiltyard.arena.log.rosters import read_roster_sync
 from tiltyard.arena.log.votes import read_bounds
-from tiltyard.arena.maintenance.segment_content import SegmentRange, read_content, read_range
 from tiltyard.arena.maintenance.segment_manifest import (
     SEGMENT_FILES,
     ArchivedSegment,
@@ -28,11 +41,18 @@ from tiltyard.arena.maintenance.segment_manifest import (
     read_chain,
     segment_name,
 )
-from tiltyard.arena.maintenance.voter_numbers import VoterNumbers, read_voter_numbers
 from tiltyard.arena.rating.checkpoints import STATE_VERSION
-from tiltyard.arena.rating.rater_progress import RatedArena, event_time, read_rated_arenas
-from tiltyard.errors import BadOption, BrokenArtifact, Conflict, NotFound
-from tiltyard.files.parquet_tables import write_arrays
+from tiltyard.arena.rating.rater_progress import (
+    RatedArena,
+    event_time,
+    log_head,
+    read_rated_arenas,
+    read_undone_votes,
+)
+from tiltyard.core.policy.state.events import NO_SESSION
+from tiltyard.core.policy.state.rating_fold import MethodValues, method_from_dict, method_to_dict
+from tiltyard.errors import BadOption, BrokenArtifact, Conflict, NotFound, StoreFault
+from tiltyard.files.parquet_tables import ArrayKind, Arrays, read_arrays, write_arrays
 from tiltyard.foundation.local_files import lock_file, remove_folder_drafts, replace_file, replace_folder
 from tiltyard.postgres.connections import connect, translate_errors
 from tiltyard.postgres.statements import statement
@@ -296,3 +316,193 @@ def _locked(archive: SegmentArchive) -> Iterator[None]:
             raise Conflict(f"another process writes to {archive.folder}; wait until it is done")
         remove_folder_drafts(archive.folder)
         yield
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRange:
+    """A range of a log, and how many models and prompts were named before it."""
+
+    arena: int
+    first: int
+    last: int
+    models: int
+    prompts: int
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentContent:
+    """The columns of each file of a segment, and how many models and prompts are named after it."""
+
+    files: dict[str, Arrays]
+    models: int
+    prompts: int
+
+
+def read_range(connection: Connection, wanted: SegmentRange) -> LogColumns:
+    """The events of a range; raises if one is missing."""
+    columns = read_columns(connection, wanted.arena, wanted.first - 1, wanted.last)
+    if not np.array_equal(columns.position, np.arange(wanted.first, wanted.last + 1)):
+        raise StoreFault(
+            f"the log has a gap between positions {wanted.first} and {wanted.last}: it is damaged; restore a backup"
+        )
+    return columns
+
+
+def read_content(
+    connection: Connection, wanted: SegmentRange, columns: LogColumns, numbers: VoterNumbers
+) -> SegmentContent:
+    """The files of a segment with these events, whose voters all have a number."""
+    models, prompts = columns.roster_size(wanted.models, wanted.prompts)
+    roster = read_roster_sync(connection, wanted.arena)
+    exclusions = _exclusions(columns)
+    files = {
+        "events.parquet": _events(connection, wanted, columns, numbers),
+        "matchups.parquet": _matchups(connection, wanted, columns),
+        "policies.parquet": _policies(columns),
+        "exclusions.parquet": exclusions,
+        "excluded_votes.parquet": _excluded_votes(connection, wanted, exclusions),
+        "models.parquet": _names("model", roster.models, wanted.models, models),
+        "prompts.parquet": _names("prompt", roster.prompts, wanted.prompts, prompts),
+    }
+    return SegmentContent(files, models, prompts)
+
+
+def _events(
+    connection: Connection, wanted: SegmentRange, columns: LogColumns, numbers: VoterNumbers
+) -> Arrays:
+    undone = read_undone_votes(connection, wanted.arena, wanted.first - 1, log_head(connection, wanted.arena))
+    is_vote = columns.kind == LogKind.VOTE
+    gone = np.isin(columns.position, np.fromiter(undone, dtype=np.int64))
+    values = {"arena": wanted.arena, "after": wanted.first - 1, "upto": wanted.last}
+    details = np.full((3, len(columns)), np.nan)
+    for position, *stored in _read(connection, "archive_vote_details", values):
+        details[:, position - wanted.first] = [np.nan if value is None else value for value in stored]
+    return {
+        **{
+            name: getattr(columns, name) for name in SEGMENT_FILES["events.parquet"] if hasattr(columns, name)
+        },
+        "voter": numbers.of(columns.session),
+        "undone": np.where(is_vote, gone.astype(np.int64), -1),
+        **dict(zip(("shown_a", "shown_b", "pref"), details, strict=True)),
+    }
+
+
+def _matchups(connection: Connection, wanted: SegmentRange, columns: LogColumns) -> Arrays:
+    rows: list[Sequence[Any]] = []
+    begun = np.isin(columns.kind, (LogKind.SERVED, LogKind.PREFETCHED))
+    for source in range(len(SOURCES)):
+        serials = columns.serial[begun & (columns.source == source)]
+        if len(serials):
+            span = {"first": int(serials.min()), "stop": int(serials.max()) + 1}
+            rows += _read(connection, "archive_matchups", {"arena": wanted.arena, "source": source, **span})
+    if len(rows) != np.count_nonzero(begun):
+        raise StoreFault(
+            f"events {wanted.first} to {wanted.last} serve {np.count_nonzero(begun)} matchups, but the table of "
+            f"matchups has {len(rows)}: the log is damaged; restore a backup"
+        )
+    return _transposed("matchups.parquet", rows)
+
+
+def _policies(columns: LogColumns) -> Arrays:
+    """Each policy in full, so that it means the same under later defaults."""
+    positions = columns.position[columns.kind == LogKind.POLICY].tolist()
+    methods = [method_from_dict(cast("MethodValues", columns.details[position])) for position in positions]
+    texts = [json.dumps(method_to_dict(*method), sort_keys=True) for method in methods]
+    return _transposed("policies.parquet", list(zip(positions, texts, strict=True)))
+
+
+def _exclusions(columns: LogColumns) -> Arrays:
+    rows = np.flatnonzero(np.isin(columns.kind, (LogKind.EXCLUDE, LogKind.RESTORE)))
+    positions = columns.position[rows].tolist()
+    numbers = [cast("ExclusionDetail", columns.details[position])["exclusion"] for position in positions]
+    made = (columns.kind[rows] == LogKind.EXCLUDE).astype(np.int64).tolist()
+    return _transposed("exclusions.parquet", list(zip(positions, numbers, made, strict=True)))
+
+
+def _excluded_votes(connection: Connection, wanted: SegmentRange, exclusions: Arrays) -> Arrays:
+    made = exclusions["exclusion"][exclusions["excluded"] == 1].tolist()
+    values = {"arena": wanted.arena, "exclusions": made}
+    return _transposed("excluded_votes.parquet", _read(connection, "archive_excluded_votes", values))
+
+
+def _names(numbered: str, names: Sequence[str], start: int, stop: int) -> Arrays:
+    rows = list(enumerate(names))[start:stop]
+    return _transposed(f"{numbered}s.parquet", rows)
+
+
+def _read(connection: Connection, name: str, values: Mapping[str, object]) -> list[Sequence[Any]]:
+    with translate_errors("read a segment of an arena's log"):
+        text = find_statement_sync(connection, name, values)
+        return list(connection.execute(text, values).fetchall())
+
+
+def _transposed(file: str, rows: Sequence[Sequence[Any]]) -> Arrays:
+    """Rows as the columns of a file."""
+    kinds = SEGMENT_FILES[file]
+    types = {"text": object, "number": np.float64}
+    return {
+        name: np.array([row[place] for row in rows], dtype=types.get(kind, np.int64))
+        for place, (name, kind) in enumerate(kinds.items())
+    }
+
+
+Ints = npt.NDArray[np.int64]
+
+_KINDS: dict[str, ArrayKind] = {"numbering": "text", "session": "integer", "voter": "integer"}
+_VOTER_BITS = 63
+
+
+@dataclass(frozen=True, slots=True)
+class VoterNumbers:
+    """The number of each session; ``numbering`` identifies this assignment, and says nothing about it."""
+
+    numbering: str
+    numbers: dict[int, int]
+
+    def extend(self, sessions: Ints) -> VoterNumbers:
+        """Give every session that has none a random number that nobody has."""
+        numbers, taken = dict(self.numbers), set(self.numbers.values())
+        for session in np.unique(sessions).tolist():
+            if session != NO_SESSION and session not in numbers:
+                numbers[session] = _unused(taken)
+        return VoterNumbers(self.numbering, numbers)
+
+    def of(self, sessions: Ints) -> Ints:
+        """The numbers of these sessions; where there is none, `NO_SESSION`."""
+        known, places = np.unique(sessions, return_inverse=True)
+        voters = [NO_SESSION if one == NO_SESSION else self.numbers[one] for one in known.tolist()]
+        found: Ints = np.array(voters, dtype=np.int64)[places]
+        return found
+
+    def save(self, path: Path) -> None:
+        """Write the file, readable by its owner only; it is on disk before anything refers to it."""
+        columns: dict[str, list[str] | list[int]] = {
+            "numbering": [self.numbering] * len(self.numbers),
+            "session": list(self.numbers),
+            "voter": list(self.numbers.values()),
+        }
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with replace_file(path, durable=True, private=True) as file:
+                write_arrays(file, _KINDS, columns)
+        except OSError as error:
+            raise BadOption(f"cannot write {path}: {error.strerror or error}; choose another path") from None
+
+
+def read_voter_numbers(path: Path) -> VoterNumbers:
+    """Read the numbers; a file that does not exist is a new assignment without any."""
+    if not path.exists():
+        return VoterNumbers(secrets.token_hex(16), {})
+    columns = read_arrays(path, _KINDS)
+    named = set(columns["numbering"].tolist())
+    numbers = dict(zip(columns["session"].tolist(), columns["voter"].tolist(), strict=True))
+    if len(named) != 1 or len(set(numbers.values())) != len(columns["voter"]):
+        raise BadOption(f"{path}: not the numbers of one archive's voters, or damaged; restore a copy")
+    return VoterNumbers(named.pop(), numbers)
+
+
+def _unused(taken: set[int]) -> int:
+    while (voter := secrets.randbits(_VOTER_BITS)) in taken:
+        pass
+    taken.add(voter)
+    return voter

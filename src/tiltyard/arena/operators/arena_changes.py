@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 from typing import Any
 
-from tiltyard.arena.accounts import write_audit_entry
+from tiltyard.arena.accounts import validate_reason, write_audit_entry
 from tiltyard.arena.content.answer_rows import validate_name
 from tiltyard.arena.content.arenas import (
     Arena,
@@ -17,45 +18,34 @@ from tiltyard.arena.content.arenas import (
     find_model,
     find_prompt,
     lock_arena,
+    read_arena,
+    read_log_head,
     read_policy,
     require_live,
 )
 from tiltyard.arena.content.blob_store import BlobStore
-from tiltyard.arena.content.takedowns import (
-    SeenMatchups,
-    find_open_matchups,
-    open_matchups_with,
-    show_responses,
-    withdraw_hidden_responses,
-    withdraw_prompt_text,
-    withdraw_responses,
+from tiltyard.arena.content.model_details import write_model_details
+from tiltyard.arena.live.live_arena import (
+    DEFAULT_CATEGORIES,
+    EntrantChanges,
+    NewEntrant,
+    live_settings,
+    make_live_arena,
+    sync_entrants,
 )
+from tiltyard.arena.log.buckets import fetch_row, fetch_rows
 from tiltyard.arena.log.event_log import LogBatch, LogKind, append_batch
-from tiltyard.arena.operators.exclusions import (
-    VoteSelection,
-    draft_exclusion,
-    read_sessions,
-    restore_exclusion,
-    settle_exclusion,
-)
-from tiltyard.arena.secret_keys import SecretKeys
+from tiltyard.arena.operators.invitations import InvitationTerms, invite
 from tiltyard.core.policy.state.policy import Policy
 from tiltyard.core.policy.state.rating_fold import method_from_dict
 from tiltyard.core.policy.state.standing import Standing
-from tiltyard.errors import BadOption, Conflict, InputError, NotFound, StoreFault
+from tiltyard.errors import BadOption, Conflict, NotFound, StoreFault
 from tiltyard.foundation.field_definitions import definitions
-from tiltyard.postgres.connections import (
-    Connection,
-    ConnectionPool,
-    connect_from_pool,
-)
+from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.wire.arenas import Withdrawn
-from tiltyard.wire.oversight import Excluded
 
 _LOG = logging.getLogger(__name__)
-
-_MAX_REASON_CHARACTERS = 1000
 
 
 async def change_settings(
@@ -123,45 +113,6 @@ async def set_policy(pool: ConnectionPool, arena: str, changed: Mapping[str, Any
                 connection, actor, "change policy", _difference(old, new), arena=batch.arena
             )
     return new
-
-
-async def exclude(
-    pool: ConnectionPool, arena: str, selection: VoteSelection, reason: str, *, actor: str
-) -> Excluded:
-    """Exclude matching votes from the ratings; they stay in the log and can be restored.
-
-    They are selected while voting continues; the arena's lock is held only for the votes cast meanwhile.
-    """
-    if selection == VoteSelection():
-        raise InputError("no votes to exclude were selected; give sessions, matchups, a time or a source")
-    validate_reason(reason)
-    async with connect_from_pool(pool) as connection:
-        found = await find_arena(connection, arena)
-        draft = await draft_exclusion(connection, found.arena, selection, reason)
-        async with append_batch(connection, found.arena) as batch:
-            position = batch.head + 1
-            votes = await settle_exclusion(connection, draft, position, batch.now)
-            if not votes:
-                raise NotFound("no vote matches the selection; nothing was excluded")
-            batch.add(LogKind.EXCLUDE, detail={"exclusion": draft.exclusion})
-            about = {
-                "exclusion": draft.exclusion,
-                "votes": votes,
-                "reason": reason,
-                "excluded": [False, True],
-            }
-            await write_audit_entry(connection, actor, "exclude votes", about, arena=batch.arena)
-    return Excluded(draft.exclusion, votes, position)
-
-
-async def restore(pool: ConnectionPool, arena: str, exclusion: int, *, actor: str) -> int:
-    """Restore the votes of an exclusion; return the position of the event."""
-    async with _changing(pool, arena) as (connection, batch):
-        await restore_exclusion(connection, batch.arena, exclusion, batch.head + 1)
-        position = batch.add(LogKind.RESTORE, detail={"exclusion": exclusion})
-        about = {"exclusion": exclusion, "excluded": [True, False]}
-        await write_audit_entry(connection, actor, "restore votes", about, arena=batch.arena)
-    return position
 
 
 async def withdraw(
@@ -247,29 +198,6 @@ async def show_again(
         about = {"prompt": prompt, "model": model, "responses": len(responses), "hidden": [True, False]}
         await write_audit_entry(connection, actor, "show again", about, arena=batch.arena)
     return len(responses)
-
-
-async def find_sessions_by_pseudonym(
-    pool: ConnectionPool, keys: SecretKeys, arena: str, release: str, voters: Sequence[str]
-) -> list[int]:
-    """The sessions behind the pseudonyms of a release; `NotFound` names the unknown ones."""
-    async with connect_from_pool(pool) as connection:
-        found = await find_arena(connection, arena)
-        sessions = await read_sessions(connection, found.arena)
-    known = {keys.pseudonym(release, session): session for session in sessions}
-    unknown = [voter for voter in voters if voter not in known]
-    if unknown:
-        raise NotFound(
-            f"release {release!r} has no voter {', '.join(map(repr, unknown[:5]))}; check the release"
-        )
-    return [known[voter] for voter in voters]
-
-
-def validate_reason(reason: str) -> str:
-    """Check the reason for a change; return it."""
-    if not reason.strip() or len(reason) > _MAX_REASON_CHARACTERS or "\0" in reason:
-        raise InputError(f"a reason of 1 to {_MAX_REASON_CHARACTERS} characters is required")
-    return reason
 
 
 def _check_stored(arena: Arena) -> None:
@@ -358,3 +286,164 @@ def apply_policy_changes(old: Policy, changed: Mapping[str, Any]) -> Policy:
 def _difference(old: Policy, new: Policy) -> dict[str, list[object]]:
     before, after = asdict(old), asdict(new)
     return {name: [before[name], after[name]] for name in before if before[name] != after[name]}
+
+
+#: People whom the first link of an arena lets in.
+_FIRST_LINK_VOTERS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class LiveArenaRequest:
+    """A live arena as it should be."""
+
+    name: str
+    entrants: Sequence[NewEntrant]
+    #: For a new arena. Categories of one that exists do not change.
+    categories: Sequence[str] = ()
+    #: The most that calls may cost in total, in dollars; ``None`` to leave it as it is.
+    budget: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LiveSetup:
+    """What was done."""
+
+    arena: str
+    #: What became of the entrants; ``None`` for a new arena.
+    changes: EntrantChanges | None
+    #: The code of an invitation link, for a new arena; it is not shown again.
+    code: str | None = None
+
+
+async def set_up_live_arena(
+    pool: ConnectionPool, blobs: BlobStore, asked: LiveArenaRequest, *, shard: int, actor: str = "cli"
+) -> LiveSetup:
+    """Make a live arena and an invitation link; or, if it exists, make its entrants and its budget those asked for."""
+    try:
+        found = await read_arena(pool, asked.name)
+    except NotFound:
+        settings = (
+            live_settings() if asked.budget is None else live_settings(live_budget_dollars=asked.budget)
+        )
+        categories = asked.categories or DEFAULT_CATEGORIES
+        await make_live_arena(
+            pool, blobs, asked.name, asked.entrants, settings=settings, categories=categories, actor=actor
+        )
+        terms = InvitationTerms("first link", _FIRST_LINK_VOTERS)
+        code, _ = await invite(pool, asked.name, terms, shard=shard, actor=actor)
+        return LiveSetup(asked.name, None, code)
+    if asked.categories:
+        raise BadOption(f"the arena {asked.name} exists; its categories were named when it was made")
+    changes = await sync_entrants(pool, blobs, asked.name, asked.entrants, actor=actor)
+    if asked.budget is not None and asked.budget != found.settings.live_budget_dollars:
+        await change_settings(pool, asked.name, {"live_budget_dollars": asked.budget}, actor=actor)
+    return LiveSetup(asked.name, changes)
+
+
+async def describe_models(
+    pool: ConnectionPool, arena: str, texts: Mapping[str, Mapping[str, str]], *, actor: str
+) -> int:
+    """Change what is said about models, all or none; return how many changed.
+
+    ``texts`` has the fields to change by model. Models are locked in the order of their names, so that two operators
+    who import at once do not wait for each other in a circle.
+    """
+    changes = 0
+    async with connect_from_pool(pool) as connection, connection.transaction():
+        found = await find_arena(connection, arena)
+        for model in sorted(texts):
+            changed = await write_model_details(connection, found.arena, model, texts[model])
+            if changed:
+                changes += 1
+                about = {"model": model, "changed": changed}
+                await write_audit_entry(connection, actor, "describe model", about, arena=found.arena)
+    return changes
+
+
+@dataclass(frozen=True, slots=True)
+class ShownMatchup:
+    """An open matchup that shows a response."""
+
+    source: int
+    serial: int
+    session: int
+    a: int
+    b: int
+    prompt: int
+    ballot: int
+    #: Whether it was prefetched and has not been shown.
+    unseen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SeenMatchups:
+    """Matchups, by source and serial, that were open at a position of the log."""
+
+    upto: int
+    matchups: tuple[tuple[int, int], ...]
+
+
+async def withdraw_responses(
+    connection: Connection, arena: int, prompt: int, model: int | None, at: datetime, *, hide: bool = False
+) -> list[tuple[int, int]]:
+    """Withdraw the responses to a prompt, all or one model's; return their numbers and models.
+
+    Those that are only hidden keep their bytes and can be shown again.
+    """
+    values = {"arena": arena, "prompt": prompt, "model": model, "at": at, "hide": hide}
+    found = await fetch_rows(connection, "takedowns_responses", values)
+    return sorted((int(response), int(by)) for response, by in found)
+
+
+async def withdraw_hidden_responses(
+    connection: Connection, arena: int, prompt: int, model: int | None
+) -> list[int]:
+    """Withdraw hidden responses for good; return their numbers."""
+    values = {"arena": arena, "prompt": prompt, "model": model}
+    found = await fetch_rows(connection, "takedowns_hidden", values)
+    return sorted(int(response) for (response,) in found)
+
+
+async def show_responses(
+    connection: Connection, arena: int, prompt: int, model: int | None
+) -> list[tuple[int, int]]:
+    """Make hidden responses live again; return their numbers and models."""
+    values = {"arena": arena, "prompt": prompt, "model": model}
+    found = await fetch_rows(connection, "takedowns_show", values)
+    return sorted((int(response), int(by)) for response, by in found)
+
+
+async def withdraw_prompt_text(connection: Connection, arena: int, prompt: int, at: datetime) -> bool:
+    """Delete a prompt's text; its name and hash are kept. False if it was already withdrawn."""
+    values = {"arena": arena, "prompt": prompt, "at": at}
+    return await fetch_row(connection, "takedowns_prompt", values) is not None
+
+
+async def find_open_matchups(
+    connection: Connection, arena: int, prompt: int, model: int | None
+) -> SeenMatchups:
+    """Open matchups on a prompt, all or one model's, found without the arena's lock."""
+    upto = await read_log_head(connection, arena)
+    values = {"arena": arena, "prompt": prompt, "model": model, "upto": upto}
+    with translate_errors("look for open matchups"):
+        found = await fetch_rows(connection, "takedowns_open", values)
+        return SeenMatchups(upto, tuple((int(source), int(serial)) for source, serial in found))
+
+
+async def open_matchups_with(
+    connection: Connection, arena: int, responses: Sequence[int], seen: SeenMatchups, now: datetime
+) -> list[ShownMatchup]:
+    """Open matchups that show any of these responses: of those in ``seen``, and those served since.
+
+    Call it under the arena's lock.
+    """
+    values = {
+        "arena": arena,
+        "responses": list(responses),
+        "sources": [source for source, _ in seen.matchups],
+        "serials": [serial for _, serial in seen.matchups],
+        "after": seen.upto,
+        "now": now,
+    }
+    found = await fetch_rows(connection, "takedowns_shown", values)
+    return [ShownMatchup(*each) for each in found]

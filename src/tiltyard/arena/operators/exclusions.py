@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
-from tiltyard.arena.content.arenas import read_log_head
-from tiltyard.arena.log.buckets import find_statement
-from tiltyard.errors import Conflict, NotFound
-from tiltyard.postgres.connections import Connection, translate_errors
+import numpy as np
+
+from tiltyard.arena.accounts import validate_reason, write_audit_entry
+from tiltyard.arena.boards.filtered_boards import table_from_tally
+from tiltyard.arena.content.arenas import Arena, find_arena, read_log_head
+from tiltyard.arena.log.buckets import fetch_one, fetch_row, fetch_rows
+from tiltyard.arena.log.event_log import LogKind, append_batch
+from tiltyard.arena.log.rosters import Roster, read_roster
+from tiltyard.arena.log.votes import WRITTEN_TALLY_COLUMNS, VoteTally, limit_statement_time, read_tally
+from tiltyard.arena.secret_keys import SecretKeys
+from tiltyard.core.battles.outcome import KIND_COUNT
+from tiltyard.core.board.board_rows import Row, make_board
+from tiltyard.core.ratings import BradleyTerry
+from tiltyard.errors import Conflict, InputError, NotFound
+from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
 from tiltyard.postgres.statements import statement
-from tiltyard.wire.oversight import Exclusion
+from tiltyard.wire.oversight import Excluded, Exclusion
 
 #: A draft follows the log until it is at most this many positions behind, or for this many rounds.
 _CLOSE_ENOUGH_POSITIONS = 200
@@ -83,8 +95,7 @@ async def draft_exclusion(
     with translate_errors("choose the votes to exclude"):
         await connection.execute(statement("log_begin"))
         about = {"arena": arena, "reason": reason}
-        made = await (await connection.execute(statement("exclusions_draft"), about)).fetchone()
-        assert made is not None
+        made = await fetch_one(connection, "exclusions_draft", about)
         draft = ExclusionDraft(arena, int(made[0]), selection, await read_log_head(connection, arena))
         values = draft.chosen() | {"upto": draft.upto}
         draft.votes = await _count(connection, "exclusions_choose", values)
@@ -109,10 +120,10 @@ async def settle_exclusion(connection: Connection, draft: ExclusionDraft, positi
 async def list_exclusions(connection: Connection, arena: int) -> list[Exclusion]:
     """All exclusions, newest first."""
     with translate_errors("list the exclusions"):
-        found = await connection.execute(statement("exclusions_list"), {"arena": arena})
+        found = await fetch_rows(connection, "exclusions_list", {"arena": arena})
         return [
             Exclusion(exclusion, reason, votes, excluded, restored, made_at)
-            for exclusion, reason, excluded, restored, made_at, votes in await found.fetchall()
+            for exclusion, reason, excluded, restored, made_at, votes in found
         ]
 
 
@@ -120,32 +131,8 @@ async def read_exclusion_details(connection: Connection, arena: int) -> dict[int
     """The details of all exclusions, by number."""
     with translate_errors("read whose votes are excluded"):
         values = {"arena": arena, "most": _NAMED_SESSION_LIMIT}
-        found = await connection.execute(await find_statement(connection, "exclusions_whose", values), values)
-        return {row[0]: ExclusionDetails(tuple(row[1]), *row[2:]) for row in await found.fetchall()}
-
-
-async def restore_exclusion(connection: Connection, arena: int, exclusion: int, position: int) -> None:
-    """Mark an exclusion as restored. The caller appends the event."""
-    values = {"arena": arena, "exclusion": exclusion, "position": position}
-    row = await (await connection.execute(statement("exclusions_find"), values)).fetchone()
-    if row is None:
-        raise NotFound(f"this arena has no exclusion {exclusion}; see the list of exclusions")
-    if row[2]:
-        raise Conflict(f"exclusion {exclusion} has votes that their voter deleted; they cannot be restored")
-    if row[1]:
-        raise Conflict(f"exclusion {exclusion} has the test votes of a draft, which are never rated")
-    if row[0] is not None:
-        raise Conflict(f"exclusion {exclusion} has already been restored")
-    await connection.execute(statement("exclusions_restore"), values)
-
-
-async def read_sessions(connection: Connection, arena: int) -> list[int]:
-    """All sessions that were ever served a matchup in this arena."""
-    with translate_errors("read the sessions of an arena"):
-        values = {"arena": arena}
-        text = await find_statement(connection, "exclusions_sessions", values)
-        found = await connection.execute(text, values)
-        return sorted(int(session) for (session,) in await found.fetchall())
+        found = await fetch_rows(connection, "exclusions_whose", values)
+        return {row[0]: ExclusionDetails(tuple(row[1]), *row[2:]) for row in found}
 
 
 async def _follow(connection: Connection, draft: ExclusionDraft, upto: int) -> int:
@@ -160,7 +147,231 @@ async def _follow(connection: Connection, draft: ExclusionDraft, upto: int) -> i
 
 
 async def _count(connection: Connection, named: str, values: Mapping[str, object]) -> int:
-    text = await find_statement(connection, named, values)
-    row = await (await connection.execute(text, values)).fetchone()
-    assert row is not None
+    row = await fetch_one(connection, named, values)
     return int(row[0])
+
+
+async def read_selected_tally(
+    connection: Connection,
+    arena: int,
+    source: int,
+    selection: VoteSelection,
+    *,
+    upto: int,
+    excluded: bool = False,
+) -> VoteTally:
+    """Count the votes of selected sessions and matchups as of a position; with ``excluded``, excluded ones too."""
+    values = {
+        "arena": arena,
+        "source": source,
+        "sessions": None if selection.sessions is None else list(selection.sessions),
+        "matchups": None if selection.matchups is None else list(selection.matchups),
+        "upto": upto,
+        "excluded": excluded,
+    }
+    rows = await fetch_rows(connection, "exclusions_tally", values)
+    return VoteTally(*np.array(rows, dtype=np.int64).reshape(-1, WRITTEN_TALLY_COLUMNS).T)
+
+
+async def exclude(
+    pool: ConnectionPool, arena: str, selection: VoteSelection, reason: str, *, actor: str
+) -> Excluded:
+    """Exclude matching votes from the ratings; they stay in the log and can be restored.
+
+    They are selected while voting continues; the arena's lock is held only for the votes cast meanwhile.
+    """
+    if selection == VoteSelection():
+        raise InputError("no votes to exclude were selected; give sessions, matchups, a time or a source")
+    validate_reason(reason)
+    async with connect_from_pool(pool) as connection:
+        found = await find_arena(connection, arena)
+        draft = await draft_exclusion(connection, found.arena, selection, reason)
+        async with append_batch(connection, found.arena) as batch:
+            position = batch.head + 1
+            votes = await settle_exclusion(connection, draft, position, batch.now)
+            if not votes:
+                raise NotFound("no vote matches the selection; nothing was excluded")
+            batch.add(LogKind.EXCLUDE, detail={"exclusion": draft.exclusion})
+            about = {
+                "exclusion": draft.exclusion,
+                "votes": votes,
+                "reason": reason,
+                "excluded": [False, True],
+            }
+            await write_audit_entry(connection, actor, "exclude votes", about, arena=batch.arena)
+    return Excluded(draft.exclusion, votes, position)
+
+
+async def restore(pool: ConnectionPool, arena: str, exclusion: int, *, actor: str) -> int:
+    """Restore the votes of an exclusion; return the position of the event."""
+    async with connect_from_pool(pool) as connection:
+        found = await find_arena(connection, arena)
+        async with append_batch(connection, found.arena) as batch:
+            values = {"arena": found.arena, "exclusion": exclusion, "position": batch.head + 1}
+            row = await fetch_row(connection, "exclusions_find", values)
+            if row is None:
+                raise NotFound(f"this arena has no exclusion {exclusion}; see the list of exclusions")
+            restored, final, erased = row
+            if erased:
+                raise Conflict(
+                    f"exclusion {exclusion} has votes that their voter deleted; they cannot be restored"
+                )
+            if final:
+                raise Conflict(f"exclusion {exclusion} has the test votes of a draft, which are never rated")
+            if restored is not None:
+                raise Conflict(f"exclusion {exclusion} has already been restored")
+            await connection.execute(statement("exclusions_restore"), values)
+            position = batch.add(LogKind.RESTORE, detail={"exclusion": exclusion})
+            about = {"exclusion": exclusion, "excluded": [True, False]}
+            await write_audit_entry(connection, actor, "restore votes", about, arena=batch.arena)
+    return position
+
+
+async def find_sessions_by_pseudonym(
+    pool: ConnectionPool, keys: SecretKeys, arena: str, release: str, voters: Sequence[str]
+) -> list[int]:
+    """The sessions behind the pseudonyms of a release; `NotFound` names the unknown ones."""
+    async with connect_from_pool(pool) as connection:
+        found = await find_arena(connection, arena)
+        rows = await fetch_rows(connection, "exclusions_sessions", {"arena": found.arena})
+    known = {keys.pseudonym(release, session): session for (session,) in rows}
+    unknown = [voter for voter in voters if voter not in known]
+    if unknown:
+        raise NotFound(
+            f"release {release!r} has no voter {', '.join(map(repr, unknown[:5]))}; check the release"
+        )
+    return [known[voter] for voter in voters]
+
+
+#: Seconds that a statement may take.
+_STATEMENT_SECONDS = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class ExclusionEffect:
+    """One model's rank and rating with and without the votes; ``None`` if undefined."""
+
+    model: str
+    rank: int | None
+    rank_without: int | None
+    rating: float | None
+    rating_without: float | None
+    #: Whether votes do not connect it to the largest group of models, now or without the votes; it has no rank then.
+    apart: bool = False
+
+    @property
+    def climbs(self) -> int | None:
+        """Ranks that it would gain."""
+        if self.rank is None or self.rank_without is None:
+            return None
+        return self.rank - self.rank_without
+
+    @property
+    def gains(self) -> float | None:
+        """Points that it would gain."""
+        if self.rating is None or self.rating_without is None:
+            return None
+        return self.rating_without - self.rating
+
+    @property
+    def moves(self) -> bool:
+        return self.rank != self.rank_without
+
+
+@dataclass(frozen=True, slots=True)
+class ExclusionPreview:
+    """What excluding the votes of some sessions, or some votes, would change.
+
+    The board's own ratings depend on the order of the votes and take a replay of the log; batch Bradley–Terry is a
+    function of counts, so it is made twice, with the votes and without them.
+    """
+
+    selection: VoteSelection
+    source: int
+    #: Votes that would be excluded, and all votes that count now.
+    votes: int
+    among: int
+    #: The last position of the log that it includes.
+    position: int
+    method: BradleyTerry
+    effects: tuple[ExclusionEffect, ...]
+
+    @property
+    def moved(self) -> int:
+        """The number of models whose rank would change."""
+        return sum(one.moves for one in self.effects)
+
+    @property
+    def apart(self) -> int:
+        """The number of models that cannot be compared with most others, now or without the votes."""
+        return sum(one.apart for one in self.effects)
+
+
+async def preview_exclusion(
+    pool: ConnectionPool, arena: Arena, selection: VoteSelection, source: int
+) -> ExclusionPreview:
+    """Bradley–Terry on the votes that count now, with and without the selected ones. Nothing changes.
+
+    Votes are selected by sessions and matchups.
+    """
+    async with connect_from_pool(pool) as connection, limit_statement_time(connection, _STATEMENT_SECONDS):
+        upto = await read_log_head(connection, arena.arena)
+        whole = await read_tally(connection, arena.arena, source, upto=upto)
+        own = await read_selected_tally(connection, arena.arena, source, selection, upto=upto)
+        roster = await read_roster(connection, arena.arena)
+    if not len(own):
+        raise NotFound("the selection has no votes that count; they are already excluded, or there are none")
+    found = await asyncio.to_thread(compute_effects, whole, own, roster)
+    return ExclusionPreview(
+        selection=selection,
+        source=source,
+        votes=int(own.count.sum()),
+        among=int(whole.count.sum()),
+        position=upto,
+        method=BradleyTerry(),
+        effects=found,
+    )
+
+
+def compute_effects(whole: VoteTally, own: VoteTally, roster: Roster) -> tuple[ExclusionEffect, ...]:
+    """The effect on every model that is rated with or without the votes, in the order with them."""
+    prompts = dict(enumerate(roster.prompts))
+    before = _board_rows(whole, roster.models, prompts)
+    after = {row.model: row for row in _board_rows(subtract_tally(whole, own), roster.models, prompts)}
+    found = (_effect(row, after.get(row.model)) for row in before)
+    return tuple(one for one in found if one.apart or one.rank is not None or one.rank_without is not None)
+
+
+def subtract_tally(whole: VoteTally, own: VoteTally) -> VoteTally:
+    """Subtract counts from counts that include them."""
+    prompts = 1 + int(whole.prompt.max(initial=0))
+    models = 1 + max(int(whole.a.max(initial=0)), int(whole.b.max(initial=0)))
+    written = 1 + int(whole.free_prompt.max(initial=0))
+    keys, taken = (
+        (((one.a * models + one.b) * prompts + one.prompt) * written + one.free_prompt) * KIND_COUNT
+        + one.kind
+        for one in (whole, own)
+    )
+    left = whole.count.copy()
+    left[np.searchsorted(keys, taken)] -= own.count
+    return replace(whole, count=left)[left > 0]
+
+
+def _board_rows(tally: VoteTally, models: Sequence[str], prompts: Mapping[int, str]) -> tuple[Row, ...]:
+    if not len(tally):
+        return ()
+    return make_board(BradleyTerry()(table_from_tally(tally, models, prompts)), None).rows
+
+
+def _effect(row: Row, without: Row | None) -> ExclusionEffect:
+    """The effect on one model. Only the largest group has ranks and ratings, as groups cannot be compared."""
+    now = row if row.group == 0 else None
+    then = without if without is not None and without.group == 0 else None
+    return ExclusionEffect(
+        model=row.model,
+        rank=None if now is None else now.rank,
+        rank_without=None if then is None else then.rank,
+        rating=None if now is None else now.rating,
+        rating_without=None if then is None else then.rating,
+        apart=any(one is not None and one.group not in (0, None) for one in (row, without)),
+    )

@@ -89,3 +89,21 @@ UPDATE exclusions SET restored = %(position)s WHERE arena = %(arena)s AND exclus
 -- name: exclusions_sessions
 -- Whose matchups an arena ever served.
 SELECT DISTINCT session FROM matchups WHERE arena = %(arena)s;
+
+-- name: exclusions_tally
+-- How often each pair ended how in rated votes of some sessions or matchups up to a position; with or without excluded ones.
+SELECT m.a, m.b, m.prompt, vote_kind(d.outcome, d.both_bad) AS vote, count(*), coalesce(m.free_prompt, 0) AS written
+FROM matchups m
+JOIN endings d USING (arena, source, serial)
+WHERE m.arena = %(arena)s AND m.source = %(source)s
+    AND (%(sessions)s::bigint[] IS NULL OR m.session = ANY(%(sessions)s))
+    AND (%(matchups)s::uuid[] IS NULL OR m.matchup = ANY(%(matchups)s))
+    AND d.kind = 1 AND d.undone IS NULL AND d.position <= %(upto)s
+    AND vote_unrated(d.blind, d.mark, d.admitted, %(upto)s) IS NULL
+    AND (%(excluded)s OR NOT EXISTS (
+        SELECT FROM excluded_votes v JOIN exclusions x USING (exclusion)
+        WHERE v.arena = d.arena AND v.source = d.source AND v.serial = d.serial
+            AND x.excluded <= %(upto)s AND (x.restored IS NULL OR x.restored > %(upto)s)
+    ))
+GROUP BY m.a, m.b, m.prompt, written, vote
+ORDER BY m.a, m.b, m.prompt, written, vote;

@@ -17,6 +17,7 @@ from typing import Any, Final, Literal
 from tiltyard.arena.accounts import hash_password, hash_token, password_matches, write_audit_entry
 from tiltyard.arena.content.answer_rows import validate_name
 from tiltyard.arena.content.arenas import Arena, find_arena, find_arena_by_number
+from tiltyard.arena.log.buckets import fetch_row, fetch_rows
 from tiltyard.errors import BadOption, Conflict, NotAdmitted, NotFound
 from tiltyard.foundation.caches import BoundedCache, SingleFlight
 from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool
@@ -150,9 +151,7 @@ async def set_passcode(
     async with connect_from_pool(pool) as connection, connection.transaction():
         found = await find_arena(connection, arena)
         await connection.execute(statement("invitations_lock"), {"arena": found.arena})
-        row = await (
-            await connection.execute(statement("invitations_revoke_passcode"), {"arena": found.arena})
-        ).fetchone()
+        row = await fetch_row(connection, "invitations_revoke_passcode", {"arena": found.arena})
         made = await _add(connection, found.arena, None, passcode=digest)
         about = {"invitation": [None if row is None else row[0], made.invitation]}
         await write_audit_entry(connection, actor, "set passcode", about, arena=found.arena)
@@ -163,8 +162,8 @@ async def list_invitations(pool: ConnectionPool, arena: str) -> list[Invitation]
     """All invitations of an arena, also those that were revoked, oldest first."""
     async with connect_from_pool(pool) as connection:
         found = await find_arena(connection, arena)
-        rows = await connection.execute(statement("invitations_list"), {"arena": found.arena})
-        return [Invitation(*row) for row in await rows.fetchall()]
+        rows = await fetch_rows(connection, "invitations_list", {"arena": found.arena})
+        return [Invitation(*row) for row in rows]
 
 
 async def revoke_invitation(pool: ConnectionPool, arena: str, invitation: int, *, actor: str) -> Invitation:
@@ -174,7 +173,7 @@ async def revoke_invitation(pool: ConnectionPool, arena: str, invitation: int, *
         row = None
         if 0 < invitation < 2**63:
             values = {"arena": found.arena, "invitation": invitation}
-            row = await (await connection.execute(statement("invitations_revoke"), values)).fetchone()
+            row = await fetch_row(connection, "invitations_revoke", values)
         if row is None:
             raise NotFound(
                 f"the arena {arena} has no invitation {invitation}, or it was revoked already; list them:"
@@ -198,9 +197,7 @@ async def find_invitation(pool: ConnectionPool, code: str) -> InvitationOffer:
     if not code.isascii() or not code.isprintable() or len(code) > _MAX_CODE_CHARACTERS:
         raise _unknown_link_error()
     async with connect_from_pool(pool) as connection:
-        row = await (
-            await connection.execute(statement("invitations_find"), {"code": hash_token(code)})
-        ).fetchone()
+        row = await fetch_row(connection, "invitations_find", {"code": hash_token(code)})
         arena = None if row is None else await find_arena_by_number(connection, row[0])
     if row is None or arena is None or arena.settings.hidden:
         raise _unknown_link_error()
@@ -242,9 +239,7 @@ def _use_number(invitation: int, visit: str | None) -> int:
 async def use_passcode(pool: ConnectionPool, arena: Arena, passcode: str) -> EntryGrant:
     """Come in with the passcode; `NotAdmitted` if it is wrong. An arena without a passcode lets nobody in."""
     async with connect_from_pool(pool) as connection:
-        row = await (
-            await connection.execute(statement("invitations_passcode"), {"arena": arena.arena})
-        ).fetchone()
+        row = await fetch_row(connection, "invitations_passcode", {"arena": arena.arena})
     typed = passcode.strip()[: _MAX_PASSCODE_CHARACTERS + 1]
     right = await password_matches(None if row is None else str(row[1]), typed)
     issued = await _use(pool, row[0]) if right and row is not None else None
@@ -304,8 +299,8 @@ def _is_new(grant: EntryGrant) -> bool:
 
 
 async def _read_live(connection: Connection, arena: int) -> dict[int, tuple[bool, int]]:
-    rows = await connection.execute(statement("invitations_live"), {"arena": arena})
-    return {number: (is_passcode, created) for number, is_passcode, created in await rows.fetchall()}
+    rows = await fetch_rows(connection, "invitations_live", {"arena": arena})
+    return {number: (is_passcode, created) for number, is_passcode, created in rows}
 
 
 async def _add(
@@ -324,9 +319,7 @@ async def _add(
         "uses": None if terms is None else terms.uses,
         "life": None if terms is None else terms.life,
     }
-    row: Sequence[Any] | None = await (
-        await connection.execute(statement("invitations_add"), values)
-    ).fetchone()
+    row: Sequence[Any] | None = await fetch_row(connection, "invitations_add", values)
     assert row is not None
     return Invitation(*row)
 
@@ -334,7 +327,7 @@ async def _add(
 async def _use(pool: ConnectionPool, invitation: int, visit: str | None = None) -> int | None:
     values = {"invitation": invitation, "visit": None if visit is None else hash_token(visit)}
     async with connect_from_pool(pool) as connection:
-        row = await (await connection.execute(statement("invitations_use"), values)).fetchone()
+        row = await fetch_row(connection, "invitations_use", values)
         return None if row is None else int(row[0])
 
 

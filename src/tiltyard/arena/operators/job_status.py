@@ -8,11 +8,11 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from tiltyard.arena.boards.weekly_reports import ReportSummary, read_method
+from tiltyard.arena.boards.weekly_reports import FIRST_REPORTED_PHASE, ReportSummary, read_method
 from tiltyard.arena.content.arenas import Arena
+from tiltyard.arena.log.buckets import fetch_rows
 from tiltyard.core.policy.state.rating_fold import method_from_dict
 from tiltyard.postgres.connections import Connection, translate_errors
-from tiltyard.postgres.statements import statement
 
 
 class JobPlan(NamedTuple):
@@ -31,8 +31,6 @@ JOB_PLANS: Mapping[str, JobPlan] = {
     "delete-live-texts": JobPlan("Deletion of texts and hashes of addresses that are due", "53 * * * *"),
     "admit-votes": JobPlan("Votes of new voters that have waited long enough", "*/10 * * * *"),
 }
-#: The first phase of the policy that has weekly reports.
-FIRST_REPORTED_PHASE = 4
 #: A job not started this long after it was due is late, and so is a report this long after its week.
 _LATE_START_DURATION = timedelta(minutes=15)
 _LATE_REPORT_DURATION = timedelta(hours=3)
@@ -76,7 +74,7 @@ def next_due(cron: str, now: datetime) -> datetime:
 async def list_jobs(connection: Connection, arena: str, now: datetime) -> list[ScheduledJob]:
     """The server's scheduled jobs, and the arena's judging round if it has judges."""
     with translate_errors("read how scheduled jobs went"):
-        rows = await (await connection.execute(statement("scheduled_jobs_list"))).fetchall()
+        rows = await fetch_rows(connection, "scheduled_jobs_list", {})
     known = {row[0]: ScheduledJob(*row) for row in rows}
     found = []
     for name, plan in JOB_PLANS.items():

@@ -2,31 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 
+from tiltyard.arena.accounts import write_audit_entry
 from tiltyard.arena.boards.weekly_reports import ReportSummary, list_reports
 from tiltyard.arena.content.arenas import Arena, find_arena, list_arenas
-from tiltyard.arena.operators.arena_overview import (
-    DailyVotes,
-    PendingWork,
-    count_open_matchups,
-    list_actions,
-    list_audit,
-    read_daily_votes,
-    read_database_size,
-    read_judges,
-    read_lag_by_arena,
-    read_pending_work,
-)
-from tiltyard.arena.operators.audit_and_complaints import list_complaints, read_audit, settle_complaint
+from tiltyard.arena.log.buckets import fetch_one, fetch_row, fetch_rows
 from tiltyard.arena.operators.exclusions import ExclusionDetails, list_exclusions, read_exclusion_details
-from tiltyard.arena.operators.job_status import ScheduledJob, list_jobs, report_is_late
-from tiltyard.arena.operators.voter_queries import VoteRemark, read_remarks
+from tiltyard.arena.operators.job_status import (
+    ScheduledJob,
+    list_jobs,
+    report_is_late,
+)
+from tiltyard.arena.operators.voters import VoteRemark, read_remarks
 from tiltyard.arena.rating.rater_lag import RaterLag
-from tiltyard.postgres.connections import ConnectionPool, connect_from_pool
+from tiltyard.errors import NotFound
+from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
 from tiltyard.wire.oversight import AuditEntry, Complaint, Exclusion
+
+#: Days that an overview counts votes of, and a number above those of all entries of the audit log.
+_VOTE_DAYS = 14
+_AUDIT_ENTRY_LIMIT = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class PendingWork:
+    """Open complaints of an arena, and the time of its last board."""
+
+    complaints: int
+    board_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class DailyVotes:
+    """Votes of one day, by source."""
+
+    day: date
+    human: int
+    judge: int
+
+
+async def _read_pending_work(connection: Connection) -> dict[str, PendingWork]:
+    """The pending work of all arenas, by name."""
+    rows = await fetch_rows(connection, "overviews_arenas", {})
+    return {name: PendingWork(complaints, board_at) for name, complaints, board_at in rows}
+
+
+async def read_lag_by_arena(connection: Connection, only: int | None = None) -> dict[str, RaterLag]:
+    """The rater lag of all arenas, or of one, by name."""
+    rows = [row for row in await fetch_rows(connection, "lags", {}) if only in (None, row[0])]
+    heads = [(await fetch_rows(connection, "log_position", {"arena": row[0]}))[0][0] for row in rows]
+    return {
+        name: RaterLag(name, head, position or 0, horizon or 0, leader, seconds or 0.0)
+        for (_, name, position, horizon, leader, seconds), head in zip(rows, heads, strict=True)
+    }
+
+
+async def read_judges(connection: Connection, sessions: Collection[int]) -> dict[int, str]:
+    """The names of the tokens of those sessions that belong to judges, by session."""
+    rows = await fetch_rows(connection, "overviews_judges", {"sessions": list(sessions)})
+    return {int(session): str(name) for session, name in rows}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +104,9 @@ async def read_server_overview(pool: ConnectionPool) -> ServerOverview:
     async with connect_from_pool(pool) as connection:
         return ServerOverview(
             await list_arenas(connection),
-            await read_pending_work(connection),
+            await _read_pending_work(connection),
             await read_lag_by_arena(connection),
-            await read_database_size(connection),
+            int((await fetch_one(connection, "overviews_size", {}))[0]),
         )
 
 
@@ -77,11 +114,12 @@ async def read_arena_overview(pool: ConnectionPool, arena: Arena, now: datetime)
     """Read the overview of one arena."""
     async with connect_from_pool(pool) as connection:
         reports = await list_reports(connection, arena.arena)
+        votes = {"arena": arena.arena, "timezone": arena.settings.timezone, "days": _VOTE_DAYS}
         return ArenaOverview(
-            days=await read_daily_votes(connection, arena.arena, arena.settings.timezone),
-            opened=await count_open_matchups(connection, arena.arena),
+            days=[DailyVotes(*row) for row in await fetch_rows(connection, "overviews_days", votes)],
+            opened=int((await fetch_one(connection, "overviews_open", {"arena": arena.arena}))[0]),
             lag=(await read_lag_by_arena(connection, arena.arena))[arena.name],
-            waiting=(await read_pending_work(connection))[arena.name],
+            waiting=(await _read_pending_work(connection))[arena.name],
             reports=reports,
             late=await report_is_late(connection, arena, reports, now),
             jobs=await list_jobs(connection, arena.name, now),
@@ -124,9 +162,11 @@ async def read_filtered_audit(
     """A page of the audit log of an arena, or of the server, optionally of one action; and all actions in it."""
     number = None if arena is None else arena.arena
     async with connect_from_pool(pool) as connection:
-        actions = await list_actions(connection, number)
-        entries = await list_audit(connection, number, action=action, before=before, limit=limit)
-    return entries, actions
+        actions = await fetch_rows(connection, "overviews_actions", {"arena": number})
+        first = _AUDIT_ENTRY_LIMIT if before is None else before
+        values = {"arena": number, "action": action, "before": first, "limit": limit}
+        entries = await fetch_rows(connection, "overviews_audit", values)
+    return [AuditEntry(*row) for row in entries], [str(name) for (name,) in actions]
 
 
 async def read_complaints(
@@ -142,7 +182,13 @@ async def settle(pool: ConnectionPool, arena: str, complaint: int, *, actor: str
     """Mark a complaint as settled; `NotFound` if there is none with this number."""
     async with connect_from_pool(pool) as connection:
         number = (await find_arena(connection, arena)).arena
-        await settle_complaint(connection, number, complaint, actor=actor)
+        async with connection.transaction():
+            values = {"arena": number, "complaint": complaint}
+            row = await fetch_row(connection, "oversight_settle", values)
+            if row is None:
+                raise NotFound(f"this arena has no complaint {complaint}")
+            about = {"complaint": complaint, "settled": [row[0], True]}
+            await write_audit_entry(connection, actor, "settle complaint", about, arena=number)
 
 
 async def read_voters_remarks(
@@ -152,3 +198,31 @@ async def read_voters_remarks(
     async with connect_from_pool(pool) as connection:
         remarks = await read_remarks(connection, arena.arena, limit=limit, offset=offset)
         return remarks, await read_judges(connection, [one.session for one in remarks])
+
+
+async def read_audit(
+    connection: Connection, arena: int, *, before: int | None = None, limit: int = 100
+) -> list[AuditEntry]:
+    """A page of an arena's audit log, newest first."""
+    first = _AUDIT_ENTRY_LIMIT if before is None else before
+    values = {"arena": arena, "before": first, "limit": limit}
+    rows = await fetch_rows(connection, "oversight_audit", values)
+    return [AuditEntry(*row) for row in rows]
+
+
+async def list_complaints(
+    connection: Connection, arena: int, *, after: int = 0, limit: int = 100, settled: bool = False
+) -> list[Complaint]:
+    """Complaints, oldest first; with ``settled`` the settled ones too."""
+    values = {"arena": arena, "after": after, "limit": limit, "all": settled}
+    rows = await fetch_rows(connection, "oversight_complaints", values)
+    return [Complaint(*row) for row in rows]
+
+
+async def note_export(
+    pool: ConnectionPool, arena: int, action: str, about: Mapping[str, object], *, actor: str
+) -> None:
+    """Write to the audit log that somebody takes out data by which voters can be recognised."""
+    with translate_errors("write to the audit log"):
+        async with connect_from_pool(pool) as connection, connection.transaction():
+            await write_audit_entry(connection, actor, action, about, arena=arena)

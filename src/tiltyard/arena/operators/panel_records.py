@@ -5,20 +5,23 @@ All of it follows from the panel's assignment and the votes of its raters as the
 
 from __future__ import annotations
 
+import csv
+import io
+import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from tiltyard.arena.accounts import write_audit_entry
+from tiltyard.arena.accounts import validate_reason, write_audit_entry
 from tiltyard.arena.content.arenas import find_arena
-from tiltyard.arena.log.buckets import find_statement
+from tiltyard.arena.log.buckets import fetch_rows, find_statement
 from tiltyard.arena.log.event_log import LogKind
-from tiltyard.arena.operators.arena_changes import validate_reason
-from tiltyard.arena.operators.expert_panels import ExpertPanel, PanelRater, find_panel
+from tiltyard.arena.operators.panels import ExpertPanel, PanelRater, find_panel
 from tiltyard.core.battles import Battle, Kind, Outcome, Table
 from tiltyard.core.board.board_rows import Board
 from tiltyard.core.judging.diagnostics.rater_agreement import (
@@ -30,6 +33,7 @@ from tiltyard.core.judging.diagnostics.rater_agreement import (
 )
 from tiltyard.core.judging.panel_assignment import PanelTask
 from tiltyard.errors import Closed, NotFound
+from tiltyard.files.parquet_tables import write_row_table
 from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
 from tiltyard.postgres.statements import statement
 from tiltyard.runs.battle_rating import RateSettings, rate_table
@@ -176,8 +180,8 @@ async def read_panel(pool: ConnectionPool, arena: str, name: str) -> PanelRecord
 
 
 async def _read_items(connection: Connection, panel: int) -> tuple[PanelItemRecord, ...]:
-    rows = await connection.execute(statement("panels_items"), {"panel": panel})
-    return tuple(_item_record(*row) for row in await rows.fetchall())
+    rows = await fetch_rows(connection, "panels_items", {"panel": panel})
+    return tuple(_item_record(*row) for row in rows)
 
 
 def _item_record(*row: Any) -> PanelItemRecord:
@@ -187,8 +191,8 @@ def _item_record(*row: Any) -> PanelItemRecord:
 
 
 async def _read_tasks(connection: Connection, panel: int) -> tuple[PanelTask, ...]:
-    rows = await connection.execute(statement("panels_tasks"), {"panel": panel})
-    return tuple(PanelTask(*row) for row in await rows.fetchall())
+    rows = await fetch_rows(connection, "panels_tasks", {"panel": panel})
+    return tuple(PanelTask(*row) for row in rows)
 
 
 async def _read_votes(connection: Connection, panel: ExpertPanel) -> dict[tuple[int, int], PanelVote]:
@@ -376,3 +380,21 @@ async def adjudicate(
             "verdict": [None if before is None else VALUE_WORDS[before.verdict], VALUE_WORDS[verdict]],
         }
         await write_audit_entry(connection, actor, "adjudicate", about, arena=record.panel.arena)
+
+
+PanelFormat = Literal["csv", "parquet"]
+
+
+def panel_file(record: PanelRecord, form: PanelFormat) -> bytes:
+    """The bytes of the file. Names of raters are in it: it is for the operator."""
+    rows = panel_table(record)
+    if form == "parquet":
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "panel.parquet"
+            write_row_table(path, PANEL_COLUMNS, rows)
+            return path.read_bytes()
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, list(PANEL_COLUMNS), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode()

@@ -14,6 +14,7 @@ from datetime import timedelta
 from typing import Any
 
 from tiltyard.arena.accounts import hash_token, session_number_from
+from tiltyard.arena.log.buckets import fetch_one, fetch_row
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.errors import IdentityFault
 from tiltyard.foundation.caches import BoundedCache, SingleFlight
@@ -73,7 +74,7 @@ class People:
                 "state": hash_token(state),
                 "life": life,
             }
-            row = await (await connection.execute(statement("people_sign_in"), values)).fetchone()
+            row = await fetch_row(connection, "people_sign_in", values)
             if row is None:
                 raise IdentityFault("this sign-in was used before; sign in again")
         return token, person
@@ -101,8 +102,9 @@ class People:
     async def _read(self, token: str) -> tuple[Person | None]:
         read_at = time.monotonic()
         async with connect_from_pool(self._pool) as connection:
-            found = await connection.execute(statement("people_signed_in"), {"token": hash_token(token)})
-            row: Sequence[Any] | None = await found.fetchone()
+            row: Sequence[Any] | None = await fetch_row(
+                connection, "people_signed_in", {"token": hash_token(token)}
+            )
         person = None if row is None or row[4] else _person(row)
         return self._signed_in.put(token, (person,), read_at=read_at)
 
@@ -110,8 +112,7 @@ class People:
         read_at = time.monotonic()
         async with connect_from_pool(self._pool) as connection, connection.transaction():
             person = await self._write(connection, identity)
-            found = await connection.execute(statement("people_revoked"), {"session": person.session})
-            row = await found.fetchone()
+            row = await fetch_row(connection, "people_revoked", {"session": person.session})
         return self._met.put(identity, (None if row is None or row[0] else person,), read_at=read_at)
 
     async def _write(self, connection: Connection, identity: PersonIdentity) -> Person:
@@ -125,11 +126,10 @@ class People:
             "name": identity.name,
             "groups": sorted(identity.groups),
         }
-        found = await (await connection.execute(statement("people_find"), values)).fetchone()
+        found = await fetch_row(connection, "people_find", values)
         name = "people_add" if found is None else "people_renew"
         values["person"] = None if found is None else found[0]
-        row = await (await connection.execute(statement(name), values)).fetchone()
-        assert row is not None
+        row = await fetch_one(connection, name, values)
         return _person(row)
 
 

@@ -25,30 +25,42 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tiltyard.arena.boards.snapshots import thin_snapshots
-from tiltyard.arena.boards.weekly_reports import is_reported, list_reportable_arenas
+from tiltyard.arena.boards.weekly_reports import (
+    is_reported,
+    list_reportable_arenas,
+)
 from tiltyard.arena.content.blob_store import BlobStore
 from tiltyard.arena.content.object_storage import open_configured_storage
 from tiltyard.arena.judging.judge_panel import open_panel
 from tiltyard.arena.judging.judge_voters import judge_arena
-from tiltyard.arena.operators.arena_deletion import delete_due_arenas
-from tiltyard.arena.operators.data_retention import delete_old_accounts, delete_old_texts
+from tiltyard.arena.log.buckets import fetch_rows
+from tiltyard.arena.log.event_log import WaitingVote, append_batch
 from tiltyard.arena.operators.job_status import JOB_PLANS, last_due, last_whole_week, next_due
 from tiltyard.arena.operators.reported_week import report_arena
-from tiltyard.arena.operators.session_erasure import erase_absent_voters
-from tiltyard.arena.voting.admissions import admit_due_votes
+from tiltyard.arena.operators.stages import delete_due_arenas
+from tiltyard.arena.operators.voter_data import delete_old_accounts, delete_old_texts, erase_absent_voters
 from tiltyard.client import AsyncClient
 from tiltyard.errors import BadConfig, TiltyardError
 from tiltyard.foundation.retries import (
     Backoff,
     Retries,
 )
-from tiltyard.postgres.connections import connect, open_pool, translate_errors
-from tiltyard.postgres.statements import statement
+from tiltyard.postgres.connections import (
+    Connection,
+    ConnectionPool,
+    connect,
+    connect_from_pool,
+    open_pool,
+    translate_errors,
+)
+from tiltyard.postgres.statements import bucket_statement, statement
 from tiltyard.settings.arena_judges import JudgeRound, load_judge_rounds
+from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.settings.environment import Environment, read_environment
 
 if TYPE_CHECKING:
     import psycopg
+
 
 #: Environment variable with the path of the file of judging rounds.
 ROUNDS_VARIABLE = "TILTYARD_JUDGE_ROUNDS"
@@ -317,3 +329,52 @@ def _judge(one: JudgeRound, token: str, _url: str, _moment: datetime) -> None:
             await judge_arena(panel, [client], one.arena, place=one.url, matchups=one.matchups)
 
     asyncio.run(judging())
+
+
+#: A new voter need not wait any longer after so many votes over so long a time.
+CHECKED_VOTE_COUNT = 20
+CHECKED_MINUTES = 60
+#: Votes that are admitted in one batch; voters wait as long as it takes.
+_BATCH_VOTE_LIMIT = 500
+
+
+async def admit_due_votes(pool: ConnectionPool) -> int:
+    """Admit what has waited long enough, in all arenas; return the number of votes."""
+    admitted = 0
+    async with connect_from_pool(pool) as connection:
+        for arena, hours in await _waiting_arenas(connection):
+            while (count := await admit_votes(connection, arena, hours)) > 0:
+                admitted += count
+    return admitted
+
+
+async def admit_votes(
+    connection: Connection, arena: int, hours: float, *, limit: int = _BATCH_VOTE_LIMIT
+) -> int:
+    """Admit votes whose voters have waited so many hours or passed the checks, the oldest first; return how many."""
+    async with append_batch(connection, arena) as batch:
+        values = {
+            "arena": arena,
+            "horizon": batch.horizon,
+            "now": batch.now,
+            "hours": hours,
+            "votes": CHECKED_VOTE_COUNT,
+            "minutes": CHECKED_MINUTES,
+            "limit": limit,
+        }
+        found = await connection.execute(bucket_statement("admissions_due", batch.bucket), values)
+        rows = await found.fetchall()
+        for row in rows:
+            batch.admit(WaitingVote(*row))
+    return len(rows)
+
+
+async def _waiting_arenas(connection: Connection) -> list[tuple[int, float]]:
+    """Arenas in which votes wait, and for how many hours. Votes that wait were cast where such votes wait by default."""
+    with translate_errors("look for votes that wait"):
+        buckets = await fetch_rows(connection, "raters_buckets", {})
+        rows = []
+        for (bucket,) in buckets:
+            text = bucket_statement("admissions_arenas", bucket)
+            rows += await (await connection.execute(text, {"bucket": bucket})).fetchall()
+    return [(int(arena), ArenaSettings.kept(saved).ageing(on_public_address=True)) for arena, saved in rows]

@@ -7,10 +7,14 @@ up a new second factor; recovery codes do not depend on it.
 
 from __future__ import annotations
 
+import base64
+import hmac
 import secrets
+import struct
 import time
 from dataclasses import dataclass
 from datetime import datetime
+from urllib.parse import quote
 
 from tiltyard.arena.accounts import (
     OperatorSession,
@@ -19,7 +23,7 @@ from tiltyard.arena.accounts import (
     open_operator_session,
     write_audit_entry,
 )
-from tiltyard.arena.operators.totp_codes import matching_step
+from tiltyard.arena.log.buckets import fetch_one, fetch_row
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.errors import BadOption, CodeNeeded, Conflict, NotAllowed, NotFound
 from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool
@@ -48,8 +52,7 @@ class SecondFactor:
 async def read_second_factor(pool: ConnectionPool, operator: int) -> SecondFactor:
     """The state of an operator's second factor."""
     async with connect_from_pool(pool) as connection:
-        row = await (await connection.execute(statement("factor_read"), {"operator": operator})).fetchone()
-        assert row is not None
+        row = await fetch_one(connection, "factor_read", {"operator": operator})
         return SecondFactor(*row)
 
 
@@ -57,7 +60,7 @@ async def begin_second_factor(pool: ConnectionPool, keys: SecretKeys, operator: 
     """The key for an operator's authenticator app. It is in use after `confirm_second_factor`."""
     values = {"operator": operator, "nonce": secrets.token_bytes(_NONCE_BYTES)}
     async with connect_from_pool(pool) as connection:
-        row = await (await connection.execute(statement("factor_begin"), values)).fetchone()
+        row = await fetch_row(connection, "factor_begin", values)
     if row is None:
         raise Conflict("the second factor is in use already; turn it off before you set up another")
     return keys.sign(_PURPOSE, _message(operator, bytes(row[0])))[:_KEY_BYTES]
@@ -77,10 +80,7 @@ async def confirm_second_factor(
             raise BadOption(
                 "this is not the current code; check the time of your device, and type the next one"
             )
-        row = await (
-            await connection.execute(statement("factor_confirm"), {"operator": operator, "step": step})
-        ).fetchone()
-        assert row is not None
+        await fetch_one(connection, "factor_confirm", {"operator": operator, "step": step})
         await connection.execute(statement("factor_forget_codes"), {"operator": operator})
         hashes = [hash_token(_plain(each)) for each in codes]
         await connection.execute(statement("factor_add_codes"), {"operator": operator, "codes": hashes})
@@ -97,9 +97,7 @@ async def finish_sign_in(
     `CodeNeeded` if the code is wrong or was used before. After five wrong ones the password must be typed again.
     """
     async with connect_from_pool(pool) as connection, connection.transaction():
-        row = await (
-            await connection.execute(statement("factor_waiting"), {"token": hash_token(token)})
-        ).fetchone()
+        row = await fetch_row(connection, "factor_waiting", {"token": hash_token(token)})
         if row is None:
             raise NotAllowed("the sign-in took too long, or had too many wrong codes; sign in again")
         session, operator = row
@@ -128,7 +126,7 @@ async def turn_off_second_factor(
 async def reset_second_factor(pool: ConnectionPool, name: str, *, actor: str) -> None:
     """Turn an operator's second factor off without a code, and sign it out everywhere."""
     async with connect_from_pool(pool) as connection, connection.transaction():
-        row = await (await connection.execute(statement("lock_operator"), {"name": name})).fetchone()
+        row = await fetch_row(connection, "lock_operator", {"name": name})
         if row is None or row[1] is not None:
             raise NotFound(f"no such operator: {name[:100]!r}; list them: tiltyard arena operator list")
         await connection.execute(statement("end_sessions_of"), {"operator": row[0], "kept": None})
@@ -145,7 +143,7 @@ class _StoredFactor:
 
 
 async def _lock(connection: Connection, operator: int) -> _StoredFactor:
-    row = await (await connection.execute(statement("factor_lock"), {"operator": operator})).fetchone()
+    row = await fetch_row(connection, "factor_lock", {"operator": operator})
     if row is None:
         raise NotFound("this operator was removed; ask an owner")
     return _StoredFactor(row[0], None if row[1] is None else bytes(row[1]), row[2], row[3])
@@ -161,7 +159,7 @@ async def _use_code(connection: Connection, keys: SecretKeys, operator: int, cod
         await connection.execute(statement("factor_use_step"), {"operator": operator, "step": step})
         return True
     values = {"operator": operator, "code": hash_token(_plain(code[:_MAX_CODE_CHARACTERS]))}
-    row = await (await connection.execute(statement("factor_use_code"), values)).fetchone()
+    row = await fetch_row(connection, "factor_use_code", values)
     if row is None:
         return False
     about = {"operator": known.name, "recovery_codes": [row[0] + 1, row[0]]}
@@ -202,3 +200,41 @@ def _new_recovery_code() -> str:
 def _plain(code: str) -> str:
     """A recovery code as it is hashed: without hyphens and spaces, in small letters."""
     return "".join(code.split()).replace("-", "").lower()
+
+
+#: Codes depend on the time: TOTP (RFC 6238) over HOTP (RFC 4226). Six digits, steps of 30 seconds, SHA-1: what every
+#: authenticator app can do. SHA-1 is sound in an HMAC.
+STEP_SECONDS = 30
+_DIGIT_COUNT = 6
+#: Steps before and after the current one whose codes are accepted, because clocks differ (RFC 6238, section 5.2).
+_TOLERATED_STEP_COUNT = 1
+
+
+def code_at(key: bytes, step: int) -> str:
+    """The code of a step: dynamic truncation (RFC 4226, section 5.3)."""
+    digest = hmac.digest(key, struct.pack(">Q", step), "sha1")
+    offset = digest[-1] & 0x0F
+    number = int.from_bytes(digest[offset : offset + 4], "big") & 0x7FFFFFFF
+    return str(number % 10**_DIGIT_COUNT).zfill(_DIGIT_COUNT)
+
+
+def matching_step(key: bytes, code: str, now: float, last: int) -> int | None:
+    """The step of a code that is right now; ``None`` if it is wrong, or its step is not after the ``last`` one used."""
+    current = int(now) // STEP_SECONDS
+    found = None
+    for step in range(current - _TOLERATED_STEP_COUNT, current + _TOLERATED_STEP_COUNT + 1):
+        right = hmac.compare_digest(code_at(key, max(step, 0)).encode(), code.encode())
+        if right and step > last and found is None:
+            found = step
+    return found
+
+
+def key_text(key: bytes) -> str:
+    """A key as authenticator apps take it: Base32 without padding."""
+    return base64.b32encode(key).decode().rstrip("=")
+
+
+def otpauth_link(key: bytes, name: str, issuer: str) -> str:
+    """A link that authenticator apps open."""
+    label = quote(f"{issuer}:{name}", safe="")
+    return f"otpauth://totp/{label}?secret={key_text(key)}&issuer={quote(issuer, safe='')}"

@@ -1,19 +1,36 @@
-"""Reads what is held about a voter, for that voter: a summary for a page, and everything as a document."""
+"""Voters' data: what is held about a voter, erasure of voters, and deletion of what arenas do not keep any longer.
+
+By a setting of the arena the votes of somebody who asks for it stay, as those of a number that nobody has, or are
+removed. By another setting, voters who stay away for long are erased as well; their votes stay. Either way the log is
+folded again from their first event on, by the mechanism of exclusions.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from itertools import accumulate
 from typing import Any
 
-from tiltyard.arena.accounts import GateResult
-from tiltyard.arena.content.arenas import Arena
-from tiltyard.arena.log.buckets import find_statement
-from tiltyard.arena.log.event_log import LogKind
-from tiltyard.arena.operators.session_erasure import find_arenas_of_voter, require_voter
+from tiltyard.arena.accounts import GateResult, new_session_number, validate_reason
+from tiltyard.arena.content.arenas import Arena, find_arena, find_arenas, read_log_head
+from tiltyard.arena.log.buckets import fetch_row, fetch_rows, find_statement
+from tiltyard.arena.log.event_log import HUMAN, LogBatch, LogKind, append_batch
+from tiltyard.arena.log.rewrite_permits import permit_rewriting
+from tiltyard.arena.processes.shared_limits import delete_network_keys
+from tiltyard.arena.voting.sent_responses import delete_old_sent
 from tiltyard.core.battles import Kind
-from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
+from tiltyard.errors import Conflict, NotFound, TiltyardError
+from tiltyard.postgres.connections import (
+    Connection,
+    ConnectionPool,
+    connect_from_pool,
+    translate_errors,
+)
+from tiltyard.postgres.statements import bucket_statement, statement
+from tiltyard.settings.arena_settings import ErasedVotes
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +77,7 @@ async def read_held_summary(pool: ConnectionPool, session: int) -> HeldOfVoter:
     arenas = await find_arenas_of_voter(pool, session)
     async with connect_from_pool(pool) as connection:
         with translate_errors("read what is held of a voter"):
-            held = [await _count(connection, arena, session) for arena in arenas]
+            held = [await _held_in(connection, arena, session) for arena in arenas]
             return HeldOfVoter(session, await _account(connection, session), held)
 
 
@@ -69,7 +86,7 @@ async def read_held_in_arena(pool: ConnectionPool, arena: Arena, session: int) -
     async with connect_from_pool(pool) as connection:
         with translate_errors("read what is held of a voter"):
             await require_voter(connection, arena, session)
-            return await _count(connection, arena, session)
+            return await _held_in(connection, arena, session)
 
 
 async def read_held_data(pool: ConnectionPool, session: int) -> dict[str, object]:
@@ -94,20 +111,20 @@ async def read_held_data(pool: ConnectionPool, session: int) -> dict[str, object
     }
 
 
-async def _count(connection: Connection, arena: Arena, session: int) -> HeldInArena:
-    (row,) = await _rows(connection, "voter_data_counts", arena.arena, session)
+async def _held_in(connection: Connection, arena: Arena, session: int) -> HeldInArena:
+    (row,) = await _held_rows(connection, "voter_data_counts", arena.arena, session)
     return HeldInArena(arena, *row)
 
 
 async def _account(connection: Connection, session: int) -> HeldAccount:
-    (row,) = await _rows(connection, "voter_data_account", 0, session)
+    (row,) = await _held_rows(connection, "voter_data_account", 0, session)
     since, gate, *person = row
     return HeldAccount(since, None if gate is None else GateResult(gate).name.lower(), *person)
 
 
 async def _arena_data(connection: Connection, arena: Arena, session: int) -> dict[str, object]:
     async def rows(name: str) -> list[tuple[Any, ...]]:
-        return await _rows(connection, f"voter_data_{name}", arena.arena, session)
+        return await _held_rows(connection, f"voter_data_{name}", arena.arena, session)
 
     return {
         "arena": arena.name,
@@ -170,7 +187,352 @@ def _text(at: datetime | None) -> str | None:
     return None if at is None else at.isoformat()
 
 
-async def _rows(connection: Connection, name: str, arena: int, session: int) -> list[tuple[Any, ...]]:
+async def _held_rows(connection: Connection, name: str, arena: int, session: int) -> list[tuple[Any, ...]]:
     values = {"arena": arena, "session": session}
-    text = await find_statement(connection, name, values)
-    return await (await connection.execute(text, values)).fetchall()
+    return await fetch_rows(connection, name, values)
+
+
+#: The reason of the exclusion by which the log is folded again.
+_REASON = "a voter's data were deleted"
+#: Absent voters of an arena that are erased at a time, and their events: meanwhile its votes wait.
+_ABSENT_VOTERS_LIMIT = 500
+_ABSENT_EVENTS_LIMIT = 10_000
+#: How often that is done in one arena and run.
+_ABSENT_BATCH_LIMIT = 20
+_GENERATION_LIMIT = 2**63 - 1
+#: Statements that erase texts, in the order of the fields of `ErasedTexts`.
+_TEXTS = ("erasure_remarks", "erasure_complaints", "erasure_live_turns")
+#: Statements that give what stays another number.
+_RENAMES = (
+    "erasure_rename_matchups",
+    "erasure_rename_complaints",
+    "erasure_rename_battles",
+    "erasure_rename_calls",
+    "erasure_rename_slots",
+    "erasure_rename_spending",
+    "erasure_rename_changes",
+    "erasure_rename_rater",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ErasedTexts:
+    """How many remarks, notes of complaints, turns of live battles, details of votes and votes were erased."""
+
+    remarks: int
+    complaints: int
+    live_turns: int = 0
+    details: int = 0
+    #: Votes that were removed; 0 if they stay.
+    votes: int = 0
+
+
+@dataclass(slots=True)
+class _Erasure:
+    """Whom to erase, why and for whom, what becomes of their votes, and their events in the log up to a position."""
+
+    sessions: Sequence[int]
+    reason: str
+    actor: str
+    #: ``None``: as the arena's settings say.
+    votes: ErasedVotes | None = None
+    #: For absent people: the end of the log when they were found to be, and up to where that was looked for.
+    absent_at: int | None = None
+    forgotten_upto: int = 0
+    upto: int = 0
+    positions: list[int] = field(default_factory=list)
+    #: Positions of votes that were undone, and of events that list sessions.
+    undone: list[int] = field(default_factory=list)
+    named: list[int] = field(default_factory=list)
+
+
+async def erase_voter(
+    pool: ConnectionPool, session: int, *, reason: str, actor: str
+) -> dict[str, ErasedTexts]:
+    """Erase a person in every arena, and who they are if they signed in; return what was erased by arena."""
+    validate_reason(reason)
+    erased = {}
+    for arena in await find_arenas_of_voter(pool, session):
+        # What somebody else erased in the meantime is gone.
+        with suppress(NotFound):
+            erased[arena.name] = await _erase_in_arena(pool, arena, _Erasure([session], reason, actor))
+    await _erase_accounts(pool, [session])
+    return erased
+
+
+async def find_arenas_of_voter(pool: ConnectionPool, session: int) -> list[Arena]:
+    """The arenas that have something of a person, those that were deleted lately as well."""
+    numbers = [arena for arena, _ in await _find_arenas(pool, [session])]
+    async with connect_from_pool(pool) as connection:
+        return sorted(await find_arenas(connection, numbers), key=lambda one: one.arena)
+
+
+async def _find_arenas(pool: ConnectionPool, sessions: Sequence[int]) -> list[tuple[int, int]]:
+    """Numbers of the arenas that have something of people, and whose it is."""
+    async with connect_from_pool(pool) as connection:
+        with translate_errors("look for a voter"):
+            buckets = await fetch_rows(connection, "raters_buckets", {})
+            found: list[tuple[int, int]] = []
+            for (bucket,) in sorted(buckets):
+                values = {"bucket": bucket, "sessions": sessions}
+                rows = await connection.execute(bucket_statement("erasure_arenas", bucket), values)
+                found += [(int(arena), int(session)) for arena, session in await rows.fetchall()]
+    return found
+
+
+async def erase_session(
+    pool: ConnectionPool, arena: str, session: int, *, reason: str, actor: str
+) -> ErasedTexts:
+    """Erase one person's session in an arena: remarks, complaints, details of votes, prompts and answers of live
+    battles, and its number. Its votes stay under another number, or are removed, as the arena's settings say.
+
+    If no arena has anything of the person after that, who they are is erased as well. The audit log keeps who asked for
+    it and why, but not the number; the reason should not repeat what is erased. Raise `NotFound`, and change nothing,
+    if the arena has nothing of the person.
+    """
+    validate_reason(reason)
+    async with connect_from_pool(pool) as connection:
+        found = await find_arena(connection, arena)
+    erased = await _erase_in_arena(pool, found, _Erasure([session], reason, actor))
+    await _erase_accounts_without_arenas(pool, [session])
+    return erased
+
+
+async def require_voter(connection: Connection, arena: Arena, session: int) -> None:
+    """Raise `NotFound` if an arena has nothing of a person that could be erased."""
+    values = {"arena": arena.arena, "session": session}
+    ((known,),) = await _rows(connection, "erasure_presence", values)
+    if not known:
+        raise NotFound(
+            f"{arena.name} has nothing of voter {session}; check the number, or it was erased before"
+        )
+
+
+async def erase_absent_voters(pool: ConnectionPool, moment: datetime) -> int:
+    """Erase voters who stayed away for longer than their arenas keep them; return how many. Their votes stay.
+
+    One arena that cannot be changed at present does not keep the others from it.
+    """
+    async with connect_from_pool(pool) as connection:
+        with translate_errors("look for absent voters"):
+            arenas = await fetch_rows(connection, "erasure_keeping", {})
+    count, failure = 0, None
+    for number, days, after in arenas:
+        try:
+            count += await _erase_absent(pool, number, moment, days, after)
+        except TiltyardError as error:
+            failure = error
+    if failure is not None:
+        raise failure
+    return count
+
+
+async def _erase_absent(pool: ConnectionPool, arena: int, moment: datetime, days: int, after: int) -> int:
+    """Erase the absent voters of one arena, some at a time; return how many."""
+    count, reason = 0, f"voters are kept for {days} days"
+    values = {"arena": arena, "absent_since": moment - timedelta(days=days), "limit": _ABSENT_VOTERS_LIMIT}
+    for _ in range(_ABSENT_BATCH_LIMIT):
+        async with connect_from_pool(pool) as connection:
+            with translate_errors("look for absent voters"):
+                (found,) = await find_arenas(connection, [arena])
+                head = await read_log_head(connection, arena)
+                absent = await _rows(connection, "erasure_absent", values | {"after": after})
+        total = accumulate(events for _, _, events in absent)
+        taken = [row for row, events in zip(absent, total, strict=True) if events <= _ABSENT_EVENTS_LIMIT]
+        taken = taken or absent[:1]
+        if not taken:
+            break
+        sessions, after = [int(session) for session, _, _ in taken], taken[-1][1]
+        erasure = _Erasure(sessions, reason, "retention", "anonymous", absent_at=head, forgotten_upto=after)
+        await _erase_in_arena(pool, found, erasure)
+        revoked = await _find_revoked(pool, sessions)
+        await _erase_accounts_without_arenas(pool, [one for one in sessions if one not in revoked])
+        count += len(sessions)
+    return count
+
+
+async def _find_revoked(pool: ConnectionPool, sessions: Sequence[int]) -> set[int]:
+    """Which sessions are revoked: whoever stays away long enough must not come back by it."""
+    async with connect_from_pool(pool) as connection:
+        with translate_errors("look for absent voters"):
+            return {int(one) for (one,) in await _rows(connection, "erasure_revoked", {"sessions": sessions})}
+
+
+async def _erase_accounts_without_arenas(pool: ConnectionPool, sessions: Sequence[int]) -> None:
+    """Erase who people are of whom no arena has anything."""
+    elsewhere = {session for _, session in await _find_arenas(pool, sessions)}
+    await _erase_accounts(pool, [session for session in sessions if session not in elsewhere])
+
+
+async def _erase_accounts(pool: ConnectionPool, sessions: Sequence[int]) -> None:
+    """Erase what is held of people outside the arenas."""
+    async with connect_from_pool(pool) as connection, connection.transaction():
+        with translate_errors("erase a voter"):
+            for name in ("erasure_audit", "erasure_person", "erasure_sessions"):
+                await connection.execute(statement(name), {"sessions": sessions})
+
+
+async def _erase_in_arena(pool: ConnectionPool, arena: Arena, erasure: _Erasure) -> ErasedTexts:
+    """Erase people in one arena."""
+    async with connect_from_pool(pool) as connection:
+        with translate_errors("erase a voter"):
+            await _follow(connection, arena.arena, erasure)
+            await connection.execute(statement("log_begin"))
+        async with append_batch(connection, arena.arena) as batch:
+            await _require_one_copy(connection, arena)
+            if erasure.absent_at is None:
+                for session in erasure.sessions:
+                    await require_voter(connection, arena, session)
+            else:
+                await _require_absence(connection, arena.arena, erasure, erasure.absent_at)
+            await _follow(connection, arena.arena, erasure, batch.head)
+            return await _rewrite(batch, arena, erasure)
+
+
+async def _require_absence(connection: Connection, arena: int, erasure: _Erasure, after: int) -> None:
+    """Note up to where absent people are forgotten; raise `Conflict` if one of them has come back after a position."""
+    values: dict[str, object] = {"arena": arena, "after": after, "sessions": list(erasure.sessions)}
+    if await _count(connection, "erasure_returned", values):
+        raise Conflict("a voter who was to be deleted has come back; the others are deleted tomorrow")
+    values = {"arena": arena, "upto": erasure.forgotten_upto}
+    await connection.execute(statement("erasure_forgotten"), values)
+
+
+async def erase_all_sessions(pool: ConnectionPool, arena: str, *, reason: str, actor: str) -> ErasedTexts:
+    """Erase the texts of everybody who ever voted in the arena. Votes and numbers stay."""
+    validate_reason(reason)
+    async with connect_from_pool(pool) as connection:
+        found = await find_arena(connection, arena)
+        with translate_errors("erase texts"):
+            async with connection.transaction():
+                await _require_one_copy(connection, found)
+                detail = {"reason": reason, "texts": ["all", None]}
+                await permit_rewriting(connection, found.arena, actor, "erase texts", detail)
+                values = {"arena": found.arena, "sessions": None}
+                texts = await _erase_texts(connection, values)
+                return replace(texts, details=await _count(connection, "erasure_details", values))
+
+
+async def _rewrite(batch: LogBatch, arena: Arena, erasure: _Erasure) -> ErasedTexts:
+    """Erase people, under the arena's lock."""
+    connection, sessions = batch.connection, list(erasure.sessions)
+    votes = erasure.votes or arena.settings.erased_votes
+    whose = "a person's" if len(sessions) == 1 else f"those of {len(sessions):,} people"
+    about = {"reason": erasure.reason, "votes": [whose, votes]}
+    await permit_rewriting(connection, arena.arena, erasure.actor, "erase voter", about)
+    numbers = [new_session_number() for _ in sessions]
+    values: dict[str, object] = {"arena": arena.arena, "sessions": sessions, "numbers": numbers}
+    texts = await _erase_texts(connection, values)
+    await connection.execute(statement("erasure_told"), values)
+    if erasure.positions:
+        values |= {"positions": erasure.positions, "undone": erasure.undone, "first": erasure.positions[0]}
+        values["exclusion"] = await _append(batch, values)
+        details = await _count(connection, "erasure_rename_events", values)
+        texts = replace(texts, details=details)
+        if votes == "removed":
+            texts = replace(texts, votes=await _count(connection, "erasure_votes", values))
+            for name in ("erasure_remove_endings", "erasure_remove_events"):
+                await connection.execute(await find_statement(connection, name, values), values)
+        named = values | {"positions": erasure.named}
+        await connection.execute(await find_statement(connection, "erasure_rename_named", named), named)
+        await connection.execute(statement("checkpoints_forget"), values | {"generation": _GENERATION_LIMIT})
+        await connection.execute(statement("erasure_report_sums"), values)
+    await _rename(connection, values)
+    return texts
+
+
+async def _append(batch: LogBatch, values: Mapping[str, object]) -> int:
+    """End people's open matchups, and begin a generation; return the number of the exclusion."""
+    connection, about = batch.connection, {**values, "horizon": batch.horizon}
+    fresh = [serial for (serial,) in await _rows(connection, "erasure_fresh", about)]
+    for serial, ballot, unseen, number in await _rows(connection, "erasure_open", about):
+        kind = LogKind.RELEASED if unseen else LogKind.EXPIRE
+        batch.end(kind, HUMAN, serial, session=number, ballot=ballot)
+    about |= {"reason": _REASON, "position": batch.head + 1, "at": batch.now}
+    exclusion = await _count(connection, "erasure_begin", about)
+    batch.add(LogKind.EXCLUDE, detail={"exclusion": exclusion, "erased": fresh})
+    return exclusion
+
+
+async def _rename(connection: Connection, values: Mapping[str, object]) -> None:
+    """Give what stays of people other numbers, outside the events."""
+    for name in _RENAMES:
+        await connection.execute(await find_statement(connection, name, values), values)
+
+
+async def _erase_texts(connection: Connection, values: Mapping[str, Any]) -> ErasedTexts:
+    """Erase the texts of some sessions, or of all; return how many of each kind."""
+    remarks, complaints, turns = [await _count(connection, name, values) for name in _TEXTS]
+    await connection.execute(statement("erasure_live_payers"), values)
+    await forget_unwritten_prompts(connection, values["arena"])
+    return ErasedTexts(remarks, complaints, turns)
+
+
+async def _follow(connection: Connection, arena: int, erasure: _Erasure, upto: int | None = None) -> None:
+    """Find people's events up to a position, by default to the end: without the lock first, so that it is held shortly."""
+    head = await read_log_head(connection, arena) if upto is None else upto
+    values = {"arena": arena, "sessions": list(erasure.sessions), "after": erasure.upto, "upto": head}
+    for position, undone in await _rows(connection, "erasure_events", values):
+        erasure.positions.append(position)
+        if undone is not None:
+            erasure.undone.append(undone)
+    erasure.named += [position for (position,) in await _rows(connection, "erasure_named", values)]
+    erasure.upto = head
+
+
+async def _require_one_copy(connection: Connection, arena: Arena) -> None:
+    """Keep the arena where it is; raise `Conflict` if it is being moved."""
+    values = {"arena": arena.arena}
+    if await fetch_row(connection, "erasure_lock", values) is None:
+        raise Conflict(
+            f"the arena {arena.name} is being moved, and a copy would keep what is erased; finish it with"
+            f" tiltyard arena move {arena.name}"
+        )
+
+
+async def _rows(connection: Connection, name: str, values: Mapping[str, object]) -> list[tuple[Any, ...]]:
+    return await fetch_rows(connection, name, values)
+
+
+async def _count(connection: Connection, name: str, values: Mapping[str, object]) -> int:
+    """The number that a statement returns."""
+    ((number,),) = await _rows(connection, name, values)
+    return int(number)
+
+
+#: For so long accounts of live battles are kept: calls that began before midnight are counted after it.
+_ACCOUNT_DURATION = timedelta(days=2)
+#: For so long it is kept which network a session came from, as some bits of a keyed hash.
+_NETWORK_DURATION = timedelta(days=30)
+
+
+async def delete_old_texts(pool: ConnectionPool, moment: datetime) -> int:
+    """Delete the texts that are older than their arenas keep them; return the number of turns."""
+    async with connect_from_pool(pool) as connection, connection.transaction():
+        with translate_errors("delete old texts"):
+            await connection.execute(statement("retention_remarks"), {"moment": moment})
+            await connection.execute(statement("retention_notes"), {"moment": moment})
+            found = await fetch_rows(connection, "retention_delete", {"moment": moment})
+            arenas = [int(arena) for (arena,) in found]
+        for arena in sorted(set(arenas)):
+            await forget_unwritten_prompts(connection, arena)
+    return len(arenas)
+
+
+async def delete_old_accounts(pool: ConnectionPool, moment: datetime) -> None:
+    """Delete the accounts of earlier days, which are hashes of networks and invitations, and the keys of these hashes;
+    from which networks sessions of the month before came; and which responses were sent days ago."""
+    before = (moment - _ACCOUNT_DURATION).astimezone(UTC).date()
+    async with connect_from_pool(pool) as connection, connection.transaction():
+        with translate_errors("delete hashes of addresses"):
+            await connection.execute(statement("retention_networks"), {"until": moment - _NETWORK_DURATION})
+            for name in ("retention_payers", "retention_spending"):
+                await connection.execute(statement(name), {"before": before})
+        await delete_network_keys(connection, before)
+        await delete_old_sent(connection)
+
+
+async def forget_unwritten_prompts(connection: Connection, arena: int) -> None:
+    """Delete the hashes of prompts whose texts are deleted everywhere. Their numbers stay: votes have them."""
+    with translate_errors("delete hashes of prompts"):
+        await connection.execute(statement("retention_forget"), {"arena": arena})

@@ -52,3 +52,320 @@ WHERE b.arena = %(arena)s AND b.session = %(session)s ORDER BY t.began_at, t.mat
 -- name: voter_data_consents
 -- Texts that a person agreed to.
 SELECT sha256, given_at FROM consents WHERE arena = %(arena)s AND session = %(session)s ORDER BY given_at;
+
+-- name: erasure_lock
+-- Keep an arena where it is until the transaction ends; no row comes back while a copy of its log exists.
+SELECT FROM arenas WHERE arena = %(arena)s AND moving_to IS NULL AND moved_from IS NULL FOR NO KEY UPDATE;
+
+-- name: erasure_remarks
+-- Delete the remarks of a voter, or of all.
+WITH hit AS (
+    DELETE FROM remarks WHERE arena = %(arena)s AND (%(sessions)s::bigint[] IS NULL OR session = ANY(%(sessions)s)) RETURNING 1
+)
+SELECT count(*) FROM hit;
+
+-- name: erasure_complaints
+-- Delete the words of a voter's complaints, or of all. Their reason is one of a list.
+WITH hit AS (
+    UPDATE complaints SET note = NULL
+    WHERE arena = %(arena)s AND (%(sessions)s::bigint[] IS NULL OR session = ANY(%(sessions)s)) AND note IS NOT NULL
+    RETURNING 1
+)
+SELECT count(*) FROM hit;
+
+-- name: erasure_live_turns
+-- Delete the prompts and the answers of a voter's live battles, or of all. What they cost stays.
+WITH hit AS (
+    UPDATE live_turns t
+    SET prompt = NULL, answer_a = NULL, answer_b = NULL, thinking_a = NULL, thinking_b = NULL, flags = '{}'
+    FROM live_battles b
+    WHERE t.arena = %(arena)s AND b.arena = t.arena AND b.matchup = t.matchup AND t.prompt IS NOT NULL
+        AND (%(sessions)s::bigint[] IS NULL OR b.session = ANY(%(sessions)s))
+    RETURNING 1
+)
+SELECT count(*) FROM hit;
+
+-- name: erasure_live_payers
+-- Delete what connects a voter's live battles with an invitation or a network, or those of all; and what these accounts
+-- spent on earlier days. What they spent today still limits them.
+WITH accounts AS (
+    SELECT DISTINCT unnest(payers) AS account FROM live_battles
+    WHERE arena = %(arena)s AND (%(sessions)s::bigint[] IS NULL OR session = ANY(%(sessions)s)) AND payers <> '{}'
+), spent AS (
+    DELETE FROM live_spending s USING accounts
+    WHERE s.arena = %(arena)s AND s.session = accounts.account AND s.day < (clock_timestamp() AT TIME ZONE 'UTC')::date
+)
+UPDATE live_battles SET payers = '{}'
+WHERE arena = %(arena)s AND (%(sessions)s::bigint[] IS NULL OR session = ANY(%(sessions)s)) AND payers <> '{}';
+
+-- name: erasure_details
+-- Delete the details of the votes, skips and served matchups of all. No rating depends on them.
+WITH hit AS (
+    UPDATE events SET detail = NULL
+    WHERE arena = %(arena)s AND kind IN (0, 1, 2, 14) AND detail IS NOT NULL
+    RETURNING 1
+)
+SELECT count(*) FROM hit;
+
+-- name: erasure_arenas
+-- The arenas of a bucket in which people were served something or gave consent, deleted ones as well.
+SELECT a.arena, s.session FROM arenas a, unnest(%(sessions)s::bigint[]) AS s (session)
+WHERE a.bucket = %(bucket)s AND (
+    EXISTS (SELECT FROM matchups m WHERE m.arena = a.arena AND m.session = s.session AND m.source = 0)
+    OR EXISTS (SELECT FROM consents c WHERE c.arena = a.arena AND c.session = s.session)
+)
+ORDER BY a.arena;
+
+-- name: erasure_presence
+-- Whether an arena has anything of a person.
+SELECT EXISTS (SELECT FROM matchups m WHERE m.arena = %(arena)s AND m.session = %(session)s AND m.source = 0)
+    OR EXISTS (SELECT FROM consents c WHERE c.arena = %(arena)s AND c.session = %(session)s)
+    OR EXISTS (SELECT FROM remarks r WHERE r.arena = %(arena)s AND r.session = %(session)s)
+    OR EXISTS (SELECT FROM complaints c WHERE c.arena = %(arena)s AND c.session = %(session)s)
+    OR EXISTS (SELECT FROM live_battles b WHERE b.arena = %(arena)s AND b.session = %(session)s)
+    OR EXISTS (
+        SELECT FROM panel_raters r JOIN expert_panels p USING (panel)
+        WHERE p.arena = %(arena)s AND r.session = %(session)s
+    );
+
+-- name: erasure_events
+-- People's events in a range of the log, and the votes that were undone by them.
+SELECT position, CASE WHEN kind = 8 THEN (detail ->> 'vote')::bigint END
+FROM events
+WHERE arena = %(arena)s AND position > %(after)s AND position <= %(upto)s AND session = ANY(%(sessions)s::bigint[])
+    AND source = 0
+ORDER BY position;
+
+-- name: erasure_named
+-- Events in a range of the log that list sessions, with those of people among them.
+SELECT position FROM events
+WHERE arena = %(arena)s AND position > %(after)s AND position <= %(upto)s AND kind IN (20, 26) AND EXISTS (
+    SELECT FROM jsonb_array_elements(detail -> 'sessions') AS s WHERE s::bigint = ANY(%(sessions)s::bigint[])
+);
+
+-- name: erasure_open
+-- People's matchups that are open, and the numbers that take the place of theirs.
+SELECT m.serial, m.ballot, m.unseen, n.number
+FROM unnest(%(sessions)s::bigint[], %(numbers)s::bigint[]) AS n (session, number)
+JOIN matchups m ON m.arena = %(arena)s AND m.session = n.session AND m.source = 0
+LEFT JOIN endings d ON d.arena = m.arena AND d.source = m.source AND d.serial = m.serial
+WHERE d.serial IS NULL OR d.undone IS NOT NULL
+ORDER BY m.serial;
+
+-- name: erasure_fresh
+-- People's votes after a position that could still be undone.
+SELECT m.serial FROM matchups m JOIN endings d USING (arena, source, serial)
+WHERE m.arena = %(arena)s AND m.session = ANY(%(sessions)s::bigint[]) AND m.source = 0 AND d.kind = 1 AND d.undone IS NULL
+    AND d.revealed_at IS NULL AND d.position > %(horizon)s
+ORDER BY m.serial;
+
+-- name: erasure_begin
+-- From this position on the log is folded again, because of the event at another one.
+INSERT INTO exclusions (arena, reason, excluded, made_at, final, erased_from)
+VALUES (%(arena)s, %(reason)s, %(position)s, %(at)s, true, %(first)s) RETURNING exclusion;
+
+-- name: erasure_votes
+-- Note which matchups people's votes are removed from.
+WITH hit AS (
+    INSERT INTO excluded_votes (exclusion, arena, source, serial)
+    SELECT %(exclusion)s, m.arena, m.source, m.serial FROM matchups m JOIN endings d USING (arena, source, serial)
+    WHERE m.arena = %(arena)s AND m.session = ANY(%(sessions)s::bigint[]) AND m.source = 0 AND d.kind = 1 AND d.undone IS NULL
+    RETURNING 1
+)
+SELECT count(*) FROM hit;
+
+-- name: erasure_remove_endings
+-- The matchups of these votes were skipped.
+UPDATE endings d SET kind = 2, outcome = NULL, both_bad = NULL, blind = NULL, mark = NULL, admitted = NULL,
+    revealed_at = NULL
+FROM excluded_votes v
+WHERE v.exclusion = %(exclusion)s AND d.arena = %(arena)s AND d.source = v.source AND d.serial = v.serial;
+
+-- name: erasure_remove_events
+-- In the log a vote becomes a skip; what was undone, undid or admitted a vote becomes an event that says nothing.
+UPDATE events SET
+    kind = CASE WHEN kind = 1 AND position <> ALL(%(undone)s::bigint[]) THEN 2 ELSE 24 END,
+    a = NULL, b = NULL, prompt = NULL, free_prompt = NULL, outcome = NULL, both_bad = NULL, blind = NULL, mark = NULL,
+    detail = NULL
+WHERE arena = %(arena)s AND position = ANY(%(positions)s::bigint[]) AND kind IN (1, 8, 17);
+
+-- name: erasure_rename_events
+-- Give people's events other numbers, and delete their details. No rating depends on these.
+WITH hit AS (
+    UPDATE events e
+    SET session = n.number, detail = CASE WHEN e.kind IN (0, 1, 2, 14) THEN NULL ELSE e.detail END
+    FROM events old JOIN unnest(%(sessions)s::bigint[], %(numbers)s::bigint[]) AS n (session, number) USING (session)
+    WHERE e.arena = %(arena)s AND e.position = ANY(%(positions)s::bigint[])
+        AND old.arena = e.arena AND old.position = e.position
+    RETURNING old.detail IS NOT NULL AND old.kind IN (0, 1, 2, 14) AS erased
+)
+SELECT count(*) FILTER (WHERE erased) FROM hit;
+
+-- name: erasure_rename_named
+-- The same in events that list sessions.
+UPDATE events SET detail = jsonb_set(detail, '{sessions}', (
+    SELECT jsonb_agg(coalesce(to_jsonb(n.number), s) ORDER BY place)
+    FROM jsonb_array_elements(detail -> 'sessions') WITH ORDINALITY AS l (s, place)
+    LEFT JOIN unnest(%(sessions)s::bigint[], %(numbers)s::bigint[]) AS n (session, number) ON n.session = s::bigint
+))
+WHERE arena = %(arena)s AND position = ANY(%(positions)s::bigint[]);
+
+-- name: erasure_rename_changes
+-- The same in changes of the crowd.
+UPDATE crowd_changes SET detail = jsonb_set(detail, '{sessions}', (
+    SELECT jsonb_agg(coalesce(to_jsonb(n.number), s) ORDER BY place)
+    FROM jsonb_array_elements(detail -> 'sessions') WITH ORDINALITY AS l (s, place)
+    LEFT JOIN unnest(%(sessions)s::bigint[], %(numbers)s::bigint[]) AS n (session, number) ON n.session = s::bigint
+))
+WHERE arena = %(arena)s AND EXISTS (
+    SELECT FROM jsonb_array_elements(detail -> 'sessions') AS s WHERE s::bigint = ANY(%(sessions)s::bigint[])
+);
+
+-- name: erasure_rename_matchups
+-- The same in people's matchups.
+UPDATE matchups t SET session = n.number
+FROM unnest(%(sessions)s::bigint[], %(numbers)s::bigint[]) AS n (session, number)
+WHERE t.arena = %(arena)s AND t.session = n.session AND t.source = 0;
+
+-- name: erasure_rename_complaints
+-- The same in complaints, which are about content.
+UPDATE complaints t SET session = n.number
+FROM unnest(%(sessions)s::bigint[], %(numbers)s::bigint[]) AS n (session, number)
+WHERE t.arena = %(arena)s AND t.session = n.session AND t.source = 0;
+
+-- name: erasure_rename_battles
+-- The same in live battles.
+UPDATE live_battles t SET session = n.number
+FROM unnest(%(sessions)s::bigint[], %(numbers)s::bigint[]) AS n (session, number)
+WHERE t.arena = %(arena)s AND t.session = n.session;
+
+-- name: erasure_rename_calls
+-- The same in calls to live models.
+UPDATE live_calls t SET session = n.number
+FROM unnest(%(sessions)s::bigint[], %(numbers)s::bigint[]) AS n (session, number)
+WHERE t.arena = %(arena)s AND t.session = n.session;
+
+-- name: erasure_rename_slots
+-- The same in turns that run or wait.
+UPDATE live_slots t SET session = n.number
+FROM unnest(%(sessions)s::bigint[], %(numbers)s::bigint[]) AS n (session, number)
+WHERE t.arena = %(arena)s AND t.session = n.session;
+
+-- name: erasure_rename_spending
+-- The same in what was spent.
+UPDATE live_spending t SET session = n.number
+FROM unnest(%(sessions)s::bigint[], %(numbers)s::bigint[]) AS n (session, number)
+WHERE t.arena = %(arena)s AND t.session = n.session;
+
+-- name: erasure_rename_rater
+-- The same in an expert panel, whose links are revoked.
+WITH rater AS (
+    UPDATE panel_raters r SET session = n.number, name = 'deleted ' || r.rater + 1
+    FROM expert_panels p, unnest(%(sessions)s::bigint[], %(numbers)s::bigint[]) AS n (session, number)
+    WHERE p.panel = r.panel AND p.arena = %(arena)s AND r.session = n.session
+    RETURNING r.invitation
+)
+UPDATE invitations i SET revoked_at = coalesce(i.revoked_at, now()) FROM rater WHERE i.invitation = rater.invitation;
+
+-- name: erasure_told
+-- Forget which names people know, and what they agreed to.
+WITH told AS (DELETE FROM told_responses WHERE arena = %(arena)s AND session = ANY(%(sessions)s::bigint[]))
+DELETE FROM consents WHERE arena = %(arena)s AND session = ANY(%(sessions)s::bigint[]);
+
+-- name: erasure_report_sums
+-- Delete the sums of the last report and the watch of the crowd, which have voters' numbers; both are made again from the
+-- log.
+WITH watch AS (DELETE FROM crowd_watches WHERE arena = %(arena)s)
+DELETE FROM report_sums WHERE arena = %(arena)s;
+
+-- name: erasure_keeping
+-- Arenas that keep voters for so many days, and up to where those who stayed away were forgotten.
+SELECT arena, (settings ->> 'session_retention_days')::integer, forgotten_upto FROM arenas
+WHERE settings ->> 'session_retention_days' IS NOT NULL AND settings ->> 'stage' IS DISTINCT FROM 'deleted'
+    AND moving_to IS NULL AND moved_from IS NULL
+ORDER BY arena;
+
+-- name: erasure_absent
+-- People of whose own events the last lies between a position and a moment, the longest absent first, where it is, and
+-- how many they have. Raters of expert panels are the operator's.
+SELECT session, max(position), count(*) FROM events e
+WHERE arena = %(arena)s AND position > %(after)s AND source = 0 AND session IS NOT NULL
+    AND kind IN (0, 1, 2, 8, 9, 14, 15)
+    AND NOT EXISTS (SELECT FROM panel_raters r WHERE r.session = e.session)
+GROUP BY session HAVING max(at) < %(absent_since)s::timestamptz
+ORDER BY 2 LIMIT %(limit)s;
+
+-- name: erasure_returned
+-- Whether one of these people did something after a position.
+SELECT EXISTS (
+    SELECT FROM events WHERE arena = %(arena)s AND position > %(after)s AND source = 0
+        AND kind IN (0, 1, 2, 8, 9, 14, 15) AND session = ANY(%(sessions)s::bigint[])
+);
+
+-- name: erasure_revoked
+-- Which of these sessions are revoked.
+SELECT session FROM sessions WHERE session = ANY(%(sessions)s::bigint[]) AND source = 0 AND revoked_at IS NOT NULL;
+
+-- name: erasure_forgotten
+-- Note up to where people were forgotten.
+UPDATE arenas SET forgotten_upto = greatest(forgotten_upto, %(upto)s) WHERE arena = %(arena)s;
+
+-- name: erasure_audit
+-- Delete people's numbers from the audit log.
+UPDATE audit SET detail = jsonb_set(detail, '{session}', '"deleted"')
+WHERE action IN ('revoke session', 'erase session') AND detail ->> 'session' = ANY(%(sessions)s::bigint[]::text[]);
+
+-- name: erasure_person
+-- Delete who people are, and where they are signed in.
+WITH gone AS (
+    DELETE FROM person_sign_ins i USING people p WHERE p.person = i.person AND p.session = ANY(%(sessions)s::bigint[])
+)
+DELETE FROM people WHERE session = ANY(%(sessions)s::bigint[]);
+
+-- name: erasure_sessions
+-- Delete the rows of people's sessions.
+DELETE FROM sessions WHERE session = ANY(%(sessions)s::bigint[]) AND source = 0;
+
+-- name: retention_delete
+-- Delete texts that are older than their arena keeps them; a turn that still runs is left alone.
+UPDATE live_turns t SET prompt = NULL, answer_a = NULL, answer_b = NULL, thinking_a = NULL, thinking_b = NULL
+FROM arenas a
+WHERE a.arena = t.arena AND t.prompt IS NOT NULL AND t.ended_at IS NOT NULL
+    AND a.settings ->> 'live_retention_days' IS NOT NULL
+    AND t.began_at < %(moment)s::timestamptz - make_interval(days => (a.settings ->> 'live_retention_days')::integer)
+RETURNING t.arena;
+
+-- name: retention_forget
+-- Delete the hashes of prompts that no turn has the text of any more; those of battles without a turn are kept.
+UPDATE live_prompts p SET sha256 = NULL
+WHERE p.arena = %(arena)s AND p.sha256 IS NOT NULL AND EXISTS (
+    SELECT FROM live_battles b JOIN live_turns t USING (arena, matchup)
+    WHERE b.arena = p.arena AND b.free_prompt = p.number AND t.turn = 1
+) AND NOT EXISTS (
+    SELECT FROM live_battles b LEFT JOIN live_turns t ON t.arena = b.arena AND t.matchup = b.matchup AND t.turn = 1
+    WHERE b.arena = p.arena AND b.free_prompt = p.number AND (t.matchup IS NULL OR t.prompt IS NOT NULL)
+);
+
+-- name: retention_remarks
+-- Delete remarks that are older than their arena keeps them.
+DELETE FROM remarks r USING arenas a
+WHERE a.arena = r.arena AND a.settings ->> 'remark_retention_days' IS NOT NULL
+    AND r.made_at < %(moment)s::timestamptz - make_interval(days => (a.settings ->> 'remark_retention_days')::integer);
+
+-- name: retention_notes
+-- Delete the words of reports that are older than that.
+UPDATE complaints c SET note = NULL FROM arenas a
+WHERE a.arena = c.arena AND c.note IS NOT NULL AND a.settings ->> 'remark_retention_days' IS NOT NULL
+    AND c.made_at < %(moment)s::timestamptz - make_interval(days => (a.settings ->> 'remark_retention_days')::integer);
+
+-- name: retention_payers
+-- Delete the accounts of battles of earlier days.
+UPDATE live_battles SET payers = '{}' WHERE payers <> '{}' AND began_at < %(before)s::date;
+
+-- name: retention_networks
+-- Delete where sessions came from.
+UPDATE sessions SET network = NULL WHERE network IS NOT NULL AND created_at < %(until)s::timestamptz;
+
+-- name: retention_spending
+-- Delete what sessions and accounts spent on earlier days; the sums of all stay.
+DELETE FROM live_spending WHERE session <> 0 AND day < %(before)s::date;

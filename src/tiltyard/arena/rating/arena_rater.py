@@ -23,8 +23,8 @@ from tiltyard.arena.log.log_columns import LogColumns, read_columns
 from tiltyard.arena.log.rosters import Roster, read_roster_sync
 from tiltyard.arena.rating.board_publisher import BoardMoment, TimeBudget, make_snapshot, open_matchups_at
 from tiltyard.arena.rating.checkpoints import StoredCheckpoint, forget_checkpoints, thin_checkpoints
-from tiltyard.arena.rating.fold_progress import FoldProgress
-from tiltyard.arena.rating.log_replay import active_exclusions, restore_progress
+from tiltyard.arena.rating.crowd_watch import RatedPlace, TellChange, WatchedCrowd
+from tiltyard.arena.rating.log_replay import FoldProgress, active_exclusions, restore_progress
 from tiltyard.arena.rating.rater_progress import (
     ExclusionChange,
     RatedArena,
@@ -40,7 +40,6 @@ from tiltyard.arena.rating.rater_progress import (
     read_undone_votes,
     undoable_from,
 )
-from tiltyard.arena.rating.watched_crowd import RatedPlace, TellChange, WatchedCrowd
 from tiltyard.core.policy.validity.arena_fold import ArenaFold
 from tiltyard.errors import Deposed, StoreFault
 from tiltyard.foundation.telemetry import BOARD_LAG_SECONDS, BOARDS, RATED_EVENTS

@@ -8,6 +8,7 @@ from typing import Any
 
 from psycopg import AsyncConnection, Connection
 
+from tiltyard.arena.log.buckets import fetch_row
 from tiltyard.errors import StoreFault
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
@@ -80,7 +81,7 @@ async def newest_checkpoint(connection: AsyncConnection, arena: int) -> StoredCh
     """
     with translate_errors("read a checkpoint"):
         values = {"arena": arena, "version": STATE_VERSION}
-        row = await (await connection.execute(statement("checkpoints_newest"), values)).fetchone()
+        row = await fetch_row(connection, "checkpoints_newest", values)
     return None if row is None else _checkpoint(row)
 
 

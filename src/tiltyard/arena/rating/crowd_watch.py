@@ -3,26 +3,149 @@
 A vote that waits is compared with the ratings, and they learn from it only when it is admitted. Votes are tested in
 blocks that the log alone determines, so that a watch finds the same changes at the same positions however it is fed,
 and if it is saved and restored in between.
+
+Watched are blind votes of people that are rated or wait to be, and are not excluded.
+
+A watch is stored with a checkpoint, if it has seen enough events since it last was. A rater that starts continues from
+there. If votes were excluded or restored before that, it reads the latest part of the log again.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from psycopg import AsyncConnection, Connection
 
+from tiltyard.arena.log.buckets import fetch_row
+from tiltyard.arena.log.crowd_changes import read_changes_unexplained_at
 from tiltyard.arena.log.event_details import CrowdChangedDetail
 from tiltyard.arena.log.event_log import HUMAN, LogKind
-from tiltyard.arena.log.log_columns import LogColumns
-from tiltyard.arena.rating.grouped_votes import EVENT_COLUMNS, SCORES, GroupedVote, VoteGrouper, WatchedEvent
+from tiltyard.arena.log.log_columns import LogColumns, read_columns
+from tiltyard.arena.log.rosters import read_roster_sync
+from tiltyard.arena.rating.log_replay import active_exclusions
+from tiltyard.arena.rating.rater_progress import find_first_cast, read_exclusion_changes, read_undone_votes
 from tiltyard.core.integrity.crowd_drift import CrowdDrift, DriftSign, WatchedVotes
-from tiltyard.core.integrity.vote_groups import VOTE_GROUPS, VoterOrigin, group_flags
+from tiltyard.core.integrity.vote_groups import VOTE_GROUPS, VoteGrouping, VoterOrigin, group_flags
 from tiltyard.core.judging.power_analysis import POINTS_PER_LOGIT
+from tiltyard.core.policy.state.vote_marks import NO_MARK, VoteMark
 from tiltyard.core.policy.validity.fold_state import decode_state, encode_state
+from tiltyard.core.ratings.scoring import Scoring
+from tiltyard.errors import BadOption
+from tiltyard.postgres.connections import translate_errors
+from tiltyard.postgres.statements import statement
+
+#: A's result by outcome; not a number for what rates nobody.
+SCORES = Scoring().by_kind()
+_SECOND_MICROSECONDS = 1_000_000
+#: Marks of votes that count, or will.
+_WATCHED = (NO_MARK, VoteMark.WAITING)
+_UNKNOWN = VoterOrigin()
+_ENDINGS = (LogKind.VOTE, LogKind.SKIP, LogKind.EXPIRE, LogKind.RELEASED)
+
+
+class WatchedEvent(NamedTuple):
+    """What a watch needs of an event, as `LogColumns` has it."""
+
+    position: int
+    at: int
+    kind: int
+    serial: int
+    session: int
+    a: int
+    b: int
+    outcome: int
+    blind: int
+    mark: int
+
+
+EVENT_COLUMNS = WatchedEvent._fields
+
+
+class GroupedVote(NamedTuple):
+    """A vote that rates somebody. Its groups are bits, and its score is twice A's result."""
+
+    position: int
+    session: int
+    groups: int
+    a: int
+    b: int
+    score: int
+    counted: bool
+
+
+def read_origins(connection: Connection, columns: LogColumns) -> dict[int, VoterOrigin]:
+    """Where the sessions that vote in these events came from, as far as it is known."""
+    voted = columns.session[(columns.source == HUMAN) & (columns.kind == LogKind.VOTE)]
+    sessions = np.unique(voted).tolist()
+    if not sessions:
+        return {}
+    with translate_errors("read where voters came from"):
+        rows = connection.execute(statement("voter_origins"), {"sessions": sessions}).fetchall()
+    return {session: VoterOrigin(network, language) for session, network, language in rows}
+
+
+class VoteGrouper:
+    """Reads the events of people in order, and remembers what their sessions did."""
+
+    def __init__(self) -> None:
+        self._grouping = VoteGrouping()
+        #: When each open matchup was shown, in microseconds, by serial.
+        self._shown: dict[int, int] = {}
+
+    def read(
+        self, event: WatchedEvent, excluded: Collection[int], origins: Mapping[int, VoterOrigin]
+    ) -> GroupedVote | None:
+        """The vote of an event; ``None`` if it is none that is watched.
+
+        ``excluded`` are serials, and origins are by session, as far as they are known.
+        """
+        if event.kind in (LogKind.SERVED, LogKind.SHOWN):
+            self._shown[event.serial] = event.at
+            return None
+        if event.kind not in _ENDINGS:
+            return None
+        shown = self._shown.pop(event.serial, None)
+        if event.kind == LogKind.SKIP:
+            self._grouping.skip(event.session)
+        if (
+            event.kind != LogKind.VOTE
+            or event.blind == 0
+            or event.mark not in _WATCHED
+            or event.serial in excluded
+        ):
+            return None
+        seconds = None if shown is None else (event.at - shown) / _SECOND_MICROSECONDS
+        origin = origins.get(event.session, _UNKNOWN)
+        groups = self._grouping.vote(event.session, event.at / _SECOND_MICROSECONDS, seconds, origin)
+        if np.isnan(SCORES[event.outcome]) or event.a == event.b:
+            return None
+        score, counted = int(2 * SCORES[event.outcome]), event.mark == NO_MARK
+        return GroupedVote(event.position, event.session, groups, event.a, event.b, score, counted)
+
+    def saved(self) -> dict[str, Array]:
+        """Everything, as arrays."""
+        return {
+            **self._grouping.saved(),
+            "shown_serials": np.fromiter(self._shown.keys(), np.int64, len(self._shown)),
+            "shown_times": np.fromiter(self._shown.values(), np.int64, len(self._shown)),
+        }
+
+    @classmethod
+    def restored(cls, saved: Mapping[str, Array]) -> VoteGrouper:
+        """What `saved` returned."""
+        grouper = cls()
+        grouper._grouping = VoteGrouping.restored(saved)
+        shown = (saved[name].tolist() for name in ("shown_serials", "shown_times"))
+        grouper._shown = dict(zip(*shown, strict=True))
+        return grouper
+
 
 #: Events that are read at least to start a watch from the log, and twice as many at most: a span of the test has fewer.
 HISTORY_EVENTS = 400_000
@@ -229,3 +352,116 @@ class CrowdWatch:
         watch._latest = deque(np.split(latest, ends[:-1]) if len(latest) else [])
         watch._latest_count = len(latest)
         return watch
+
+
+#: Appends that the results of a model shifted in a group of votes of an arena.
+TellChange = Callable[[int, int, int, CrowdChangedDetail], object]
+
+_LOG = logging.getLogger(__name__)
+#: Events after which a watch is stored again: reading so many takes less time than storing a large one. A small one is
+#: stored after a tenth of its events.
+_STORE_EVENTS = 2_000
+_STORE_SHARE = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class RatedPlace:
+    """How far a rater is: with which exclusions, the serials of excluded votes of people, and the last known event."""
+
+    generation: int
+    position: int
+    excluded: Collection[int]
+    known: int
+
+
+async def read_grouped_votes(connection: AsyncConnection, arena: int) -> tuple[int, LatestVotes] | None:
+    """The latest votes of an arena with their groups, as stored, and up to which position; ``None`` if there are none."""
+    with translate_errors("read the watch of an arena's crowd"):
+        row = await fetch_row(connection, "crowd_watches_find", {"arena": arena})
+    if row is None or row[2] != WATCH_VERSION:
+        return None
+    votes = await asyncio.to_thread(lambda: CrowdWatch.restore(bytes(row[3])).latest_votes())
+    return int(row[1]), votes
+
+
+class WatchedCrowd:
+    """The watch of one arena, during one term of its rater."""
+
+    def __init__(self, connection: Connection, arena: int, tell_change: TellChange) -> None:
+        self._connection = connection
+        self._arena = arena
+        self._tell_change = tell_change
+        self._watch: CrowdWatch | None = None
+        self._generation = self._stored = 0
+        #: Up to here the crowd was looked at before votes were excluded or restored.
+        self._quiet = 0
+
+    def take(self, columns: LogColumns, excluded: Collection[int]) -> None:
+        """Follow events that the rater has read, if they are the next ones; those of undone votes are marked as such."""
+        if self._watch is not None and len(columns) and columns.position[0] == self._watch.position + 1:
+            self._follow(self._watch, columns, excluded)
+
+    def catch_up(self, place: RatedPlace, most: int) -> bool:
+        """Follow the log towards the rater's position, at most so many events; return whether there are more."""
+        if self._watch is None or self._generation != place.generation:
+            self._watch = self._begin(place)
+        watch = self._watch
+        if watch.position < place.position:
+            after, upto = watch.position, min(place.position, watch.position + most)
+            undone = read_undone_votes(self._connection, self._arena, after, place.known)
+            columns = read_columns(self._connection, self._arena, after, upto)
+            self._follow(watch, columns.without(undone), place.excluded)
+        return watch.position < place.position
+
+    def store(self) -> None:
+        """Store the watch, inside the caller's transaction, if that is worth it."""
+        if self._watch is None:
+            return
+        position = self._watch.position
+        if position - self._stored < min(_STORE_EVENTS, _STORE_SHARE * position):
+            return
+        values = {
+            "arena": self._arena,
+            "generation": self._generation,
+            "position": position,
+            "version": WATCH_VERSION,
+            "state": self._watch.save(),
+        }
+        with translate_errors("store the watch of an arena's crowd"):
+            self._connection.execute(statement("crowd_watches_put"), values)
+        self._stored = position
+
+    def _follow(self, watch: CrowdWatch, columns: LogColumns, excluded: Collection[int]) -> None:
+        origins = read_origins(self._connection, columns)
+        for sign in watch.follow(columns, excluded, origins):
+            if sign.position <= self._quiet:
+                continue
+            # One that was told and explained later than this look is told no more, if the log is read again.
+            told = read_changes_unexplained_at(self._connection, self._arena, sign.position)
+            if sign.model not in {change.model for change in told}:
+                self._tell_change(self._arena, sign.model, sign.group, sign.detail)
+
+    def _begin(self, place: RatedPlace) -> CrowdWatch:
+        """The stored watch, or an empty one at the start of the latest part of the log."""
+        changes = read_exclusion_changes(self._connection, self._arena)
+        self._quiet = changes[place.generation - 1].position if place.generation else 0
+        self._generation, self._stored = place.generation, 0
+        with translate_errors("read the watch of an arena's crowd"):
+            row = self._connection.execute(statement("crowd_watches_find"), {"arena": self._arena}).fetchone()
+        if row is not None:
+            generation, position, version, state = row
+            differing = active_exclusions(changes, place.generation) ^ active_exclusions(changes, generation)
+            first = find_first_cast(self._connection, self._arena, differing) if differing else None
+            same_votes = first is None or first > position
+            if version == WATCH_VERSION and position <= place.position and same_votes:
+                try:
+                    watch = CrowdWatch.restore(bytes(state))
+                except BadOption as error:
+                    _LOG.warning("stored watch of arena %s at %s: %s", self._arena, position, error)
+                else:
+                    self._stored = position
+                    return watch
+        # In whole pieces, so that whoever begins again a little later begins at the same place.
+        after = max(place.position // HISTORY_EVENTS - 1, 0) * HISTORY_EVENTS
+        models = len(read_roster_sync(self._connection, self._arena).models) if after else 0
+        return CrowdWatch(models, after)

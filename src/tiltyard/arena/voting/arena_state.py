@@ -2,12 +2,22 @@
 
 It is folded from the log, row by row, and can be discarded and rebuilt at any time. A matchup counts when it is
 shown, a vote when it can no longer be undone. An undo reopens its matchup.
+
+The work lists of an arena's expert panels in memory: which item a rater is asked about next.
+
+Lists are read from the tables and followed vote by vote. Following the same event twice changes nothing, so that it
+does not matter which events the tables had already.
+
+A cache of what voters know: the responses whose model names were revealed to them, and votes still unrevealed.
+
+A vote is blind if the name of neither response was revealed to its voter. The tables have all of it; a process
+keeps it for the most recent voters and folds the log into it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import chain, islice, takewhile
 from uuid import UUID
@@ -16,16 +26,110 @@ import numpy as np
 import numpy.typing as npt
 
 from tiltyard.arena.log.event_details import erased_serials, undo_detail
-from tiltyard.arena.log.event_log import HUMAN, SOURCES, LogKind, LogRow, OpenMatchup
-from tiltyard.arena.voting.rater_lists import RaterLists
-from tiltyard.arena.voting.revealed_names import RevealedNames
-from tiltyard.core.policy.state.events import Events
+from tiltyard.arena.log.event_log import (
+    HUMAN,
+    SOURCES,
+    LogKind,
+    LogRow,
+    OpenMatchup,
+    PendingNames,
+    ToldResponse,
+)
+from tiltyard.arena.log.log_connection import PanelRows
+from tiltyard.core.judging.panel_assignment import PanelItem
+from tiltyard.core.policy.matchmaking.matchmaker import Choice
+from tiltyard.core.policy.state.events import NO_FREE_PROMPT, Events
 from tiltyard.core.policy.state.policy import Lane
 from tiltyard.core.policy.state.rating_fold import method_from_dict
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.core.policy.state.vote_marks import NO_MARK
-from tiltyard.settings.arena_settings import ArenaSettings
+from tiltyard.errors import NoMatchup
+from tiltyard.settings.arena_settings import MAX_SESSION_VOTES, ArenaSettings
+
+#: Why a panel's matchups were chosen.
+PANEL_REASON = "expert panel"
+#: A skipped item comes back once, after all others; skipped again, it stays without this rater's vote.
+_SKIP_LIMIT = 2
+
+
+@dataclass(slots=True)
+class RaterList:
+    """One rater's items in order, with whether sides are exchanged; and which of them were answered."""
+
+    is_open: bool
+    tasks: dict[PanelItem, bool] = field(default_factory=dict)
+    voted: set[PanelItem] = field(default_factory=set)
+    #: By item, the serials of the matchups that the rater skipped.
+    skipped: dict[PanelItem, set[int]] = field(default_factory=dict)
+
+    def next_choice(self, responses: Ints, opened: Iterable[OpenMatchup]) -> Choice:
+        """The next item that is neither answered nor open nor withdrawn, as a choice of matchmaking.
+
+        It counts as exploration: nothing that is known of the models had a part in choosing it.
+        """
+        if not self.is_open:
+            raise NoMatchup("this panel is closed; thank you for your votes")
+        held = {_item_of(one) for one in opened}
+        left = [
+            item
+            for item in self.tasks
+            if item not in held and self._wants(item) and _has_responses(responses, item)
+        ]
+        if not left:
+            raise NoMatchup("your list is finished; thank you for your votes")
+        item = min(left, key=lambda item: len(self.skipped.get(item, ())))
+        sides = (item.other, item.one) if self.tasks[item] else (item.one, item.other)
+        return Choice(*sides, item.prompt, Lane.EXPLORATION, Lane.EXPLORATION, PANEL_REASON, 1.0)
+
+    def _wants(self, item: PanelItem) -> bool:
+        return item not in self.voted and len(self.skipped.get(item, ())) < _SKIP_LIMIT
+
+
+class RaterLists:
+    """The lists of all raters of an arena, by session."""
+
+    def __init__(self, rows: PanelRows | None = None) -> None:
+        self._lists: dict[int, RaterList] = {}
+        if rows is None:
+            return
+        self._lists = {session: RaterList(is_open) for session, is_open in rows.raters.items()}
+        for task in rows.tasks:
+            self._lists[task.session].tasks[task.item] = task.exchanged
+        for answer in rows.answers:
+            item = PanelItem(answer.prompt, *sorted((answer.a, answer.b)))
+            if answer.kind == 1:
+                self._lists[answer.session].voted.add(item)
+            else:
+                self._lists[answer.session].skipped.setdefault(item, set()).add(answer.serial)
+
+    def of(self, source: int, session: int) -> RaterList | None:
+        """The list of a rater; ``None`` for a voter who is in no panel."""
+        return self._lists.get(session) if source == HUMAN else None
+
+    def vote(self, one: OpenMatchup) -> None:
+        found = self.of(one.source, one.session)
+        if found is not None:
+            found.voted.add(_item_of(one))
+
+    def undo(self, one: OpenMatchup) -> None:
+        found = self.of(one.source, one.session)
+        if found is not None:
+            found.voted.discard(_item_of(one))
+
+    def skip(self, one: OpenMatchup) -> None:
+        found = self.of(one.source, one.session)
+        if found is not None:
+            found.skipped.setdefault(_item_of(one), set()).add(one.serial)
+
+
+def _item_of(one: OpenMatchup) -> PanelItem:
+    return PanelItem(one.prompt, *sorted((one.a, one.b)))
+
+
+def _has_responses(responses: Ints, item: PanelItem) -> bool:
+    return bool(responses[item.one, item.prompt] and responses[item.other, item.prompt])
+
 
 Ints = npt.NDArray[np.int64]
 
@@ -382,3 +486,69 @@ _FOLDS: dict[int, Callable[[ArenaState, LogRow], None]] = {
     LogKind.CROWD_CHANGED: ArenaState._later,  # noqa: SLF001
     LogKind.CROWD_EXPLAINED: ArenaState._later,  # noqa: SLF001
 }
+
+
+#: Voters that a process remembers: many more than one batch has.
+CACHED_SESSION_LIMIT = 1_000
+
+
+@dataclass(slots=True)
+class VoterKnowledge:
+    """The names that were revealed to one voter."""
+
+    #: Model and prompt of every response whose name the voter knows.
+    revealed: dict[int, tuple[int, int]] = field(default_factory=dict)
+    #: A person's votes whose names are not revealed yet, oldest first, by serial; as many as a session can have.
+    pending: dict[int, PendingNames] = field(default_factory=dict)
+    #: Whether a vote of theirs is rated, so that the next ones need not wait.
+    is_known: bool = False
+
+    def is_blind(self, one: OpenMatchup) -> bool:
+        """Whether the voter knows neither name of a matchup."""
+        return one.response_a not in self.revealed and one.response_b not in self.revealed
+
+    def vote(self, one: OpenMatchup) -> None:
+        """Add a vote whose names are not revealed yet."""
+        self.pending[one.serial] = PendingNames.of(one)
+        if len(self.pending) > MAX_SESSION_VOTES:
+            del self.pending[next(iter(self.pending))]
+
+    def undo(self, serial: int) -> None:
+        """Remove a vote that was undone."""
+        self.pending.pop(serial, None)
+
+    def tell(self, row: LogRow) -> None:
+        """Note that the names of a matchup were revealed. The answers of a live battle are shown only once."""
+        if row.free_prompt == NO_FREE_PROMPT:
+            self.revealed[row.response_a] = (row.a, row.prompt)
+            self.revealed[row.response_b] = (row.b, row.prompt)
+        self.pending.pop(row.serial, None)
+
+
+class RevealedNames:
+    """What the voters of one arena know, by session; the least recently used are dropped."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, VoterKnowledge] = {}
+
+    def __contains__(self, session: int) -> bool:
+        return session in self._known
+
+    def of(self, session: int) -> VoterKnowledge:
+        """What a voter knows; the voter must have been added by `remember`."""
+        known = self._known[session] = self._known.pop(session)
+        return known
+
+    def find(self, session: int) -> VoterKnowledge | None:
+        """What a voter knows; ``None`` if the voter is not in the cache."""
+        return self._known.get(session)
+
+    def remember(
+        self, session: int, revealed: Iterable[ToldResponse], pending: Iterable[PendingNames]
+    ) -> None:
+        """Add a voter, with what was read from the tables."""
+        self._known[session] = VoterKnowledge(
+            {one.response: (one.model, one.prompt) for one in revealed}, {one.serial: one for one in pending}
+        )
+        if len(self._known) > CACHED_SESSION_LIMIT:
+            del self._known[next(iter(self._known))]

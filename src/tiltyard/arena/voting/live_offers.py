@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from tiltyard.arena.log.buckets import fetch_row
 from tiltyard.arena.log.event_details import VoidDetail
 from tiltyard.arena.log.event_log import LogBatch, LogKind, LogRow
 from tiltyard.arena.voting.arena_state import ArenaState
-from tiltyard.arena.voting.matchup_lifecycle import Draw, serve_new, to_offered_matchup
-from tiltyard.arena.voting.open_matchup_limits import make_room_for_shown
+from tiltyard.arena.voting.matchup_lifecycle import Draw, make_room_for_shown, serve_new, to_offered_matchup
 from tiltyard.arena.voting.voter_requests import OfferedMatchup, Voter
 from tiltyard.core.policy.state.events import NO_FREE_PROMPT
 from tiltyard.errors import BadOption, Closed, Conflict, OpenBattle
-from tiltyard.postgres.statements import statement
 
 
 def offer_live(state: ArenaState, batch: LogBatch, voter: Voter, arena: str, draw: Draw) -> OfferedMatchup:
@@ -52,7 +51,7 @@ def end_void(state: ArenaState, batch: LogBatch, matchup: UUID, reason: str) -> 
 async def check_votable(batch: LogBatch, matchup: UUID) -> None:
     """Raise `Closed` unless both answers of a battle are complete. Nothing can change that before the batch ends."""
     values = {"arena": batch.arena, "matchup": matchup}
-    row = await (await batch.connection.execute(statement("live_votable"), values)).fetchone()
+    row = await fetch_row(batch.connection, "live_votable", values)
     if row is None or not row[0]:
         if row is not None and row[1]:
             raise Closed("this battle is void: an answer failed; begin a new one")

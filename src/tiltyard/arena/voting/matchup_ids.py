@@ -12,8 +12,10 @@ import binascii
 import secrets
 from uuid import UUID
 
+from tiltyard.arena.content.arenas import find_arena_by_number
 from tiltyard.arena.log.event_log import matchup_not_found_error
 from tiltyard.arena.secret_keys import SecretKeys
+from tiltyard.postgres.connections import ConnectionPool, connect_from_pool
 
 _SHARD_BYTES, _ARENA_BYTES, _RANDOM_BYTES, _SIGNATURE_BYTES = 2, 4, 10, 10
 _REST_CHARACTERS = 32
@@ -64,3 +66,29 @@ def _decoded(rest: str) -> bytes | None:
         return base64.b64decode(rest, altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
         return None
+
+
+class MatchupArenas:
+    """A cache of arena names by number."""
+
+    def __init__(self, pool: ConnectionPool) -> None:
+        self._pool = pool
+        self._names: dict[int, str] = {}
+
+    async def find(self, matchup: UUID) -> str:
+        """The name of a matchup's arena; `NotFound` if there is none."""
+        return await self.name_of(matchup_arena_number(matchup))
+
+    async def name_of(self, number: int) -> str:
+        """The name of an arena by number; `NotFound` if there is none.
+
+        Ids are signed, so a number that is not cached is that of an arena which was not used here yet.
+        """
+        name = self._names.get(number)
+        if name is None:
+            async with connect_from_pool(self._pool) as connection:
+                found = await find_arena_by_number(connection, number)
+            if found is None:
+                raise matchup_not_found_error()
+            name = self._names[number] = found.name
+        return name

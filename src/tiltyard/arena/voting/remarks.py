@@ -8,7 +8,7 @@ from uuid import UUID
 
 from psycopg import AsyncConnection
 
-from tiltyard.arena.log.buckets import find_statement
+from tiltyard.arena.log.buckets import fetch_row, find_statement
 from tiltyard.postgres.connections import translate_errors
 
 
@@ -51,8 +51,7 @@ async def find_remark(connection: AsyncConnection, author: RemarkAuthor, matchup
     """A voter's remark on a matchup; an empty one if there is none."""
     with translate_errors("read a remark"):
         values = author.values() | {"matchup": matchup}
-        text = await find_statement(connection, "remarks_find", values)
-        row = await (await connection.execute(text, values)).fetchone()
+        row = await fetch_row(connection, "remarks_find", values)
     return Remark() if row is None else Remark(tuple(row[0]), row[1])
 
 
@@ -60,7 +59,6 @@ async def count_final_votes(connection: AsyncConnection, author: RemarkAuthor, f
     """The number of a voter's final votes: names revealed, or cast up to ``final``."""
     with translate_errors("count a voter's votes"):
         values = author.values() | {"final": final}
-        text = await find_statement(connection, "remarks_final_votes", values)
-        row = await (await connection.execute(text, values)).fetchone()
+        row = await fetch_row(connection, "remarks_final_votes", values)
     assert row is not None
     return int(row[0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from tiltyard.arena.log.buckets import fetch_rows
 from tiltyard.arena.log.event_log import find_matchup, matchup_not_found_error
 from tiltyard.errors import NotFound
 from tiltyard.foundation.caches import BoundedCache
@@ -66,7 +67,6 @@ class ResponseKinds:
             async with self._pool.connection() as connection:
                 first = sorted({response // _READ_AHEAD_ROWS * _READ_AHEAD_ROWS for response in responses})
                 values = {"first": first, "size": _READ_AHEAD_ROWS}
-                found = await connection.execute(statement("stage_kinds"), values)
-                rows = await found.fetchall()
+                rows = await fetch_rows(connection, "stage_kinds", values)
         for response, kind in rows:
             self._kinds.put(int(response), str(kind))

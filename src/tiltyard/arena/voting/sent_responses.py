@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
+from tiltyard.arena.log.buckets import fetch_rows
 from tiltyard.arena.log.event_details import VoteDetail
 from tiltyard.arena.log.event_log import OpenMatchup
 from tiltyard.arena.secret_keys import SecretKeys
@@ -82,8 +83,8 @@ async def complete_sent(pool: ConnectionPool, matchup: UUID, proved: SentSides) 
         return proved
     async with pool.voting_connection() as connection:
         with translate_errors("read which responses were sent"):
-            found = await connection.execute(statement("sent_find"), {"matchup": matchup})
-            rows = {side: SentResponse(at, characters) for side, at, characters in await found.fetchall()}
+            found = await fetch_rows(connection, "sent_find", {"matchup": matchup})
+            rows = {side: SentResponse(at, characters) for side, at, characters in found}
     return proved[0] or rows.get(0), proved[1] or rows.get(1)
 
 

@@ -10,8 +10,7 @@ from tiltyard.arena.log.event_details import erased_serials
 from tiltyard.arena.log.event_log import SOURCES, LogKind, LogRow
 from tiltyard.arena.log.log_connection import LogConnection
 from tiltyard.arena.rating.checkpoints import newest_checkpoint
-from tiltyard.arena.voting.arena_state import ArenaState
-from tiltyard.arena.voting.rater_lists import RaterLists
+from tiltyard.arena.voting.arena_state import ArenaState, RaterLists
 from tiltyard.core.policy.state.rating_fold import method_from_dict
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.validity.arena_fold import ArenaFold

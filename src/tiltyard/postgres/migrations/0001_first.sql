@@ -446,7 +446,7 @@ CREATE INDEX invitations_of_arena ON invitations (arena, invitation);
 CREATE UNIQUE INDEX invitations_passcode ON invitations (arena)
     WHERE passcode_argon2 IS NOT NULL AND revoked_at IS NULL;
 
--- What the next weekly report of an arena goes on from; see arena/boards/report_sums.py.
+-- What the next weekly report of an arena goes on from; see arena/boards/weekly_reports.py.
 CREATE TABLE report_sums (
     arena bigint PRIMARY KEY REFERENCES arenas,
     until timestamptz NOT NULL,

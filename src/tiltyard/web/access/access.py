@@ -16,7 +16,7 @@ from starlette.requests import HTTPConnection
 from tiltyard.arena.accounts import Accounts, RevokedSessions, session_number_from
 from tiltyard.arena.log.event_log import HUMAN, JUDGE
 from tiltyard.arena.operators.invitations import LiveInvitations
-from tiltyard.arena.processes.network_keys import NetworkKeys
+from tiltyard.arena.processes.shared_limits import NetworkKeys
 from tiltyard.arena.secret_keys import SecretKeys
 from tiltyard.arena.voting.sent_responses import Receipts
 from tiltyard.arena.voting.voter_requests import Voter

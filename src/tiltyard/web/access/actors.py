@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from fastapi import Request
 from starlette.requests import HTTPConnection
 
-from tiltyard.arena.accounts import Accounts, OperatorSession, hash_token
-from tiltyard.arena.operator_roles import (
+from tiltyard.arena.accounts import (
     OPERATOR_ROLES,
     SCOPE_ROLES,
+    Accounts,
     OperatorGrants,
+    OperatorSession,
     greater_role,
+    hash_token,
     includes_role,
 )
 from tiltyard.errors import NotAllowed, NotFound, RoleMissing

@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tiltyard.arena.content.uploads import MAX_UPLOAD_BYTES
+from tiltyard.arena.content.upload_review import MAX_UPLOAD_BYTES
 from tiltyard.foundation.telemetry import (
     describe_span,
     span,

@@ -16,15 +16,14 @@ from markupsafe import Markup
 
 from tiltyard.arena.boards.archive import read_amendments, read_citable
 from tiltyard.arena.boards.battle_effects import EffectsDocument
-from tiltyard.arena.boards.published_boards import board_of
 from tiltyard.arena.boards.snapshots import (
     UNCITABLE_SNAPSHOT_LIFETIME,
     Snapshot,
     SnapshotSummary,
     VoteAmendments,
+    board_of,
 )
-from tiltyard.arena.content.arenas import Arena
-from tiltyard.arena.content.catalog import read_prompt_filters
+from tiltyard.arena.content.arenas import Arena, read_prompt_filters
 from tiltyard.arena.content.model_details import ArenaModelDetails, read_model_details
 from tiltyard.arena.content.response_details import read_known_details
 from tiltyard.arena.log.event_log import HUMAN, JUDGE, SOURCES

@@ -7,8 +7,13 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from tiltyard.arena.content.message_images import image_hashes, unshown_files
-from tiltyard.arena.content.stored_conversations import SaidText, StoredConversation, said_texts
+from tiltyard.arena.content.stored_conversations import (
+    SaidText,
+    StoredConversation,
+    image_hashes,
+    said_texts,
+    unshown_files,
+)
 from tiltyard.core.judging.conversation import AnswerContext, Message, shared_context
 from tiltyard.web.texts import render_text
 from tiltyard.web.texts.control_characters import make_storable, mark_hidden_characters

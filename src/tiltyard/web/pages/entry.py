@@ -11,7 +11,6 @@ from typing import Annotated
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import HTMLResponse, Response
 
-from tiltyard.arena.operators.expert_panels import PanelRater, find_rater_by_invitation
 from tiltyard.arena.operators.invitations import (
     InvitationOffer,
     LinkTrouble,
@@ -19,6 +18,7 @@ from tiltyard.arena.operators.invitations import (
     use_invitation,
     use_passcode,
 )
+from tiltyard.arena.operators.panels import PanelRater, find_rater_by_invitation
 from tiltyard.errors import NotAdmitted, NotFound
 from tiltyard.web.access.access import access_of, registry_of
 from tiltyard.web.access.rate_limits import client_address

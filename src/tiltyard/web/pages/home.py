@@ -8,9 +8,8 @@ from typing import Annotated
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import HTMLResponse, Response
 
-from tiltyard.arena.boards.published_boards import board_of
-from tiltyard.arena.content.arenas import Arena
-from tiltyard.arena.content.catalog import read_arenas
+from tiltyard.arena.boards.snapshots import board_of
+from tiltyard.arena.content.arenas import Arena, read_arenas
 from tiltyard.core.board.document import BoardDocument
 from tiltyard.core.board.settled_order import claims_nothing
 from tiltyard.core.ratings import Finding

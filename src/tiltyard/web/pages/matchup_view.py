@@ -11,8 +11,8 @@ from uuid import UUID
 from fastapi import Request
 from markupsafe import Markup
 
+from tiltyard.arena.content.arenas import read_prompt_language
 from tiltyard.arena.content.blob_store import ResponseContent
-from tiltyard.arena.content.catalog import read_prompt_language
 from tiltyard.arena.content.stored_conversations import (
     CONVERSATION,
     StoredConversation,

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal
 
-from tiltyard.arena.boards.model_profiles import ModelProfile, Opponent, PromptRecord
-from tiltyard.arena.boards.response_history import ResponseHistory
+from tiltyard.arena.boards.model_profiles import ModelProfile, Opponent, PromptRecord, ResponseHistory
 from tiltyard.core.board.settled_order import LIKE_THESE
 from tiltyard.report.arena_charts import (
     OpponentScore,

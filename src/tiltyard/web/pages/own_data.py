@@ -9,8 +9,7 @@ from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.log.event_log import HUMAN
-from tiltyard.arena.operators.session_erasure import erase_voter
-from tiltyard.arena.operators.voter_data import read_held_data, read_held_summary
+from tiltyard.arena.operators.voter_data import erase_voter, read_held_data, read_held_summary
 from tiltyard.web.access.access import access_of, registry_of
 from tiltyard.web.access.cookies import VOTER_COOKIE
 from tiltyard.web.access.route_access import ReadableArena

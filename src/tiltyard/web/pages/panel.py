@@ -6,8 +6,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
 from tiltyard.arena.log.event_log import HUMAN
-from tiltyard.arena.operators.expert_panels import PanelRater, find_rater_by_session
 from tiltyard.arena.operators.panel_records import own_list, read_panel
+from tiltyard.arena.operators.panels import PanelRater, find_rater_by_session
 from tiltyard.arena.voting.voter_requests import Voter
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.errors import NotFound

@@ -12,8 +12,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
-from tiltyard.arena.operator_roles import greater_role
-from tiltyard.arena.operators.operator_people import ExternalIdentity, check_role, sign_in_identity
+from tiltyard.arena.accounts import greater_role
+from tiltyard.arena.operators.operators import ExternalIdentity, check_role, sign_in_identity
 from tiltyard.errors import IdentityFault, NotAllowed, NotFound
 from tiltyard.identity.person_identity import PersonIdentity
 from tiltyard.settings.sign_in_settings import SignInSettings

@@ -11,7 +11,7 @@ from hashlib import sha256
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
-from tiltyard.arena.boards.styled_ratings import StyledDocument, StyledRow, StyleEffect
+from tiltyard.arena.boards.battle_effects import StyledDocument, StyledRow, StyleEffect
 from tiltyard.arena.content.response_details import ModelUsage, read_usage
 from tiltyard.errors import NotFound
 from tiltyard.web.access.access import registry_of

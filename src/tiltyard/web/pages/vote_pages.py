@@ -10,7 +10,7 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Form, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
-from tiltyard.arena.content.catalog import read_prompt_filters
+from tiltyard.arena.content.arenas import read_prompt_filters
 from tiltyard.arena.log.event_details import VoteDetail
 from tiltyard.arena.log.event_log import HUMAN
 from tiltyard.arena.voting.voter_requests import (

@@ -7,7 +7,7 @@ from typing import TypedDict
 
 from fastapi import Request
 
-from tiltyard.arena.boards.rank_lookup import ModelRank, newest_ranks
+from tiltyard.arena.boards.board_cache import ModelRank, newest_ranks
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.content.model_details import ModelDetails
 from tiltyard.arena.voting.remarks import Remark

@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 
 from tiltyard.arena.content.answer_files import MAX_RESPONSE_BYTES
 from tiltyard.arena.content.answer_import import create_arena, import_answers
-from tiltyard.arena.content.catalog import read_arena, read_models, read_prompts
+from tiltyard.arena.content.arenas import read_arena, read_models, read_prompts
 from tiltyard.arena.operators.arena_changes import (
     apply_policy_changes,
     change_settings,

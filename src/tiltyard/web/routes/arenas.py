@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from fastapi import APIRouter, Request
 
-from tiltyard.arena.content.arenas import Arena
-from tiltyard.arena.content.catalog import read_arenas, read_prompt_filters
+from tiltyard.arena.content.arenas import Arena, read_arenas, read_prompt_filters
 from tiltyard.web.access.access import registry_of
 from tiltyard.web.access.actors import Actor
 from tiltyard.web.access.route_access import CurrentActor, ReadableArena, may_read

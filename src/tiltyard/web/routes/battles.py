@@ -19,7 +19,7 @@ from starlette.types import Message, Receive, Scope, Send
 from tiltyard.arena.boards.release_choice import choose_release
 from tiltyard.arena.log.battle_export import MEDIA_TYPES, export_battles, open_export
 from tiltyard.arena.log.battle_release import ReleasePart, export_release
-from tiltyard.arena.operators.audit_and_complaints import note_export
+from tiltyard.arena.operators.moderation import note_export
 from tiltyard.errors import BadOption, NotAllowed
 from tiltyard.files.battle_writer import Container
 from tiltyard.settings.arena_settings import ArenaSettings

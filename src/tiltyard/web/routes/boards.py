@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from tiltyard.arena.boards.archive import read_report_document, read_reports, read_snapshot, read_snapshots
 from tiltyard.arena.boards.document_cache import HashedDocument
 from tiltyard.arena.boards.filtered_boards import VoteSubset
-from tiltyard.arena.boards.published_boards import board_of
+from tiltyard.arena.boards.snapshots import board_of
 from tiltyard.core.board.document import IdentityFilter, LaneFilter, LeftOutVotes
 from tiltyard.web.access.access import registry_of
 from tiltyard.web.access.route_access import (

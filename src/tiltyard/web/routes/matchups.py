@@ -10,8 +10,8 @@ from uuid import UUID
 from fastapi import APIRouter, Path, Request
 from fastapi.responses import Response
 
-from tiltyard.arena.boards import rank_lookup
-from tiltyard.arena.boards.rank_lookup import newest_ranks
+from tiltyard.arena.boards import board_cache as rank_lookup
+from tiltyard.arena.boards.board_cache import newest_ranks
 from tiltyard.arena.content.blinding import strip_metadata
 from tiltyard.arena.content.blob_store import ResponseContent
 from tiltyard.arena.content.stored_conversations import (

@@ -8,11 +8,15 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import Response
 
-from tiltyard.arena.content.catalog import find_kept_response
+from tiltyard.arena.content.arenas import find_kept_response
 from tiltyard.arena.content.stored_conversations import conversation_image
 from tiltyard.arena.operators import moderation
-from tiltyard.arena.operators.arena_changes import exclude, find_sessions_by_pseudonym, restore
-from tiltyard.arena.operators.exclusions import VoteSelection
+from tiltyard.arena.operators.exclusions import (
+    VoteSelection,
+    exclude,
+    find_sessions_by_pseudonym,
+    restore,
+)
 from tiltyard.errors import BadOption
 from tiltyard.web.access.access import context_of, keys_of, registry_of
 from tiltyard.web.access.actors import Actor

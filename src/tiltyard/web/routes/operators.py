@@ -7,8 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Request, Response
 
-from tiltyard.arena.accounts import OPERATOR_SESSION_LIFETIME, SCOPES
-from tiltyard.arena.operator_roles import SCOPE_ROLES, includes_role
+from tiltyard.arena.accounts import OPERATOR_SESSION_LIFETIME, SCOPE_ROLES, SCOPES, includes_role
 from tiltyard.arena.operators.second_factor import finish_sign_in
 from tiltyard.errors import CodeNeeded, NotAllowed, NotFound
 from tiltyard.web.access.access import access_of, registry_of

@@ -27,7 +27,7 @@ from tiltyard.web.server.supervisor import Supervisor
 
 if TYPE_CHECKING:
     from tiltyard.arena.content.answer_import import ImportResult
-    from tiltyard.arena.operators.live_setup import LiveArenaRequest, LiveSetup
+    from tiltyard.arena.operators.arena_changes import LiveArenaRequest, LiveSetup
     from tiltyard.postgres.binaries import OnWait
 
 
@@ -138,8 +138,8 @@ async def prepare_server(
     """Prepare the database, import answers and set up a live arena. An existing arena gets only what is new."""
     from tiltyard.arena.accounts import Accounts
     from tiltyard.arena.content.answer_import import create_arena, import_answers
-    from tiltyard.arena.content.catalog import read_arena, read_arenas
-    from tiltyard.arena.operators.live_setup import set_up_live_arena
+    from tiltyard.arena.content.arenas import read_arena, read_arenas
+    from tiltyard.arena.operators.arena_changes import set_up_live_arena
     from tiltyard.arena.registry import check_database, open_registry
 
     read_sign_in(environment.variables)

@@ -1,13 +1,16 @@
-"""Images: keeps only the parts that a browser needs to show them."""
+"""Images: keeps only the parts that a browser needs to show them.
+
+A profile changes the colours that are shown, so it stays; but it also has a description, a copyright, a
+maker, a device and a date, which tell where a picture comes from.
+"""
 
 from __future__ import annotations
 
 import re
 import zlib
 from collections.abc import Collection, Iterator
+from typing import Literal
 
-from tiltyard.arena.content.blinding.exif_orientation import EXIF, keep_orientation_only
-from tiltyard.arena.content.blinding.icc_profiles import MAX_PROFILE_BYTES, strip_profile_text
 from tiltyard.arena.content.blinding.media_chunks import (
     broken_media_error,
     count_parts,
@@ -15,6 +18,7 @@ from tiltyard.arena.content.blinding.media_chunks import (
     riff_chunks,
     riff_file,
 )
+from tiltyard.errors import InputError
 
 _PNG = "PNG image"
 #: Chunks that stay, and how long each may be: what has another length is not what its name says.
@@ -289,3 +293,153 @@ def _webp_flagged(held: bytes, names: Collection[bytes]) -> bytes:
     flags = held[0] & (_ALPHA_FLAG | _ANIMATION_FLAG)
     flags |= _PROFILE_FLAG * (b"ICCP" in names) | _EXIF_FLAG * (b"EXIF" in names)
     return bytes((flags, 0, 0, 0)) + held[4:]
+
+
+#: The prefix of Exif data in JPEG, and sometimes elsewhere.
+EXIF = b"Exif\0\0"
+
+_ORDERS: dict[bytes, Literal["little", "big"]] = {b"II*\0": "little", b"MM\0*": "big"}
+_ORIENTATION_TAG, _SHORT_CODE = 0x0112, 3
+_UPRIGHT_CODE = 1
+
+
+def keep_orientation_only(data: bytes) -> bytes:
+    """Exif with the orientation only; empty if the image is upright."""
+    start = EXIF if data.startswith(EXIF) else b""
+    turned = _orientation(data[len(start) :])
+    if turned == _UPRIGHT_CODE:
+        return b""
+    entry = b"".join(
+        number.to_bytes(2, "little") for number in (_ORIENTATION_TAG, _SHORT_CODE, 1, 0, turned, 0)
+    )
+    return start + b"II*\0\x08\0\0\0\x01\0" + entry + bytes(4)
+
+
+def _orientation(tiff: bytes) -> int:
+    order = _ORDERS.get(tiff[:4])
+    if order is None:
+        return _UPRIGHT_CODE
+    at = int.from_bytes(tiff[4:8], order)
+    for k in range(int.from_bytes(tiff[at : at + 2], order)):
+        entry = tiff[at + 2 + 12 * k : at + 14 + 12 * k]
+        if len(entry) < 12:
+            break
+        tag, kind = int.from_bytes(entry[:2], order), int.from_bytes(entry[2:4], order)
+        if (tag, kind, int.from_bytes(entry[4:8], order)) == (_ORIENTATION_TAG, _SHORT_CODE, 1):
+            turned = int.from_bytes(entry[8:10], order)
+            return turned if 2 <= turned <= 8 else _UPRIGHT_CODE
+    return _UPRIGHT_CODE
+
+
+#: Bytes of a profile; real ones have at most three million.
+MAX_PROFILE_BYTES = 4 * 1024 * 1024
+
+_HEADER_BYTES = 128
+_TAG_LIMIT = 200
+#: Places of the header that say how colours are meant: version, class, spaces; the signature; the intent and
+#: the light. Left out are who made it, when, for what device, and the hash of it all.
+_KEPT_HEADER_OFFSETS = ((8, 24), (36, 40), (64, 80))
+#: Tags from which colours are computed, and the types of numbers that they hold.
+_TAGS = frozenset(
+    b"rXYZ gXYZ bXYZ wtpt bkpt rTRC gTRC bTRC kTRC chad cicp lumi A2B0 A2B1 A2B2 B2A0 B2A1 B2A2 gamt "
+    b"D2B0 D2B1 D2B2 D2B3 B2D0 B2D1 B2D2 B2D3".split()
+)
+_TYPES = frozenset({b"XYZ ", b"curv", b"para", b"sf32", b"cicp", b"mft1", b"mft2", b"mAB ", b"mBA ", b"mpet"})
+
+
+def strip_profile_text(data: bytes) -> bytes | None:
+    """An ICC profile of nothing but numbers; ``None`` if these bytes are no profile, and no browser uses them."""
+    count = int.from_bytes(data[_HEADER_BYTES : _HEADER_BYTES + 4], "big")
+    if (
+        not _HEADER_BYTES + 4 <= len(data) <= MAX_PROFILE_BYTES
+        or data[36:40] != b"acsp"
+        or count > _TAG_LIMIT
+    ):
+        return None
+    places: dict[bytes, tuple[int, int]] = {}
+    for k in range(count):
+        entry = data[_HEADER_BYTES + 4 + 12 * k : _HEADER_BYTES + 16 + 12 * k]
+        at, size = int.from_bytes(entry[4:8], "big"), int.from_bytes(entry[8:12], "big")
+        if len(entry) < 12 or at + size > len(data):
+            return None
+        if entry[:4] in _TAGS and data[at : at + 4] in _TYPES:
+            places[entry[:4]] = (at, size)
+    if sum(size for _, size in set(places.values())) > len(data):
+        return None
+    return _written(data, [(name, data[at : at + size]) for name, (at, size) in places.items()])
+
+
+def _written(data: bytes, tags: list[tuple[bytes, bytes]]) -> bytes:
+    """Header, table and values; a value that several tags share is written once."""
+    places: dict[bytes, int] = {}
+    end = _HEADER_BYTES + 4 + 12 * len(tags)
+    for _, value in tags:
+        if value not in places:
+            places[value] = end
+            end += len(value) + -len(value) % 4
+    head = bytearray(_HEADER_BYTES)
+    head[:4] = end.to_bytes(4, "big")
+    for start, stop in _KEPT_HEADER_OFFSETS:
+        head[start:stop] = data[start:stop]
+    table = b"".join(
+        name + places[value].to_bytes(4, "big") + len(value).to_bytes(4, "big") for name, value in tags
+    )
+    values = b"".join(value + bytes(-len(value) % 4) for value in places)
+    return bytes(head) + len(tags).to_bytes(4, "big") + table + values
+
+
+#: Pixels of an image; a browser takes four bytes for each.
+IMAGE_PIXEL_LIMIT = 100_000_000
+
+_JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+
+
+def check_image_size(media: str, data: bytes) -> None:
+    """Raise `InputError` if an image states more pixels than a browser should be given. Other media pass."""
+    for width, height in _stated_sizes(media, data):
+        if width * height > IMAGE_PIXEL_LIMIT:
+            raise InputError(
+                f"these bytes are an image of {width} × {height} pixels; the maximum is {IMAGE_PIXEL_LIMIT:,} "
+                "pixels: save it smaller"
+            )
+
+
+def _stated_sizes(media: str, data: bytes) -> list[tuple[int, int]]:
+    if media == "image/png":
+        return [(int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big"))]
+    if media == "image/gif":
+        return [(int.from_bytes(data[6:8], "little"), int.from_bytes(data[8:10], "little"))]
+    if media == "image/jpeg":
+        return _jpeg_sizes(data)
+    return _webp_sizes(data) if media == "image/webp" else []
+
+
+def _jpeg_sizes(data: bytes) -> list[tuple[int, int]]:
+    """The sizes of all frames: segments are walked until the first scan."""
+    found, at = [], 2
+    while at + 9 <= len(data) and data[at] == 0xFF and data[at + 1] != 0xDA:
+        marker = data[at + 1]
+        if marker == 0xFF:
+            at += 1
+            continue
+        if marker in _JPEG_FRAMES:
+            height, width = (
+                int.from_bytes(data[at + 5 : at + 7], "big"),
+                int.from_bytes(data[at + 7 : at + 9], "big"),
+            )
+            found.append((width, height))
+        at += 2 + max(2, int.from_bytes(data[at + 2 : at + 4], "big"))
+    return found
+
+
+def _webp_sizes(data: bytes) -> list[tuple[int, int]]:
+    """The size of the canvas, or of the only picture: the first chunk has it."""
+    name, held = data[12:16], data[20:30]
+    if len(held) < 10:
+        return []
+    if name == b"VP8X":
+        return [(1 + int.from_bytes(held[4:7], "little"), 1 + int.from_bytes(held[7:10], "little"))]
+    if name == b"VP8L":
+        bits = int.from_bytes(held[1:5], "little")
+        return [(1 + bits % 0x4000, 1 + (bits >> 14) % 0x4000)]
+    return [(int.from_bytes(held[6:8], "little") % 0x4000, int.from_bytes(held[8:10], "little") % 0x4000)]

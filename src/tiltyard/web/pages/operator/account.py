@@ -7,15 +7,16 @@ from typing import Annotated, Any
 from fastapi import Form, Path, Request
 from fastapi.responses import HTMLResponse, Response
 
-from tiltyard.arena.operator_roles import ROLE_MEANINGS
-from tiltyard.arena.operators.operator_sessions import end_session, end_sessions, list_sessions
+from tiltyard.arena.accounts import ROLE_MEANINGS
+from tiltyard.arena.operators.operators import end_session, end_sessions, list_sessions
 from tiltyard.arena.operators.second_factor import (
     begin_second_factor,
     confirm_second_factor,
+    key_text,
+    otpauth_link,
     read_second_factor,
     turn_off_second_factor,
 )
-from tiltyard.arena.operators.totp_codes import key_text, otpauth_link
 from tiltyard.errors import BadOption, CodeNeeded, Conflict
 from tiltyard.web.access.access import (
     access_of,

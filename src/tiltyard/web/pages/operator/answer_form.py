@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from fastapi import Request
 from fastapi.responses import HTMLResponse, Response
 
-from tiltyard.arena.content.arenas import Arena
-from tiltyard.arena.content.catalog import read_models
+from tiltyard.arena.content.arenas import Arena, read_models
 from tiltyard.arena.content.upload_review import store_upload
 from tiltyard.errors import InputError
 from tiltyard.files.judgments import prompt_id as make_prompt_id

@@ -10,13 +10,13 @@ from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.content.upload_review import (
+    MAX_UPLOAD_BYTES,
     UploadDecision,
     discard_upload,
     import_upload,
     preview_upload,
     store_upload,
 )
-from tiltyard.arena.content.uploads import MAX_UPLOAD_BYTES
 from tiltyard.errors import Conflict, InputError
 from tiltyard.web.access.access import access_of, registry_of
 from tiltyard.web.pages import paths

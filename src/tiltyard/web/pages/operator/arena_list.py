@@ -9,11 +9,10 @@ from typing import Annotated
 from fastapi import Form, Request
 from fastapi.responses import HTMLResponse, Response
 
-from tiltyard.arena.boards.published_boards import board_of
+from tiltyard.arena.boards.snapshots import board_of
 from tiltyard.arena.content.answer_import import create_arena
 from tiltyard.arena.content.arenas import Arena
-from tiltyard.arena.operators.arena_overview import PendingWork
-from tiltyard.arena.operators.moderation import read_server_overview
+from tiltyard.arena.operators.moderation import PendingWork, read_server_overview
 from tiltyard.arena.rating.rater_lag import RaterLag
 from tiltyard.core.board.settled_order import claims_nothing
 from tiltyard.errors import Conflict, InputError, NotFound

@@ -8,12 +8,11 @@ from uuid import UUID
 from fastapi import Form, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
+from tiltyard.arena.accounts import validate_reason
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.log.event_log import SOURCES
-from tiltyard.arena.operators.arena_changes import exclude, validate_reason
-from tiltyard.arena.operators.exclusion_preview import ExclusionPreview, preview_exclusion
-from tiltyard.arena.operators.exclusions import VoteSelection
-from tiltyard.arena.operators.flagged_voters import find_flagged_group
+from tiltyard.arena.operators.exclusions import ExclusionPreview, VoteSelection, exclude, preview_exclusion
+from tiltyard.arena.operators.voters import find_flagged_group
 from tiltyard.errors import InputError, NotFound
 from tiltyard.web.pages.operator.operator_access import (
     actor_of,

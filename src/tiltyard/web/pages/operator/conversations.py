@@ -11,8 +11,7 @@ from fastapi import Query, Request
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
-from tiltyard.arena.live.conversation_release import write_conversations
-from tiltyard.arena.live.prompt_promotion import promote_prompts
+from tiltyard.arena.live.conversation_release import promote_prompts, write_conversations
 from tiltyard.web.access.access import keys_of, registry_of
 from tiltyard.web.pages.operator.operator_access import actor_of, arena_of, operator_router
 from tiltyard.web.routes.battles import export_slots_of

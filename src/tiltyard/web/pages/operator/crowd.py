@@ -7,8 +7,7 @@ from typing import Annotated
 from fastapi import Form, Path, Request
 from fastapi.responses import HTMLResponse, Response
 
-from tiltyard.arena.operators.crowd_review import explain_crowd_change, read_crowd_changes
-from tiltyard.arena.operators.group_previews import preview_groups
+from tiltyard.arena.operators.crowd import explain_crowd_change, preview_groups, read_crowd_changes
 from tiltyard.core.integrity.vote_groups import VOTE_GROUP_LABELS
 from tiltyard.errors import InputError
 from tiltyard.foundation.caches import SingleFlight

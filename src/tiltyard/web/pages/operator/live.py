@@ -7,7 +7,7 @@ from typing import NamedTuple
 from fastapi import Request
 from fastapi.responses import HTMLResponse
 
-from tiltyard.arena.live.live_overview import OVERVIEW_DAYS, LiveOverview, read_live_overview
+from tiltyard.arena.live.live_store import OVERVIEW_DAYS, LiveOverview, read_live_overview
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.pages.operator.operator_access import arena_of, arena_page, operator_router, pool_of
 

@@ -8,11 +8,9 @@ from typing import Annotated
 from fastapi import File, Form, Query, Request, UploadFile
 from fastapi.responses import HTMLResponse, Response
 
-from tiltyard.arena.content.arenas import Arena
-from tiltyard.arena.content.catalog import check_model, read_models
+from tiltyard.arena.content.arenas import Arena, check_model, read_models
 from tiltyard.arena.content.model_details import DETAIL_FIELDS, parse_details_file, read_model_details
-from tiltyard.arena.operators.arena_changes import set_enabled
-from tiltyard.arena.operators.model_changes import describe_models
+from tiltyard.arena.operators.arena_changes import describe_models, set_enabled
 from tiltyard.errors import InputError, NotFound
 from tiltyard.web.pages.board_data import board_page_cache_of
 from tiltyard.web.pages.operator.operator_access import (

@@ -11,8 +11,7 @@ from fastapi.responses import HTMLResponse, Response
 from fastapi.routing import APIRoute
 
 from tiltyard.arena.accounts import OperatorSession
-from tiltyard.arena.content.arenas import Arena
-from tiltyard.arena.content.catalog import read_arena
+from tiltyard.arena.content.arenas import Arena, read_arena
 from tiltyard.errors import NotAllowed, SecondFactorMissing
 from tiltyard.postgres.connections import ConnectionPool
 from tiltyard.web.access.access import access_of, registry_of

@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from fastapi import Request
 from fastapi.responses import HTMLResponse
 
-from tiltyard.arena.boards.published_boards import board_of
+from tiltyard.arena.boards.snapshots import board_of
+from tiltyard.arena.boards.weekly_reports import FIRST_REPORTED_PHASE
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.operators.arena_changes import current_policy
-from tiltyard.arena.operators.job_status import FIRST_REPORTED_PHASE
 from tiltyard.arena.operators.moderation import read_arena_overview
-from tiltyard.arena.operators.opening_checklist import read_checklist
+from tiltyard.arena.operators.stages import read_checklist
 from tiltyard.core.board.document import BoardDocument
 from tiltyard.core.board.settled_order import claims_nothing
 from tiltyard.core.policy.state.policy import PHASES

@@ -7,17 +7,17 @@ from typing import Annotated, Any, Literal
 from fastapi import Form, Path, Request
 from fastapi.responses import HTMLResponse, Response
 
-from tiltyard.arena.operators.expert_panels import PanelTerms, close_panel, list_panels, open_panel
-from tiltyard.arena.operators.panel_export import panel_file
 from tiltyard.arena.operators.panel_records import (
     PanelRecord,
     adjudicate,
     agreement_rows,
     find_disagreements,
     panel_board,
+    panel_file,
     panel_progress,
     read_panel,
 )
+from tiltyard.arena.operators.panels import PanelTerms, close_panel, list_panels, open_panel
 from tiltyard.core.judging.diagnostics.rater_agreement import RaterValue
 from tiltyard.errors import BadOption, Closed, Conflict, InputError, NotFound
 from tiltyard.foundation.field_definitions import whole_number

@@ -11,20 +11,21 @@ from typing import Annotated, Any
 from fastapi import Form, Path, Request
 from fastapi.responses import HTMLResponse, Response
 
-from tiltyard.arena.content.catalog import read_arenas
-from tiltyard.arena.operator_roles import OPERATOR_ROLES, ROLE_MEANINGS
+from tiltyard.arena.accounts import OPERATOR_ROLES, ROLE_MEANINGS
+from tiltyard.arena.content.arenas import read_arenas
 from tiltyard.arena.operators.invitations import DEFAULT_INVITATION_DAYS
-from tiltyard.arena.operators.operator_people import (
+from tiltyard.arena.operators.operators import (
     OperatorRecord,
+    end_sessions,
     invitation_terms,
     invite_operator,
     list_operator_invitations,
     list_operators,
+    list_sessions,
     remove_operator,
     revoke_operator_invitation,
     set_operator_role,
 )
-from tiltyard.arena.operators.operator_sessions import end_sessions, list_sessions
 from tiltyard.errors import BadOption, Conflict, InputError, NotFound
 from tiltyard.foundation.field_definitions import whole_number
 from tiltyard.web.access.access import registry_of

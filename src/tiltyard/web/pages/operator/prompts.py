@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 from fastapi import Form, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
-from tiltyard.arena.content.arenas import Arena
-from tiltyard.arena.content.catalog import read_models, read_prompt_filters
+from tiltyard.arena.content.arenas import Arena, read_models, read_prompt_filters
 from tiltyard.arena.content.prompt_browser import PromptSearch, browse_prompts, list_prompt_responses
 from tiltyard.arena.operators.arena_changes import hide, show_again, withdraw
 from tiltyard.errors import Conflict, InputError

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from fastapi import Request
 from markupsafe import Markup
 
-from tiltyard.arena.content.arenas import Arena
-from tiltyard.arena.content.catalog import read_prompt_responses
+from tiltyard.arena.content.arenas import Arena, read_prompt_responses
 from tiltyard.arena.content.stored_conversations import CONVERSATION, read_conversation
 from tiltyard.errors import NotFound
 from tiltyard.web.access.access import registry_of

@@ -8,8 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Form, Request, Response
 from fastapi.responses import HTMLResponse
 
-from tiltyard.arena.accounts import LinkPurpose
-from tiltyard.arena.operator_roles import ROLE_MEANINGS
+from tiltyard.arena.accounts import ROLE_MEANINGS, LinkPurpose
 from tiltyard.errors import BadOption, Busy, CodeNeeded, NotAllowed
 from tiltyard.web.access.access import access_of, registry_of
 from tiltyard.web.access.cookies import OPERATOR_COOKIE

@@ -8,16 +8,16 @@ from fastapi import Form, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.arena.content.arenas import Arena
-from tiltyard.arena.operators.arena_stages import (
+from tiltyard.arena.operators.stages import (
     DELETION_GRACE_DAYS,
     clear_test_votes,
     keep_arena,
     open_draft,
+    read_checklist,
     read_deletions,
     request_deletion,
     set_stage,
 )
-from tiltyard.arena.operators.opening_checklist import read_checklist
 from tiltyard.errors import Conflict
 from tiltyard.web.access.access import registry_of
 from tiltyard.web.access.route_access import boards_of

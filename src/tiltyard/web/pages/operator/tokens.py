@@ -9,7 +9,7 @@ from fastapi import Form, Path, Request
 from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.arena.accounts import SCOPES
-from tiltyard.arena.content.catalog import read_arenas
+from tiltyard.arena.content.arenas import read_arenas
 from tiltyard.errors import BadOption, NotFound
 from tiltyard.web.access.access import access_of
 from tiltyard.web.pages.operator.operator_access import (

@@ -8,8 +8,7 @@ from fastapi import Form, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.arena.content.arenas import Arena
-from tiltyard.arena.operators.session_erasure import erase_session
-from tiltyard.arena.operators.voter_data import HeldInArena, read_held_in_arena
+from tiltyard.arena.operators.voter_data import HeldInArena, erase_session, read_held_in_arena
 from tiltyard.errors import Conflict, InputError, NotFound
 from tiltyard.web.access.access import access_of
 from tiltyard.web.pages.operator.operator_access import (

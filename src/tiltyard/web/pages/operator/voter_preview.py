@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.content.blob_store import ResponseContent
-from tiltyard.arena.operators.opening_checklist import (
+from tiltyard.arena.operators.stages import (
     AnsweredPrompt,
     PreviewedResponse,
     find_answered_prompt,

@@ -8,14 +8,17 @@ from typing import Annotated
 from fastapi import Form, Path, Query, Request
 from fastapi.responses import HTMLResponse, Response
 
+from tiltyard.arena.accounts import validate_reason
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.log.event_log import HUMAN, SOURCES
-from tiltyard.arena.operators.arena_changes import exclude, restore, validate_reason
-from tiltyard.arena.operators.exclusion_preview import preview_exclusion
-from tiltyard.arena.operators.exclusions import VoteSelection
-from tiltyard.arena.operators.flagged_voters import list_flagged_groups
+from tiltyard.arena.operators.exclusions import (
+    VoteSelection,
+    exclude,
+    preview_exclusion,
+    restore,
+)
 from tiltyard.arena.operators.moderation import read_excluded_votes, read_judge_names
-from tiltyard.arena.operators.voter_records import list_voter_page, voter_record
+from tiltyard.arena.operators.voters import list_flagged_groups, list_voter_page, voter_record
 from tiltyard.errors import Conflict, InputError, NotFound
 from tiltyard.web.pages.operator.operator_access import (
     actor_of,

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from tiltyard.arena.accounts import new_session_number, write_audit_entry
 from tiltyard.arena.content.answer_rows import validate_name
 from tiltyard.arena.content.arenas import Arena, change_arena, find_arena, list_models
+from tiltyard.arena.log.buckets import fetch_one, fetch_row, fetch_rows
 from tiltyard.arena.log.event_details import PanelDetail
 from tiltyard.arena.log.event_log import LogKind, append_batch
 from tiltyard.arena.operators.invitations import InvitationTerms, add_invitations
@@ -166,9 +167,7 @@ async def close_panel(pool: ConnectionPool, arena: str, name: str, *, actor: str
 
 async def _restore_reveal(connection: Connection, arena: Arena, panel: ExpertPanel) -> str | None:
     """Let names be told as before the panel, unless another one is open; return how, if that is a change."""
-    row = await (
-        await connection.execute(statement("panels_reveal_after"), {"panel": panel.panel})
-    ).fetchone()
+    row = await fetch_row(connection, "panels_reveal_after", {"panel": panel.panel})
     if row is None or arena.settings.reveal != "never" or row[0] == "never":
         return None
     await change_arena(connection, arena.arena, arena.title, replace(arena.settings, reveal=row[0]))
@@ -180,8 +179,8 @@ async def list_panels(pool: ConnectionPool, arena: str) -> list[ExpertPanel]:
     async with connect_from_pool(pool) as connection:
         found = await find_arena(connection, arena)
         with translate_errors("read expert panels"):
-            rows = await connection.execute(statement("panels_list"), {"arena": found.arena, "name": None})
-            return [ExpertPanel(*row) for row in await rows.fetchall()]
+            rows = await fetch_rows(connection, "panels_list", {"arena": found.arena, "name": None})
+            return [ExpertPanel(*row) for row in rows]
 
 
 async def find_panel(
@@ -190,18 +189,15 @@ async def find_panel(
     """A panel by name, and its raters; `NotFound` if the arena has none of this name."""
     panel = await _require(connection, arena, name)
     with translate_errors("read an expert panel"):
-        rows = await connection.execute(statement("panels_raters"), {"panel": panel.panel})
-        return panel, tuple(PanelRater(*row) for row in await rows.fetchall())
+        rows = await fetch_rows(connection, "panels_raters", {"panel": panel.panel})
+        return panel, tuple(PanelRater(*row) for row in rows)
 
 
 async def find_rater_by_invitation(pool: ConnectionPool, invitation: int) -> PanelRater | None:
     """The rater whose link has this number; ``None`` if it is a link of no panel."""
     async with connect_from_pool(pool) as connection:
         with translate_errors("read a rater"):
-            found = await connection.execute(
-                statement("panels_rater_by_invitation"), {"invitation": invitation}
-            )
-            row = await found.fetchone()
+            row = await fetch_row(connection, "panels_rater_by_invitation", {"invitation": invitation})
     return None if row is None else PanelRater(*row)
 
 
@@ -212,8 +208,7 @@ async def find_rater_by_session(
     values = {"arena": arena, "session": session}
     async with connect_from_pool(pool) as connection:
         with translate_errors("read a rater"):
-            found = await connection.execute(statement("panels_rater_by_session"), values)
-            row = await found.fetchone()
+            row = await fetch_row(connection, "panels_rater_by_session", values)
     return None if row is None else (row[0], PanelRater(*row[1:]))
 
 
@@ -232,8 +227,8 @@ async def _answered_prompts(
     """The enabled models that answered each of the panel's prompts."""
     with translate_errors("read prompts"):
         values = {"arena": arena.arena}
-        prompts = await (await connection.execute(statement("panels_prompts"), values)).fetchall()
-        cells = await (await connection.execute(statement("panels_cells"), values)).fetchall()
+        prompts = await fetch_rows(connection, "panels_prompts", values)
+        cells = await fetch_rows(connection, "panels_cells", values)
     _check_known("prompt", terms.prompts, {name for _, name, _ in prompts})
     _check_known("category", terms.categories, {category for _, _, category in prompts})
     enabled = {model.model for model in await list_models(connection, arena.arena) if model.enabled}
@@ -281,8 +276,7 @@ async def _store(
         "position": opened[0],
         "at": opened[1],
     }
-    row = await (await connection.execute(statement("panels_add"), values)).fetchone()
-    assert row is not None
+    row = await fetch_one(connection, "panels_add", values)
     return int(row[0])
 
 
@@ -320,8 +314,7 @@ async def _store_assignment(
 
 async def _find(connection: Connection, arena: int, name: str) -> ExpertPanel | None:
     with translate_errors("read an expert panel"):
-        rows = await connection.execute(statement("panels_list"), {"arena": arena, "name": name})
-        row = await rows.fetchone()
+        row = await fetch_row(connection, "panels_list", {"arena": arena, "name": name})
     return None if row is None else ExpertPanel(*row)
 
 

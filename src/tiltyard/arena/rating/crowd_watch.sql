@@ -1,3 +1,8 @@
+-- name: voter_origins
+-- Where these sessions came from, as far as it is known.
+SELECT session, network, language FROM sessions
+WHERE session = ANY(%(sessions)s) AND (network IS NOT NULL OR language IS NOT NULL);
+
 -- name: crowd_watches_find
 -- What the watch of an arena's crowd remembered.
 SELECT generation, position, version, state FROM crowd_watches WHERE arena = %(arena)s;

@@ -1,8 +1,7 @@
 """Operators and their roles: who they are, invitations, changes of roles, removal, password resets.
 
 Every change is made under one lock and is in the audit log with what was before and after. The installation always keeps
-an owner who can sign in.
-"""
+an owner who can sign in."""
 
 from __future__ import annotations
 
@@ -14,7 +13,9 @@ from typing import Any
 
 from tiltyard.arena.accounts import (
     OPERATOR_LINK_LIFETIME,
+    OPERATOR_ROLES,
     OPERATOR_SESSION_LIFETIME,
+    OperatorGrants,
     SessionOrigin,
     check_password,
     check_person_name,
@@ -25,7 +26,7 @@ from tiltyard.arena.accounts import (
 )
 from tiltyard.arena.content.answer_rows import validate_name
 from tiltyard.arena.content.arenas import find_arena
-from tiltyard.arena.operator_roles import OPERATOR_ROLES, OperatorGrants
+from tiltyard.arena.log.buckets import fetch_one, fetch_row, fetch_rows
 from tiltyard.arena.operators.invitations import InvitationTerms
 from tiltyard.errors import BadOption, Conflict, NotAllowed, NotFound
 from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool
@@ -89,8 +90,8 @@ async def list_operators(pool: ConnectionPool, arena: str | None = None) -> list
     """All operators by name or, of one arena, those with a role there."""
     async with connect_from_pool(pool) as connection:
         number = None if arena is None else (await find_arena(connection, arena)).arena
-        rows = await connection.execute(statement("people_list"), {"arena": number})
-        return [_record(row) for row in await rows.fetchall()]
+        rows = await fetch_rows(connection, "people_list", {"arena": number})
+        return [_record(row) for row in rows]
 
 
 async def find_operator_number(pool: ConnectionPool, name: str) -> int:
@@ -124,7 +125,7 @@ async def invite_operator(
             "invitee": terms.batch,
             "limit": _OPEN_INVITATION_LIMIT,
         }
-        row = await (await connection.execute(statement("people_invite"), values)).fetchone()
+        row = await fetch_row(connection, "people_invite", values)
         if row is None:
             raise Conflict(f"there are {_OPEN_INVITATION_LIMIT:,} invitations of operators; revoke some")
         made = OperatorInvitation(*row)
@@ -144,8 +145,8 @@ async def list_operator_invitations(
     """Invitations of operators that can be used, oldest first: all, or to one arena."""
     async with connect_from_pool(pool) as connection:
         number = None if arena is None else (await find_arena(connection, arena)).arena
-        rows = await connection.execute(statement("people_invitations"), {"arena": number})
-        return [OperatorInvitation(*row) for row in await rows.fetchall()]
+        rows = await fetch_rows(connection, "people_invitations", {"arena": number})
+        return [OperatorInvitation(*row) for row in rows]
 
 
 async def revoke_operator_invitation(
@@ -155,7 +156,7 @@ async def revoke_operator_invitation(
     async with connect_from_pool(pool) as connection, connection.transaction():
         number = None if arena is None else (await find_arena(connection, arena)).arena
         values = {"link": link, "arena": number}
-        row = await (await connection.execute(statement("people_revoke_invitation"), values)).fetchone()
+        row = await fetch_row(connection, "people_revoke_invitation", values)
         if row is None:
             raise NotFound(f"no invitation {link} that can be used; list them: tiltyard arena operator list")
         about = {"invitation": link, "revoked_at": [None, row[0].isoformat(timespec="seconds")]}
@@ -183,8 +184,8 @@ async def remove_operator(pool: ConnectionPool, name: str, *, actor: str) -> Non
         operator = await _lock_operator(connection, name)
         held = await _read_roles(connection, operator)
         values = {"operator": operator, "kept": None}
-        ended = await (await connection.execute(statement("end_sessions_of"), values)).fetchall()
-        revoked = await (await connection.execute(statement("people_revoke_tokens"), values)).fetchall()
+        ended = await fetch_rows(connection, "end_sessions_of", values)
+        revoked = await fetch_rows(connection, "people_revoke_tokens", values)
         await connection.execute(statement("people_take_roles"), values)
         await connection.execute(statement("people_close_links"), values)
         await connection.execute(statement("people_remove"), values)
@@ -204,8 +205,7 @@ async def make_password_link(pool: ConnectionPool, name: str, *, actor: str) -> 
     async with connect_from_pool(pool) as connection, connection.transaction():
         operator = await _lock_operator(connection, name)
         values = {"token": hash_token(code), "life": OPERATOR_LINK_LIFETIME, "operator": operator}
-        row = await (await connection.execute(statement("people_password_link"), values)).fetchone()
-        assert row is not None
+        row = await fetch_one(connection, "people_password_link", values)
         about = {"operator": name, "link": [None, row[0]]}
         await write_audit_entry(connection, actor, "make password link", about)
     return code
@@ -218,7 +218,7 @@ async def set_operator_password(pool: ConnectionPool, name: str, password: str, 
         operator = await _lock_operator(connection, name)
         await connection.execute(statement("set_password"), {"operator": operator, "password": digest})
         values = {"operator": operator, "kept": None}
-        ended = await (await connection.execute(statement("end_sessions_of"), values)).fetchall()
+        ended = await fetch_rows(connection, "end_sessions_of", values)
         about = {"operator": name, "password": ["old", "new"], "sessions": [len(ended), 0]}
         await write_audit_entry(connection, actor, "set password", about)
 
@@ -260,7 +260,7 @@ async def _identity_operator(
 ) -> tuple[int | None, str]:
     """The operator of an identity, which is made, or restored, if it has a role; and its name."""
     values = {"issuer": identity.issuer, "subject": identity.subject, "has_roles": has_roles}
-    row = await (await connection.execute(statement("people_find_identity"), values)).fetchone()
+    row = await fetch_row(connection, "people_find_identity", values)
     if row is not None:
         return int(row[0]), str(row[1])
     name = check_person_name(" ".join(identity.name.split())[:90] or "operator")
@@ -268,9 +268,7 @@ async def _identity_operator(
         return None, name
     for number in range(1, 1000):
         tried = name if number == 1 else f"{name} ({number})"
-        made = await (
-            await connection.execute(statement("people_make_identity"), {**values, "name": tried})
-        ).fetchone()
+        made = await fetch_row(connection, "people_make_identity", {**values, "name": tried})
         if made is not None:
             return made[0], tried
     raise Conflict(f"too many operators are called {name!r}")
@@ -281,8 +279,8 @@ async def _known_arenas(
 ) -> dict[int | None, OperatorRole]:
     """Roles by the numbers of arenas, of those that exist."""
     names = [arena for arena in roles if arena is not None]
-    rows = await connection.execute(statement("people_arenas"), {"names": names})
-    found: dict[int | None, OperatorRole] = {number: roles[name] for number, name in await rows.fetchall()}
+    rows = await fetch_rows(connection, "people_arenas", {"names": names})
+    found: dict[int | None, OperatorRole] = {number: roles[name] for number, name in rows}
     if None in roles:
         found[None] = roles[None]
     return found
@@ -291,7 +289,7 @@ async def _known_arenas(
 async def _lock_operator(connection: Connection, name: str) -> int:
     """The number of an operator, and the lock under which operators change."""
     await connection.execute(statement("lock_operators"))
-    row = await (await connection.execute(statement("lock_operator"), {"name": name})).fetchone()
+    row = await fetch_row(connection, "lock_operator", {"name": name})
     if row is None or row[1] is not None:
         raise _unknown_operator_error(name)
     return int(row[0])
@@ -302,8 +300,8 @@ def _unknown_operator_error(name: str) -> NotFound:
 
 
 async def _read_roles(connection: Connection, operator: int) -> dict[int | None, OperatorRole]:
-    rows = await connection.execute(statement("people_roles"), {"operator": operator})
-    return dict(await rows.fetchall())
+    rows = await fetch_rows(connection, "people_roles", {"operator": operator})
+    return dict(rows)
 
 
 async def _change_role(
@@ -326,7 +324,7 @@ async def _change_role(
 
 async def _check_owner_left(connection: Connection, name: str) -> None:
     """Raise, so that the transaction is rolled back, if the installation has no owner any more."""
-    row = await (await connection.execute(statement("has_operator"))).fetchone()
+    row = await fetch_row(connection, "has_operator", {})
     if row is None or not row[0]:
         raise Conflict(
             f"{name} is the last owner of the installation; make somebody else an owner first:"
@@ -342,3 +340,46 @@ def _record(row: Sequence[Any]) -> OperatorRecord:
 
 def _shown_roles(held: Mapping[int | None, OperatorRole]) -> dict[str, str]:
     return {"installation" if arena is None else f"arena {arena}": role for arena, role in held.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRecord:
+    """A session that is valid."""
+
+    session: int
+    created_at: datetime
+    last_seen_at: datetime
+    address: str
+    #: What the browser calls itself.
+    browser: str
+
+
+async def list_sessions(pool: ConnectionPool, operator: int) -> list[SessionRecord]:
+    """The sessions of an operator that are valid, the last used first."""
+    async with connect_from_pool(pool) as connection:
+        rows = await fetch_rows(connection, "operator_sessions_list", {"operator": operator})
+        return [SessionRecord(*row) for row in rows]
+
+
+async def end_session(pool: ConnectionPool, operator: int, session: int, *, actor: str) -> None:
+    """End one session of an operator; `NotFound` if it has none with this number."""
+    values = {"operator": operator, "session": session}
+    async with connect_from_pool(pool) as connection, connection.transaction():
+        row = await fetch_row(connection, "operator_sessions_end", values)
+        if row is None:
+            raise NotFound(f"no session {session} that is signed in; see the list of sessions")
+        about = {"operator": row[0], "session": session, "signed_in": [True, False]}
+        await write_audit_entry(connection, actor, "sign out", about)
+
+
+async def end_sessions(pool: ConnectionPool, operator: int, *, kept: int | None = None, actor: str) -> int:
+    """End all sessions of an operator, except one that is kept; return how many."""
+    values = {"operator": operator, "kept": kept}
+    async with connect_from_pool(pool) as connection, connection.transaction():
+        ended = await fetch_rows(connection, "end_sessions_of", values)
+        row = await fetch_row(connection, "operator_name", values)
+        left = 0 if kept is None else 1
+        about = {"operator": None if row is None else row[0], "sessions": [len(ended) + left, left]}
+        if ended:
+            await write_audit_entry(connection, actor, "sign out", about)
+    return len(ended)

@@ -1,4 +1,4 @@
-"""The stages of an arena's life: draft, open, paused, archived, deleted.
+"""The stages of an arena: what it needs before its first vote, opening, closing, archiving, deletion.
 
 Votes cast in a draft are test votes. Opening the arena ends all its open matchups and excludes all its votes for good,
 in one transaction under the arena's lock, so that no test vote is ever rated, not even one that is on its way. The
@@ -7,17 +7,21 @@ log stays as it is: append-only.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from tiltyard.arena.accounts import write_audit_entry
-from tiltyard.arena.content.arenas import Arena, change_arena, find_arena, lock_arena
-from tiltyard.arena.log.buckets import find_statement
+from tiltyard.arena.content.arena_texts import read_texts
+from tiltyard.arena.content.arenas import Arena, change_arena, find_arena, list_prompts, lock_arena
+from tiltyard.arena.content.blob_store import BlobStore
+from tiltyard.arena.log.buckets import fetch_row, fetch_rows
 from tiltyard.arena.log.event_log import LogBatch, LogKind, append_batch
+from tiltyard.arena.operators.arena_changes import withdraw
 from tiltyard.arena.operators.exclusions import VoteSelection, draft_exclusion, settle_exclusion
+from tiltyard.arena.operators.voter_data import erase_all_sessions
 from tiltyard.errors import Conflict
 from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
 from tiltyard.postgres.statements import statement
@@ -117,7 +121,7 @@ async def read_deletions(pool: ConnectionPool) -> dict[int, datetime]:
     """When each arena that is going to be deleted will be, by number."""
     async with connect_from_pool(pool) as connection:
         with translate_errors("read which arenas are going to be deleted"):
-            return dict(await (await connection.execute(statement("stages_deletions"))).fetchall())
+            return dict(await fetch_rows(connection, "stages_deletions", {}))
 
 
 async def _clear(pool: ConnectionPool, arena: str, stage: Stage, actor: str) -> StageChange:
@@ -148,8 +152,7 @@ async def _clear(pool: ConnectionPool, arena: str, stage: Stage, actor: str) -> 
 async def _end_matchups(connection: Connection, batch: LogBatch) -> int:
     """End every open matchup. Call it under the arena's lock."""
     values = {"arena": batch.arena, "now": batch.now}
-    text = await find_statement(connection, "stages_open_matchups", values)
-    rows = await (await connection.execute(text, values)).fetchall()
+    rows = await fetch_rows(connection, "stages_open_matchups", values)
     for source, serial, session, ballot, unseen in rows:
         kind = LogKind.RELEASED if unseen else LogKind.EXPIRE
         batch.end(kind, source, serial, session=session, ballot=ballot)
@@ -162,8 +165,7 @@ async def _write_stage(connection: Connection, arena: Arena, stage: Stage) -> No
 
 async def _fetch(connection: Connection, named: str, **values: object) -> Any:
     with translate_errors("change the stage of an arena"):
-        text = await find_statement(connection, named, values)
-        return await (await connection.execute(text, values)).fetchone()
+        return await fetch_row(connection, named, values)
 
 
 @asynccontextmanager
@@ -173,3 +175,151 @@ async def _changing(pool: ConnectionPool, arena: str) -> AsyncIterator[tuple[Con
         number = (await find_arena(connection, arena)).arena
         async with append_batch(connection, number) as batch:
             yield connection, batch, await lock_arena(connection, arena)
+
+
+#: Responses to one prompt that a preview chooses from.
+_PREVIEWED_RESPONSE_LIMIT = 50
+
+
+@dataclass(frozen=True, slots=True)
+class OpeningChecklist:
+    """What there is of what an arena needs."""
+
+    prompts: int
+    #: Enabled models.
+    models: int
+    #: Prompts to which two models or more have responses.
+    matchable: int
+    #: Invitations and passcodes that let somebody in.
+    invitations: int
+    #: Texts that the operator has written.
+    texts: tuple[str, ...]
+    test_votes: int
+    entry: str
+
+    @property
+    def can_serve(self) -> bool:
+        """Whether there is anything to vote on."""
+        return self.models > 1 and self.matchable > 0
+
+    @property
+    def can_enter(self) -> bool:
+        """Whether anybody could come in once the arena is open."""
+        return self.entry == "open" or self.invitations > 0
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewedResponse:
+    """One response to a prompt."""
+
+    model: str
+    response: int
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredPrompt:
+    """A prompt with two responses or more."""
+
+    prompt: int
+    name: str
+    text: str
+    language: str | None
+    responses: tuple[PreviewedResponse, ...]
+
+
+async def read_checklist(pool: ConnectionPool, arena: Arena) -> OpeningChecklist:
+    """What the arena has now."""
+    async with connect_from_pool(pool) as connection:
+        ((prompts, models, matchable, invitations),) = await _rows(
+            connection, "checklist_counts", arena=arena.arena
+        )
+    return OpeningChecklist(
+        prompts=prompts,
+        models=models,
+        matchable=matchable,
+        invitations=invitations,
+        texts=tuple(await read_texts(pool, arena)),
+        test_votes=await count_test_votes(pool, arena),
+        entry=arena.settings.entry,
+    )
+
+
+async def find_answered_prompt(pool: ConnectionPool, arena: Arena, first: int) -> AnsweredPrompt | None:
+    """The first prompt from number ``first`` on that a voter could see; ``None`` if there is none. Nothing is logged."""
+    async with connect_from_pool(pool) as connection:
+        rows = await _rows(
+            connection, "checklist_pair", arena=arena.arena, prompt=first, limit=_PREVIEWED_RESPONSE_LIMIT
+        )
+    if not rows:
+        return None
+    prompt, name, text, language = rows[0][:4]
+    return AnsweredPrompt(prompt, name, text, language, tuple(PreviewedResponse(*row[4:]) for row in rows))
+
+
+async def _rows(connection: Connection, named: str, **values: object) -> Sequence[Any]:
+    with translate_errors("read what an arena has before it opens"):
+        return await fetch_rows(connection, named, values)
+
+
+_ACTOR = "schedule"
+_REASON = "the arena was deleted"
+#: Prompts that are read at once.
+_PAGE_ROWS = 1000
+
+
+async def delete_due_arenas(pool: ConnectionPool, blobs: BlobStore, now: datetime) -> list[str]:
+    """Delete the texts, files and invitations of every arena that is due; return their names.
+
+    What stays is what nobody can read anything from: the log with its numbers, names of models and prompts, hashes,
+    boards and the audit log. Nothing of it is served any more, and the name of the arena stays taken. After a failure,
+    the next run goes on.
+    """
+    async with connect_from_pool(pool) as connection:
+        with translate_errors("read which arenas are to be deleted"):
+            rows = await fetch_rows(connection, "stages_due_deletions", {"now": now})
+    names = [str(name) for (name,) in rows]
+    for name in names:
+        await _delete_arena(pool, blobs, name)
+    return names
+
+
+async def _delete_arena(pool: ConnectionPool, blobs: BlobStore, name: str) -> None:
+    withdrawn = await _withdraw_everything(pool, blobs, name)
+    erased = await erase_all_sessions(pool, name, reason=_REASON, actor=_ACTOR)
+    async with connect_from_pool(pool) as connection, connection.transaction():
+        found = await lock_arena(connection, name)
+        with translate_errors("delete an arena"):
+            for one in (
+                "stages_revoke_invitations",
+                "stages_clear_texts",
+                "stages_clear_entrants",
+                "stages_deletion_done",
+            ):
+                await connection.execute(statement(one), {"arena": found.arena})
+        settings = replace(found.settings, stage="deleted")
+        await change_arena(connection, found.arena, found.title, settings)
+        about = {
+            "stage": [found.settings.stage, "deleted"],
+            "prompts": withdrawn,
+            "remarks": erased.remarks,
+            "complaints": erased.complaints,
+        }
+        await write_audit_entry(connection, _ACTOR, "delete arena", about, arena=found.arena)
+
+
+async def _withdraw_everything(pool: ConnectionPool, blobs: BlobStore, name: str) -> int:
+    """Withdraw all prompts with all responses; return how many prompts there were."""
+    withdrawn, after = 0, -1
+    async with connect_from_pool(pool) as connection:
+        number = (await find_arena(connection, name)).arena
+    while True:
+        async with connect_from_pool(pool) as connection:
+            prompts = await list_prompts(connection, number, after=after, limit=_PAGE_ROWS)
+        if not prompts:
+            return withdrawn
+        for prompt in prompts:
+            if prompt.withdrawn_at is None:
+                await withdraw(pool, blobs, name, prompt.name, reason=_REASON, actor=_ACTOR)
+                withdrawn += 1
+        after = prompts[-1].prompt

@@ -11,8 +11,8 @@ from types import ModuleType
 import pytest
 from pydantic import ValidationError
 
-from tiltyard.wire import arenas, boards, operators, oversight, problems, voting
-from tiltyard.wire.oversight import ExcludeRequest
+from tiltyard.wire import arenas, moderation, operators, records, voting
+from tiltyard.wire.moderation import ExcludeRequest
 from tiltyard.wire.records import body_of, json_bytes, reader_of
 from tiltyard.wire.voting import (
     Ended,
@@ -27,7 +27,7 @@ from tiltyard.wire.voting import (
     VoteRequest,
 )
 
-MODULES = (arenas, boards, operators, oversight, problems, voting)
+MODULES = (arenas, moderation, operators, records, voting)
 AT = datetime(2026, 1, 5, 12, 30, tzinfo=UTC)
 MATCHUP = Matchup(
     matchup="q",

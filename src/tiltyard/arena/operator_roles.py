@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, get_args
 
-from tiltyard.wire.vocabulary import OperatorRole, Scope
+from tiltyard.wire.records import OperatorRole, Scope
 
 #: From the one that may do everything to the one that may do least.
 OPERATOR_ROLES: Final[tuple[OperatorRole, ...]] = get_args(OperatorRole)

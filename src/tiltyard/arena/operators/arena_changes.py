@@ -51,7 +51,7 @@ from tiltyard.postgres.connections import (
 )
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.wire.arenas import Withdrawn
-from tiltyard.wire.oversight import Excluded
+from tiltyard.wire.moderation import Excluded
 
 _LOG = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from typing import Any
 from tiltyard.arena.log.buckets import find_statement
 from tiltyard.arena.rating.rater_lag import RaterLag
 from tiltyard.postgres.connections import Connection, translate_errors
-from tiltyard.wire.oversight import AuditEntry
+from tiltyard.wire.moderation import AuditEntry
 
 
 @dataclass(frozen=True, slots=True)

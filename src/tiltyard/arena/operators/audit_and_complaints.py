@@ -10,7 +10,7 @@ from tiltyard.arena.log.buckets import find_statement
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
 from tiltyard.postgres.statements import statement
-from tiltyard.wire.oversight import AuditEntry, Complaint
+from tiltyard.wire.moderation import AuditEntry, Complaint
 
 
 async def read_audit(

@@ -12,7 +12,7 @@ from tiltyard.arena.log.buckets import find_statement
 from tiltyard.errors import Conflict, NotFound
 from tiltyard.postgres.connections import Connection, translate_errors
 from tiltyard.postgres.statements import statement
-from tiltyard.wire.oversight import Exclusion
+from tiltyard.wire.moderation import Exclusion
 
 #: A draft follows the log until it is at most this many positions behind, or for this many rounds.
 _CLOSE_ENOUGH_POSITIONS = 200

@@ -26,7 +26,7 @@ from tiltyard.arena.operators.job_status import ScheduledJob, list_jobs, report_
 from tiltyard.arena.operators.voter_queries import VoteRemark, read_remarks
 from tiltyard.arena.rating.rater_lag import RaterLag
 from tiltyard.postgres.connections import ConnectionPool, connect_from_pool
-from tiltyard.wire.oversight import AuditEntry, Complaint, Exclusion
+from tiltyard.wire.moderation import AuditEntry, Complaint, Exclusion
 
 
 @dataclass(frozen=True, slots=True)

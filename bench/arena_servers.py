@@ -18,7 +18,7 @@ from arena_usage import family
 from tiltyard.postgres.embedded_server import EmbeddedServer, Postmaster
 from tiltyard.postgres.schema_migrations import migrate
 from tiltyard.settings.serving_settings import ServingSettings
-from tiltyard.web.server.child_process import ChildConfig, run_child
+from tiltyard.web.server.supervisor import ChildConfig, run_child
 
 
 @dataclass

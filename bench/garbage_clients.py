@@ -16,7 +16,7 @@ from typing import Any
 
 import uvloop
 
-from tiltyard.wire.gate import GateChallenge, solve_challenge
+from tiltyard.wire.voting import GateChallenge, solve_challenge
 
 #: How long a client waits for an answer before the request counts as lost.
 _ANSWER_SECONDS = 30.0

@@ -161,7 +161,7 @@ LONG_SIGNATURES = {
     "src/tiltyard/web/pages/board_query.py:_read_query": "the parameters are the query string",
     "src/tiltyard/web/routes/boards.py:board": "the parameters are the query string",
     "src/tiltyard/web/routes/boards.py:snapshot": "the parameters are the path and the query string",
-    "src/tiltyard/web/pages/chart_pages.py:chart": "the parameters are the path and the query string",
+    "src/tiltyard/web/pages/charts.py:chart": "the parameters are the path and the query string",
 }
 
 

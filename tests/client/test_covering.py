@@ -16,8 +16,8 @@ import pytest
 from tiltyard.client import AsyncClient, Client
 from tiltyard.client.api_call import Call
 from tiltyard.web.server.app import make_app
-from tiltyard.wire import arenas, live, operators, oversight, voting
-from tiltyard.wire.boards import SnapshotInfo
+from tiltyard.wire import arenas, live, moderation, operators, voting
+from tiltyard.wire.arenas import SnapshotInfo
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
 SNAPSHOT = SnapshotInfo("0" * 64, 1, 2, 3, evaluated=True, citable=True, made_at=NOW)
@@ -217,7 +217,7 @@ def _fields(operation: dict[str, Any]) -> Iterator[str]:
         name = reference.rpartition("/")[2]
         found = [
             vars(module)[name]
-            for module in (voting, live, arenas, oversight, operators)
+            for module in (voting, live, arenas, moderation, operators)
             if name in vars(module)
         ]
         yield from (field.name for field in fields(found[0]))

@@ -15,7 +15,7 @@ from support.served import make_token, served
 from tiltyard.client import Client
 from tiltyard.settings.arena_judges import ArenaJudges, JudgeRound, load_arena_judges, load_judge_rounds
 from tiltyard.settings.prices import open_prices
-from tiltyard.wire import arenas, boards, live, operators, oversight, voting
+from tiltyard.wire import arenas, live, moderation, operators, voting
 
 DOCS = Path(__file__).parents[2] / "docs"
 REFERENCE = (DOCS / "reference" / "python-client.md").read_text(encoding="utf-8")
@@ -48,7 +48,7 @@ def test_every_method_is_documented_as_it_is(signature: str):
 
 def test_every_field_of_what_methods_return_is_documented():
     returned = " ".join(str(inspect.signature(member).return_annotation) for _, member in methods())
-    modules = (voting, boards, arenas, operators, oversight, live)
+    modules = (voting, arenas, operators, moderation, live)
     records = {name: kind for module in modules for name, kind in vars(module).items() if is_dataclass(kind)}
     for name in set(re.findall(r"\w+", returned)) & records.keys():
         paragraph = re.search(rf"\*\*`{name}`\*\*(.*?)(\*\*`|$)", REFERENCE, re.MULTILINE)

@@ -27,7 +27,7 @@ from tiltyard.runs.manifest import MANIFEST
 from tiltyard.runs.run_verification import verify_run
 from tiltyard.settings.tournament_config import load_config
 from tiltyard.web.texts.app_sandbox import sandboxed_app
-from tiltyard.web.texts.renderer import render_text
+from tiltyard.web.texts.markdown import render_text
 
 #: What a parser may raise. Those of `core` and of streams raise `ValueError`, which their callers translate.
 REFUSALS = (TiltyardError, ValueError)

@@ -12,7 +12,7 @@ from support.live_page_sites import LONG, SHORT, live_site
 from support.page_layout import SCREENS, check_layout, resize
 from support.scripted_streams import StreamScript, steady
 from tiltyard.errors import ProviderFault
-from tiltyard.web.pages.live_stream import LivePageStream
+from tiltyard.web.pages.live_view import LivePageStream
 
 VOTE = "/arenas/arena/vote"
 COMPLETE = ".live-stage:not([data-running])"

@@ -18,7 +18,7 @@ from support.sizes import sized
 from tiltyard.core.judging import untrusted_text, verdict
 from tiltyard.judges.providers import json_bodies
 from tiltyard.settings import yaml_file
-from tiltyard.web.texts.syntax import LANGUAGES
+from tiltyard.web.texts.code_highlighter import LANGUAGES
 
 SOURCE = Path(tiltyard.__file__).parent
 _CALLS = {"compile", "match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer"}
@@ -112,7 +112,7 @@ BUILT: dict[str, Callable[[], list[re.Pattern]]] = {
     "judges.providers.json_bodies._NAMED": lambda: list(json_bodies._NAMED.values()),
     "judges.providers.json_bodies._excluding": lambda: [json_bodies._excluding(4096)],
     "settings.yaml_file._add_plain": _yaml_scalars,
-    "web.texts.syntax._syntax": lambda: list({each.pattern for each in LANGUAGES.values()}),
+    "web.texts.code_highlighter._syntax": lambda: list({each.pattern for each in LANGUAGES.values()}),
 }
 PLACES = list(places())
 

@@ -160,7 +160,7 @@ def test_judges_like_the_polite():
 
 
 def test_remarks_fit_what_is_asked_for():
-    from tiltyard.wire.vocabulary import MAX_COMMENT_CHARACTERS, REMARK_TAG_LIMIT, TAGS
+    from tiltyard.wire.records import MAX_COMMENT_CHARACTERS, REMARK_TAG_LIMIT, TAGS
 
     for tags, comment in REMARKS:
         assert 0 < len(tags) <= REMARK_TAG_LIMIT

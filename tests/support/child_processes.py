@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tiltyard.arena.rating.rater_process import RaterPace, RaterProcess
-from tiltyard.web.server.child_process import ChildConfig, run_child, stop_by_signal
+from tiltyard.web.server.supervisor import ChildConfig, run_child, stop_by_signal
 
 _START_SECONDS = 60.0
 

@@ -20,10 +20,9 @@ from support.shown_boards import NAMES, PAGE, Rows, board, shown_board, table_of
 from tiltyard.core.board.document import BoardDocument
 from tiltyard.postgres.connections import connect
 from tiltyard.report.arena_charts import FEW_BATTLES, drawing_version
-from tiltyard.web.pages.board_downloads import COLUMNS, COMPARISON_COLUMNS, download_rows
+from tiltyard.web.pages.board import COLUMNS, COMPARISON_COLUMNS, download_rows
 from tiltyard.web.pages.board_query import BoardQuery
-from tiltyard.web.pages.board_view import board_lines, digits_to_show, floor_percent, full_view
-from tiltyard.web.pages.interval_scale import DrawnInterval
+from tiltyard.web.pages.board_view import DrawnInterval, board_lines, digits_to_show, floor_percent, full_view
 from tiltyard.web.pages.localization import localization_for
 
 NUMBER = localization_for("en").number
@@ -414,7 +413,7 @@ def test_a_stampede_for_pictures_is_told_to_come_back_and_one_picture_is_drawn_o
         assert may_end.wait(20)
         return b"<svg/>"
 
-    monkeypatch.setattr("tiltyard.web.pages.chart_pages._draw", slow)
+    monkeypatch.setattr("tiltyard.web.pages.charts._draw", slow)
     names, queries = ("ratings", "win-rates", "battle-counts"), [{"language": "de"}, {"category": "law"}]
     asked = [
         (name, form, {"theme": theme, **query})
@@ -576,7 +575,7 @@ def test_the_table_beside_a_heatmap_has_its_numbers(reader, place):
 
 
 def test_without_the_drawing_library_the_tables_stay(reader, monkeypatch):
-    monkeypatch.setattr("tiltyard.web.pages.chart_pages._charts_available", lambda: False)
+    monkeypatch.setattr("tiltyard.web.pages.charts._charts_available", lambda: False)
     html = board(reader, chart="win-rates", n="1").text
     assert "<img" not in html
     assert 'class="matrix"' in html

@@ -16,7 +16,7 @@ from tiltyard.arena.content.stored_conversations import (
 )
 from tiltyard.errors import NotFound, StoreFault
 from tiltyard.files.answer import Answer
-from tiltyard.web.pages.conversation_view import (
+from tiltyard.web.pages.matchup_view import (
     ConversationTurn,
     MessageFiles,
     build_conversation_view,

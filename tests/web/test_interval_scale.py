@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tiltyard.web.pages.interval_scale import BarPosition, DrawnInterval, IntervalScale, interval_scale
+from tiltyard.web.pages.board_view import BarPosition, DrawnInterval, IntervalScale, interval_scale
 
 
 def around(*ratings, width=20.0):

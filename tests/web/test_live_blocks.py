@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from support.hostile_text import PAYLOADS
-from tiltyard.web.pages.live_blocks import AnswerRenderer, RenderedBlock
+from tiltyard.web.pages.live_view import AnswerRenderer, RenderedBlock
 from tiltyard.web.texts import render_text
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -82,6 +82,6 @@ def test_each_block_is_rendered_once(monkeypatch):
         calls.append(text)
         return render_text(text, **options)
 
-    monkeypatch.setattr("tiltyard.web.pages.live_blocks.render_text", counted)
+    monkeypatch.setattr("tiltyard.web.pages.live_view.render_text", counted)
     rendered("a\n\nb\n\n" * 50, 1)
     assert sum(map(len, calls)) == len("a\n\nb\n\n" * 50)

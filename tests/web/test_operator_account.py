@@ -15,7 +15,7 @@ from tiltyard.arena.operators.second_factor import STEP_SECONDS, code_at
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.access.cookies import OPERATOR_COOKIE
-from tiltyard.web.pages.operator.qr_code import draw_qr_code
+from tiltyard.web.pages.operator.account import draw_qr_code
 
 ADA = {"name": "Ada", "password": PASSWORD}
 

@@ -21,7 +21,7 @@ from support.operating import (
 )
 from tiltyard.arena.content.answer_rows import validate_name
 from tiltyard.postgres.connections import connect
-from tiltyard.web.pages.operator.answer_form import WrittenPrompt
+from tiltyard.web.pages.operator.answers import WrittenPrompt
 
 ARENA = "/operator/arenas/arena"
 

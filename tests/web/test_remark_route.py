@@ -7,7 +7,7 @@ from support.served import make_token, served
 from support.voted_arenas import rate
 from tiltyard.client import Client
 from tiltyard.postgres.connections import connect
-from tiltyard.wire.vocabulary import TAGS
+from tiltyard.wire.records import TAGS
 
 ASK = "/api/v1/arenas/arena/matchups"
 SECRET = "my very private opinion"

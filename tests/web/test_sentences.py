@@ -14,8 +14,7 @@ from tiltyard.core.policy.state.strengths import Strengths
 from tiltyard.core.policy.validity.publication import established_rules, publication_rules, stable_rules
 from tiltyard.core.ratings import Finding
 from tiltyard.core.ratings.sentences import first_of
-from tiltyard.web.pages.finding_sentences import translate_exactly, translate_sentence
-from tiltyard.web.pages.localization import Localization
+from tiltyard.web.pages.localization import Localization, translate_exactly, translate_sentence
 from tiltyard.web.texts import plain_text
 
 

@@ -10,16 +10,24 @@ from hypothesis import strategies as st
 
 from support.hostile_text import PAYLOADS, Payload
 from tiltyard.web.texts import format_name, plain_text, render_text
-from tiltyard.web.texts.code_highlighter import CODE_CLASSES, MAX_HIGHLIGHTED_CHARACTERS, CodeHighlighter
-from tiltyard.web.texts.links import target_of
-from tiltyard.web.texts.renderer import (
+from tiltyard.web.texts.code_highlighter import (
+    CODE_CLASSES,
+    LANGUAGES,
+    MAX_HIGHLIGHTED_CHARACTERS,
+    CodeHighlighter,
+)
+from tiltyard.web.texts.markdown import (
+    ATTRIBUTES,
     BRACKET_LIMIT,
+    CLASSES,
+    LINK_REL,
     MAX_MARKDOWN_CHARACTERS,
     MAX_MARKDOWN_LINES,
     MAX_SHOWN_CHARACTERS,
+    TAGS,
+    VALUES,
+    target_of,
 )
-from tiltyard.web.texts.sanitizer import ATTRIBUTES, CLASSES, LINK_REL, TAGS, VALUES
-from tiltyard.web.texts.syntax import LANGUAGES
 
 _VOID = {"br", "hr"}
 _HIDDEN = re.compile(
@@ -537,7 +545,7 @@ _PATHOLOGICAL = {
 def test_a_pathological_text_is_shown_in_time(name: str, seconds: float | None, monkeypatch):
     """Also if there is hardly any time to read it: then it is shown as it was written."""
     if seconds is not None:
-        monkeypatch.setattr("tiltyard.web.texts.renderer.MAX_PARSE_SECONDS", seconds)
+        monkeypatch.setattr("tiltyard.web.texts.markdown.MAX_PARSE_SECONDS", seconds)
     start = time.thread_time()
     html = render_text(_PATHOLOGICAL[name])
     assert time.thread_time() - start < (BOUND if seconds is None else BOUND / 5)
@@ -545,7 +553,7 @@ def test_a_pathological_text_is_shown_in_time(name: str, seconds: float | None, 
 
 
 def test_reading_stops_at_its_deadline(monkeypatch):
-    monkeypatch.setattr("tiltyard.web.texts.renderer.MAX_PARSE_SECONDS", 0.0)
+    monkeypatch.setattr("tiltyard.web.texts.markdown.MAX_PARSE_SECONDS", 0.0)
     for text in ("# words *and* more", "> - `words`", "|a|\n|-|\n|words|", "words"):
         read = rendered(text)
         told = "The rest of the text is shown without formatting, because it is too long or too complex."

@@ -16,8 +16,7 @@ from tiltyard.arena.content.object_storage import FolderStorage
 from tiltyard.arena.content.response_details import ModelUsage, read_usage
 from tiltyard.errors import InputError
 from tiltyard.postgres.connections import connect, open_pool
-from tiltyard.web.pages.scatter_plot import PlotPoint, scatter_plot
-from tiltyard.web.pages.usage_view import answer_cost
+from tiltyard.web.pages.usage import PlotPoint, answer_cost, scatter_plot
 
 #: By model: the usage of each answer.
 USAGE = {

@@ -33,7 +33,7 @@ from tiltyard.foundation.caches import BoundedCache, SingleFlight
 from tiltyard.postgres.connections import translate_errors
 from tiltyard.postgres.statements import statement
 from tiltyard.wire.operators import Token
-from tiltyard.wire.vocabulary import OperatorRole, Scope
+from tiltyard.wire.records import OperatorRole, Scope
 
 if TYPE_CHECKING:
     from argon2 import PasswordHasher

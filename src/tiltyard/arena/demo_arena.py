@@ -37,7 +37,7 @@ from tiltyard.files.answer import Answer
 from tiltyard.files.answers import write_answers
 from tiltyard.postgres.connections import connect_from_pool
 from tiltyard.settings.arena_settings import ArenaSettings
-from tiltyard.wire.vocabulary import Tag
+from tiltyard.wire.records import Tag
 
 #: People who vote concurrently. More of them means larger batches and fewer transactions.
 _CONCURRENT_VOTER_COUNT = 64

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import quote
 
 from tiltyard import errors
-from tiltyard.wire.gate import GateAnswer, solve_challenge
-from tiltyard.wire.problems import Problem
-from tiltyard.wire.records import reader_of
+from tiltyard.wire.records import Problem, reader_of
+from tiltyard.wire.voting import GateAnswer, solve_challenge
 
 if TYPE_CHECKING:
     import httpx2

@@ -23,10 +23,9 @@ from tiltyard.wire.arenas import (
     Withdrawn,
     WithdrawRequest,
 )
+from tiltyard.wire.moderation import AuditEntry, Complaint, Excluded, ExcludeRequest, Exclusion, Restored
 from tiltyard.wire.operators import ClaimRequest, Me, NewToken, SignInRequest, Token, TokenRequest
-from tiltyard.wire.oversight import AuditEntry, Complaint, Excluded, ExcludeRequest, Exclusion, Restored
-from tiltyard.wire.records import body_of
-from tiltyard.wire.vocabulary import Scope, SourceName
+from tiltyard.wire.records import Scope, SourceName, body_of
 
 #: Constants of the ranking policy by name: the server says which there are.
 Constants = dict[str, Any]

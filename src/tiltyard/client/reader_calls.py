@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tiltyard.client.api_call import Call, LineStream, api_path, read_list, read_value
 from tiltyard.client.transport import sends, streams
 from tiltyard.errors import TiltyardError
-from tiltyard.wire.arenas import ArenaInfo
-from tiltyard.wire.boards import ReportInfo, SnapshotInfo
+from tiltyard.wire.arenas import ArenaInfo, ReportInfo, SnapshotInfo
 
 if TYPE_CHECKING:
     from tiltyard.core.board.document import BoardDocument, FilteredBoard

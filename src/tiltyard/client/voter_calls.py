@@ -16,7 +16,6 @@ from tiltyard.client.api_call import (
 )
 from tiltyard.client.transport import sends, streams
 from tiltyard.errors import BadOption
-from tiltyard.wire.gate import GateAnswer
 from tiltyard.wire.live import (
     FollowUpRequest,
     LivePromptRequest,
@@ -25,11 +24,11 @@ from tiltyard.wire.live import (
     TurnVoteRequest,
     TurnWinner,
 )
-from tiltyard.wire.records import body_of
-from tiltyard.wire.vocabulary import ComplaintReason, Label, SkipReason, Tag, Winner
+from tiltyard.wire.records import ComplaintReason, Label, SkipReason, Tag, Winner, body_of
 from tiltyard.wire.voting import (
     ComplaintRequest,
     Ended,
+    GateAnswer,
     Matchup,
     NextMatchupRequest,
     RemarkRequest,

@@ -1,4 +1,4 @@
-"""Arenas, what they hold, and how they are run."""
+"""Arenas, what they hold, how they are run, and their boards and weekly reports without their contents."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
-from tiltyard.wire.records import request
-from tiltyard.wire.vocabulary import Plain
+from tiltyard.wire.records import Plain, request
 
 Reason = Annotated[str, StringConstraints(pattern=r"^[^\x00]*\S[^\x00]*$", min_length=1, max_length=1000)]
 #: JSON by name, whose fields are those of the settings or of the policy: an older client reads a newer server's.
@@ -175,3 +174,48 @@ class PolicyInForce:
     """The ranking policy in force."""
 
     policy: Values
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotInfo:
+    """A published board, without its contents."""
+
+    snapshot: Annotated[str, Field(description="The SHA-256 of the board's document.")]
+    generation: int
+    position: int
+    votes: int
+    evaluated: Annotated[
+        bool, Field(description="Whether an evaluation of the rules fell on it; such boards are kept.")
+    ]
+    citable: Annotated[
+        bool,
+        Field(
+            description="Whether to cite it: it is kept for ever, and no vote was excluded or restored since."
+        ),
+    ]
+    made_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotList:
+    """A page of boards, newest first."""
+
+    snapshots: Sequence[SnapshotInfo]
+
+
+@dataclass(frozen=True, slots=True)
+class ReportInfo:
+    """A weekly validity report, without its contents."""
+
+    report: Annotated[str, Field(description="The SHA-256 of the report's document.")]
+    since: datetime
+    until: datetime
+    position: int
+    made_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ReportList:
+    """Every weekly report, newest first."""
+
+    reports: Sequence[ReportInfo]

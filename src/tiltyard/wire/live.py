@@ -8,8 +8,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field, StringConstraints, WithJsonSchema
 
-from tiltyard.wire.records import strict_request
-from tiltyard.wire.vocabulary import Moment, Plain, Text
+from tiltyard.wire.records import Moment, Plain, Text, strict_request
 
 TurnWinner = Literal["model_a", "model_b", "tie", "both_bad"]
 _TURN_STATES = ("waiting", "streaming", "done", "stopped", "void")

@@ -9,8 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from tiltyard.wire.records import request
-from tiltyard.wire.vocabulary import SaidScope, Scope, Text
+from tiltyard.wire.records import SaidScope, Scope, Text, request
 
 
 @request

@@ -17,7 +17,7 @@ from tiltyard.core.policy.state.policy import Policy
 from tiltyard.errors import Closed, Expired, NotFound
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.arena_settings import ArenaSettings
-from tiltyard.wire.vocabulary import TAGS
+from tiltyard.wire.records import TAGS
 
 ANN, BOB, JUDGE = Voter(1), Voter(2), Voter(1, 1)
 SETTINGS = ArenaSettings(undo_seconds=60.0, expiry_seconds=300.0)

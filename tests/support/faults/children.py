@@ -11,7 +11,7 @@ from pathlib import Path
 
 from support.child_processes import ChildProcess, run_quick_rater
 from tiltyard.settings.serving_settings import ServingSettings
-from tiltyard.web.server.child_process import ChildConfig, run_child
+from tiltyard.web.server.supervisor import ChildConfig, run_child
 
 _SECRET = "a secret for tests that is long enough"
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiltyard.arena.secret_keys import SecretKeys
-from tiltyard.web.access import gate_proofs
-from tiltyard.web.access.gate_proofs import GateProofs
-from tiltyard.wire.gate import GateChallenge, solve_challenge
+from tiltyard.web.access import voters
+from tiltyard.web.access.voters import GateProofs
+from tiltyard.wire.voting import GateChallenge, solve_challenge
 
 KEYS = SecretKeys(["a secret for tests that is long enough"])
 NOW = 1_795_000_000.5
@@ -20,7 +20,7 @@ NOW = 1_795_000_000.5
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(gate_proofs, "_EASY_NUMBER_LIMIT", 50)
+    monkeypatch.setattr(voters, "_EASY_NUMBER_LIMIT", 50)
 
 
 def opened(proof):

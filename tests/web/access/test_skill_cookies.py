@@ -13,7 +13,7 @@ from tiltyard.errors import BadOption
 from tiltyard.postgres.connections import connect
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.access.cookies import Cookies, SkillCookies, preset_languages, primary_language
-from tiltyard.web.pages.skill_form import SkillForm, skill_choice
+from tiltyard.web.pages.voting_values import SkillForm, skill_choice
 
 SKILLS = SkillCookies(Cookies(None, secure=True), 3)
 

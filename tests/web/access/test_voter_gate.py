@@ -14,8 +14,8 @@ from tiltyard.errors import Busy, ProofNeeded
 from tiltyard.postgres.connections import connect, open_pool
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.settings.serving_settings import ServingSettings
-from tiltyard.web.access import gate_proofs
-from tiltyard.wire.gate import GateChallenge, solve_challenge
+from tiltyard.web.access import voters
+from tiltyard.wire.voting import GateChallenge, solve_challenge
 
 ASK = "/api/v1/arenas/arena/matchups"
 GATE = "/api/v1/arenas/arena/gate"
@@ -24,7 +24,7 @@ PAGE = {"accept": "text/html"}
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(gate_proofs, "_EASY_NUMBER_LIMIT", 50)
+    monkeypatch.setattr(voters, "_EASY_NUMBER_LIMIT", 50)
 
 
 @pytest.fixture

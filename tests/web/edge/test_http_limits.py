@@ -21,7 +21,7 @@ from support.postgres_servers import fresh_database
 from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.edge.http_limits import HttpLimits, limited_protocol
-from tiltyard.web.server.child_process import ChildConfig
+from tiltyard.web.server.supervisor import ChildConfig
 
 #: Of the process in these tests: short, and larger than the pauses of a crowded machine.
 SETTINGS = ServingSettings(

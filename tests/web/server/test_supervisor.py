@@ -91,7 +91,7 @@ def test_a_supervisor_that_hangs_is_a_problem(monkeypatch):
 
 STOPPED = """
 import signal, threading
-from tiltyard.web.server.child_process import stop_by_signal
+from tiltyard.web.server.supervisor import stop_by_signal
 
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
 stop = threading.Event()

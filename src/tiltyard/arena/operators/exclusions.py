@@ -24,7 +24,7 @@ from tiltyard.core.ratings import BradleyTerry
 from tiltyard.errors import Conflict, InputError, NotFound
 from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
 from tiltyard.postgres.statements import statement
-from tiltyard.wire.oversight import Excluded, Exclusion
+from tiltyard.wire.moderation import Excluded, Exclusion
 
 #: A draft follows the log until it is at most this many positions behind, or for this many rounds.
 _CLOSE_ENOUGH_POSITIONS = 200

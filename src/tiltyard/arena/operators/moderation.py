@@ -20,7 +20,7 @@ from tiltyard.arena.operators.voters import VoteRemark, read_remarks
 from tiltyard.arena.rating.rater_lag import RaterLag
 from tiltyard.errors import NotFound
 from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool, translate_errors
-from tiltyard.wire.oversight import AuditEntry, Complaint, Exclusion
+from tiltyard.wire.moderation import AuditEntry, Complaint, Exclusion
 
 #: Days that an overview counts votes of, and a number above those of all entries of the audit log.
 _VOTE_DAYS = 14

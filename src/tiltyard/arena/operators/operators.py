@@ -31,7 +31,7 @@ from tiltyard.arena.operators.invitations import InvitationTerms
 from tiltyard.errors import BadOption, Conflict, NotAllowed, NotFound
 from tiltyard.postgres.connections import Connection, ConnectionPool, connect_from_pool
 from tiltyard.postgres.statements import statement
-from tiltyard.wire.vocabulary import OperatorRole
+from tiltyard.wire.records import OperatorRole
 
 #: Invitations that can still be used, at most.
 _OPEN_INVITATION_LIMIT = 1_000

@@ -24,7 +24,7 @@ from tiltyard.settings.serving_settings import ServingSettings
 from tiltyard.web.access.cookies import OPERATOR_COOKIE, Cookies
 from tiltyard.web.access.rate_limits import SignInThrottle, client_address
 from tiltyard.wire.operators import Token
-from tiltyard.wire.vocabulary import OperatorRole, Scope
+from tiltyard.wire.records import OperatorRole, Scope
 
 #: Cache lifetimes in seconds: of a token, and of whether it was valid lately.
 ACTOR_CACHE_SECONDS = 5.0

@@ -20,7 +20,7 @@ from tiltyard.web.access.access import access_of, context_of, registry_of
 from tiltyard.web.access.actors import Actor
 from tiltyard.web.access.cookies import OPERATOR_COOKIE
 from tiltyard.web.access.rate_limits import client_address
-from tiltyard.wire.vocabulary import OperatorRole, Scope, SourceName
+from tiltyard.wire.records import OperatorRole, Scope, SourceName
 
 _BEARER = HTTPBearer(auto_error=False, scheme_name="token", description="An API token: tyt_…")
 _COOKIE = APIKeyCookie(

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
+import hashlib
+import json
+import secrets
 import time
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import parse_qs
 
 from fastapi import Request
 from starlette.requests import HTTPConnection
 
-from tiltyard.arena.accounts import Accounts, GateResult, new_session_number
+from tiltyard.arena.accounts import Accounts, GateResult, new_session_number, session_number_from
 from tiltyard.arena.log.event_log import HUMAN
 from tiltyard.arena.operators.invitations import EntryGrant, LiveInvitations
 from tiltyard.arena.secret_keys import SecretKeys
@@ -34,14 +41,14 @@ from tiltyard.web.access.cookies import (
     read_entry_token,
     read_voter_token,
 )
-from tiltyard.web.access.gate_proofs import PROOF_COOKIE, PROOF_HEADER, UNAVAILABLE_PROOF, GateProofs
 from tiltyard.web.access.rate_limits import VoterLimits, client_address
-from tiltyard.wire.gate import GateAnswer
+from tiltyard.wire.voting import ALGORITHM, GateAnswer, GateChallenge
 
 if TYPE_CHECKING:
     from tiltyard.arena.operators.people import Person
     from tiltyard.settings.arena_settings import ArenaSettings
     from tiltyard.web.access.identities import Identities
+
 
 #: Seconds for which a cookie whose signature was verified is believed.
 _COOKIE_CACHE_SECONDS = 60.0
@@ -257,3 +264,90 @@ def _proof_needed(
         f"solve the challenge of GET /api/v1/arenas/{queue.name}/gate and send it in the header Tiltyard-Proof",
         arena=queue.name,
     )
+
+
+#: Where a proof is sent: by the scripts of our pages, and by programs.
+PROOF_COOKIE = "tiltyard_proof"
+PROOF_HEADER = "tiltyard-proof"
+#: What a browser sends that could compute no proof.
+UNAVAILABLE_PROOF = "unavailable"
+
+#: The largest number: half as many hashes are tried on average. A phone tries 100,000 a second or more.
+_EASY_NUMBER_LIMIT = 100_000
+_HARD_NUMBER_LIMIT = 1_000_000
+_LIFETIME_SECONDS = 1200
+_NONCE_BYTES = 8
+_SESSION_BYTES = 8
+_MAX_PROOF_CHARACTERS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class ProofCheck:
+    """What a proof is worth. An old one is no failure: its challenge may be asked for again."""
+
+    result: Literal["passed", "failed", "old"]
+    #: The session that begins with it, if none was there.
+    session: int = 0
+
+
+class GateProofs:
+    """Makes challenges and checks proofs."""
+
+    def __init__(self, keys: SecretKeys) -> None:
+        self._keys = keys
+
+    def challenge(self, now: float, session: int | None = None, *, hard: bool = False) -> GateChallenge:
+        """A new challenge. With a session that there is already, its proof is worth something for that one only."""
+        most = _HARD_NUMBER_LIMIT if hard else _EASY_NUMBER_LIMIT
+        bound = "" if session is None else f"session={self._session_hash(session)}&"
+        # The salt ends with a delimiter: otherwise digits of the number could be read as digits of the time.
+        salt = f"{secrets.token_hex(_NONCE_BYTES)}?expires={int(now) + _LIFETIME_SECONDS}&{bound}"
+        found = _hashed(salt, secrets.randbelow(most + 1))
+        return GateChallenge(
+            algorithm=ALGORITHM,
+            challenge=found,
+            maxnumber=most,
+            salt=salt,
+            signature=self._keys.sign("gate challenge", found.encode()).hex(),
+        )
+
+    def check(self, text: str, now: float, session: int | None = None) -> ProofCheck:
+        """What a proof is worth for a session, or for a new one."""
+        proof = _read(text)
+        if proof is None:
+            return ProofCheck("failed")
+        salt, number, challenge, signature = proof
+        signed = self._keys.verify("gate challenge", challenge.encode(), signature, shortest=32)
+        if not signed or _hashed(salt, number) != challenge:
+            return ProofCheck("failed")
+        stated = parse_qs(salt.partition("?")[2])
+        if now >= int(stated["expires"][0]):
+            return ProofCheck("old")
+        expected = None if session is None else [self._session_hash(session)]
+        if stated.get("session") != expected:
+            # The session has changed since the challenge was made.
+            return ProofCheck("old")
+        return ProofCheck("passed", session_number_from(self._keys.sign("gate session", challenge.encode())))
+
+    def _session_hash(self, session: int) -> str:
+        return self._keys.sign("gate of a session", str(session).encode())[:_SESSION_BYTES].hex()
+
+
+def _hashed(salt: str, number: int) -> str:
+    return hashlib.sha256(f"{salt}{number}".encode()).hexdigest()
+
+
+def _read(text: str) -> tuple[str, int, str, bytes] | None:
+    """Salt, number, challenge and signature of a proof; ``None`` if it is none."""
+    if len(text) > _MAX_PROOF_CHARACTERS or not text.isascii():
+        return None
+    try:
+        found: Any = json.loads(base64.b64decode(text, validate=True))
+        salt, number, challenge = found["salt"], found["number"], found["challenge"]
+        signature = bytes.fromhex(found["signature"])
+    except (ValueError, binascii.Error, KeyError, TypeError, RecursionError):
+        return None
+    whole = isinstance(number, int) and 0 <= number <= _HARD_NUMBER_LIMIT
+    texts = isinstance(salt, str) and isinstance(challenge, str)
+    known = whole and texts and salt.isascii() and challenge.isascii() and found.get("algorithm") == ALGORITHM
+    return (salt, number, challenge, signature) if known else None

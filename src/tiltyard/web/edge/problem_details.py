@@ -35,8 +35,7 @@ from tiltyard.errors import (
     TiltyardError,
 )
 from tiltyard.web.edge.logs import log_failure
-from tiltyard.wire.problems import FieldProblem, Problem
-from tiltyard.wire.records import body_of
+from tiltyard.wire.records import FieldProblem, Problem, body_of
 
 PROBLEM_TYPE = "application/problem+json"
 #: Renders a problem document for the client.

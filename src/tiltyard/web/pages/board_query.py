@@ -13,7 +13,7 @@ from tiltyard.arena.log.event_log import SOURCES
 from tiltyard.core.board.document import IdentityFilter, LaneFilter, LeftOutVotes
 from tiltyard.report.arena_charts import CHARTS
 from tiltyard.web.pages.paths import asked
-from tiltyard.wire.vocabulary import Plain
+from tiltyard.wire.records import Plain
 
 #: The hash of a published board; without it, the newest one.
 Snap = Annotated[str | None, Query(pattern=r"^[0-9a-f]{64}$")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, Literal
 
 from tiltyard.core.board.arena_board import ArenaRow, FirstPlaceMargin, ShownOrder
@@ -13,8 +14,165 @@ from tiltyard.core.board.document import BoardDocument, FilteredBoard
 from tiltyard.core.board.settled_order import LIKE_THESE, Scope, claims_nothing
 from tiltyard.core.ratings import Finding
 from tiltyard.web.pages.board_query import BoardQuery
-from tiltyard.web.pages.headline import Headline, PlaceWord, claimed_place, headline_of
-from tiltyard.web.pages.interval_scale import BarPosition, DrawnInterval, IntervalScale, interval_scale
+
+#: Rows do not determine the scale if it shrinks to less than this without them, and they are few.
+_SHRUNK_SCALE_RATIO = 1 / 3
+#: The part of all rows that are few.
+_FEW_ROWS_RATIO = 0.125
+#: Ends that are no further outside than this part of the scale are taken in again.
+_MARGIN_RATIO = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnInterval:
+    """An interval with its estimate, in points."""
+
+    low: float
+    estimate: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class BarPosition:
+    """Where an interval is drawn, in percent of the scale. An end outside of the scale is cut off at its edge."""
+
+    low: float
+    #: ``None`` if the estimate is outside of the scale.
+    estimate: float | None
+    high: float
+    #: Whether the interval goes on to the left, and to the right.
+    cut_low: bool
+    cut_high: bool
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalScale:
+    """The points at the left and the right edge."""
+
+    least: float
+    most: float
+
+    def position(self, interval: DrawnInterval) -> BarPosition:
+        """Where an interval is drawn."""
+        within = self.least <= interval.estimate <= self.most
+        return BarPosition(
+            low=self._percent(interval.low),
+            estimate=self._percent(interval.estimate) if within else None,
+            high=self._percent(interval.high),
+            cut_low=interval.low < self.least,
+            cut_high=interval.high > self.most,
+        )
+
+    def _percent(self, points: float) -> float:
+        return 100.0 * min(max((points - self.least) / ((self.most - self.least) or 1.0), 0.0), 1.0)
+
+
+def interval_scale(drawn: Sequence[DrawnInterval]) -> IntervalScale | None:
+    """The scale from the lowest end to the highest, without outliers; ``None`` if nothing is drawn.
+
+    An outlier would squash all other bars. So rows do not determine the scale while few of them take more than two
+    thirds of it, at either side or at both: at most an eighth of the rows, but one of three rows or more. As few as
+    possible are left out, and ends that are hardly outside are taken in again. Bars that reach beyond the scale are cut off at its edge, and marked there.
+    """
+    if not drawn:
+        return None
+    by_low = sorted(drawn, key=lambda interval: interval.low)
+    by_high = sorted(drawn, key=lambda interval: -interval.high)
+    few = max(int(_FEW_ROWS_RATIO * len(drawn)), int(len(drawn) > 2))
+    ways = []
+    for left, right in product(range(few + 1), repeat=2):
+        left_out = {id(interval) for interval in (*by_low[:left], *by_high[:right])}
+        if len(left_out) <= few:
+            scale = IntervalScale(by_low[left].low, by_high[right].high)
+            ways.append((len(left_out), scale.most - scale.least, scale))
+    ways.sort(key=lambda way: way[:2])
+    _, span, scale = ways[0]
+    for _, shorter, without in ways:
+        if shorter < _SHRUNK_SCALE_RATIO * span:
+            span, scale = shorter, without
+    margin = _MARGIN_RATIO * span
+    return IntervalScale(
+        min(interval.low for interval in drawn if interval.low >= scale.least - margin),
+        max(interval.high for interval in drawn if interval.high <= scale.most + margin),
+    )
+
+
+#: ``no-votes``: before the first vote. ``unclaimed``: the board claims no ranks at all. ``too-few``: there are not two
+#: models to compare. ``nobody``: no order is settled, or most models cannot be placed. ``first``: one model is first.
+#: ``shared``: several may be.
+HeadlineCase = Literal["no-votes", "unclaimed", "too-few", "nobody", "first", "shared"]
+#: How sure the place of a model is.
+PlaceWord = Literal["settled", "shared", "unplaced"]
+
+#: So many of the models that share first place are named.
+_NAMED_MODEL_COUNT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class UnplacedModel:
+    """A model whose votes rule out no rank."""
+
+    model: str
+    votes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """What a board says first."""
+
+    case: HeadlineCase
+    #: The models that are first, or may be, in the order of the board; and how many more there are.
+    leaders: tuple[str, ...] = ()
+    more: int = 0
+    #: Ranked models that are settled below another one.
+    below: int = 0
+    #: Ranked models about which nothing is settled, while something is about others.
+    unplaced: tuple[UnplacedModel, ...] = ()
+    #: The probability that anything which this board calls settled is wrong, at most.
+    error: float = 0.0
+
+    @property
+    def placed(self) -> int:
+        """Ranked models about which something is settled."""
+        return len(self.leaders) + self.more + self.below
+
+
+def headline_of(board: BoardDocument | FilteredBoard) -> Headline:
+    """The headline of a published or filtered board."""
+    ranked = [row for row in board.rows if row.rank_low is not None]
+    if not board.votes:
+        return Headline("no-votes")
+    if board.settled is None:
+        return Headline("unclaimed")
+    if len(ranked) < 2:
+        return Headline("too-few")
+    if claims_nothing(board.settled):
+        return Headline("nobody")
+    unplaced = tuple(
+        UnplacedModel(row.model, row.votes) for row in ranked if claimed_place(row, len(ranked)) == "unplaced"
+    )
+    if 2 * len(unplaced) > len(ranked):
+        # To be first of a few is no first place.
+        return Headline("nobody", unplaced=unplaced)
+    leaders = [row.model for row in ranked if row.rank_low == 1 and row.rank_high != len(ranked)]
+    return Headline(
+        "first" if len(leaders) == 1 else "shared",
+        leaders=tuple(leaders[:_NAMED_MODEL_COUNT]),
+        more=max(len(leaders) - _NAMED_MODEL_COUNT, 0),
+        below=len(ranked) - len(leaders) - len(unplaced),
+        unplaced=unplaced,
+        error=board.method.policy.settled_alpha,
+    )
+
+
+def claimed_place(row: ArenaRow, ranked: int) -> PlaceWord | None:
+    """How sure the place of a row is, among so many ranked ones; ``None`` if no rank is claimed for it."""
+    if row.rank_low is None:
+        return None
+    if row.rank_low == row.rank_high:
+        return "settled"
+    return "unplaced" if (row.rank_low, row.rank_high) == (1, ranked) else "shared"
+
 
 #: The order of the board, which is also what the rating column shows.
 Kind = ShownOrder

@@ -18,7 +18,7 @@ from tiltyard.web.access.access import registry_of
 from tiltyard.web.access.route_access import CurrentActor, boards_of, may_read
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.board_data import board_page_cache_of
-from tiltyard.web.pages.headline import Headline, headline_of
+from tiltyard.web.pages.board_view import Headline, headline_of
 from tiltyard.web.pages.layout import THEME_COOKIE, THEMES, redirect_to, render_page
 
 router = APIRouter(include_in_schema=False)

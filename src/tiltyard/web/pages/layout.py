@@ -20,8 +20,7 @@ from tiltyard.web.access.cookies import read_cookie
 from tiltyard.web.access.route_access import send_cacheable
 from tiltyard.web.assets import Assets, accepts_gzip, load_assets
 from tiltyard.web.pages import paths
-from tiltyard.web.pages.finding_sentences import translate_sentence
-from tiltyard.web.pages.localization import Localization, localization_for
+from tiltyard.web.pages.localization import Localization, localization_for, translate_sentence
 from tiltyard.web.texts import format_name, plain_text, render_text, spell_hidden_characters
 
 #: Content security policy: only resources of this site, and no inline scripts or styles.

@@ -4,37 +4,50 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Annotated, Literal
+from itertools import pairwise
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from tiltyard.arena.boards.model_profiles import ModelProfile, ModelProfiles
+from tiltyard.arena.boards.model_profiles import (
+    ModelProfile,
+    ModelProfiles,
+    Opponent,
+    PromptRecord,
+    ResponseHistory,
+)
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.content.model_details import ModelDetails
+from tiltyard.core.board.settled_order import LIKE_THESE
 from tiltyard.errors import NotFound
 from tiltyard.foundation.caches import BoundedCache, BoundedQueue, SingleFlight
+from tiltyard.report.arena_charts import (
+    OpponentScore,
+    both_bad_chart,
+    confidence_chart,
+    coverage_chart,
+    expected_chart,
+)
 from tiltyard.report.board_charts import (
     ChartTheme,
+    Spec,
+    Translate,
+    charts_available,
     fit_to_phone,
     localise_spec,
     render_svg,
 )
 from tiltyard.web.access.access import context_of
 from tiltyard.web.access.route_access import ModelName, ReadableArena, send_cacheable
+from tiltyard.web.pages import paths
 from tiltyard.web.pages.board_data import model_details_of
 from tiltyard.web.pages.layout import localization_of, pages_of, send_page, theme_of
 from tiltyard.web.pages.localization import Localization
-from tiltyard.web.pages.model_view import (
-    ModelPageQuery,
-    Sort,
-    SourceWord,
-    make_model_view,
-    model_chart,
-    response_state,
-)
-from tiltyard.wire.vocabulary import Plain
+from tiltyard.wire.records import Plain
 
 router = APIRouter(include_in_schema=False)
 
@@ -193,3 +206,223 @@ def _spec(
     if spec is None:
         raise NotFound("this model has no such chart; its page shows the available ones")
     return spec
+
+
+SourceWord = Literal["human", "llm-judge"]
+Sort = Literal["prompt", "category", "votes", "score"]
+Order = Literal["asc", "desc"]
+
+#: Rows of a table before "show all", and of the table of responses.
+_FIRST_ROWS = 25
+_FIRST_RESPONSE_ROWS = 10
+#: Evaluations in the table beside the chart.
+_EVALUATION_ROWS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPageQuery:
+    """The query of a model page."""
+
+    source: SourceWord = "human"
+    sort: Sort = "votes"
+    order: Order = "desc"
+    whole: bool = False
+
+    def query(self) -> dict[str, str | None]:
+        """The query parameters that differ from the defaults; others are ``None``."""
+        return {
+            "source": None if self.source == "human" else self.source,
+            "sort": None if self.sort == "votes" else self.sort,
+            "order": None if self.order == "desc" else self.order,
+            "rows": "all" if self.whole else None,
+        }
+
+    def by(self, source: SourceWord) -> ModelPageQuery:
+        """A copy with another source."""
+        return replace(self, source=source)
+
+    def entire(self) -> ModelPageQuery:
+        """A copy that shows all rows of all tables."""
+        return replace(self, whole=True)
+
+    def sorted_by(self, column: Sort) -> ModelPageQuery:
+        """A copy sorted by this column; in reverse order if it is already sorted by it."""
+        first: Order = "desc" if column in ("votes", "score") else "asc"
+        other: Order = "asc" if self.order == "desc" else "desc"
+        return replace(self, sort=column, order=other if column == self.sort else first)
+
+
+@dataclass(frozen=True, slots=True)
+class TruncatedRows:
+    """The first rows of a table, and the number of all rows."""
+
+    rows: tuple[Any, ...]
+    total: int
+
+    @classmethod
+    def of(cls, rows: tuple[Any, ...], most: int | None) -> TruncatedRows:
+        return cls(rows[:most], len(rows))
+
+    @property
+    def more(self) -> int:
+        return self.total - len(self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class RankNeighbour:
+    """A neighbour in rank, with the record against it."""
+
+    name: str
+    above: bool
+    challenge: Any
+    #: Whether all votes settle the order of the two for prompts like these; ``None`` if the board does not say.
+    settled: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class HeatmapRow:
+    """One prompt of the coverage heatmap: its deficit, and each opponent's cell as deficit and votes."""
+
+    prompt: str
+    deficit: float
+    cells: tuple[tuple[float | None, int], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModelView:
+    """The data of a model page."""
+
+    profile: ModelProfile
+    asked: ModelPageQuery
+    opponents: TruncatedRows
+    prompts: TruncatedRows
+    responses: TruncatedRows
+    rivals: tuple[RankNeighbour, ...]
+    heat_opponents: tuple[str, ...]
+    heat: tuple[HeatmapRow, ...]
+    history: tuple[Any, ...]
+    #: Charts that have something to show.
+    charts: frozenset[str]
+
+    @property
+    def lacking(self) -> bool:
+        """Whether any cell of the heatmap lacks votes."""
+        return any(deficit for line in self.heat for deficit, _ in line.cells)
+
+    def path(self, arena: str, asked: ModelPageQuery) -> str:
+        """The path of this page with another query."""
+        return paths.model(arena, self.profile.name, **asked.query())
+
+    def chart(self, arena: str, name: str, ending: str, theme: str | None) -> str:
+        """The path of a chart of this page."""
+        query = {
+            "model": self.profile.name,
+            "source": None if self.asked.source == "human" else self.asked.source,
+            "theme": theme,
+            "board": self.profile.snapshot.sha256[:12],
+        }
+        return paths.asked(f"{paths.board(arena)}/model-charts/{name}.{ending}", query)
+
+
+def make_model_view(profile: ModelProfile, asked: ModelPageQuery) -> ModelView:
+    """Make the view of a profile."""
+    heat, most = profile.heatmap, None if asked.whole else _FIRST_ROWS
+    return ModelView(
+        profile=profile,
+        asked=asked,
+        opponents=TruncatedRows.of(tuple(sorted(profile.opponents, key=_by_rank)), most),
+        prompts=TruncatedRows.of(_sorted(profile.prompts, asked), most),
+        responses=TruncatedRows.of(profile.responses, None if asked.whole else _FIRST_RESPONSE_ROWS),
+        rivals=tuple(
+            RankNeighbour(
+                profile.models[challenge.other],
+                above,
+                challenge,
+                _settled(profile, profile.models[challenge.other], above=above),
+            )
+            for challenge, above in zip(profile.challenges, (True, False), strict=True)
+            if challenge is not None
+        ),
+        heat_opponents=() if heat is None else tuple(profile.models[k] for k in heat.opponents),
+        heat=()
+        if heat is None
+        else tuple(
+            HeatmapRow(profile.prompt_names[prompt], lacking, tuple(zip(deficits, votes, strict=True)))
+            for prompt, lacking, deficits, votes in zip(
+                heat.prompts, heat.prompt_deficit, heat.deficit, heat.votes, strict=True
+            )
+        ),
+        history=tuple(reversed(profile.history))[: None if asked.whole else _EVALUATION_ROWS],
+        charts=_charts(profile),
+    )
+
+
+def model_chart(profile: ModelProfile, name: str, look: ChartTheme, say: Translate = str) -> Spec | None:
+    """The Vega-Lite spec of a chart, with texts translated by ``say``; ``None`` if there is no data for it."""
+    if name not in _charts(profile):
+        return None
+    if name == "confidence":
+        return confidence_chart(profile.history, look, say)
+    if name == "expected":
+        return expected_chart([_against(one) for one in profile.opponents if one.enabled], look, say)
+    if name == "both-bad":
+        assert profile.row is not None
+        assert profile.row.quality is not None
+        return both_bad_chart(profile.row.quality.trend, profile.policy.both_bad_bar, look, say)
+    assert profile.heatmap is not None
+    return coverage_chart(profile.heatmap, profile.models, profile.prompt_names, look, say)
+
+
+def _charts(profile: ModelProfile) -> frozenset[str]:
+    if not charts_available() or profile.row is None or not profile.shown_policy:
+        return frozenset()
+    heat, quality = profile.heatmap, profile.row.quality
+    there = {
+        "confidence": len(profile.history) > 1,
+        "expected": any(one.enabled for one in profile.opponents),
+        "both-bad": quality is not None and len(quality.trend) > 1,
+        "coverage": heat is not None and any(any(line) for line in heat.deficit),
+    }
+    return frozenset(name for name, shown in there.items() if shown)
+
+
+def _settled(profile: ModelProfile, other: str, *, above: bool) -> bool | None:
+    """Whether the order of this model and a neighbour is settled. The board says so of rows that follow each other."""
+    pair = (other, profile.name) if above else (profile.name, other)
+    for row, following in pairwise(profile.board.rows):
+        if (row.model, following.model) == pair and profile.board.settled is not None:
+            return LIKE_THESE in row.settled
+    return None
+
+
+def _against(opponent: Opponent) -> OpponentScore:
+    met = opponent.met
+    return OpponentScore(opponent.name, met.expected, met.score, met.record.votes)
+
+
+def _by_rank(opponent: Opponent) -> tuple[bool, int, int]:
+    unranked = opponent.rank is None
+    return unranked, opponent.rank or 0, opponent.met.model
+
+
+_KEYS: dict[Sort, Callable[[PromptRecord], Any]] = {
+    "prompt": lambda one: one.name.casefold(),
+    "category": lambda one: (one.category or "").casefold(),
+    "votes": lambda one: one.record.votes,
+    "score": lambda one: one.score,
+}
+
+
+def _sorted(prompts: tuple[PromptRecord, ...], asked: ModelPageQuery) -> tuple[PromptRecord, ...]:
+    """Sort by the query's column, rows without a value last; ties are ordered by votes."""
+    key, backward = _KEYS[asked.sort], asked.order == "desc"
+    known = [one for one in prompts if key(one) not in (None, "")]
+    unknown = [one for one in prompts if key(one) in (None, "")]
+    return (*sorted(known, key=key, reverse=backward), *unknown)
+
+
+def response_state(response: ResponseHistory) -> str:
+    """``shown``, ``withdrawn`` or ``replaced``."""
+    if response.withdrawn_at is None:
+        return "shown"
+    return "withdrawn" if response.replaced_at is None else "replaced"

@@ -24,7 +24,7 @@ from tiltyard.web.access.route_access import origin_of
 from tiltyard.web.edge.logs import log_event
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.layout import redirect_to, render_page
-from tiltyard.wire.vocabulary import OperatorRole
+from tiltyard.wire.records import OperatorRole
 
 router = APIRouter(prefix="/sign-in/{shard}", include_in_schema=False)
 

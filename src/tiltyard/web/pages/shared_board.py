@@ -26,9 +26,9 @@ from tiltyard.web.pages.board_data import BoardPageData, board_page_cache_of, ga
 from tiltyard.web.pages.board_query import BoardQuery, BoardQueryParams
 from tiltyard.web.pages.board_view import BoardLine, filtered_view
 from tiltyard.web.pages.layout import PAGE_POLICY, localization_of, pages_of, send_page
-from tiltyard.web.pages.model_view import SourceWord
+from tiltyard.web.pages.model import SourceWord
 from tiltyard.web.routes.boards import Hash
-from tiltyard.wire.vocabulary import Plain
+from tiltyard.wire.records import Plain
 
 router = APIRouter(include_in_schema=False)
 

@@ -1,25 +1,30 @@
-"""Template values that every voting page shares."""
+"""What every voting page shares: template values, the forms for remarks and skills, and what makes a vote final."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
-from typing import TypedDict
+from typing import Annotated, TypedDict
+from uuid import UUID
 
-from fastapi import Request
+from fastapi import Form, Request
 
 from tiltyard.arena.boards.board_cache import ModelRank, newest_ranks
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.content.model_details import ModelDetails
 from tiltyard.arena.voting.remarks import Remark
-from tiltyard.arena.voting.voter_requests import RevealedMatchup, ReviewedMatchup, Voter
+from tiltyard.arena.voting.voter_requests import DeclaredSkills, RevealedMatchup, ReviewedMatchup, Voter
 from tiltyard.arena.voting.voting_queue import VotingQueue
 from tiltyard.core.battles.outcome import SPELLED
+from tiltyard.errors import BadOption, Closed, Expired, NotFound
 from tiltyard.web.access.access import access_of
+from tiltyard.web.access.cookies import preset_languages
 from tiltyard.web.access.route_access import boards_of
 from tiltyard.web.pages.board_data import model_details_of
 from tiltyard.web.pages.matchup_view import MatchupView
-from tiltyard.web.pages.remark_form import COMPLAINTS, NEGATIVE_TAGS, POSITIVE_TAGS
-from tiltyard.wire.vocabulary import SKIP_REASONS
+from tiltyard.wire.records import MAX_COMMENT_CHARACTERS, REMARK_TAG_LIMIT, SKIP_REASONS, TAGS, Tag
 
 #: Notes that a page can show, given by the query parameter ``note``.
 _NOTES = frozenset({"stands", "reported", "noted", "late", "undone"})
@@ -137,3 +142,116 @@ def matchup_values(
 def _until(moment: datetime) -> int:
     """Whole seconds until a moment."""
     return max(0, int((moment - datetime.now(moment.tzinfo)).total_seconds()))
+
+
+#: Tags for the better response, and for two bad ones.
+POSITIVE_TAGS: tuple[Tag, ...] = TAGS[:8]
+NEGATIVE_TAGS: tuple[Tag, ...] = TAGS[8:]
+#: Reasons for a complaint about a matchup.
+COMPLAINTS = ("broken", "identifies-model", "harmful", "personal-data", "copyright", "other")
+
+
+def read_remark(tags: Sequence[str] | None, comment: str) -> Remark:
+    """Parse the tags and the comment of a form; raise `BadOption` if they are invalid."""
+    chosen = tuple(dict.fromkeys(tags or ()))
+    text = comment.replace("\r\n", "\n").strip()
+    unknown = [tag for tag in chosen if tag not in TAGS]
+    if unknown or len(chosen) > REMARK_TAG_LIMIT:
+        raise BadOption(f"expected at most {REMARK_TAG_LIMIT} tags, each one of {', '.join(TAGS)}")
+    if len(text) > MAX_COMMENT_CHARACTERS or "\0" in text:
+        raise BadOption(
+            f"the comment is longer than {MAX_COMMENT_CHARACTERS} characters, or contains a null character"
+        )
+    return Remark(chosen, text or None)
+
+
+async def finish_vote(
+    queue: VotingQueue, voter: Voter, one: UUID | None, tags: Sequence[str] | None, comment: str
+) -> bool:
+    """Save the remark that came with the request, if still possible; reveal the names, if they are revealed now.
+
+    Returns whether the next page can show the result of the vote.
+    """
+    remark = read_remark(tags, comment)
+    if one is None:
+        return False
+    if remark != Remark():
+        with suppress(Closed, Expired, NotFound):
+            await queue.remark(voter, one, remark.tags, remark.comment)
+    if queue.settings.reveal != "vote":
+        return True
+    with suppress(Closed, Expired, NotFound):
+        await queue.reveal(voter, one)
+        return True
+    return False
+
+
+async def revealed_names(queue: VotingQueue, voter: Voter, one: UUID | None) -> RevealedMatchup | None:
+    """The names of a vote of this voter if they are revealed; otherwise ``None``."""
+    if one is None:
+        return None
+    with suppress(Closed, NotFound):
+        seen = await queue.review(voter, one)
+        if seen.state == "voted" and seen.revealed:
+            return await queue.reveal(voter, one)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """A language or a category, and whether the voter can judge it."""
+
+    name: str
+    chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SkillChoice:
+    """What a voter can choose from; empty where an arena has fewer than two values."""
+
+    languages: tuple[Skill, ...]
+    categories: tuple[Skill, ...]
+
+    @property
+    def offers_something(self) -> bool:
+        """Whether there is anything to choose."""
+        return bool(self.languages or self.categories)
+
+
+class SkillForm:
+    """The fields of the form, as they were sent."""
+
+    def __init__(
+        self,
+        declared: Annotated[str, Form()] = "",
+        languages: Annotated[list[str] | None, Form()] = None,
+        categories: Annotated[list[str] | None, Form()] = None,
+    ) -> None:
+        #: Whether the form was sent: boxes that are not ticked are not.
+        self.declared = bool(declared)
+        self._languages = languages or []
+        self._categories = categories or []
+
+    def read(self, categories: Sequence[str], languages: Sequence[str]) -> DeclaredSkills:
+        """What was declared of the values that the arena has. All boxes ticked, or none, is everything."""
+        return DeclaredSkills(_some(self._languages, languages), _some(self._categories, categories))
+
+
+def skill_choice(
+    languages: Sequence[str], categories: Sequence[str], declared: DeclaredSkills | None, accepted: str | None
+) -> SkillChoice:
+    """The boxes of the form: as declared, or else preset from the ``accepted`` languages of the browser."""
+    spoken = preset_languages(accepted, languages) if declared is None else declared.languages
+    judged = () if declared is None else declared.categories
+    return SkillChoice(_skills(languages, spoken), _skills(categories, judged))
+
+
+def _skills(values: Sequence[str], chosen: Collection[str]) -> tuple[Skill, ...]:
+    if len(values) < 2:
+        return ()
+    return tuple(Skill(value, not chosen or value in chosen) for value in values)
+
+
+def _some(sent: Collection[str], known: Sequence[str]) -> tuple[str, ...]:
+    found = tuple(value for value in known if value in sent)
+    return () if len(found) == len(known) else found

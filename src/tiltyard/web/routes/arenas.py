@@ -1,22 +1,263 @@
-"""Which arenas there are."""
+"""API routes for managing arenas: create, import, change, withdraw."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from pathlib import Path as FilePath
+from typing import Annotated
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Body, Depends, Query, Request
+from starlette.exceptions import HTTPException
 
-from tiltyard.arena.content.arenas import Arena, read_arenas, read_prompt_filters
+from tiltyard.arena.content.answer_files import MAX_RESPONSE_BYTES
+from tiltyard.arena.content.answer_import import create_arena, import_answers
+from tiltyard.arena.content.arenas import (
+    Arena,
+    read_arena,
+    read_arenas,
+    read_models,
+    read_prompt_filters,
+    read_prompts,
+)
+from tiltyard.arena.operators.arena_changes import (
+    apply_policy_changes,
+    change_settings,
+    current_policy,
+    set_enabled,
+    set_policy,
+    withdraw,
+)
+from tiltyard.core.policy.state.policy import Policy
+from tiltyard.settings.arena_settings import ArenaSettings
 from tiltyard.web.access.access import registry_of
 from tiltyard.web.access.actors import Actor
-from tiltyard.web.access.route_access import CurrentActor, ReadableArena, may_read
-from tiltyard.web.edge.problem_details import document_problems
-from tiltyard.wire.arenas import ArenaInfo, ArenaList
+from tiltyard.web.access.route_access import (
+    ArenaName,
+    CurrentActor,
+    ModelName,
+    ReadableArena,
+    boards_of,
+    may_read,
+    require_scope,
+)
+from tiltyard.web.edge.problem_details import OpenApi, document_problems
+from tiltyard.wire.arenas import (
+    ArenaInfo,
+    ArenaList,
+    ChangeArenaRequest,
+    CreateArenaRequest,
+    Enabled,
+    Imported,
+    ModelInfo,
+    ModelList,
+    PhaseRequest,
+    PolicyInForce,
+    PromptInfo,
+    PromptList,
+    Values,
+    Withdrawn,
+    WithdrawRequest,
+)
 
-router = APIRouter(prefix="/api/v1/arenas", tags=["readers"])
+router = APIRouter(prefix="/api/v1/arenas", tags=["operators"])
+
+Admin = Annotated[Actor, Depends(require_scope("admin"))]
+Importer = Annotated[Actor, Depends(require_scope("import"))]
+
+_ADMIN = [Depends(require_scope("admin"))]
+_REFUSALS = document_problems(401, 403, 404, 422, 503)
+#: Maximum bytes of a line of answers: the largest response as base64, plus the other fields.
+_MAX_LINE_BYTES = MAX_RESPONSE_BYTES * 4 // 3 + 4 * 1024 * 1024
+_LINES: OpenApi = {
+    "requestBody": {
+        "required": True,
+        "description": "Answers, one JSON object on each line.",
+        "content": {"application/x-ndjson": {"schema": {"type": "string"}}},
+    }
+}
 
 
-@router.get("", summary="All arenas", responses=document_problems(401, 503))
+@router.post(
+    "", status_code=201, summary="Create an arena", responses=document_problems(401, 403, 409, 422, 503)
+)
+async def make_arena(body: CreateArenaRequest, request: Request, actor: Admin) -> ArenaInfo:
+    """Create an empty arena. Its log starts with its ranking policy."""
+    made = await create_arena(
+        registry_of(request).pool,
+        body.name,
+        title=body.title,
+        settings=ArenaSettings.from_dict(body.settings),
+        policy=apply_policy_changes(Policy(), body.policy),
+        actor=actor.name,
+    )
+    return serialize_arena(made, budgets=True)
+
+
+@router.patch("/{arena}", summary="Change an arena", responses=_REFUSALS)
+async def change_arena(
+    arena: ArenaName, body: ChangeArenaRequest, request: Request, actor: Admin
+) -> ArenaInfo:
+    """Change the title or the given settings."""
+    registry = registry_of(request)
+    changed = await change_settings(registry.pool, arena, body.settings, title=body.title, actor=actor.name)
+    await registry.settings_changed()
+    boards_of(request).forget(arena)
+    return serialize_arena(changed, budgets=True)
+
+
+@router.post(
+    "/{arena}/responses",
+    summary="Import answers",
+    responses=document_problems(401, 403, 404, 409, 413, 422, 503),
+    openapi_extra=_LINES,
+)
+async def import_responses(
+    arena: ArenaName,
+    request: Request,
+    actor: Importer,
+    enable: Annotated[bool, Query(description="Whether new models are served at once.")] = True,
+) -> Imported:
+    """Import answers. Existing answers are unchanged; if any answer contradicts an existing one, nothing is imported."""
+    registry = registry_of(request)
+    await read_arena(registry.pool, arena)
+    async with _spooled(request) as path:
+        result = await import_answers(
+            registry.pool, registry.blobs, arena, path, body=True, enable=enable, actor=actor.name
+        )
+    return Imported(
+        models=result.models,
+        prompts=result.prompts,
+        responses=result.responses,
+        unchanged=result.unchanged,
+        position=result.position,
+        mentioned=result.mentioned,
+        mentions=tuple(str(one) for one in result.mentions),
+        suspect=result.suspect,
+        suspects=tuple(str(one) for one in result.suspects),
+    )
+
+
+@router.get("/{arena}/models", summary="All models", responses=_REFUSALS, dependencies=_ADMIN)
+async def models(arena: ArenaName, request: Request) -> ModelList:
+    """All models that were ever added, enabled or not."""
+    pool = registry_of(request).pool
+    found = await read_models(pool, await read_arena(pool, arena))
+    return ModelList(
+        [
+            ModelInfo(model=one.name, enabled=one.enabled, responses=one.responses, added_at=one.added_at)
+            for one in found
+        ]
+    )
+
+
+@router.post("/{arena}/models/{model:path}/enable", summary="Enable a model", responses=_REFUSALS)
+async def enable_model(arena: ArenaName, model: ModelName, request: Request, actor: Admin) -> Enabled:
+    """Enable a model, so that it is served."""
+    return await _enabled(request, arena, model, actor, enabled=True)
+
+
+@router.post("/{arena}/models/{model:path}/retire", summary="Retire a model", responses=_REFUSALS)
+async def retire_model(arena: ArenaName, model: ModelName, request: Request, actor: Admin) -> Enabled:
+    """Retire a model, so that it is no longer served. Open matchups stay valid until they expire; its battles count."""
+    return await _enabled(request, arena, model, actor, enabled=False)
+
+
+@router.get("/{arena}/prompts", summary="All prompts", responses=_REFUSALS, dependencies=_ADMIN)
+async def prompts(
+    arena: ArenaName,
+    request: Request,
+    after: Annotated[int, Query(ge=-1, lt=2**31)] = -1,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> PromptList:
+    """A page of prompts with their texts, ordered by number."""
+    pool = registry_of(request).pool
+    found = await read_prompts(pool, await read_arena(pool, arena), after=after, limit=limit)
+    return PromptList(
+        [
+            PromptInfo(
+                number=one.prompt,
+                prompt=one.name,
+                text=one.text,
+                category=one.category,
+                language=one.language,
+                responses=one.responses,
+                added_at=one.added_at,
+                withdrawn_at=one.withdrawn_at,
+            )
+            for one in found
+        ]
+    )
+
+
+@router.post(
+    "/{arena}/withdrawals",
+    status_code=201,
+    summary="Withdraw a response or prompt",
+    responses=document_problems(401, 403, 404, 409, 422, 503),
+)
+async def take_down(arena: ArenaName, body: WithdrawRequest, request: Request, actor: Admin) -> Withdrawn:
+    """Withdraw a response, or a prompt with all its responses. Content is deleted; names, hashes and battles stay."""
+    registry = registry_of(request)
+    return await withdraw(
+        registry.pool, registry.blobs, arena, body.prompt, body.model, reason=body.reason, actor=actor.name
+    )
+
+
+@router.get(
+    "/{arena}/policy", tags=["readers"], summary="The policy", responses=document_problems(401, 403, 404, 503)
+)
+async def policy(arena: ReadableArena, request: Request) -> PolicyInForce:
+    """The current ranking policy."""
+    return PolicyInForce(policy=asdict(await current_policy(registry_of(request).pool, arena.name)))
+
+
+@router.patch("/{arena}/policy", summary="Change the policy", responses=_REFUSALS)
+async def change_policy(
+    arena: ArenaName,
+    body: Annotated[Values, Body(description="Constants to change, by name.")],
+    request: Request,
+    actor: Admin,
+) -> PolicyInForce:
+    """Change the ranking policy from the next event on. Constants that determine what is stored cannot change."""
+    changed = await set_policy(registry_of(request).pool, arena, body, actor=actor.name)
+    return PolicyInForce(policy=asdict(changed))
+
+
+@router.put("/{arena}/phase", summary="Set the phase", responses=_REFUSALS)
+async def set_phase(arena: ArenaName, body: PhaseRequest, request: Request, actor: Admin) -> PolicyInForce:
+    """Set the phase of the ranking policy, 1 to 4."""
+    changed = await set_policy(registry_of(request).pool, arena, {"phase": body.phase}, actor=actor.name)
+    return PolicyInForce(policy=asdict(changed))
+
+
+async def _enabled(request: Request, arena: str, model: str, actor: Actor, *, enabled: bool) -> Enabled:
+    position = await set_enabled(registry_of(request).pool, arena, model, enabled=enabled, actor=actor.name)
+    return Enabled(model=model, enabled=enabled, position=position)
+
+
+@asynccontextmanager
+async def _spooled(request: Request) -> AsyncIterator[FilePath]:
+    """The request body in a temporary file."""
+    with tempfile.NamedTemporaryFile(prefix="tiltyard-", suffix=".jsonl") as file:
+        line = 0
+        async for piece in request.stream():
+            end = piece.rfind(b"\n")
+            line = len(piece) - end - 1 if end >= 0 else line + len(piece)
+            if line > _MAX_LINE_BYTES:
+                raise HTTPException(413, f"A line of the body has more than {_MAX_LINE_BYTES} bytes.")
+            await asyncio.to_thread(file.write, piece)
+        file.flush()
+        yield FilePath(file.name)
+
+
+readers = APIRouter(prefix="/api/v1/arenas", tags=["readers"])
+
+
+@readers.get("", summary="All arenas", responses=document_problems(401, 503))
 async def arenas(request: Request, actor: CurrentActor) -> ArenaList:
     """Open arenas, and closed and private ones that the client may read."""
     found = await read_arenas(registry_of(request).pool)
@@ -29,7 +270,7 @@ async def arenas(request: Request, actor: CurrentActor) -> ArenaList:
     )
 
 
-@router.get("/{arena}", summary="An arena", responses=document_problems(401, 403, 404, 503))
+@readers.get("/{arena}", summary="An arena", responses=document_problems(401, 403, 404, 503))
 async def arena(arena: ReadableArena, request: Request, actor: CurrentActor) -> ArenaInfo:
     """An arena's title and settings, and the categories and languages of its prompts.
 

@@ -35,7 +35,7 @@ from tiltyard.web.access.route_access import (
     source_number,
 )
 from tiltyard.web.edge.problem_details import Documented, document_problems
-from tiltyard.wire.vocabulary import Plain, SourceName
+from tiltyard.wire.records import Plain, SourceName
 
 _LOG = logging.getLogger(__name__)
 

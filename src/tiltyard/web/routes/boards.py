@@ -25,9 +25,8 @@ from tiltyard.web.access.route_access import (
     source_number,
 )
 from tiltyard.web.edge.problem_details import Documented, document_problems
-from tiltyard.wire.arenas import Values
-from tiltyard.wire.boards import ReportInfo, ReportList, SnapshotInfo, SnapshotList
-from tiltyard.wire.vocabulary import Plain
+from tiltyard.wire.arenas import ReportInfo, ReportList, SnapshotInfo, SnapshotList, Values
+from tiltyard.wire.records import Plain
 
 
 class _Open(BaseModel):

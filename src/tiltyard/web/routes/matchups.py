@@ -35,13 +35,13 @@ from tiltyard.web.access.route_access import boards_of, personal_boards_of
 from tiltyard.web.edge.fast_routes import FastRoute, json_response
 from tiltyard.web.edge.problem_details import Documented, document_problems
 from tiltyard.web.texts.app_sandbox import APP, APP_HEADERS, PLAIN, sandboxed_app
-from tiltyard.wire.gate import GateAnswer
-from tiltyard.wire.vocabulary import SkipReason
+from tiltyard.wire.records import SkipReason
 from tiltyard.wire.voting import (
     BoardPlace,
     BoardPlaces,
     ComplaintRequest,
     Ended,
+    GateAnswer,
     Matchup,
     MatchupList,
     MatchupResponses,

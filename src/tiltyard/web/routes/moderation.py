@@ -22,7 +22,7 @@ from tiltyard.web.access.access import context_of, keys_of, registry_of
 from tiltyard.web.access.actors import Actor
 from tiltyard.web.access.route_access import ArenaName, require_scope, source_number
 from tiltyard.web.edge.problem_details import Documented, document_problems
-from tiltyard.wire.oversight import (
+from tiltyard.wire.moderation import (
     AuditPage,
     ComplaintList,
     ComplaintSettled,
@@ -31,7 +31,7 @@ from tiltyard.wire.oversight import (
     ExclusionList,
     Restored,
 )
-from tiltyard.wire.vocabulary import Plain
+from tiltyard.wire.records import Plain
 
 router = APIRouter(prefix="/api/v1/arenas/{arena}", tags=["operators"])
 

@@ -41,9 +41,8 @@ from tiltyard.web.edge.stranger_queue import KnownSenders
 from tiltyard.web.pages import page_routers
 from tiltyard.web.pages.layout import problem_page
 from tiltyard.web.pages.operator.operator_access import OperatorRoute
-from tiltyard.web.routes import admin, arenas, battles, boards, health, live, matchups, moderation, operators
-from tiltyard.wire.problems import FieldProblem, Problem
-from tiltyard.wire.records import reader_of
+from tiltyard.web.routes import arenas, battles, boards, health, live, matchups, moderation, operators
+from tiltyard.wire.records import FieldProblem, Problem, reader_of
 
 if TYPE_CHECKING:
     from tiltyard.arena.registry import ArenaRegistry
@@ -117,8 +116,9 @@ def make_app(
         generate_unique_id_function=lambda route: route.name,
     )
     put_context(app, context)
-    modules = (matchups, live, operators, health, arenas, boards, battles, admin, moderation)
-    routers = (*(module.router for module in modules), live.stream_router, assets.router, *page_routers())
+    modules = (matchups, live, operators, health, boards, battles, arenas, moderation)
+    own = (*(module.router for module in modules), arenas.readers, live.stream_router, assets.router)
+    routers = (*own, *page_routers())
     for router in routers:
         app.include_router(router)
     check_route_table(_guarded_routes(routers))

@@ -10,8 +10,7 @@ text → Markdown → code and maths → hidden characters made visible → allo
 
 from __future__ import annotations
 
-from tiltyard.web.texts.control_characters import spell_hidden_characters
-from tiltyard.web.texts.display_names import format_name, plain_text
-from tiltyard.web.texts.renderer import render_text
+from tiltyard.web.texts.control_characters import format_name, plain_text, spell_hidden_characters
+from tiltyard.web.texts.markdown import render_text
 
 __all__ = ["format_name", "plain_text", "render_text", "spell_hidden_characters"]

@@ -21,7 +21,7 @@ from tiltyard.web.pages.operator.operator_access import (
     pool_of,
     redirect_with_notice,
 )
-from tiltyard.wire.vocabulary import Plain
+from tiltyard.wire.records import Plain
 
 router = operator_router("/arenas/{arena}/models")
 

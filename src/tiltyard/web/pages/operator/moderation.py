@@ -26,10 +26,10 @@ from tiltyard.web.pages.operator.operator_access import (
     pool_of,
     redirect_with_notice,
 )
-from tiltyard.web.pages.operator.response_preview import preview_responses
+from tiltyard.web.pages.operator.preview import preview_responses
 from tiltyard.web.pages.operator.voters import OUTCOMES, Session
-from tiltyard.wire.oversight import AuditEntry
-from tiltyard.wire.vocabulary import Plain
+from tiltyard.wire.moderation import AuditEntry
+from tiltyard.wire.records import Plain
 
 router = operator_router()
 

@@ -20,8 +20,8 @@ from tiltyard.web.pages.operator.operator_access import (
     pool_of,
     redirect_with_notice,
 )
-from tiltyard.web.pages.operator.response_preview import preview_responses
-from tiltyard.wire.vocabulary import Plain
+from tiltyard.web.pages.operator.preview import preview_responses
+from tiltyard.wire.records import Plain
 
 router = operator_router("/arenas/{arena}/prompts")
 

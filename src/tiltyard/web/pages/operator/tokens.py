@@ -20,7 +20,7 @@ from tiltyard.web.pages.operator.operator_access import (
     redirect_with_notice,
 )
 from tiltyard.web.routes.operators import check_token_arena, whose_tokens
-from tiltyard.wire.vocabulary import Plain
+from tiltyard.wire.records import Plain
 
 router = operator_router("/tokens")
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Literal
+from uuid import UUID
 
 from fastapi import Form, Path, Query, Request
 from fastapi.responses import HTMLResponse, Response
@@ -12,14 +13,22 @@ from tiltyard.arena.accounts import validate_reason
 from tiltyard.arena.content.arenas import Arena
 from tiltyard.arena.log.event_log import HUMAN, SOURCES
 from tiltyard.arena.operators.exclusions import (
+    ExclusionPreview,
     VoteSelection,
     exclude,
     preview_exclusion,
     restore,
 )
 from tiltyard.arena.operators.moderation import read_excluded_votes, read_judge_names
-from tiltyard.arena.operators.voters import list_flagged_groups, list_voter_page, voter_record
+from tiltyard.arena.operators.voter_data import HeldInArena, erase_session, read_held_in_arena
+from tiltyard.arena.operators.voters import (
+    find_flagged_group,
+    list_flagged_groups,
+    list_voter_page,
+    voter_record,
+)
 from tiltyard.errors import Conflict, InputError, NotFound
+from tiltyard.web.access.access import access_of
 from tiltyard.web.pages.operator.operator_access import (
     actor_of,
     arena_of,
@@ -28,6 +37,7 @@ from tiltyard.web.pages.operator.operator_access import (
     pool_of,
     redirect_with_notice,
 )
+from tiltyard.wire.records import Plain
 
 #: What voters chose, by the kind of the battle.
 OUTCOMES: Mapping[int, str] = {
@@ -202,3 +212,183 @@ async def _preview(request: Request, arena: Arena, session: int, reason: str) ->
         reason=reason,
         sources=SOURCES,
     )
+
+
+#: Sessions or votes that are ticked one by one: more than a page of the list has.
+_SELECTED_LIMIT = 200
+#: Sessions in one text: as many as fit into a form.
+_LISTED_LIMIT = 40_000
+Number = Annotated[int, Query(ge=0, lt=2**63)]
+
+
+@router.get("/exclude", response_class=HTMLResponse)
+async def exclude_selected_page(
+    arena: str,
+    request: Request,
+    session: Annotated[list[Number] | None, Query(max_length=_SELECTED_LIMIT)] = None,
+    matchup: Annotated[list[UUID] | None, Query(max_length=_SELECTED_LIMIT)] = None,
+    group: Annotated[str, Query(max_length=100)] = "",
+    reason: Annotated[str, Query()] = "",
+) -> HTMLResponse:
+    """Preview the exclusion of what was selected: sessions, votes, or a group of the page of voters."""
+    found = await arena_of(request, arena)
+    if group:
+        flagged = await find_flagged_group(pool_of(request), found, group)
+        session = list(flagged.sessions)
+    return await _preview_selection(request, found, VoteSelection(sessions=session, matchups=matchup), reason)
+
+
+@router.post("/exclude")
+async def exclude_selected_form(
+    arena: str,
+    request: Request,
+    session: Annotated[list[int] | None, Form(max_length=_SELECTED_LIMIT)] = None,
+    matchup: Annotated[list[UUID] | None, Form(max_length=_SELECTED_LIMIT)] = None,
+    sessions: Annotated[str, Form()] = "",
+    act: Annotated[Literal["preview", "exclude"], Form()] = "exclude",
+    reason: Annotated[str, Form()] = "",
+) -> Response:
+    """Exclude the selected votes from the ratings, or show the effect of that. ``sessions``: numbers with spaces between."""
+    found = await arena_of(request, arena)
+    listed = [*(session or ()), *_read_numbers(sessions)]
+    selection = VoteSelection(sessions=listed or None, matchups=matchup)
+    if act == "preview":
+        return await _preview_selection(request, found, selection, reason)
+    try:
+        await exclude(pool_of(request), arena, selection, reason, actor=actor_of(request).name)
+    except InputError as error:
+        return await _preview_selection(request, found, selection, reason, trouble=str(error), status=422)
+    return redirect_with_notice("excluded", "arenas", arena, "exclusions")
+
+
+def _read_numbers(text: str) -> list[int]:
+    """The numbers of sessions in a text."""
+    words = text.split()
+    if len(words) > _LISTED_LIMIT:
+        raise InputError(f"{len(words):,} sessions are selected; exclude at most {_LISTED_LIMIT:,} at a time")
+    return [session_number(word) for word in words]
+
+
+async def _preview_selection(
+    request: Request,
+    arena: Arena,
+    selection: VoteSelection,
+    reason: str,
+    *,
+    trouble: str | None = None,
+    status: int = 200,
+) -> HTMLResponse:
+    if trouble is None:
+        trouble = _trouble_of(selection, reason)
+        status = 200 if trouble is None else 422
+    previews = [] if trouble else await _by_source(request, arena, selection)
+    return arena_page(
+        request,
+        arena,
+        "exclude.html",
+        "voters",
+        status=status,
+        trouble=trouble,
+        previews=previews,
+        session=None,
+        selection=selection,
+        reason=reason,
+        sources=SOURCES,
+    )
+
+
+def _trouble_of(selection: VoteSelection, reason: str) -> str | None:
+    """What is missing before an effect can be shown."""
+    if not selection.sessions and not selection.matchups:
+        return "nothing is selected; go back and tick what is to be excluded"
+    try:
+        validate_reason(reason)
+    except InputError as error:
+        return str(error)
+    return None
+
+
+async def _by_source(request: Request, arena: Arena, selection: VoteSelection) -> list[ExclusionPreview]:
+    """The effect on the board of people and on that of judges, as far as votes of each are selected."""
+    previews: list[ExclusionPreview] = []
+    trouble: NotFound | None = None
+    for source in range(len(SOURCES)):
+        try:
+            previews.append(await preview_exclusion(pool_of(request), arena, selection, source))
+        except NotFound as error:
+            trouble = error
+    if not previews and trouble is not None:
+        raise trouble
+    return previews
+
+
+#: Digits of the greatest number of a session.
+_SESSION_DIGITS = 19
+
+
+@router.get("/erase", response_class=HTMLResponse)
+async def erase_page(
+    arena: str, request: Request, session: Annotated[Plain, Query(max_length=100)] = ""
+) -> HTMLResponse:
+    """Ask for a voter's number; with one, show what is deleted and what stays, and the button."""
+    return await _ask(request, await arena_of(request, arena), session.strip())
+
+
+@router.post("/erase")
+async def erase_form(
+    arena: str,
+    request: Request,
+    session: Annotated[Plain, Form(max_length=100)] = "",
+    reason: Annotated[str, Form()] = "",
+) -> Response:
+    """Delete the voter, and say what was deleted."""
+    found, pool = await arena_of(request, arena), pool_of(request)
+    try:
+        number = session_number(session.strip())
+        erased = await erase_session(pool, arena, number, reason=reason, actor=actor_of(request).name)
+    except (NotFound, Conflict, InputError) as error:
+        return await _ask(request, found, session.strip(), reason=reason, error=error)
+    access_of(request).forget()
+    return arena_page(request, found, "erased.html", "voters", erased=erased)
+
+
+async def _ask(
+    request: Request,
+    arena: Arena,
+    session: str,
+    *,
+    reason: str = "",
+    error: NotFound | Conflict | InputError | None = None,
+) -> HTMLResponse:
+    held: HeldInArena | None = None
+    if session:
+        try:
+            held = await read_held_in_arena(pool_of(request), arena, session_number(session))
+        except (NotFound, InputError) as missing:
+            error = error or missing
+    return arena_page(
+        request,
+        arena,
+        "erase.html",
+        "voters",
+        status=_status_of(error),
+        trouble=None if error is None else str(error),
+        session=session,
+        held=held,
+        reason=reason,
+    )
+
+
+def _status_of(error: NotFound | Conflict | InputError | None) -> int:
+    if error is None:
+        return 200
+    return 404 if isinstance(error, NotFound) else 409 if isinstance(error, Conflict) else 422
+
+
+def session_number(text: str) -> int:
+    """Parse the number of a session; raise `InputError` if the text is not one."""
+    if not (text.isascii() and text.isdigit() and len(text) <= _SESSION_DIGITS and int(text) < 2**63):
+        raise InputError(
+            f"{text[:40]!r} is no number of a session; the page of voters and each voter's page Your data have it"
+        )
+    return int(text)

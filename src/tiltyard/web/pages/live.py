@@ -28,12 +28,16 @@ from tiltyard.errors import (
 )
 from tiltyard.web.access.access import access_of, context_of, registry_of
 from tiltyard.web.pages import paths
-from tiltyard.web.pages.final_votes import finish_vote, revealed_names
 from tiltyard.web.pages.layout import localization_of, redirect_to, render_page
-from tiltyard.web.pages.live_stream import LivePageStream
-from tiltyard.web.pages.live_view import build_live_view, read_mark
+from tiltyard.web.pages.live_view import LivePageStream, build_live_view, read_mark
 from tiltyard.web.pages.voter_texts import agree, read_voter_texts, unanswered_consent
-from tiltyard.web.pages.voting_values import matchup_values, shown_names, voting_frame
+from tiltyard.web.pages.voting_values import (
+    finish_vote,
+    matchup_values,
+    revealed_names,
+    shown_names,
+    voting_frame,
+)
 from tiltyard.web.routes.live import STREAM_HEADERS, admit_reader
 from tiltyard.web.routes.matchups import find_queue_and_voter
 

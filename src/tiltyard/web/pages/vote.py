@@ -13,6 +13,11 @@ from fastapi.responses import HTMLResponse, Response
 from tiltyard.arena.content.arenas import read_prompt_filters
 from tiltyard.arena.log.event_details import VoteDetail
 from tiltyard.arena.log.event_log import HUMAN
+from tiltyard.arena.operators.panel_records import own_list, read_panel
+from tiltyard.arena.operators.panels import (
+    PanelRater,
+    find_rater_by_session,
+)
 from tiltyard.arena.voting.voter_requests import (
     OfferedMatchup,
     ReviewedMatchup,
@@ -24,26 +29,32 @@ from tiltyard.core.battles.outcome import SPELLED, kind_of
 from tiltyard.core.policy.state.vote_marks import Unrated
 from tiltyard.errors import BadOption, Busy, Closed, Expired, NoMatchup, NotFound, Paused, ProofNeeded
 from tiltyard.web.access.access import access_of, context_of, registry_of
-from tiltyard.web.access.route_access import personal_boards_of
+from tiltyard.web.access.route_access import boards_of, personal_boards_of
 from tiltyard.web.pages import paths
-from tiltyard.web.pages.final_votes import finish_vote, revealed_names
 from tiltyard.web.pages.layout import redirect_to, render_page
-from tiltyard.web.pages.live_pages import answer_figures, live_matchup_page, live_vote_page
+from tiltyard.web.pages.live import (
+    answer_figures,
+    live_matchup_page,
+    live_vote_page,
+)
 from tiltyard.web.pages.matchup_view import MatchupView, build_matchup_view
-from tiltyard.web.pages.panel import is_rater
-from tiltyard.web.pages.remark_form import COMPLAINTS, read_remark
-from tiltyard.web.pages.skill_form import SkillForm, skill_choice
 from tiltyard.web.pages.voter_texts import agree, read_voter_texts, unanswered_consent
 from tiltyard.web.pages.voting_values import (
+    COMPLAINTS,
     NO_NAMES,
+    SkillForm,
     VotingFrame,
     arena_of,
+    finish_vote,
     matchup_values,
+    read_remark,
+    revealed_names,
     shown_names,
+    skill_choice,
     voting_frame,
 )
 from tiltyard.web.routes.matchups import count_request, find_queue_and_voter, skip_detail
-from tiltyard.wire.vocabulary import SKIP_REASONS
+from tiltyard.wire.records import SKIP_REASONS
 
 router = APIRouter(include_in_schema=False)
 
@@ -418,3 +429,41 @@ async def _reviewed_view(
         )
     except NotFound:
         return None
+
+
+_NOT_STORED = {"Cache-Control": "no-store"}
+
+
+@router.get("/arenas/{arena}/panel", response_class=HTMLResponse)
+async def panel_page(request: Request, arena: str) -> HTMLResponse:
+    """A rater's own list. Nobody else is shown anything of it."""
+    registry = registry_of(request)
+    queue = await registry.voting_queue(arena)
+    voter = await access_of(request).voter(request, queue)
+    found = None if voter is None else await _rater(request, queue, voter)
+    if found is None:
+        raise NotFound("this browser is in no expert panel of this arena; open the link that you were sent")
+    name, rater = found
+    record = await read_panel(registry.pool, arena, name)
+    shown = own_list(record, rater.rater)
+    about = await boards_of(request).arena(arena)
+    return render_page(
+        request,
+        "vote/panel.html",
+        headers=_NOT_STORED,
+        arena=about,
+        texts=await read_voter_texts(request, about),
+        active="vote",
+        own=shown,
+    )
+
+
+async def is_rater(request: Request, queue: VotingQueue, voter: Voter) -> bool:
+    """Whether a voter has a list of its own in this arena."""
+    return await _rater(request, queue, voter) is not None
+
+
+async def _rater(request: Request, queue: VotingQueue, voter: Voter) -> tuple[str, PanelRater] | None:
+    if voter.source != HUMAN:
+        return None
+    return await find_rater_by_session(registry_of(request).pool, queue.arena, voter.session)

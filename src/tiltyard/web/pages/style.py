@@ -19,7 +19,7 @@ from tiltyard.web.access.route_access import ReadableArena, boards_of, source_nu
 from tiltyard.web.pages.board_data import board_page_cache_of, gather_board_page
 from tiltyard.web.pages.board_query import BoardQuery
 from tiltyard.web.pages.layout import localization_of, pages_of, send_page, theme_of
-from tiltyard.web.pages.model_view import SourceWord
+from tiltyard.web.pages.model import SourceWord
 
 router = APIRouter(include_in_schema=False)
 

@@ -14,10 +14,9 @@ from tiltyard.errors import NotFound
 from tiltyard.web.access.route_access import ReadableArena
 from tiltyard.web.pages.board_data import SourceBoard, board_page_cache_of, gather_board_page
 from tiltyard.web.pages.board_query import BoardQuery
-from tiltyard.web.pages.board_view import BoardLine, BoardView
-from tiltyard.web.pages.headline import Headline
+from tiltyard.web.pages.board_view import BoardLine, BoardView, Headline
 from tiltyard.web.pages.layout import localization_of, pages_of, send_page, theme_of
-from tiltyard.web.pages.model_view import SourceWord
+from tiltyard.web.pages.model import SourceWord
 
 router = APIRouter(include_in_schema=False)
 

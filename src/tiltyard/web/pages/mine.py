@@ -8,11 +8,15 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
 from tiltyard.arena.content.arenas import Arena
+from tiltyard.arena.live.live_records import LiveBattle
+from tiltyard.arena.live.live_store import list_battles
 from tiltyard.arena.log.event_log import HUMAN
 from tiltyard.arena.operators.voter_data import erase_voter, read_held_data, read_held_summary
+from tiltyard.core.board.voter_board import OWN_METHOD
+from tiltyard.core.ratings.findings import MIN_BATTLES
 from tiltyard.web.access.access import access_of, registry_of
 from tiltyard.web.access.cookies import VOTER_COOKIE
-from tiltyard.web.access.route_access import ReadableArena
+from tiltyard.web.access.route_access import ReadableArena, personal_boards_of
 from tiltyard.web.pages import paths
 from tiltyard.web.pages.layout import redirect_to, render_page
 
@@ -82,3 +86,28 @@ async def _page(request: Request, arena: Arena, template: str) -> HTMLResponse:
     pool = registry_of(request).pool
     held = [await read_held_summary(pool, session) for session in await _sessions(request)]
     return render_page(request, template, headers=_PRIVATE, arena=arena, active="mine", held=held)
+
+
+#: Battles of a voter that are listed.
+_BATTLE_LIMIT = 50
+
+
+@router.get("/arenas/{arena}/mine", response_class=HTMLResponse)
+async def mine(arena: ReadableArena, request: Request) -> HTMLResponse:
+    """The board of this voter's votes; without a session, an explanation."""
+    voter = await access_of(request).voter(request, entry=arena.settings.entry)
+    found = None if voter is None else await personal_boards_of(request).of(arena, voter)
+    battles: list[LiveBattle] = []
+    if arena.settings.is_live and voter is not None:
+        battles = await list_battles(registry_of(request).pool, arena.arena, voter.session, _BATTLE_LIMIT)
+    return render_page(
+        request,
+        "mine/mine.html",
+        headers=_PRIVATE,
+        arena=arena,
+        active="mine",
+        personal=found,
+        battles=[battle for battle in battles if battle.turns],
+        prior=OWN_METHOD.prior_sd,
+        enough=MIN_BATTLES,
+    )

@@ -10,8 +10,7 @@ from typing import Annotated
 from pydantic import AwareDatetime, Field
 
 from tiltyard.wire.arenas import Reason, Values
-from tiltyard.wire.records import request
-from tiltyard.wire.vocabulary import Plain, SourceName
+from tiltyard.wire.records import Plain, SourceName, request
 
 Session = Annotated[int, Field(ge=0, lt=2**63)]
 

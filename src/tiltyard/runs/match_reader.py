@@ -65,11 +65,6 @@ def read_matches(folder: Path, wanted: MatchFilter) -> Iterator[ReadMatch]:
         texts = ResponseTexts(folder / ANSWERS)
     except OSError as error:
         raise UnreadableFile(f"{folder / ANSWERS}: {error.strerror or error}") from None
-    _check_names(wanted, manifest, texts)
-    return _read(folder, manifest, texts, wanted)
-
-
-def _check_names(wanted: MatchFilter, manifest: TournamentManifest, texts: ResponseTexts) -> None:
     known: dict[str, tuple[str | None, Collection[str]]] = {
         "--dimension": (wanted.dimension, manifest.dimensions),
         "--judge": (wanted.judge, manifest.judges),
@@ -81,6 +76,7 @@ def _check_names(wanted: MatchFilter, manifest: TournamentManifest, texts: Respo
             raise BadOption(f"{option}: {name!r} is not in this run; expected one of {', '.join(names)}")
     if wanted.prompt_id is not None and wanted.prompt_id not in {prompt_id for _, prompt_id in texts}:
         raise BadOption(f"--prompt: {wanted.prompt_id!r} is not a prompt of this run, or has no answer")
+    return _read(folder, manifest, texts, wanted)
 
 
 def _read(

@@ -32,15 +32,13 @@ class MatchFilter:
     prompt_id: str | None = None
 
     def fits(self, group: VerdictGroup) -> bool:
-        return self._about(group) and self._kind(group)
-
-    def _about(self, group: VerdictGroup) -> bool:
         judges = {one.question.judge for one in group.judged}
-        return (
+        about = (
             self.prompt_id in (None, group.prompt_id)
             and (self.pair is None or set(self.pair) == {group.model_a, group.model_b})
             and (self.judge is None or self.judge in judges)
         )
+        return about and self._kind(group)
 
     def _kind(self, group: VerdictGroup) -> bool:
         if not (self.flips or self.disagreements or self.failed_checks or self.no_verdict):

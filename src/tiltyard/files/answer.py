@@ -159,7 +159,9 @@ class Answer:
             "truncated": self.truncated or None,
             "messages": message_rows(self.messages) or None,
             "trace": message_rows(self.trace) or None,
-            "usage": None if self.usage is None else _usage_row(self.usage),
+            "usage": None
+            if self.usage is None
+            else {name: value for name, value in dataclasses.asdict(self.usage).items() if value is not None},
             "scores": dict(self.scores) or None,
             "repeat": self.repeat or None,
         }
@@ -240,10 +242,6 @@ def _usage(value: object, where: str) -> AnswerUsage | None:
         if number is not None:
             found[name] = int(number) if name.endswith("tokens") else number
     return AnswerUsage(**found) if found else None
-
-
-def _usage_row(usage: AnswerUsage) -> dict[str, object]:
-    return {name: value for name, value in dataclasses.asdict(usage).items() if value is not None}
 
 
 def _scores(value: object, where: str) -> Mapping[str, float]:

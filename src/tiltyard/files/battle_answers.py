@@ -53,25 +53,21 @@ def _prompt(record: Mapping[str, object]) -> str | None:
     for name in _PROMPTS:
         value = record.get(name)
         if isinstance(value, str) and value.strip():
-            return _single(value)
+            # The only turn of a prompt; the oldest data set stores prompts as a JSON list of turns.
+            if value.lstrip().startswith("["):
+                try:
+                    listed = json.loads(value)
+                except (ValueError, RecursionError):
+                    return value
+                if isinstance(listed, list) and all(isinstance(one, str) for one in listed):
+                    return listed[0] if len(listed) == 1 else None
+            return value
     for name in _CONVERSATIONS:
         turns = _turns(record.get(name))
         asked = [turn.get("content") for turn in turns if turn.get("role") == "user"]
         if len(asked) == 1:
             return _text(asked[0])
     return None
-
-
-def _single(value: str) -> str | None:
-    """The only turn of a prompt; the oldest data set stores prompts as a JSON list of turns."""
-    if value.lstrip().startswith("["):
-        try:
-            listed = json.loads(value)
-        except (ValueError, RecursionError):
-            return value
-        if isinstance(listed, list) and all(isinstance(one, str) for one in listed):
-            return listed[0] if len(listed) == 1 else None
-    return value
 
 
 def _turns(value: Any) -> list[Mapping[str, object]]:

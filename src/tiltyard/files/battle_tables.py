@@ -387,12 +387,6 @@ class _Keyed:
         if column is None or column.null_count == len(column):
             return None
         codes, dictionary, missing = _encoded(column)
-        keys = self._of(dictionary)[codes]
-        if missing is not None:
-            keys[missing] = MISSING_KEY
-        return keys
-
-    def _of(self, dictionary: pa.Array) -> Keys:
         data = dictionary.buffers()[-1]
         mark = (0 if data is None else data.address, dictionary.offset, len(dictionary))
         if mark not in self._known:
@@ -400,7 +394,10 @@ class _Keyed:
                 self._known.clear()
             # The dictionary is kept alive, so that another cannot reuse its address.
             self._known[mark] = (dictionary, _dictionary_keys(dictionary))
-        return self._known[mark][1]
+        keys = self._known[mark][1][codes]
+        if missing is not None:
+            keys[missing] = MISSING_KEY
+        return keys
 
 
 def _dictionary_keys(values: pa.Array) -> Keys:

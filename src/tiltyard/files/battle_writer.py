@@ -156,7 +156,27 @@ def stream_parquet(batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
     writer, schema, row = None, None, 0
     try:
         for batch in batches:
-            shaped = canonical_batch(batch, schema, row)
+            # A batch in the canonical types and order, or those of ``schema`` if given.
+            #
+            # ``row`` is the number of rows written before, for error messages.
+            names = batch.schema.names
+            order = [*(n for n in CANONICAL if n in names), *(n for n in names if n not in CANONICAL)]
+            if schema is not None and set(order) != set(schema.names):
+                odd = sorted(set(order) ^ set(schema.names))
+                raise BadOption(
+                    f"after row {row}: a batch's columns differ from those of the first: {', '.join(odd)}"
+                )
+            arrays = []
+            for name in order if schema is None else schema.names:
+                array = canonical_array("the batch", name, batch.column(name), row)
+                if name == "winner":
+                    array = _spelled(array, row)
+                elif name in TEXT:
+                    array = array.cast(pa.string())
+                elif schema is not None and name not in TYPES:
+                    array = _fitted(array, schema.field(name), row)
+                arrays.append(array)
+            shaped = pa.RecordBatch.from_arrays(arrays, names=order if schema is None else schema.names)
             if writer is None:
                 schema = shaped.schema
                 writer = pq.ParquetWriter(
@@ -231,37 +251,24 @@ def battle_batches(battles: Iterable[Battle], size: int) -> Iterator[pa.RecordBa
     """
     stream = iter(battles)
     first = list(itertools.islice(stream, size))
-    kinds = _simple_fields(first)
+    # Unknown fields that can be columns: all their values have one simple type.
+    seen: dict[str, set[type]] = {}
+    for battle in first:
+        for name, value in battle.extra.items():
+            if value is not None:
+                seen.setdefault(name, set()).add(type(value))
+    kinds = {
+        name: next(iter(kinds))
+        for name, kinds in seen.items()
+        if len(kinds) == 1
+        and kinds <= ({int, float} if name in STYLE else set(_SIMPLE))
+        and _can_name_a_column(name)
+    }
     chunk = list(itertools.islice(stream, size))
     yield _batch(first, kinds) if chunk else _needed(_batch(first, kinds))
     while chunk:
         yield _batch(chunk, kinds)
         chunk = list(itertools.islice(stream, size))
-
-
-def canonical_batch(batch: pa.RecordBatch, schema: pa.Schema | None, row: int) -> pa.RecordBatch:
-    """A batch in the canonical types and order, or those of ``schema`` if given.
-
-    ``row`` is the number of rows written before, for error messages.
-    """
-    names = batch.schema.names
-    order = [*(n for n in CANONICAL if n in names), *(n for n in names if n not in CANONICAL)]
-    if schema is not None and set(order) != set(schema.names):
-        odd = sorted(set(order) ^ set(schema.names))
-        raise BadOption(
-            f"after row {row}: a batch's columns differ from those of the first: {', '.join(odd)}"
-        )
-    arrays = []
-    for name in order if schema is None else schema.names:
-        array = canonical_array("the batch", name, batch.column(name), row)
-        if name == "winner":
-            array = _spelled(array, row)
-        elif name in TEXT:
-            array = array.cast(pa.string())
-        elif schema is not None and name not in TYPES:
-            array = _fitted(array, schema.field(name), row)
-        arrays.append(array)
-    return pa.RecordBatch.from_arrays(arrays, names=order if schema is None else schema.names)
 
 
 def _spelled(winners: pa.Array, row: int) -> pa.Array:
@@ -290,22 +297,6 @@ def _fitted(array: pa.Array, column: pa.Field, row: int) -> pa.Array:
         raise BadOption(
             f"after row {row}: column {column.name} has type {array.type}, but the first batch had {column.type}"
         ) from None
-
-
-def _simple_fields(battles: Sequence[Battle]) -> dict[str, type]:
-    """Unknown fields that can be columns: all their values have one simple type."""
-    seen: dict[str, set[type]] = {}
-    for battle in battles:
-        for name, value in battle.extra.items():
-            if value is not None:
-                seen.setdefault(name, set()).add(type(value))
-    return {
-        name: next(iter(kinds))
-        for name, kinds in seen.items()
-        if len(kinds) == 1
-        and kinds <= ({int, float} if name in STYLE else set(_SIMPLE))
-        and _can_name_a_column(name)
-    }
 
 
 def _can_name_a_column(name: str) -> bool:

@@ -36,7 +36,13 @@ def assistant_text(conversation: object) -> str | None:
     Several replies are joined by newlines. ``None`` if the value is not a conversation.
     """
     if isinstance(conversation, str):
-        return _from_json(conversation)
+        # A conversation as JSON in a CSV field; any other text is the answer itself.
+        if conversation.lstrip().startswith("["):
+            try:
+                return assistant_text(json.loads(conversation))
+            except (ValueError, RecursionError):
+                return conversation
+        return conversation
     if not isinstance(conversation, list):
         return None
     turns = [turn for turn in conversation if not isinstance(turn, dict) or turn.get("role") == "assistant"]
@@ -49,16 +55,6 @@ def _answer(record: Mapping[str, object], key: str) -> str:
     text = assistant_text(record.get(key))
     if text is None:
         raise BadBattle(f"{key} contains no readable answer; style is measured in text")
-    return text
-
-
-def _from_json(text: str) -> str | None:
-    """A conversation as JSON in a CSV field; any other text is the answer itself."""
-    if text.lstrip().startswith("["):
-        try:
-            return assistant_text(json.loads(text))
-        except (ValueError, RecursionError):
-            return text
     return text
 
 

@@ -149,6 +149,7 @@ def explain_hub_error(error: BaseException, repo: str) -> str:
         return explain_hub_error(error.__cause__, repo)
     endpoint = constants.ENDPOINT
     # The first that fits: some are subclasses of others.
+    status = getattr(getattr(error, "response", None), "status_code", None)
     explained: tuple[tuple[type[BaseException], str], ...] = (
         (
             errors.GatedRepoError,
@@ -168,7 +169,7 @@ def explain_hub_error(error: BaseException, repo: str) -> str:
             f"HF_HUB_OFFLINE is set; unset it, or name what the cache has: hf://datasets/{repo}@COMMIT/FILE",
         ),
         (errors.HFValidationError, "no valid name of a dataset; expected hf://datasets/OWNER/NAME"),
-        (errors.HfHubHTTPError, _explain_status(error, endpoint)),
+        (errors.HfHubHTTPError, _STATUSES.get(status or 0, f"{endpoint} failed ({status}); try again later")),
         (errors.EntryNotFoundError, "the dataset has no such file; check the name"),
         (ValueError, f"{endpoint} did not answer as a hub does; check HF_ENDPOINT, or try again later"),
     )
@@ -176,11 +177,6 @@ def explain_hub_error(error: BaseException, repo: str) -> str:
         if isinstance(error, kind):
             return sentence
     return _explain_broken(error, endpoint)
-
-
-def _explain_status(error: BaseException, endpoint: str) -> str:
-    status = getattr(getattr(error, "response", None), "status_code", None)
-    return _STATUSES.get(status or 0, f"{endpoint} failed ({status}); try again later")
 
 
 def _explain_broken(error: BaseException, endpoint: str) -> str:
@@ -215,21 +211,7 @@ def choose_files(place: str, names: Sequence[str], path: str) -> list[str]:
         tables = [name for name in tables if name.startswith("data/")] or tables
     if not tables and path:
         raise UnreadableFile(f"{place}/{path}: no Parquet files in this folder; {list_files(inside)}")
-    _check_splits(place, tables)
-    return tables
-
-
-def list_files(names: Sequence[str]) -> str:
-    """The data files of a dataset, for messages."""
-    files = sorted(name for name in names if name.endswith(_DATA_ENDINGS))
-    if not files:
-        return "the dataset has no files of data that can be read"
-    rest = f" and {len(files) - _LISTED_COUNT} more" if len(files) > _LISTED_COUNT else ""
-    return f"the dataset has {', '.join(files[:_LISTED_COUNT])}{rest}"
-
-
-def _check_splits(place: str, tables: Sequence[str]) -> None:
-    """Raise if the files are of several splits or subsets, or of a split that is not complete."""
+    # Raise if the files are of several splits or subsets, or of a split that is not complete.
     patterns = list(dict.fromkeys(map(_pattern, tables)))
     addresses = " or ".join(f"'{place}/{pattern}'" for pattern in patterns[:_LISTED_COUNT])
     if len(patterns) > 1:
@@ -243,6 +225,16 @@ def _check_splits(place: str, tables: Sequence[str]) -> None:
             f"{place}: the hub has converted only the beginning of this dataset to Parquet; "
             f"name its own files, or the beginning: {addresses}"
         )
+    return tables
+
+
+def list_files(names: Sequence[str]) -> str:
+    """The data files of a dataset, for messages."""
+    files = sorted(name for name in names if name.endswith(_DATA_ENDINGS))
+    if not files:
+        return "the dataset has no files of data that can be read"
+    rest = f" and {len(files) - _LISTED_COUNT} more" if len(files) > _LISTED_COUNT else ""
+    return f"the dataset has {', '.join(files[:_LISTED_COUNT])}{rest}"
 
 
 def _pattern(name: str) -> str:

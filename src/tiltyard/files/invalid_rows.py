@@ -84,14 +84,19 @@ class InvalidRows:
         rest = sum(found.rows for _, found in others[_SHOWN_PROBLEMS:])
         if rest:
             parts.append(f"{rest:,} more rows with other problems")
-        return BadBattle("; ".join([*parts, self._advice()]), where=first.first)
-
-    def _advice(self) -> str:
         ways = ["spell winners as the models of their rows"] if self.misspelt_names else []
         if 0 < len(self.unknown_words) <= _SHOWN_WORDS:
             option = option_name("outcomes", dict.fromkeys(self.unknown_words, "…"))
             ways.append(f"say what words mean with {option} (a, b, tie or both_bad)")
-        return ", or ".join([*ways, f"leave out invalid rows with {option_name('skip_invalid', True)}"])
+        return BadBattle(
+            "; ".join(
+                [
+                    *parts,
+                    ", or ".join([*ways, f"leave out invalid rows with {option_name('skip_invalid', True)}"]),
+                ]
+            ),
+            where=first.first,
+        )
 
 
 def _note(name: str, same: list[tuple[str, _Problem]]) -> tuple[str, int]:

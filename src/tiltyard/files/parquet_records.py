@@ -164,7 +164,15 @@ def read_parquet_sizes(
 ) -> tuple[ParquetSizes, int]:
     """The sizes of these columns, and the rows of the file."""
     size = file.seek(0, os.SEEK_END)
-    document = _footer(file, size)
+    file.seek(max(0, size - 8))
+    end = file.read(8)
+    length = int.from_bytes(end[:4], "little")
+    if end[4:] != _MAGIC or length > size - 12:
+        raise _Damaged("there is no footer at its end")
+    if length > FOOTER_BYTES:
+        raise _Damaged(f"its footer has more than {format_bytes(FOOTER_BYTES)}")
+    file.seek(size - 8 - length)
+    document = _Thrift(file.read(length)).struct()
     unpacked, dictionaries = 0, dict[str, int]()
     for group in _items(document.get(_FILE_GROUPS_CODE)):
         for chunk in _items(_struct(group).get(_GROUP_CHUNKS_CODE)):
@@ -178,18 +186,6 @@ def read_parquet_sizes(
                 if kind == _DICTIONARY_PAGE_CODE and column.get(_COLUMN_TYPE_CODE) == _TEXT_TYPE_CODE:
                     dictionaries[label] = max(page, dictionaries.get(label, 0))
     return ParquetSizes(unpacked, dictionaries), _number(document.get(_FILE_ROWS_CODE))
-
-
-def _footer(file: BinaryIO, size: int) -> dict[int, Any]:
-    file.seek(max(0, size - 8))
-    end = file.read(8)
-    length = int.from_bytes(end[:4], "little")
-    if end[4:] != _MAGIC or length > size - 12:
-        raise _Damaged("there is no footer at its end")
-    if length > FOOTER_BYTES:
-        raise _Damaged(f"its footer has more than {format_bytes(FOOTER_BYTES)}")
-    file.seek(size - 8 - length)
-    return _Thrift(file.read(length)).struct()
 
 
 def _pages(name: str, file: BinaryIO, size: int, column: dict[int, Any]) -> Iterator[tuple[int, int]]:

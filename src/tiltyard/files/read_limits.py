@@ -57,7 +57,9 @@ def bounded_lines(name: str, stream: IO[AnyStr]) -> Iterator[AnyStr]:
     while line := stream.readline(LINE_BYTES + 1):
         number += 1
         if len(line) > LINE_BYTES:
-            raise _long_line(name, number)
+            raise UnreadableFile(
+                f"{name}, line {number}: longer than {format_bytes(LINE_BYTES)}; split it, or check that it is text"
+            )
         yield line
 
 
@@ -67,9 +69,3 @@ def format_bytes(size: int) -> str:
         if size >= unit and size % unit == 0:
             return f"{size // unit} {name}"
     return f"{size:,} bytes"
-
-
-def _long_line(name: str, number: int) -> UnreadableFile:
-    return UnreadableFile(
-        f"{name}, line {number}: longer than {format_bytes(LINE_BYTES)}; split it, or check that it is text"
-    )

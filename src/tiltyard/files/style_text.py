@@ -25,7 +25,18 @@ class TextStyle:
 
 def measure_style(text: str) -> TextStyle:
     """Measure one answer."""
-    prose = _without_fences(text)
+    # The lines outside code fences; an unclosed fence extends to the end.
+    kept: list[str] = []
+    fence = ""
+    for line in text.split("\n"):
+        found = _FENCE.match(line)
+        if not fence and not found:
+            kept.append(line)
+        elif not fence and found:
+            fence = found[1]
+        elif found and found[1].startswith(fence) and not line[found.end() :].strip():
+            fence = ""
+    prose = "\n".join(kept)
     return TextStyle(
         length=len(text),
         headers=len(_HEADER.findall(prose)),
@@ -38,18 +49,3 @@ def style_row(text_a: str, text_b: str) -> dict[str, float]:
     """The style columns of a battle of two answers."""
     sides = {"a": measure_style(text_a), "b": measure_style(text_b)}
     return {name: float(getattr(sides[name[-1]], name[:-2])) for name in STYLE}
-
-
-def _without_fences(text: str) -> str:
-    """The lines outside code fences; an unclosed fence extends to the end."""
-    kept: list[str] = []
-    fence = ""
-    for line in text.split("\n"):
-        found = _FENCE.match(line)
-        if not fence and not found:
-            kept.append(line)
-        elif not fence and found:
-            fence = found[1]
-        elif found and found[1].startswith(fence) and not line[found.end() :].strip():
-            fence = ""
-    return "\n".join(kept)

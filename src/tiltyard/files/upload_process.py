@@ -48,7 +48,18 @@ def rows_from_process(reader: UploadReader) -> Iterator[tuple[str, Answer] | Bad
         yield BadRow(UPLOAD_NAME, None, problem, last=True)
         return
     try:
-        yield from _read_rows(reader)
+        with (reader.folder / _ROWS).open("rb") as file:
+            for line in bounded_lines(UPLOAD_NAME, file):
+                row = load_json(UPLOAD_NAME, line)
+                if "bad" in row:
+                    yield BadRow(**row["bad"])
+                elif "answer" in row:
+                    yield row["where"], Answer.from_dict(row["answer"], row["where"])
+                elif "format" in row:
+                    reader.format = str(row["format"])
+                    reader.beside = _inside(reader.folder / _FILES, row["beside"])
+                else:
+                    reader.left_out += [(str(reason), int(count)) for reason, count in row["left_out"]]
     except (InputError, AttributeError, KeyError, TypeError, ValueError, OSError):
         yield BadRow(UPLOAD_NAME, None, "its reader failed; split it, or save it as JSON Lines", last=True)
 
@@ -75,21 +86,6 @@ def _run(reader: UploadReader) -> str | None:
         f"reading it takes more than {format_bytes(ADDRESS_SPACE_BYTES)} of memory or {CPU_SECONDS} seconds, or "
         "it is damaged; split it, or save it as JSON Lines"
     )
-
-
-def _read_rows(reader: UploadReader) -> Iterator[tuple[str, Answer] | BadRow]:
-    with (reader.folder / _ROWS).open("rb") as file:
-        for line in bounded_lines(UPLOAD_NAME, file):
-            row = load_json(UPLOAD_NAME, line)
-            if "bad" in row:
-                yield BadRow(**row["bad"])
-            elif "answer" in row:
-                yield row["where"], Answer.from_dict(row["answer"], row["where"])
-            elif "format" in row:
-                reader.format = str(row["format"])
-                reader.beside = _inside(reader.folder / _FILES, row["beside"])
-            else:
-                reader.left_out += [(str(reason), int(count)) for reason, count in row["left_out"]]
 
 
 def _inside(files: Path, stated: str | None) -> Path | None:

@@ -199,7 +199,13 @@ class UploadReader:
         with self.path.open("rb") as file:
             start = file.read(4)
         if start == _ZIP and self._is_answers_archive():
-            return self._archive_rows()
+            # Unpack an archive and read its answers; responses that are not text are files beside them.
+            with open_zip(InputFile(UPLOAD_NAME, self.path, None)) as archive:
+                members = [one for one in archive.names if not one.endswith("/") and not _is_ignored(one)]
+                answers = _answers_member(members)
+                self._unpack(archive, members)
+            self.format, self.beside = "zip", (self.folder / answers).parent
+            return answer_rows(self.folder / answers, most=self.most)
         source = None if start.startswith(tuple(COMPRESSED)) else self._foreign_source()
         return answer_rows(self.path, most=self.most) if source is None else self._foreign_rows(source)
 
@@ -241,15 +247,6 @@ class UploadReader:
             return True
         return False
 
-    def _archive_rows(self) -> Iterator[tuple[str, Answer] | BadRow]:
-        """Unpack an archive and read its answers; responses that are not text are files beside them."""
-        with open_zip(InputFile(UPLOAD_NAME, self.path, None)) as archive:
-            members = [one for one in archive.names if not one.endswith("/") and not _is_ignored(one)]
-            answers = _answers_member(members)
-            self._unpack(archive, members)
-        self.format, self.beside = "zip", (self.folder / answers).parent
-        return answer_rows(self.folder / answers, most=self.most)
-
     def _unpack(self, archive: ZipMembers, members: list[str]) -> None:
         if len(members) > _ARCHIVED_FILE_LIMIT:
             raise UnreadableFile(f"{UPLOAD_NAME}: it has more than {_ARCHIVED_FILE_LIMIT} files; split it")
@@ -260,7 +257,13 @@ class UploadReader:
         if sum(map(archive.stated_size, members)) > self.most:
             raise UnreadableFile(f"{UPLOAD_NAME}: it expands to more than {self.most} bytes; split it")
         for member in members:
-            place = self.folder / _checked_path(member)
+            path = PurePosixPath(member)
+            wrong = path.is_absolute() or ".." in path.parts or "\\" in member or not member.isprintable()
+            if wrong or len(member) > _MAX_PATH_CHARACTERS:
+                raise UnreadableFile(
+                    f"{UPLOAD_NAME}: {member[:100]!r} is no name of a file below the archive; rename it"
+                )
+            place = self.folder / path
             try:
                 place.parent.mkdir(parents=True, exist_ok=True)
                 place.write_bytes(archive.read(member))
@@ -287,16 +290,6 @@ def _answers_member(members: list[str]) -> str:
             f"audio; there are: {listed}"
         )
     return nearest[0]
-
-
-def _checked_path(member: str) -> PurePosixPath:
-    path = PurePosixPath(member)
-    wrong = path.is_absolute() or ".." in path.parts or "\\" in member or not member.isprintable()
-    if wrong or len(member) > _MAX_PATH_CHARACTERS:
-        raise UnreadableFile(
-            f"{UPLOAD_NAME}: {member[:100]!r} is no name of a file below the archive; rename it"
-        )
-    return path
 
 
 def _is_ignored(member: str) -> bool:

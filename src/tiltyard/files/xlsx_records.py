@@ -63,7 +63,19 @@ def _sheet_rows(file: InputFile) -> Iterator[tuple[int, Mapping[int, object]]]:
     """The rows of the first sheet that have cells: their number, and their cells by column."""
     from python_calamine import CalamineError, load_workbook
 
-    copy = _checked_copy(file)
+    # The XML of a workbook, each member unpacked and looked through.
+    copy = io.BytesIO()
+    with open_zip(file) as archive, zipfile.ZipFile(copy, "w") as packed:
+        if archive.repeated is not None:
+            raise UnreadableFile(
+                f"{file.name}: has {archive.repeated[:100]!r} twice; save the workbook again"
+            )
+        for member in archive.names:
+            if member.lower().endswith((".xml", ".rels")):
+                data = archive.read(member)
+                _XmlCheck(archive.where(member)).parse(data)
+                packed.writestr(member, data)
+    copy.seek(0)
     try:
         sheet = load_workbook(copy).get_sheet_by_index(0)
     except CalamineError as error:
@@ -83,23 +95,6 @@ def _plain(value: object) -> object:
     if isinstance(value, date | time):
         return value.isoformat()
     return str(value) if isinstance(value, timedelta) else value
-
-
-def _checked_copy(file: InputFile) -> io.BytesIO:
-    """The XML of a workbook, each member unpacked and looked through."""
-    copy = io.BytesIO()
-    with open_zip(file) as archive, zipfile.ZipFile(copy, "w") as packed:
-        if archive.repeated is not None:
-            raise UnreadableFile(
-                f"{file.name}: has {archive.repeated[:100]!r} twice; save the workbook again"
-            )
-        for member in archive.names:
-            if member.lower().endswith((".xml", ".rels")):
-                data = archive.read(member)
-                _XmlCheck(archive.where(member)).parse(data)
-                packed.writestr(member, data)
-    copy.seek(0)
-    return copy
 
 
 class _XmlCheck:

@@ -217,22 +217,18 @@ def open_regular(path: Path) -> io.BufferedReader:
 def read_regular(path: Path) -> bytes:
     """All bytes of a regular file; raises `OversizedFile` if they are more than 1 GiB."""
     with open_regular(path) as file:
-        return _read_whole(path, file)
+        size = os.fstat(file.fileno()).st_size
+        # Memory is taken for as much as is asked for. The file may grow meanwhile.
+        data = b"" if size > _WHOLE_FILE_BYTES else file.read(size + 1)
+        if size > _WHOLE_FILE_BYTES or len(data) > _WHOLE_FILE_BYTES:
+            raise OversizedFile(errno.EFBIG, "larger than 1 GiB", str(path))
+        return data if len(data) <= size else data + file.read(_WHOLE_FILE_BYTES - len(data))
 
 
 def read_regular_text(path: Path) -> str:
     """Read a regular file as UTF-8 text, with line endings converted to ``\\n``."""
     text = read_regular(path).decode("utf-8-sig")
     return io.IncrementalNewlineDecoder(None, translate=True).decode(text, final=True)
-
-
-def _read_whole(path: Path, file: io.BufferedReader) -> bytes:
-    size = os.fstat(file.fileno()).st_size
-    # Memory is taken for as much as is asked for. The file may grow meanwhile.
-    data = b"" if size > _WHOLE_FILE_BYTES else file.read(size + 1)
-    if size > _WHOLE_FILE_BYTES or len(data) > _WHOLE_FILE_BYTES:
-        raise OversizedFile(errno.EFBIG, "larger than 1 GiB", str(path))
-    return data if len(data) <= size else data + file.read(_WHOLE_FILE_BYTES - len(data))
 
 
 def _check_holes(path: Path, descriptor: int, size: int) -> None:

@@ -236,7 +236,8 @@ def open_engine(
     """
     if find_spec("dbos") is None:
         raise MissingExtra("judges", "The durable engine")
-    queue = queue_of(run)
+    # The queue of a run; ``None`` is the shared queue.
+    queue = "tiltyard" if run is None else f"tiltyard:{run}"
     with contextlib.closing(_open_locks(database, folder)) as locks:
         lock = lock_worker_name(locks, run) if worker is None else _named(locks, worker)
         try:
@@ -302,11 +303,6 @@ def _open_locks(database: str, folder: Path | None) -> WorkerLocks:
     return locks
 
 
-def queue_of(run: str | None) -> str:
-    """The queue of a run; ``None`` is the shared queue."""
-    return "tiltyard" if run is None else f"tiltyard:{run}"
-
-
 def _named(locks: WorkerLocks, worker: str) -> WorkerLock:
     lock = locks.take(worker)
     if lock is None:
@@ -345,7 +341,19 @@ def launch_dbos(
     try:
         try:
             address = _prepared(database)
-            _register(address, queue, parallel)
+            # Register the queue before the launch; DBOS would see it a second later otherwise.
+            from dbos import DBOSClient
+
+            client = DBOSClient(
+                system_database_url=address,
+                system_database_pool_size=1,
+                application_name=_NAME,
+                retry_connection_errors=False,
+            )
+            try:
+                client.register_queue(queue, worker_concurrency=parallel, polling_interval_sec=_POLL_SECONDS)
+            finally:
+                client.destroy()
             DBOS(config=_config(address, worker))
             DBOS.listen_queues([queue])
             thread.run(_launch())
@@ -446,19 +454,3 @@ def _prepared(database: str) -> str:
         draft.replace(path)
     DBOS.migrate(database)
     return database
-
-
-def _register(address: str, queue: str, parallel: int) -> None:
-    """Register the queue before the launch; DBOS would see it a second later otherwise."""
-    from dbos import DBOSClient
-
-    client = DBOSClient(
-        system_database_url=address,
-        system_database_pool_size=1,
-        application_name=_NAME,
-        retry_connection_errors=False,
-    )
-    try:
-        client.register_queue(queue, worker_concurrency=parallel, polling_interval_sec=_POLL_SECONDS)
-    finally:
-        client.destroy()

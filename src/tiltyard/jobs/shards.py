@@ -86,7 +86,9 @@ class RunningShards:
         Errors are raised as plain text that can be stored.
         """
         if self._halted:
-            self._hold()
+            task = asyncio.current_task()
+            assert task is not None
+            self._held.add(task)
             await asyncio.get_running_loop().create_future()
         return await self._doing(shard.id, lambda: self._attempt(shard))
 
@@ -111,11 +113,6 @@ class RunningShards:
             current = asyncio.current_task()
             while (rest := asyncio.all_tasks() - self._held - {current}) and time.monotonic() < deadline:
                 await asyncio.wait(rest, timeout=0.1)
-
-    def _hold(self) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._held.add(task)
 
     async def _attempt(self, shard: Shard) -> dict[str, int]:
         try:

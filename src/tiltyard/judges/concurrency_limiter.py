@@ -115,25 +115,22 @@ class ConcurrencyLimiter:
             self._served, self._consecutive_failures, self._refused = True, 0, False
             return
         if fault.throttled:
-            self._tell_throttled(fault)
+            # Close the limiter if nothing but throttled calls came back for long.
+            now = time.monotonic()
+            self._throttled_since = self._throttled_since or now
+            if now - self._throttled_since > LONGEST_WAIT_SECONDS:
+                minutes = LONGEST_WAIT_SECONDS / 60
+                self._closed = ProviderFault(
+                    f"{fault}; every call was throttled for {minutes:.0f} minutes: run the command again later, or lower "
+                    "requests_per_minute",
+                    status=fault.status,
+                )
         unreached = fault.status is None and not self._served
         self._refused = fault.fatal
         self._consecutive_failures = self._consecutive_failures + 1 if unreached or fault.fatal else 0
         most = _CONSECUTIVE_LOST_CALLS if fault.billed else _CONSECUTIVE_UNREACHED_CALLS
         if self._consecutive_failures >= (most if unreached else _CONSECUTIVE_REFUSED_CALLS):
             self._closed = fault
-
-    def _tell_throttled(self, fault: ProviderFault) -> None:
-        """Close the limiter if nothing but throttled calls came back for long."""
-        now = time.monotonic()
-        self._throttled_since = self._throttled_since or now
-        if now - self._throttled_since > LONGEST_WAIT_SECONDS:
-            minutes = LONGEST_WAIT_SECONDS / 60
-            self._closed = ProviderFault(
-                f"{fault}; every call was throttled for {minutes:.0f} minutes: run the command again later, or lower "
-                "requests_per_minute",
-                status=fault.status,
-            )
 
     def _limit(self) -> int:
         """How many calls may be in flight now."""

@@ -388,7 +388,18 @@ class QuestionResults:
     def _judged(self, question: Question, key: str, bodies: Sequence[Body]) -> JudgedQuestion:
         seat = self._plan.seat(question)
         if not bodies:
-            state, problem = self._failures().get(key, (QuestionState.UNASKED, None))
+            # State and error of the last attempt, by request without a reply.
+            if self._failed is None:
+                self._failed = {}
+                for attempt in self._ledger.attempts(self._run):
+                    # An attempt without a question ID only filled a prompt cache.
+                    if attempt.question_id and attempt.state in (
+                        QuestionState.PROVIDER_ERROR,
+                        QuestionState.EXPIRED,
+                        QuestionState.LOST,
+                    ):
+                        self._failed[attempt.request_key] = attempt.state, attempt.error
+            state, problem = self._failed.get(key, (QuestionState.UNASKED, None))
             return JudgedQuestion(
                 question,
                 match_id_of(question),
@@ -413,17 +424,3 @@ class QuestionResults:
             key=key,
             asks=len(bodies),
         )
-
-    def _failures(self) -> Mapping[str, tuple[str, str | None]]:
-        """State and error of the last attempt, by request without a reply."""
-        if self._failed is None:
-            self._failed = {}
-            for attempt in self._ledger.attempts(self._run):
-                # An attempt without a question ID only filled a prompt cache.
-                if attempt.question_id and attempt.state in (
-                    QuestionState.PROVIDER_ERROR,
-                    QuestionState.EXPIRED,
-                    QuestionState.LOST,
-                ):
-                    self._failed[attempt.request_key] = attempt.state, attempt.error
-        return self._failed

@@ -193,28 +193,6 @@ class Ledger:
         """Record attempts and reserve their cost. Only those with the result YES may be sent."""
         return self.write(intents, ())
 
-    def _begin(self, intents: Sequence[AttemptIntent], now: float) -> list[ReservationResult]:
-        held = self._entered(intents, now)
-        by_run: dict[str, list[int]] = defaultdict(list)
-        for place, intent in enumerate(intents):
-            if held[place] is ReservationResult.YES:
-                by_run[intent.run].append(place)
-        for run, places in by_run.items():
-            wanted = [intents[place] for place in places]
-            headroom = max(intent.headroom for intent in wanted)
-            if self._hold(run, sum(intent.reserved for intent in wanted), headroom):
-                continue
-            refused = [
-                place
-                for place in places
-                if not self._hold(run, intents[place].reserved, intents[place].headroom)
-            ]
-            row, behind = self.run(run), self._behind(run, now)
-            for place in refused:
-                held[place] = _refusal(row, behind, intents[place].reserved + intents[place].headroom)
-                self._database.change(self._sql["drop_intent"], {"attempt_id": intents[place].attempt_id})
-        return held
-
     def _lock_runs(self, runs: Iterable[str]) -> None:
         """Lock the rows of these runs in a fixed order, to prevent deadlocks on PostgreSQL."""
         for run in sorted(set(runs)):
@@ -303,7 +281,26 @@ class Ledger:
             self._lock_runs({one.run for one in settlements}.union(one.run for one in (*withdrawn, *intents)))
             self._withdraw(withdrawn)
             self._settle(settlements, now)
-            return self._begin(intents, now)
+            held = self._entered(intents, now)
+            by_run: dict[str, list[int]] = defaultdict(list)
+            for place, intent in enumerate(intents):
+                if held[place] is ReservationResult.YES:
+                    by_run[intent.run].append(place)
+            for run, places in by_run.items():
+                wanted = [intents[place] for place in places]
+                headroom = max(intent.headroom for intent in wanted)
+                if self._hold(run, sum(intent.reserved for intent in wanted), headroom):
+                    continue
+                refused = [
+                    place
+                    for place in places
+                    if not self._hold(run, intents[place].reserved, intents[place].headroom)
+                ]
+                row, behind = self.run(run), self._behind(run, now)
+                for place in refused:
+                    held[place] = _refusal(row, behind, intents[place].reserved + intents[place].headroom)
+                    self._database.change(self._sql["drop_intent"], {"attempt_id": intents[place].attempt_id})
+            return held
 
     def _withdraw(self, intents: Sequence[AttemptIntent]) -> None:
         for intent in intents:

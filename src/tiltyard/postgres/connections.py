@@ -282,18 +282,15 @@ class ConnectionPool:
             except StoreFault:
                 if not self.in_use:
                     raise
-            await self._wait_for_return(deadline)
-
-    async def _wait_for_return(self, deadline: float) -> None:
-        self._returned.clear()
-        self.waiting += 1
-        try:
-            async with asyncio.timeout(deadline - time.monotonic()):
-                await self._returned.wait()
-        except TimeoutError:
-            raise self._crowded() from None
-        finally:
-            self.waiting -= 1
+            self._returned.clear()
+            self.waiting += 1
+            try:
+                async with asyncio.timeout(deadline - time.monotonic()):
+                    await self._returned.wait()
+            except TimeoutError:
+                raise self._crowded() from None
+            finally:
+                self.waiting -= 1
 
     async def _give_back(self, connection: Connection) -> None:
         if self.closed or not _is_reusable(connection):

@@ -225,7 +225,12 @@ class EmbeddedServer:
     def check(self) -> None:
         """Raise if the data folder has another version, another owner, or is accessible to others."""
         if not self.data.exists():
-            self._check_not_interrupted()
+            kept = sorted(self.folder.glob("data-*"))
+            if kept:
+                raise StoreFault(
+                    f"an upgrade of the database was interrupted: {kept[-1]} exists and {self.data} does not;"
+                    " run tiltyard arena upgrade-database again"
+                )
             return
         status = self.data.stat()
         if status.st_mode & 0o077:
@@ -294,7 +299,9 @@ class EmbeddedServer:
         self.check()
         self._started()
         self._url = self._address(_NAME)
-        self._make_database()
+        with connect(self._address("postgres")) as connection:
+            if connection.execute(statement("own_database")).fetchone() is None:
+                connection.execute(statement("make_own_database"))
 
     def _started(self) -> None:
         """Make sure that a server of this folder runs: an existing one, or a new one."""
@@ -352,7 +359,9 @@ class EmbeddedServer:
             if not code:
                 self.remove_socket(old, new)
                 return
-            output = self._logged(sizes) or printed
+            # What was logged since the files had these sizes.
+            added = [path.read_bytes()[sizes.get(path, 0) :] for path in self._log_sizes()]
+            output = b"".join(added).decode(errors="replace") or printed
             if "is still in use" not in output or time.monotonic() - began > _SHARED_MEMORY_WAIT_SECONDS:
                 for path, text in claimed.items():
                     self.write(path, text)
@@ -373,11 +382,6 @@ class EmbeddedServer:
 
     def _log_sizes(self) -> dict[Path, int]:
         return {path: path.stat().st_size for path in sorted(self.logs.glob("*.log"))}
-
-    def _logged(self, before: dict[Path, int]) -> str:
-        """What was logged since the files had these sizes."""
-        added = [path.read_bytes()[before.get(path, 0) :] for path in self._log_sizes()]
-        return b"".join(added).decode(errors="replace")
 
     def make_socket(self) -> str:
         """Create a folder for the socket; a temporary one if the path is too long or needs quoting."""
@@ -424,19 +428,6 @@ class EmbeddedServer:
             ) from None
         place = f"host={quote(postmaster.socket, safe='')}&port={postmaster.port}"
         return f"postgresql://{_NAME}:{quote(password, safe='')}@/{database}?{place}"
-
-    def _make_database(self) -> None:
-        with connect(self._address("postgres")) as connection:
-            if connection.execute(statement("own_database")).fetchone() is None:
-                connection.execute(statement("make_own_database"))
-
-    def _check_not_interrupted(self) -> None:
-        kept = sorted(self.folder.glob("data-*"))
-        if kept:
-            raise StoreFault(
-                f"an upgrade of the database was interrupted: {kept[-1]} exists and {self.data} does not;"
-                " run tiltyard arena upgrade-database again"
-            )
 
     def _opened(self, path: Path) -> IO[bytes]:
         # If we are root, another user owns the folder and could redirect us with a symbolic link.

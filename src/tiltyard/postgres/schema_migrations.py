@@ -54,7 +54,12 @@ def migrate(
     """Apply the pending migrations and return their names."""
     steps = migrations() if steps is None else steps
     with connect(url, name="tiltyard arena migrate") as connection:
-        _check_encoding(connection)
+        encoding = connection.info.parameter_status("server_encoding")
+        if encoding != "UTF8":
+            raise StoreFault(
+                f"the database has the encoding {encoding}; create one with CREATE DATABASE … ENCODING 'UTF8'"
+                " TEMPLATE template0, and name it in DATABASE_URL"
+            )
         done = [step.name for step in steps if _apply(connection, step, lock_timeout)]
         use_custom_plans(connection)
         return done
@@ -129,12 +134,3 @@ def _apply(connection: psycopg.Connection, step: Migration, lock_timeout: str) -
             " was created by an unreleased version: restore a backup, or export and import"
         )
     return known is None
-
-
-def _check_encoding(connection: psycopg.Connection) -> None:
-    encoding = connection.info.parameter_status("server_encoding")
-    if encoding != "UTF8":
-        raise StoreFault(
-            f"the database has the encoding {encoding}; create one with CREATE DATABASE … ENCODING 'UTF8'"
-            " TEMPLATE template0, and name it in DATABASE_URL"
-        )

@@ -92,11 +92,36 @@ def chart_specs(rated: RatedGroup) -> dict[str, Spec]:
     specs: dict[str, Spec] = {}
     shown = [row.model for row in rows[:HEATMAP_MODELS]]
     if len(shown) > 2:
-        cells = _cells(rated, shown)
+        # A cell for each pair that met, both ways; models by their place in ``shown``, since names may be long.
+        cells: list[dict[str, object]] = []
+        place = {model: k for k, model in enumerate(shown)}
+        for pair in pair_rows(rated.table, rated.ratings.method):
+            if {pair.model_a, pair.model_b} <= place.keys() and pair.a_score is not None:
+                a, b, score = place[pair.model_a], place[pair.model_b], round(pair.a_score, 4)
+                cells.append({"a": a, "b": b, "score": score, "battles": pair.battles})
+                cells.append({"a": b, "b": a, "score": round(1.0 - pair.a_score, 4), "battles": pair.battles})
         specs["Score of row against column"] = _scores(cells, shown)
         specs["Battles by pair"] = _battles(cells, shown)
     if rated.sweep:
-        specs["Elo under other values of K"] = _sweep(rated)
+        import altair as alt
+
+        best = [row.model for row in rated.board.rows if row.group == 0][:12]
+        values = [
+            {"K": k, "model": model, "rating": round(float(ratings.rating[ratings.models.index(model)]), 2)}
+            for k, ratings in rated.sweep.items()
+            for model in best
+        ]
+        chart = (
+            alt.Chart(chart_data(values))
+            .mark_line(point=True)
+            .encode(
+                x=alt.X("K:Q", scale=alt.Scale(type="log", base=2), title="K"),
+                y=alt.Y("rating:Q", scale=alt.Scale(zero=False), title="Elo"),
+                color=alt.Color("model:N", sort=best, title=None, legend=alt.Legend(symbolLimit=12)),
+                tooltip=["model:N", "K:Q", "rating:Q"],
+            )
+        )
+        specs["Elo under other values of K"] = spec_of(chart.properties(width="container", height=300))
     if rated.prediction is not None:
         specs["Predicted against observed score"] = _calibration(rated)
     return specs
@@ -141,18 +166,6 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 2)
 
 
-def _cells(rated: RatedGroup, shown: list[str]) -> list[dict[str, object]]:
-    """A cell for each pair that met, both ways; models by their place in ``shown``, since names may be long."""
-    cells: list[dict[str, object]] = []
-    place = {model: k for k, model in enumerate(shown)}
-    for pair in pair_rows(rated.table, rated.ratings.method):
-        if {pair.model_a, pair.model_b} <= place.keys() and pair.a_score is not None:
-            a, b, score = place[pair.model_a], place[pair.model_b], round(pair.a_score, 4)
-            cells.append({"a": a, "b": b, "score": score, "battles": pair.battles})
-            cells.append({"a": b, "b": a, "score": round(1.0 - pair.a_score, 4), "battles": pair.battles})
-    return cells
-
-
 def _heatmap(cells: list[dict[str, object]], shown: list[str], color: Any, text: str, format_: str) -> Spec:
     import altair as alt
 
@@ -187,28 +200,6 @@ def _battles(cells: list[dict[str, object]], shown: list[str]) -> Spec:
 
     scale = alt.Scale(range=["#f4f1ea", "#6fa08a"], zero=True)
     return _heatmap(cells, shown, alt.Color("battles:Q", scale=scale), "battles:Q", ",d")
-
-
-def _sweep(rated: RatedGroup) -> Spec:
-    import altair as alt
-
-    best = [row.model for row in rated.board.rows if row.group == 0][:12]
-    values = [
-        {"K": k, "model": model, "rating": round(float(ratings.rating[ratings.models.index(model)]), 2)}
-        for k, ratings in rated.sweep.items()
-        for model in best
-    ]
-    chart = (
-        alt.Chart(chart_data(values))
-        .mark_line(point=True)
-        .encode(
-            x=alt.X("K:Q", scale=alt.Scale(type="log", base=2), title="K"),
-            y=alt.Y("rating:Q", scale=alt.Scale(zero=False), title="Elo"),
-            color=alt.Color("model:N", sort=best, title=None, legend=alt.Legend(symbolLimit=12)),
-            tooltip=["model:N", "K:Q", "rating:Q"],
-        )
-    )
-    return spec_of(chart.properties(width="container", height=300))
 
 
 def _calibration(rated: RatedGroup) -> Spec:

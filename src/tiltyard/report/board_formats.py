@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -96,7 +96,12 @@ def boards_latex(groups: Sequence[RatedGroup]) -> str:
 
 def boards_csv(groups: Sequence[RatedGroup]) -> str:
     """The rows of all groups, below one header, unrounded; an empty field is a value that the battles do not give."""
-    return _csv(boards_columns(groups))
+    columns = boards_columns(groups)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
+    return text.getvalue()
 
 
 def boards_columns(groups: Sequence[RatedGroup]) -> dict[str, list[Any]]:
@@ -119,14 +124,6 @@ def boards_columns(groups: Sequence[RatedGroup]) -> dict[str, list[Any]]:
     if groups[0].name is None:
         return columns
     return {"by": [rated.name for rated in groups for _ in rated.board.rows], **columns}
-
-
-def _csv(columns: Mapping[str, Sequence[object]]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*columns.values(), strict=True))
-    return text.getvalue()
 
 
 def _columns(board: Board, escaped: Callable[[str], str]) -> dict[str, list[str]]:

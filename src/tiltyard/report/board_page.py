@@ -440,12 +440,23 @@ def interval_chart(board: Board, layout: ChartLayout = WIDE) -> str:
     ranks = max(text_width(str(row.rank), _FONT_PIXELS) for row in rows)
     start = _MARGIN_PIXELS + ranks + 8.0
     names = [
-        wrap_text(model_text(row), _FONT_PIXELS, _name_width(layout, start), _NAME_LINES) for row in rows
+        wrap_text(
+            model_text(row),
+            _FONT_PIXELS,
+            (layout.width - start - _MARGIN_PIXELS if layout.names is None else layout.names),
+            _NAME_LINES,
+        )
+        for row in rows
     ]
     left = _MARGIN_PIXELS + _DOT_PIXELS
     if layout.names is not None:
         left = start + max(text_width(line, _FONT_PIXELS) for lines in names for line in lines) + _GAP_PIXELS
-    axis = _axis(rows, left, layout.width - _MARGIN_PIXELS - _DOT_PIXELS)
+    right = layout.width - _MARGIN_PIXELS - _DOT_PIXELS
+    ends = [end for row in rows for end in (row.low, row.rating, row.high) if end is not None]
+    low, high = min(ends), max(ends)
+    if high - low < 1.0:
+        low, high = low - 10.0, high + 10.0
+    axis = _Axis(low, high, left, right)
     body, y = "", _MARGIN_PIXELS
     for row, lines in zip(rows, names, strict=True):
         height = len(lines) * _LINE_PIXELS + layout.space + (0.0 if layout.names else _LINE_PIXELS)
@@ -460,18 +471,6 @@ def interval_chart(board: Board, layout: ChartLayout = WIDE) -> str:
         f'font-size="{_FONT_PIXELS:g}">\n<rect class="paper" width="100%" height="100%" fill="#fff"/>\n{parts}'
         f'<g class="rows" fill="{_INK}" stroke-width="2">\n{body}</g>\n</svg>\n'
     )
-
-
-def _name_width(layout: ChartLayout, start: float) -> float:
-    return layout.width - start - _MARGIN_PIXELS if layout.names is None else layout.names
-
-
-def _axis(rows: Sequence[Row], left: float, right: float) -> _Axis:
-    ends = [end for row in rows for end in (row.low, row.rating, row.high) if end is not None]
-    low, high = min(ends), max(ends)
-    if high - low < 1.0:
-        low, high = low - 10.0, high + 10.0
-    return _Axis(low, high, left, right)
 
 
 @dataclass(frozen=True, slots=True)

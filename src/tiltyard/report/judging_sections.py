@@ -202,17 +202,8 @@ def _kappa(one: JudgeAgreement) -> str:
 
 def questions_section(diagnostics: DiagnosticsDocument) -> str:
     """The final state of every question and every match, including those left out."""
-    return section_html(
-        "questions",
-        "Questions and matches",
-        _states([one for one in diagnostics["judges"] if one["dimension"] is not None]),
-        _matches(diagnostics["matches"]),
-        _dropped(diagnostics),
-    )
-
-
-def _states(judges: Sequence[JudgeDocument]) -> str:
-    """Questions by state; states without questions are not shown."""
+    # Questions by state; states without questions are not shown.
+    judges = [one for one in diagnostics["judges"] if one["dimension"] is not None]
     met = {state: None for one in judges for state, n in one["states"].items() if n}
     states = [state for one in judges[:1] for state in one["states"] if state in met]
     rows: list[list[Cell]] = [
@@ -225,7 +216,13 @@ def _states(judges: Sequence[JudgeDocument]) -> str:
         for one in judges
     ]
     heads = ("Judge", "Dimension", "Questions", *(state.replace("_", " ") for state in states))
-    return f"<h3>Questions</h3>\n{table_html(heads, rows, words=2)}"
+    return section_html(
+        "questions",
+        "Questions and matches",
+        (f"<h3>Questions</h3>\n{table_html(heads, rows, words=2)}"),
+        _matches(diagnostics["matches"]),
+        _dropped(diagnostics),
+    )
 
 
 def _state_count(one: JudgeDocument, state: str) -> Cell:
@@ -275,10 +272,11 @@ def _dropped(diagnostics: DiagnosticsDocument) -> str:
 def costs_section(costs: CostsDocument) -> str:
     """Estimated and actual costs by judge and dimension, including calls that were paid and lost."""
     actual = costs["actual"]
+    idle = cache_warning(costs)
     return section_html(
         "costs",
         "What it cost",
-        _warnings(costs),
+        findings_html([] if idle is None else [idle]),
         _sentence(actual),
         _by_place(costs["by_judge_and_dimension"], actual),
         _estimate(costs["estimate"], actual),
@@ -295,11 +293,6 @@ def cache_warning(costs: CostsDocument) -> Finding | None:
     if not costs["prompt_cache"]["did_nothing"]:
         return None
     return Finding("prompt-cache-idle", {"written": costs["prompt_cache"]["written_tokens"] or 0})
-
-
-def _warnings(costs: CostsDocument) -> str:
-    idle = cache_warning(costs)
-    return findings_html([] if idle is None else [idle])
 
 
 def _sentence(actual: ActualCosts) -> str:

@@ -59,7 +59,10 @@ def _sentences(groups: Sequence[RatedGroup], facts: RunFacts) -> Iterator[str]:
     if facts.style:
         yield f"Style was controlled for: {', '.join(facts.style)}."
     if isinstance(method, BradleyTerry):
-        yield from _weight_sentences(method)
+        if method.even_pairs is not None:
+            yield f"Every pair of models with at least {method.even_pairs:,} battles weighs the same."
+        if method.max_share is not None and method.max_share < 1.0:
+            yield f"No prompt and no voter weighs more than {100 * method.max_share:g}% of the battles, if there are enough of them."
     yield from _interval_sentences(groups)
     if facts.battles_sha256 is not None:
         yield f"The battles are the file battles.parquet with the SHA-256 {facts.battles_sha256}."
@@ -120,13 +123,6 @@ def _both_bad_words(method: RatingMethod) -> str:
     if getattr(method, "both_bad", "drop") == "tie":
         return "the outcome both_bad counts as a tie"
     return "battles with the outcome both_bad are counted but rate nobody"
-
-
-def _weight_sentences(method: BradleyTerry) -> Iterator[str]:
-    if method.even_pairs is not None:
-        yield f"Every pair of models with at least {method.even_pairs:,} battles weighs the same."
-    if method.max_share is not None and method.max_share < 1.0:
-        yield f"No prompt and no voter weighs more than {100 * method.max_share:g}% of the battles, if there are enough of them."
 
 
 def _interval_sentences(groups: Sequence[RatedGroup]) -> Iterator[str]:

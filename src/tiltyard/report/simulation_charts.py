@@ -36,7 +36,25 @@ def simulation_charts(simulation: Document) -> dict[str, dict[str, Spec]]:
     if forecasts[0]["realised"]:
         found["lanes"] = {LANES: _lanes(forecasts[0])}
         if any(one["deviations"] for one in forecasts):
-            found["lanes"][DEVIATIONS] = _deviations(forecasts)
+            import altair as alt
+
+            values = [
+                {"matchmaker": _arm(one, forecasts), "deviation": round(deviation, 4)}
+                for one in forecasts
+                for deviation in one["deviations"]
+            ]
+            ticks = alt.Chart(chart_data(values)).mark_tick(thickness=2, color=ACCENT)
+            bar = alt.Chart(chart_data([{"bar": forecasts[0]["tolerance"]}])).mark_rule(
+                color=_WARM, strokeDash=[5, 4]
+            )
+            dots = ticks.encode(
+                x=alt.X("deviation:Q", axis=alt.Axis(format="%"), scale=alt.Scale(zero=True), title=None),
+                y=alt.Y("matchmaker:N", sort=_arms(forecasts), title=None),
+                tooltip=["matchmaker:N", alt.Tooltip("deviation:Q", format=".1%")],
+            )
+            found["lanes"][DEVIATIONS] = spec_of(
+                (dots + bar.encode(x="bar:Q")).properties(width=_WIDTH_PIXELS - 60, height=alt.Step(26))
+            )
     return found
 
 
@@ -146,26 +164,6 @@ def _lanes(found: Document) -> Spec:
         )
     )
     return spec_of(chart.properties(width=_WIDTH_PIXELS - 60, height=alt.Step(14)))
-
-
-def _deviations(forecasts: Sequence[Document]) -> Spec:
-    import altair as alt
-
-    values = [
-        {"matchmaker": _arm(one, forecasts), "deviation": round(deviation, 4)}
-        for one in forecasts
-        for deviation in one["deviations"]
-    ]
-    ticks = alt.Chart(chart_data(values)).mark_tick(thickness=2, color=ACCENT)
-    bar = alt.Chart(chart_data([{"bar": forecasts[0]["tolerance"]}])).mark_rule(
-        color=_WARM, strokeDash=[5, 4]
-    )
-    dots = ticks.encode(
-        x=alt.X("deviation:Q", axis=alt.Axis(format="%"), scale=alt.Scale(zero=True), title=None),
-        y=alt.Y("matchmaker:N", sort=_arms(forecasts), title=None),
-        tooltip=["matchmaker:N", alt.Tooltip("deviation:Q", format=".1%")],
-    )
-    return spec_of((dots + bar.encode(x="bar:Q")).properties(width=_WIDTH_PIXELS - 60, height=alt.Step(26)))
 
 
 def _arm(found: Document, forecasts: Sequence[Document]) -> str:

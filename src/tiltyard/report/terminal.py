@@ -127,8 +127,9 @@ def _rows(columns: dict[str, list[str]], widths: dict[str, int]) -> Table:
     return table
 
 
-def _columns(board: Board) -> dict[str, list[str]]:
-    """The text of every column except the bar, by heading."""
+def _fitting_columns(board: Board, width: int) -> dict[str, list[str]]:
+    """The columns that leave room for the names: the record gives way first, then the both-bad rate."""
+    # The text of every column except the bar, by heading.
     rows = board.rows
     columns = {
         "#": ["" if row.rank is None else str(row.rank) for row in rows],
@@ -142,12 +143,6 @@ def _columns(board: Board) -> dict[str, list[str]]:
         columns["RD"] = [rating_text(row.rd) for row in rows]
     columns[_RECORD] = [f"{row.wins}/{row.losses}/{row.ties}" for row in rows]
     columns["bad"] = ["–" if row.both_bad_rate is None else f"{row.both_bad_rate:.0%}" for row in rows]
-    return columns
-
-
-def _fitting_columns(board: Board, width: int) -> dict[str, list[str]]:
-    """The columns that leave room for the names: the record gives way first, then the both-bad rate."""
-    columns = _columns(board)
     counted = {
         "battles" if head == _RECORD else head: [str(row.battles) for row in board.rows]
         if head == _RECORD

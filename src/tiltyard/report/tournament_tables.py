@@ -414,7 +414,16 @@ def _calls(costs: CostsDocument) -> RenderableType:
     for dimension in dict.fromkeys(one["dimension"] for one in places):
         mine = [one for one in places if one["dimension"] == dimension]
         counts = (_sum([one[name] for one in mine]) for name in names)
-        rows.append([dimension or "(none)", *counts, format_dollar_text(_usd([one["usd"] for one in mine]))])
+        # The sum of decimal texts; unknown if one of them is.
+        texts = [one["usd"] for one in mine]
+        known = [Decimal(text) for text in texts if text is not None]
+        rows.append(
+            [
+                dimension or "(none)",
+                *counts,
+                format_dollar_text(str(sum(known, Decimal(0))) if len(known) == len(texts) else None),
+            ]
+        )
     return _table(("dimension", "questions", "cached", "calls", *tokens.values(), "dollars"), rows)
 
 
@@ -425,12 +434,6 @@ def _touched(name: _TokenCount, places: Sequence[PlaceCosts]) -> bool:
 def _sum(values: Sequence[int | None]) -> str:
     known = [value for value in values if value is not None]
     return f"{sum(known):,}" if known else "–"
-
-
-def _usd(texts: Sequence[str | None]) -> str | None:
-    """The sum of decimal texts; unknown if one of them is."""
-    known = [Decimal(text) for text in texts if text is not None]
-    return str(sum(known, Decimal(0))) if len(known) == len(texts) else None
 
 
 def _paid(actual: ActualCosts) -> RenderableType:

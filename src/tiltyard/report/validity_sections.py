@@ -11,7 +11,6 @@ from tiltyard.core.policy.validity.report.report_records import (
     Churn,
     EvaluationRecord,
     MatchupCounts,
-    ModelConfidence,
     ModelExposure,
     SideBalance,
 )
@@ -25,8 +24,31 @@ MAX_TABLE_ROWS = 60
 
 def validity_sections(report: ValidityReport) -> tuple[ReportSection, ...]:
     """All sections in reading order."""
+    found = report.publication
+    table = ReportTable(
+        ("Rule", "Holds", "Value", "Bar", "Votes missing"),
+        tuple(
+            (
+                rule.text,
+                "yes" if rule.holds else "no",
+                _value(rule, rule.value),
+                f"{'≤' if rule.at_most else '≥'} {_value(rule, rule.bar)}",
+                "–" if rule.missing is None else f"{rule.missing:,}" if rule.holds else f"≈ {rule.missing:,}",
+            )
+            for rule in found.rules
+        ),
+        words=2,
+    )
+    sentences = (
+        (
+            f"The rules are evaluated every {found.evaluated_every:,} votes; a board is official once all of them "
+            f"have held {found.evaluations} times in a row. Values here are those at the end of the span; missing votes "
+            "are those of the whole arena, at its current mix of lanes."
+        ),
+        *(f"{_named(rule)}: {rule.detail}." for rule in found.rules if rule.detail),
+    )
     return (
-        _rules(report),
+        ReportSection("rules", "Rules of publication", sentences, (table, _history(report))),
         fairness_section(report),
         lanes_section(report),
         matchups_section(report),
@@ -66,33 +88,6 @@ def span_sentence(report: ValidityReport) -> str:
         f"{times}{span.events:,} events of the log, "
         f"{span.votes - span.votes_before:,} votes of {span.votes:,} so far; {arena}."
     )
-
-
-def _rules(report: ValidityReport) -> ReportSection:
-    found = report.publication
-    table = ReportTable(
-        ("Rule", "Holds", "Value", "Bar", "Votes missing"),
-        tuple(
-            (
-                rule.text,
-                "yes" if rule.holds else "no",
-                _value(rule, rule.value),
-                f"{'≤' if rule.at_most else '≥'} {_value(rule, rule.bar)}",
-                "–" if rule.missing is None else f"{rule.missing:,}" if rule.holds else f"≈ {rule.missing:,}",
-            )
-            for rule in found.rules
-        ),
-        words=2,
-    )
-    sentences = (
-        (
-            f"The rules are evaluated every {found.evaluated_every:,} votes; a board is official once all of them "
-            f"have held {found.evaluations} times in a row. Values here are those at the end of the span; missing votes "
-            "are those of the whole arena, at its current mix of lanes."
-        ),
-        *(f"{_named(rule)}: {rule.detail}." for rule in found.rules if rule.detail),
-    )
-    return ReportSection("rules", "Rules of publication", sentences, (table, _history(report)))
 
 
 def _named(rule: Rule) -> str:
@@ -213,24 +208,23 @@ def confidence_section(report: ValidityReport) -> ReportSection:
         "Coverage",
         "With exhausted",
     )
-    rows = [_confident(row) for row in found.models]
+    rows = [
+        (
+            row.model,
+            f"{row.place}",
+            format_count(row.place_before),
+            format_count(row.score),
+            "–" if row.score_before is None else f"{row.score - row.score_before:+.0f}",
+            format_count(row.swing),
+            format_count(row.rd),
+            format_count(row.rd_before),
+            "–" if row.coverage is None else f"{row.coverage:.0%}",
+            "–" if row.adjusted_coverage is None else f"{row.adjusted_coverage:.0%}",
+        )
+        for row in found.models
+    ]
     return ReportSection(
         "confidence", "Confidence", sentences, (limited_table("", heads, rows), _moments(report))
-    )
-
-
-def _confident(row: ModelConfidence) -> tuple[str, ...]:
-    return (
-        row.model,
-        f"{row.place}",
-        format_count(row.place_before),
-        format_count(row.score),
-        "–" if row.score_before is None else f"{row.score - row.score_before:+.0f}",
-        format_count(row.swing),
-        format_count(row.rd),
-        format_count(row.rd_before),
-        "–" if row.coverage is None else f"{row.coverage:.0%}",
-        "–" if row.adjusted_coverage is None else f"{row.adjusted_coverage:.0%}",
     )
 
 

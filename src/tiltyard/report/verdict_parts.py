@@ -138,36 +138,35 @@ class VerdictParts:
         line = 1
         for prompt_id, group in groupby(answers, key=lambda one: one.prompt_id):
             here = list(group)
-            self._add_texts(prompt_id, here, line)
+            # ``line`` is the place of the first answer in the file of answers.
+            prompt = here[0]
+            responses = [
+                [
+                    self._entrants[one.model],
+                    *_cut(one.response, _RESPONSE_CHARACTERS),
+                    line + k,
+                    int(one.truncated),
+                    context_of(one),
+                ]
+                for k, one in enumerate(here)
+                if one.model in self._entrants
+            ]
+            beside = [
+                None if text is None else _cut(text, _RESPONSE_CHARACTERS)
+                for text in (prompt.gold, prompt.expected_behavior)
+            ]
+            part, place = self._texts.add(
+                [*_cut(prompt.prompt, _RESPONSE_CHARACTERS), line, *beside, responses]
+            )
+            category = -1
+            if prompt.category is not None:
+                category = self._categories.setdefault(prompt.category, len(self._categories))
+            excerpt = " ".join(prompt.prompt[: 4 * _EXCERPT_CHARACTERS].split())
+            shown = excerpt[:_EXCERPT_CHARACTERS] + ("…" if len(excerpt) > _EXCERPT_CHARACTERS else "")
+            self._prompts[prompt_id] = _PromptPlace(category, shown, part, place)
             line += len(here)
             yield from here
         self._texts.close()
-
-    def _add_texts(self, prompt_id: str, answers: Sequence[Answer], line: int) -> None:
-        """``line`` is the place of the first answer in the file of answers."""
-        prompt = answers[0]
-        responses = [
-            [
-                self._entrants[one.model],
-                *_cut(one.response, _RESPONSE_CHARACTERS),
-                line + k,
-                int(one.truncated),
-                context_of(one),
-            ]
-            for k, one in enumerate(answers)
-            if one.model in self._entrants
-        ]
-        beside = [
-            None if text is None else _cut(text, _RESPONSE_CHARACTERS)
-            for text in (prompt.gold, prompt.expected_behavior)
-        ]
-        part, place = self._texts.add([*_cut(prompt.prompt, _RESPONSE_CHARACTERS), line, *beside, responses])
-        category = -1
-        if prompt.category is not None:
-            category = self._categories.setdefault(prompt.category, len(self._categories))
-        excerpt = " ".join(prompt.prompt[: 4 * _EXCERPT_CHARACTERS].split())
-        shown = excerpt[:_EXCERPT_CHARACTERS] + ("…" if len(excerpt) > _EXCERPT_CHARACTERS else "")
-        self._prompts[prompt_id] = _PromptPlace(category, shown, part, place)
 
     def verdicts(self, dimension: int, judged: Iterable[JudgedQuestion]) -> Iterator[JudgedQuestion]:
         """Yield the verdicts of one dimension unchanged, in canonical order. ``dimension`` is its number."""

@@ -16,7 +16,6 @@ from tiltyard.core.board.win_rates import (
     LENGTHS,
     BaselineChoice,
     BaselineRule,
-    BaselineWinRates,
     baseline_findings,
     baseline_win_rates,
     find_baseline,
@@ -245,15 +244,14 @@ def _with_win_rates(
     rated = []
     for group in groups:
         table, board = tables[group.name or ""], group.board
-        rates = _win_rates(table, settings.baseline, settings.method)
+        choice = settings.baseline
+        baseline = find_baseline(table, choice)
+        rates = (
+            None if baseline is None else baseline_win_rates(table, baseline, choice.rule, settings.method)
+        )
         findings = (*board.findings, *baseline_findings(table, settings.baseline))
         rated.append(replace(group, board=replace(board, baseline=rates, findings=findings)))
     return rated
-
-
-def _win_rates(table: Table, choice: BaselineChoice, method: RatingMethod) -> BaselineWinRates | None:
-    baseline = find_baseline(table, choice)
-    return None if baseline is None else baseline_win_rates(table, baseline, choice.rule, method)
 
 
 def _refuse_unknown_baseline(baseline: str | None, tables: Sequence[Table]) -> None:

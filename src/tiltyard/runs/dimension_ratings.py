@@ -89,12 +89,6 @@ def _weighted(table: Table, weight: float) -> Table:
     return replace(Table.from_codes(table.models, replace(log, weight=own * weight)), tags=table.tags)
 
 
-def count_decisive(table: Table) -> int:
-    """The number of battles with a winner, including leans."""
-    counts = table.counts
-    return int(counts.n[np.isin(counts.kind, _DECISIVE) & (counts.a != counts.b)].sum())
-
-
 @dataclass(frozen=True)
 class ScoringChoice:
     """A way to score leans, ties and inconsistent results, and the resulting ratings."""
@@ -139,7 +133,11 @@ def scoring_choices(rated: RatedGroup, settings: RateSettings) -> list[ScoringCh
 
 def _rows(rated: RatedGroup, method: BradleyTerry) -> tuple[Row, ...]:
     if rated.placed is not None:
-        return placement_rows(rated.placed, method)
+        # The rows of a placement with another method, without rank ranges.
+        placed = rated.placed
+        ratings = method(placed.human)
+        found = place_by_judge(ratings, placed.judged, placed.placement.model)
+        return placed_board(make_board(ratings, None), replace(placed, placement=found)).rows
     return make_board(method(rated.table), None).rows
 
 
@@ -158,7 +156,14 @@ def elo_ratings(rated: RatedGroup, method: Elo, ks: list[float]) -> EloRatings:
     primary = method(rated.table)
     quick = method if rated.table.n_battles <= SWEEP_INTERVAL_BATTLES else replace(method, interval="none")
     sweep = {k: primary if k == method.k else replace(quick, k=k)(rated.table) for k in ks}
-    return EloRatings(rated.name or "", count_decisive(rated.table), primary, sweep)
+    # The number of battles with a winner, including leans.
+    counts = rated.table.counts
+    return EloRatings(
+        rated.name or "",
+        int(counts.n[np.isin(counts.kind, _DECISIVE) & (counts.a != counts.b)].sum()),
+        primary,
+        sweep,
+    )
 
 
 def rate_placement(
@@ -189,13 +194,6 @@ def rate_placement(
     placed = PlacedModel(place_by_judge(rated.ratings, judged, model), human, judged)
     board = placed_board(rated.board, placed)
     return with_checks(replace(rated, table=pooled, board=board, placed=placed))
-
-
-def placement_rows(placed: PlacedModel, method: BradleyTerry) -> tuple[Row, ...]:
-    """The rows of a placement with another method, without rank ranges."""
-    ratings = method(placed.human)
-    found = place_by_judge(ratings, placed.judged, placed.placement.model)
-    return placed_board(make_board(ratings, None), replace(placed, placement=found)).rows
 
 
 def _is_rated(rated: RatedGroup, model: str) -> bool:

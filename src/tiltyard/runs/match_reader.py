@@ -32,15 +32,13 @@ class MatchFilter:
     prompt_id: str | None = None
 
     def fits(self, group: VerdictGroup) -> bool:
-        return self._about(group) and self._kind(group)
-
-    def _about(self, group: VerdictGroup) -> bool:
         judges = {one.question.judge for one in group.judged}
-        return (
+        about = (
             self.prompt_id in (None, group.prompt_id)
             and (self.pair is None or set(self.pair) == {group.model_a, group.model_b})
             and (self.judge is None or self.judge in judges)
         )
+        return about and self._kind(group)
 
     def _kind(self, group: VerdictGroup) -> bool:
         if not (self.flips or self.disagreements or self.failed_checks or self.no_verdict):
@@ -65,11 +63,6 @@ def read_matches(folder: Path, wanted: MatchFilter) -> Iterator[ReadMatch]:
         texts = ResponseTexts(folder / ANSWERS)
     except OSError as error:
         raise UnreadableFile(f"{folder / ANSWERS}: {error.strerror or error}") from None
-    _check_names(wanted, manifest, texts)
-    return _read(folder, manifest, texts, wanted)
-
-
-def _check_names(wanted: MatchFilter, manifest: TournamentManifest, texts: ResponseTexts) -> None:
     known: dict[str, tuple[str | None, Collection[str]]] = {
         "--dimension": (wanted.dimension, manifest.dimensions),
         "--judge": (wanted.judge, manifest.judges),
@@ -81,6 +74,7 @@ def _check_names(wanted: MatchFilter, manifest: TournamentManifest, texts: Respo
             raise BadOption(f"{option}: {name!r} is not in this run; expected one of {', '.join(names)}")
     if wanted.prompt_id is not None and wanted.prompt_id not in {prompt_id for _, prompt_id in texts}:
         raise BadOption(f"--prompt: {wanted.prompt_id!r} is not a prompt of this run, or has no answer")
+    return _read(folder, manifest, texts, wanted)
 
 
 def _read(

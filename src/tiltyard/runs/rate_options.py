@@ -112,8 +112,13 @@ def rate_settings(options: RateOptions) -> RateSettings:
     overlapping = options.get("overlapping", preset is not None)
     if overlapping and by is None and "overlapping" in options:
         raise BadOption(f"{option_name('overlapping')} has no effect without {option_name('by')}")
+    model = options.get("baseline")
     settings = RateSettings(
-        by=by, overlapping=overlapping, style=styles, where=where, baseline=_baseline(options)
+        by=by,
+        overlapping=overlapping,
+        style=styles,
+        where=where,
+        baseline=(None if model is None else BaselineChoice(model)),
     )
     if not isinstance(method, str):
         return replace(settings, method=_own_method(method, options, bool(styles)))
@@ -132,11 +137,6 @@ def rate_settings(options: RateOptions) -> RateSettings:
     if method == _BRADLEY_TERRY:
         parameters |= {"style": bool(styles), **_anchor_fields(options.get("anchor"), option_name("anchor"))}
     return replace(settings, method=method_of(str(method), parameters))
-
-
-def _baseline(options: RateOptions) -> BaselineChoice | None:
-    model = options.get("baseline")
-    return None if model is None else BaselineChoice(model)
 
 
 def _interval_fields(method: str, options: RateOptions) -> dict[str, object]:

@@ -12,7 +12,7 @@ from tiltyard.core.board.win_rates import BaselineWinRates
 from tiltyard.core.ratings import BradleyTerry, Finding, Ratings
 from tiltyard.core.ratings.comparison import Comparison, compare_models
 from tiltyard.errors import BadOption, CannotRate, MissingExtra
-from tiltyard.files.battle_source import BattleData, BattleSource, open_data
+from tiltyard.files.battle_source import BattleData, open_data
 from tiltyard.files.read_options import ReadOptions
 from tiltyard.report.board_charts import ratings_chart
 from tiltyard.report.board_formats import boards_columns, boards_csv, boards_latex, boards_markdown
@@ -200,8 +200,10 @@ def rate(data: BattleData, **options: Unpack[RateDataOptions]) -> RatedBoard:
     rated, groups = rate_whole_and_groups(sources, settings)
     by = {group.name or "": RatedBoard(group, settings) for group in groups}
     fetched = tuple(file.name for source in sources for file in source.fetched)
-    return RatedBoard(rated, settings, by, _left_out(sources), fetched)
-
-
-def _left_out(sources: list[BattleSource]) -> tuple[str, ...]:
-    return tuple(f"{source.path}: {n} left out: {reason}" for source in sources for reason, n in source.notes)
+    return RatedBoard(
+        rated,
+        settings,
+        by,
+        tuple(f"{source.path}: {n} left out: {reason}" for source in sources for reason, n in source.notes),
+        fetched,
+    )

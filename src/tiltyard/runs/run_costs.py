@@ -133,7 +133,10 @@ class _Sums:
 
     def add(self, row: AttemptRow, where: str) -> None:
         if row["state"] == IN_FLIGHT:
-            self._hold(row["reserved_usd"], where)
+            reserved = row["reserved_usd"]
+            self.flying += 1
+            self.unreserved += reserved is None
+            self.reserved += 0 if reserved is None else picodollars_of(reserved, f"{where}: reserved_usd")
             return
         self.calls += 1
         self.states[row["state"]] += 1
@@ -148,11 +151,6 @@ class _Sums:
             paid = picodollars_of(row["usd"], f"{where}: usd")
             self.paid += paid
             self.lost_paid += paid if lost else 0
-
-    def _hold(self, reserved: str | None, where: str) -> None:
-        self.flying += 1
-        self.unreserved += reserved is None
-        self.reserved += 0 if reserved is None else picodollars_of(reserved, f"{where}: reserved_usd")
 
     def ask(self, standing: QuestionStatus | None) -> None:
         """Count a question at its first attempt."""

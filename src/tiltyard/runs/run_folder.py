@@ -70,28 +70,30 @@ def write_run(
     battles are also written as JSON Lines if they are at most a million or ``lines`` is set.
     """
     with refuse_unwritable(out):
-        _refuse_foreign(out)
+        if out.exists() and not out.is_dir():
+            raise BadOption(f"--out {out} is a file; name a folder")
+        if out.is_dir() and any(out.iterdir()) and not (out / MANIFEST).is_file():
+            raise BadOption(f"--out {out} contains other files; name a new folder, or one of an earlier run")
         with replace_folder(out) as draft:
-            run = _write_draft(draft, sources, settings, lines, progress)
+            wanted = dict.fromkeys((*settings.style, *baseline_columns(sources, settings)))
+            copied = copy_battles(draft / BATTLES, sources, tuple(wanted))
+            groups = rate_files([copied], settings, checks=True, progress=progress)
+            evaluated = evaluated_models(copied, settings)
+            document = ratings_document(groups, settings, evaluated)
+            (draft / RATINGS).write_bytes(_json(document))
+            (draft / WINRATES).write_bytes(winrates_csv(groups).encode())
+            if settings.n_bootstraps:
+                write_columns(draft / BOOTSTRAP, bootstrap_columns(groups))
+            texts = board_documents(groups) | figure_documents(groups)
+            for name, text in texts.items():
+                (draft / name).parent.mkdir(exist_ok=True)
+                (draft / name).write_bytes(text.encode())
+            (draft / REPORT).write_bytes(render_report(groups, settings, file_hash(draft / BATTLES)).encode())
+            without_lines = _write_lines(draft / BATTLE_LINES, copied, lines)
+            inputs = [one for source in sources for one in ManifestInput.of(source)]
+            _write_manifest(draft, settings, inputs, evaluated)
+            run = WrittenRun(groups, evaluated, without_lines)
     return run
-
-
-def _write_draft(
-    draft: Path,
-    sources: Sequence[BattleSource],
-    settings: RateSettings,
-    lines: bool,
-    progress: Progress | None,
-) -> WrittenRun:
-    wanted = dict.fromkeys((*settings.style, *baseline_columns(sources, settings)))
-    copied = copy_battles(draft / BATTLES, sources, tuple(wanted))
-    groups = rate_files([copied], settings, checks=True, progress=progress)
-    evaluated = evaluated_models(copied, settings)
-    _write_documents(draft, groups, settings, evaluated)
-    without_lines = _write_lines(draft / BATTLE_LINES, copied, lines)
-    inputs = [one for source in sources for one in ManifestInput.of(source)]
-    _write_manifest(draft, settings, inputs, evaluated)
-    return WrittenRun(groups, evaluated, without_lines)
 
 
 def _write_lines(path: Path, copied: BattleSource, wanted: bool) -> str:
@@ -112,13 +114,6 @@ def _write_lines(path: Path, copied: BattleSource, wanted: bool) -> str:
     return ""
 
 
-def _refuse_foreign(out: Path) -> None:
-    if out.exists() and not out.is_dir():
-        raise BadOption(f"--out {out} is a file; name a folder")
-    if out.is_dir() and any(out.iterdir()) and not (out / MANIFEST).is_file():
-        raise BadOption(f"--out {out} contains other files; name a new folder, or one of an earlier run")
-
-
 def evaluated_models(copied: BattleSource, settings: RateSettings) -> frozenset[str]:
     """The model under test or, if none is set, every model that no person has judged."""
     if settings.model is not None:
@@ -126,21 +121,6 @@ def evaluated_models(copied: BattleSource, settings: RateSettings) -> frozenset[
     models = models_by_group([copied], "source")
     by_people = frozenset().union(*(names for source, names in models.items() if source != "llm-judge"))
     return frozenset().union(*models.values()) - by_people
-
-
-def _write_documents(
-    folder: Path, groups: Sequence[RatedGroup], settings: RateSettings, evaluated: frozenset[str]
-) -> None:
-    document = ratings_document(groups, settings, evaluated)
-    (folder / RATINGS).write_bytes(_json(document))
-    (folder / WINRATES).write_bytes(winrates_csv(groups).encode())
-    if settings.n_bootstraps:
-        write_columns(folder / BOOTSTRAP, bootstrap_columns(groups))
-    texts = board_documents(groups) | figure_documents(groups)
-    for name, text in texts.items():
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_bytes(text.encode())
-    (folder / REPORT).write_bytes(render_report(groups, settings, file_hash(folder / BATTLES)).encode())
 
 
 def render_report(groups: Sequence[RatedGroup], settings: RateSettings, battles_sha256: str) -> str:

@@ -217,7 +217,16 @@ def _recomputed_release(folder: Path, manifest: ReleaseManifest) -> Iterator[Run
     yield _fields_check("ordered", sources[0])
     yield _fields_check("voters", sources[1])
     ordered, voters = (count_table([source]) for source in sources)
-    yield _same_battles(ordered, voters, manifest.votes)
+    # Whether two tables are the same battles, whatever their order.
+    votes = manifest.votes
+    first, second = (_sorted_codes(table) for table in (ordered, voters))
+    same = ordered.models == voters.models and np.array_equal(first, second) and len(first) == votes
+    detail = f"{votes:,}, the same in both tables"
+    if not same:
+        detail = (
+            f"{len(first):,} ordered, {len(second):,} with voters, {votes:,} stated: not the same battles"
+        )
+    yield RunCheck("battles", same, detail)
     if manifest.snapshot is None:
         yield RunCheck(BOARD, passed=True, detail="none: no board had been published")
         return
@@ -244,18 +253,6 @@ def _fields_check(table: ReleaseTable, source: BattleSource) -> RunCheck:
     return RunCheck(f"{table} table", not told, detail)
 
 
-def _same_battles(ordered: Table, voters: Table, votes: int) -> RunCheck:
-    """Whether two tables are the same battles, whatever their order."""
-    first, second = (_sorted_codes(table) for table in (ordered, voters))
-    same = ordered.models == voters.models and np.array_equal(first, second) and len(first) == votes
-    detail = f"{votes:,}, the same in both tables"
-    if not same:
-        detail = (
-            f"{len(first):,} ordered, {len(second):,} with voters, {votes:,} stated: not the same battles"
-        )
-    return RunCheck("battles", same, detail)
-
-
 def _sorted_codes(table: Table) -> Ints:
     log = table.log()
     pair = log.a.astype(np.int64) * len(table.models) + log.b
@@ -278,7 +275,15 @@ def _ratings_check(board: BoardDocument, ordered: Table) -> RunCheck:
     rater.fold(ordered.log())
     state = rater.glicko2(ordered.models)
     numbers = {"rating": state.rating, "rd": state.rd, "legacy_elo": rater.elo}
-    counts = dict(zip(_COUNTS, _records(ordered).T, strict=True))
+    # Wins, losses, ties and both-bad votes of each model.
+    log = ordered.log()
+    found = np.zeros((len(ordered.models), len(_COUNTS)), dtype=np.int64)
+    for kind in Kind:
+        rows = log.kind == kind
+        left, right = _RESULTS[SPELLED[kind][0]]
+        np.add.at(found[:, left], log.a[rows], 1)
+        np.add.at(found[:, right], log.b[rows], 1)
+    counts = dict(zip(_COUNTS, found.T, strict=True))
     written: list[Mapping[str, object]] = []
     again: list[Mapping[str, object]] = []
     for row in board.rows:
@@ -296,18 +301,6 @@ def _ratings_check(board: BoardDocument, ordered: Table) -> RunCheck:
             | {name: int(counts[name][k]) for name in tally}
         )
     return comparison_check("online ratings", written, again)
-
-
-def _records(table: Table) -> Ints:
-    """Wins, losses, ties and both-bad votes of each model."""
-    log = table.log()
-    found = np.zeros((len(table.models), len(_COUNTS)), dtype=np.int64)
-    for kind in Kind:
-        rows = log.kind == kind
-        left, right = _RESULTS[SPELLED[kind][0]]
-        np.add.at(found[:, left], log.a[rows], 1)
-        np.add.at(found[:, right], log.b[rows], 1)
-    return found
 
 
 def _intervals_check(board: BoardDocument, voters: Table) -> RunCheck:

@@ -212,7 +212,8 @@ def _refuse_failed(folder: Path, named: Path, *, recompute: bool) -> str:
 
 
 def _listed(folder: Path) -> Iterator[str]:
-    yield from sorted(run_files(folder))
+    # The hash of every file that the manifest lists, by its path inside the folder.
+    yield from sorted(_manifest(folder).files)
     yield from (MANIFEST, MANIFEST_HASH)
 
 
@@ -352,11 +353,6 @@ class _BoardEntry(BaseModel):
 class _GroupedEntry(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
     groups: dict[str, _BoardEntry]
-
-
-def run_files(folder: Path) -> Mapping[str, str]:
-    """The hash of every file that the manifest lists, by its path inside the folder."""
-    return _manifest(folder).files
 
 
 def read_run_content(folder: Path) -> RunContent:

@@ -139,19 +139,47 @@ class ComputedFiles:
         categories: Sequence[str],
     ) -> ComputedFiles:
         elos = [elo_ratings(rated, manifest.elo_method(), manifest.k_sweep) for rated in groups]
-        choices = group_choices(groups, manifest)
-        ratings = tournament_ratings(groups, manifest, choices)
+        # For each group, its ratings under every scoring choice.
+        settings = manifest.settings()
+        choices = {
+            rated.name or "": [choice.to_dict() for choice in scoring_choices(rated, settings)]
+            for rated in groups
+        }
+        # `elo_ratings.json`: as written by `rate`, plus the ratings under other scoring choices.
+        document = ratings_document(groups, manifest.settings(), frozenset(manifest.evaluated))
+        ratings = document | {"overall_weights": dict(manifest.overall), "choices": choices}
         return cls(manifest, groups, elos, ratings, choices, diagnostics, costs, categories)
 
     def documents(self) -> Iterator[tuple[str, Mapping[str, object]]]:
         """JSON files by name."""
-        yield ELO, elo_document(self.elos, self.manifest)
+        # `elo_results.json`: means over orders, order noise and intervals, for each K.
+        yield (
+            ELO,
+            {
+                "schema": 1,
+                "default_k": self.manifest.elo_method().k,
+                "primary": {elo.name: _entrants(elo.primary) for elo in self.elos},
+                "k_sensitivity": {
+                    elo.name: {f"{k:g}": _entrants(ratings) for k, ratings in elo.sweep.items()}
+                    for elo in self.elos
+                },
+                "n_decisive_matches": {elo.name: elo.n_decisive for elo in self.elos},
+            },
+        )
         yield RATINGS, self.ratings
         yield DIAGNOSTICS, self.diagnostics
         yield COSTS, self.costs
 
     def archive(self) -> bytes:
-        return elo_archive(self.elos)
+        # `elo_per_perm.npz`: one row per order and one column per entrant; equal numbers make equal bytes.
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w") as archive:
+            for elo in self.elos:
+                runs = elo.primary.extras.get("per_permutation")
+                if runs is not None:
+                    _put(archive, f"{elo.name}__data", np.asarray(runs, dtype=np.float64))
+                    _put(archive, f"{elo.name}__entrants", np.array(elo.primary.models, dtype=np.str_))
+        return buffer.getvalue()
 
     def bootstrap(self) -> dict[str, list[Any]]:
         return bootstrap_columns(self.groups)
@@ -193,40 +221,6 @@ class ComputedFiles:
         return browser_address(show, dimension=dimension, a=model_a, b=model_b)
 
 
-def group_choices(
-    groups: Sequence[RatedGroup], manifest: TournamentManifest
-) -> dict[str, list[ChoiceDocument]]:
-    """For each group, its ratings under every scoring choice."""
-    settings = manifest.settings()
-    return {
-        rated.name or "": [choice.to_dict() for choice in scoring_choices(rated, settings)]
-        for rated in groups
-    }
-
-
-def tournament_ratings(
-    groups: Sequence[RatedGroup],
-    manifest: TournamentManifest,
-    choices: Mapping[str, Sequence[ChoiceDocument]],
-) -> dict[str, object]:
-    """`elo_ratings.json`: as written by `rate`, plus the ratings under other scoring choices."""
-    document = ratings_document(groups, manifest.settings(), frozenset(manifest.evaluated))
-    return document | {"overall_weights": dict(manifest.overall), "choices": choices}
-
-
-def elo_document(elos: Sequence[EloRatings], manifest: TournamentManifest) -> dict[str, object]:
-    """`elo_results.json`: means over orders, order noise and intervals, for each K."""
-    return {
-        "schema": 1,
-        "default_k": manifest.elo_method().k,
-        "primary": {elo.name: _entrants(elo.primary) for elo in elos},
-        "k_sensitivity": {
-            elo.name: {f"{k:g}": _entrants(ratings) for k, ratings in elo.sweep.items()} for elo in elos
-        },
-        "n_decisive_matches": {elo.name: elo.n_decisive for elo in elos},
-    }
-
-
 def _entrants(ratings: Ratings) -> dict[str, dict[str, object]]:
     nothing = np.full(len(ratings.models), np.nan)
     noise = ratings.extras.get("order_noise", nothing)
@@ -244,18 +238,6 @@ def _entrants(ratings: Ratings) -> dict[str, dict[str, object]]:
         }
         for name, mean, sem, lower, upper in columns
     }
-
-
-def elo_archive(elos: Sequence[EloRatings]) -> bytes:
-    """`elo_per_perm.npz`: one row per order and one column per entrant; equal numbers make equal bytes."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        for elo in elos:
-            runs = elo.primary.extras.get("per_permutation")
-            if runs is not None:
-                _put(archive, f"{elo.name}__data", np.asarray(runs, dtype=np.float64))
-                _put(archive, f"{elo.name}__entrants", np.array(elo.primary.models, dtype=np.str_))
-    return buffer.getvalue()
 
 
 def _put(archive: zipfile.ZipFile, name: str, values: np.ndarray[Any, Any]) -> None:

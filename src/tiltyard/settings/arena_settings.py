@@ -286,9 +286,32 @@ class ArenaSettings:
     def __post_init__(self) -> None:
         check_fields(self)
         _check_timezone(self.timezone)
-        _check_groups(self.entry_groups)
+        stated = self.entry_groups
+        if len(stated) > _MAX_GROUPS_CHARACTERS or not stated.isprintable():
+            raise BadOption(
+                f"entry_groups is {stated[:100]!r}; expected names of groups with commas between them, at most"
+                f" {_MAX_GROUPS_CHARACTERS:,} characters",
+                option="entry_groups",
+            )
+        if stated.strip() and not _split_groups(stated):
+            raise BadOption(
+                f"entry_groups is {stated!r}, which names no group; leave it empty to let in everybody who is signed in",
+                option="entry_groups",
+            )
         if self.embed_sites is not None:
-            _check_sites(self.embed_sites)
+            # Each site becomes a part of a header, so nothing but a plain origin is accepted.
+            origins = self.embed_sites.split()
+            if len(origins) > EMBED_SITE_LIMIT:
+                raise BadOption(
+                    f"embed_sites has {len(origins)} sites; the maximum is {EMBED_SITE_LIMIT}",
+                    option="embed_sites",
+                )
+            for origin in origins:
+                if not _is_origin(origin):
+                    raise BadOption(
+                        f"embed_sites has {origin[:100]!r}; expected origins such as https://example.org, separated by spaces",
+                        option="embed_sites",
+                    )
         if self.minute_limits is not None:
             read_minute_limits("minute_limits", self.minute_limits, ARENA_KINDS)
 
@@ -373,21 +396,6 @@ def _budget_names() -> frozenset[str]:
     return frozenset(name for name, one in definitions(ArenaSettings).items() if one.unit == _BUDGET_UNIT)
 
 
-def _check_sites(sites: str) -> None:
-    """Each site becomes a part of a header, so nothing but a plain origin is accepted."""
-    origins = sites.split()
-    if len(origins) > EMBED_SITE_LIMIT:
-        raise BadOption(
-            f"embed_sites has {len(origins)} sites; the maximum is {EMBED_SITE_LIMIT}", option="embed_sites"
-        )
-    for origin in origins:
-        if not _is_origin(origin):
-            raise BadOption(
-                f"embed_sites has {origin[:100]!r}; expected origins such as https://example.org, separated by spaces",
-                option="embed_sites",
-            )
-
-
 def _is_origin(text: str) -> bool:
     """Whether a text is http or https, a host and perhaps a port, and nothing else."""
     scheme, separator, place = text.partition("://")
@@ -415,17 +423,3 @@ def _check_timezone(name: str) -> None:
 
 def _split_groups(stated: str) -> list[str]:
     return [one.strip() for one in stated.split(",") if one.strip()]
-
-
-def _check_groups(stated: str) -> None:
-    if len(stated) > _MAX_GROUPS_CHARACTERS or not stated.isprintable():
-        raise BadOption(
-            f"entry_groups is {stated[:100]!r}; expected names of groups with commas between them, at most"
-            f" {_MAX_GROUPS_CHARACTERS:,} characters",
-            option="entry_groups",
-        )
-    if stated.strip() and not _split_groups(stated):
-        raise BadOption(
-            f"entry_groups is {stated!r}, which names no group; leave it empty to let in everybody who is signed in",
-            option="entry_groups",
-        )

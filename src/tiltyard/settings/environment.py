@@ -118,18 +118,14 @@ def read_environment(
         if folder is not None:
             merged.update(_dotenv(folder / ".env"))
     merged.update(os.environ if variables is None else variables)
-    database_url, pooler_url = _database_urls(merged)
-    return Environment(_home(merged, here), database_url, MappingProxyType(merged), pooler_url)
-
-
-def _database_urls(variables: Mapping[str, str]) -> tuple[str | None, str | None]:
-    """The database, and the pooler before it: if there is a URL for sessions, DATABASE_URL is that of a pooler."""
-    stated, session = variables.get("DATABASE_URL") or None, variables.get(SESSION_URL_VARIABLE) or None
+    # The database, and the pooler before it: if there is a URL for sessions, DATABASE_URL is that of a pooler.
+    stated, session = merged.get("DATABASE_URL") or None, merged.get(SESSION_URL_VARIABLE) or None
     if session is not None and stated is None:
         raise BadOption(
             f"{SESSION_URL_VARIABLE} is set, but DATABASE_URL is not; set both, or DATABASE_URL only"
         )
-    return session or stated, None if session in {None, stated} else stated
+    database_url, pooler_url = session or stated, None if session in {None, stated} else stated
+    return Environment(_home(merged, here), database_url, MappingProxyType(merged), pooler_url)
 
 
 def _home(variables: Mapping[str, str], here: Path) -> Path:

@@ -58,8 +58,9 @@ def request_fields(
     Raises `BadConfig` for what the model is known not to accept.
     """
     fields: dict[str, Any] = dict(stated["options"])
+    chosen = stated.get("temperature")
     for name, added in (
-        ("temperature", _temperature(stated)),
+        ("temperature", ({} if chosen is None else {"temperature": chosen})),
         ("thinking", _thinking(stated, traits, model)),
         ("effort", _effort(stated, traits, model=model, provider=provider)),
     ):
@@ -78,11 +79,6 @@ def request_fields(
             f"prices: in the configuration (tiltyard plan --prices {model} shows what is known)"
         )
     return fields
-
-
-def _temperature(stated: Mapping[str, Any]) -> dict[str, Any]:
-    chosen = stated.get("temperature")
-    return {} if chosen is None else {"temperature": chosen}
 
 
 def _thinking(stated: Mapping[str, Any], traits: ModelTraits, model: str) -> Mapping[str, Any]:

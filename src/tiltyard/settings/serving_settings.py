@@ -172,24 +172,21 @@ class ServingSettings:
             )
         _check_host(self.host)
         if self.role != "rater" and not is_loopback(self.host):
-            self._check_open_address()
-
-    def _check_open_address(self) -> None:
-        """An address that other machines can reach needs a URL, and somebody who encrypts what voters send."""
-        if self.base_url is None:
-            raise BadOption(
-                f"host is {self.host}, which other machines can reach, and base_url is not set; set the address "
-                "that voters will use with --base-url https://… (or TILTYARD_BASE_URL), or bind 127.0.0.1",
-                option="base_url",
-            )
-        if not (self.secure or self.trusted_proxies or self.plain_http):
-            raise BadOption(
-                f"host is {self.host}, which other machines can reach, and base_url is {self.base_url}: cookies and "
-                "passwords would cross the network unencrypted. Put a proxy with TLS before the server (--base-url "
-                "https://…, --trusted-proxies), or give --tls-certificate and --tls-key; in a closed network, "
-                "--plain-http allows it",
-                option="plain_http",
-            )
+            # An address that other machines can reach needs a URL, and somebody who encrypts what voters send.
+            if self.base_url is None:
+                raise BadOption(
+                    f"host is {self.host}, which other machines can reach, and base_url is not set; set the address "
+                    "that voters will use with --base-url https://… (or TILTYARD_BASE_URL), or bind 127.0.0.1",
+                    option="base_url",
+                )
+            if not (self.secure or self.trusted_proxies or self.plain_http):
+                raise BadOption(
+                    f"host is {self.host}, which other machines can reach, and base_url is {self.base_url}: cookies and "
+                    "passwords would cross the network unencrypted. Put a proxy with TLS before the server (--base-url "
+                    "https://…, --trusted-proxies), or give --tls-certificate and --tls-key; in a closed network, "
+                    "--plain-http allows it",
+                    option="plain_http",
+                )
 
     @property
     def has_public_address(self) -> bool:

@@ -66,7 +66,17 @@ class SignInSettings:
         if not 1 <= self.hours <= _MAX_HOURS:
             raise BadOption(f"TILTYARD_SIGN_IN_HOURS is {self.hours}; expected 1 to {_MAX_HOURS}")
         for network in self.proxy_networks:
-            _check_network(network)
+            try:
+                known = ipaddress.ip_network(network, strict=False)
+            except ValueError:
+                raise BadOption(
+                    f"TILTYARD_SIGN_IN_PROXIES has {network[:100]!r}; expected addresses or networks such as 10.0.0.7 or 10.0.0.0/8"
+                ) from None
+            if known.prefixlen == 0:
+                raise BadOption(
+                    f"TILTYARD_SIGN_IN_PROXIES has {network}, which is everybody: anybody could say to be anybody; name the"
+                    " addresses of your gateway"
+                )
         _check_header("TILTYARD_SIGN_IN_PROXY_USER_HEADER", self.proxy_user_header)
         _check_header("TILTYARD_SIGN_IN_PROXY_GROUPS_HEADER", self.proxy_groups_header)
         if self.proxy_user_header.lower() == self.proxy_groups_header.lower():
@@ -165,20 +175,6 @@ def _check_issuer(issuer: str) -> None:
         raise BadOption(
             f"TILTYARD_OIDC_ISSUER is {issuer[:200]!r}, without https: others could read and change what it says;"
             " use its https address"
-        )
-
-
-def _check_network(network: str) -> None:
-    try:
-        known = ipaddress.ip_network(network, strict=False)
-    except ValueError:
-        raise BadOption(
-            f"TILTYARD_SIGN_IN_PROXIES has {network[:100]!r}; expected addresses or networks such as 10.0.0.7 or 10.0.0.0/8"
-        ) from None
-    if known.prefixlen == 0:
-        raise BadOption(
-            f"TILTYARD_SIGN_IN_PROXIES has {network}, which is everybody: anybody could say to be anybody; name the"
-            " addresses of your gateway"
         )
 
 

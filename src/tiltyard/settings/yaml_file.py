@@ -182,7 +182,14 @@ class _Reading:
         if node.id == "sequence" and kind == "seq":
             return [self._item(child, place, index, line) for index, child in enumerate(node.value)]
         if node.id == "scalar" and kind in _SCALARS:
-            return self._scalar(node, kind, line)
+            text = self._text(node.value, line)
+            try:
+                value = _SCALARS[kind](text)
+            except (ValueError, KeyError):
+                return self._refuse(line, f"{text[:40]!r} is not a valid {kind}")
+            if isinstance(value, float) and not abs(value) < float("inf"):
+                self._refuse(line, f"{text[:40]!r} is not a finite number")
+            return value
         return self._refuse(line, f"the tag {node.tag!r} is not supported; write a plain value")
 
     def _item(self, node: Any, place: Place, index: int, line: int) -> Any:
@@ -200,16 +207,6 @@ class _Reading:
                 self._refuse(line, f"duplicate field {named}, first on line {seen[field]}")
             seen[field] = line
             yield field, child, line
-
-    def _scalar(self, node: Any, kind: str, line: int) -> Any:
-        text = self._text(node.value, line)
-        try:
-            value = _SCALARS[kind](text)
-        except (ValueError, KeyError):
-            return self._refuse(line, f"{text[:40]!r} is not a valid {kind}")
-        if isinstance(value, float) and not abs(value) < float("inf"):
-            self._refuse(line, f"{text[:40]!r} is not a finite number")
-        return value
 
     def _text(self, text: str, line: int) -> str:
         if any("\ud800" <= letter <= "\udfff" for letter in text):

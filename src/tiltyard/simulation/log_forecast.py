@@ -131,7 +131,10 @@ def backtest(table: Table, *, futures: int = FUTURE_COUNT, seed: int = 0) -> Bac
     """A forecast from the first third of the log, and what followed; ``None`` if a third is too short."""
     log = table.log()
     made_at = int(len(log) * _BACKTEST_SHARE)
-    first = Table.from_codes(table.models, _slice(log, slice(0, made_at)))
+    rows = slice(0, made_at)
+    columns: Sequence[str] = ("prompt", "voter", "weight", "pref")
+    kept = {name: None if getattr(log, name) is None else getattr(log, name)[rows] for name in columns}
+    first = Table.from_codes(table.models, CodedBattles(log.a[rows], log.b[rows], log.kind[rows], **kept))
     if (~np.isnan(Scoring().of(first.log()))).sum() < MIN_LOG_BATTLES:
         return None
     found = forecast_log(first, len(log), futures=futures, seed=seed)
@@ -177,12 +180,6 @@ def _joined(log: CodedBattles, more: CodedBattles) -> CodedBattles:
         voter=column("voter"),
         weight=None if log.weight is None else np.concatenate([log.weight, np.ones(len(more))]),
     )
-
-
-def _slice(log: CodedBattles, rows: slice) -> CodedBattles:
-    columns: Sequence[str] = ("prompt", "voter", "weight", "pref")
-    kept = {name: None if getattr(log, name) is None else getattr(log, name)[rows] for name in columns}
-    return CodedBattles(log.a[rows], log.b[rows], log.kind[rows], **kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -453,7 +450,11 @@ class FittedLog:
 
         Effects of prompts and of voters explain the same battles, so they are drawn in turn, each given the other.
         """
-        shift = self._population(rng)
+        # How far the mean over the population may be from the fit, in logits: one draw.
+        uncertainty = self.ratings.uncertainty
+        assert uncertainty is not None
+        values, vectors = np.linalg.eigh(np.nan_to_num(uncertainty.covariances[0]) / POINTS_PER_LOGIT**2)
+        shift = np.asarray((vectors * np.sqrt(values.clip(0.0))) @ rng.normal(size=self.m))
         effects = {name: np.zeros((len(way.known), self.m)) for name, way in self.ways.items()}
         for _ in range(_DRAW_ROUND_COUNT if len(self.ways) > 1 else 1):
             for name, way in self.ways.items():
@@ -464,13 +465,6 @@ class FittedLog:
                 residual = self.residual - self.variance * gap
                 effects[name] = way.draw_effects(self, residual, variances[name], rng)
         return self.theta + shift, effects
-
-    def _population(self, rng: np.random.Generator) -> Floats:
-        """How far the mean over the population may be from the fit, in logits: one draw."""
-        uncertainty = self.ratings.uncertainty
-        assert uncertainty is not None
-        values, vectors = np.linalg.eigh(np.nan_to_num(uncertainty.covariances[0]) / POINTS_PER_LOGIT**2)
-        return np.asarray((vectors * np.sqrt(values.clip(0.0))) @ rng.normal(size=self.m))
 
 
 def _is_clustered(keys: Keys) -> bool:

@@ -161,7 +161,12 @@ def draw_world_of(settings: WorldSettings, rng: np.random.Generator) -> World:
     m = settings.models
     strength = rng.normal(0.0, settings.strength_sd / POINTS_PER_LOGIT, m)
     if settings.close_top:
-        strength = _with_close_top(strength, rng)
+        # Reduce the gaps at the top: the last of the top models keeps its strength, the others are placed above it.
+        top = np.argsort(-strength)[: min(CLOSE_TOP_MODELS, len(strength) // 2)]
+        above = np.cumsum(rng.uniform(*CLOSE_GAP_POINTS, len(top) - 1)) / POINTS_PER_LOGIT
+        moved = strength.copy()
+        moved[top[:-1]] = strength[top[-1]] + above[::-1]
+        strength = moved
     if settings.near_separated:
         strength = _with_runaway(
             strength, math.hypot(settings.effect_sd, settings.voter_sd * (settings.voters > 0))
@@ -170,7 +175,10 @@ def draw_world_of(settings: WorldSettings, rng: np.random.Generator) -> World:
     if settings.clones:
         strength = np.repeat(strength[::2], 2)[:m]
     dead = rng.choice(settings.prompts, settings.dead_prompts, replace=False) if settings.dead_prompts else ()
-    chosen = _chosen(settings, rng)
+    # The models that join late, leave early or drift.
+    counts = {name: getattr(settings, name) for name in ("newcomers", "retired", "drifting")}
+    order = rng.permutation(settings.models).tolist() if any(counts.values()) else []
+    chosen = {name: [order.pop() for _ in range(count)] for name, count in counts.items()}
     width = len(str(m - 1))
     return World(
         tuple(f"model-{k:0{width}}" for k in range(m)),
@@ -189,15 +197,6 @@ def draw_world_of(settings: WorldSettings, rng: np.random.Generator) -> World:
         joins=dict.fromkeys(chosen["newcomers"], settings.newcomers_after),
         leaves=dict.fromkeys(chosen["retired"], settings.retired_after),
     )
-
-
-def _with_close_top(strength: Floats, rng: np.random.Generator) -> Floats:
-    """Reduce the gaps at the top: the last of the top models keeps its strength, the others are placed above it."""
-    top = np.argsort(-strength)[: min(CLOSE_TOP_MODELS, len(strength) // 2)]
-    above = np.cumsum(rng.uniform(*CLOSE_GAP_POINTS, len(top) - 1)) / POINTS_PER_LOGIT
-    moved = strength.copy()
-    moved[top[:-1]] = strength[top[-1]] + above[::-1]
-    return moved
 
 
 def _with_runaway(strength: Floats, effect_sd: float) -> Floats:
@@ -227,13 +226,6 @@ def _crowd(settings: WorldSettings, rng: np.random.Generator) -> Crowd | None:
     effect = rng.normal(0.0, settings.voter_sd, (settings.models, settings.voters))
     even = np.full(settings.voters, 1.0 / settings.voters)
     return Crowd(effect, settings.voter_sd, even if shares is None else shares)
-
-
-def _chosen(settings: WorldSettings, rng: np.random.Generator) -> dict[str, list[int]]:
-    """The models that join late, leave early or drift."""
-    counts = {name: getattr(settings, name) for name in ("newcomers", "retired", "drifting")}
-    order = rng.permutation(settings.models).tolist() if any(counts.values()) else []
-    return {name: [order.pop() for _ in range(count)] for name, count in counts.items()}
 
 
 def _rigging(settings: WorldSettings, strength: Floats) -> Rigging | None:
@@ -468,7 +460,16 @@ class World:
         strength, effect = self.strengths(at or 0)[present], self.effect[present]
         voter_sd = 0.0 if self.crowd is None else self.crowd.effect_sd
         if these_prompts:
-            won = self._won_on_these(strength, effect, voter_sd, prompt_weights)
+            # Win probability of each model against each other without lazy voters, averaged over both sides.
+            #
+            # Computed model by model, because all gaps at once would not fit in memory for many prompts.
+            alive = [p for p in range(effect.shape[1]) if p not in self.dead]
+            weight = np.ones(len(alive)) if prompt_weights is None else prompt_weights[alive]
+            weight = weight / weight.sum()
+            ability = strength[:, None] + effect[:, alive]
+            won = np.stack(
+                [_both_sides(mine - ability, voter_sd, self.position_bias) @ weight for mine in ability]
+            )
         else:
             won = average_win(strength, math.hypot(self.effect_sd, voter_sd), self.position_bias)
         share = self.ties / (1.0 - self.both_bad)
@@ -484,21 +485,6 @@ class World:
         truth = self.truth(these_prompts=these_prompts, at=at)
         order = np.argsort(-truth, kind="stable")
         return order[~np.isnan(truth[order])]
-
-    def _won_on_these(
-        self, strength: Floats, effect: Floats, voter_sd: float, weights: Floats | None
-    ) -> Floats:
-        """Win probability of each model against each other without lazy voters, averaged over both sides.
-
-        Computed model by model, because all gaps at once would not fit in memory for many prompts.
-        """
-        alive = [p for p in range(effect.shape[1]) if p not in self.dead]
-        weight = np.ones(len(alive)) if weights is None else weights[alive]
-        weight = weight / weight.sum()
-        ability = strength[:, None] + effect[:, alive]
-        return np.stack(
-            [_both_sides(mine - ability, voter_sd, self.position_bias) @ weight for mine in ability]
-        )
 
     def _with_lazy(self, won: Floats) -> Floats:
         return won if self.lazy == 0.0 else self.lazy / 2.0 + (1.0 - self.lazy) * won

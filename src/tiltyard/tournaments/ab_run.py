@@ -23,7 +23,6 @@ from tiltyard.core.ratings.comparison import (
 from tiltyard.core.ratings.findings import Finding
 from tiltyard.errors import BadOption
 from tiltyard.files.answer import SCORES_ONLY, Answer
-from tiltyard.judges.judge_setup import JudgeSetup
 from tiltyard.judges.ledger import Ledger
 from tiltyard.runs.ab_lead import (
     AB_MODE,
@@ -172,7 +171,16 @@ def compare_judged(
     most = min(inputs.prompts, max_prompts or inputs.prompts)
     seats = whole.seats
     for size in look_sizes(most):
-        with judge_tournament(_part(whole, size, seats), watch, output_dir=inputs.run) as judged:
+        # The run on the first ``size`` prompts, which is resumed as the whole.
+        mode = replace(whole.mode, prompts=PromptSelection.model_validate({"n": size}))
+        plan = make_plan(whole.config, mode, whole.inputs, whole.seats)
+        part = replace(whole, mode=mode, plan=plan, whole_plan=whole.plan.sha256)
+        # A run closes its providers.
+        with judge_tournament(
+            part.with_seats([replace(seat, provider=seat.reopen()) for seat in seats]),
+            watch,
+            output_dir=inputs.run,
+        ) as judged:
             seats = tuple(judged.judges)
             found = _compared(inputs, judged, whole, margin=margin, level=level)
             look(found)
@@ -180,12 +188,8 @@ def compare_judged(
             if size >= most or found.decision is not ABDecision.UNDECIDED or _stopped(found):
                 finished = judged.write(watch)
                 break
-    return replace(found, findings=_findings(finished.out))
-
-
-def _findings(run: Path) -> tuple[Finding, ...]:
-    diagnostics, _ = read_run_documents(run)
-    return tuple(Finding.from_dict(one) for one in diagnostics["findings"])
+    diagnostics, _ = read_run_documents(finished.out)
+    return replace(found, findings=tuple(Finding.from_dict(one) for one in diagnostics["findings"]))
 
 
 def look_sizes(most: int) -> Iterator[int]:
@@ -196,15 +200,6 @@ def look_sizes(most: int) -> Iterator[int]:
         if size >= most:
             return
         size = min(size + max(10, round(_STEP_RATIO * size)), most)
-
-
-def _part(whole: PreparedRun, size: int, seats: Sequence[JudgeSetup]) -> PreparedRun:
-    """The run on the first ``size`` prompts, which is resumed as the whole."""
-    mode = replace(whole.mode, prompts=PromptSelection.model_validate({"n": size}))
-    plan = make_plan(whole.config, mode, whole.inputs, whole.seats)
-    part = replace(whole, mode=mode, plan=plan, whole_plan=whole.plan.sha256)
-    # A run closes its providers.
-    return part.with_seats([replace(seat, provider=seat.reopen()) for seat in seats])
 
 
 def _stopped(found: JudgedComparison) -> bool:

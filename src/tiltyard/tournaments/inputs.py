@@ -53,7 +53,13 @@ def load_inputs(config: TournamentConfig) -> TournamentInputs:
             raise BadConfig(
                 f"{answer.model}'s answer to prompt {answer.prompt_id} has the kind {answer.kind}; judges can only read text"
             )
-        _check_prompt(answer, prompts[answer.prompt_id])
+        # Reject an answer to a different prompt with the same ID.
+        text = prompts[answer.prompt_id]
+        if answer.prompt.split() != text.split():
+            raise BadConfig(
+                f"{answer.model} answered a different prompt {answer.prompt_id} than the one in the bank: "
+                f"{_brief(answer.prompt)}, not {_brief(text)}; answer the bank's prompt, or rename one"
+            )
         _check_parts(answer)
         images = tuple(url for message in answer.messages for url in image_urls(message))
         if shown_images.setdefault(answer.prompt_id, images) != images:
@@ -68,15 +74,6 @@ def load_inputs(config: TournamentConfig) -> TournamentInputs:
             )
         answers[place] = answer
     return TournamentInputs(bank, answers, rubrics)
-
-
-def _check_prompt(answer: Answer, text: str) -> None:
-    """Reject an answer to a different prompt with the same ID."""
-    if answer.prompt.split() != text.split():
-        raise BadConfig(
-            f"{answer.model} answered a different prompt {answer.prompt_id} than the one in the bank: "
-            f"{_brief(answer.prompt)}, not {_brief(text)}; answer the bank's prompt, or rename one"
-        )
 
 
 def _check_parts(answer: Answer) -> None:

@@ -197,7 +197,11 @@ class _JudgeTrial:
                 break
         accepted = [form for form in seen if seen[form] is not QuestionState.PROVIDER_ERROR]
         if not accepted:
-            self.unusable = self._rejected(seen)
+            reasons = dict.fromkeys(self._why(form, state) for form, state in seen.items())
+            self.unusable = (
+                f"{UNUSABLE}{self.seat.name} rejected an ordinary question in every reply form ({', '.join(seen)}): "
+                f"{'; '.join(reasons)}; check model, max_tokens and options, or choose another judge, then run the command again"
+            )
             return None
         chosen = next((form for form in accepted if seen[form] is not QuestionState.UNPARSEABLE), accepted[0])
         if seen[chosen] in _WITHOUT_VERDICT:
@@ -223,13 +227,6 @@ class _JudgeTrial:
         if state is QuestionState.UNPARSEABLE:
             return "its reply held no verdict"
         return self._faults[form].said or str(self._faults[form])
-
-    def _rejected(self, seen: Mapping[VerdictForm, QuestionState]) -> str:
-        reasons = dict.fromkeys(self._why(form, state) for form, state in seen.items())
-        return (
-            f"{UNUSABLE}{self.seat.name} rejected an ordinary question in every reply form ({', '.join(seen)}): "
-            f"{'; '.join(reasons)}; check model, max_tokens and options, or choose another judge, then run the command again"
-        )
 
     def _stop(self, reason: JudgeUnusable) -> None:
         self.unusable = str(reason)

@@ -344,18 +344,9 @@ def make_plan(
             f"missing answers: {', '.join(f'{name} {n}' for name, n in matches.missing.items())}"
         )
     checks = CheckCounts(**config.checks.model_dump())
-    return plan_of_matches(prompts, inputs.answers, inputs.rubrics, matches, seats, checks)
-
-
-def plan_of_matches(
-    prompts: Sequence[Prompt],
-    answers: Mapping[tuple[str, str], Answer],
-    rubrics: Mapping[str, Rubric],
-    matches: MatchList,
-    seats: Sequence[JudgeSetup],
-    checks: CheckCounts,
-) -> TournamentPlan:
-    """A plan for exactly the given matches."""
+    # A plan for exactly the given matches.
+    answers = inputs.answers
+    rubrics = inputs.rubrics
     names = [seat.name for seat in seats]
     by_dimension: dict[str, list[Match]] = {name: [] for name in rubrics}
     for match in matches.matches:

@@ -404,7 +404,11 @@ def _place(
             and ledger.plan_of(draft["run_id"]) == prepared.identity
         ):
             return folder, draft["run_id"], draft["started_at"]
-    return _new_folder(prepared.mode.name), _run_id(), _now()
+    # A new folder name that does not exist.
+    mode = prepared.mode.name
+    stamp = datetime.now(UTC).strftime("%Y%m%d_%H%M%S")
+    names = (Path("runs") / f"{mode}_{stamp}{suffix}" for suffix in ("", *(f"_{n}" for n in range(2, 1000))))
+    return next(name for name in names if not name.exists()), _run_id(), _now()
 
 
 def _stated_place(prepared: PreparedRun, output_dir: Path, ledger: Ledger) -> tuple[Path, str, str]:
@@ -427,13 +431,6 @@ def _foreign(folder: Path) -> bool:
         return folder.exists() and (
             not folder.is_dir() or any(not path.name.endswith(".part") for path in folder.iterdir())
         )
-
-
-def _new_folder(mode: str) -> Path:
-    """A new folder name that does not exist."""
-    stamp = datetime.now(UTC).strftime("%Y%m%d_%H%M%S")
-    names = (Path("runs") / f"{mode}_{stamp}{suffix}" for suffix in ("", *(f"_{n}" for n in range(2, 1000))))
-    return next(name for name in names if not name.exists())
 
 
 def _run_id() -> str:

@@ -87,7 +87,11 @@ class CountsBuilder:
         if models <= self._capacity:
             return
         if models > _DENSE_MODEL_LIMIT:
-            self._to_sparse()
+            keys, n, sums = self._merged()
+            plane, a, b = self._parts(keys)
+            self._capacity, self._sparse = _SPARSE_MODEL_LIMIT, True
+            self._wide, self._recent, self._sums = None, self._recent[:0], None
+            self._runs = [(self._keys(plane, a, b), n, sums)]
             return
         old, new = self._capacity, min(max(models, 2 * self._capacity), _DENSE_MODEL_LIMIT)
         self._recent = _widen(self._recent, old, new)
@@ -187,13 +191,6 @@ class CountsBuilder:
         if self._sums is not None:
             for total, column in zip(self._sums, _unweighted(n) if sums is None else sums, strict=True):
                 np.add.at(total, keys, column)
-
-    def _to_sparse(self) -> None:
-        keys, n, sums = self._merged()
-        plane, a, b = self._parts(keys)
-        self._capacity, self._sparse = _SPARSE_MODEL_LIMIT, True
-        self._wide, self._recent, self._sums = None, self._recent[:0], None
-        self._runs = [(self._keys(plane, a, b), n, sums)]
 
     def _merged(self) -> _Run:
         if not self._sparse:

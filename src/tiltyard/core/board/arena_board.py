@@ -437,24 +437,19 @@ def _with_wins(pairs: PairScores, winner: int, loser: int, votes: int) -> PairSc
     won = float(votes) if winner == i else 0.0
     found = np.flatnonzero((pairs.i == i) & (pairs.j == j))
     if not len(found):
-        pairs = _with_pair(pairs, i, j)
+        # The same with a pair that has not met, in its place.
+        at = int(np.searchsorted(pairs.i * pairs.n_models + pairs.j, i * pairs.n_models + j))
+        pairs = PairScores(
+            pairs.n_models,
+            np.insert(pairs.i, at, i),
+            np.insert(pairs.j, at, j),
+            *(np.insert(values, at, 0.0) for values in (pairs.weight, pairs.score, pairs.tie)),
+        )
         found = np.flatnonzero((pairs.i == i) & (pairs.j == j))
     weight, score = pairs.weight.copy(), pairs.score.copy()
     weight[found] += votes
     score[found] += won
     return replace(pairs, weight=weight, score=score)
-
-
-def _with_pair(pairs: PairScores, i: int, j: int) -> PairScores:
-    """The same with a pair that has not met, in its place."""
-    at = int(np.searchsorted(pairs.i * pairs.n_models + pairs.j, i * pairs.n_models + j))
-
-    return PairScores(
-        pairs.n_models,
-        np.insert(pairs.i, at, i),
-        np.insert(pairs.j, at, j),
-        *(np.insert(values, at, 0.0) for values in (pairs.weight, pairs.score, pairs.tie)),
-    )
 
 
 @dataclass(frozen=True, slots=True)

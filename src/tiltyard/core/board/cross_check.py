@@ -7,7 +7,7 @@ one of them is wrong.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -226,12 +226,24 @@ def cross_check(
     order = standing.order if published is None else published
     interval = batch.interval
     rows = _rows(standing.models, batch, order)
+    # Pairs (as published: row above column) that are proven the other way round, if a rank of theirs is ruled out.
+    found = np.zeros(batch.above.shape, dtype=bool)
+    place: dict[int | None, int] = {}
+    outside = np.zeros(len(found), dtype=bool)
+    for model, row in zip(order.tolist(), rows, strict=True):
+        place[row.group] = place.get(row.group, 0) + 1
+        if row.rank_low is not None and row.rank_high is not None:
+            outside[model] = not row.rank_low <= place[row.group] <= row.rank_high
+    square = np.ix_(order, order)
+    found[square] = np.triu(batch.above[square].T, 1)
     return CrossCheck(
         rows=rows,
         level=batch.method.level,
         scope=None if interval is None else interval.scope,
         n_clusters=None if interval is None else interval.n_clusters,
-        disagreements=_disagreements(standing.models, batch, _ruled_out(batch, order, rows)),
+        disagreements=_disagreements(
+            standing.models, batch, np.asarray(found & (outside[:, None] | outside[None, :]))
+        ),
         findings=batch.findings,
     )
 
@@ -262,20 +274,6 @@ def _rows(names: tuple[str, ...], batch: BatchRatings, order: Ints) -> tuple[Cro
             )
         )
     return tuple(rows)
-
-
-def _ruled_out(batch: BatchRatings, order: Ints, rows: Sequence[CrossCheckRow]) -> Bools:
-    """Pairs (as published: row above column) that are proven the other way round, if a rank of theirs is ruled out."""
-    found = np.zeros(batch.above.shape, dtype=bool)
-    place: dict[int | None, int] = {}
-    outside = np.zeros(len(found), dtype=bool)
-    for model, row in zip(order.tolist(), rows, strict=True):
-        place[row.group] = place.get(row.group, 0) + 1
-        if row.rank_low is not None and row.rank_high is not None:
-            outside[model] = not row.rank_low <= place[row.group] <= row.rank_high
-    square = np.ix_(order, order)
-    found[square] = np.triu(batch.above[square].T, 1)
-    return np.asarray(found & (outside[:, None] | outside[None, :]))
 
 
 def _inverted(order: Ints, batch: BatchRatings) -> Bools:

@@ -64,7 +64,13 @@ def own_board(cast: Sequence[VoteCount]) -> Board | None:
         return None
     ratings = OWN_METHOD(_table(cast))
     board = make_board(ratings, rank_models(ratings, level=OWN_METHOD.level))
-    return _modest(board)
+    rows = tuple(
+        row
+        if row.battles >= MIN_BATTLES
+        else replace(row, low=None, high=None, rank_low=None, rank_high=None, tier=None)
+        for row in board.rows
+    )
+    return replace(board, rows=rows)
 
 
 def agrees_with_order(cast: VoteCount, rank: Mapping[str, int]) -> bool | None:
@@ -95,13 +101,3 @@ def _table(cast: Sequence[VoteCount]) -> Table:
         prompt=hash_texts([one.prompt for one in cast])[row],
     )
     return Table.from_codes(names, codes)
-
-
-def _modest(board: Board) -> Board:
-    rows = tuple(
-        row
-        if row.battles >= MIN_BATTLES
-        else replace(row, low=None, high=None, rank_low=None, rank_high=None, tier=None)
-        for row in board.rows
-    )
-    return replace(board, rows=rows)

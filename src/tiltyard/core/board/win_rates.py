@@ -206,7 +206,10 @@ def baseline_win_rates(
     """
     others = [name for name in table.models if name != baseline]
     number = table.models.index(baseline) if baseline in table.models else -1
-    played = _battles_of(table, number, scoring_of(method) if rule == "battles" else _STATED, rule)
+    scoring = scoring_of(method) if rule == "battles" else _STATED
+    parts = [_one_side(run, table, number, scoring, rule) for run in table.scan()]
+    columns = zip(*([getattr(part, field.name) for field in fields(_Played)] for part in parts), strict=True)
+    played = _Played(*(np.concatenate(column) for column in columns))
     level = None if getattr(method, "interval", "sandwich") == "none" else getattr(method, "level", 0.95)
     # What is resampled, by all battles with the baseline: the same for every model.
     choice: ClusterChoice = getattr(method, "clusters", "auto")
@@ -242,7 +245,10 @@ class _Played:
 
     def with_coin_flip(self, weight: float) -> _Played:
         """One imaginary prompt and voter more, on which the models are even and answers equally long."""
-        key = _unused(np.concatenate([self.prompt, self.voter]))
+        # The smallest key that does not occur.
+        keys = np.concatenate([self.prompt, self.voter])
+        known = set(keys.tolist())
+        key = next(key for key in range(1, len(known) + 2) if key not in known)
         added = (0, 0.5, weight, key, key, 0.0)
         return _Played(
             *(np.append(getattr(self, field.name), value).astype(getattr(self, field.name).dtype)
@@ -268,18 +274,6 @@ class _Played:
             for place, (_, has) in zip(by_key, named, strict=True)
         ]
         return sums or [self.weight]
-
-
-def _unused(keys: Keys) -> int:
-    """The smallest key that does not occur."""
-    known = set(keys.tolist())
-    return next(key for key in range(1, len(known) + 2) if key not in known)
-
-
-def _battles_of(table: Table, baseline: int, scoring: Scoring, rule: BaselineRule) -> _Played:
-    parts = [_one_side(run, table, baseline, scoring, rule) for run in table.scan()]
-    columns = zip(*([getattr(part, field.name) for field in fields(_Played)] for part in parts), strict=True)
-    return _Played(*(np.concatenate(column) for column in columns))
 
 
 def _one_side(

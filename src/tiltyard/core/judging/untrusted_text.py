@@ -75,19 +75,14 @@ _COLONS = ":\u02d0\u02f8\u0589\u05c3\u2236\ua789\ufe13\ufe30\ufe55\uff1a"
 _ANGLES = "<\u00ab\u02c2\u1438\u2039\u226a\u22d8\u2329\u276e\u27e8\u27ea\u3008\u300a\ufe64\uff1c"
 
 
-def _doubles() -> dict[str, str]:
-    found: dict[str, str] = {}
-    for low, high in _DOUBLES:
-        for char in map(chr, range(low, high)):
-            plain = unicodedata.normalize("NFKD", char)[0].lower()
-            found[plain] = found.get(plain, "") + char
-    return found
-
-
 @functools.cache
 def _disguises() -> dict[str, str]:
     """For each letter, a character class of its look-alikes."""
-    doubles = _doubles()
+    doubles: dict[str, str] = {}
+    for low, high in _DOUBLES:
+        for char in map(chr, range(low, high)):
+            plain = unicodedata.normalize("NFKD", char)[0].lower()
+            doubles[plain] = doubles.get(plain, "") + char
     classes = {}
     for number, letter in enumerate(string.ascii_lowercase):
         alphabets = "".join(chr(start + number) for start in _ALPHABET_CODE_POINTS)

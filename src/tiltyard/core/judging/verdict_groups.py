@@ -71,7 +71,10 @@ def group_verdicts(judged: Iterable[JudgedQuestion]) -> Iterator[VerdictGroup]:
         row = together[0]
         if row.question.purpose is QuestionPurpose.MATCH:
             first_askings.add(together)
-            yield _group(together, results=_results(together))
+            orders: dict[str, list[JudgedQuestion | None]] = {}
+            for one in together:
+                orders.setdefault(one.question.judge, [None, None])[one.question.order] = one
+            yield _group(together, results={judge: _result(*both) for judge, both in orders.items()})
         elif row.question.purpose is QuestionPurpose.REPEAT:
             before = first_askings.find(row)
             yield _group(together, passed=_repeated(row, before), before=before)
@@ -104,13 +107,6 @@ def _group(
         passed,
         before,
     )
-
-
-def _results(together: Iterable[JudgedQuestion]) -> dict[str, MatchResult | None]:
-    orders: dict[str, list[JudgedQuestion | None]] = {}
-    for one in together:
-        orders.setdefault(one.question.judge, [None, None])[one.question.order] = one
-    return {judge: _result(*both) for judge, both in orders.items()}
 
 
 def _result(a_first: JudgedQuestion | None, b_first: JudgedQuestion | None) -> MatchResult | None:

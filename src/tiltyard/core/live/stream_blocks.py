@@ -98,7 +98,15 @@ class BlockSplitter:
                 self._close()
             return
         if not _content(line):
-            self._take_blank(line)
+            if self._list is not None or self._code:
+                self._lines.append(line)
+                self._blank = True
+            elif self._lines:
+                self._lines.append(line)
+                self._close()
+            else:
+                # Blank lines between blocks are a block that shows nothing.
+                self._found.append(TextBlock(line))
             return
         if self._list is not None:
             self._take_listed(line, self._list)
@@ -112,17 +120,6 @@ class BlockSplitter:
             self._blank = False
         else:
             self._begin(line)
-
-    def _take_blank(self, line: str) -> None:
-        if self._list is not None or self._code:
-            self._lines.append(line)
-            self._blank = True
-        elif self._lines:
-            self._lines.append(line)
-            self._close()
-        else:
-            # Blank lines between blocks are a block that shows nothing.
-            self._found.append(TextBlock(line))
 
     def _begin(self, line: str) -> None:
         """The first line of a block."""

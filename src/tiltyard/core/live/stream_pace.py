@@ -129,17 +129,10 @@ def _advance_equally(state: PaceState, a: SideProgress, b: SideProgress, now: fl
         # From here on a reader sees both sides move: no time passes between the first text and the start.
         return replace(state, started_at=now) if a.may_start and b.may_start else state
     if not state.held:
-        state = replace(state, speed=_next_speed(state, min(speed_a.rate, speed_b.rate), passed))
-    return _moved(state, a, b, passed)
-
-
-def _next_speed(state: PaceState, slower: float, passed: float) -> float:
-    wanted = min(slower * _FOLLOWED_SHARE, FASTEST_CHARACTERS_PER_SECOND)
-    return min(wanted, state.speed + _GROWTH_CHARACTERS_PER_SECOND * passed)
-
-
-def _moved(state: PaceState, a: SideProgress, b: SideProgress, passed: float) -> PaceState:
-    """The state after the position has moved for some seconds."""
+        slower = min(speed_a.rate, speed_b.rate)
+        wanted = min(slower * _FOLLOWED_SHARE, FASTEST_CHARACTERS_PER_SECOND)
+        state = replace(state, speed=min(wanted, state.speed + _GROWTH_CHARACTERS_PER_SECOND * passed))
+    # The state after the position has moved for some seconds.
     coming = [side.come for side in (a, b) if not side.ended]
     speed, end = state.speed, max(a.come, b.come)
     if coming:

@@ -126,9 +126,15 @@ def compare_models(table: Table, a: str, b: str, method: BradleyTerry | None = N
     confidence = float(ndtr(t) if np.isinf(dof) else stdtr(dof, t))
     expected = 1.0 / (1.0 + 10.0 ** (-difference / method.scale))
     ahead, behind = _prompts(table, i, j)
+    # A's wins, losses and ties in the direct battles, and the number of both_bad outcomes.
+    scoring = method.scoring()
+    counts = table.counts
+    theirs = ((counts.a == i) & (counts.b == j)) | ((counts.a == j) & (counts.b == i))
+    record = count_records(replace(counts, n=np.where(theirs, counts.n, 0)), len(table.models), scoring)
+    both_bad = counts.n[theirs & (counts.kind == Kind.BOTH_BAD)].sum()
     return Comparison(
         a, b, difference, difference + low, difference + high, method.level, ratings.interval.scope,
-        confidence, expected, *_direct(table, i, j, method.scoring()), ahead, behind, ratings.findings,
+        confidence, expected, *(int(record.wins[i]), int(record.losses[i]), int(record.ties[i]), int(both_bad)), ahead, behind, ratings.findings,
     )  # fmt: skip
 
 
@@ -157,15 +163,6 @@ def _reach(
     place, other = np.searchsorted(members, pair).tolist()
     reach = posterior.difference_interval(place, other, method.level)
     return half * reach.low / reach.half, half * reach.high / reach.half
-
-
-def _direct(table: Table, i: int, j: int, scoring: Scoring) -> tuple[int, int, int, int]:
-    """A's wins, losses and ties in the direct battles, and the number of both_bad outcomes."""
-    counts = table.counts
-    theirs = ((counts.a == i) & (counts.b == j)) | ((counts.a == j) & (counts.b == i))
-    record = count_records(replace(counts, n=np.where(theirs, counts.n, 0)), len(table.models), scoring)
-    both_bad = counts.n[theirs & (counts.kind == Kind.BOTH_BAD)].sum()
-    return int(record.wins[i]), int(record.losses[i]), int(record.ties[i]), int(both_bad)
 
 
 def _prompts(table: Table, i: int, j: int) -> tuple[int | None, int | None]:

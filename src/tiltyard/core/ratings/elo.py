@@ -103,10 +103,20 @@ class Elo:
             kernel = self._kernel(len(games) * self.n_permutations)
             runs = self._shuffled(games, m, _seeds(self.seed, 0, self.n_permutations), kernel)
             rating = runs.mean(axis=0)
-            extras |= {"per_permutation": runs, "order_noise": _order_noise(runs)}
+            extras |= {
+                "per_permutation": runs,
+                "order_noise": (
+                    runs.std(axis=0, ddof=1) / np.sqrt(len(runs))
+                    if len(runs) > 1
+                    else np.full(runs.shape[1], np.nan)
+                ),
+            }
         else:
             kernel = self._kernel(len(games))
-            rating = self._in_order(games, m, kernel)
+            logits = np.zeros(m)
+            run = compile_kernel(play_in_log_order) if kernel == "compiled" else play_in_log_order
+            run(games.words, games.score, games.weight * (self.k / self._unit), logits)
+            rating = self.start + self._unit * logits
         rating = np.where(played, rating, np.nan)
         spread, interval = self._uncertainty(table, games, rating, findings)
         return Ratings(
@@ -140,12 +150,6 @@ class Elo:
         run = compile_kernel(play_shuffled_loop) if kernel == "compiled" else play_shuffled_vectors
         step = games.weight * (self.k / self._unit)
         return self.start + self._unit * run(games.words, games.score, step, m, seeds)
-
-    def _in_order(self, games: _Games, m: int, kernel: Kernel) -> Floats:
-        logits = np.zeros(m)
-        run = compile_kernel(play_in_log_order) if kernel == "compiled" else play_in_log_order
-        run(games.words, games.score, games.weight * (self.k / self._unit), logits)
-        return self.start + self._unit * logits
 
     def _uncertainty(
         self, table: Table, games: _Games, rating: Floats, findings: list[Finding]
@@ -272,7 +276,3 @@ def _seeds(seed: int, replicate: int, n: int) -> Words:
     """Well-separated seeds of ``n`` shuffles."""
     state = np.random.SeedSequence(seed, spawn_key=(replicate, 0)).generate_state(n, np.uint64)
     return np.asarray(state, dtype=np.uint64)
-
-
-def _order_noise(runs: Floats) -> Floats:
-    return runs.std(axis=0, ddof=1) / np.sqrt(len(runs)) if len(runs) > 1 else np.full(runs.shape[1], np.nan)

@@ -259,7 +259,20 @@ def _with_ranks(placed: JudgePlacement, bias: BiasEstimate, dof: Floats, unit: f
     """Add the judge's bias, and the order that the differences prove."""
     rated = ~np.isnan(placed.difference)
     few = np.minimum(dof, placed.opponents - 1.0)
-    rank, low, high = _ranks(placed.difference[rated], placed.half_width[rated], few, placed.level)
+    # The place among the human-rated models, and the range that all differences together do not rule out.
+    #
+    # Half-widths are extended to the level of all pairs by Student's t with as many degrees of freedom as there are
+    # opponents, less one: exactly right if bias is all that is uncertain, and too far if it is not.
+    difference = placed.difference[rated]
+    half = placed.half_width[rated]
+    level = placed.level
+    finite = np.maximum(few, MIN_DOF)
+    upper = 1.0 - (1.0 - level) / len(difference) / 2.0
+    wider = stdtrit(finite, upper) / critical_value(level, finite)
+    with np.errstate(invalid="ignore"):
+        above, below = difference > wider * half, difference < -wider * half
+    models = len(difference) + 1
+    rank, low, high = 1 + int((difference < 0.0).sum()), 1 + int(below.sum()), models - int(above.sum())
     sd, most = bias.sd * unit, bias.upper_sd * unit
     values = {
         "model": placed.model,
@@ -279,21 +292,6 @@ def _with_ranks(placed: JudgePlacement, bias: BiasEstimate, dof: Floats, unit: f
         upper_bias_sd=most,
         findings=(Finding("placed-by-judge", values),),
     )
-
-
-def _ranks(difference: Floats, half: Floats, dof: Floats, level: float) -> tuple[int, int, int]:
-    """The place among the human-rated models, and the range that all differences together do not rule out.
-
-    Half-widths are extended to the level of all pairs by Student's t with as many degrees of freedom as there are
-    opponents, less one: exactly right if bias is all that is uncertain, and too far if it is not.
-    """
-    finite = np.maximum(dof, MIN_DOF)
-    upper = 1.0 - (1.0 - level) / len(difference) / 2.0
-    wider = stdtrit(finite, upper) / critical_value(level, finite)
-    with np.errstate(invalid="ignore"):
-        above, below = difference > wider * half, difference < -wider * half
-    models = len(difference) + 1
-    return 1 + int((difference < 0.0).sum()), 1 + int(below.sum()), models - int(above.sum())
 
 
 def points_per_logit(method: BradleyTerry) -> float:
@@ -468,7 +466,11 @@ def mixed_half_width(variances: Floats, dof: Floats, level: float) -> Floats:
     for _ in range(_BIAS_STEP_LIMIT):
         ratio = half[:, None] / error
         inside = (2.0 * stdtr(finite, ratio) - 1.0).mean(axis=1)
-        slope = 2.0 * (_density(finite, ratio) / error).mean(axis=1)
+        # The density of Student's t.
+        constant = np.exp(gammaln((finite + 1.0) / 2.0) - gammaln(finite / 2.0)) / np.sqrt(np.pi * finite)
+        slope = 2.0 * (
+            np.asarray(constant * (1.0 + ratio * ratio / finite) ** (-(finite + 1.0) / 2.0)) / error
+        ).mean(axis=1)
         step = (level - inside) / slope
         half = half + step
         if (np.abs(step) <= _BIAS_STEP_TOLERANCE * half).all():
@@ -500,9 +502,3 @@ class _Spectrum:
             above = self.q(middle) > quantiles
             low, high = np.where(above, middle, low), np.where(above, high, middle)
         return np.where(self.q(np.zeros(len(quantiles))) > quantiles, high, 0.0)
-
-
-def _density(dof: Floats, x: Floats) -> Floats:
-    """The density of Student's t."""
-    constant = np.exp(gammaln((dof + 1.0) / 2.0) - gammaln(dof / 2.0)) / np.sqrt(np.pi * dof)
-    return np.asarray(constant * (1.0 + x * x / dof) ** (-(dof + 1.0) / 2.0))

@@ -262,7 +262,16 @@ class OnlineBradleyTerry:
         state.votes += 1
         if math.isnan(y) or a == b:
             return
-        _update(state, a, b, y)
+        # μ += s(y − p) and Σ −= s sᵀ·h/(1 + hv), with p = σ(gap) and h = p(1 − p) at the gap's new mode.
+        mean, held = state.mean, state.held[: state.n_held]
+        s = state.settled[a] - state.settled[b]
+        s -= weighted_sum(held[:, a] - held[:, b], held)
+        v = float(s[a] - s[b])
+        p = logistic(_mode(float(mean[a] - mean[b]), v, y))
+        h = p * (1.0 - p)
+        mean += s * (y - p)
+        np.multiply(s, math.sqrt(h / (1.0 + h * v)), out=state.held[state.n_held])
+        state.n_held += 1
         state.points[a, b] += y
         state.points[b, a] += 1.0 - y
         state.since_fit += 1
@@ -279,19 +288,6 @@ class OnlineBradleyTerry:
 def _scores(ties: Literal["half", "drop"], lean: float, inconsistent: float | None) -> tuple[float, ...]:
     """A's score for each `Kind`, as a lookup table."""
     return tuple(Scoring(ties, lean, inconsistent).by_kind().tolist())
-
-
-def _update(state: OnlineState, a: int, b: int, y: float) -> None:
-    """μ += s(y − p) and Σ −= s sᵀ·h/(1 + hv), with p = σ(gap) and h = p(1 − p) at the gap's new mode."""
-    mean, held = state.mean, state.held[: state.n_held]
-    s = state.settled[a] - state.settled[b]
-    s -= weighted_sum(held[:, a] - held[:, b], held)
-    v = float(s[a] - s[b])
-    p = logistic(_mode(float(mean[a] - mean[b]), v, y))
-    h = p * (1.0 - p)
-    mean += s * (y - p)
-    np.multiply(s, math.sqrt(h / (1.0 + h * v)), out=state.held[state.n_held])
-    state.n_held += 1
 
 
 def _mode(m: float, v: float, y: float) -> float:
@@ -354,7 +350,12 @@ def refit(points: Floats, prior_variance: float, start: Floats, covariance: Floa
     pairs = pairs_from_points(points)
     x, last, slope, step = start, np.inf, 0.0, np.zeros_like(start)
     for _ in range(_REFIT_STEP_LIMIT):  # pragma: no branch (Newton's method needs about six)
-        gradient = _gradient(pairs, prior_variance, x)
+        # Points less expected points, less the pull of the prior.
+        residual = pairs.score - pairs.weight * logistic_each(x[pairs.i] - x[pairs.j])
+        m = pairs.n_models
+        gradient = (
+            sum_by_index(pairs.i, residual, m) - sum_by_index(pairs.j, residual, m) - x / prior_variance
+        )
         if _dot(gradient, step) < -slope:
             # The step went so far that the slope along it changed its sign. The next one has a new covariance.
             step, slope, last = step / 2.0, slope / 2.0, 0.0
@@ -373,13 +374,6 @@ def refit(points: Floats, prior_variance: float, start: Floats, covariance: Floa
     # Every gain sums to nought: what is left of the sum is rounding.
     x = x - float(sum_rows(x.copy())) / len(x)
     return x, _covariance(pairs, prior_variance, x)
-
-
-def _gradient(pairs: PairScores, prior_variance: float, x: Floats) -> Floats:
-    """Points less expected points, less the pull of the prior."""
-    residual = pairs.score - pairs.weight * logistic_each(x[pairs.i] - x[pairs.j])
-    m = pairs.n_models
-    return sum_by_index(pairs.i, residual, m) - sum_by_index(pairs.j, residual, m) - x / prior_variance
 
 
 def _covariance(pairs: PairScores, prior_variance: float, x: Floats) -> Floats:

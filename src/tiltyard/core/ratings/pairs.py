@@ -57,21 +57,18 @@ class PairScores:
         """The group of each model: models connected by battles; ``strong``: by points won both ways."""
         took = self.score > 0
         gave = self.score < self.weight
-        if self._all_met_one(took, gave):
+        # Whether some model won and lost points against every other: then all are one group.
+        both = took & gave
+        rivals = np.bincount(self.i[both], minlength=self.n_models) + np.bincount(
+            self.j[both], minlength=self.n_models
+        )
+        if bool(rivals.max(initial=-1) == self.n_models - 1):
             return np.zeros(self.n_models, dtype=np.int64)
         rows = np.concatenate([self.i[took], self.j[gave]])
         cols = np.concatenate([self.j[took], self.i[gave]])
         graph = coo_array((np.ones(len(rows)), (rows, cols)), shape=(self.n_models,) * 2)
         _, group = connected_components(graph, connection="strong" if strong else "weak")
         return np.asarray(group, dtype=np.int64)
-
-    def _all_met_one(self, took: npt.NDArray[np.bool_], gave: npt.NDArray[np.bool_]) -> bool:
-        """Whether some model won and lost points against every other: then all are one group."""
-        both = took & gave
-        rivals = np.bincount(self.i[both], minlength=self.n_models) + np.bincount(
-            self.j[both], minlength=self.n_models
-        )
-        return bool(rivals.max(initial=-1) == self.n_models - 1)
 
 
 def score_pairs(counts: Counts, n_models: int, scoring: Scoring) -> PairScores:

@@ -58,7 +58,16 @@ def rank_models(ratings: Ratings, *, level: float = 0.95) -> Ranks | None:
     rating = np.nan_to_num(ratings.rating)
     difference = np.where(same, rating[:, None] - rating[None, :], 0.0)
     error, dof = np.sqrt(uncertainty.differences()), uncertainty.difference_dof()
-    critical = _critical(dof, same, level)
+    # The critical number of standard errors: Student's t at a level shared by all pairs.
+    #
+    # Bonferroni: if each claim is wrong with probability (1 − level) / pairs at most, all hold
+    # simultaneously at ``level``, however they depend on each other. Two-sided, because either model may be ahead.
+    pairs = max(int(np.count_nonzero(same)) // 2, 1)
+    upper = 1.0 - (1.0 - level) / pairs / 2.0
+    decided = same & (dof >= MIN_DOF)
+    finite = np.where(decided & np.isfinite(dof), dof, MIN_DOF)
+    t = np.where(np.isinf(dof), ndtri(upper), stdtrit(finite, upper))
+    critical = np.asarray(np.where(decided, t, np.inf), dtype=np.float64)
     with np.errstate(invalid="ignore"):
         above = close_order(same & (error > 0.0) & (difference > critical * error))
     rated = ratings.group >= 0
@@ -80,20 +89,6 @@ def _confidence(difference: Floats, error: Floats, dof: Floats, same: Bools) -> 
         t = np.where(error > 0.0, difference / error, 0.0)
     finite = np.where(decided & np.isfinite(dof), dof, MIN_DOF)
     return np.where(decided, np.where(np.isinf(dof), ndtr(t), stdtr(finite, t)), np.nan)
-
-
-def _critical(dof: Floats, same: Bools, level: float) -> Floats:
-    """The critical number of standard errors: Student's t at a level shared by all pairs.
-
-    Bonferroni: if each claim is wrong with probability (1 − level) / pairs at most, all hold
-    simultaneously at ``level``, however they depend on each other. Two-sided, because either model may be ahead.
-    """
-    pairs = max(int(np.count_nonzero(same)) // 2, 1)
-    upper = 1.0 - (1.0 - level) / pairs / 2.0
-    decided = same & (dof >= MIN_DOF)
-    finite = np.where(decided & np.isfinite(dof), dof, MIN_DOF)
-    t = np.where(np.isinf(dof), ndtri(upper), stdtrit(finite, upper))
-    return np.asarray(np.where(decided, t, np.inf), dtype=np.float64)
 
 
 def close_order(above: Bools) -> Bools:

@@ -96,17 +96,14 @@ def sentence(text: str, template: Template, values: Values, language: Language =
 
 def _said(template: Template, value: Any, values: Values, language: Language) -> Any:
     if isinstance(value, tuple):
-        return _listed(template, value, values.get("more", 0), language)
+        more = values.get("more", 0)
+        said = [_item(template, item, language) for item in value]
+        if template.both:
+            both = language.say(_BOTH)
+            return reduce(lambda first, second: both.format(first=first, second=second), said)
+        shown = ", ".join(said)
+        return language.say(_MORE).format(list=shown, more=_Number(more, language)) if more else shown
     return value if value is None or isinstance(value, str) else _Number(value, language)
-
-
-def _listed(template: Template, items: tuple[Any, ...], more: int, language: Language) -> str:
-    said = [_item(template, item, language) for item in items]
-    if template.both:
-        both = language.say(_BOTH)
-        return reduce(lambda first, second: both.format(first=first, second=second), said)
-    shown = ", ".join(said)
-    return language.say(_MORE).format(list=shown, more=_Number(more, language)) if more else shown
 
 
 def _item(template: Template, item: Any, language: Language) -> str:

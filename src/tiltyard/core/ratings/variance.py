@@ -306,24 +306,21 @@ def _count_named(table: Table, scoring: Scoring, kind: Literal["prompt", "voter"
 
 def _by_battle(table: Table, scoring: Scoring, fitted: FittedStrengths) -> Meat:
     if fitted.beta is None:
-        return _cells(table.counts, scoring, fitted)
+        # Battle-level meat computed from counts: residuals are equal within a cell.
+        counts = table.counts
+        y = scoring.by_kind()[counts.kind]
+        s = fitted.expected()[counts.a, counts.b]
+        _, w2, _, w2p, w2pp = counts.moments().T
+        r = np.sqrt(w2) * (y - s)
+        if scoring.soft:
+            stated = np.sqrt(np.clip(w2pp - 2.0 * s * w2p + s * s * w2, 0.0, None))
+            r = np.where(counts.soft & ~np.isnan(y), stated, r)
+        used = ~np.isnan(r)
+        tie = fitted.expected_tie()
+        x = None if tie is None else (np.sqrt(w2) * (tie_share(y) - tie[counts.a, counts.b]))[used, None]
+        meat = battle_meat(counts.a[used], counts.b[used], r[used], x, len(fitted.theta))
+        return Meat(meat, int(counts.n[used].sum()))
     return clustered_meat(table, fitted.row_scores(scoring), fitted.n_extra, None)
-
-
-def _cells(counts: Counts, scoring: Scoring, fitted: FittedStrengths) -> Meat:
-    """Battle-level meat computed from counts: residuals are equal within a cell."""
-    y = scoring.by_kind()[counts.kind]
-    s = fitted.expected()[counts.a, counts.b]
-    _, w2, _, w2p, w2pp = counts.moments().T
-    r = np.sqrt(w2) * (y - s)
-    if scoring.soft:
-        stated = np.sqrt(np.clip(w2pp - 2.0 * s * w2p + s * s * w2, 0.0, None))
-        r = np.where(counts.soft & ~np.isnan(y), stated, r)
-    used = ~np.isnan(r)
-    tie = fitted.expected_tie()
-    x = None if tie is None else (np.sqrt(w2) * (tie_share(y) - tie[counts.a, counts.b]))[used, None]
-    meat = battle_meat(counts.a[used], counts.b[used], r[used], x, len(fitted.theta))
-    return Meat(meat, int(counts.n[used].sum()))
 
 
 def prompt_findings(prompts: int, without: int, battles: int) -> list[Finding]:

@@ -130,7 +130,11 @@ class AnswerTable:
 
     def answers(self, records: Records, tally: Counter[str]) -> Iterator[Answer]:
         """The answers of the table. Answers of one model to the same prompt are repeats."""
-        name, repeats = _file_model(Path(records.name)), Counter[tuple[str, str]]()
+        # The name of the model whose answers are in a file: the file's name, without its ending.
+        path = Path(records.name)
+        stem = path.name.split(".")[0] if not path.is_dir() else path.name
+        name = path.absolute().parent.name or stem if stem == _ALPACA_FILE else stem or path.name
+        repeats = Counter[tuple[str, str]]()
         for where, record in all_records(records):
             for model, responses, given in self._responses(record, where, name):
                 known = [text for text in responses if text is not None and text != ""]
@@ -215,12 +219,6 @@ def _listed(value: object) -> list[object]:
 
 def _optional(value: object) -> str | None:
     return None if value is None or value == "" else clean_text(json_text(value))
-
-
-def _file_model(path: Path) -> str:
-    """The name of the model whose answers are in a file: the file's name, without its ending."""
-    stem = path.name.split(".")[0] if not path.is_dir() else path.name
-    return path.absolute().parent.name or stem if stem == _ALPACA_FILE else stem or path.name
 
 
 def score_columns(columns: Collection[str], *, usual: bool) -> dict[str, str]:

@@ -62,7 +62,10 @@ def lm_eval_answers(records: Records, tally: Counter[str]) -> Iterator[Answer]:
     """Read a file of samples: one answer for each document, with the scores of all filters."""
     path = Path(records.name)
     named = _NAME.fullmatch(path.name)
-    model = _model(path, named["time"] if named else None)
+    # The model in the results beside the samples, or else the folder's name.
+    time = named["time"] if named else None
+    name = _results(path, time).get("model_name")
+    model = clean_text(name) if isinstance(name, str) else path.absolute().parent.name or path.name
     scores: dict[object, dict[str, float]] = {}
     seen: set[tuple[object, str]] = set()
     for where, record in all_records(records):
@@ -242,12 +245,6 @@ def _gold(target: object, choices: list[str]) -> str | None:
     if text.isascii() and text.isdigit() and len(text) < 6 and int(text) < len(choices):
         return clean_text(choices[int(text)].strip())
     return clean_text(text)
-
-
-def _model(path: Path, time: str | None) -> str:
-    """The model in the results beside the samples, or else the folder's name."""
-    name = _results(path, time).get("model_name")
-    return clean_text(name) if isinstance(name, str) else path.absolute().parent.name or path.name
 
 
 def _results(path: Path, time: str | None) -> Mapping[str, Any]:

@@ -135,7 +135,15 @@ class Anthropic(HttpProvider):
         return count
 
     async def prewarm(self, body: Body) -> Body:
-        return await self._wire.post(self._path, encode_body(_prefix_only(body)), billable=True)
+        # The same request with ``max_tokens`` 0 and without fields that this excludes: tool choice, format, thinking.
+        kept = {key: value for key, value in body.items() if key not in {"tool_choice", "thinking", "stream"}}
+        output = {key: value for key, value in body.get("output_config", {}).items() if key != "format"}
+        kept.pop("output_config", None)
+        return await self._wire.post(
+            self._path,
+            encode_body(kept | ({"output_config": output} if output else {}) | {"max_tokens": 0}),
+            billable=True,
+        )
 
     async def submit_batch(self, items: Sequence[BatchItem], mark: str) -> str:  # noqa: ARG002  the API cannot store it
         requests = b",".join(encode_body({"custom_id": item.name, "params": item.body}) for item in items)
@@ -197,14 +205,6 @@ def _system(text: str, cache: str | None) -> Any:
     if cache is None:
         return text
     return [{"type": "text", "text": text, "cache_control": {"type": "ephemeral", "ttl": cache}}]
-
-
-def _prefix_only(body: Body) -> Body:
-    """The same request with ``max_tokens`` 0 and without fields that this excludes: tool choice, format, thinking."""
-    kept = {key: value for key, value in body.items() if key not in {"tool_choice", "thinking", "stream"}}
-    output = {key: value for key, value in body.get("output_config", {}).items() if key != "format"}
-    kept.pop("output_config", None)
-    return kept | ({"output_config": output} if output else {}) | {"max_tokens": 0}
 
 
 def _of(block: Mapping[str, Any], kind: str, field: str) -> Any:

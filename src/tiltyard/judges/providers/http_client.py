@@ -228,7 +228,12 @@ class HttpClient:
         # Reads have a timeout of their own, which starts when the request has been written.
         patience = _CONNECT_SECONDS + 2 * self._timeout_seconds + call.size / _UPLOAD_BYTES_PER_SECOND
         for _ in range(_REDIRECTS_LIMIT):
-            await _notice_closed_connections()
+            # Let the event loop see connections that the server closed, so that none of them is used for the next request.
+            #
+            # A request that is lost that way counts as paid, although nobody received it. The first turn of the loop
+            # finds out which sockets are ready, the second reads them.
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
             async with asyncio.timeout(patience):
                 response = await session.request(
                     call.method,
@@ -450,16 +455,6 @@ class HttpProvider(Provider, StreamingProvider):
 
     def _parse_batch(self, document: Any) -> BatchStatus:
         raise NotImplementedError
-
-
-async def _notice_closed_connections() -> None:
-    """Let the event loop see connections that the server closed, so that none of them is used for the next request.
-
-    A request that is lost that way counts as paid, although nobody received it. The first turn of the loop
-    finds out which sockets are ready, the second reads them.
-    """
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
 
 
 def _succeeded(response: aiohttp.ClientResponse) -> bool:

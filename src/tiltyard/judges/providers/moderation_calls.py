@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from tiltyard.errors import ProviderFault
 from tiltyard.judges.providers.endpoints import Endpoint, checked_base_url
@@ -87,7 +86,12 @@ class GuardModel:
             "temperature": 0,
         }
         reply = await self._wire.post(self._section.path, encode_body(body), model=self._section.model)
-        text = _reply_text(reply)
+        choices = reply.get("choices")
+        first = choices[0] if isinstance(choices, list) and choices else None
+        message = first.get("message") if isinstance(first, Mapping) else None
+        text = message.get("content") if isinstance(message, Mapping) else None
+        if not isinstance(text, str):
+            raise ProviderFault("the guard model's reply has no text", status=200)
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         # "unsafe", or "Safety: Unsafe".
         words = lines[0].rpartition(":")[2].split() if lines else []
@@ -110,16 +114,6 @@ def _open_wire(section: CheckEndpointSection, environment: Environment, timeout_
     endpoint = Endpoint("openai", checked_base_url(section.base_url, "openai"), route)
     credentials = endpoint.credentials(environment.api_key(section), "Authorization")
     return HttpClient(endpoint, credentials, timeout_seconds)
-
-
-def _reply_text(reply: Mapping[str, Any]) -> str:
-    choices = reply.get("choices")
-    first = choices[0] if isinstance(choices, list) and choices else None
-    message = first.get("message") if isinstance(first, Mapping) else None
-    content = message.get("content") if isinstance(message, Mapping) else None
-    if not isinstance(content, str):
-        raise ProviderFault("the guard model's reply has no text", status=200)
-    return content
 
 
 def _shortened(names: Mapping[str, None]) -> list[str]:

@@ -95,7 +95,9 @@ class EventParser:
 
     def _line(self, line: bytes) -> ServerEvent | None:
         if not line:
-            return self._dispatched()
+            name, data = self._name, self._data
+            self._name, self._data, self._data_size = "", [], 0
+            return ServerEvent(name, data[0] if len(data) == 1 else b"\n".join(data)) if data else None
         field, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if field == b"data":
@@ -110,11 +112,6 @@ class EventParser:
             self._name = "error"
             self._data.append(value)
         return None
-
-    def _dispatched(self) -> ServerEvent | None:
-        name, data = self._name, self._data
-        self._name, self._data, self._data_size = "", [], 0
-        return ServerEvent(name, data[0] if len(data) == 1 else b"\n".join(data)) if data else None
 
 
 class StreamSilent(Exception):

@@ -180,7 +180,10 @@ class ThinkingTags:
         if found:
             self._closing, self._held, self._at_start = None, after, True
             return before
-        kept = _overlap(self._held, closing)
+        # How many characters at the end of a text may be the start of a tag.
+        kept = next(
+            (size for size in range(len(closing) - 1, 0, -1) if self._held.endswith(closing[:size])), 0
+        )
         thinking = self._held[: len(self._held) - kept]
         self._held = self._held[len(thinking) :]
         return thinking
@@ -217,8 +220,3 @@ class SurrogateJoiner:
         """What replaces a half that nothing followed."""
         half, self._half = self._half, ""
         return "\N{REPLACEMENT CHARACTER}" if half else ""
-
-
-def _overlap(text: str, tag: str) -> int:
-    """How many characters at the end of a text may be the start of a tag."""
-    return next((size for size in range(len(tag) - 1, 0, -1) if text.endswith(tag[:size])), 0)

@@ -143,27 +143,21 @@ def _response(model: str, prompt: DemoPrompt, level: AnswerLevel) -> str:
         return _carried("audio/wav", synthesise_tune(prompt.name, level, hue))
     if prompt.kind == "app":
         return _carried("text/html", prompt.answers[level].replace("{hue}", str(hue)).encode())
-    return _voiced(model, prompt.language, prompt.answers[level])
-
-
-def _voiced(model: str, language: str, text: str) -> str:
+    language = prompt.language
+    text = prompt.answers[level]
     if model == _BREAKS_OFF:
         return text[: max(len(text) * 4 // 5, 12)].rstrip()
-    paragraphs = _paragraphs(text)
-    kept = paragraphs[: max(len(paragraphs) - _TERSE.get(model, 0), 2)]
-    parts = (_OPENINGS.get(model, {}).get(language), *kept, _CLOSINGS.get(model, {}).get(language))
-    return "\n\n".join(part for part in parts if part)
-
-
-def _paragraphs(text: str) -> list[str]:
-    """Split a text at blank lines; code blocks stay whole."""
+    # Split a text at blank lines; code blocks stay whole.
     found = [""]
     for line in text.split("\n"):
         if not line and found[-1].count("```") % 2 == 0:
             found.append("")
         else:
             found[-1] += f"{line}\n"
-    return [part.rstrip("\n") for part in found if part]
+    paragraphs = [part.rstrip("\n") for part in found if part]
+    kept = paragraphs[: max(len(paragraphs) - _TERSE.get(model, 0), 2)]
+    parts = (_OPENINGS.get(model, {}).get(language), *kept, _CLOSINGS.get(model, {}).get(language))
+    return "\n\n".join(part for part in parts if part)
 
 
 def _carried(media_type: str, data: bytes) -> str:
@@ -353,14 +347,17 @@ def synthesise_tune(name: str, level: AnswerLevel, colour: int) -> bytes:
     rng = np.random.default_rng(colour)
     pace = 1.0 + 0.15 * rng.uniform(-1.0, 1.0)
     shift = float(rng.integers(-2, 3))
-    notes = [_note(note + shift + _off(level, rng), seconds * pace, level) for note, seconds in _TUNES[name]]
+    # How far out of tune a note is, in halftones.
+    notes = [
+        _note(
+            note + shift + (float(rng.normal(0.0, 0.9)) if level is AnswerLevel.POOR else 0.0),
+            seconds * pace,
+            level,
+        )
+        for note, seconds in _TUNES[name]
+    ]
     sound = np.concatenate(notes)
     return _written(np.rint(sound / np.abs(sound).max() * 14_000).astype("<i2"))
-
-
-def _off(level: AnswerLevel, rng: np.random.Generator) -> float:
-    """How far out of tune a note is, in halftones."""
-    return float(rng.normal(0.0, 0.9)) if level is AnswerLevel.POOR else 0.0
 
 
 def _note(halftones: float, seconds: float, level: AnswerLevel) -> npt.NDArray[np.float64]:

@@ -332,7 +332,17 @@ def _concerns(one: JudgeDiagnostics, form: VerdictForm | None) -> Iterator[Findi
     yield from _slots(who, one)
     yield from _texts(who, one)
     yield from _families(who, one)
-    yield from _checks(who, one)
+    again = one.self_agreement
+    if again is not None and again.high < SELF_AGREEMENT_SHARE:
+        yield Finding("disagrees-with-itself", {**who, **_measured(again)})
+    kinds = {"identical": one.identical, "truncated": one.truncated, "garbage": one.garbage}
+    failed = tuple(
+        {"kind": name, "passed": round(found.value * found.n), "asked": found.n}
+        for name, found in kinds.items()
+        if found is not None and found.value < CANARY_PASS_SHARE
+    )
+    if failed:
+        yield Finding("fails-canaries", {**who, "kinds": failed})
     for state, name in _LOST.items():
         share = one.states.get(state, 0) / max(one.questions, 1)
         if share > LOST_REPLY_SHARE:
@@ -368,20 +378,6 @@ def _families(who: Values, one: JudgeDiagnostics) -> Iterator[Finding]:
     elif _above(excess, 0.0):
         beside = {f"others_{name}": value for name, value in _measured(others).items()}
         yield Finding("prefers-own-family", {**who, **_measured(own), **beside})
-
-
-def _checks(who: Values, one: JudgeDiagnostics) -> Iterator[Finding]:
-    again = one.self_agreement
-    if again is not None and again.high < SELF_AGREEMENT_SHARE:
-        yield Finding("disagrees-with-itself", {**who, **_measured(again)})
-    kinds = {"identical": one.identical, "truncated": one.truncated, "garbage": one.garbage}
-    failed = tuple(
-        {"kind": name, "passed": round(found.value * found.n), "asked": found.n}
-        for name, found in kinds.items()
-        if found is not None and found.value < CANARY_PASS_SHARE
-    )
-    if failed:
-        yield Finding("fails-canaries", {**who, "kinds": failed})
 
 
 def _above(share: ShareEstimate, none: float) -> bool:

@@ -61,7 +61,9 @@ class EligiblePairs:
         need = standing.cells.need if need is None else need
         if need is not standing.cells.need:
             # Without this a draw would spend chances on models that this voter cannot be served.
-            free = np.logical_and(free, _servable_models(need))
+            # The models with a response to a prompt that another model has answered too.
+            answered = need > 0.0
+            free = np.logical_and(free, np.asarray(answered[:, answered.sum(axis=0) > 1].any(axis=1)))
         return cls(standing, memory, depth, fresh_prompts, free, exposures, due, need, repeats)
 
     @property
@@ -156,12 +158,6 @@ def voter_need(
 def has_servable_pair(need: Needs) -> bool:
     """Whether some prompt has two responses that can be served."""
     return bool(((need > 0.0).sum(axis=0) > 1).any())
-
-
-def _servable_models(need: Needs) -> Bools:
-    """The models with a response to a prompt that another model has answered too."""
-    answered = need > 0.0
-    return np.asarray(answered[:, answered.sum(axis=0) > 1].any(axis=1))
 
 
 def draw_index(weights: Floats, rng: np.random.Generator) -> int:

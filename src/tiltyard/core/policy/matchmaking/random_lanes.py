@@ -39,7 +39,17 @@ NOVELTY_WEIGHT = 0.25
 
 def draw_contender(field: EligiblePairs, rng: np.random.Generator) -> DrawnPair | None:
     """A pair short of its floor, or an anchor of the band and a rival; on the prompt on which it met least."""
-    short, anchors = _short_pairs(field), contender_anchors(field)
+    # Adjacent eligible pairs of the top with the largest floor deficit.
+    standing = field.standing
+    top = standing.order[: max(standing.policy.contenders, standing.policy.published_top)]
+    deficit = floor_deficit(standing, top[:-1], top[1:]).tolist()
+    pairs = [
+        (missing, (above, below))
+        for missing, above, below in zip(deficit, top[:-1].tolist(), top[1:].tolist(), strict=True)
+        if missing > 0.0 and field.meets(above, below)
+    ]
+    largest = max((missing for missing, _ in pairs), default=0.0)
+    short, anchors = [pair for missing, pair in pairs if missing == largest], contender_anchors(field)
 
     @cache
     def opponents(model: int) -> Floats:
@@ -88,20 +98,6 @@ def floor_deficit(standing: Standing, above: Ints, below: Ints) -> Floats:
     return np.where(meetings.attempts[above, below] >= policy.adjacent_attempts, 0.0, deficit)
 
 
-def _short_pairs(field: EligiblePairs) -> list[tuple[int, int]]:
-    """Adjacent eligible pairs of the top with the largest floor deficit."""
-    standing = field.standing
-    top = standing.order[: max(standing.policy.contenders, standing.policy.published_top)]
-    deficit = floor_deficit(standing, top[:-1], top[1:]).tolist()
-    pairs = [
-        (missing, (above, below))
-        for missing, above, below in zip(deficit, top[:-1].tolist(), top[1:].tolist(), strict=True)
-        if missing > 0.0 and field.meets(above, below)
-    ]
-    largest = max((missing for missing, _ in pairs), default=0.0)
-    return [pair for missing, pair in pairs if missing == largest]
-
-
 def contender_anchors(field: EligiblePairs) -> Floats:
     """Half uniform over the band, half by the probability of being on the wrong side of a neighbour."""
     standing = field.standing
@@ -124,16 +120,6 @@ def contender_opponents(field: EligiblePairs, anchor: int) -> Floats:
     standing, weights = field.standing, np.zeros(len(field.standing.models))
     allowed = field.opponents(anchor)
     left = 0.0
-    for share, bucket in zip(OPPONENT_BUCKET_SHARES, _buckets(standing, anchor, allowed), strict=True):
-        if bucket:
-            weights[bucket] += (share + left) / len(bucket)
-            left = 0.0
-        else:
-            left += share
-    return weights
-
-
-def _buckets(standing: Standing, anchor: int, allowed: Bools) -> tuple[list[int], list[int], list[int]]:
     size = standing.policy.contenders
     order: list[int] = standing.order[: size + standing.policy.challengers].tolist()
     place = order.index(anchor)
@@ -144,7 +130,13 @@ def _buckets(standing: Standing, anchor: int, allowed: Bools) -> tuple[list[int]
     gaps = [abs(rating[model] - rating[anchor]) for model in others]
     nearest = [model for model, gap in zip(others, gaps, strict=True) if gap == min(gaps)]
     challengers = [model for model in order[size:] if allowed[model] and model not in around]
-    return neighbours, nearest, challengers
+    for share, bucket in zip(OPPONENT_BUCKET_SHARES, (neighbours, nearest, challengers), strict=True):
+        if bucket:
+            weights[bucket] += (share + left) / len(bucket)
+            left = 0.0
+        else:
+            left += share
+    return weights
 
 
 def draw_uncertainty(field: EligiblePairs, rng: np.random.Generator) -> DrawnPair | None:

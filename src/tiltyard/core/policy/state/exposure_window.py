@@ -112,7 +112,10 @@ class ExposureWindow:
             self.exposures[1, b] += 1
             count[1] += 1
         self.served += 1
-        if not self._even(left, contender=contender):
+        # Whether the matchups that left and entered the window have equal weight in every target.
+        state, epoch = left
+        alike = self._policy.fairness == "strict" or (state == 2) == contender
+        if not (state > 0 and epoch == self.epoch and alike):
             self._due = None
         return serial
 
@@ -201,12 +204,6 @@ class ExposureWindow:
         self.reserved = np.pad(self.reserved, ((0, 0), (0, more)))
         self.enabled = {epoch: np.pad(among, (0, more)) for epoch, among in self.enabled.items()}
         self._due = None
-
-    def _even(self, left: tuple[int, int], *, contender: bool) -> bool:
-        """Whether the matchups that left and entered the window have equal weight in every target."""
-        state, epoch = left
-        alike = self._policy.fairness == "strict" or (state == 2) == contender
-        return state > 0 and epoch == self.epoch and alike
 
     def _leave(self, slot: int) -> None:
         a, b, epoch = self.a[slot], self.b[slot], int(self.epoch_of[slot])

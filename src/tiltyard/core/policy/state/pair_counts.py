@@ -226,7 +226,16 @@ class PairCounts:
         for matrix, chosen in ((self.attempts, pair), (self.decisive, pair[result < 2])):
             more = np.bincount(chosen, minlength=models * models).reshape(models, models)
             np.add(matrix, more + more.T, out=matrix, casting="same_kind")
-        self._merge(*_tallied(pair * self._n_prompts + prompt, for_low))
+        # Distinct cells, ascending, and the number of each result in them.
+        cell = pair * self._n_prompts + prompt
+        codes = np.sort(cell * 4 + for_low)
+        starts = np.flatnonzero(np.diff(codes, prepend=-1))
+        counts = np.diff(starts, append=len(codes))
+        codes = codes[starts]
+        cells = _distinct(codes // 4)
+        tally = np.zeros((len(cells), 4), dtype=np.uint32)
+        tally[np.cumsum(np.diff(codes // 4, prepend=-1) > 0) - 1, codes % 4] = counts
+        self._merge(*(cells, tally))
 
     def _merge(self, cell: Ints, tally: Counts) -> None:
         """Add tallies of cells (pair × prompt, ascending, distinct) to the stored ones."""
@@ -287,18 +296,6 @@ def _by_group(group: Ints) -> Ints:
 
 def _distinct(ascending: Ints) -> Ints:
     return ascending[np.flatnonzero(np.diff(ascending, prepend=-1))]
-
-
-def _tallied(cell: Ints, result: Ints) -> tuple[Ints, Counts]:
-    """Distinct cells, ascending, and the number of each result in them."""
-    codes = np.sort(cell * 4 + result)
-    starts = np.flatnonzero(np.diff(codes, prepend=-1))
-    counts = np.diff(starts, append=len(codes))
-    codes = codes[starts]
-    cells = _distinct(codes // 4)
-    tally = np.zeros((len(cells), 4), dtype=np.uint32)
-    tally[np.cumsum(np.diff(codes // 4, prepend=-1) > 0) - 1, codes % 4] = counts
-    return cells, tally
 
 
 def _added(cell: Ints, tally: Counts) -> tuple[Ints, Counts]:

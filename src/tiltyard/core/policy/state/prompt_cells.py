@@ -89,7 +89,8 @@ class PromptCells:
         self.n_filled[model] = filled.sum()
         self.n_exhausted[model] = exhausted.sum()
         servable = eligible & self.enabled[model]
-        self.need[model] = np.where(servable, _need(short, attempts), -np.inf)
+        few = 1.0 / (1.0 + attempts)
+        self.need[model] = np.where(servable, np.where(short, 1.0 + FEW_ATTEMPTS_WEIGHT * few, few), -np.inf)
         self.best[model] = self.need[model].max(initial=-np.inf)
 
     def enable(self, model: int, *, now: bool) -> None:
@@ -194,11 +195,6 @@ class PromptCells:
         """Strict prompt coverage: the share of eligible prompts whose floor is filled; NaN if there are none."""
         with np.errstate(invalid="ignore"):
             return self.n_filled / np.where(self.n_eligible > 0, self.n_eligible, np.nan)
-
-
-def _need(short: Bools, attempts: npt.NDArray[np.int32]) -> npt.NDArray[np.float64]:
-    few = 1.0 / (1.0 + attempts)
-    return np.where(short, 1.0 + FEW_ATTEMPTS_WEIGHT * few, few)
 
 
 def _shared(playing: Bools) -> npt.NDArray[np.int32]:

@@ -243,7 +243,20 @@ class Standing:
         if len(events) < max(_BULK_EVENTS, cells // _CELLS_PER_EVENT, met // _PAIR_CELLS_PER_EVENT):
             self._fold_each(events)
             return
-        self._fold_window(events)
+        # Fold shown and expired matchups with roster changes, the only events whose order matters.
+        window, enabled = self.window, self.cells.enabled
+        is_vote = events.event == Event.VOTE
+        roster = (events.event == Event.ENABLE) | (events.event == Event.RETIRE)
+        start = 0
+        for stop in [*np.flatnonzero(roster).tolist(), len(events)]:
+            self._fold_exposures(events[start:stop])
+            for row in range(stop, min(stop + 1, len(events))):
+                model, now = int(events.a[row]), bool(events.event[row] == Event.ENABLE)
+                if enabled[model] != now:
+                    self._arrive(model, self.votes + int(np.count_nonzero(is_vote[:row])))
+                    enabled[model] = now
+                    window.open_epoch(enabled)
+            start = stop + 1
         responses = np.flatnonzero(events.event >= Event.RESPOND)
         self.cells.set_answered(
             events.a[responses], events.prompt[responses], events.event[responses] == Event.RESPOND
@@ -340,22 +353,6 @@ class Standing:
                 self._enable(row["a"], now=event is Event.ENABLE)
             else:
                 self.respond(row["a"], row["prompt"], present=event is Event.RESPOND)
-
-    def _fold_window(self, events: Events) -> None:
-        """Fold shown and expired matchups with roster changes, the only events whose order matters."""
-        window, enabled = self.window, self.cells.enabled
-        is_vote = events.event == Event.VOTE
-        roster = (events.event == Event.ENABLE) | (events.event == Event.RETIRE)
-        start = 0
-        for stop in [*np.flatnonzero(roster).tolist(), len(events)]:
-            self._fold_exposures(events[start:stop])
-            for row in range(stop, min(stop + 1, len(events))):
-                model, now = int(events.a[row]), bool(events.event[row] == Event.ENABLE)
-                if enabled[model] != now:
-                    self._arrive(model, self.votes + int(np.count_nonzero(is_vote[:row])))
-                    enabled[model] = now
-                    window.open_epoch(enabled)
-            start = stop + 1
 
     def _fold_exposures(self, events: Events) -> None:
         """Fold shown and expired matchups; of many, only those that are still in the window at the end."""

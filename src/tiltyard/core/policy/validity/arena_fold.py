@@ -77,10 +77,8 @@ class ArenaFold:
 
     def looks(self, events: Events) -> Ints:
         """After how many of these events, which come next, the rules will be looked at."""
-        return self.evaluation_points_after(np.flatnonzero(events.event == Event.VOTE) + 1)
-
-    def evaluation_points_after(self, votes: Ints) -> Ints:
-        """Of the places of the next votes, those after which the rules will be looked at."""
+        # Of the places of the next votes, those after which the rules will be looked at.
+        votes = np.flatnonzero(events.event == Event.VOTE) + 1
         every = self.policy.evaluated_every
         return votes[every - 1 - self.votes % every :: every]
 

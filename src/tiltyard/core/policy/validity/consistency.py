@@ -88,7 +88,12 @@ def consistency_scores(standing: Standing) -> tuple[float | None, ...]:
     if len(among) < 2:
         return tuple(answer)
     strength = effects.overall[among, None] + effects.effect[among]
-    percentile = 100.0 * _surpassed(strength) / (len(among) - 1)
+    # How many others each model surpasses on each prompt; those as strong as itself count one half.
+    found = np.empty(strength.shape)
+    for column, values in zip(found.T, strength.T, strict=True):
+        ordered = np.sort(values)
+        column[:] = (ordered.searchsorted(values) + ordered.searchsorted(values, "right") - 1.0) / 2.0
+    percentile = 100.0 * found / (len(among) - 1)
     for row, model in enumerate(among.tolist()):
         places = np.sort(percentile[row, effects.voted[model]])
         fifth = len(places) // _QUINTILE_COUNT
@@ -97,19 +102,14 @@ def consistency_scores(standing: Standing) -> tuple[float | None, ...]:
     return tuple(answer)
 
 
-def _surpassed(strength: Floats) -> Floats:
-    """How many others each model surpasses on each prompt; those as strong as itself count one half."""
-    found = np.empty(strength.shape)
-    for column, values in zip(found.T, strength.T, strict=True):
-        ordered = np.sort(values)
-        column[:] = (ordered.searchsorted(values) + ordered.searchsorted(values, "right") - 1.0) / 2.0
-    return found
-
-
 def prompt_effects(standing: Standing) -> PromptEffects:
     """Strength of every model on every prompt, shrunk to its overall one by the votes' noise."""
     votes = _gathered(standing)
-    theta = _overall(votes, len(standing.models))
+    models = len(standing.models)
+    pairs = pairs_by_sorting(votes.low, votes.high, (votes.weight, votes.score, votes.tie), max(models, 1))
+    group = comparable_groups(pairs, prior=True)
+    fitted = fit_groups(pairs, group, prior_precision=_PRIOR_SD_LOGITS**-2.0, bread=False)
+    theta = np.asarray(fitted.theta[:models])
     expected = expit(theta[votes.low] - theta[votes.high])
     v = expected * (1.0 - expected)
     surprise = votes.score - votes.weight * expected
@@ -123,13 +123,6 @@ def prompt_effects(standing: Standing) -> PromptEffects:
     variance = _variances(u**2 - r2, known, np.maximum(known**2 - v2, 0.0), noise)[:, None]
     effect = variance * u / np.maximum(noise + variance * known, 1e-300)
     return PromptEffects(theta, effect, counted > 0.0, variance[:, 0])
-
-
-def _overall(votes: _Votes, models: int) -> Floats:
-    pairs = pairs_by_sorting(votes.low, votes.high, (votes.weight, votes.score, votes.tie), max(models, 1))
-    group = comparable_groups(pairs, prior=True)
-    fitted = fit_groups(pairs, group, prior_precision=_PRIOR_SD_LOGITS**-2.0, bread=False)
-    return np.asarray(fitted.theta[:models])
 
 
 def _by_cell(votes: _Votes, shape: tuple[int, int], column: Floats, mirrored: float) -> Floats:

@@ -71,7 +71,12 @@ def decode_fold(saved: bytes) -> tuple[Standing, Rater, EvaluationHistory, int |
     arrays, values = decode_state(saved)
     _, settings = method_from_dict({"policy": values["policy"], "rater": values["rater"]["settings"]})
     for name in _cell_names(arrays):
-        arrays[f"{name}.prompts"] = _unstepped(arrays[name], arrays[f"{name}.steps"])
+        met = arrays[name]
+        steps = arrays[f"{name}.steps"]
+        total = np.cumsum(steps)
+        first = _firsts(met)
+        sizes = met[:, 2][met[:, 2] > 0]
+        arrays[f"{name}.prompts"] = (total - np.repeat(total[first] - steps[first], sizes)).astype(np.uint32)
         arrays[f"{name}.tally"] = np.stack([arrays[f"{name}.{k}"] for k in range(4)], axis=1)
     evaluated = values["evaluations"]
     rules = [tuple(Rule(**rule) for rule in known) for known in evaluated["rules"]]
@@ -92,13 +97,6 @@ def _steps(met: Ints, prompts: Array) -> Ints:
     first = _firsts(met)
     steps[first] = wide[first]
     return steps
-
-
-def _unstepped(met: Ints, steps: Ints) -> Array:
-    total = np.cumsum(steps)
-    first = _firsts(met)
-    sizes = met[:, 2][met[:, 2] > 0]
-    return (total - np.repeat(total[first] - steps[first], sizes)).astype(np.uint32)
 
 
 def _firsts(met: Ints) -> Ints:

@@ -95,7 +95,10 @@ def opponent_records(standing: Standing, model: int) -> tuple[OpponentRecord, ..
     for other in range(len(standing.models)):
         if other == model:
             continue
-        record = _against(standing, model, other)
+        cells = standing.meetings.cells(model, other)
+        low, high, ties, both_bad = (0, 0, 0, 0) if cells is None else cells.tally.sum(axis=0).tolist()
+        wins, losses = (low, high) if model < other else (high, low)
+        record = VoteRecord(wins, losses, ties, both_bad)
         lacking = None if deficit[other] != deficit[other] else deficit[other]
         found.append(OpponentRecord(other, record, score_of(record), expected[other], lacking))
     return tuple(sorted(found, key=lambda one: (-one.record.votes, one.model)))
@@ -113,13 +116,6 @@ def prompt_records(standing: Standing, model: int) -> tuple[tuple[int, VoteRecor
 def score_of(record: VoteRecord) -> float | None:
     """Mean result of the votes that rate skill: a win counts 1, a tie ½, a loss 0."""
     return (record.wins + record.ties / 2.0) / record.rated if record.rated else None
-
-
-def _against(standing: Standing, model: int, other: int) -> VoteRecord:
-    cells = standing.meetings.cells(model, other)
-    low, high, ties, both_bad = (0, 0, 0, 0) if cells is None else cells.tally.sum(axis=0).tolist()
-    wins, losses = (low, high) if model < other else (high, low)
-    return VoteRecord(wins, losses, ties, both_bad)
 
 
 @dataclass(frozen=True, slots=True)

